@@ -65,7 +65,7 @@ enum sk_tracer_kind {
 	SK_TRACER_SIMULATED = 0x80, /* a flag beside the kind: its devices are not real */
 };
 
-enum sk_kind {
+enum sk_record_kind {
 	SK_KIND_READ,
 	SK_KIND_WRITE,
 	SK_KIND_COPY,

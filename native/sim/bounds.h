@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * * The bounds of a card in a mapped file: anything else is an impossible card.
+ * The bounds of a card in a mapped file: anything else is an impossible card.
  *
  * Invariant: a card that is bound can be moved: nothing is divided by zero, no ring is left and no
  * loop goes on for ever, whatever was written into the file.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * * One simulated card: its model (fixed by its profile), what it is asked to do (load, limits),
+ * One simulated card: its model (fixed by its profile), what it is asked to do (load, limits),
  * and what it is doing (its physical state), as plain data.
  *
  * Invariant: everything is fixed-size and free of pointers, so that a card can lie in a file that

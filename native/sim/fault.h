@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * * The script of a simulated node: what each fault does to cards when it begins, while it lasts
+ * The script of a simulated node: what each fault does to cards when it begins, while it lasts
  * and when it ends.
  *
  * Invariant: a fault begins once and ends once, and what it took away it gives back.

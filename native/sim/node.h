@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * * A simulated node: cards, their faults and their clock, in one file that every process of the
+ * A simulated node: cards, their faults and their clock, in one file that every process of the
  * simulation has mapped.
  *
  * There is no server: whoever calls a driver takes the node's lock, moves the cards to the present

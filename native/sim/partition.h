@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * * The partition of a card into instances: which sizes there are, where they may lie, and what is
+ * The partition of a card into instances: which sizes there are, where they may lie, and what is
  * free.
  *
  * Sizes and places are those of NVIDIA's MIG user guide for A100 and H200 (nvidia-smi mig -lgip and

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * * The physics of a card: how its clock, power, temperature and work move in time.
+ * The physics of a card: how its clock, power, temperature and work move in time.
  *
  * Pure: the same card, time and load give the same result everywhere, in steps of at most
  * SK_SIM_STEP_NS.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * * The sampling of a card's sensors while it moves: when next, and the samples they keep.
+ * The sampling of a card's sensors while it moves: when next, and the samples they keep.
  *
  * Invariant: a sample stands at a whole multiple of its period on the node's clock, whenever the
  * card was moved.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * * A driver's answers about a card: its sensors' values, with their delay, averaging and
- * error, and its counters.
+ * A driver's answers about a card: its sensors' values, with their delay, averaging and error,
+ * and its counters.
  *
  * The card has been moved to the present before.
  */

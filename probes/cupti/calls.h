@@ -30,7 +30,7 @@ enum { SK_CALL_NO_STREAM = 0xffff, SK_CALL_LAUNCH_EX = 0xfffe };
 struct sk_call {
 	uint16_t cbid;
 	uint8_t class;	/* enum sk_call_class */
-	uint8_t kind;	/* enum sk_kind, of a copy */
+	uint8_t kind;	/* enum sk_record_kind, of a copy */
 	uint8_t size;	/* enum sk_call_size */
 	uint8_t width;	/* bytes of one element, of a fill */
 	uint16_t where; /* of the size or of the structure that has it */

@@ -51,7 +51,7 @@ struct sk_join {
 	uint32_t tid;
 	uint32_t context;
 	uint8_t flags; /* enum sk_join_flags */
-	uint8_t kind;  /* enum sk_kind */
+	uint8_t kind;  /* enum sk_record_kind */
 	uint16_t name;
 	_Atomic uint64_t seen; /* of one that may cause many: the flush of its newest record */
 };

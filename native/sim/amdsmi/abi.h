@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * * The interface between the amdsmi binding and its library: status codes, kinds and records.
+ * The interface between the amdsmi binding and its library: status codes, kinds and records.
  *
  * Declared here from the binding's own ctypes classes (amdsmi 7.0.2, amdsmi_wrapper.py);
  * tests/native/sim/test_amdsmi_layout.py holds every record's size and places against them. Names

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * * The begin and the end of every function of the simulated libamd_smi.so.
+ * The begin and the end of every function of the simulated libamd_smi.so.
  *
  * Invariant: between a begin that returned success and its end the node is locked, so a card is
  * read at one moment and statics of a file need no lock of their own.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The identity of a simulated AMD card: names, numbers, places and sizes, all fixed by its profile.
+/*
+ * The identity of a simulated AMD card: names, numbers, places and sizes, all fixed by its profile.
  */
 #include "sim/amdsmi/driver.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The links of simulated AMD cards: PCIe, XGMI, memory nodes. Every port of a card leads to
- * another card of its link group, in turn, as seven links join an MI300X with its seven peers.
- * Weights and hops are what amdgpu's KFD reports: 15 for XGMI, 20 and more over PCIe.
+ * The links of simulated AMD cards: PCIe, XGMI, memory nodes. Every port of a card leads to another
+ * card of its link group, in turn, as seven links join an MI300X with its seven peers. Weights and
+ * hops are what amdgpu's KFD reports: 15 for XGMI, 20 and more over PCIe.
  */
 #include "sim/amdsmi/driver.h"
 

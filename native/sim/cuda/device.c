@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The devices of the simulated CUDA driver; figures that a card's profile does not have
- * are those that all data centre cards since 2020 share.
+ * The devices of the simulated CUDA driver; figures that a card's profile does not have are those
+ * that all data centre cards since 2020 share.
  */
 #include "sim/cuda/library.h"
 

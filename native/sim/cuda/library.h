@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * * The shared parts of every function of the simulated libcuda.so.1: results, the gate, devices,
+ * The shared parts of every function of the simulated libcuda.so.1: results, the gate, devices,
  * contexts, streams, and memory that is charged to a card.
  *
  * Numbers and records are those of cuda.h (CUDA 13); tests/native/sim/test_cuda_layout.py compares

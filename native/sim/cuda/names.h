@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * * Every function of the CUDA driver: its name, the version it came with, the symbol it is then.
+ * Every function of the CUDA driver: its name, the version it came with, the symbol it is then.
  *
  * Taken from cudaTypedefs.h of CUDA 13.5; tests/native/sim/test_cuda_layout.py holds the list
  * against it.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Look-up of the functions of the simulated CUDA driver: by name and version, as the runtime
- * and the Python bindings do, and what its numbers of errors mean.
+ * Look-up of the functions of the simulated CUDA driver: by name and version, as the runtime and
+ * the Python bindings do, and what its numbers of errors mean.
  */
 #include <string.h>
 

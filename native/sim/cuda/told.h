@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * * The events that a simulated CUDA driver reports to a profiler in its process: calls as they
+ * The events that a simulated CUDA driver reports to a profiler in its process: calls as they
  * begin and end, work as it is put into a stream, and waits of the host.
  *
  * Numbers and the layout of a call are CUPTI's; native/sim/cupti/layouts.h compares them.

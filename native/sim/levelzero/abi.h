@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * * The interface between a caller of Level Zero and the simulated driver: results, kinds, records.
+ * The interface between a caller of Level Zero and the simulated driver: results, kinds, records.
  *
  * Declared here from the specification (Level Zero 1.4, with the records of later versions that
  * pyzes 0.1.3 has); tests/native/sim/test_levelzero_layout.py holds every record's size and places
@@ -69,7 +69,7 @@ struct sk_ze_device_uuid {
 	uint8_t id[16];
 };
 
-struct sk_zes_core_properties {
+struct sk_ze_device_properties {
 	uint32_t stype;
 	void *pNext;
 	uint32_t type;
@@ -121,7 +121,7 @@ struct sk_ze_device_compute_properties {
 struct sk_zes_device_properties {
 	uint32_t stype;
 	void *pNext;
-	struct sk_zes_core_properties core;
+	struct sk_ze_device_properties core;
 	uint32_t numSubdevices;
 	char serialNumber[64];
 	char boardNumber[64];

@@ -117,7 +117,7 @@ SK_ZE_API zeDeviceGetSubDevices(void *device, uint32_t *count, void **ret)
 	return sk_ze_end(SK_ZE_SUCCESS);
 }
 
-void sk_ze_core_properties(const struct sk_sim_card *card, struct sk_zes_core_properties *ret)
+void sk_ze_core_properties(const struct sk_sim_card *card, struct sk_ze_device_properties *ret)
 {
 	ret->type = SK_ZE_TYPE_GPU;
 	ret->vendorId = SK_ZE_VENDOR_INTEL;
@@ -140,7 +140,7 @@ void sk_ze_core_properties(const struct sk_sim_card *card, struct sk_zes_core_pr
 	snprintf(ret->name, sizeof(ret->name), "%s", card->model.name);
 }
 
-SK_ZE_API zeDeviceGetProperties(void *device, struct sk_zes_core_properties *ret)
+SK_ZE_API zeDeviceGetProperties(void *device, struct sk_ze_device_properties *ret)
 {
 	struct sk_sim_card *card;
 	uint32_t result = sk_ze_begin(__func__, device, ret, &card);

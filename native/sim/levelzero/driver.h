@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * * The shared parts of every function of the simulated Level Zero: handles, and the gate of each
+ * The shared parts of every function of the simulated Level Zero: handles, and the gate of each
  * call.
  *
  * Invariant: between a begin that returned success and its end the node is locked.
@@ -62,7 +62,7 @@ struct sk_sim_node *sk_ze_node(void);
 uint64_t sk_ze_now_us(void);
 
 void sk_ze_uuid(const struct sk_sim_card *card, uint8_t ret[16]);
-void sk_ze_core_properties(const struct sk_sim_card *card, struct sk_zes_core_properties *ret);
+void sk_ze_core_properties(const struct sk_sim_card *card, struct sk_ze_device_properties *ret);
 /** The record of this type in a chain of extensions, or NULL. */
 void *sk_ze_extension(void *chain, uint32_t stype);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * * The functions of each table of a Level Zero driver, in the order that its loader reads
- * them.
+ * The functions of each table of a Level Zero driver, in the order that its loader reads them.
  *
  * Order is Level Zero 1.4's (ze_ddi.h, zes_ddi.h, zet_ddi.h);
  * tests/native/sim/test_levelzero_layout.py holds it against the installed headers.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * * The interface of NVML's callers and this library: codes and layouts, as nvml.h 13.5 has them.
+ * The interface of NVML's callers and this library: codes and layouts, as nvml.h 13.5 has them.
  *
  * Invariant: sizes and offsets equal those of pynvml's classes of the same names, which a test
  * compares; names are NVML's own for that reason.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * * The clock functions that other parts of the simulated NVML use.
+ * The clock functions that other parts of the simulated NVML use.
  *
  * Invariant: a field and the function of the same meaning agree.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * * The begin and the end of every function of the simulated NVML: handles, the node's lock,
+ * The begin and the end of every function of the simulated NVML: handles, the node's lock,
  * faults.
  *
  * Invariant: between a begin that returned NVML_SUCCESS and its end the node's lock is held and the

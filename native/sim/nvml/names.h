@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * * Every function that the simulated NVML exports: what nvml.h 13.5 declares, and what pynvml
+ * Every function that the simulated NVML exports: what nvml.h 13.5 declares, and what pynvml
  * 13.615.71 names besides.
  *
  * Invariant: nothing that pynvml names is missing, which a test compares with the installed

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * * The simulation's C core under sanitizers, and what only C can do: die with the lock held.
+ * The simulation's C core under sanitizers, and what only C can do: die with the lock held.
  *
  * Invariant: it prints what it did, and aborts on the first wrong value.
  */

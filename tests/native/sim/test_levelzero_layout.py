@@ -118,7 +118,7 @@ def test_every_table_has_its_functions_in_the_headers_order(headers: Path) -> No
     ours = {
         getter: re.findall(r"F\((\w+)\)", body)
         for getter, body in re.findall(
-            r"TABLE\((\w+), \\\n(.*?)\)(?= \\\n\tTABLE|\n//)", TABLES, re.S
+            r"TABLE\((\w+), \\\n(.*?)\)(?= \\\n\tTABLE|\n/\*)", TABLES, re.S
         )
     }
     assert len(ours) == 53

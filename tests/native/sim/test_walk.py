@@ -114,7 +114,7 @@ POINTERS = {
 AT_LEAST = {"nvmlGpuInstancePlacement_t": 8, "nvmlComputeInstancePlacement_t": 8}
 """Arrays that have to have room for all there can be: their count is not read."""
 ALL_OF_THEM = ("nvmlDeviceGetGpuInstances", "nvmlGpuInstanceGetComputeInstances")
-"""As above for handles."""
+"""Functions that return all handles, whose array needs room for all there can be."""
 NO_CARE = ("cuMemcpy", "cuMemcpyAsync")
 """Addresses are taken as they are, as the host's can be."""
 

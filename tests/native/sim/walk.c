@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * * A caller that means ill: every function of one simulated driver library, in any order, with
+ * A caller that means ill: every function of one simulated driver library, in any order, with
  * nothing where something belongs, buffers of exactly the size that was told, structures of random
  * bytes and versions, handles that are old, foreign or none.
  *
