@@ -9,7 +9,7 @@
 #include <bpf/btf.h>
 
 #include "host.skel.h"
-#include "host_state.h"
+#include "host_parts.h"
 #include "kernel_btf.h"
 #include "reason.h"
 #include "table.h"

@@ -10,8 +10,12 @@
 #ifndef SK_BPF_CALLS_H
 #define SK_BPF_CALLS_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bpf/probe.h"
 #include "records/call.h"
-#include "host.h"
 
 #define SK_CALL_SITES_MAX 256 /* of one group */
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host_state.h"
+#include "host_parts.h"
 
 /* Add up the run figures of each probe's programs, in the order of the enum. */
 static void look(const struct sk_bpf_host *host, struct sk_bpf_program_cost *ret)

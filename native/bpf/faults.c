@@ -12,7 +12,7 @@
 
 #include <linux/perf_event.h>
 
-#include "host_state.h"
+#include "host_parts.h"
 
 static int open_event(int cpu, uint64_t kind, int program)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory of a host: all that it will ever use is made and freed here. See host.h. */
 #include "host.h"
-#include "host_state.h"
+#include "host_parts.h"
 #include "table.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Programs of rows: chooses the form of each, the set to load, and attaches them. It knows rows and
- * objects but no skeleton. See table.h and host_state.h. */
+ * objects but no skeleton. See table.h and host_parts.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #include <bpf/btf.h>
 
-#include "host_state.h"
+#include "host_parts.h"
 #include "kernel_btf.h"
 #include "reason.h"
 #include "table.h"

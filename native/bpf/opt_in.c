@@ -10,7 +10,7 @@
 #include <bpf/btf.h>
 
 #include "opt_in.skel.h"
-#include "host_state.h"
+#include "host_parts.h"
 #include "kernel_btf.h"
 #include "reason.h"
 #include "table.h"

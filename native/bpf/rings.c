@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "host_state.h"
+#include "host_parts.h"
 
 /* A negative answer stops libbpf after this record, which is then consumed. */
 static int take(void *context, void *record, size_t size)

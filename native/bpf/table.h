@@ -7,7 +7,11 @@
 #ifndef SK_BPF_TABLE_H
 #define SK_BPF_TABLE_H
 
-#include "host.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bpf/probe.h"
+#include "records/opt_in.h"
 
 enum sk_bpf_object {
 	SK_OBJECT_HOST,	  /* loaded when the host is attached */

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "host_state.h"
+#include "host_parts.h"
 #include "times.h"
 
 #define TRIES 4

@@ -2,7 +2,7 @@
 /* The table of tallies: reading it, and forgetting those of jobs that are gone. See host.h. */
 #include <errno.h>
 
-#include "host_state.h"
+#include "host_parts.h"
 
 int sk_bpf_host_tallies(struct sk_bpf_host *host, struct sk_bpf_tallies *ret)
 {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The movement of a simulated card, against closed forms and against an oracle of small dumb steps."""
+"""The movement of a simulated card, against closed forms and an oracle of small dumb steps."""
 
 from __future__ import annotations
 

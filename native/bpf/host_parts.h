@@ -5,8 +5,8 @@
  * Everything that is drained or read goes into memory allocated when the host is made. A skeleton
  * is NULL if its object could not be loaded.
  */
-#ifndef SK_BPF_HOST_STATE_H
-#define SK_BPF_HOST_STATE_H
+#ifndef SK_BPF_HOST_PARTS_H
+#define SK_BPF_HOST_PARTS_H
 
 #include <limits.h>
 
