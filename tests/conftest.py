@@ -45,7 +45,7 @@ BESIDE = (
     "probes/test_cupti_parts.py",
     "probes/calls/test_elf.py",
     "probes/kernels/test_tracer_environment.py",
-    "probes/test_governed_windows.py",
+    "probes/test_tracer_plan.py",
     "probes/cost/test_cost_governor.py",
     "probes/otlp/test_otlp_encoder.py",
     "probes/calls/test_prologue.py",

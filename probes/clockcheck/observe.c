@@ -13,6 +13,7 @@
 #include <CL/cl.h>
 
 #include "records/segment.h"
+#include "tracer/clock.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -26,7 +27,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { LAUNCHES_MAX = 10000, LINE_INTS = 16, WARM = 20 };
@@ -58,10 +58,7 @@ static _Atomic int watching; /* for the launch of this number */
 
 static uint64_t now_ns(void)
 {
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+	return sk_tracer_clock_ns(CLOCK_MONOTONIC);
 }
 
 /* The write came after the last look that did not see it, which was after `earlier`. */

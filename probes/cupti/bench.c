@@ -9,6 +9,8 @@
  * no CUDA library and its kernels are PTX, which the driver compiles, so that it runs wherever a
  * driver is. A kernel spins by the multiprocessor's own clock.
  */
+#include "tracer/clock.h"
+
 #include <cuda.h>
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -17,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/select.h>
-#include <time.h>
 
 enum {
 	BYTES = 16 << 20,
@@ -173,14 +174,6 @@ static void launch(CUfunction function, uint64_t ns)
 	      "launch");
 }
 
-static uint64_t now(clockid_t clock)
-{
-	struct timespec time;
-
-	clock_gettime(clock, &time);
-	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
-
 /* One batch between two events: what they say it took is what a trace must say, from the start of
  * its first kernel to the end of its last. */
 static float batch(void)
@@ -252,8 +245,8 @@ static void run_curve(unsigned long count, unsigned long ns, unsigned long depth
 	for (unsigned long i = 0; i < 200; i++)
 		launch(spin, ns);
 	check(cuda.wait(stream), "wait");
-	from = now(CLOCK_MONOTONIC);
-	cpu = now(CLOCK_PROCESS_CPUTIME_ID);
+	from = sk_tracer_clock_ns(CLOCK_MONOTONIC);
+	cpu = sk_tracer_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	for (unsigned long i = 0; i < count; i++) {
 		launch(spin, ns);
 		if (i % depth == depth - 1)
@@ -261,8 +254,8 @@ static void run_curve(unsigned long count, unsigned long ns, unsigned long depth
 	}
 	check(cuda.wait(stream), "wait");
 	printf("{\"launches\": %lu, \"elapsed_ns\": %llu, \"cpu_ns\": %llu}\n", count,
-	       (unsigned long long)(now(CLOCK_MONOTONIC) - from),
-	       (unsigned long long)(now(CLOCK_PROCESS_CPUTIME_ID) - cpu));
+	       (unsigned long long)(sk_tracer_clock_ns(CLOCK_MONOTONIC) - from),
+	       (unsigned long long)(sk_tracer_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu));
 }
 
 static void run_until(unsigned long ns)

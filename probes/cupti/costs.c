@@ -6,22 +6,12 @@
  */
 #include "cupti.h"
 
-#include <time.h>
-
 enum {
 	CALLBACK_NS = 250,    /* CUPTI's own way to a pair of callbacks, until that is measured */
 	INSTRUMENT_NS = 2000, /* what a record adds to its call, until that is measured */
 	PROBE_CALLS = 128,
 	PROBE_ROUNDS = 5,
 };
-
-static uint64_t cpu_ns(void)
-{
-	struct timespec used;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-	return (uint64_t)used.tv_sec * UINT64_C(1000000000) + (uint64_t)used.tv_nsec;
-}
 
 static double callbacks_ns(void)
 {
@@ -109,7 +99,7 @@ static struct sums take_sums(uint32_t phase)
 void sk_cupti_learn_from(uint64_t now_ns)
 {
 	sk_cupti->planned_ns = now_ns;
-	sk_cupti->planned_cpu_ns = cpu_ns();
+	sk_cupti->planned_cpu_ns = sk_tracer_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 static double less(double value, double by)
@@ -125,14 +115,17 @@ void sk_cupti_learn(uint64_t now_ns)
 
 	measure_callbacks();
 	struct sums timed = take_sums(SK_PHASE_TIMED), counted = take_sums(SK_PHASE_COUNTED);
-	double timed_ns = (double)sk_cupti->timed_ns, counted_ns = (double)sk_cupti->counted_ns;
-	uint64_t cpu = cpu_ns(), used = cpu - sk_cupti->planned_cpu_ns;
+	uint64_t *phase_ns = sk_tracer->driver.phase_ns;
+	double timed_ns = (double)phase_ns[SK_PHASE_TIMED];
+	double counted_ns = (double)phase_ns[SK_PHASE_COUNTED];
+	uint64_t cpu = sk_tracer_clock_ns(CLOCK_PROCESS_CPUTIME_ID),
+		 used = cpu - sk_cupti->planned_cpu_ns;
 	uint64_t elapsed = now_ns - sk_cupti->planned_ns;
 	double threads = elapsed && used > elapsed ? (double)used / (double)elapsed : 1;
 
 	sk_cupti->planned_cpu_ns = cpu;
 	sk_cupti->planned_ns = now_ns;
-	sk_cupti->timed_ns = sk_cupti->counted_ns = 0;
+	phase_ns[SK_PHASE_TIMED] = phase_ns[SK_PHASE_COUNTED] = 0;
 	if (timed.known)
 		learned->timed_call_ns = timed.own_ns + callbacks_ns();
 	/* A sample reads the clock twice; of calls that are only counted, one in four does. */
@@ -159,17 +152,17 @@ double sk_cupti_timed_ns(void)
 	return call_ns + less(learned->timed_length_ns, learned->counted_length_ns);
 }
 
-struct sk_windows_costs sk_cupti_costs_now(void)
+struct sk_tracer_call_costs sk_cupti_costs_now(void)
 {
 	const struct sk_cupti_learned *learned = &sk_cupti->learned;
 	double timed_ns = sk_cupti_timed_ns();
 	double counted_ns =
 		learned->counted_call_ns > 0 ? learned->counted_call_ns : 2 * callbacks_ns();
 
-	sk_tracer_tell_costs(timed_ns, counted_ns);
-	return (struct sk_windows_costs){
-		.timed = learned->rate * timed_ns,
-		.counted = learned->rate * counted_ns,
+	return (struct sk_tracer_call_costs){
+		.calls_per_ns = learned->rate,
+		.timed_ns = timed_ns,
+		.counted_ns = counted_ns,
 		.switch_ns = sk_cupti->switch_ns,
 		.tail_ns = sk_cupti->tail_ns,
 	};

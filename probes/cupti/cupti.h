@@ -19,7 +19,6 @@
 #include "calls.h"
 #include "joins.h"
 
-#include "governed/windows.h"
 #include "tracer/tracer.h"
 
 #include <pthread.h>
@@ -100,21 +99,16 @@ struct sk_cupti {
 	_Atomic bool runtime;	      /* the runtime's calls are watched as well */
 	_Atomic uint64_t looked_from; /* first call of the latest timed window */
 	_Atomic uint64_t looked_to;   /* and until its end; SK_JOINS_OPEN: it goes on */
-	uint32_t budget_ppm;
 	uint64_t closing_ns; /* since when the records of a window that is over are waited for */
 	uint64_t off_ns;     /* since when records are off */
 	uint64_t flushed_ns;
-	uint64_t ticked_ns;
 	uint64_t begin_ns;  /* what changes of phase took since the latest window was closed */
 	uint64_t switch_ns; /* what one window took to begin and end */
 	uint64_t tail_ns;   /* how long its records were waited for */
-	uint64_t timed_ns;  /* time in each phase since the latest plan */
-	uint64_t counted_ns;
 	uint64_t planned_ns;
 	uint64_t planned_cpu_ns;
 	unsigned count_tries;
 	struct sk_cupti_learned learned;
-	struct sk_windows windows;
 
 	struct sk_buffers buffers;
 	struct sk_joins joins;
@@ -157,15 +151,29 @@ void sk_cupti_learn_from(uint64_t now_ns);
 void sk_cupti_learn(uint64_t now_ns);
 /** What timing adds to one call, its record included. */
 double sk_cupti_timed_ns(void);
-/** What looking costs, as parts of the job's time; told in the segment as well. */
-struct sk_windows_costs sk_cupti_costs_now(void);
+/** What was learned, as the driver takes it. */
+struct sk_tracer_call_costs sk_cupti_costs_now(void);
 
-/* modes.c */
+/* subscription.c */
 
-/** Do what the started mode asks for; with the lock of the ticks held. */
+/** Load libcupti, once; false when the tracer has stepped aside. */
+bool sk_cupti_load(void);
+/** Callbacks on; false when CUPTI is not to be had. */
+bool sk_cupti_watch(void);
+/** Callbacks off and CUPTI's place free. */
+void sk_cupti_unwatch(void);
+/** Records on, a graph as one record or as its nodes; false when CUPTI refuses. */
+bool sk_cupti_enable_kinds(bool graphs);
+void sk_cupti_disable_kinds(void);
+/** The runtime's callbacks off, once it is known that no record needs them. */
+void sk_cupti_drop_runtime(void);
+
+/* adapter.c */
+
+extern const struct sk_tracer_adapter sk_cupti_adapter;
+/** Do what the started mode asks for; with `tick_lock` held. */
 void sk_cupti_begin(void);
-bool sk_cupti_on_mode(uint32_t mode, uint32_t budget_ppm);
-bool sk_cupti_on_tick(uint64_t now_ns);
-void sk_cupti_on_exit(void);
+/** The process or CUPTI ends: the last records; with `tick_lock` held. */
+void sk_cupti_finish(void);
 
 #endif

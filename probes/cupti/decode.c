@@ -25,11 +25,6 @@ static struct sk_record *reserve(uint64_t ns)
 	return record;
 }
 
-static uint32_t saturated(uint64_t ns)
-{
-	return ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
-}
-
 /* What came of a device: one record, of a call or of a graph's node. */
 struct done {
 	uint64_t start_ns;
@@ -111,7 +106,8 @@ static void count_node(const struct done *done, unsigned name)
 /* A copy that the call itself waits for may be told of before the call has returned. */
 static uint32_t length_of(const struct sk_join *join)
 {
-	return join->call_ns ? join->call_ns : saturated(sk_tracer_now() - join->entered_ns);
+	return join->call_ns ? join->call_ns
+			     : sk_tracer_saturated(sk_tracer_now() - join->entered_ns);
 }
 
 static void publish(const struct done *done, const struct sk_join *join, unsigned name,
@@ -127,10 +123,8 @@ static void publish(const struct done *done, const struct sk_join *join, unsigne
 	record->start_ns = done->start_ns;
 	record->end_ns = done->end_ns;
 	record->bytes = done->bytes;
-	if (done->submitted_ns > record->queued_ns)
-		record->submit_after = saturated(done->submitted_ns - record->queued_ns);
-	if (record->queued_ns > entered_ns)
-		record->call_before = saturated(record->queued_ns - entered_ns);
+	record->submit_after = sk_tracer_length(record->queued_ns, done->submitted_ns);
+	record->call_before = sk_tracer_length(entered_ns, record->queued_ns);
 	record->call_ns = join ? length_of(join) : 0;
 	record->tid = join ? join->tid : 0;
 	record->correlation = done->correlation;

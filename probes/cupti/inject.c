@@ -40,9 +40,7 @@ __attribute__((visibility("default"))) int InitializeInjection(void)
 {
 	struct sk_tracer_options options = {
 		.kind = SK_TRACER_CUPTI,
-		.on_tick = sk_cupti_on_tick,
-		.on_mode = sk_cupti_on_mode,
-		.on_exit = sk_cupti_on_exit,
+		.adapter = &sk_cupti_adapter,
 	};
 
 	if (!sk_cupti)

@@ -187,9 +187,8 @@ static void leave(const struct sk_call *call, const CUpti_CallbackData *data)
 		count(call, name, bytes, timed);
 	}
 	if (timed)
-		sk_joins_leave(&sk_cupti->joins, here.position,
-			       took < UINT32_MAX ? (uint32_t)took : UINT32_MAX, (uint16_t)name,
-			       recorded);
+		sk_joins_leave(&sk_cupti->joins, here.position, sk_tracer_saturated(took),
+			       (uint16_t)name, recorded);
 	measure(left_ns);
 }
 

@@ -160,7 +160,7 @@ static void start(struct sk_ze_command *command, uint64_t queued_ns, uint64_t no
 	uint64_t length = now_ns - queued_ns;
 
 	command->queued_ns = queued_ns;
-	command->call_ns = length < UINT32_MAX ? (uint32_t)length : UINT32_MAX;
+	command->call_ns = sk_tracer_saturated(length);
 	command->tid = own_tid();
 	command->correlation =
 		atomic_fetch_add_explicit(&sk_ze_it.correlation, 1, memory_order_relaxed) + 1;

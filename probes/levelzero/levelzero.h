@@ -14,7 +14,6 @@
 #include "levelzero/map.h"
 
 #include "clocks/clocks.h"
-#include "governed/phase.h"
 #include "tracer/tracer.h"
 
 enum {
@@ -101,10 +100,6 @@ struct sk_ze_tracer {
 	uint32_t list_count;
 	uint32_t context_count;
 	uint32_t device_count;
-	/* Tick thread. */
-	struct sk_governed governed;
-	uint64_t told_ns; /* the oldest call that the reader was told to wait for */
-	struct sk_tracer_slot *waiting;
 };
 
 extern struct sk_ze_tracer sk_ze_it;
@@ -175,10 +170,7 @@ void sk_ze_device_fit(struct sk_ze_device *device, uint64_t now_ns);
 /** A kernel's stamp on CLOCK_MONOTONIC. */
 uint64_t sk_ze_device_place(const struct sk_ze_device *device, uint64_t stamp);
 
-/* modes.c */
-void sk_ze_enter(uint32_t mode, uint32_t phase, uint64_t chosen_ns);
-bool sk_ze_on_mode(uint32_t mode, uint32_t budget_ppm);
-bool sk_ze_on_tick(uint64_t now_ns);
-void sk_ze_on_exit(void);
+/* adapter.c */
+extern const struct sk_tracer_adapter sk_ze_adapter;
 
 #endif

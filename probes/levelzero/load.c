@@ -89,9 +89,7 @@ static bool prepare(void)
 	const struct sk_tracer_options options = {
 		.kind = SK_TRACER_LEVEL_ZERO |
 			(dlsym(RTLD_DEFAULT, "stoker_simulated") ? SK_TRACER_SIMULATED : 0),
-		.on_tick = sk_ze_on_tick,
-		.on_mode = sk_ze_on_mode,
-		.on_exit = sk_ze_on_exit,
+		.adapter = &sk_ze_adapter,
 	};
 
 	return sk_tracer_prepare(&options) && sk_tracer_ready();
@@ -102,8 +100,6 @@ static void begin(void)
 	if (!prepare())
 		return;
 	pthread_mutex_lock(&sk_tracer->tick_lock);
-	sk_ze_it.governed.timed_ns = SK_ZE_ASSUMED_NS;
-	sk_ze_it.governed.counted_ns = SK_ZE_ASSUMED_COUNT_NS;
 	const char *why = set_up(library());
 
 	if (why) {
@@ -111,7 +107,7 @@ static void begin(void)
 	} else {
 		sk_ze_it.configured = true;
 		sk_ze_it.generation = sk_tracer->generation;
-		sk_ze_enter(sk_tracer->mode, sk_tracer_phase(sk_tracer->mode), 0);
+		sk_tracer_enter(sk_tracer->mode);
 	}
 	pthread_mutex_unlock(&sk_tracer->tick_lock);
 }

@@ -13,13 +13,14 @@
  */
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include "tracer/clock.h"
+
 #include <CL/cl.h>
 
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static const char SOURCE[] = "__kernel void spin(__global float *a, int n) {\n"
 			     "	float x = a[0];\n"
@@ -63,14 +64,6 @@ static void prepare(void)
 
 	must(error, "clCreateBuffer");
 	must(clSetKernelArg(device.kernel, 0, sizeof(buffer), &buffer), "clSetKernelArg");
-}
-
-static uint64_t read_clock(clockid_t id)
-{
-	struct timespec time;
-
-	clock_gettime(id, &time);
-	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
 static void launch(void)
@@ -119,15 +112,15 @@ static void serve_one(int iterations, int launches, int vary, int warm, int slic
 	uint64_t done = launch_many(iterations, launches / 10 + 1 + warm * launches, vary);
 
 	for (int i = 0; i < slices; i++) {
-		uint64_t cpu = read_clock(CLOCK_PROCESS_CPUTIME_ID);
-		uint64_t from = read_clock(CLOCK_MONOTONIC);
+		uint64_t cpu = sk_tracer_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+		uint64_t from = sk_tracer_clock_ns(CLOCK_MONOTONIC);
 
 		done += launch_many(iterations, launches, vary);
-		uint64_t to = read_clock(CLOCK_MONOTONIC);
+		uint64_t to = sk_tracer_clock_ns(CLOCK_MONOTONIC);
 
 		printf("{\"wall_ns\": %llu, \"cpu_ns\": %llu, \"iterations\": %llu}\n",
 		       (unsigned long long)(to - from),
-		       (unsigned long long)(read_clock(CLOCK_PROCESS_CPUTIME_ID) - cpu),
+		       (unsigned long long)(sk_tracer_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu),
 		       (unsigned long long)done);
 		done = 0;
 	}

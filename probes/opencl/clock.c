@@ -29,14 +29,6 @@ static const struct {
 
 enum { CLOCK_COUNT = sizeof(CLOCKS) / sizeof(CLOCKS[0]) };
 
-static uint64_t read_clock(clockid_t id)
-{
-	struct timespec time;
-
-	clock_gettime(id, &time);
-	return (uint64_t)time.tv_sec * SECOND + (uint64_t)time.tv_nsec;
-}
-
 struct reading {
 	uint64_t at_ns; /* by the other clock */
 	int64_t offset_ns;
@@ -49,7 +41,8 @@ static struct reading compare(clockid_t id)
 	struct reading best = {.error_ns = UINT64_MAX};
 
 	for (int i = 0; i < READINGS; i++) {
-		uint64_t before = sk_tracer_now(), other = read_clock(id), after = sk_tracer_now();
+		uint64_t before = sk_tracer_now(), other = sk_tracer_clock_ns(id),
+			 after = sk_tracer_now();
 		uint64_t error = (after - before + 1) / 2;
 
 		if (error < best.error_ns)

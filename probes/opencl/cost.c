@@ -19,6 +19,7 @@
 #define CL_USE_DEPRECATED_OPENCL_2_1_APIS
 #define CL_USE_DEPRECATED_OPENCL_2_2_APIS
 #include "records/segment.h"
+#include "tracer/clock.h"
 
 #include <CL/cl.h>
 #include <CL/cl_icd.h>
@@ -32,17 +33,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { CALLS = 1000, EVENTS = 4096, QUEUES = 8 };
 
 static uint64_t now_ns(void)
 {
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+	return sk_tracer_clock_ns(CLOCK_MONOTONIC);
 }
 
 /* --- the driver ------------------------------------------------------------------------------- */

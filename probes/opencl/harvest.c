@@ -51,11 +51,6 @@ static enum outcome read_stamps(cl_event event, cl_ulong stamps[4])
 	return ask_stamps(event, stamps) ? STAMPED : UNSTAMPED;
 }
 
-static uint32_t saturated(uint64_t ns)
-{
-	return ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
-}
-
 static void publish(struct sk_thread *thread, const struct sk_waiting *waiting,
 		    const uint64_t stamps[4])
 {
@@ -73,7 +68,7 @@ static void publish(struct sk_thread *thread, const struct sk_waiting *waiting,
 	sk_clock_place(waiting->device, stamps, waiting->call_from_ns,
 		       waiting->call_from_ns + waiting->call_ns, mapped);
 	record->queued_ns = mapped[0];
-	record->submit_after = mapped[1] > mapped[0] ? saturated(mapped[1] - mapped[0]) : 0;
+	record->submit_after = sk_tracer_length(mapped[0], mapped[1]);
 	record->correlation = waiting->correlation;
 	record->start_ns = mapped[2];
 	/* The length is the device's own, whatever happens to the clocks meanwhile. */
@@ -82,9 +77,7 @@ static void publish(struct sk_thread *thread, const struct sk_waiting *waiting,
 		record->start_ns = waiting->call_from_ns < record->end_ns ? waiting->call_from_ns
 									  : record->end_ns;
 	record->bytes = waiting->bytes;
-	record->call_before = record->queued_ns > waiting->call_from_ns
-				      ? saturated(record->queued_ns - waiting->call_from_ns)
-				      : 0;
+	record->call_before = sk_tracer_length(waiting->call_from_ns, record->queued_ns);
 	record->call_ns = waiting->call_ns;
 	record->tid = thread->base.shared->tid;
 	record->name = waiting->name;
@@ -108,7 +101,7 @@ static void publish_host(struct sk_thread *thread, const struct sk_host_span *sp
 				     .start_ns = span->from_ns,
 				     .end_ns = span->to_ns,
 				     .correlation = span->correlation,
-				     .call_ns = saturated(span->to_ns - span->from_ns),
+				     .call_ns = sk_tracer_saturated(span->to_ns - span->from_ns),
 				     .tid = thread->base.shared->tid,
 				     .kind = span->kind,
 				     .device = span->device,
@@ -171,12 +164,6 @@ static bool harvest_one(struct sk_thread *thread, struct sk_waiting *waiting)
 	return true;
 }
 
-static void store_oldest(struct sk_thread *thread, unsigned index, uint64_t ns)
-{
-	/* After the records it stands for: pairs with the reader's fence between the two. */
-	atomic_store_explicit(&thread->base.shared->oldest_ns[index], ns, memory_order_release);
-}
-
 /* The lane's oldest launch without a record, after some were taken out. The owner may append
  * while another thread harvests for it. */
 static void tell_oldest(struct sk_thread *thread, unsigned index, uint64_t head)
@@ -184,14 +171,14 @@ static void tell_oldest(struct sk_thread *thread, unsigned index, uint64_t head)
 	struct sk_lane *lane = &thread->lanes[index];
 
 	if (head == atomic_load_explicit(&lane->tail, memory_order_acquire)) {
-		store_oldest(thread, index, 0);
+		sk_tracer_oldest_ns(&thread->base, index, 0);
 		/* Pairs with the owner, which stores the tail after the oldest: one of both sees
 		 * what the other did. */
 		atomic_thread_fence(memory_order_seq_cst);
 		if (head == atomic_load_explicit(&lane->tail, memory_order_acquire))
 			return;
 	}
-	store_oldest(thread, index, lane->items[head & sk_lane_mask()].call_from_ns);
+	sk_tracer_oldest_ns(&thread->base, index, lane->items[head & sk_lane_mask()].call_from_ns);
 }
 
 /* The same for the owner itself, which does not append meanwhile. An empty lane starts over, so
@@ -201,10 +188,11 @@ static void tell_own_oldest(struct sk_thread *thread, unsigned index, uint64_t h
 	struct sk_lane *lane = &thread->lanes[index];
 
 	if (head != atomic_load_explicit(&lane->tail, memory_order_relaxed)) {
-		store_oldest(thread, index, lane->items[head & sk_lane_mask()].call_from_ns);
+		sk_tracer_oldest_ns(&thread->base, index,
+				    lane->items[head & sk_lane_mask()].call_from_ns);
 		return;
 	}
-	store_oldest(thread, index, 0);
+	sk_tracer_oldest_ns(&thread->base, index, 0);
 	thread->lanes_waiting &= ~(1u << index);
 	atomic_store_explicit(&lane->head, 0, memory_order_relaxed);
 	atomic_store_explicit(&lane->tail, 0, memory_order_relaxed);
@@ -358,7 +346,7 @@ static bool look_after(struct sk_thread *thread)
 	return waiting;
 }
 
-bool sk_harvest_tick(uint64_t now_ns)
+bool sk_harvest_threads(void)
 {
 	bool waiting = false;
 
@@ -368,8 +356,6 @@ bool sk_harvest_tick(uint64_t now_ns)
 		if (thread)
 			waiting |= look_after(thread);
 	}
-	sk_turn_simplify();
-	sk_tracer->tick_at_ns = sk_duty_tick(now_ns);
 	return waiting;
 }
 

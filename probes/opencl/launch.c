@@ -87,12 +87,9 @@ static bool append(struct sk_thread *thread, const struct sk_queue *queue,
 	if (tail - head > sk_lane_mask() || (!lane->items && !make_lane(lane)))
 		return false;
 	lane->items[tail & sk_lane_mask()] = *waiting;
-	if (tail == head) {
-		atomic_store_explicit(&thread->base.shared->oldest_device[queue->lane],
-				      waiting->device, memory_order_relaxed);
-		atomic_store_explicit(&thread->base.shared->oldest_ns[queue->lane],
-				      waiting->call_from_ns, memory_order_relaxed);
-	}
+	if (tail == head)
+		sk_tracer_oldest(&thread->base, queue->lane, waiting->call_from_ns,
+				 waiting->device);
 	thread->lanes_waiting |= 1u << queue->lane;
 	/* Pairs with the harvester's acquire: the item is filled. */
 	atomic_store_explicit(&lane->tail, tail + 1, memory_order_release);
@@ -118,11 +115,6 @@ static void pay(struct sk_launch *launch, uint64_t returned_ns)
 	sk_tracer_add(&thread->base.shared->counters.tracer_ns, thread->hook_cost_ns);
 }
 
-static uint32_t saturated(uint64_t ns)
-{
-	return ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
-}
-
 static void keep_event(struct sk_launch *launch, uint64_t bytes)
 {
 	struct sk_thread *thread = launch->thread;
@@ -141,7 +133,7 @@ static void keep_event(struct sk_launch *launch, uint64_t bytes)
 		.event = event,
 		.call_from_ns = launch->from_ns,
 		.bytes = bytes,
-		.call_ns = saturated(launch->returned_ns - launch->from_ns),
+		.call_ns = sk_tracer_saturated(launch->returned_ns - launch->from_ns),
 		.correlation = launch->correlation,
 		.name = launch->name,
 		.queue = launch->row->number,

@@ -41,10 +41,7 @@ static bool prepare(void)
 		.on_join = sk_harvest_join,
 		.on_leave = sk_harvest_leave,
 		.on_held = sk_harvest_held,
-		.on_tick = sk_harvest_tick,
-		.on_mode = sk_duty_mode,
-		.on_lapse = sk_duty_lapse,
-		.on_exit = sk_harvest_exit,
+		.adapter = &sk_opencl_adapter,
 	};
 
 	if (!sk_tracer_prepare(&options))

@@ -92,7 +92,7 @@ struct sk_thread {
 	uint32_t last_correlation;	    /* of its latest timed call */
 	uint8_t last_shift;
 	bool last_timed;	/* its latest counted call was timed */
-	uint64_t seen_launches; /* of the governor of windows; see duty.c */
+	uint64_t seen_launches; /* as the tick thread has counted them; see adapter.c */
 	uint32_t samples;	/* timed launches, to choose those whose own cost is measured */
 	uint32_t harvests;	/* the same of harvests */
 	uint64_t random;
@@ -171,6 +171,9 @@ struct sk_layer {
 	_Atomic uint32_t pin_new;
 	_Atomic uint32_t share; /* the tracer's part of a thread's time is one of so many */
 	pthread_mutex_t turn_lock;
+	uint64_t looked_ns; /* when launches were counted last; of the tick thread */
+	double rate;	    /* launches per ns of the busiest thread */
+	double counted_ns;  /* what one of its launches takes that is only counted */
 	uint32_t queues_made;
 	_Atomic uint64_t kernels[SK_KERNEL_CACHE]; /* handle in the low 48 bits, name above */
 	struct sk_queue queues[SK_QUEUES];
@@ -252,17 +255,15 @@ void sk_twin_let_go(const struct sk_leftover *left);
 /** What is seen of calls from the first one on. Doing it again does nothing. */
 void sk_turn_begin(void);
 /** From the tick thread: another mode or phase, in force for all calls that begin after it. */
-void sk_turn_change(uint32_t mode, uint32_t phase, uint64_t chosen_ns);
+void sk_turn_change(uint32_t mode, uint32_t phase);
+/** From the tick thread: the segment tells of it, so queues may follow. */
+void sk_turn_settle(void);
 /** Once no queue is on its twin, calls need not look. */
 void sk_turn_simplify(void);
 
-/* duty.c */
+/* adapter.c */
 
-bool sk_duty_mode(uint32_t mode, uint32_t budget_ppm);
-/** The agent's lease has ended: launches are only counted until sk_duty_mode is called again. */
-bool sk_duty_lapse(void);
-/** Under `governed`: which windows are timed. Returns when to be asked again, 0: at any tick. */
-uint64_t sk_duty_tick(uint64_t now_ns);
+extern const struct sk_tracer_adapter sk_opencl_adapter;
 
 /* order.c */
 
@@ -302,7 +303,8 @@ void sk_harvest_host(struct sk_thread *thread, const struct sk_host_span *span);
 void sk_harvest_join(struct sk_tracer_slot *slot);
 bool sk_harvest_leave(struct sk_tracer_slot *slot);
 void sk_harvest_held(struct sk_tracer_slot *slot, uint64_t from_ns, uint64_t to_ns);
-bool sk_harvest_tick(uint64_t now_ns);
+/** Harvest for threads that do not look after themselves; true when launches wait. */
+bool sk_harvest_threads(void);
 void sk_harvest_exit(void);
 
 /* enqueue.c, copies.c */

@@ -35,7 +35,7 @@ void sk_turn_begin(void)
 	atomic_compare_exchange_strong(&layer->settled, &none, first);
 }
 
-void sk_turn_change(uint32_t mode, uint32_t phase, uint64_t chosen_ns)
+void sk_turn_change(uint32_t mode, uint32_t phase)
 {
 	uint64_t old = layer->turn;
 	uint64_t turn = word_of(mode, phase, old / SK_TURN_SERIAL + 1);
@@ -45,8 +45,11 @@ void sk_turn_change(uint32_t mode, uint32_t phase, uint64_t chosen_ns)
 	atomic_store_explicit(&layer->turn, turn, memory_order_release);
 	/* After it every call that began with the old word shows in its thread's `in_queue`. */
 	fence_all_threads(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
-	sk_tracer_changed(mode, phase, sk_tracer_now(), chosen_ns);
-	atomic_store_explicit(&layer->settled, turn, memory_order_release);
+}
+
+void sk_turn_settle(void)
+{
+	atomic_store_explicit(&layer->settled, layer->turn, memory_order_release);
 }
 
 void sk_turn_simplify(void)

@@ -215,7 +215,7 @@ void sk_rocp_on_buffer(struct sk_rocp_id context, struct sk_rocp_id buffer,
 		       struct sk_rocp_header **headers, size_t count, void *data, uint64_t dropped)
 {
 	struct batch batch = {0};
-	uint64_t from = sk_governed_cpu_ns();
+	uint64_t from = sk_tracer_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
 	if (!sk_tracer || sk_tracer->state != SK_TRACER_READY)
 		return;
@@ -233,5 +233,5 @@ void sk_rocp_on_buffer(struct sk_rocp_id context, struct sk_rocp_id buffer,
 	}
 	note_dropped(&batch, dropped);
 	pthread_mutex_unlock(&sk_rocp.lock);
-	sk_governed_spent(from);
+	sk_tracer_spent(from);
 }

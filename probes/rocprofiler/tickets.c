@@ -2,6 +2,8 @@
 /* The table of open tickets: a ring by number, settled in any order. */
 #include "tickets.h"
 
+#include "tracer/clock.h"
+
 static struct sk_ticket *place(struct sk_tickets *tickets, uint64_t number)
 {
 	return &tickets->table[number % SK_TICKETS];
@@ -33,8 +35,7 @@ void sk_tickets_returned(struct sk_tickets *tickets, uint64_t ticket, uint64_t n
 
 	/* It may be settled and given to another by now: then this is a little wrong there. */
 	if (atomic_load_explicit(&found->state, memory_order_relaxed) == 2 * ticket - 1)
-		atomic_store_explicit(&found->call_ns,
-				      length < UINT32_MAX ? (uint32_t)length : UINT32_MAX,
+		atomic_store_explicit(&found->call_ns, sk_tracer_saturated(length),
 				      memory_order_relaxed);
 }
 

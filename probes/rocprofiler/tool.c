@@ -102,14 +102,12 @@ static int initialize(sk_rocp_finalize finalize, void *data)
 		sk_tracer_step_aside("rocprofiler-sdk refused a service");
 		return 0;
 	}
-	sk_rocp.governed.timed_ns = SK_ROCP_ASSUMED_NS;
-	sk_rocp.governed.counted_ns = SK_ROCP_ASSUMED_COUNT_NS;
 	sk_rocp_find_devices();
 	sk_rocp_fit(sk_tracer_now());
 	pthread_mutex_lock(&sk_tracer->tick_lock);
 	sk_rocp.generation = sk_tracer->generation;
 	sk_rocp.configured = true;
-	sk_rocp_enter(sk_tracer->mode, sk_tracer_phase(sk_tracer->mode), 0);
+	sk_tracer_enter(sk_tracer->mode);
 	pthread_mutex_unlock(&sk_tracer->tick_lock);
 	return 0;
 }
@@ -127,9 +125,7 @@ static bool prepare(void)
 	const struct sk_tracer_options options = {
 		.kind = SK_TRACER_ROCPROFILER |
 			(look_up(RTLD_DEFAULT, "stoker_simulated") ? SK_TRACER_SIMULATED : 0),
-		.on_tick = sk_rocp_on_tick,
-		.on_mode = sk_rocp_on_mode,
-		.on_exit = sk_rocp_on_exit,
+		.adapter = &sk_rocp_adapter,
 	};
 
 	return sk_tracer_prepare(&options);
@@ -181,7 +177,7 @@ static void detach(void *data)
 		return;
 	pthread_mutex_lock(&sk_tracer->tick_lock);
 	sk_tracer_step_aside("detached");
-	sk_rocp_enter(SK_MODE_DORMANT, SK_PHASE_BLIND, 0);
+	sk_tracer_enter(SK_MODE_DORMANT);
 	pthread_mutex_unlock(&sk_tracer->tick_lock);
 }
 

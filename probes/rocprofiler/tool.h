@@ -12,7 +12,6 @@
 #include "tickets.h"
 
 #include "clocks/clocks.h"
-#include "governed/phase.h"
 #include "tracer/tracer.h"
 
 enum {
@@ -55,11 +54,7 @@ struct sk_rocp_tool {
 	struct sk_clock_row row;
 	const char *clock;
 	/* Tick thread. */
-	struct sk_governed governed;
 	uint64_t fitted_ns;
-	uint32_t phase;
-	uint64_t told_ns;		/* the oldest call that the reader was told to wait for */
-	struct sk_tracer_slot *waiting; /* the slot that says what is still to come */
 	struct sk_tickets tickets;
 };
 
@@ -95,12 +90,7 @@ uint64_t sk_rocp_copy_agent(uint32_t operation, uint64_t to, uint64_t from);
 /** How the segment calls a copy of this direction. */
 unsigned sk_rocp_copy_kind(uint32_t operation);
 
-/* modes.c: in the tick thread. */
-bool sk_rocp_on_mode(uint32_t mode, uint32_t budget_ppm);
-bool sk_rocp_on_tick(uint64_t now_ns);
-/** The process ends, or the runtime does. */
-void sk_rocp_on_exit(void);
-/** See as much of launches as `phase` says, from now on. */
-void sk_rocp_enter(uint32_t mode, uint32_t phase, uint64_t chosen_ns);
+/* adapter.c */
+extern const struct sk_tracer_adapter sk_rocp_adapter;
 
 #endif

@@ -2,9 +2,10 @@
 /* The door of the simulated driver: how the loader finds it, and what platform and device say. */
 #include "sim.h"
 
+#include "tracer/clock.h"
+
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct _cl_icd_dispatch sim_dispatch;
 struct _cl_platform_id sim_platform = {{&sim_dispatch, 1}};
@@ -12,10 +13,7 @@ struct _cl_device_id sim_device = {{&sim_dispatch, 1}};
 
 uint64_t sim_now(void)
 {
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+	return sk_tracer_clock_ns(CLOCK_MONOTONIC);
 }
 
 void *sim_make(size_t bytes)

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 enum { PAGE = 4096 };
 
@@ -14,10 +13,7 @@ struct sk_tracer_options sk_tracer_options;
 
 uint64_t sk_tracer_now(void)
 {
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
+	return sk_tracer_clock_ns(CLOCK_MONOTONIC);
 }
 
 void *sk_tracer_pages(size_t bytes)

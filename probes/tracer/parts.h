@@ -14,4 +14,15 @@ bool sk_tracer_make_segment(void);
 /** Begin the tick thread; with `lock` held. */
 void sk_tracer_start_ticks(void);
 
+/* driver.c: in the thread that holds `tick_lock`. */
+
+/** The mode or the budget is to change, with an adapter. False: not now, ask at the next tick. */
+bool sk_tracer_drive_mode(uint32_t mode, uint32_t budget_ppm);
+/** The lease has ended: calls are only counted until the mode changes. False: not now. */
+bool sk_tracer_drive_lapse(void);
+/** True when there was work. Sets `tick_at_ns` when the next tick is due sooner than usual. */
+bool sk_tracer_drive_tick(uint64_t now_ns);
+/** The process ends. */
+void sk_tracer_drive_exit(void);
+
 #endif

@@ -156,11 +156,3 @@ void sk_tracer_count_shared(bool kernel, unsigned row, uint64_t bytes)
 	}
 	atomic_fetch_add(&segment->header.threads_refused, 1);
 }
-
-void sk_tracer_oldest(struct sk_tracer_slot *slot, unsigned lane, uint64_t ns, unsigned device)
-{
-	atomic_store_explicit(&slot->shared->oldest_device[lane], (uint8_t)device,
-			      memory_order_relaxed);
-	/* After the records it stands for: pairs with the reader's fence between the two. */
-	atomic_store_explicit(&slot->shared->oldest_ns[lane], ns, memory_order_release);
-}

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { STACK_BYTES = 128 * 1024, QUIET_TICKS = 50, BUDGET_PPM = 10000 };
+enum { STACK_BYTES = 128 * 1024, QUIET_TICKS = 50 };
 
 static const uint64_t TICK_NS = 20000000, TICK_QUIET_NS = 100000000, TICK_LEAST_NS = 50000;
 static const uint64_t COUNTED_NS = UINT64_C(1000000000) * SK_LEASE_COUNTED_S;
@@ -31,24 +31,25 @@ static struct wish read_wish(uint64_t now_ns)
 	struct wish wish = {wanted, wanted & 0xff, (uint32_t)(wanted >> 8 & 0xffffff), false};
 
 	if (!wanted || !lease_ns)
-		return (struct wish){0, sk_tracer->started_mode, BUDGET_PPM, false};
+		return (struct wish){0, sk_tracer->started_mode, SK_BUDGET_PPM, false};
 	bool seeing = wish.mode == SK_MODE_GOVERNED || wish.mode == SK_MODE_FULL;
 
 	/* An agent that is late must cost no count: who has just been told to look goes on
 	 * counting. */
 	wish.lapsed = seeing && now_ns >= lease_ns && now_ns - lease_ns < COUNTED_NS &&
-		      sk_tracer_options.on_lapse && sk_tracer->mode == wish.mode;
+		      sk_tracer_options.adapter && sk_tracer_options.adapter->counts_after_lease &&
+		      sk_tracer->mode == wish.mode;
 	if (!seeing || (now_ns >= lease_ns && !wish.lapsed))
 		wish.mode = SK_MODE_DORMANT;
 	if (!wish.budget_ppm)
-		wish.budget_ppm = BUDGET_PPM;
+		wish.budget_ppm = SK_BUDGET_PPM;
 	return wish;
 }
 
 static bool carry_out(const struct wish *wish, uint64_t now_ns)
 {
-	if (sk_tracer_options.on_mode)
-		return sk_tracer_options.on_mode(wish->mode, wish->budget_ppm);
+	if (sk_tracer_options.adapter)
+		return sk_tracer_drive_mode(wish->mode, wish->budget_ppm);
 	if (wish->mode != sk_tracer->mode)
 		sk_tracer_changed(wish->mode, sk_tracer_phase(wish->mode), now_ns, 0);
 	return true;
@@ -65,7 +66,7 @@ static bool obey(const struct wish *wish, uint64_t now_ns)
 {
 	if (is_in_force(wish))
 		return true;
-	if (wish->lapsed ? !sk_tracer_options.on_lapse() : !carry_out(wish, now_ns))
+	if (wish->lapsed ? !sk_tracer_drive_lapse() : !carry_out(wish, now_ns))
 		return false;
 	sk_tracer->lapsed = wish->lapsed;
 	sk_tracer->budget_ppm = wish->budget_ppm;
@@ -97,7 +98,7 @@ static bool tick(void)
 	pthread_mutex_lock(&sk_tracer->tick_lock);
 	if (!sk_tracer->exiting) {
 		look_at_control(now);
-		work = sk_tracer_options.on_tick && sk_tracer_options.on_tick(now);
+		work = sk_tracer_drive_tick(now);
 	}
 	pthread_mutex_unlock(&sk_tracer->tick_lock);
 	return work;
@@ -130,21 +131,25 @@ static void *run(void *unused)
 	return NULL;
 }
 
-/* Registered after the drivers were loaded, so it runs before they tear themselves down. */
-static void on_exit_of_process(void)
+bool sk_tracer_lock_at_exit(void)
 {
 	struct timespec limit;
 
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_sec += 1;
+	return !pthread_mutex_timedlock(&sk_tracer->tick_lock, &limit);
+}
+
+/* Registered after the drivers were loaded, so it runs before they tear themselves down. */
+static void on_exit_of_process(void)
+{
 	if (!sk_tracer->generation)
 		return; /* a forked child that made no call of its own */
 	sk_tracer->exiting = 1;
-	clock_gettime(CLOCK_REALTIME, &limit);
-	limit.tv_sec += 1;
-	if (pthread_mutex_timedlock(&sk_tracer->tick_lock, &limit))
+	if (!sk_tracer_lock_at_exit())
 		return;
 	/* What has finished by now is still recorded. The lock stays taken. */
-	if (sk_tracer_options.on_exit)
-		sk_tracer_options.on_exit();
+	sk_tracer_drive_exit();
 }
 
 void sk_tracer_start_ticks(void)
@@ -153,7 +158,7 @@ void sk_tracer_start_ticks(void)
 	pthread_attr_t attributes;
 	sigset_t all, before;
 
-	sk_tracer->budget_ppm = BUDGET_PPM;
+	sk_tracer->budget_ppm = SK_BUDGET_PPM;
 	sk_tracer->ticking = true;
 	if (!registered)
 		registered = !atexit(on_exit_of_process);

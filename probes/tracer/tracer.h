@@ -23,6 +23,9 @@
 #ifndef SK_TRACER_H
 #define SK_TRACER_H
 
+#include "tracer/clock.h"
+#include "tracer/driver.h"
+
 #include "records/throttle.h"
 #include "records/ring.h"
 #include "records/segment.h"
@@ -62,22 +65,9 @@ struct sk_tracer_options {
 	 * launches are held; in a mode that sees launches. Until it returns the reader settles
 	 * nothing that is later than `from_ns`. */
 	void (*on_held)(struct sk_tracer_slot *slot, uint64_t from_ns, uint64_t to_ns);
-	/** Every tick, in the tick thread; true when there was work. `tick_at_ns` may be set to
-	 * have the next one sooner than usual. */
-	bool (*on_tick)(uint64_t now_ns);
-	/** The mode is to become `mode`, or the budget another one: the agent or the end of the
-	 * lease says so. In the tick thread; never with SK_MODE_OFF. False: not now, ask again at
-	 * the next tick. Else the tracer has called sk_tracer_changed where the mode is another.
-	 * NULL: the mode changes at once, and its phase is that of sk_tracer_phase.
-	 */
-	bool (*on_mode)(uint32_t mode, uint32_t budget_ppm);
-	/** The lease has ended: the agent is late or gone. From now on launches are counted and
-	 * none is timed, in the mode that there is; in the tick thread. False: not now, ask again.
-	 * When there is an agent again, or SK_LEASE_COUNTED_S are over, on_mode is called. NULL:
-	 * the tracer is dormant as soon as the lease has ended. */
-	bool (*on_lapse)(void);
-	/** The process ends: the last that can be recorded. */
-	void (*on_exit)(void);
+	/** What the vendor adds to the driver. NULL: a mode changes at once and nothing is
+	 * harvested. */
+	const struct sk_tracer_adapter *adapter;
 };
 
 enum sk_tracer_state { SK_TRACER_NEW, SK_TRACER_READY, SK_TRACER_FAILED };
@@ -101,6 +91,7 @@ struct sk_tracer {
 	uint32_t open_phase; /* of the window that is open; of who calls sk_tracer_changed */
 	uint64_t open_chosen_ns;
 	uint64_t open_launches; /* that there were when it was opened */
+	struct sk_tracer_driver driver;
 	_Atomic(struct sk_tracer_slot *) slots[SK_SEGMENT_SLOTS];
 };
 
@@ -119,19 +110,28 @@ bool sk_tracer_ready(void);
  * control block: a wish to be dormant is answered, any other begins the ticks. */
 void sk_tracer_wake(void);
 
+/** Take `tick_lock` while the process ends; false when a driver has had it for a second. */
+bool sk_tracer_lock_at_exit(void);
+
 /** Pages of zeros that are zeros again in a forked child, or NULL. Never given back. */
 void *sk_tracer_pages(size_t bytes);
 
 /** Give memory to a part of the segment now, so that a full disk is an answer and not a signal. */
 bool sk_tracer_populate(void *from, size_t bytes);
 
-/** CLOCK_MONOTONIC ns. */
+/** CLOCK_MONOTONIC, in ns. */
 uint64_t sk_tracer_now(void);
 
 /** What is seen under a mode without a governor: SK_PHASE_BLIND while dormant, else all. */
 static inline uint32_t sk_tracer_phase(uint32_t mode)
 {
 	return mode == SK_MODE_GOVERNED || mode == SK_MODE_FULL ? SK_PHASE_TIMED : SK_PHASE_BLIND;
+}
+
+/** True when a phase sees calls at all: they are counted, and perhaps timed. */
+static inline bool sk_tracer_sees(uint32_t phase)
+{
+	return phase == SK_PHASE_TIMED || phase == SK_PHASE_COUNTED;
 }
 
 /** The mode in force, enum sk_mode. */
@@ -259,25 +259,28 @@ static inline void sk_tracer_commit(struct sk_tracer_slot *slot)
 	__builtin_prefetch(&slot->ring.cells[slot->ring.head & slot->ring.mask], 1);
 }
 
-/** Oldest call of which a record is still to come, so that the reader waits for it; 0: none. For
- * tracers whose records come in batches: one value for the whole process, in the slot given. */
-void sk_tracer_oldest(struct sk_tracer_slot *slot, unsigned lane, uint64_t ns, unsigned device);
+/** Tell the reader when the oldest call of a lane was made that still waits for its record, so that
+ * it settles nothing later; 0: none waits. */
+static inline void sk_tracer_oldest_ns(struct sk_tracer_slot *slot, unsigned lane, uint64_t ns)
+{
+	/* After the records it stands for: pairs with the reader's fence between the two. */
+	atomic_store_explicit(&slot->shared->oldest_ns[lane], ns, memory_order_release);
+}
+
+/** Tell the reader the lane's device as well, SK_NO_DEVICE where it is not known. */
+static inline void sk_tracer_oldest(struct sk_tracer_slot *slot, unsigned lane, uint64_t ns,
+				    unsigned device)
+{
+	atomic_store_explicit(&slot->shared->oldest_device[lane], (uint8_t)device,
+			      memory_order_relaxed);
+	sk_tracer_oldest_ns(slot, lane, ns);
+}
 
 /** Mode and phase are in force from `at_ns` on: closes the open window and begins the next. */
 void sk_tracer_changed(uint32_t mode, uint32_t phase, uint64_t at_ns, uint64_t chosen_ns);
 
 /** Launches and copies that were counted so far, and what the tracer itself has taken. */
 uint64_t sk_tracer_launches(uint64_t *ret_tracer_ns);
-
-/** What looking adds to a launch, as far as the tracer knows; estimates of what goes on while
- * nobody looks need it. */
-static inline void sk_tracer_tell_costs(double timed_ns, double counted_ns)
-{
-	struct sk_segment_header *header = &sk_tracer->segment->header;
-
-	atomic_store_explicit(&header->timed_call_ns, (uint32_t)timed_ns, memory_order_relaxed);
-	atomic_store_explicit(&header->counted_call_ns, (uint32_t)counted_ns, memory_order_relaxed);
-}
 
 /** Another profiler has the only place: said in the segment, and the tracer stays dormant. */
 void sk_tracer_step_aside(const char *holder);

@@ -2,7 +2,7 @@
 """Totals under `governed` against the truth, of every tracer on its simulated runtime (SIM).
 
 What a program tells of itself is what `full` would have found. Many seeds, in a time that is only
-counted, are in test_governed_windows.py; here whole tracers run for a moment each.
+counted, are in test_tracer_plan.py; here whole tracers run for a moment each.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def agrees(summary: TraceSummary, launches: int, busy_ns: int) -> None:
     """The stated errors hold, and everything that was lost is counted.
 
     An error is stated with 95 % confidence: of twenty runs one is beyond it, and none beyond twice
-    of it. How many are is held against chance in simulated time (test_governed_windows.py)."""
+    of it. How many are is held against chance in simulated time (test_tracer_plan.py)."""
     kernels = summary.kernels
     found, error = sum(row.total_ns for row in kernels), sum(row.error_ns for row in kernels)
     assert abs(found - busy_ns) <= max(2 * error, EXACT * busy_ns), (found, busy_ns, error)

@@ -19,7 +19,7 @@ ROOT = HERE.parents[2]
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("throttle") / "throttle"
-    tracer = [*(ROOT / "probes" / "tracer").glob("*.c"), ROOT / "probes" / "governed" / "windows.c"]
+    tracer = [*(ROOT / "probes" / "tracer").glob("*.c")]
     flags = [
         "-std=gnu11",
         "-D_GNU_SOURCE",

@@ -25,7 +25,7 @@ enum {
 };
 
 /** What a tracer's windows can be; its own choice. */
-struct sk_windows_limits {
+struct sk_tracer_limits {
 	uint64_t period_ns;	/* on average; half of it to one and a half times it, by chance */
 	uint64_t period_max_ns; /* the same, where the shortest window is dear */
 	uint64_t window_ns;	/* the shortest that is timed, on average as well */
@@ -33,15 +33,15 @@ struct sk_windows_limits {
 };
 
 /** What looking costs, as parts of the job's time; all measured. */
-struct sk_windows_costs {
+struct sk_tracer_costs {
 	double timed;	    /* while launches are timed */
 	double counted;	    /* while they are only counted */
 	uint64_t switch_ns; /* of one window: to begin and end it */
 	uint64_t tail_ns;   /* how long after it launches go on to cost what timed ones do */
 };
 
-struct sk_windows {
-	struct sk_windows_limits limits;
+struct sk_tracer_plan {
+	struct sk_tracer_limits limits;
 	uint64_t random;
 	uint64_t from_ns; /* of the period; 0: none yet */
 	uint64_t period_ns;
@@ -54,30 +54,31 @@ struct sk_windows {
 	uint32_t outside; /* enum sk_phase */
 };
 
-void sk_windows_init(struct sk_windows *windows, const struct sk_windows_limits *limits,
-		     uint64_t seed);
+void sk_tracer_plan_init(struct sk_tracer_plan *windows, const struct sk_tracer_limits *limits,
+			 uint64_t seed);
 
 /** Begin a period at `now_ns`. Its cost is the budget at most, unless even the shortest window in
  * the longest period costs more. */
-void sk_windows_plan(struct sk_windows *windows, const struct sk_windows_costs *costs,
-		     uint32_t budget_ppm, uint64_t now_ns);
+void sk_tracer_plan_period(struct sk_tracer_plan *windows, const struct sk_tracer_costs *costs,
+			   uint32_t budget_ppm, uint64_t now_ns);
 
 /** Begin a short period in which launches are only counted, to learn what that costs. */
-void sk_windows_count_only(struct sk_windows *windows, uint64_t now_ns, uint64_t length_ns);
+void sk_tracer_plan_count(struct sk_tracer_plan *windows, uint64_t now_ns, uint64_t length_ns);
 
 /** Is the period over, or was there none? */
-bool sk_windows_is_over(const struct sk_windows *windows, uint64_t now_ns);
+bool sk_tracer_plan_is_over(const struct sk_tracer_plan *windows, uint64_t now_ns);
 
 /** Whether all of the period is timed, so that nothing is drawn. */
-bool sk_windows_is_whole(const struct sk_windows *windows);
+bool sk_tracer_plan_is_whole(const struct sk_tracer_plan *windows);
 
 /** The phase at `now_ns`, and in `ret_next_ns` when to ask again. */
-uint32_t sk_windows_phase(const struct sk_windows *windows, uint64_t now_ns, uint64_t *ret_next_ns);
+uint32_t sk_tracer_plan_phase(const struct sk_tracer_plan *windows, uint64_t now_ns,
+			      uint64_t *ret_next_ns);
 
 /** What the segment says of this period's windows: its length, or 0 where nothing is drawn. */
-static inline uint64_t sk_windows_chosen(const struct sk_windows *windows)
+static inline uint64_t sk_tracer_plan_chosen(const struct sk_tracer_plan *windows)
 {
-	return sk_windows_is_whole(windows) ? 0 : windows->period_ns;
+	return sk_tracer_plan_is_whole(windows) ? 0 : windows->period_ns;
 }
 
 #endif

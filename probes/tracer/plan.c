@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "governed/windows.h"
+#include "tracer/plan.h"
 
 #include "records/segment.h"
 
@@ -10,7 +10,7 @@ static const double DEAR_PART = 0.8, LEAST_PART = 0.2, BLIND_PART = 0.5;
 static const double AT_ONCE = 2, SLOWLY = 16, PATIENCE = 5;
 
 /* xorshift64* (Vigna 2014). Below `below`, which is far less than 2^64. */
-static uint64_t draw(struct sk_windows *windows, uint64_t below)
+static uint64_t draw(struct sk_tracer_plan *windows, uint64_t below)
 {
 	windows->random ^= windows->random >> 12;
 	windows->random ^= windows->random << 25;
@@ -18,17 +18,17 @@ static uint64_t draw(struct sk_windows *windows, uint64_t below)
 	return below ? windows->random * UINT64_C(0x2545f4914f6cdd1d) % below : 0;
 }
 
-void sk_windows_init(struct sk_windows *windows, const struct sk_windows_limits *limits,
-		     uint64_t seed)
+void sk_tracer_plan_init(struct sk_tracer_plan *windows, const struct sk_tracer_limits *limits,
+			 uint64_t seed)
 {
-	*windows = (struct sk_windows){.limits = *limits,
-				       .random = seed * UINT64_C(0x9e3779b97f4a7c15) | 1};
+	*windows = (struct sk_tracer_plan){.limits = *limits,
+					   .random = seed * UINT64_C(0x9e3779b97f4a7c15) | 1};
 	/* Seeds that are alike give first numbers that are. */
 	for (int i = 0; i < 8; i++)
 		draw(windows, 1);
 }
 
-static void plan_whole(struct sk_windows *windows)
+static void plan_whole(struct sk_tracer_plan *windows)
 {
 	windows->dear = 0;
 	windows->outside = SK_PHASE_COUNTED;
@@ -38,7 +38,7 @@ static void plan_whole(struct sk_windows *windows)
 }
 
 /* Lengths to places: the lead and the timed part as one, anywhere in the period alike. */
-static void place(struct sk_windows *windows, uint64_t lead_ns, uint64_t timed_ns)
+static void place(struct sk_tracer_plan *windows, uint64_t lead_ns, uint64_t timed_ns)
 {
 	uint64_t period = windows->period_ns, all;
 
@@ -60,7 +60,7 @@ static void smooth(double *kept, double now)
 		*kept += (now - *kept) / SLOWLY;
 }
 
-static bool is_blind(struct sk_windows *windows, double budget)
+static bool is_blind(struct sk_tracer_plan *windows, double budget)
 {
 	double counted = windows->counted;
 
@@ -77,10 +77,10 @@ static double least(double value, double floor)
 	return value > floor ? value : floor;
 }
 
-void sk_windows_plan(struct sk_windows *windows, const struct sk_windows_costs *costs,
-		     uint32_t budget_ppm, uint64_t now_ns)
+void sk_tracer_plan_period(struct sk_tracer_plan *windows, const struct sk_tracer_costs *costs,
+			   uint32_t budget_ppm, uint64_t now_ns)
 {
-	const struct sk_windows_limits *limits = &windows->limits;
+	const struct sk_tracer_limits *limits = &windows->limits;
 	double budget = (budget_ppm ? budget_ppm : SK_BUDGET_PPM) / 1e6;
 
 	windows->from_ns = now_ns;
@@ -116,7 +116,7 @@ void sk_windows_plan(struct sk_windows *windows, const struct sk_windows_costs *
 	place(windows, (uint64_t)(jitter * lead), (uint64_t)(jitter * window));
 }
 
-void sk_windows_count_only(struct sk_windows *windows, uint64_t now_ns, uint64_t length_ns)
+void sk_tracer_plan_count(struct sk_tracer_plan *windows, uint64_t now_ns, uint64_t length_ns)
 {
 	windows->from_ns = now_ns;
 	windows->period_ns = length_ns;
@@ -124,17 +124,18 @@ void sk_windows_count_only(struct sk_windows *windows, uint64_t now_ns, uint64_t
 	windows->outside = SK_PHASE_COUNTED;
 }
 
-bool sk_windows_is_over(const struct sk_windows *windows, uint64_t now_ns)
+bool sk_tracer_plan_is_over(const struct sk_tracer_plan *windows, uint64_t now_ns)
 {
 	return !windows->from_ns || now_ns >= windows->from_ns + windows->period_ns;
 }
 
-bool sk_windows_is_whole(const struct sk_windows *windows)
+bool sk_tracer_plan_is_whole(const struct sk_tracer_plan *windows)
 {
 	return windows->timed_to_ns - windows->timed_from_ns == windows->period_ns;
 }
 
-uint32_t sk_windows_phase(const struct sk_windows *windows, uint64_t now_ns, uint64_t *ret_next_ns)
+uint32_t sk_tracer_plan_phase(const struct sk_tracer_plan *windows, uint64_t now_ns,
+			      uint64_t *ret_next_ns)
 {
 	*ret_next_ns = windows->from_ns + windows->period_ns;
 	if (now_ns >= windows->timed_to_ns)

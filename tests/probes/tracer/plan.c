@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Windows of governed tracers and what the fold makes of them, in a time that is only counted.
  *
- *     windows plans           plans against an oracle that walks through them; exits with 0
- *     windows TRACER JOB      20 seeds of a job under a tracer's limits and costs, a line each:
+ *     plan plans              plans against an oracle that walks through them; exits with 0
+ *     plan TRACER JOB         20 seeds of a job under a tracer's limits and costs, a line each:
  *                             error of the estimated device time, its stated error, what looking
  *                             cost, all as parts of the truth or of the time
  *
- * For tests/probes/test_governed_windows.py. Launches are as many as fit in a step of the job; what
+ * For tests/probes/test_tracer_plan.py. Launches are as many as fit in a step of the job; what
  * looking costs makes the host's part of each step longer, as far as the host sets the pace.
  */
-#include "governed/windows.h"
+#include "tracer/plan.h"
 #include "records/segment.h"
 #include "trace/statistics/windows.h"
 
@@ -47,18 +47,18 @@ struct walked {
 };
 
 /* As a dumb tracer would: asks every so often, whatever it was told about when to ask. */
-static void walk(const struct sk_windows *windows, uint64_t step, struct walked *ret)
+static void walk(const struct sk_tracer_plan *windows, uint64_t step, struct walked *ret)
 {
 	uint64_t from = windows->from_ns, to = from + windows->period_ns, next = 0, unused;
 	uint32_t phase = 0;
 
 	*ret = (struct walked){0};
 	for (uint64_t at = from; at < to; at += step) {
-		uint32_t now = sk_windows_phase(windows, at, &unused);
+		uint32_t now = sk_tracer_plan_phase(windows, at, &unused);
 
 		CHECK(unused > at && unused <= to);
 		CHECK(at == from || at >= next || now == phase); /* nothing new before `next` */
-		CHECK(!sk_windows_is_over(windows, at));
+		CHECK(!sk_tracer_plan_is_over(windows, at));
 		if (now == SK_PHASE_TIMED && phase != SK_PHASE_TIMED) {
 			CHECK(!ret->timed_from); /* one window */
 			ret->timed_from = at;
@@ -68,14 +68,14 @@ static void walk(const struct sk_windows *windows, uint64_t step, struct walked 
 		phase = now;
 		next = unused;
 	}
-	CHECK(sk_windows_is_over(windows, to));
+	CHECK(sk_tracer_plan_is_over(windows, to));
 	for (uint64_t at = from; at < to; at = next) {
-		phase = sk_windows_phase(windows, at, &next);
+		phase = sk_tracer_plan_phase(windows, at, &next);
 		ret->time[phase] += (double)(next - at);
 	}
 }
 
-static void check_one(const struct sk_windows *windows, const struct sk_windows_limits *limits,
+static void check_one(const struct sk_tracer_plan *windows, const struct sk_tracer_limits *limits,
 		      uint64_t mean_ns, const struct walked *walked)
 {
 	double timed = walked->time[SK_PHASE_TIMED];
@@ -85,36 +85,36 @@ static void check_one(const struct sk_windows *windows, const struct sk_windows_
 	CHECK(windows->period_ns <= limits->period_max_ns * 3 / 2);
 	CHECK(timed >= (double)limits->window_ns / 2 - 1);
 	CHECK(timed < (double)windows->period_ns);
-	CHECK(sk_windows_chosen(windows) == windows->period_ns);
+	CHECK(sk_tracer_plan_chosen(windows) == windows->period_ns);
 }
 
 /* Costs and budget, all drawn: what many periods cost together, and where windows lie in them. */
 static void check_plans(void)
 {
-	struct sk_windows_limits limits = {.period_ns = (uint64_t)(50 + 1000 * random_part()) * MS,
-					   .window_ns = (uint64_t)(1 + 20 * random_part()) * MS};
-	struct sk_windows_costs costs = {.timed = pow(10, 2.5 * random_part() - 2),
-					 .switch_ns = (uint64_t)(random_part() * 500000),
-					 .tail_ns = (uint64_t)(random_part() * 2000000)};
+	struct sk_tracer_limits limits = {.period_ns = (uint64_t)(50 + 1000 * random_part()) * MS,
+					  .window_ns = (uint64_t)(1 + 20 * random_part()) * MS};
+	struct sk_tracer_costs costs = {.timed = pow(10, 2.5 * random_part() - 2),
+					.switch_ns = (uint64_t)(random_part() * 500000),
+					.tail_ns = (uint64_t)(random_part() * 2000000)};
 	uint32_t budget_ppm = (uint32_t)(1000 + 20000 * random_part());
 	double budget = budget_ppm / 1e6, spent = 0, time = 0, bins[4] = {0};
-	struct sk_windows windows;
+	struct sk_tracer_plan windows;
 	uint64_t now = 12345, mean_ns = 0;
 	enum { PERIODS = 300 };
 
 	limits.period_max_ns = limits.period_ns * 40;
 	costs.counted = costs.timed * 0.3 * random_part();
-	sk_windows_init(&windows, &limits, chance);
+	sk_tracer_plan_init(&windows, &limits, chance);
 	if (costs.timed <= budget) {
-		sk_windows_plan(&windows, &costs, budget_ppm, now);
-		CHECK(sk_windows_is_whole(&windows) && !sk_windows_chosen(&windows));
+		sk_tracer_plan_period(&windows, &costs, budget_ppm, now);
+		CHECK(sk_tracer_plan_is_whole(&windows) && !sk_tracer_plan_chosen(&windows));
 		return;
 	}
 	struct walked walked[PERIODS];
 	uint64_t lengths[PERIODS], starts[PERIODS];
 
 	for (int i = 0; i < PERIODS; i++) {
-		sk_windows_plan(&windows, &costs, budget_ppm, now);
+		sk_tracer_plan_period(&windows, &costs, budget_ppm, now);
 		walk(&windows, windows.period_ns / 997 + 1, &walked[i]);
 		lengths[i] = windows.period_ns;
 		starts[i] = windows.lead_ns;
@@ -145,36 +145,36 @@ static void check_plans(void)
 
 static void check_patience(void)
 {
-	struct sk_windows_limits limits = {SECOND, 16 * SECOND, MS, 2};
-	struct sk_windows_costs dear = {.timed = 1, .counted = 0.02},
-				far = {.timed = 1, .counted = 0.5}, cheap = {.timed = 1};
-	struct sk_windows windows;
+	struct sk_tracer_limits limits = {SECOND, 16 * SECOND, MS, 2};
+	struct sk_tracer_costs dear = {.timed = 1, .counted = 0.02},
+			       far = {.timed = 1, .counted = 0.5}, cheap = {.timed = 1};
+	struct sk_tracer_plan windows;
 
-	sk_windows_init(&windows, &limits, 7);
+	sk_tracer_plan_init(&windows, &limits, 7);
 	for (int i = 0; i < 4; i++) {
-		sk_windows_plan(&windows, &dear, 10000, 1 + SECOND * i);
+		sk_tracer_plan_period(&windows, &dear, 10000, 1 + SECOND * i);
 		CHECK(windows.outside == (i < 2 ? SK_PHASE_COUNTED : SK_PHASE_BLIND));
 	}
 	for (int i = 0; i < 200; i++) /* what has become cheap is believed by and by */
-		sk_windows_plan(&windows, &cheap, 10000, 5 * SECOND);
+		sk_tracer_plan_period(&windows, &cheap, 10000, 5 * SECOND);
 	CHECK(windows.outside == SK_PHASE_COUNTED);
-	sk_windows_plan(&windows, &dear, 10000, 6 * SECOND);
+	sk_tracer_plan_period(&windows, &dear, 10000, 6 * SECOND);
 	CHECK(windows.outside == SK_PHASE_COUNTED);
-	sk_windows_plan(&windows, &far, 10000, 6 * SECOND);
+	sk_tracer_plan_period(&windows, &far, 10000, 6 * SECOND);
 	CHECK(windows.outside == SK_PHASE_BLIND); /* far too dear is no matter of patience */
 	uint64_t next;
 
-	sk_windows_count_only(&windows, 7 * SECOND, 50 * MS);
-	CHECK(sk_windows_phase(&windows, 7 * SECOND, &next) == SK_PHASE_COUNTED);
-	CHECK(next == 7 * SECOND + 50 * MS && sk_windows_is_over(&windows, next));
-	CHECK(!sk_windows_is_whole(&windows));
+	sk_tracer_plan_count(&windows, 7 * SECOND, 50 * MS);
+	CHECK(sk_tracer_plan_phase(&windows, 7 * SECOND, &next) == SK_PHASE_COUNTED);
+	CHECK(next == 7 * SECOND + 50 * MS && sk_tracer_plan_is_over(&windows, next));
+	CHECK(!sk_tracer_plan_is_whole(&windows));
 }
 
 /* --- jobs ------------------------------------------------------------------------------------- */
 
 struct tracer {
 	const char *name;
-	struct sk_windows_limits limits;
+	struct sk_tracer_limits limits;
 	double timed_ns, counted_ns; /* of a launch */
 	uint64_t switch_ns, tail_ns;
 };
@@ -285,19 +285,19 @@ static void simulate(const struct tracer *tracer, const struct job *job, uint64_
 {
 	uint64_t now = SECOND, end = now + (uint64_t)(s * 1e9), next, tail_ns = 0;
 	double rate = 1 / job->gap_ns, own_ns = 1e9 * random_part();
-	struct sk_windows windows;
+	struct sk_tracer_plan windows;
 	struct seen seen = {0};
 
-	sk_windows_init(&windows, &tracer->limits, seed);
+	sk_tracer_plan_init(&windows, &tracer->limits, seed);
 	while (now < end) {
-		if (sk_windows_is_over(&windows, now)) {
-			struct sk_windows_costs costs = {rate * tracer->timed_ns,
-							 rate * tracer->counted_ns,
-							 tracer->switch_ns, tracer->tail_ns};
+		if (sk_tracer_plan_is_over(&windows, now)) {
+			struct sk_tracer_costs costs = {rate * tracer->timed_ns,
+							rate * tracer->counted_ns,
+							tracer->switch_ns, tracer->tail_ns};
 
-			sk_windows_plan(&windows, &costs, 10000, now);
+			sk_tracer_plan_period(&windows, &costs, 10000, now);
 		}
-		uint32_t phase = sk_windows_phase(&windows, now, &next);
+		uint32_t phase = sk_tracer_plan_phase(&windows, now, &next);
 		double length, gap = gap_at(job, own_ns, &length);
 		double each_ns = cost_of(tracer, phase, now < tail_ns);
 		double slower = 1 + job->slowed * each_ns / gap, step = (double)MS * slower;
@@ -305,7 +305,8 @@ static void simulate(const struct tracer *tracer, const struct job *job, uint64_
 		step = step < (double)(next - now) ? ceil(step) : (double)(next - now);
 		double launches = step / slower / gap;
 
-		if (phase == SK_PHASE_TIMED && sk_windows_chosen(&windows) && !seen.window.from_ns)
+		if (phase == SK_PHASE_TIMED && sk_tracer_plan_chosen(&windows) &&
+		    !seen.window.from_ns)
 			seen.window.from_ns = now;
 		take_step(&seen, phase, step, launches, length);
 		seen.cost_ns += launches * each_ns;

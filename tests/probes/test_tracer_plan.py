@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Windows of governed tracers: what they cost, where they lie, and what totals come of them.
 
-All of it in a time that is only counted: tests/probes/governed/windows.c.
+All of it in a time that is only counted: tests/probes/tracer/plan.c.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def windows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("windows") / "windows"
     statistics = NATIVE / "trace/statistics"
     estimator = [statistics / f"{name}.c" for name in ("windows", "stat", "histogram")]
-    sources = [HERE / "governed" / "windows.c", PROBES / "governed" / "windows.c", *estimator]
+    sources = [HERE / "tracer" / "plan.c", PROBES / "tracer" / "plan.c", *estimator]
     flags = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=undefined"]
     argv = ["cc", *flags, f"-I{PROBES}", f"-I{NATIVE}", "-o", program, *sources, "-lm"]
     subprocess.run(argv, check=True)
