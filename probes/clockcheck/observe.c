@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When does a kernel really begin and end? A kernel that writes to memory the host shares, a thread
- * that spins on it and reads CLOCK_MONOTONIC when it sees the write, and what the tracer recorded
- * of the same launches. Relied on by probes/clock_check.py, which runs it under the tracer.
+/* The times at which kernels really begin and end, as the host sees them.
  *
- * stoker-clock-observe LAUNCHES LOOPS: a line for each launch, the tracer's start and end, then the
- * host's: `start_ns end_ns seen_start_ns seen_end_ns late_start_ns late_end_ns`. The segment is
- * that of this process, read at the end; nobody else may have drained it. Exit 3: no device, 4: no
- * segment, 5: it does not fit.
+ * A kernel writes to memory that the host shares. A thread spins on it and reads CLOCK_MONOTONIC
+ * when it sees the write. The program compares that with what the tracer has recorded of the same
+ * launches. probes/clock_check.py runs it under the tracer.
  *
- * Invariant: launches are one at a time, so the n-th record is of the n-th launch. */
+ *     stoker-clock-observe LAUNCHES LOOPS
+ *
+ * prints a line for each launch, the tracer's start and end, then the host's: `start_ns end_ns
+ * seen_start_ns seen_end_ns late_start_ns late_end_ns`. The segment is that of this process, read
+ * at the end; nobody else may have drained it. Exit status 3: no device, 4: no segment, 5: it does
+ * not fit.
+ *
+ * Invariant: launches are made one at a time, so the n-th record is of the n-th launch.
+ */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 
@@ -31,7 +36,7 @@
 
 enum { LAUNCHES_MAX = 10000, LINE_INTS = 16, WARM = 20 };
 
-/* `flags`: a cache line each for the beginning, the end, and something to read meanwhile. */
+/* `flags` has a cache line each for the beginning, the end, and a word to read meanwhile. */
 static const char SOURCE[] =
 	"__kernel void mark(__global volatile int *flags, int number, int loops) {\n"
 	"  int sum = 0;\n"
@@ -41,8 +46,8 @@ static const char SOURCE[] =
 	"  flags[16] = number;\n"
 	"}\n";
 
-/* `late`: how long before it the observer had last looked; more than it takes to look means that
- * the observer was not running. */
+/* `late` is the time from the observer's look before to this one. When it is longer than a look
+ * takes, the observer was not running. */
 struct look {
 	uint64_t at_ns, late_ns;
 };
@@ -54,14 +59,15 @@ struct seen {
 static struct seen seen[LAUNCHES_MAX + 1];
 static _Alignas(4096) int flags[1024];
 static int launches;
-static _Atomic int watching; /* for the launch of this number */
+static _Atomic int watching; /* the observer waits for the launch of this number */
 
 static uint64_t now_ns(void)
 {
 	return sk_tracer_clock_ns(CLOCK_MONOTONIC);
 }
 
-/* The write came after the last look that did not see it, which was after `earlier`. */
+/* Wait until the flag shows the number. The write came after the last look that did not see it,
+ * which was after `earlier`. */
 static struct look wait_for(const volatile int *flag, int number, uint64_t from_ns)
 {
 	uint64_t before = from_ns, earlier = from_ns;
@@ -127,11 +133,12 @@ static void launch_all(int loops)
 
 	clSetKernelArg(kernel, 0, sizeof(shared), &shared);
 	clSetKernelArg(kernel, 2, sizeof(loops), &loops);
-	/* Number 0 is never waited for: the first launches compile. */
+	/* Number 0 is never waited for, since the first launches compile the kernel. */
 	for (int i = -WARM; i < launches; i++) {
 		int number = i < 0 ? 0 : i + 1;
 
-		/* Not before the observer is there: it would wait for ever for one it missed. */
+		/* Launch only when the observer is there: it would wait forever for a launch that
+		 * it missed. */
 		while (number > atomic_load(&watching))
 			sched_yield();
 		clSetKernelArg(kernel, 1, sizeof(number), &number);
@@ -173,8 +180,8 @@ static void line(const struct sk_record *record, int number)
 	       host->start.late_ns, host->end.late_ns);
 }
 
-/* Kernels of one ring, after the first ones, which only compiled; what else is there is not
- * looked at. The number of launches that were told. */
+/* Take the kernels of one ring, after the first ones, which only compiled; other records are
+ * skipped. Returns how many. */
 static int tell_ring(const struct sk_segment *segment, const struct sk_slot *slot)
 {
 	const struct sk_record *records = (const void *)((const char *)segment + slot->ring_offset);
@@ -199,8 +206,8 @@ static void tell(const struct sk_segment *segment)
 		fail(5, "not every launch has a record");
 }
 
-/* The observer gets the last processor, what this thread starts from here on gets the others: on
- * one of them together the one would see nothing while the other runs. */
+/* The observer gets the last processor, and threads that this one starts get the others: on one
+ * processor the observer would see nothing while the other thread runs. */
 static void part(pthread_t observer)
 {
 	cpu_set_t all, one;
@@ -229,7 +236,7 @@ int main(int count, char **words)
 	part(observer);
 	launch_all(count > 2 ? atoi(words[2]) : 2000);
 	pthread_join(observer, NULL);
-	usleep(300000); /* the tracer's ticks publish what was last */
+	usleep(300000); /* wait for the tracer's ticks to publish the last records */
 	tell(own_segment());
 	return 0;
 }

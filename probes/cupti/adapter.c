@@ -28,12 +28,12 @@ static bool is_ready(void)
 
 /* --- apply ------------------------------------------------------------------------------------ */
 
-/* The first calls of a timed window are the first ones whose records are not to be missed. */
+/* Note the first call of a timed window: from there on a missing record is a loss. */
 static void open_window(void)
 {
 	if (sk_cupti->phase != SK_PHASE_TIMED) {
 		atomic_store(&sk_cupti->looked_from, atomic_load(&sk_cupti->joins.tail));
-		atomic_store(&sk_cupti->looked_to, SK_JOINS_OPEN);
+		atomic_store(&sk_cupti->looked_to, SK_CUPTI_JOINS_OPEN);
 	}
 	sk_cupti->closing_ns = 0;
 }
@@ -55,7 +55,7 @@ static bool apply(uint32_t mode, uint32_t phase, uint64_t *ret_at_ns)
 	if (!times && sk_cupti->phase == SK_PHASE_TIMED)
 		sk_cupti->closing_ns = now_ns;
 	atomic_store(&sk_cupti->phase, phase);
-	if (!times && atomic_load(&sk_cupti->looked_to) == SK_JOINS_OPEN)
+	if (!times && atomic_load(&sk_cupti->looked_to) == SK_CUPTI_JOINS_OPEN)
 		atomic_store(&sk_cupti->looked_to, atomic_load(&sk_cupti->joins.tail));
 	if (phase == SK_PHASE_BLIND && !sk_cupti->closing_ns)
 		sk_cupti_unwatch();
@@ -78,7 +78,8 @@ static bool is_surprised(uint64_t now_ns)
 	return spent_ns > SURPRISE * sk_tracer_budget() / 1e6 * paid_for_ns;
 }
 
-/* What counting a call takes has never been seen, it matters, and a moment would show it. */
+/* Return whether to count for a moment: the cost of counting a call was never seen, it matters, and
+ * a moment would show it. */
 static bool should_count(const struct sk_tracer_call_costs *costs)
 {
 	const struct sk_cupti_learned *learned = &sk_cupti->learned;
@@ -104,7 +105,7 @@ static struct sk_tracer_call_costs costs(uint64_t now_ns)
 static void flush_when_due(uint64_t now_ns)
 {
 	bool due = now_ns >= sk_cupti->flushed_ns + FLUSH_NS;
-	uint64_t waiting = sk_joins_waiting(&sk_cupti->joins);
+	uint64_t waiting = sk_cupti_joins_waiting(&sk_cupti->joins);
 
 	if (!sk_cupti->prepared || sk_cupti->quiet)
 		return;
@@ -116,12 +117,12 @@ static void flush_when_due(uint64_t now_ns)
 	sk_cupti->flushed_ns = now_ns;
 }
 
-/* The records of a window that is over have come, or have been waited for long enough. */
+/* Close a window that is over once its records have come, or have been waited for long enough. */
 static void close_window(uint64_t now_ns)
 {
 	if (!sk_cupti->closing_ns)
 		return;
-	if (sk_joins_waiting(&sk_cupti->joins) && now_ns < sk_cupti->closing_ns + CLOSING_NS)
+	if (sk_cupti_joins_waiting(&sk_cupti->joins) && now_ns < sk_cupti->closing_ns + CLOSING_NS)
 		return;
 	sk_cupti_disable_kinds();
 	if (sk_cupti->phase == SK_PHASE_BLIND)
@@ -132,7 +133,8 @@ static void close_window(uint64_t now_ns)
 	sk_cupti->begin_ns = 0;
 }
 
-/* While a window's records are waited for, its costs go on: look again soon, then less soon. */
+/* While the records of a window are waited for it goes on costing, so look again soon, then less
+ * soon. */
 static void hurry(uint64_t now_ns)
 {
 	uint64_t waited_ns = now_ns - sk_cupti->closing_ns, soon_ns;
@@ -151,18 +153,18 @@ static bool harvest(uint64_t now_ns)
 	close_window(sk_tracer_now());
 	hurry(sk_tracer_now());
 	return sk_cupti->phase == SK_PHASE_TIMED || sk_cupti->closing_ns ||
-	       sk_joins_waiting(&sk_cupti->joins);
+	       sk_cupti_joins_waiting(&sk_cupti->joins);
 }
 
-/* A flush hands over what is in CUPTI's hands, and not what a thread of CUPTI's has taken out of
- * them and is about to hand over, or is handing over by now: that thread ends with the process, and
- * what it has goes with it. So it is waited for while a call lacks its record. */
+/* A flush hands over the records that CUPTI has, but not those that a thread of CUPTI has taken
+ * already and is about to hand over. That thread ends with the process and its records are lost, so
+ * it is waited for while the record of a call is missing. */
 static void flush_last(void)
 {
 	uint64_t until_ns = sk_tracer_now() + LAST_NS, calls = atomic_load(&sk_cupti->joins.tail);
 
 	sk_cupti_flush(true);
-	while (sk_buffers_out(&sk_cupti->buffers) && sk_cupti_lacks(calls) &&
+	while (sk_cupti_buffers_out(&sk_cupti->buffers) && sk_cupti_is_missing(calls) &&
 	       sk_tracer_now() < until_ns) {
 		nanosleep(&(struct timespec){0, LAST_STEP_NS}, NULL);
 		sk_cupti_flush(true);
@@ -191,13 +193,13 @@ void sk_cupti_begin(void)
 	if (!sk_tracer->segment->header.stepped_aside)
 		sk_tracer_enter(mode);
 	/* CUDA has only begun to initialise: there is no call from before this. */
-	atomic_store(&sk_cupti->looked_from, SK_JOINS_OPEN);
+	atomic_store(&sk_cupti->looked_from, SK_CUPTI_JOINS_OPEN);
 }
 
 const struct sk_tracer_adapter sk_cupti_adapter = {
 	/* Periods are long against what it takes to begin and end a window. */
 	.limits = {.period_ns = 1000000000, .period_max_ns = 16000000000, .window_ns = 10000000},
-	.planned_percent = SK_BUDGET_PLANNED,
+	.planned_percent = SK_TRACER_BUDGET_PLANNED,
 	.is_ready = is_ready,
 	.apply = apply,
 	.costs = costs,

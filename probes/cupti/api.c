@@ -18,7 +18,8 @@ static void *open_any(int flags)
 	return library;
 }
 
-/* Never closed again: CUPTI may have threads and callbacks for as long as the process lives. */
+/* The library is never closed, since CUPTI may have threads and callbacks as long as the process
+ * lives. */
 static void *open_library(void)
 {
 	const char *path = getenv("STOKER_CUPTI");
@@ -29,7 +30,7 @@ static void *open_library(void)
 	return library ? library : open_any(RTLD_LAZY | RTLD_LOCAL);
 }
 
-/* False when a function that every version from 11.6 on has is not there. */
+/* Return false when a function is missing that every version from 11.6 on has. */
 static bool find_all(void *library, struct sk_cupti_api *api)
 {
 	const struct {
@@ -70,13 +71,13 @@ const char *sk_cupti_api_load(struct sk_cupti_api *ret)
 		return "(libcupti.so.13 or .12 was not found)";
 	if (!find_all(library, ret))
 		return "(libcupti is older than CUDA 11.6)";
-	/* One that cannot say its version yet has the functions that count. */
+	/* A library without a version call has the functions that count. */
 	if (!ret->get_version(&ret->version) && ret->version < SK_CUPTI_VERSION_MIN)
 		return "(libcupti is older than CUDA 11.6)";
 	return NULL;
 }
 
-void sk_cuda_api_load(struct sk_cuda_api *ret)
+void sk_cupti_cuda_load(struct sk_cupti_cuda *ret)
 {
 	void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
 	const struct {

@@ -51,7 +51,7 @@ enum {
 	".target " target "\n"                                                                     \
 	".address_size 64\n" SPIN("stoker_spin") SPIN("stoker_node")
 
-/* Drivers of CUDA 13 know nothing before Turing, and devices before it nothing of Turing. */
+/* Drivers of CUDA 13 support nothing before Turing, and older devices nothing of Turing. */
 static const char *const images[] = {IMAGE("6.3", "sm_75"), IMAGE("6.0", "sm_50")};
 
 static struct {
@@ -168,14 +168,14 @@ static void launch(CUfunction function, uint64_t ns)
 	uint64_t cycles = ns * (uint64_t)clock_khz / 1000000;
 	void *arguments[] = {&cycles};
 
-	/* Of the simulated device the grid is the length. */
+	/* The simulated device takes the grid as the kernel's length. */
 	check(cuda.launch(function, cuda.simulated ? (unsigned)ns : 1, 1, 1, 1, 1, 1, 0, stream,
 			  arguments, NULL),
 	      "launch");
 }
 
-/* One batch between two events: what they say it took is what a trace must say, from the start of
- * its first kernel to the end of its last. */
+/* Launch one batch between two events. The time between the events is what a trace must show, from
+ * the start of the first kernel to the end of the last. */
 static float batch(void)
 {
 	CUevent from, to;
@@ -183,7 +183,7 @@ static float batch(void)
 
 	check(cuda.event(&from, 0), "event");
 	check(cuda.event(&to, 0), "event");
-	launch(spin, 2000000); /* so that all of the batch is queued before it begins */
+	launch(spin, 2000000); /* long enough that all of the batch is queued before it begins */
 	check(cuda.record(from, stream), "event");
 	for (int i = 0; i < SPINS - 1; i++)
 		launch(spin, 50000);
@@ -225,7 +225,7 @@ static void run_known(void)
 		check(cuda.read(host, memory, BYTES), "read");
 	ms = batch();
 	for (int i = 0; i < PAIRS;
-	     i++) { /* a wait after each, which tells how far clocks are apart */
+	     i++) { /* a wait after each one, which bounds the distance of the clocks */
 		launch(node, 20000);
 		check(cuda.wait(stream), "wait");
 	}

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What looking at a call of CUDA costs: learned from samples, and by calls of our own.
+/* The cost of looking at a call of CUDA: learned from samples, and from calls that the tracer
+ * makes.
  *
- * Relied on by modes.c, which chooses windows by it. Calls that are timed and calls that are only
- * counted are kept apart. Threads: the tick thread; sums are added to by those that call.
+ * Windows are chosen by it. Calls that are timed and calls that are only counted are kept apart.
+ * Threads: the tick thread; threads that make calls add to the sums.
  */
 #include "cupti.h"
 
 enum {
-	CALLBACK_NS = 250,    /* CUPTI's own way to a pair of callbacks, until that is measured */
-	INSTRUMENT_NS = 2000, /* what a record adds to its call, until that is measured */
+	CALLBACK_NS = 250,    /* CUPTI's own time for a pair of callbacks, until it is measured */
+	INSTRUMENT_NS = 2000, /* the time that a record adds to its call, until it is measured */
 	PROBE_CALLS = 128,
 	PROBE_ROUNDS = 5,
 };
@@ -32,7 +33,7 @@ static double shortest_clock_ns(void)
 	return (double)shortest / PROBE_CALLS;
 }
 
-/* The shortest of some rounds of a call that does nothing. */
+/* Return the shortest of some rounds of a call that does nothing. */
 static double shortest_call_ns(void)
 {
 	uint64_t shortest = UINT64_MAX;
@@ -49,9 +50,10 @@ static double shortest_call_ns(void)
 	return (double)shortest / PROBE_CALLS;
 }
 
-/* What CUPTI takes to call back at the beginning and at the end of a call, which cannot be seen
- * from inside of them: by a call of our own, with callbacks and without. Once, in the tick thread,
- * after the driver has taken a call of the application, so that it is up. */
+/* Measure CUPTI's time to call back at the beginning and at the end of a call, which cannot be seen
+ * from inside of the callbacks: a call of the tracer is made with callbacks and without. This is
+ * done once, in the tick thread, after the driver has taken a call of the application and so is up.
+ */
 static void measure_callbacks(void)
 {
 	double without, with;
@@ -72,7 +74,7 @@ static void measure_callbacks(void)
 		sk_cupti->learned.callbacks_ns = with - without;
 }
 
-/* Sums of a phase since the latest plan, taken out. */
+/* The sums of a phase since the latest plan. */
 struct sums {
 	double calls;
 	double own_ns;	    /* of one call */
@@ -107,8 +109,8 @@ static double less(double value, double by)
 	return value > by ? value - by : 0;
 }
 
-/* What looking costs, by what it cost since the latest plan. The two phases are told apart by the
- * length of the calls in them: the driver takes longer over a call that is recorded. */
+/* Take in what calls have cost since the latest plan. The two phases differ by the length of their
+ * calls, because the driver takes longer over a call that is recorded. */
 void sk_cupti_learn(uint64_t now_ns)
 {
 	struct sk_cupti_learned *learned = &sk_cupti->learned;
@@ -128,7 +130,7 @@ void sk_cupti_learn(uint64_t now_ns)
 	phase_ns[SK_PHASE_TIMED] = phase_ns[SK_PHASE_COUNTED] = 0;
 	if (timed.known)
 		learned->timed_call_ns = timed.own_ns + callbacks_ns();
-	/* A sample reads the clock twice; of calls that are only counted, one in four does. */
+	/* A sample reads the clock twice; one in four calls that are only counted does. */
 	if (counted.known)
 		learned->counted_call_ns =
 			less(counted.own_ns, 1.5 * learned->clock_ns) + callbacks_ns();

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUPTI's buffers become records of the segment, in whatever thread CUPTI hands them over.
+/* CUPTI's buffers become records of the segment, in the thread that CUPTI hands them over in.
  *
- * One thread at a time: who holds `decoding` is the producer of the ring that takes all records.
- * A record is kept where its call was entered while everything was timed. One whose call is not
- * known was launched before that, or while the records of an earlier window were waited for, and
- * is no loss: nobody has looked at it. Any other that is not kept is counted.
+ * The thread that has `decoding` is the producer of the ring that takes all records. A record is
+ * kept if its call was entered while calls were timed. A record of an unknown call was launched
+ * before that, or while the records of an earlier window were waited for; it is no loss, since
+ * nobody looked at that call. Every other record that is not kept is counted.
  */
 #include "cupti.h"
 #include "records.h"
 
 enum {
-	LAST = 4,	   /* flushes at once: no further record of a graph that has had one */
-	CALLS_ENOUGH = 64, /* until the bounds of a clock are told */
+	LAST = 4, /* added to the count of flushes, so that no further record of a graph is waited
+		     for */
+	CALLS_ENOUGH = 64, /* calls before the bounds of a clock are told */
 	WAITS_ENOUGH = 16,
-	STRANGERS_ENOUGH = 256, /* records without a call, before they are believed */
+	CALLLESS_ENOUGH = 256, /* records without a call before they are believed */
 };
 
 static struct sk_record *reserve(uint64_t ns)
@@ -25,11 +26,11 @@ static struct sk_record *reserve(uint64_t ns)
 	return record;
 }
 
-/* What came of a device: one record, of a call or of a graph's node. */
+/* The data of one record, of a call or of a graph's node. */
 struct done {
 	uint64_t start_ns;
 	uint64_t end_ns;
-	uint64_t queued_ns; /* 0: was not asked for */
+	uint64_t queued_ns; /* 0: not recorded */
 	uint64_t submitted_ns;
 	uint64_t bytes;
 	uint32_t correlation;
@@ -40,7 +41,7 @@ struct done {
 	const char *name;
 };
 
-/* With `decoding` held. The bounds only come closer, so they are told once they are worth it. */
+/* Tell the bounds of clocks once they are close enough. Called with `decoding` held. */
 static void publish_clocks(bool last)
 {
 	for (unsigned device = 0; device < SK_SEGMENT_DEVICES; device++) {
@@ -57,8 +58,9 @@ static void publish_clocks(bool last)
 	}
 }
 
-/* The kernel cannot have begun before its call was entered. */
-static void bound_by_call(unsigned device, const struct sk_join *join, const struct done *done)
+/* Bound the clock from one side: the kernel cannot have begun before its call was entered. */
+static void bound_by_call(unsigned device, const struct sk_cupti_join *join,
+			  const struct done *done)
 {
 	struct sk_cupti_bounds *bounds = &sk_cupti->bounds[device];
 	int64_t gap = (int64_t)(done->start_ns - join->entered_ns);
@@ -76,8 +78,9 @@ static void bound_by_call(unsigned device, const struct sk_join *join, const str
 		bounds->after_call_ns = gap;
 }
 
-/* It must have ended when a later wait of the same thread for its stream returned. */
-static void bound_by_wait(const sk_wait_record *wait, uint32_t tid)
+/* Bound the clock from the other side: the kernel has ended when a later wait of its thread for its
+ * stream returned. */
+static void bound_by_wait(const sk_cupti_wait_record *wait, uint32_t tid)
 {
 	struct sk_cupti_bounds *bounds = &sk_cupti->bounds[sk_cupti->latest.device];
 	int64_t gap = (int64_t)(wait->end - sk_cupti->latest.end_ns);
@@ -93,7 +96,7 @@ static void bound_by_wait(const sk_wait_record *wait, uint32_t tid)
 		bounds->before_wait_ns = gap;
 }
 
-/* Of a graph's node: counted here, since no call speaks of it. */
+/* Count a graph's node here, since no call tells of it. */
 static void count_node(const struct done *done, unsigned name)
 {
 	if (done->kind == SK_KIND_KERNEL)
@@ -103,14 +106,14 @@ static void count_node(const struct done *done, unsigned name)
 	sk_tracer_add(&sk_cupti->home->shared->counters.timed, 1);
 }
 
-/* A copy that the call itself waits for may be told of before the call has returned. */
-static uint32_t length_of(const struct sk_join *join)
+/* The record of a blocking copy may come before its call has returned. */
+static uint32_t length_of(const struct sk_cupti_join *join)
 {
 	return join->call_ns ? join->call_ns
 			     : sk_tracer_saturated(sk_tracer_now() - join->entered_ns);
 }
 
-static void publish(const struct done *done, const struct sk_join *join, unsigned name,
+static void publish(const struct done *done, const struct sk_cupti_join *join, unsigned name,
 		    unsigned device)
 {
 	struct sk_record *record = reserve(done->end_ns - done->start_ns);
@@ -140,28 +143,28 @@ static void lose(uint64_t records)
 	sk_tracer_add(&sk_tracer->segment->header.vendor_dropped, records);
 }
 
-/* Of a record without a call: was it made in the latest timed window, so that it should have one?
- * Records of calls that were made when that was over, or before it began, come as well, as long as
- * kinds are on for the calls of a window that is over: those calls were not to be seen. */
+/* Return whether a record without a call should have had one, because it was made in the latest
+ * timed window. While kinds stay on for a window that is over, records of calls before and after it
+ * come as well, which were not to be seen. */
 static bool is_missed(uint32_t correlation)
 {
-	return sk_joins_spans(&sk_cupti->joins, atomic_load(&sk_cupti->looked_from),
-			      atomic_load(&sk_cupti->looked_to), correlation);
+	return sk_cupti_joins_spans(&sk_cupti->joins, atomic_load(&sk_cupti->looked_from),
+				    atomic_load(&sk_cupti->looked_to), correlation);
 }
 
-/* Records without a call are believed only where none ever joined: then the ids of calls mean
- * something else in this version, and the times are still worth having. */
-static bool is_wanted(const struct sk_join *join)
+/* Records without a call are believed only if no record was ever joined: then ids mean something
+ * else in this version, and the times are still worth having. */
+static bool is_wanted(const struct sk_cupti_join *join)
 {
 	return join || (!sk_cupti->joined && sk_tracer_mode() == SK_MODE_FULL &&
-			sk_cupti->strangers++ >= STRANGERS_ENOUGH);
+			sk_cupti->callless++ >= CALLLESS_ENOUGH);
 }
 
 static void take(const struct done *done)
 {
-	struct sk_join *join = sk_joins_find(&sk_cupti->joins, done->correlation);
+	struct sk_cupti_join *join = sk_cupti_joins_find(&sk_cupti->joins, done->correlation);
 	bool is_kernel = done->kind == SK_KIND_KERNEL || done->kind == SK_KIND_GRAPH;
-	bool is_node = join && (join->flags & SK_JOIN_MANY);
+	bool is_node = join && (join->flags & SK_CUPTI_JOIN_MANY);
 	unsigned device, name = 0;
 
 	if (!is_wanted(join)) {
@@ -170,7 +173,7 @@ static void take(const struct done *done)
 		return;
 	}
 	if (join)
-		sk_joins_seen(&sk_cupti->joins, join, sk_cupti->flushes);
+		sk_cupti_joins_seen(&sk_cupti->joins, join, sk_cupti->flushes);
 	if (is_kernel)
 		name = sk_cupti_name(done->kind == SK_KIND_GRAPH ? "(graph)" : done->name);
 	if (is_node || !join)
@@ -196,7 +199,7 @@ static void take(const struct done *done)
 	publish(done, join, name, device);
 }
 
-static void take_kernel(const sk_kernel_record *from)
+static void take_kernel(const sk_cupti_kernel_record *from)
 {
 	take(&(struct done){
 		.start_ns = from->start,
@@ -227,12 +230,12 @@ static uint8_t kind_of(uint8_t copy_kind)
 	}
 }
 
-/* The three kinds of copies name these fields alike. A copy by a call has the call's kind, so that
- * counts and times speak of the same thing; one of a graph has its own. */
+/* Take a copy; the three kinds of records name these fields alike. A copy by a call has the call's
+ * kind, so that counts and times match; one of a graph has its own. */
 #define TAKE_COPY(from, own_kind)                                                                  \
 	do {                                                                                       \
-		const struct sk_join *join =                                                       \
-			sk_joins_find(&sk_cupti->joins, (from)->correlationId);                    \
+		const struct sk_cupti_join *join =                                                 \
+			sk_cupti_joins_find(&sk_cupti->joins, (from)->correlationId);              \
                                                                                                    \
 		take(&(struct done){                                                               \
 			.start_ns = (from)->start,                                                 \
@@ -246,7 +249,7 @@ static uint8_t kind_of(uint8_t copy_kind)
 		});                                                                                \
 	} while (0)
 
-static void take_graph(const sk_graph_record *from)
+static void take_graph(const sk_cupti_graph_record *from)
 {
 	take(&(struct done){
 		.start_ns = from->start,
@@ -260,7 +263,7 @@ static void take_graph(const sk_graph_record *from)
 	});
 }
 
-/* A cell for what is no work of a device; one that has none is counted. */
+/* Return a cell for a record that is no work of a device; a missing one is counted. */
 static struct sk_record *reserve_of_host(bool sensible)
 {
 	struct sk_record *record = sensible ? sk_tracer_cell(sk_cupti->home) : NULL;
@@ -272,10 +275,10 @@ static struct sk_record *reserve_of_host(bool sensible)
 	return record;
 }
 
-/* A wait of the host. Of those for an event only the host's own; the device's are no time of it. */
-static void take_wait(const sk_wait_record *from)
+/* Take a wait of the host. A stream's wait for an event is not a time of the host. */
+static void take_wait(const sk_cupti_wait_record *from)
 {
-	struct sk_join *join = sk_joins_find(&sk_cupti->joins, from->correlationId);
+	struct sk_cupti_join *join = sk_cupti_joins_find(&sk_cupti->joins, from->correlationId);
 	bool stamped = from->start && from->end >= from->start;
 	struct sk_record *record;
 
@@ -298,7 +301,8 @@ static void take_wait(const sk_wait_record *from)
 	sk_tracer_commit(sk_cupti->home);
 }
 
-/* Only what CUPTI itself takes; lazy loading and full command buffers are the driver's. */
+/* Return whether the overhead is CUPTI's; lazy loading and full command buffers are the driver's.
+ */
 static bool is_cuptis(CUpti_ActivityOverheadKind kind)
 {
 	return kind == CUPTI_ACTIVITY_OVERHEAD_CUPTI_BUFFER_FLUSH ||
@@ -308,7 +312,7 @@ static bool is_cuptis(CUpti_ActivityOverheadKind kind)
 	       kind == CUPTI_ACTIVITY_OVERHEAD_UVM_ACTIVITY_INIT;
 }
 
-static void take_overhead(const sk_overhead_record *from)
+static void take_overhead(const sk_cupti_overhead_record *from)
 {
 	struct sk_record *record;
 
@@ -328,30 +332,30 @@ static void take_overhead(const sk_overhead_record *from)
 	sk_tracer_commit(sk_cupti->home);
 }
 
-/* Bytes of a record that are read; 0: of a kind that was not asked for, so that none is missed. */
+/* Return the bytes of a record that are read; 0 for a kind that was not asked for. */
 static size_t least_of(CUpti_ActivityKind kind)
 {
 	switch (kind) {
 	case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
-		return SK_KERNEL_BYTES;
+		return SK_CUPTI_KERNEL_BYTES;
 	case CUPTI_ACTIVITY_KIND_MEMCPY:
-		return SK_MEMCPY_BYTES;
+		return SK_CUPTI_MEMCPY_BYTES;
 	case CUPTI_ACTIVITY_KIND_MEMCPY2:
-		return SK_PEER_BYTES;
+		return SK_CUPTI_PEER_BYTES;
 	case CUPTI_ACTIVITY_KIND_MEMSET:
-		return SK_MEMSET_BYTES;
+		return SK_CUPTI_MEMSET_BYTES;
 	case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
-		return SK_GRAPH_BYTES;
+		return SK_CUPTI_GRAPH_BYTES;
 	case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
-		return SK_WAIT_BYTES;
+		return SK_CUPTI_WAIT_BYTES;
 	case CUPTI_ACTIVITY_KIND_OVERHEAD:
-		return SK_OVERHEAD_BYTES;
+		return SK_CUPTI_OVERHEAD_BYTES;
 	default:
 		return 0;
 	}
 }
 
-/* `left`: bytes from the record to the end of what is valid. */
+/* Take one record; `left` is the number of valid bytes from its beginning on. */
 static void take_record(const CUpti_Activity *record, size_t left)
 {
 	if (left < least_of(record->kind)) {
@@ -363,14 +367,14 @@ static void take_record(const CUpti_Activity *record, size_t left)
 		take_kernel((const void *)record);
 		break;
 	case CUPTI_ACTIVITY_KIND_MEMCPY:
-		TAKE_COPY((const sk_memcpy_record *)record,
-			  kind_of(((const sk_memcpy_record *)record)->copyKind));
+		TAKE_COPY((const sk_cupti_memcpy_record *)record,
+			  kind_of(((const sk_cupti_memcpy_record *)record)->copyKind));
 		break;
 	case CUPTI_ACTIVITY_KIND_MEMCPY2:
-		TAKE_COPY((const sk_peer_record *)record, SK_KIND_COPY);
+		TAKE_COPY((const sk_cupti_peer_record *)record, SK_KIND_COPY);
 		break;
 	case CUPTI_ACTIVITY_KIND_MEMSET:
-		TAKE_COPY((const sk_memset_record *)record, SK_KIND_FILL);
+		TAKE_COPY((const sk_cupti_memset_record *)record, SK_KIND_FILL);
 		break;
 	case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
 		take_graph((const void *)record);
@@ -386,8 +390,8 @@ static void take_record(const CUpti_Activity *record, size_t left)
 	}
 }
 
-/* A record that CUPTI cannot tell from what follows hides those behind it: how many is not known,
- * one at least. */
+/* Take all records of a buffer. If CUPTI cannot read one, those behind it are lost as well; their
+ * number is not known, so one is counted. */
 static void take_records(uint8_t *buffer, size_t valid)
 {
 	CUpti_Activity *record = NULL;
@@ -399,7 +403,7 @@ static void take_records(uint8_t *buffer, size_t valid)
 		lose(1);
 }
 
-/* With `decoding` held. What CUPTI lost, for want of a buffer or of memory on the device. */
+/* Count what CUPTI lost for want of a buffer or of device memory. Called with `decoding` held. */
 static void count_dropped(void)
 {
 	uint64_t evicted = atomic_load(&sk_cupti->joins.evicted);
@@ -415,15 +419,15 @@ static void count_dropped(void)
 
 void CUPTIAPI sk_cupti_give_buffer(uint8_t **buffer, size_t *size, size_t *max_records)
 {
-	*buffer = sk_buffers_take(&sk_cupti->buffers);
-	*size = *buffer ? SK_BUFFER_BYTES : 0;
+	*buffer = sk_cupti_buffers_take(&sk_cupti->buffers);
+	*size = *buffer ? SK_CUPTI_BUFFER_BYTES : 0;
 	*max_records = 0;
 }
 
 void CUPTIAPI sk_cupti_take_buffer(CUcontext context, uint32_t stream, uint8_t *buffer, size_t size,
 				   size_t valid)
 {
-	/* There is no home in a forked child: what comes there is the parent's. */
+	/* A forked child has no home, and what comes there is the parent's. */
 	if (buffer && sk_cupti->home) {
 		pthread_mutex_lock(&sk_cupti->decoding);
 		if (valid)
@@ -432,7 +436,7 @@ void CUPTIAPI sk_cupti_take_buffer(CUcontext context, uint32_t stream, uint8_t *
 		pthread_mutex_unlock(&sk_cupti->decoding);
 	}
 	if (buffer)
-		sk_buffers_give(&sk_cupti->buffers, buffer, valid);
+		sk_cupti_buffers_give(&sk_cupti->buffers, buffer, valid);
 }
 
 void sk_cupti_flush(bool forced)
@@ -444,7 +448,7 @@ void sk_cupti_flush(bool forced)
 	sk_cupti->flushes += forced ? LAST : 1;
 	count_dropped();
 	publish_clocks(forced);
-	context = sk_joins_sweep(&sk_cupti->joins, sk_cupti->flushes, sk_cupti->quiet);
+	context = sk_cupti_joins_sweep(&sk_cupti->joins, sk_cupti->flushes, sk_cupti->quiet);
 	if (context)
 		atomic_store_explicit(&sk_cupti->home->shared->oldest_device[0],
 				      (uint8_t)sk_cupti_context(context, false),
@@ -452,12 +456,12 @@ void sk_cupti_flush(bool forced)
 	pthread_mutex_unlock(&sk_cupti->decoding);
 }
 
-bool sk_cupti_lacks(uint64_t calls)
+bool sk_cupti_is_missing(uint64_t calls)
 {
-	bool lacks;
+	bool missing;
 
 	pthread_mutex_lock(&sk_cupti->decoding);
-	lacks = sk_joins_lacks(&sk_cupti->joins, calls);
+	missing = sk_cupti_joins_is_missing(&sk_cupti->joins, calls);
 	pthread_mutex_unlock(&sk_cupti->decoding);
-	return lacks;
+	return missing;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The door: the CUDA driver loads this library while it initialises and calls it once.
+/* The entry: the CUDA driver loads this library while it initialises, and calls it once.
  *
- * What CUDA_INJECTION64_PATH names is loaded by cuInit, so a process that never calls CUDA never
- * comes here. Whatever goes wrong, the answer is 1: the application is none of the tracer's.
+ * cuInit loads the library that CUDA_INJECTION64_PATH names, so a process that never calls CUDA
+ * never comes here. The answer is always 1, so that a failure of the tracer is none of the
+ * application's.
  */
 #include "cupti.h"
 
@@ -10,8 +11,8 @@
 
 struct sk_cupti *sk_cupti;
 
-/* The segment's slot that takes all records has no thread of its own: this thread takes one of
- * its own at its first call, like any other. */
+/* Take the slot whose ring takes all records. It has no thread of its own: this thread takes
+ * another one at its first call, as any thread does. */
 static struct sk_tracer_slot *take_home(void)
 {
 	struct sk_tracer_local before = sk_tracer_here;
@@ -47,12 +48,12 @@ __attribute__((visibility("default"))) int InitializeInjection(void)
 		sk_cupti = sk_tracer_pages(sizeof(*sk_cupti));
 	if (!sk_cupti || sk_cupti->home)
 		return 1;
-	sk_cuda_api_load(&sk_cupti->cuda);
+	sk_cupti_cuda_load(&sk_cupti->cuda);
 	if (sk_cupti->cuda.simulated)
 		options.kind |= SK_TRACER_SIMULATED;
 	if (!sk_tracer_prepare(&options) || !sk_tracer_ready())
 		return 1;
-	/* Ticks have begun; they find nothing to do before there is a home. */
+	/* Ticks have begun, and do nothing before there is a home. */
 	pthread_mutex_lock(&sk_tracer->tick_lock);
 	begin();
 	pthread_mutex_unlock(&sk_tracer->tick_lock);

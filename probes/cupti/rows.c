@@ -7,8 +7,8 @@
 
 enum { TYPE_GPU = 4, NAME_PROBES = 8, CONTEXT_BITS = 8 };
 
-/* A kernel's name is told anew with every launch and its address says nothing: a module may be
- * unloaded and another be loaded there. */
+/* The kernel's name comes with every launch. Its address cannot be cached: a module may be unloaded
+ * and another one loaded there. */
 static uint64_t hash_of(const char *text)
 {
 	size_t length = strlen(text);
@@ -55,10 +55,10 @@ static void write_uuid(const char *prefix, const CUuuid *uuid, char *ret, size_t
 				 (unsigned char)uuid->bytes[i]);
 }
 
-/* As NVML spells it: a whole device by its own id, a part of one by the part's. */
+/* The id is NVML's: a whole device has its own, a part of one the part's. */
 static bool id_of(int device, char *ret, size_t size)
 {
-	const struct sk_cuda_api *cuda = &sk_cupti->cuda;
+	const struct sk_cupti_cuda *cuda = &sk_cupti->cuda;
 	CUuuid whole, part;
 
 	if (!cuda->device_uuid || cuda->device_uuid(&whole, device))

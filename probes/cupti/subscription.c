@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is on and what is off in CUPTI: its library, the subscription, callbacks and kinds of
- * records.
+/* The subscription to CUPTI: its library, callbacks and kinds of records, switched on and off.
  *
- * Switched off altogether there is no callback, no record and no subscription, so that CUPTI costs
- * what it costs a program without a tracer, and its place is free for another profiler.
- * Threads: the tick thread, or the thread that loads the driver before there are ticks.
+ * When all is off there is no callback, no record and no subscription, so CUPTI costs what it costs
+ * a program without a tracer, and its place is free for another profiler. Threads: the tick thread,
+ * or the thread that loads the driver before there are ticks.
  */
 #include "cupti.h"
 
@@ -18,7 +17,7 @@ enum {
 	NESTED_ENOUGH = 256,
 };
 
-/* Kernels come first: without them there is no trace. */
+/* Kernels come first, since there is no trace without them. */
 static const CUpti_ActivityKind kinds[] = {
 	CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
 	CUPTI_ACTIVITY_KIND_MEMCPY2,	       CUPTI_ACTIVITY_KIND_MEMSET,
@@ -33,7 +32,7 @@ static void step_aside(const char *why)
 	sk_tracer_step_aside(why);
 }
 
-/* Ask who has CUPTI's place. The question is a subscription, so it is undone if it succeeds. */
+/* Ask CUPTI who has its place. The question is a subscription, so it is undone if it succeeds. */
 static void ask_for_holder(char ret[HOLDER_BYTES])
 {
 	CUpti_SubscriberHandle subscriber;
@@ -52,7 +51,7 @@ static void ask_for_holder(char ret[HOLDER_BYTES])
 		strcpy(ret, "another profiler");
 }
 
-/* Registered after CUPTI was loaded, so it runs before CUPTI tears itself down. */
+/* The handler is registered after CUPTI was loaded, so it runs before CUPTI tears itself down. */
 static void before_cupti_ends(void)
 {
 	if (!sk_cupti || !sk_cupti->home || sk_cupti->ended || !sk_tracer_lock_at_exit())
@@ -78,10 +77,11 @@ bool sk_cupti_load(void)
 
 static void set_attribute(CUpti_ActivityAttribute attribute, void *value, size_t bytes)
 {
-	sk_cupti->api.set_attribute(attribute, &bytes, value); /* one it lacks keeps its default */
+	sk_cupti->api.set_attribute(attribute, &bytes,
+				    value); /* an attribute that CUPTI lacks keeps its default */
 }
 
-/* Once, before any kind is enabled. */
+/* Give CUPTI buffers and clock, once, before any kind is enabled. */
 static bool prepare(void)
 {
 	uint8_t zeroed = 1;
@@ -123,24 +123,24 @@ static void enable_calls(uint32_t on)
 {
 	const struct sk_cupti_api *api = &sk_cupti->api;
 	unsigned count;
-	const struct sk_call *calls = sk_calls_driver(&count);
+	const struct sk_cupti_call *calls = sk_cupti_calls_driver(&count);
 	const uint16_t *runtime;
 
-	/* One that this version does not know is never called either. */
+	/* A call that this version does not know is never made either. */
 	for (unsigned i = 0; i < count; i++)
 		api->enable_callback(on, sk_cupti->subscriber, CUPTI_CB_DOMAIN_DRIVER_API,
 				     calls[i].cbid);
-	runtime = sk_calls_runtime(&count);
+	runtime = sk_cupti_calls_runtime(&count);
 	for (unsigned i = 0; i < count && (!on || sk_cupti->runtime); i++)
 		api->enable_callback(on, sk_cupti->subscriber, CUPTI_CB_DOMAIN_RUNTIME_API,
 				     runtime[i]);
 }
 
-/* Records of calls of the runtime join by the driver's ids: its own callbacks tell nothing. */
+/* Switch off the runtime's callbacks when records join by the driver's ids. */
 void sk_cupti_drop_runtime(void)
 {
 	unsigned count;
-	const uint16_t *runtime = sk_calls_runtime(&count);
+	const uint16_t *runtime = sk_cupti_calls_runtime(&count);
 
 	if (!sk_cupti->runtime || !sk_cupti->watching || sk_cupti->nested < NESTED_ENOUGH ||
 	    sk_cupti->by_runtime)
@@ -167,7 +167,6 @@ bool sk_cupti_watch(void)
 	return true;
 }
 
-/* Callbacks off and CUPTI's place free. */
 void sk_cupti_unwatch(void)
 {
 	if (!sk_cupti->watching)
@@ -176,7 +175,7 @@ void sk_cupti_unwatch(void)
 	sk_cupti->api.unsubscribe(sk_cupti->subscriber);
 	sk_cupti->subscriber = NULL;
 	sk_cupti->watching = false;
-	atomic_store(&sk_cupti->captures, 1); /* who knows what begins while nobody looks */
+	atomic_store(&sk_cupti->captures, 1); /* a capture may begin while nobody looks */
 }
 
 void sk_cupti_disable_kinds(void)
@@ -185,14 +184,14 @@ void sk_cupti_disable_kinds(void)
 		return;
 	for (unsigned i = 0; i < KINDS; i++)
 		sk_cupti->api.activity_disable(kinds[i]);
-	/* While calls are still counted, a graph launch goes on being one. */
+	/* While calls are still counted, a graph launch counts as one. */
 	if (sk_cupti->graphs)
 		sk_cupti->api.activity_disable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
 	sk_cupti->collecting = false;
 	sk_cupti->off_ns = sk_tracer_now();
 }
 
-/* A graph as one record, or its nodes; the other kinds go on meanwhile. */
+/* Record a graph as one, or its nodes; the other kinds go on meanwhile. */
 static void set_graphs(bool whole)
 {
 	const struct sk_cupti_api *api = &sk_cupti->api;

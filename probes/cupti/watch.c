@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of the application as CUPTI tells of them: counted, and remembered until their record.
+/* Callbacks of CUPTI at the application's calls, which are counted and remembered until their
+ * record.
  *
- * All of it runs in the application's threads, so it is what tracing costs them. A call counts
- * when the driver took it, and not when it only became a node of a graph that is being captured.
+ * All of it runs in the application's threads, so it is the cost of tracing. A call counts when the
+ * driver has taken it, and not when it only became a node of a graph under capture.
  */
 #include "cupti.h"
 
@@ -11,14 +12,14 @@
 #include <unistd.h>
 
 enum {
-	BLOCK = 32, /* calls, of which the shortest tells what a call takes by itself */
+	BLOCK = 32, /* calls in a block, whose shortest is the time of a call by itself */
 	MEASURED_BLOCKS = 4,
 	OWN_MOST_NS = 10000,
 };
 
 /* The call that this thread is in. */
 static _Thread_local struct {
-	const struct sk_call *call; /* NULL: none, or one that is not looked at */
+	const struct sk_cupti_call *call; /* NULL: none, or one that is not watched */
 	uint32_t correlation;
 	uint32_t runtime; /* the runtime's call around it; 0: none */
 	uint32_t tid;
@@ -29,7 +30,7 @@ static _Thread_local struct {
 	uint32_t calls;
 	bool measured;
 	uint64_t shortest_ns;
-	uint64_t own_ns; /* 0: this call is no sample */
+	uint64_t own_ns; /* 0: this call is not sampled */
 } here;
 
 static uint32_t my_tid(void)
@@ -43,16 +44,16 @@ static uint32_t my_tid(void)
 	return here.tid;
 }
 
-static bool is_counted_as_kernel(const struct sk_call *call)
+static bool is_counted_as_kernel(const struct sk_cupti_call *call)
 {
-	return call->class == SK_CALL_LAUNCH ||
-	       (call->class == SK_CALL_GRAPH &&
+	return call->class == SK_CUPTI_CALL_LAUNCH ||
+	       (call->class == SK_CUPTI_CALL_GRAPH &&
 		atomic_load_explicit(&sk_cupti->graphs, memory_order_relaxed));
 }
 
-static void remember(const struct sk_call *call, const CUpti_CallbackData *data)
+static void remember(const struct sk_cupti_call *call, const CUpti_CallbackData *data)
 {
-	struct sk_join_call join = {
+	struct sk_cupti_join_call join = {
 		.entered_ns = here.entered_ns,
 		.correlation = data->correlationId,
 		.alias = atomic_load_explicit(&sk_cupti->runtime, memory_order_relaxed)
@@ -60,26 +61,26 @@ static void remember(const struct sk_call *call, const CUpti_CallbackData *data)
 				 : 0,
 		.tid = my_tid(),
 		.context = data->contextUid,
-		.flags = SK_JOIN_TIMED,
-		.kind = call->class == SK_CALL_COPY ? call->kind : SK_KIND_KERNEL,
+		.flags = SK_CUPTI_JOIN_TIMED,
+		.kind = call->class == SK_CUPTI_CALL_COPY ? call->kind : SK_KIND_KERNEL,
 	};
 
-	if (call->class == SK_CALL_WAIT)
-		join.flags |= SK_JOIN_BARE;
+	if (call->class == SK_CUPTI_CALL_WAIT)
+		join.flags |= SK_CUPTI_JOIN_BARE;
 	else
 		sk_cupti_context(data->contextUid, true);
-	if (call->class == SK_CALL_GRAPH && !is_counted_as_kernel(call))
-		join.flags |= SK_JOIN_MANY;
-	here.position = sk_joins_enter(&sk_cupti->joins, &join);
+	if (call->class == SK_CUPTI_CALL_GRAPH && !is_counted_as_kernel(call))
+		join.flags |= SK_CUPTI_JOIN_MANY;
+	here.position = sk_cupti_joins_enter(&sk_cupti->joins, &join);
 }
 
-static void enter(const struct sk_call *call, const CUpti_CallbackData *data, uint32_t phase)
+static void enter(const struct sk_cupti_call *call, const CUpti_CallbackData *data, uint32_t phase)
 {
 	here.call = call;
 	here.correlation = data->correlationId;
 	here.phase = phase;
 	here.own_ns = 0;
-	/* A call that is only counted reads no clock, but for a few blocks of them. */
+	/* A call that is only counted reads no clock, except in a few blocks. */
 	here.measured = phase == SK_PHASE_TIMED || here.calls / BLOCK % MEASURED_BLOCKS == 1;
 	if (here.measured)
 		here.entered_ns = sk_tracer_now();
@@ -90,7 +91,7 @@ static void enter(const struct sk_call *call, const CUpti_CallbackData *data, ui
 }
 
 /* A call in a stream that is captured does nothing yet, and has no record. */
-static bool is_captured(const struct sk_call *call, const CUpti_CallbackData *data)
+static bool is_captured(const struct sk_cupti_call *call, const CUpti_CallbackData *data)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 	CUstream stream;
@@ -98,17 +99,17 @@ static bool is_captured(const struct sk_call *call, const CUpti_CallbackData *da
 	if (!atomic_load_explicit(&sk_cupti->captures, memory_order_relaxed) ||
 	    !sk_cupti->cuda.is_capturing)
 		return false;
-	stream = sk_call_stream(call, data->functionParams);
+	stream = sk_cupti_call_stream(call, data->functionParams);
 	return stream && !sk_cupti->cuda.is_capturing(stream, &status) &&
 	       status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-static void count(const struct sk_call *call, unsigned name, uint64_t bytes, bool timed)
+static void count(const struct sk_cupti_call *call, unsigned name, uint64_t bytes, bool timed)
 {
 	struct sk_tracer_slot *slot = sk_tracer_slot();
 	bool kernel = is_counted_as_kernel(call);
 
-	if (!kernel && call->class != SK_CALL_COPY)
+	if (!kernel && call->class != SK_CUPTI_CALL_COPY)
 		return;
 	if (!slot) {
 		sk_tracer_count_shared(kernel, kernel ? name : call->kind, bytes);
@@ -122,22 +123,22 @@ static void count(const struct sk_call *call, unsigned name, uint64_t bytes, boo
 		sk_tracer_add(&slot->shared->counters.timed, 1);
 }
 
-static unsigned name_of(const struct sk_call *call, const CUpti_CallbackData *data)
+static unsigned name_of(const struct sk_cupti_call *call, const CUpti_CallbackData *data)
 {
-	if (call->class == SK_CALL_GRAPH)
+	if (call->class == SK_CUPTI_CALL_GRAPH)
 		return is_counted_as_kernel(call) ? sk_cupti_name("(graph)") : 0;
-	return call->class == SK_CALL_LAUNCH ? sk_cupti_name(data->symbolName) : 0;
+	return call->class == SK_CUPTI_CALL_LAUNCH ? sk_cupti_name(data->symbolName) : 0;
 }
 
-/* What the tracer took of the calls that this one stands for. */
+/* Sum up the tracer's time in the calls that this one stands for. */
 static void measure_own(struct sk_cupti_costs *costs, uint64_t left_ns)
 {
 	struct sk_tracer_slot *slot = sk_tracer_slot();
 	uint64_t own_ns = here.own_ns + sk_tracer_now() - left_ns;
-	uint64_t stands_for = /* of counted calls, every other sample is of a measured block */
+	uint64_t stands_for = /* every other sample of counted calls is of a measured block */
 		SK_CUPTI_SAMPLE * (here.phase == SK_PHASE_TIMED ? 1 : MEASURED_BLOCKS / 2);
 
-	/* One that lost its processor meanwhile would outweigh all others. */
+	/* A call whose thread lost its processor would outweigh all others. */
 	atomic_fetch_add_explicit(&costs->own_ns, own_ns < OWN_MOST_NS ? own_ns : OWN_MOST_NS,
 				  memory_order_relaxed);
 	atomic_fetch_add_explicit(&costs->samples, 1, memory_order_relaxed);
@@ -147,7 +148,7 @@ static void measure_own(struct sk_cupti_costs *costs, uint64_t left_ns)
 	atomic_store_explicit(&slot->shared->counters.seen_ns, left_ns, memory_order_relaxed);
 }
 
-/* What this call took, and what the tracer took of it. */
+/* Sum up the call's time and the tracer's. */
 static void measure(uint64_t left_ns)
 {
 	struct sk_cupti_costs *costs = &sk_cupti->costs[here.phase];
@@ -168,7 +169,7 @@ static void measure(uint64_t left_ns)
 	here.calls++;
 }
 
-static void leave(const struct sk_call *call, const CUpti_CallbackData *data)
+static void leave(const struct sk_cupti_call *call, const CUpti_CallbackData *data)
 {
 	bool timed = here.phase == SK_PHASE_TIMED;
 	uint64_t left_ns = here.measured ? sk_tracer_now() : 0, took = left_ns - here.entered_ns;
@@ -178,21 +179,21 @@ static void leave(const struct sk_call *call, const CUpti_CallbackData *data)
 	unsigned name = 0;
 	bool recorded = taken;
 
-	if (call->class == SK_CALL_COPY) {
-		bytes = sk_call_bytes(call, data->functionParams);
-		recorded = taken && bytes; /* where nothing is moved nothing is done */
+	if (call->class == SK_CUPTI_CALL_COPY) {
+		bytes = sk_cupti_call_bytes(call, data->functionParams);
+		recorded = taken && bytes; /* an empty copy causes no work and no record */
 	}
 	if (recorded) {
 		name = name_of(call, data);
 		count(call, name, bytes, timed);
 	}
 	if (timed)
-		sk_joins_leave(&sk_cupti->joins, here.position, sk_tracer_saturated(took),
-			       (uint16_t)name, recorded);
+		sk_cupti_joins_leave(&sk_cupti->joins, here.position, sk_tracer_saturated(took),
+				     (uint16_t)name, recorded);
 	measure(left_ns);
 }
 
-/* From the first capture on every call is asked for its stream's; most programs have none. */
+/* From the first capture on, each call's stream is checked; most programs never capture. */
 static void on_capture(const CUpti_CallbackData *data)
 {
 	const CUresult *error = data->functionReturnValue;
@@ -206,9 +207,10 @@ static void on_runtime(const CUpti_CallbackData *data)
 	here.runtime = data->callbackSite == CUPTI_API_ENTER ? data->correlationId : 0;
 }
 
-static void on_driver(const struct sk_call *call, const CUpti_CallbackData *data, uint32_t phase)
+static void on_driver(const struct sk_cupti_call *call, const CUpti_CallbackData *data,
+		      uint32_t phase)
 {
-	if (call->class == SK_CALL_CAPTURE) {
+	if (call->class == SK_CUPTI_CALL_CAPTURE) {
 		on_capture(data);
 	} else if (data->callbackSite == CUPTI_API_ENTER) {
 		here.call = NULL;
@@ -224,14 +226,14 @@ void CUPTIAPI sk_cupti_on_call(void *unused, CUpti_CallbackDomain domain, CUpti_
 			       const void *data)
 {
 	uint32_t phase = atomic_load_explicit(&sk_cupti->phase, memory_order_relaxed);
-	const struct sk_call *call;
+	const struct sk_cupti_call *call;
 
-	/* 0 as well in a child that was just forked, where all of this is gone. A call that was
-	 * entered while it was looked at is followed to its end. */
+	/* The phase is 0 in a child that was just forked, too, where all of this is gone. A call
+	 * that was entered while it was watched is followed to its end. */
 	if (phase != SK_PHASE_TIMED && phase != SK_PHASE_COUNTED && !(phase && here.call))
 		return;
 	if (domain == CUPTI_CB_DOMAIN_RUNTIME_API)
 		on_runtime(data);
-	else if (domain == CUPTI_CB_DOMAIN_DRIVER_API && (call = sk_call_of_driver(cbid)))
+	else if (domain == CUPTI_CB_DOMAIN_DRIVER_API && (call = sk_cupti_call_of_driver(cbid)))
 		on_driver(call, data, phase);
 }

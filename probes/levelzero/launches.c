@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the application launches: appended to an immediate list it runs at once, appended to another
- * one it runs at every execution of that list.
+/* Launches of the application: one appended to an immediate list runs at once, one appended to
+ * another list runs at every execution of that list.
  *
- * A launch without an event gets one of ours; one with an event keeps it, and is timed by it where
- * the event has stamps. Nothing is added to a list, so nothing waits that did not wait before.
+ * A launch without an event gets one of the tracer's. A launch with an event keeps it, and is timed
+ * by it where the event has stamps. Nothing is added to a list, so nothing waits that did not wait
+ * before.
  */
 #include "levelzero/levelzero.h"
 
@@ -14,10 +15,10 @@
 
 enum { COST_EVERY = 64 };
 
-/* What is the same for kernels, copies and fills. */
+/* The data that kernels, copies and fills share. */
 struct launch {
-	sk_ze list;
-	sk_ze *signal;
+	sk_levelzero_handle list;
+	sk_levelzero_handle *signal;
 	uint64_t bytes;
 	unsigned name;
 	uint8_t kind;
@@ -54,7 +55,7 @@ static void note_calling(uint64_t ns)
 		atomic_store_explicit(&slot->shared->counters.seen_ns, ns, memory_order_relaxed);
 }
 
-static void count(const struct sk_ze_command *command)
+static void count(const struct sk_levelzero_command *command)
 {
 	struct sk_tracer_slot *slot = sk_tracer_slot();
 	bool kernel = command->kind == SK_KIND_KERNEL;
@@ -79,31 +80,36 @@ static void bump(size_t counter)
 		sk_tracer_add((_Atomic uint64_t *)((char *)&slot->shared->counters + counter), 1);
 }
 
-/* The event that this launch is timed by; NULL: it will only be counted. With `lock` held. */
-static sk_ze event_of(struct sk_ze_command *command, sk_ze *signal)
+/* Return the event that this launch is timed by, or NULL when it is only counted. Called with
+ * `lock` held. */
+static sk_levelzero_handle event_of(struct sk_levelzero_command *command,
+				    sk_levelzero_handle *signal)
 {
 	if (!*signal) {
 		command->own = true;
-		return *signal = sk_ze_event_take(command->context);
+		return *signal = sk_levelzero_event_take(command->context);
 	}
-	struct sk_ze_entry *entry = sk_ze_map_find(&sk_ze_it.events, *signal);
+	struct sk_levelzero_entry *entry = sk_levelzero_map_find(&sk_levelzero.events, *signal);
 
 	if (!entry || !(entry->value & 1))
 		return NULL;
-	/* It is used again without having been reset: the launch before it is done, or lost. */
+	/* The event is used again without having been reset: the launch before it is done, or lost.
+	 */
 	if (command->once && entry->value >> 1) {
-		struct sk_ze_command *before = &sk_ze_it.commands[(entry->value >> 1) - 1];
+		struct sk_levelzero_command *before =
+			&sk_levelzero.commands[(entry->value >> 1) - 1];
 
-		if (!sk_ze_command_harvest(before))
-			sk_ze_command_lose(before);
+		if (!sk_levelzero_command_harvest(before))
+			sk_levelzero_command_lose(before);
 	}
 	return *signal;
 }
 
-/* With `lock` held. */
-static struct sk_ze_command *make(struct sk_ze_list *list, const struct launch *launch)
+/* Called with `lock` held. */
+static struct sk_levelzero_command *make(struct sk_levelzero_list *list,
+					 const struct launch *launch)
 {
-	struct sk_ze_command *command = sk_ze_command_take();
+	struct sk_levelzero_command *command = sk_levelzero_command_take();
 
 	if (!command)
 		return NULL;
@@ -114,10 +120,11 @@ static struct sk_ze_command *make(struct sk_ze_list *list, const struct launch *
 	command->kind = launch->kind;
 	command->bytes = launch->bytes;
 	command->once = list->immediate;
-	/* A list that is not immediate may be executed in any phase. */
-	bool timed = !list->immediate || (sk_ze_it.phase == SK_PHASE_TIMED && sk_tracer_slot());
+	/* A list that is not immediate may be executed in any phase, so its launches are always
+	 * noted. */
+	bool timed = !list->immediate || (sk_levelzero.phase == SK_PHASE_TIMED && sk_tracer_slot());
 
-	if (timed && list->device < SK_ZE_DEVICES)
+	if (timed && list->device < SK_LEVELZERO_DEVICES)
 		command->event = event_of(command, launch->signal);
 	return command;
 }
@@ -125,37 +132,37 @@ static struct sk_ze_command *make(struct sk_ze_list *list, const struct launch *
 static void before_launch(const struct launch *launch, void **own)
 {
 	uint64_t now = sk_tracer_now();
-	struct sk_ze_command *command = NULL;
+	struct sk_levelzero_command *command = NULL;
 
-	pthread_mutex_lock(&sk_ze_it.lock);
-	struct sk_ze_list *list = sk_ze_find_list(launch->list);
+	pthread_mutex_lock(&sk_levelzero.lock);
+	struct sk_levelzero_list *list = sk_levelzero_find_list(launch->list);
 
-	if (list && list->immediate && sk_ze_it.phase == SK_PHASE_TIMED)
+	if (list && list->immediate && sk_levelzero.phase == SK_PHASE_TIMED)
 		note_calling(now);
 	if (list)
 		command = make(list, launch);
 	if (command)
 		command->queued_ns = now;
-	pthread_mutex_unlock(&sk_ze_it.lock);
+	pthread_mutex_unlock(&sk_levelzero.lock);
 	*own = command;
 	note_cost(now);
 }
 
-/* Into the list, to be counted and timed when it is executed. */
-static void record(struct sk_ze_list *list, struct sk_ze_command *command)
+/* Put the launch into the list, to be counted and timed when the list is executed. */
+static void record(struct sk_levelzero_list *list, struct sk_levelzero_command *command)
 {
-	uint32_t number = (uint32_t)(command - sk_ze_it.commands) + 1;
+	uint32_t number = (uint32_t)(command - sk_levelzero.commands) + 1;
 
-	command->state = SK_ZE_RECORDED;
+	command->state = SK_LEVELZERO_RECORDED;
 	command->next = 0;
 	if (list->last)
-		sk_ze_it.commands[list->last - 1].next = number;
+		sk_levelzero.commands[list->last - 1].next = number;
 	else
 		list->first = number;
 	list->last = number;
 }
 
-static void start(struct sk_ze_command *command, uint64_t queued_ns, uint64_t now_ns)
+static void start(struct sk_levelzero_command *command, uint64_t queued_ns, uint64_t now_ns)
 {
 	uint64_t length = now_ns - queued_ns;
 
@@ -163,31 +170,31 @@ static void start(struct sk_ze_command *command, uint64_t queued_ns, uint64_t no
 	command->call_ns = sk_tracer_saturated(length);
 	command->tid = own_tid();
 	command->correlation =
-		atomic_fetch_add_explicit(&sk_ze_it.correlation, 1, memory_order_relaxed) + 1;
+		atomic_fetch_add_explicit(&sk_levelzero.correlation, 1, memory_order_relaxed) + 1;
 	bump(offsetof(struct sk_slot_counters, timed));
-	sk_ze_command_arm(command);
+	sk_levelzero_command_arm(command);
 }
 
-/* With `lock` held: an immediate one has begun. */
-static void begin(struct sk_ze_command *command, uint64_t now_ns)
+/* Arm a launch of an immediate list, which has begun. Called with `lock` held. */
+static void begin(struct sk_levelzero_command *command, uint64_t now_ns)
 {
 	count(command);
 	if (command->event) {
 		start(command, command->queued_ns, now_ns);
 		return;
 	}
-	if (sk_ze_it.phase == SK_PHASE_TIMED)
+	if (sk_levelzero.phase == SK_PHASE_TIMED)
 		bump(offsetof(struct sk_slot_counters, pending_full));
-	sk_ze_command_give(command);
+	sk_levelzero_command_give(command);
 }
 
 static void after_launch(const struct launch *launch, int result, void **own)
 {
-	struct sk_ze_command *command = *own;
+	struct sk_levelzero_command *command = *own;
 	uint64_t now = sk_tracer_now();
 
-	pthread_mutex_lock(&sk_ze_it.lock);
-	struct sk_ze_list *list = sk_ze_find_list(launch->list);
+	pthread_mutex_lock(&sk_levelzero.lock);
+	struct sk_levelzero_list *list = sk_levelzero_find_list(launch->list);
 
 	if (!result && !list)
 		atomic_fetch_add_explicit(&sk_tracer->segment->header.command_buffers, 1,
@@ -195,7 +202,7 @@ static void after_launch(const struct launch *launch, int result, void **own)
 	if (!result && list && !command)
 		list->unseen++;
 	else if (command && (result || !list))
-		sk_ze_command_give(command);
+		sk_levelzero_command_give(command);
 	else if (command && list->immediate)
 		begin(command, now);
 	else if (command)
@@ -206,18 +213,19 @@ static void after_launch(const struct launch *launch, int result, void **own)
 		list->unseen = 0;
 		note_calling(0);
 	}
-	pthread_mutex_unlock(&sk_ze_it.lock);
+	pthread_mutex_unlock(&sk_levelzero.lock);
 	note_cost(now);
 }
 
-static void before_any_kernel(sk_ze list, sk_ze kernel, sk_ze *signal, void **own)
+static void before_any_kernel(sk_levelzero_handle list, sk_levelzero_handle kernel,
+			      sk_levelzero_handle *signal, void **own)
 {
 	*own = NULL;
-	if (sk_ze_stays_out())
+	if (sk_levelzero_stays_out())
 		return;
 	const struct launch launch = {.list = list,
 				      .signal = signal,
-				      .name = sk_ze_kernel_row(kernel),
+				      .name = sk_levelzero_kernel_row(kernel),
 				      .kind = SK_KIND_KERNEL};
 
 	before_launch(&launch, own);
@@ -225,40 +233,40 @@ static void before_any_kernel(sk_ze list, sk_ze kernel, sk_ze *signal, void **ow
 
 static void before_kernel(void *call, int result, void *data, void **own)
 {
-	const struct sk_ze_launch_call *made = call;
+	const struct sk_levelzero_launch_call *made = call;
 
 	before_any_kernel(*made->list, *made->kernel, made->signal, own);
 }
 
 static void before_kernel_parameters(void *call, int result, void *data, void **own)
 {
-	const struct sk_ze_launch_parameters_call *made = call;
+	const struct sk_levelzero_launch_parameters_call *made = call;
 
 	before_any_kernel(*made->list, *made->kernel, made->signal, own);
 }
 
 static void before_kernel_arguments(void *call, int result, void *data, void **own)
 {
-	const struct sk_ze_launch_arguments_call *made = call;
+	const struct sk_levelzero_launch_arguments_call *made = call;
 
 	before_any_kernel(*made->list, *made->kernel, made->signal, own);
 }
 
-/* The list comes first in each of these calls. */
+/* The list is the first parameter of each of these calls. */
 static void after_any(void *call, int result, void *data, void **own)
 {
-	sk_ze *const *list = call;
+	sk_levelzero_handle *const *list = call;
 
-	if (!sk_ze_stays_out())
+	if (!sk_levelzero_stays_out())
 		after_launch(&(struct launch){.list = **list}, result, own);
 }
 
 static void before_copy(void *call, int result, void *data, void **own)
 {
-	const struct sk_ze_copy_call *made = call;
+	const struct sk_levelzero_copy_call *made = call;
 
 	*own = NULL;
-	if (!sk_ze_stays_out())
+	if (!sk_levelzero_stays_out())
 		before_launch(&(struct launch){.list = *made->list,
 					       .signal = made->signal,
 					       .bytes = *made->bytes,
@@ -268,10 +276,10 @@ static void before_copy(void *call, int result, void *data, void **own)
 
 static void before_fill(void *call, int result, void *data, void **own)
 {
-	const struct sk_ze_fill_call *made = call;
+	const struct sk_levelzero_fill_call *made = call;
 
 	*own = NULL;
-	if (!sk_ze_stays_out())
+	if (!sk_levelzero_stays_out())
 		before_launch(&(struct launch){.list = *made->list,
 					       .signal = made->signal,
 					       .bytes = *made->bytes,
@@ -279,17 +287,17 @@ static void before_fill(void *call, int result, void *data, void **own)
 			      own);
 }
 
-/* Events of ours are used again, so the stamps of the execution before are taken now. */
-static void make_ready(struct sk_ze_list *list)
+/* The tracer's events are used again, so the stamps of the execution before are taken now. */
+static void make_ready(struct sk_levelzero_list *list)
 {
 	for (uint32_t number = list->first; number;) {
-		struct sk_ze_command *command = &sk_ze_it.commands[number - 1];
+		struct sk_levelzero_command *command = &sk_levelzero.commands[number - 1];
 
 		number = command->next;
-		if (command->state == SK_ZE_FLIGHT && !sk_ze_command_harvest(command))
-			sk_ze_command_lose(command);
+		if (command->state == SK_LEVELZERO_FLIGHT && !sk_levelzero_command_harvest(command))
+			sk_levelzero_command_lose(command);
 		if (command->own && command->event && command->used) {
-			SK_ZE_OURS(sk_ze_it.call.event_reset(command->event));
+			SK_LEVELZERO_OURS(sk_levelzero.call.event_reset(command->event));
 			command->used = false;
 		}
 	}
@@ -297,35 +305,35 @@ static void make_ready(struct sk_ze_list *list)
 
 static void before_execute(void *call, int result, void *data, void **own)
 {
-	const struct sk_ze_execute_call *made = call;
+	const struct sk_levelzero_execute_call *made = call;
 	uint64_t now = sk_tracer_now();
 
 	*own = NULL;
-	if (sk_ze_stays_out())
+	if (sk_levelzero_stays_out())
 		return;
-	pthread_mutex_lock(&sk_ze_it.lock);
-	if (sk_ze_it.phase == SK_PHASE_TIMED)
+	pthread_mutex_lock(&sk_levelzero.lock);
+	if (sk_levelzero.phase == SK_PHASE_TIMED)
 		note_calling(now);
 	for (uint32_t i = 0; i < *made->count; i++) {
-		struct sk_ze_list *list = sk_ze_find_list((*made->lists)[i]);
+		struct sk_levelzero_list *list = sk_levelzero_find_list((*made->lists)[i]);
 
 		if (list)
 			make_ready(list);
 	}
-	pthread_mutex_unlock(&sk_ze_it.lock);
+	pthread_mutex_unlock(&sk_levelzero.lock);
 	*own = (void *)(uintptr_t)now;
 	note_cost(now);
 }
 
-static void execute(struct sk_ze_list *list, uint64_t queued_ns, uint64_t now_ns)
+static void execute(struct sk_levelzero_list *list, uint64_t queued_ns, uint64_t now_ns)
 {
 	for (uint32_t number = list->first; number;) {
-		struct sk_ze_command *command = &sk_ze_it.commands[number - 1];
+		struct sk_levelzero_command *command = &sk_levelzero.commands[number - 1];
 
 		number = command->next;
 		count(command);
 		command->used = true;
-		if (sk_ze_it.phase != SK_PHASE_TIMED)
+		if (sk_levelzero.phase != SK_PHASE_TIMED)
 			continue;
 		if (command->event && sk_tracer_slot())
 			start(command, queued_ns, now_ns);
@@ -334,8 +342,8 @@ static void execute(struct sk_ze_list *list, uint64_t queued_ns, uint64_t now_ns
 	}
 }
 
-/* A list that was recorded while nobody looked: what is in it is not known. */
-static void note_unseen(const struct sk_ze_list *list)
+/* The list was recorded while nobody looked, so its contents are not known. */
+static void note_unseen(const struct sk_levelzero_list *list)
 {
 	uint32_t unseen = list ? list->unseen + !list->first : 1;
 
@@ -346,36 +354,37 @@ static void note_unseen(const struct sk_ze_list *list)
 
 static void after_execute(void *call, int result, void *data, void **own)
 {
-	const struct sk_ze_execute_call *made = call;
+	const struct sk_levelzero_execute_call *made = call;
 	uint64_t queued = (uint64_t)(uintptr_t)*own, now = sk_tracer_now();
 
-	if (sk_ze_stays_out() || !queued)
+	if (sk_levelzero_stays_out() || !queued)
 		return;
-	pthread_mutex_lock(&sk_ze_it.lock);
+	pthread_mutex_lock(&sk_levelzero.lock);
 	for (uint32_t i = 0; !result && i < *made->count; i++) {
-		struct sk_ze_list *list = sk_ze_find_list((*made->lists)[i]);
+		struct sk_levelzero_list *list = sk_levelzero_find_list((*made->lists)[i]);
 
 		note_unseen(list);
 		if (list)
 			execute(list, queued, now);
 	}
 	note_calling(0);
-	pthread_mutex_unlock(&sk_ze_it.lock);
+	pthread_mutex_unlock(&sk_levelzero.lock);
 	note_cost(now);
 }
 
-static bool watch(void *library, const char *what, sk_ze_callback before, sk_ze_callback after)
+static bool watch(void *library, const char *what, sk_levelzero_callback before,
+		  sk_levelzero_callback after)
 {
 	char name[96];
 
 	snprintf(name, sizeof(name), "zelTracer%sRegisterCallback", what);
-	sk_ze_register call = (sk_ze_register)dlsym(library, name);
+	sk_levelzero_register call = (sk_levelzero_register)dlsym(library, name);
 
-	return call && !call(sk_ze_it.launches, SK_ZE_PROLOGUE, before) &&
-	       !call(sk_ze_it.launches, SK_ZE_EPILOGUE, after);
+	return call && !call(sk_levelzero.launches, SK_LEVELZERO_PROLOGUE, before) &&
+	       !call(sk_levelzero.launches, SK_LEVELZERO_EPILOGUE, after);
 }
 
-/* Older loaders do not have these. */
+/* Older loaders do not have these calls. */
 static void watch_newer(void *library)
 {
 	watch(library, "CommandListAppendLaunchKernelWithParameters", before_kernel_parameters,
@@ -384,7 +393,7 @@ static void watch_newer(void *library)
 	      after_any);
 }
 
-bool sk_ze_watch_launches(void *library)
+bool sk_levelzero_watch_launches(void *library)
 {
 	watch_newer(library);
 	return watch(library, "CommandListAppendLaunchKernel", before_kernel, after_any) &&

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Level Zero tracer: a client of the loader's tracing layer, loaded ahead of the program
- * (LD_PRELOAD) because the loader itself loads no tools.
+/* The Level Zero tracer: a client of the loader's tracing layer. It is loaded ahead of the program
+ * (LD_PRELOAD), because the loader itself loads no tools.
  *
  * It does nothing until the program initializes Level Zero: zeInit and zeInitDrivers are the only
- * functions that are interposed. A program that gets them by dlsym from a handle of its own is not
- * seen. Two tracers: one of objects, always on, and one of launches, on while they are to be seen.
- * The loader is not linked; where a function or the layer is missing the tracer steps aside and
- * says so in the segment.
+ * functions that it interposes. A program that gets them by dlsym from a handle of its own is not
+ * seen. There are two tracers: one of objects, which is always on, and one of launches, which is on
+ * while they are to be seen. The loader is not linked; where a function or the layer is missing the
+ * tracer steps aside and says so in the segment.
  */
 #include "levelzero/levelzero.h"
 
@@ -17,11 +17,12 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-struct sk_ze_tracer sk_ze_it = {.lock = PTHREAD_MUTEX_INITIALIZER}; /* all zeros: no file */
+struct sk_levelzero_tracer sk_levelzero = {
+	.lock = PTHREAD_MUTEX_INITIALIZER}; /* zeros take no place in the file */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* The loader is there once somebody calls us, if not for everybody to see. */
+/* The loader is loaded once a program calls, but its names may not be visible to everybody. */
 static void *library(void)
 {
 	void *found = dlopen("libze_loader.so.1", RTLD_LAZY | RTLD_NOLOAD);
@@ -36,19 +37,19 @@ static void *original(const char *name)
 	return found ? found : dlsym(library(), name);
 }
 
-/* The first function that is missing, or NULL. */
+/* Return the first function that is missing, or NULL. */
 static const char *resolve(void *from)
 {
 #define RESOLVE(name, vendor, parameters)                                                          \
-	sk_ze_it.call.name = (int(*) parameters)dlsym(from, #vendor);                              \
-	if (!sk_ze_it.call.name)                                                                   \
+	sk_levelzero.call.name = (int(*) parameters)dlsym(from, #vendor);                          \
+	if (!sk_levelzero.call.name)                                                               \
 		return #vendor;
-	SK_ZE_CALLS(RESOLVE)
+	SK_LEVELZERO_CALLS(RESOLVE)
 #undef RESOLVE
 	return NULL;
 }
 
-/* Newer loaders can be told at any time; older ones look at ZE_ENABLE_TRACING_LAYER once. */
+/* Newer loaders can be told at any time; older ones read ZE_ENABLE_TRACING_LAYER once. */
 static void enable_layer(void *from)
 {
 	int (*enable)(void) = (int (*)(void))dlsym(from, "zelEnableTracingLayer");
@@ -59,11 +60,12 @@ static void enable_layer(void *from)
 
 static bool make_tracers(void)
 {
-	static char data; /* must not be NULL; is not used */
-	const struct sk_ze_tracer_desc desc = {.type = SK_ZE_TRACER_DESC, .data = &data};
+	static char data; /* must not be NULL; it is not used */
+	const struct sk_levelzero_tracer_desc desc = {.type = SK_LEVELZERO_TRACER_DESC,
+						      .data = &data};
 
-	return !sk_ze_it.call.tracer_create(&desc, &sk_ze_it.objects) &&
-	       !sk_ze_it.call.tracer_create(&desc, &sk_ze_it.launches);
+	return !sk_levelzero.call.tracer_create(&desc, &sk_levelzero.objects) &&
+	       !sk_levelzero.call.tracer_create(&desc, &sk_levelzero.launches);
 }
 
 static const char *set_up(void *from)
@@ -78,10 +80,11 @@ static const char *set_up(void *from)
 	enable_layer(from);
 	if (!make_tracers())
 		return "no tracing layer; ZE_ENABLE_TRACING_LAYER was not set";
-	if (!sk_ze_watch_objects(from) || !sk_ze_watch_launches(from))
+	if (!sk_levelzero_watch_objects(from) || !sk_levelzero_watch_launches(from))
 		return "the tracing layer does not know a call";
-	return sk_ze_it.call.tracer_enable(sk_ze_it.objects, 1) ? "the tracing layer stays off"
-								: NULL;
+	return sk_levelzero.call.tracer_enable(sk_levelzero.objects, 1)
+		       ? "the tracing layer stays off"
+		       : NULL;
 }
 
 static bool prepare(void)
@@ -89,7 +92,7 @@ static bool prepare(void)
 	const struct sk_tracer_options options = {
 		.kind = SK_TRACER_LEVEL_ZERO |
 			(dlsym(RTLD_DEFAULT, "stoker_simulated") ? SK_TRACER_SIMULATED : 0),
-		.adapter = &sk_ze_adapter,
+		.adapter = &sk_levelzero_adapter,
 	};
 
 	return sk_tracer_prepare(&options) && sk_tracer_ready();
@@ -105,8 +108,8 @@ static void begin(void)
 	if (why) {
 		sk_tracer_step_aside(why);
 	} else {
-		sk_ze_it.configured = true;
-		sk_ze_it.generation = sk_tracer->generation;
+		sk_levelzero.configured = true;
+		sk_levelzero.generation = sk_tracer->generation;
 		sk_tracer_enter(sk_tracer->mode);
 	}
 	pthread_mutex_unlock(&sk_tracer->tick_lock);
@@ -122,10 +125,10 @@ EXPORTED int zeInit(uint32_t flags)
 	return result;
 }
 
-EXPORTED int zeInitDrivers(uint32_t *count, sk_ze *drivers, void *desc)
+EXPORTED int zeInitDrivers(uint32_t *count, sk_levelzero_handle *drivers, void *desc)
 {
-	int (*call)(uint32_t *, sk_ze *, void *) =
-		(int (*)(uint32_t *, sk_ze *, void *))original("zeInitDrivers");
+	int (*call)(uint32_t *, sk_levelzero_handle *, void *) =
+		(int (*)(uint32_t *, sk_levelzero_handle *, void *))original("zeInitDrivers");
 	int result = call ? call(count, drivers, desc) : 0x78000003; /* UNSUPPORTED_FEATURE */
 
 	if (!result)

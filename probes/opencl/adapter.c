@@ -6,12 +6,12 @@
  * windows get only a part of the budget, and the governor of launches (governor.h) spends the rest
  * on the launches in them that it times. Threads: the tick thread.
  */
-#include "turn.h"
+#include "epoch.h"
 
 enum {
 	PPM = 1000000,
-	USED_PERCENT = 80,    /* of the budget is used; the rest is for what is not measured */
-	WINDOWS_PERCENT = 60, /* of what is used goes to the windows */
+	USED_PERCENT = 80,    /* percent of the budget; the rest is for what is not measured */
+	WINDOWS_PERCENT = 60, /* percent of that */
 	FIRST_COUNTED_NS = 10,
 };
 
@@ -22,25 +22,25 @@ static double allowed(void)
 	return (double)sk_tracer_budget() * USED_PERCENT / 100 / PPM;
 }
 
-/* Without the barrier on all threads no queue is ever moved, so the mode stays what it was. */
+/* The phase that calls see since the first one is known as soon as there is an epoch. */
 static bool is_ready(void)
 {
-	sk_turn_begin();
+	sk_cl_epoch_begin();
 	if (!sk_tracer->driver.phase)
-		sk_tracer->driver.phase = sk_turn_phase(layer->turn);
+		sk_tracer->driver.phase = sk_cl_epoch_phase(sk_cl->epoch);
 	return true;
 }
 
-/* Launches of the busiest thread since the latest count, whose cost of counting one is taken over.
- * The time is read here and not at the tick's beginning: launches go on while this thread waits.
- */
+/* Return the launches of the busiest thread since the latest count, and take over what counting one
+ * costs it. The time is read here and not at the tick's beginning, because launches go on while
+ * this thread waits. */
 static uint64_t count_launches(void)
 {
 	uint64_t most = 0;
 
-	layer->looked_ns = sk_tracer_now();
+	sk_cl->looked_ns = sk_tracer_now();
 	for (uint32_t index = 0; index < SK_SEGMENT_SLOTS; index++) {
-		struct sk_thread *thread = (struct sk_thread *)atomic_load_explicit(
+		struct sk_cl_thread *thread = (struct sk_cl_thread *)atomic_load_explicit(
 			&sk_tracer->slots[index], memory_order_acquire);
 
 		if (!thread)
@@ -50,7 +50,7 @@ static uint64_t count_launches(void)
 
 		if (seen - thread->seen_launches > most) {
 			most = seen - thread->seen_launches;
-			layer->counted_ns = thread->untimed_cost_ns;
+			sk_cl->counted_ns = thread->untimed_cost_ns;
 		}
 		thread->seen_launches = seen;
 	}
@@ -59,37 +59,38 @@ static uint64_t count_launches(void)
 
 static void look(void)
 {
-	uint64_t from_ns = layer->looked_ns, launches = count_launches();
+	uint64_t from_ns = sk_cl->looked_ns, launches = count_launches();
 
-	if (layer->looked_ns > from_ns)
-		layer->rate = (double)launches / (double)(layer->looked_ns - from_ns);
+	if (sk_cl->looked_ns > from_ns)
+		sk_cl->rate = (double)launches / (double)(sk_cl->looked_ns - from_ns);
 }
 
-/* Each ns, what launches take if none is timed, in queues with profiling. */
+/* Return the part of the busiest thread's time that launches in profiled queues take when none is
+ * timed. */
 static double untimed_part(void)
 {
-	return layer->rate * (layer->counted_ns + SK_DRIVER_COST_NS);
+	return sk_cl->rate * (sk_cl->counted_ns + SK_CL_DRIVER_COST_NS);
 }
 
-/* What the windows leave is for the timing of single launches. */
+/* The part of the budget that windows leave pays for the timing of single launches. */
 static void set_share(void)
 {
 	double used = allowed() * WINDOWS_PERCENT / 100;
 
 	if (sk_tracer_plan_is_whole(&sk_tracer->driver.plan) && untimed_part() < used)
 		used = untimed_part();
-	atomic_store(&layer->share, (uint32_t)(1 / (allowed() - used)));
+	atomic_store(&sk_cl->share, (uint32_t)(1 / (allowed() - used)));
 }
 
 /* Launches are counted over whole windows where some are blind, otherwise over time. */
 static void follow(uint32_t mode, uint32_t phase)
 {
-	uint32_t before = sk_turn_phase(layer->turn);
+	uint32_t before = sk_cl_epoch_phase(sk_cl->epoch);
 
 	if (mode != sk_tracer_mode()) {
 		count_launches();
-		layer->rate = 0;
-		layer->counted_ns = FIRST_COUNTED_NS;
+		sk_cl->rate = 0;
+		sk_cl->counted_ns = FIRST_COUNTED_NS;
 	} else if (before == SK_PHASE_BLIND && phase != SK_PHASE_BLIND) {
 		count_launches();
 	} else if (before == SK_PHASE_TIMED && phase != SK_PHASE_TIMED) {
@@ -99,10 +100,10 @@ static void follow(uint32_t mode, uint32_t phase)
 
 static bool apply(uint32_t mode, uint32_t phase, uint64_t *ret_at_ns)
 {
-	if (!layer->has_fence)
+	if (!sk_cl->has_fence)
 		return false;
 	follow(mode, phase);
-	sk_turn_change(mode, phase);
+	sk_cl_epoch_change(mode, phase);
 	*ret_at_ns = sk_tracer_now();
 	return true;
 }
@@ -110,24 +111,24 @@ static bool apply(uint32_t mode, uint32_t phase, uint64_t *ret_at_ns)
 static struct sk_tracer_call_costs costs(uint64_t now_ns)
 {
 	if (sk_tracer_plan_is_whole(&sk_tracer->driver.plan) &&
-	    now_ns >= layer->looked_ns + LOOK_NS)
+	    now_ns >= sk_cl->looked_ns + LOOK_NS)
 		look();
-	return (struct sk_tracer_call_costs){.calls_per_ns = layer->rate,
-					     .timed_ns = layer->counted_ns + SK_DRIVER_COST_NS,
-					     .counted_ns = layer->counted_ns};
+	return (struct sk_tracer_call_costs){.calls_per_ns = sk_cl->rate,
+					     .timed_ns = sk_cl->counted_ns + SK_CL_DRIVER_COST_NS,
+					     .counted_ns = sk_cl->counted_ns};
 }
 
 static bool harvest(uint64_t now_ns)
 {
-	bool waits = sk_harvest_threads();
+	bool waits = sk_cl_harvest_threads();
 
-	sk_turn_simplify();
-	if (sk_tracer_mode() == SK_MODE_GOVERNED && !sk_tracer->lapsed && layer->has_fence)
+	sk_cl_epoch_simplify();
+	if (sk_tracer_mode() == SK_MODE_GOVERNED && !sk_tracer->lapsed && sk_cl->has_fence)
 		set_share();
 	return waits;
 }
 
-const struct sk_tracer_adapter sk_opencl_adapter = {
+const struct sk_tracer_adapter sk_cl_adapter = {
 	/* Opening a window takes next to nothing, so windows are short and many. */
 	.limits = {.period_ns = 125000000,
 		   .period_max_ns = 2000000000,
@@ -138,8 +139,8 @@ const struct sk_tracer_adapter sk_opencl_adapter = {
 	.counts_after_lease = true,
 	.is_ready = is_ready,
 	.apply = apply,
-	.settle = sk_turn_settle,
+	.settle = sk_cl_epoch_settle,
 	.costs = costs,
 	.harvest = harvest,
-	.finish = sk_harvest_exit,
+	.finish = sk_cl_harvest_exit,
 };

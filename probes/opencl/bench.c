@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stoker-bench-opencl: a closed loop of kernel launches, to be run with and without the tracer.
  *
- * Relied on by probes/bench_loops.py. One launch at a time: enqueue, wait until it has finished,
- * again. The kernel spins for as many iterations as it is told; what counts is the time of short
- * slices of the whole loop.
+ * It makes one launch at a time: it enqueues a kernel and waits until that has finished. The kernel
+ * spins for a given number of iterations. What counts is the time of short slices of the whole
+ * loop.
  *
- *     stoker-bench-opencl serve          reads "ITERATIONS LAUNCHES VARIED WARM SLICES", launches
- *             WARM slices unmeasured, then SLICES, for each of which it prints {"wall_ns",
- * "cpu_ns", "iterations"}; and again until its input ends. The first line has the warm ones' too
+ *     stoker-bench-opencl serve    reads lines "ITERATIONS LAUNCHES VARIED WARM SLICES" until its
+ * input ends
  *
- * Launches have no events and no profiling: what a tracer needs it must bring along.
+ * For each line it launches WARM slices unmeasured, then SLICES, and prints {"wall_ns", "cpu_ns",
+ * "iterations"} for each of these; the first line of output includes the warm slices. Launches have
+ * no events and no profiling, so a tracer has to bring its own.
  */
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
@@ -76,10 +77,10 @@ static void launch(void)
 	must(clFinish(device.queue), "clFinish");
 }
 
-/* Lengths from a quarter to four times the asked one, in an order that repeats nothing soon. */
+/* The lengths go from a quarter to four times the given one, in an order without a short period. */
 static int varied(int iterations)
 {
-	static const int EIGHTHS[8] = {2, 2, 2, 4, 4, 8, 10, 32}; /* 8 on average */
+	static const int EIGHTHS[8] = {2, 2, 2, 4, 4, 8, 10, 32}; /* the mean is 8 */
 	static uint64_t state = 88172645463325252u;
 
 	state ^= state << 13; /* Marsaglia, Xorshift RNGs, 2003 */
@@ -88,7 +89,7 @@ static int varied(int iterations)
 	return (int)((int64_t)iterations * EIGHTHS[state >> 61] / 8);
 }
 
-/* LAUNCHES in a row; returns their iterations. */
+/* Make LAUNCHES in a row and return their iterations. */
 static uint64_t launch_many(int iterations, int launches, int vary)
 {
 	uint64_t done = 0;
@@ -105,7 +106,7 @@ static uint64_t launch_many(int iterations, int launches, int vary)
 	return done;
 }
 
-/* The first tenth of a slice at least is not measured, so that what slept is warm. */
+/* At least the first tenth of a slice is not measured, so that caches and clocks are warm. */
 static void serve_one(int iterations, int launches, int vary, int warm, int slices)
 {
 	must(clSetKernelArg(device.kernel, 1, sizeof(iterations), &iterations), "clSetKernelArg");

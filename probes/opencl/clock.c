@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Device stamps on CLOCK_MONOTONIC.
  *
- * A driver's stamps come from some clock. The queued stamp is taken inside of the enqueue call, so
- * it shows which: the one of the system's clocks by which the stamp lies within the call. That
- * clock is then compared with CLOCK_MONOTONIC directly, by readings of one between two of the
- * other, once a second, which gives offset and drift (PoCL stamps with CLOCK_MONOTONIC_RAW). Where
- * no clock of the system fits, as on a GPU with a time of its own, the call itself is the bracket:
- * its middle is taken for the stamp, its half length is the error, and the shortest call counts.
+ * A driver takes its stamps from a clock that it does not name. The queued stamp is taken inside of
+ * the enqueue call, so it is of that clock of the system by which it lies within the call. The
+ * clock is then compared with CLOCK_MONOTONIC once a second, by readings of one between two of the
+ * other, which gives offset and drift (PoCL stamps with CLOCK_MONOTONIC_RAW). Where no clock of the
+ * system fits, as on a GPU with a clock of its own, the call itself is the bracket: its middle is
+ * taken for the stamp, half its length is the error, and the shortest call counts.
  */
 #include "layer.h"
 
@@ -30,12 +30,12 @@ static const struct {
 enum { CLOCK_COUNT = sizeof(CLOCKS) / sizeof(CLOCKS[0]) };
 
 struct reading {
-	uint64_t at_ns; /* by the other clock */
+	uint64_t at_ns; /* reading of the other clock */
 	int64_t offset_ns;
 	uint64_t error_ns;
 };
 
-/* The closest of several bracketed readings. */
+/* Return the closest of several bracketed readings. */
 static struct reading compare(clockid_t id)
 {
 	struct reading best = {.error_ns = UINT64_MAX};
@@ -51,7 +51,7 @@ static struct reading compare(clockid_t id)
 	return best;
 }
 
-/* What a reader takes together. */
+/* The values that a reader takes together. */
 struct mapping {
 	int32_t id;
 	uint64_t reference_ns;
@@ -59,7 +59,7 @@ struct mapping {
 	int64_t drift_ppb;
 };
 
-static inline struct mapping load(struct sk_clock *clock)
+static inline struct mapping load(struct sk_cl_clock *clock)
 {
 	struct mapping mapping;
 	uint32_t version;
@@ -86,8 +86,8 @@ static inline uint64_t apply(const struct mapping *mapping, uint64_t raw_ns)
 	return raw_ns + (uint64_t)(mapping->offset_ns + drift);
 }
 
-/* With `changing` held. */
-static void store(struct sk_clock *clock, const struct mapping *mapping)
+/* Called with `changing` held. */
+static void store(struct sk_cl_clock *clock, const struct mapping *mapping)
 {
 	atomic_fetch_add_explicit(&clock->version, 1, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);
@@ -98,17 +98,17 @@ static void store(struct sk_clock *clock, const struct mapping *mapping)
 	atomic_fetch_add_explicit(&clock->version, 1, memory_order_release);
 }
 
-/* Tell the reader of the segment. */
+/* Tell the segment's reader how the stamps are mapped. */
 static void publish(unsigned device, const char *name, uint64_t error_ns, uint64_t now_ns)
 {
-	struct sk_clock *clock = &layer->clocks[device];
+	struct sk_cl_clock *clock = &sk_cl->clocks[device];
 
 	clock->error_ns = error_ns;
 	clock->refreshed_ns = now_ns;
 	sk_tracer_clock(device, name, clock->offset_ns, clock->drift_ppb, error_ns);
 }
 
-/* Which clock of the system has `raw_ns` within the call? */
+/* Return the clock of the system by which `raw_ns` lies within the call. */
 static int find_clock(uint64_t raw_ns, uint64_t from_ns, uint64_t to_ns, struct reading *ret)
 {
 	for (int i = 0; i < CLOCK_COUNT; i++) {
@@ -127,7 +127,7 @@ static void choose(unsigned device, uint64_t raw_ns, uint64_t from_ns, uint64_t 
 {
 	struct reading reading;
 	int found = find_clock(raw_ns, from_ns, to_ns, &reading);
-	struct mapping mapping = {.id = SK_CLOCK_BY_CALLS, .reference_ns = raw_ns};
+	struct mapping mapping = {.id = SK_CL_CLOCK_BY_CALLS, .reference_ns = raw_ns};
 	uint64_t error = (to_ns - from_ns + 1) / 2;
 	const char *name = "device, by calls";
 
@@ -140,7 +140,7 @@ static void choose(unsigned device, uint64_t raw_ns, uint64_t from_ns, uint64_t 
 	} else {
 		mapping.offset_ns = (int64_t)(from_ns + (to_ns - from_ns) / 2 - raw_ns);
 	}
-	store(&layer->clocks[device], &mapping);
+	store(&sk_cl->clocks[device], &mapping);
 	publish(device, name, error, to_ns);
 }
 
@@ -149,10 +149,10 @@ static uint64_t distance(int64_t a, int64_t b)
 	return a > b ? (uint64_t)(a - b) : (uint64_t)(b - a);
 }
 
-/* One more comparison with the clock that was chosen: drift is the offset's change since. */
+/* Compare with the chosen clock once more; the change of the offset since is the drift. */
 static void refresh_chosen(unsigned device, const struct mapping *old, uint64_t now_ns)
 {
-	struct sk_clock *clock = &layer->clocks[device];
+	struct sk_cl_clock *clock = &sk_cl->clocks[device];
 	struct reading reading = compare(CLOCKS[old->id - 1].id);
 	int64_t elapsed = (int64_t)(reading.at_ns - old->reference_ns);
 	struct mapping mapping = {old->id, reading.at_ns, reading.offset_ns, 0};
@@ -169,11 +169,11 @@ static void refresh_chosen(unsigned device, const struct mapping *old, uint64_t 
 	publish(device, CLOCKS[old->id - 1].name, error, now_ns);
 }
 
-/* A shorter call is a closer bracket; after ten seconds any call is better than an old one. */
+/* A shorter call is a closer bracket. After ten seconds any call is better than an old one. */
 static void refresh_by_call(unsigned device, const struct mapping *old, uint64_t raw_ns,
 			    uint64_t from_ns, uint64_t to_ns)
 {
-	struct sk_clock *clock = &layer->clocks[device];
+	struct sk_cl_clock *clock = &sk_cl->clocks[device];
 	uint64_t error = (to_ns - from_ns + 1) / 2;
 	bool is_old = to_ns > clock->refreshed_ns + 10 * SECOND;
 
@@ -188,22 +188,23 @@ static void refresh_by_call(unsigned device, const struct mapping *old, uint64_t
 
 static void change(unsigned device, uint64_t raw_ns, uint64_t from_ns, uint64_t to_ns)
 {
-	struct sk_clock *clock = &layer->clocks[device];
+	struct sk_cl_clock *clock = &sk_cl->clocks[device];
 	struct mapping old = load(clock);
 
-	if (old.id == SK_CLOCK_UNKNOWN)
+	if (old.id == SK_CL_CLOCK_UNKNOWN)
 		choose(device, raw_ns, from_ns, to_ns);
-	else if (old.id == SK_CLOCK_BY_CALLS)
+	else if (old.id == SK_CL_CLOCK_BY_CALLS)
 		refresh_by_call(device, &old, raw_ns, from_ns, to_ns);
 	else
 		refresh_chosen(device, &old, to_ns);
 }
 
-/* A stamp outside of its call: the choice of the clock was wrong, or the call was moved. */
+/* A stamp outside of its call shows that the choice of the clock was wrong, or that the call was
+ * moved. */
 static void note_miss(unsigned device)
 {
-	struct sk_clock *clock = &layer->clocks[device];
-	const struct mapping none = {.id = SK_CLOCK_UNKNOWN};
+	struct sk_cl_clock *clock = &sk_cl->clocks[device];
+	const struct mapping none = {.id = SK_CL_CLOCK_UNKNOWN};
 
 	atomic_fetch_add_explicit(&sk_tracer->segment->header.clock_mismatches, 1,
 				  memory_order_relaxed);
@@ -213,22 +214,23 @@ static void note_miss(unsigned device)
 	store(clock, &none);
 }
 
-static bool is_due(const struct sk_clock *clock, int32_t id, uint64_t from_ns, uint64_t to_ns)
+static bool is_due(const struct sk_cl_clock *clock, int32_t id, uint64_t from_ns, uint64_t to_ns)
 {
-	if (id == SK_CLOCK_UNKNOWN)
+	if (id == SK_CL_CLOCK_UNKNOWN)
 		return true;
-	if (id == SK_CLOCK_BY_CALLS && to_ns - from_ns < 2 * clock->error_ns)
+	if (id == SK_CL_CLOCK_BY_CALLS && to_ns - from_ns < 2 * clock->error_ns)
 		return true;
-	return to_ns > clock->refreshed_ns + (id == SK_CLOCK_BY_CALLS ? 10 : 1) * SECOND;
+	return to_ns > clock->refreshed_ns + (id == SK_CL_CLOCK_BY_CALLS ? 10 : 1) * SECOND;
 }
 
-/* Once a second, or when something does not fit. Returns what to map with from now on. */
+/* Refresh the mapping once a second, or when a stamp does not fit, and return the mapping to use.
+ */
 static struct mapping learn(unsigned device, uint64_t raw_ns, uint64_t from_ns, uint64_t to_ns,
 			    bool missed, bool due)
 {
-	struct sk_clock *clock = &layer->clocks[device];
+	struct sk_cl_clock *clock = &sk_cl->clocks[device];
 
-	/* Where somebody else is at it already, what there is serves once more. */
+	/* Another thread is refreshing it; the old mapping serves once more. */
 	if (!atomic_flag_test_and_set_explicit(&clock->changing, memory_order_acquire)) {
 		if (missed)
 			note_miss(device);
@@ -241,13 +243,13 @@ static struct mapping learn(unsigned device, uint64_t raw_ns, uint64_t from_ns, 
 	return load(clock);
 }
 
-void sk_clock_place(unsigned device, const uint64_t raw_ns[3], uint64_t from_ns, uint64_t to_ns,
-		    uint64_t ret[3])
+void sk_cl_clock_place(unsigned device, const uint64_t raw_ns[3], uint64_t from_ns, uint64_t to_ns,
+		       uint64_t ret[3])
 {
-	struct sk_clock *clock = &layer->clocks[device];
+	struct sk_cl_clock *clock = &sk_cl->clocks[device];
 	struct mapping mapping = load(clock);
 	uint64_t stamp = apply(&mapping, raw_ns[0]), slack = SLACK_NS + clock->error_ns;
-	bool missed = mapping.id != SK_CLOCK_UNKNOWN &&
+	bool missed = mapping.id != SK_CL_CLOCK_UNKNOWN &&
 		      (stamp + slack < from_ns || stamp > to_ns + slack);
 	bool due = is_due(clock, mapping.id, from_ns, to_ns);
 

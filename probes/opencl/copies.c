@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of every kind, with the bytes they move. Each hook is the same three lines around the
- * driver's call; a call that blocks has finished when it returns, so its record is made at once. */
+/* Copies of every kind, with the bytes they move. Each hook is three lines around the driver's
+ * call. A call that blocks has finished when it returns, so its record is made at once. */
 #include "launch.h"
 
 static uint64_t box(const size_t region[3])
@@ -12,7 +12,7 @@ static uint64_t pixels(cl_mem image, const size_t region[3])
 {
 	size_t bytes = 0;
 
-	next.clGetImageInfo(image, CL_IMAGE_ELEMENT_SIZE, sizeof(bytes), &bytes, NULL);
+	sk_cl_next.clGetImageInfo(image, CL_IMAGE_ELEMENT_SIZE, sizeof(bytes), &bytes, NULL);
 	return box(region) * bytes;
 }
 
@@ -23,7 +23,7 @@ static uint64_t whole(cl_uint count, const cl_mem *objects)
 	for (cl_uint i = 0; i < count; i++) {
 		size_t bytes = 0;
 
-		next.clGetMemObjectInfo(objects[i], CL_MEM_SIZE, sizeof(bytes), &bytes, NULL);
+		sk_cl_next.clGetMemObjectInfo(objects[i], CL_MEM_SIZE, sizeof(bytes), &bytes, NULL);
 		sum += bytes;
 	}
 	return sum;
@@ -38,41 +38,41 @@ static uint64_t sum_of(cl_uint count, const size_t *sizes)
 	return sum;
 }
 
-/* Whether it waits while launches are held: results are had at any time. */
+/* Return whether this kind is throttled; results can be read at any time. */
 static inline bool is_held(unsigned kind)
 {
 	return kind != SK_KIND_READ && kind != SK_KIND_MAP && kind != SK_KIND_UNMAP &&
 	       kind != SK_KIND_SVM_MAP && kind != SK_KIND_SVM_UNMAP;
 }
 
-/* The call `run` as a copy of `kind`; it sends to `to`, and its last argument is `taken`. */
+/* Make the call `run` as a copy of `kind`. It sends to `to`, and its last argument is `taken`. */
 #define COPY(kind, queue, bytes, blocks, run)                                                      \
-	struct sk_launch launch;                                                                   \
+	struct sk_cl_launch launch;                                                                \
                                                                                                    \
 	if (is_held(kind))                                                                         \
-		sk_tracer_hold();                                                                  \
-	cl_command_queue to = sk_launch_enter(&launch, queue);                                     \
-	cl_event *taken = sk_launch_begin(&launch, kind, 0, event);                                \
+		sk_tracer_throttle();                                                              \
+	cl_command_queue to = sk_cl_launch_enter(&launch, queue);                                  \
+	cl_event *taken = sk_cl_launch_begin(&launch, kind, 0, event);                             \
 	cl_int error = run;                                                                        \
                                                                                                    \
-	sk_launch_end(&launch, error, error || !sk_launch_sees(&launch) ? 0 : (bytes));            \
+	sk_cl_launch_end(&launch, error, error || !sk_cl_launch_sees(&launch) ? 0 : (bytes));      \
 	if (blocks)                                                                                \
-		sk_launch_waited(&launch);                                                         \
+		sk_cl_launch_waited(&launch);                                                      \
 	return error
 
-/* The same for calls that return a pointer and the error by an argument. */
+/* Make a call that returns a pointer and gives the error by an argument. */
 #define MAP(kind, queue, bytes, blocks, run)                                                       \
-	struct sk_launch launch;                                                                   \
-	cl_command_queue to = sk_launch_enter(&launch, queue);                                     \
-	cl_event *taken = sk_launch_begin(&launch, kind, 0, event);                                \
+	struct sk_cl_launch launch;                                                                \
+	cl_command_queue to = sk_cl_launch_enter(&launch, queue);                                  \
+	cl_event *taken = sk_cl_launch_begin(&launch, kind, 0, event);                             \
 	cl_int error = CL_SUCCESS;                                                                 \
 	void *mapped = run;                                                                        \
                                                                                                    \
 	if (error_ret)                                                                             \
 		*error_ret = error;                                                                \
-	sk_launch_end(&launch, error, error || !sk_launch_sees(&launch) ? 0 : (bytes));            \
+	sk_cl_launch_end(&launch, error, error || !sk_cl_launch_sees(&launch) ? 0 : (bytes));      \
 	if (blocks)                                                                                \
-		sk_launch_waited(&launch);                                                         \
+		sk_cl_launch_waited(&launch);                                                      \
 	return mapped
 
 #define WAITS cl_uint waits, const cl_event *wait, cl_event *event
@@ -81,16 +81,16 @@ static cl_int CL_API_CALL on_read(cl_command_queue queue, cl_mem buffer, cl_bool
 				  size_t offset, size_t bytes, void *into, WAITS)
 {
 	COPY(SK_KIND_READ, queue, bytes, blocking,
-	     next.clEnqueueReadBuffer(to, buffer, blocking, offset, bytes, into, waits, wait,
-				      taken));
+	     sk_cl_next.clEnqueueReadBuffer(to, buffer, blocking, offset, bytes, into, waits, wait,
+					    taken));
 }
 
 static cl_int CL_API_CALL on_write(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
 				   size_t offset, size_t bytes, const void *from, WAITS)
 {
 	COPY(SK_KIND_WRITE, queue, bytes, blocking,
-	     next.clEnqueueWriteBuffer(to, buffer, blocking, offset, bytes, from, waits, wait,
-				       taken));
+	     sk_cl_next.clEnqueueWriteBuffer(to, buffer, blocking, offset, bytes, from, waits, wait,
+					     taken));
 }
 
 static cl_int CL_API_CALL on_read_rect(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
@@ -99,8 +99,9 @@ static cl_int CL_API_CALL on_read_rect(cl_command_queue queue, cl_mem buffer, cl
 				       size_t host_row, size_t host_slice, void *into, WAITS)
 {
 	COPY(SK_KIND_READ, queue, box(region), blocking,
-	     next.clEnqueueReadBufferRect(to, buffer, blocking, at, host_at, region, row, slice,
-					  host_row, host_slice, into, waits, wait, taken));
+	     sk_cl_next.clEnqueueReadBufferRect(to, buffer, blocking, at, host_at, region, row,
+						slice, host_row, host_slice, into, waits, wait,
+						taken));
 }
 
 static cl_int CL_API_CALL on_write_rect(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
@@ -109,15 +110,17 @@ static cl_int CL_API_CALL on_write_rect(cl_command_queue queue, cl_mem buffer, c
 					size_t host_row, size_t host_slice, const void *from, WAITS)
 {
 	COPY(SK_KIND_WRITE, queue, box(region), blocking,
-	     next.clEnqueueWriteBufferRect(to, buffer, blocking, at, host_at, region, row, slice,
-					   host_row, host_slice, from, waits, wait, taken));
+	     sk_cl_next.clEnqueueWriteBufferRect(to, buffer, blocking, at, host_at, region, row,
+						 slice, host_row, host_slice, from, waits, wait,
+						 taken));
 }
 
 static cl_int CL_API_CALL on_copy(cl_command_queue queue, cl_mem from, cl_mem into, size_t from_at,
 				  size_t into_at, size_t bytes, WAITS)
 {
 	COPY(SK_KIND_COPY, queue, bytes, false,
-	     next.clEnqueueCopyBuffer(to, from, into, from_at, into_at, bytes, waits, wait, taken));
+	     sk_cl_next.clEnqueueCopyBuffer(to, from, into, from_at, into_at, bytes, waits, wait,
+					    taken));
 }
 
 static cl_int CL_API_CALL on_copy_rect(cl_command_queue queue, cl_mem from, cl_mem into,
@@ -126,16 +129,16 @@ static cl_int CL_API_CALL on_copy_rect(cl_command_queue queue, cl_mem from, cl_m
 				       size_t host_row, size_t host_slice, WAITS)
 {
 	COPY(SK_KIND_COPY, queue, box(region), false,
-	     next.clEnqueueCopyBufferRect(to, from, into, at, host_at, region, row, slice, host_row,
-					  host_slice, waits, wait, taken));
+	     sk_cl_next.clEnqueueCopyBufferRect(to, from, into, at, host_at, region, row, slice,
+						host_row, host_slice, waits, wait, taken));
 }
 
 static cl_int CL_API_CALL on_fill(cl_command_queue queue, cl_mem buffer, const void *pattern,
 				  size_t pattern_bytes, size_t offset, size_t bytes, WAITS)
 {
 	COPY(SK_KIND_FILL, queue, bytes, false,
-	     next.clEnqueueFillBuffer(to, buffer, pattern, pattern_bytes, offset, bytes, waits,
-				      wait, taken));
+	     sk_cl_next.clEnqueueFillBuffer(to, buffer, pattern, pattern_bytes, offset, bytes,
+					    waits, wait, taken));
 }
 
 static cl_int CL_API_CALL on_read_image(cl_command_queue queue, cl_mem image, cl_bool blocking,
@@ -143,8 +146,8 @@ static cl_int CL_API_CALL on_read_image(cl_command_queue queue, cl_mem image, cl
 					size_t slice, void *into, WAITS)
 {
 	COPY(SK_KIND_READ, queue, pixels(image, region), blocking,
-	     next.clEnqueueReadImage(to, image, blocking, at, region, row, slice, into, waits, wait,
-				     taken));
+	     sk_cl_next.clEnqueueReadImage(to, image, blocking, at, region, row, slice, into, waits,
+					   wait, taken));
 }
 
 static cl_int CL_API_CALL on_write_image(cl_command_queue queue, cl_mem image, cl_bool blocking,
@@ -152,8 +155,8 @@ static cl_int CL_API_CALL on_write_image(cl_command_queue queue, cl_mem image, c
 					 size_t slice, const void *from, WAITS)
 {
 	COPY(SK_KIND_WRITE, queue, pixels(image, region), blocking,
-	     next.clEnqueueWriteImage(to, image, blocking, at, region, row, slice, from, waits,
-				      wait, taken));
+	     sk_cl_next.clEnqueueWriteImage(to, image, blocking, at, region, row, slice, from,
+					    waits, wait, taken));
 }
 
 static cl_int CL_API_CALL on_copy_image(cl_command_queue queue, cl_mem from, cl_mem into,
@@ -161,7 +164,8 @@ static cl_int CL_API_CALL on_copy_image(cl_command_queue queue, cl_mem from, cl_
 					const size_t *region, WAITS)
 {
 	COPY(SK_KIND_COPY, queue, pixels(from, region), false,
-	     next.clEnqueueCopyImage(to, from, into, from_at, into_at, region, waits, wait, taken));
+	     sk_cl_next.clEnqueueCopyImage(to, from, into, from_at, into_at, region, waits, wait,
+					   taken));
 }
 
 static cl_int CL_API_CALL on_image_to_buffer(cl_command_queue queue, cl_mem from, cl_mem into,
@@ -169,8 +173,8 @@ static cl_int CL_API_CALL on_image_to_buffer(cl_command_queue queue, cl_mem from
 					     WAITS)
 {
 	COPY(SK_KIND_COPY, queue, pixels(from, region), false,
-	     next.clEnqueueCopyImageToBuffer(to, from, into, at, region, into_at, waits, wait,
-					     taken));
+	     sk_cl_next.clEnqueueCopyImageToBuffer(to, from, into, at, region, into_at, waits, wait,
+						   taken));
 }
 
 static cl_int CL_API_CALL on_buffer_to_image(cl_command_queue queue, cl_mem from, cl_mem into,
@@ -178,62 +182,63 @@ static cl_int CL_API_CALL on_buffer_to_image(cl_command_queue queue, cl_mem from
 					     WAITS)
 {
 	COPY(SK_KIND_COPY, queue, pixels(into, region), false,
-	     next.clEnqueueCopyBufferToImage(to, from, into, from_at, at, region, waits, wait,
-					     taken));
+	     sk_cl_next.clEnqueueCopyBufferToImage(to, from, into, from_at, at, region, waits, wait,
+						   taken));
 }
 
 static cl_int CL_API_CALL on_fill_image(cl_command_queue queue, cl_mem image, const void *color,
 					const size_t *at, const size_t *region, WAITS)
 {
 	COPY(SK_KIND_FILL, queue, pixels(image, region), false,
-	     next.clEnqueueFillImage(to, image, color, at, region, waits, wait, taken));
+	     sk_cl_next.clEnqueueFillImage(to, image, color, at, region, waits, wait, taken));
 }
 
 static cl_int CL_API_CALL on_unmap(cl_command_queue queue, cl_mem object, void *mapped, WAITS)
 {
 	COPY(SK_KIND_UNMAP, queue, 0, false,
-	     next.clEnqueueUnmapMemObject(to, object, mapped, waits, wait, taken));
+	     sk_cl_next.clEnqueueUnmapMemObject(to, object, mapped, waits, wait, taken));
 }
 
 static cl_int CL_API_CALL on_migrate(cl_command_queue queue, cl_uint count, const cl_mem *objects,
 				     cl_mem_migration_flags flags, WAITS)
 {
 	COPY(SK_KIND_MIGRATE, queue, whole(count, objects), false,
-	     next.clEnqueueMigrateMemObjects(to, count, objects, flags, waits, wait, taken));
+	     sk_cl_next.clEnqueueMigrateMemObjects(to, count, objects, flags, waits, wait, taken));
 }
 
 static cl_int CL_API_CALL on_svm_copy(cl_command_queue queue, cl_bool blocking, void *into,
 				      const void *from, size_t bytes, WAITS)
 {
 	COPY(SK_KIND_SVM_COPY, queue, bytes, blocking,
-	     next.clEnqueueSVMMemcpy(to, blocking, into, from, bytes, waits, wait, taken));
+	     sk_cl_next.clEnqueueSVMMemcpy(to, blocking, into, from, bytes, waits, wait, taken));
 }
 
 static cl_int CL_API_CALL on_svm_fill(cl_command_queue queue, void *into, const void *pattern,
 				      size_t pattern_bytes, size_t bytes, WAITS)
 {
 	COPY(SK_KIND_SVM_FILL, queue, bytes, false,
-	     next.clEnqueueSVMMemFill(to, into, pattern, pattern_bytes, bytes, waits, wait, taken));
+	     sk_cl_next.clEnqueueSVMMemFill(to, into, pattern, pattern_bytes, bytes, waits, wait,
+					    taken));
 }
 
 static cl_int CL_API_CALL on_svm_map(cl_command_queue queue, cl_bool blocking, cl_map_flags flags,
 				     void *at, size_t bytes, WAITS)
 {
 	COPY(SK_KIND_SVM_MAP, queue, bytes, blocking,
-	     next.clEnqueueSVMMap(to, blocking, flags, at, bytes, waits, wait, taken));
+	     sk_cl_next.clEnqueueSVMMap(to, blocking, flags, at, bytes, waits, wait, taken));
 }
 
 static cl_int CL_API_CALL on_svm_unmap(cl_command_queue queue, void *at, WAITS)
 {
 	COPY(SK_KIND_SVM_UNMAP, queue, 0, false,
-	     next.clEnqueueSVMUnmap(to, at, waits, wait, taken));
+	     sk_cl_next.clEnqueueSVMUnmap(to, at, waits, wait, taken));
 }
 
 static cl_int CL_API_CALL on_svm_migrate(cl_command_queue queue, cl_uint count, const void **list,
 					 const size_t *sizes, cl_mem_migration_flags flags, WAITS)
 {
 	COPY(SK_KIND_SVM_MIGRATE, queue, sum_of(count, sizes), false,
-	     next.clEnqueueSVMMigrateMem(to, count, list, sizes, flags, waits, wait, taken));
+	     sk_cl_next.clEnqueueSVMMigrateMem(to, count, list, sizes, flags, waits, wait, taken));
 }
 
 static void *CL_API_CALL on_map(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
@@ -241,8 +246,8 @@ static void *CL_API_CALL on_map(cl_command_queue queue, cl_mem buffer, cl_bool b
 				cl_int *error_ret)
 {
 	MAP(SK_KIND_MAP, queue, bytes, blocking,
-	    next.clEnqueueMapBuffer(to, buffer, blocking, flags, offset, bytes, waits, wait, taken,
-				    &error));
+	    sk_cl_next.clEnqueueMapBuffer(to, buffer, blocking, flags, offset, bytes, waits, wait,
+					  taken, &error));
 }
 
 static void *CL_API_CALL on_map_image(cl_command_queue queue, cl_mem image, cl_bool blocking,
@@ -250,32 +255,32 @@ static void *CL_API_CALL on_map_image(cl_command_queue queue, cl_mem image, cl_b
 				      size_t *row, size_t *slice, WAITS, cl_int *error_ret)
 {
 	MAP(SK_KIND_MAP, queue, pixels(image, region), blocking,
-	    next.clEnqueueMapImage(to, image, blocking, flags, at, region, row, slice, waits, wait,
-				   taken, &error));
+	    sk_cl_next.clEnqueueMapImage(to, image, blocking, flags, at, region, row, slice, waits,
+					 wait, taken, &error));
 }
 
-void sk_copies_hook(struct _cl_icd_dispatch *table)
+void sk_cl_copies_hook(struct _cl_icd_dispatch *table)
 {
-	SK_HOOK(table, clEnqueueReadBuffer, on_read);
-	SK_HOOK(table, clEnqueueReadBufferRect, on_read_rect);
-	SK_HOOK(table, clEnqueueWriteBuffer, on_write);
-	SK_HOOK(table, clEnqueueWriteBufferRect, on_write_rect);
-	SK_HOOK(table, clEnqueueCopyBuffer, on_copy);
-	SK_HOOK(table, clEnqueueCopyBufferRect, on_copy_rect);
-	SK_HOOK(table, clEnqueueFillBuffer, on_fill);
-	SK_HOOK(table, clEnqueueReadImage, on_read_image);
-	SK_HOOK(table, clEnqueueWriteImage, on_write_image);
-	SK_HOOK(table, clEnqueueCopyImage, on_copy_image);
-	SK_HOOK(table, clEnqueueCopyImageToBuffer, on_image_to_buffer);
-	SK_HOOK(table, clEnqueueCopyBufferToImage, on_buffer_to_image);
-	SK_HOOK(table, clEnqueueFillImage, on_fill_image);
-	SK_HOOK(table, clEnqueueMapBuffer, on_map);
-	SK_HOOK(table, clEnqueueMapImage, on_map_image);
-	SK_HOOK(table, clEnqueueUnmapMemObject, on_unmap);
-	SK_HOOK(table, clEnqueueMigrateMemObjects, on_migrate);
-	SK_HOOK(table, clEnqueueSVMMemcpy, on_svm_copy);
-	SK_HOOK(table, clEnqueueSVMMemFill, on_svm_fill);
-	SK_HOOK(table, clEnqueueSVMMap, on_svm_map);
-	SK_HOOK(table, clEnqueueSVMUnmap, on_svm_unmap);
-	SK_HOOK(table, clEnqueueSVMMigrateMem, on_svm_migrate);
+	SK_CL_HOOK(table, clEnqueueReadBuffer, on_read);
+	SK_CL_HOOK(table, clEnqueueReadBufferRect, on_read_rect);
+	SK_CL_HOOK(table, clEnqueueWriteBuffer, on_write);
+	SK_CL_HOOK(table, clEnqueueWriteBufferRect, on_write_rect);
+	SK_CL_HOOK(table, clEnqueueCopyBuffer, on_copy);
+	SK_CL_HOOK(table, clEnqueueCopyBufferRect, on_copy_rect);
+	SK_CL_HOOK(table, clEnqueueFillBuffer, on_fill);
+	SK_CL_HOOK(table, clEnqueueReadImage, on_read_image);
+	SK_CL_HOOK(table, clEnqueueWriteImage, on_write_image);
+	SK_CL_HOOK(table, clEnqueueCopyImage, on_copy_image);
+	SK_CL_HOOK(table, clEnqueueCopyImageToBuffer, on_image_to_buffer);
+	SK_CL_HOOK(table, clEnqueueCopyBufferToImage, on_buffer_to_image);
+	SK_CL_HOOK(table, clEnqueueFillImage, on_fill_image);
+	SK_CL_HOOK(table, clEnqueueMapBuffer, on_map);
+	SK_CL_HOOK(table, clEnqueueMapImage, on_map_image);
+	SK_CL_HOOK(table, clEnqueueUnmapMemObject, on_unmap);
+	SK_CL_HOOK(table, clEnqueueMigrateMemObjects, on_migrate);
+	SK_CL_HOOK(table, clEnqueueSVMMemcpy, on_svm_copy);
+	SK_CL_HOOK(table, clEnqueueSVMMemFill, on_svm_fill);
+	SK_CL_HOOK(table, clEnqueueSVMMap, on_svm_map);
+	SK_CL_HOOK(table, clEnqueueSVMUnmap, on_svm_unmap);
+	SK_CL_HOOK(table, clEnqueueSVMMigrateMem, on_svm_migrate);
 }

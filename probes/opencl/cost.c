@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stoker-layer-cost: what the OpenCL layer adds to a launch, in each mode, in nanoseconds.
  *
- * SIM: the driver below is a few stores; what it does not do is not measured. The layer is loaded
- * as a loader does it, and called through its table; the same calls made straight into the driver
- * are taken off. The program plays the agent as well: it writes the control block and empties the
- * ring. Best of many short slices, by the phase that the segment shows before and after each.
+ * SIM: the driver in this file does a few stores, so nothing of a real driver is measured. The
+ * layer is loaded as a loader does it and called through its table; the time of the same calls
+ * straight into the driver is taken off. The program plays the agent as well: it writes the control
+ * block and empties the ring. The figures are the best of many short slices, by the phase that the
+ * segment shows before and after each.
  *
  *     STOKER_TRACE_DIR=<empty folder> stoker-layer-cost LAYER.so
  *
  * prints {"driver_ns", "dormant_ns", "blind_ns", "counted_ns", "governed_ns", "full_ns"}: the first
- * is that of the driver alone, the others come on top of it; null where a phase was not met.
+ * is the time of the driver alone, the others are added to it. A phase that was not met is null.
  */
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_0_APIS
@@ -201,7 +202,7 @@ static double slice(cl_api_clEnqueueNDRangeKernel launch, cl_command_queue queue
 	return (double)(now_ns() - from) / CALLS;
 }
 
-/* Best per phase; the index is enum sk_phase, and 0 where phases are of no concern. */
+/* The best slice of each phase; the index is enum sk_phase, and 0 is for runs without phases. */
 static void run(cl_api_clEnqueueNDRangeKernel launch, cl_command_queue queue, double seconds,
 		double best[4])
 {
@@ -220,7 +221,7 @@ static void run(cl_api_clEnqueueNDRangeKernel launch, cl_command_queue queue, do
 	}
 }
 
-/* Calls go on meanwhile: a dormant process looks at the control block in them. */
+/* Calls go on, since a dormant process looks at the control block in them. */
 static void want(cl_api_clEnqueueNDRangeKernel launch, cl_command_queue queue, uint64_t mode)
 {
 	static uint64_t serial;

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From finished launches to records: event stamps read, mapped, put into the thread's ring.
+/* Finished launches become records: event stamps are read, mapped and put into the thread's ring.
  *
- * Done where the application waits anyway, or when many launches have gathered; asking an event
- * costs PoCL about 45 ns, a callback per event would run inside of the driver's own threads.
+ * This is done where the application waits anyway, or when many launches have gathered. A query of
+ * an event costs PoCL about 45 ns; a callback per event would run inside of the driver's own
+ * threads.
  */
-#include "turn.h"
+#include "epoch.h"
 
 #include <string.h>
 
 static const uint64_t UNSEEN = UINT64_C(1) << 40;
 
-static bool take(struct sk_thread *thread)
+static bool take(struct sk_cl_thread *thread)
 {
 	return !atomic_flag_test_and_set_explicit(&thread->harvesting, memory_order_acquire);
 }
 
-static void give(struct sk_thread *thread)
+static void give(struct sk_cl_thread *thread)
 {
 	atomic_flag_clear_explicit(&thread->harvesting, memory_order_release);
 }
@@ -25,25 +26,25 @@ enum outcome { NOT_YET, STAMPED, FAILED, UNSTAMPED };
 static bool ask_stamps(cl_event event, cl_ulong stamps[4])
 {
 	stamps[1] = 0;
-	for (cl_uint i = 4; i-- > 0;) /* queued, submit, start, end are consecutive */
-		/* Nothing is computed from submit, so only a full trace pays for it. */
+	for (cl_uint i = 4; i-- > 0;) /* queued, submit, start and end are consecutive */
+		/* Nothing is computed from the submit stamp, so only a full trace pays for it. */
 		if ((i != 1 || sk_tracer_mode() == SK_MODE_FULL) &&
-		    next.clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_QUEUED + i,
-						 sizeof(stamps[i]), &stamps[i], NULL))
+		    sk_cl_next.clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_QUEUED + i,
+						       sizeof(stamps[i]), &stamps[i], NULL))
 			return false;
 	return stamps[0] && stamps[2] && stamps[3] >= stamps[2] && stamps[3] - stamps[2] < UNSEEN;
 }
 
-/* A driver gives stamps as soon as, and not before, the command has finished, so its status is
- * asked only when there are none. It may have finished between the two questions. */
+/* A driver gives stamps as soon as the command has finished, and not before, so the status is
+ * queried only when there are no stamps. The command may finish between the two queries. */
 static enum outcome read_stamps(cl_event event, cl_ulong stamps[4])
 {
 	cl_int status = CL_QUEUED;
 
 	if (ask_stamps(event, stamps))
 		return STAMPED;
-	if (next.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status,
-				NULL) ||
+	if (sk_cl_next.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
+				      &status, NULL) ||
 	    status < 0)
 		return FAILED;
 	if (status != CL_COMPLETE)
@@ -51,7 +52,7 @@ static enum outcome read_stamps(cl_event event, cl_ulong stamps[4])
 	return ask_stamps(event, stamps) ? STAMPED : UNSTAMPED;
 }
 
-static void publish(struct sk_thread *thread, const struct sk_waiting *waiting,
+static void publish(struct sk_cl_thread *thread, const struct sk_cl_waiting *waiting,
 		    const uint64_t stamps[4])
 {
 	bool host = waiting->kind >= SK_KIND_DEVICE_END;
@@ -65,15 +66,16 @@ static void publish(struct sk_thread *thread, const struct sk_waiting *waiting,
 	}
 	uint64_t mapped[3];
 
-	sk_clock_place(waiting->device, stamps, waiting->call_from_ns,
-		       waiting->call_from_ns + waiting->call_ns, mapped);
+	sk_cl_clock_place(waiting->device, stamps, waiting->call_from_ns,
+			  waiting->call_from_ns + waiting->call_ns, mapped);
 	record->queued_ns = mapped[0];
 	record->submit_after = sk_tracer_length(mapped[0], mapped[1]);
 	record->correlation = waiting->correlation;
 	record->start_ns = mapped[2];
-	/* The length is the device's own, whatever happens to the clocks meanwhile. */
+	/* The length is the device's own, whatever the mapping of clocks does meanwhile. */
 	record->end_ns = record->start_ns + (stamps[3] - stamps[2]);
-	if (waiting->kind == SK_KIND_BARRIER) /* keeps no device busy: the time it held others */
+	if (waiting->kind == SK_KIND_BARRIER) /* a barrier keeps no device busy; its record spans
+						 the time for which it held others back */
 		record->start_ns = waiting->call_from_ns < record->end_ns ? waiting->call_from_ns
 									  : record->end_ns;
 	record->bytes = waiting->bytes;
@@ -89,7 +91,7 @@ static void publish(struct sk_thread *thread, const struct sk_waiting *waiting,
 	sk_tracer_commit(&thread->base);
 }
 
-static void publish_host(struct sk_thread *thread, const struct sk_host_span *span)
+static void publish_host(struct sk_cl_thread *thread, const struct sk_cl_host_span *span)
 {
 	struct sk_record *record = sk_tracer_cell(&thread->base);
 
@@ -110,8 +112,8 @@ static void publish_host(struct sk_thread *thread, const struct sk_host_span *sp
 	sk_tracer_commit(&thread->base);
 }
 
-/* With the ring taken. */
-static void publish_deferred(struct sk_thread *thread)
+/* Called with the ring taken. */
+static void publish_deferred(struct sk_cl_thread *thread)
 {
 	uint32_t count = thread->deferred_count;
 
@@ -121,20 +123,20 @@ static void publish_deferred(struct sk_thread *thread)
 		thread->deferred_count = 0;
 }
 
-static void lose_deferred(struct sk_thread *thread)
+static void lose_deferred(struct sk_cl_thread *thread)
 {
 	for (; thread->deferred_count; thread->deferred_count--)
 		sk_tracer_host_lost(&thread->base);
 }
 
-void sk_harvest_host(struct sk_thread *thread, const struct sk_host_span *span)
+void sk_cl_harvest_host(struct sk_cl_thread *thread, const struct sk_cl_host_span *span)
 {
-	/* The tick thread may have the ring just now: nobody waits for it. */
+	/* The tick thread may have the ring just now; a call does not wait for it. */
 	if (take(thread)) {
 		publish_deferred(thread);
 		publish_host(thread, span);
 		give(thread);
-	} else if (thread->deferred_count < SK_DEFERRED) {
+	} else if (thread->deferred_count < SK_CL_DEFERRED) {
 		thread->deferred[thread->deferred_count] = *span;
 		thread->deferred_count++;
 	} else {
@@ -142,8 +144,8 @@ void sk_harvest_host(struct sk_thread *thread, const struct sk_host_span *span)
 	}
 }
 
-/* One launch; false while it has not finished. */
-static bool harvest_one(struct sk_thread *thread, struct sk_waiting *waiting)
+/* Harvest one launch; false while it has not finished. */
+static bool harvest_one(struct sk_cl_thread *thread, struct sk_cl_waiting *waiting)
 {
 	struct sk_slot_counters *counters = &thread->base.shared->counters;
 	cl_ulong stamps[4];
@@ -160,36 +162,37 @@ static bool harvest_one(struct sk_thread *thread, struct sk_waiting *waiting)
 	} else {
 		sk_tracer_add(outcome == FAILED ? &counters->failed : &counters->unstamped, 1);
 	}
-	next.clReleaseEvent(waiting->event);
+	sk_cl_next.clReleaseEvent(waiting->event);
 	return true;
 }
 
-/* The lane's oldest launch without a record, after some were taken out. The owner may append
+/* Tell the lane's oldest launch without a record, after some were taken out. The owner may append
  * while another thread harvests for it. */
-static void tell_oldest(struct sk_thread *thread, unsigned index, uint64_t head)
+static void tell_oldest(struct sk_cl_thread *thread, unsigned index, uint64_t head)
 {
-	struct sk_lane *lane = &thread->lanes[index];
+	struct sk_cl_lane *lane = &thread->lanes[index];
 
 	if (head == atomic_load_explicit(&lane->tail, memory_order_acquire)) {
 		sk_tracer_oldest_ns(&thread->base, index, 0);
-		/* Pairs with the owner, which stores the tail after the oldest: one of both sees
+		/* Pairs with the owner, which stores the tail after the oldest: one of the two sees
 		 * what the other did. */
 		atomic_thread_fence(memory_order_seq_cst);
 		if (head == atomic_load_explicit(&lane->tail, memory_order_acquire))
 			return;
 	}
-	sk_tracer_oldest_ns(&thread->base, index, lane->items[head & sk_lane_mask()].call_from_ns);
+	sk_tracer_oldest_ns(&thread->base, index,
+			    lane->items[head & sk_cl_lane_mask()].call_from_ns);
 }
 
-/* The same for the owner itself, which does not append meanwhile. An empty lane starts over, so
- * that a program that waits for every launch stays within a few cache lines. */
-static void tell_own_oldest(struct sk_thread *thread, unsigned index, uint64_t head)
+/* Tell the lane's oldest launch in the owner itself, which does not append meanwhile. An empty lane
+ * starts over, so a program that waits for every launch stays within a few cache lines. */
+static void tell_own_oldest(struct sk_cl_thread *thread, unsigned index, uint64_t head)
 {
-	struct sk_lane *lane = &thread->lanes[index];
+	struct sk_cl_lane *lane = &thread->lanes[index];
 
 	if (head != atomic_load_explicit(&lane->tail, memory_order_relaxed)) {
 		sk_tracer_oldest_ns(&thread->base, index,
-				    lane->items[head & sk_lane_mask()].call_from_ns);
+				    lane->items[head & sk_cl_lane_mask()].call_from_ns);
 		return;
 	}
 	sk_tracer_oldest_ns(&thread->base, index, 0);
@@ -198,15 +201,15 @@ static void tell_own_oldest(struct sk_thread *thread, unsigned index, uint64_t h
 	atomic_store_explicit(&lane->tail, 0, memory_order_relaxed);
 }
 
-/* How many were taken out. */
-static uint64_t harvest(struct sk_thread *thread, unsigned index, bool own)
+/* Return how many launches were taken out. */
+static uint64_t harvest(struct sk_cl_thread *thread, unsigned index, bool own)
 {
-	struct sk_lane *lane = &thread->lanes[index];
+	struct sk_cl_lane *lane = &thread->lanes[index];
 	uint64_t from = atomic_load_explicit(&lane->head, memory_order_relaxed), head = from;
 	/* Pairs with the owner's release: items before the tail are filled. */
 	uint64_t tail = atomic_load_explicit(&lane->tail, memory_order_acquire);
 
-	while (head != tail && harvest_one(thread, &lane->items[head & sk_lane_mask()]))
+	while (head != tail && harvest_one(thread, &lane->items[head & sk_cl_lane_mask()]))
 		head++;
 	if (head == from) {
 		if (own && head == tail) /* another thread has taken the last out */
@@ -222,8 +225,8 @@ static uint64_t harvest(struct sk_thread *thread, unsigned index, bool own)
 	return head - from;
 }
 
-/* Learn what one costs, now and then. */
-static void measure(struct sk_thread *thread, uint64_t began_ns, uint64_t count)
+/* Measure now and then what one launch costs. */
+static void measure(struct sk_cl_thread *thread, uint64_t began_ns, uint64_t count)
 {
 	uint64_t each = (sk_tracer_now() - began_ns) / count;
 
@@ -232,7 +235,7 @@ static void measure(struct sk_thread *thread, uint64_t began_ns, uint64_t count)
 		thread->harvest_cost_ns += ((int64_t)each - thread->harvest_cost_ns) / 8;
 }
 
-static void harvest_measured(struct sk_thread *thread, unsigned lane)
+static void harvest_measured(struct sk_cl_thread *thread, unsigned lane)
 {
 	bool measured = (++thread->harvests & 63) == 0;
 	uint64_t began = measured ? sk_tracer_now() : 0, count = harvest(thread, lane, true);
@@ -245,7 +248,7 @@ static void harvest_measured(struct sk_thread *thread, unsigned lane)
 	thread->credit_ns -= (int64_t)(count * thread->harvest_cost_ns);
 }
 
-void sk_harvest_lane(struct sk_thread *thread, unsigned lane)
+void sk_cl_harvest_lane(struct sk_cl_thread *thread, unsigned lane)
 {
 	if (!take(thread))
 		return;
@@ -253,7 +256,7 @@ void sk_harvest_lane(struct sk_thread *thread, unsigned lane)
 	give(thread);
 }
 
-void sk_harvest_all(struct sk_thread *thread)
+void sk_cl_harvest_all(struct sk_cl_thread *thread)
 {
 	if (!take(thread))
 		return;
@@ -264,7 +267,7 @@ void sk_harvest_all(struct sk_thread *thread)
 	give(thread);
 }
 
-bool sk_harvest_for(struct sk_thread *thread)
+bool sk_cl_harvest_for(struct sk_cl_thread *thread)
 {
 	if (!take(thread))
 		return false;
@@ -275,16 +278,16 @@ bool sk_harvest_for(struct sk_thread *thread)
 	return true;
 }
 
-/* What the tracer library asks for. */
+/* Callbacks of the tracer library and of the adapter. */
 
-static struct sk_thread *thread_of(uint32_t index)
+static struct sk_cl_thread *thread_of(uint32_t index)
 {
-	/* Pairs with the release by which a new slot is shown. */
-	return (struct sk_thread *)atomic_load_explicit(&sk_tracer->slots[index],
-							memory_order_acquire);
+	/* Pairs with the release that publishes a new slot. */
+	return (struct sk_cl_thread *)atomic_load_explicit(&sk_tracer->slots[index],
+							   memory_order_acquire);
 }
 
-static bool has_waiting(const struct sk_thread *thread)
+static bool has_waiting(const struct sk_cl_thread *thread)
 {
 	for (unsigned lane = 0; lane < SK_SEGMENT_LANES; lane++)
 		if (thread->lanes[lane].head != thread->lanes[lane].tail)
@@ -292,15 +295,15 @@ static bool has_waiting(const struct sk_thread *thread)
 	return false;
 }
 
-void sk_harvest_join(struct sk_tracer_slot *slot)
+void sk_cl_harvest_join(struct sk_tracer_slot *slot)
 {
-	struct sk_thread *thread = (struct sk_thread *)slot;
+	struct sk_cl_thread *thread = (struct sk_cl_thread *)slot;
 
-	sk_turn_begin();
+	sk_cl_epoch_begin();
 	thread->in_queue = NULL;
 	thread->last_timed = false;
 	thread->random = sk_tracer_now() * UINT64_C(0x9e3779b97f4a7c15) | 1;
-	/* First guesses, soon replaced by what is measured. */
+	/* These guesses are soon replaced by measured values. */
 	thread->hook_cost_ns = 300;
 	thread->harvest_cost_ns = 300;
 	thread->untimed_cost_ns = 10;
@@ -312,27 +315,27 @@ void sk_harvest_join(struct sk_tracer_slot *slot)
 	thread->deferred_count = 0;
 }
 
-bool sk_harvest_leave(struct sk_tracer_slot *slot)
+bool sk_cl_harvest_leave(struct sk_tracer_slot *slot)
 {
-	struct sk_thread *thread = (struct sk_thread *)slot;
+	struct sk_cl_thread *thread = (struct sk_cl_thread *)slot;
 
-	sk_harvest_all(thread);
+	sk_cl_harvest_all(thread);
 	lose_deferred(thread);
 	return !has_waiting(thread);
 }
 
-void sk_harvest_held(struct sk_tracer_slot *slot, uint64_t from_ns, uint64_t to_ns)
+void sk_cl_harvest_held(struct sk_tracer_slot *slot, uint64_t from_ns, uint64_t to_ns)
 {
-	const struct sk_host_span span = {
+	const struct sk_cl_host_span span = {
 		.from_ns = from_ns, .to_ns = to_ns, .kind = SK_KIND_HELD, .device = SK_NO_DEVICE};
 
-	sk_harvest_host((struct sk_thread *)slot, &span);
+	sk_cl_harvest_host((struct sk_cl_thread *)slot, &span);
 }
 
-/* A thread that harvested since the last tick, or had nothing waiting then, looks after itself: it
- * may be about to, and would find the ring taken by a tick thread that has lost its processor.
- * Returns true when launches wait, whoever looks after them. */
-static bool look_after(struct sk_thread *thread)
+/* Harvest for a thread, unless it looks after itself: it has harvested since the latest tick, or
+ * nothing waited then. It may be about to harvest, and would find the ring taken by a tick thread
+ * that has lost its processor. Returns whether launches wait, whoever harvests them. */
+static bool look_after(struct sk_cl_thread *thread)
 {
 	uint64_t now = thread->harvested;
 	bool waiting = has_waiting(thread), moved = now != thread->harvested_before;
@@ -340,18 +343,18 @@ static bool look_after(struct sk_thread *thread)
 
 	thread->harvested_before = now;
 	thread->waited_before = waiting;
-	if (left_alone && sk_harvest_for(thread) && sk_tracer_has_left(&thread->base) &&
+	if (left_alone && sk_cl_harvest_for(thread) && sk_tracer_has_left(&thread->base) &&
 	    !has_waiting(thread))
 		sk_tracer_free(&thread->base);
 	return waiting;
 }
 
-bool sk_harvest_threads(void)
+bool sk_cl_harvest_threads(void)
 {
 	bool waiting = false;
 
 	for (uint32_t index = 0; index < SK_SEGMENT_SLOTS && !sk_tracer->exiting; index++) {
-		struct sk_thread *thread = thread_of(index);
+		struct sk_cl_thread *thread = thread_of(index);
 
 		if (thread)
 			waiting |= look_after(thread);
@@ -359,28 +362,28 @@ bool sk_harvest_threads(void)
 	return waiting;
 }
 
-static struct sk_thread *thread_here(void)
+static struct sk_cl_thread *thread_here(void)
 {
 	bool here = sk_tracer_here.generation && sk_tracer_here.generation == sk_tracer->generation;
 
-	return here ? (struct sk_thread *)sk_tracer_here.slot : NULL;
+	return here ? (struct sk_cl_thread *)sk_tracer_here.slot : NULL;
 }
 
-void sk_harvest_exit(void)
+void sk_cl_harvest_exit(void)
 {
 	if (thread_here())
-		sk_harvest_all(thread_here());
+		sk_cl_harvest_all(thread_here());
 	for (uint32_t index = 0; index < SK_SEGMENT_SLOTS; index++)
 		if (thread_of(index)) {
-			sk_harvest_for(thread_of(index));
+			sk_cl_harvest_for(thread_of(index));
 			lose_deferred(thread_of(index));
 		}
 }
 
-void sk_harvest_after_wait(void)
+void sk_cl_harvest_after_wait(void)
 {
-	struct sk_thread *thread = thread_here();
+	struct sk_cl_thread *thread = thread_here();
 
 	if (thread && (thread->lanes_waiting || thread->deferred_count))
-		sk_harvest_all(thread);
+		sk_cl_harvest_all(thread);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernel handles to names: a cache of handles over the segment's table of names.
+/* Names of kernels by their handles: a cache of handles over the segment's table of names.
  *
  * A handle may be freed and given to another kernel, so making a kernel always replaces what the
- * cache holds for its handle. A handle that the cache has lost is asked for its name again.
+ * cache has for its handle. The driver is asked again for the name of a handle that is not cached.
  */
 #include "layer.h"
 
@@ -20,19 +20,20 @@ static size_t slot_of(uint64_t handle)
 static void remember(cl_kernel kernel, unsigned name)
 {
 	uint64_t handle = (uint64_t)(uintptr_t)kernel;
-	size_t slot = slot_of(handle), target = slot % SK_KERNEL_CACHE;
+	size_t slot = slot_of(handle), target = slot % SK_CL_KERNEL_CACHE;
 
 	if (handle & ~HANDLE_MASK)
-		return; /* more address bits than there is room for: asked each time */
-	for (size_t i = 0; i < SK_PROBES; i++) {
-		uint64_t entry = layer->kernels[(slot + i) % SK_KERNEL_CACHE];
+		return; /* more address bits than there is room for; the driver is asked each time
+			 */
+	for (size_t i = 0; i < SK_CL_PROBES; i++) {
+		uint64_t entry = sk_cl->kernels[(slot + i) % SK_CL_KERNEL_CACHE];
 
 		if (!entry || (entry & HANDLE_MASK) == handle) {
-			target = (slot + i) % SK_KERNEL_CACHE;
+			target = (slot + i) % SK_CL_KERNEL_CACHE;
 			break;
 		}
 	}
-	atomic_store_explicit(&layer->kernels[target], handle | (uint64_t)name << HANDLE_BITS,
+	atomic_store_explicit(&sk_cl->kernels[target], handle | (uint64_t)name << HANDLE_BITS,
 			      memory_order_relaxed);
 }
 
@@ -42,29 +43,30 @@ static unsigned ask(cl_kernel kernel)
 	size_t bytes = 0;
 	unsigned row = 0;
 
-	if (next.clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, 0, NULL, &bytes) || !bytes)
+	if (sk_cl_next.clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, 0, NULL, &bytes) || !bytes)
 		return 0;
 	if (bytes > sizeof(small))
 		name = malloc(bytes);
-	if (name && !next.clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, bytes, name, NULL)) {
-		pthread_mutex_lock(&layer->lock);
+	if (name &&
+	    !sk_cl_next.clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, bytes, name, NULL)) {
+		pthread_mutex_lock(&sk_cl->lock);
 		row = sk_tracer_name(name);
 		remember(kernel, row);
-		pthread_mutex_unlock(&layer->lock);
+		pthread_mutex_unlock(&sk_cl->lock);
 	}
 	if (name != small)
 		free(name);
 	return row;
 }
 
-unsigned sk_kernel_name(cl_kernel kernel)
+unsigned sk_cl_kernel_name(cl_kernel kernel)
 {
 	uint64_t handle = (uint64_t)(uintptr_t)kernel;
 	size_t slot = slot_of(handle);
 
-	for (size_t i = 0; i < SK_PROBES; i++) {
-		uint64_t entry = atomic_load_explicit(&layer->kernels[(slot + i) % SK_KERNEL_CACHE],
-						      memory_order_relaxed);
+	for (size_t i = 0; i < SK_CL_PROBES; i++) {
+		uint64_t entry = atomic_load_explicit(
+			&sk_cl->kernels[(slot + i) % SK_CL_KERNEL_CACHE], memory_order_relaxed);
 
 		if ((entry & HANDLE_MASK) == handle)
 			return (unsigned)(entry >> HANDLE_BITS);
@@ -81,7 +83,7 @@ static bool ready(void)
 
 static cl_kernel CL_API_CALL on_create(cl_program program, const char *name, cl_int *error)
 {
-	cl_kernel kernel = next.clCreateKernel(program, name, error);
+	cl_kernel kernel = sk_cl_next.clCreateKernel(program, name, error);
 
 	if (kernel && ready())
 		ask(kernel);
@@ -92,7 +94,7 @@ static cl_int CL_API_CALL on_create_all(cl_program program, cl_uint count, cl_ke
 					cl_uint *count_ret)
 {
 	cl_uint made = 0;
-	cl_int error = next.clCreateKernelsInProgram(program, count, kernels, &made);
+	cl_int error = sk_cl_next.clCreateKernelsInProgram(program, count, kernels, &made);
 
 	if (count_ret)
 		*count_ret = made;
@@ -103,16 +105,16 @@ static cl_int CL_API_CALL on_create_all(cl_program program, cl_uint count, cl_ke
 
 static cl_kernel CL_API_CALL on_clone(cl_kernel source, cl_int *error)
 {
-	cl_kernel kernel = next.clCloneKernel(source, error);
+	cl_kernel kernel = sk_cl_next.clCloneKernel(source, error);
 
 	if (kernel && ready())
 		ask(kernel);
 	return kernel;
 }
 
-void sk_kernel_hook(struct _cl_icd_dispatch *table)
+void sk_cl_kernel_hook(struct _cl_icd_dispatch *table)
 {
-	SK_HOOK(table, clCreateKernel, on_create);
-	SK_HOOK(table, clCreateKernelsInProgram, on_create_all);
-	SK_HOOK(table, clCloneKernel, on_clone);
+	SK_CL_HOOK(table, clCreateKernel, on_create);
+	SK_CL_HOOK(table, clCreateKernelsInProgram, on_create_all);
+	SK_CL_HOOK(table, clCloneKernel, on_clone);
 }

@@ -1,57 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a timed launch, and the counting of those that no slot counts; see launch.h. */
+/* The end of a timed launch, and the launches of threads without a slot; see launch.h. */
 #include "launch.h"
 
 #include <sys/mman.h>
 
 enum {
 	GATHER = 32,	   /* launches that wait before the owner looks for finished ones */
-	LOOK_NS = 2000000, /* or it looks when it has not for so long: what a kill can cost */
+	LOOK_NS = 2000000, /* the owner looks after this time at the latest; a kill can lose so much
+			    */
 };
 
-void sk_launch_stranger(struct sk_launch *launch)
+void sk_cl_launch_unregistered(struct sk_cl_launch *launch)
 {
 	launch->before = NULL;
-	/* A full barrier of its own: there is no word of this thread for others to look at. */
-	atomic_fetch_add_explicit(&layer->strangers, 1, memory_order_seq_cst);
+	/* A thread without a slot has no word that others could look at, so this is a full barrier.
+	 */
+	atomic_fetch_add_explicit(&sk_cl->unregistered, 1, memory_order_seq_cst);
 }
 
-/* What counting one launch takes, tried out on a scratch counter: two clock readings around each
+/* Measure what counting one launch takes, on a scratch counter: two clock readings around each
  * launch would cost more than what they measure. */
-static uint64_t try_untimed(struct sk_thread *thread)
+static uint64_t try_untimed(struct sk_cl_thread *thread)
 {
 	enum { TIMES = 16 };
-	struct sk_launch launch;
-	struct sk_cell scratch = {.left = TIMES + 2, .pick = 1};
+	struct sk_cl_launch launch;
+	struct sk_cl_cell scratch = {.left = TIMES + 2, .pick = 1};
 	_Atomic uint64_t counters[2] = {0};
 	uint64_t from = sk_tracer_now();
 
 	for (int i = 0; i < TIMES; i++) {
-		sk_launch_enter(&launch, NULL);
-		launch.timed = sk_governor_take(thread, &scratch, &from);
+		sk_cl_launch_enter(&launch, NULL);
+		launch.timed = sk_cl_governor_take(thread, &scratch, &from);
 		sk_tracer_add(&counters[0], 1);
 		sk_tracer_add(&counters[1], launch.timed);
-		sk_launch_leave(&launch);
+		sk_cl_launch_leave(&launch);
 	}
 	return (sk_tracer_now() - from) / TIMES;
 }
 
-/* The cost of an untimed launch is that of counting it. An interrupt of a few us would make it look
- * ten times as dear, and then no launch would be counted; it hardly hits both tries. */
-void sk_launch_measure_untimed(struct sk_thread *thread, bool profiled)
+/* An untimed launch costs what counting it costs. An interrupt of a few us would make that look ten
+ * times as large, and then no launch would be counted; it hardly hits both tries. */
+void sk_cl_launch_measure_untimed(struct sk_cl_thread *thread, bool profiled)
 {
 	uint64_t one = try_untimed(thread), other = try_untimed(thread);
 	uint64_t each = one < other ? one : other;
 
-	if (each < 1000) /* else it was pre-empted twice */
+	if (each < 1000) /* otherwise the thread was pre-empted twice */
 		thread->untimed_cost_ns += ((int32_t)each - (int32_t)thread->untimed_cost_ns) / 4;
-	each = thread->untimed_cost_ns + (profiled ? SK_DRIVER_COST_NS : 0);
+	each = thread->untimed_cost_ns + (profiled ? SK_CL_DRIVER_COST_NS : 0);
 	sk_tracer_add(&thread->base.shared->counters.tracer_ns, 1024 * each);
 }
 
-static bool make_lane(struct sk_lane *lane)
+static bool make_lane(struct sk_cl_lane *lane)
 {
-	size_t bytes = (sk_lane_mask() + 1) * sizeof(struct sk_waiting);
+	size_t bytes = (sk_cl_lane_mask() + 1) * sizeof(struct sk_cl_waiting);
 	void *items = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -61,32 +63,32 @@ static bool make_lane(struct sk_lane *lane)
 	return true;
 }
 
-/* Take out what has finished, when many wait or some have waited for long. */
-static void look(struct sk_thread *thread, unsigned index, uint64_t length, uint64_t now_ns)
+/* Take out finished launches, when many wait or some have waited for long. */
+static void look(struct sk_cl_thread *thread, unsigned index, uint64_t length, uint64_t now_ns)
 {
-	struct sk_lane *lane = &thread->lanes[index];
+	struct sk_cl_lane *lane = &thread->lanes[index];
 
 	if (length < GATHER)
 		lane->try_at = GATHER;
 	if (length < lane->try_at && (length < 2 || now_ns < lane->tried_ns + LOOK_NS))
 		return;
 	lane->tried_ns = now_ns;
-	sk_harvest_lane(thread, index);
+	sk_cl_harvest_lane(thread, index);
 	lane->try_at = lane->tail - lane->head + GATHER;
 }
 
 /* Append to the lane; false when it has no room. */
-static bool append(struct sk_thread *thread, const struct sk_queue *queue,
-		   const struct sk_waiting *waiting)
+static bool append(struct sk_cl_thread *thread, const struct sk_cl_queue *queue,
+		   const struct sk_cl_waiting *waiting)
 {
-	struct sk_lane *lane = &thread->lanes[queue->lane];
+	struct sk_cl_lane *lane = &thread->lanes[queue->lane];
 	uint64_t tail = atomic_load_explicit(&lane->tail, memory_order_relaxed);
 	/* Pairs with the harvester's release: taken items may be overwritten. */
 	uint64_t head = atomic_load_explicit(&lane->head, memory_order_acquire);
 
-	if (tail - head > sk_lane_mask() || (!lane->items && !make_lane(lane)))
+	if (tail - head > sk_cl_lane_mask() || (!lane->items && !make_lane(lane)))
 		return false;
-	lane->items[tail & sk_lane_mask()] = *waiting;
+	lane->items[tail & sk_cl_lane_mask()] = *waiting;
 	if (tail == head)
 		sk_tracer_oldest(&thread->base, queue->lane, waiting->call_from_ns,
 				 waiting->device);
@@ -97,17 +99,17 @@ static bool append(struct sk_thread *thread, const struct sk_queue *queue,
 	return true;
 }
 
-static void pay(struct sk_launch *launch, uint64_t returned_ns)
+static void pay(struct sk_cl_launch *launch, uint64_t returned_ns)
 {
-	struct sk_thread *thread = launch->thread;
+	struct sk_cl_thread *thread = launch->thread;
 
 	if (launch->entered_ns) {
-		/* From one reading to the next is one reading's cost more than what is between;
-		 * every launch has two readings, and the driver's part comes on top. */
+		/* The time between two readings includes one reading. Every launch has two
+		 * readings, so the other one stands for it, and the driver's part is added. */
 		uint64_t each = launch->from_ns - launch->entered_ns + sk_tracer_now() -
-				returned_ns + SK_DRIVER_COST_NS;
+				returned_ns + SK_CL_DRIVER_COST_NS;
 
-		if (each < 20000) /* else it was pre-empted */
+		if (each < 20000) /* otherwise the thread was pre-empted */
 			thread->hook_cost_ns += (int32_t)((int64_t)each - thread->hook_cost_ns) / 8;
 	}
 	thread->samples++;
@@ -115,21 +117,21 @@ static void pay(struct sk_launch *launch, uint64_t returned_ns)
 	sk_tracer_add(&thread->base.shared->counters.tracer_ns, thread->hook_cost_ns);
 }
 
-static void keep_event(struct sk_launch *launch, uint64_t bytes)
+static void keep_event(struct sk_cl_launch *launch, uint64_t bytes)
 {
-	struct sk_thread *thread = launch->thread;
+	struct sk_cl_thread *thread = launch->thread;
 	struct sk_slot_counters *counters = &thread->base.shared->counters;
 	cl_event event = *launch->event;
 
 	if (!event)
 		return;
 	if (launch->event != &launch->own)
-		next.clRetainEvent(event);
+		sk_cl_next.clRetainEvent(event);
 	launch->correlation =
-		atomic_fetch_add_explicit(&layer->correlations, 1, memory_order_relaxed) + 1;
+		atomic_fetch_add_explicit(&sk_cl->correlations, 1, memory_order_relaxed) + 1;
 	thread->last_correlation = launch->correlation;
 	thread->last_shift = launch->shift;
-	struct sk_waiting waiting = {
+	struct sk_cl_waiting waiting = {
 		.event = event,
 		.call_from_ns = launch->from_ns,
 		.bytes = bytes,
@@ -153,36 +155,37 @@ static void keep_event(struct sk_launch *launch, uint64_t bytes)
 		sk_tracer_host_lost(&thread->base);
 	else
 		sk_tracer_add(&counters->pending_full, 1);
-	next.clReleaseEvent(event);
+	sk_cl_next.clReleaseEvent(event);
 }
 
-void sk_launch_timed_end(struct sk_launch *launch, uint64_t bytes)
+void sk_cl_launch_timed_end(struct sk_cl_launch *launch, uint64_t bytes)
 {
 	launch->returned_ns = sk_tracer_now();
 	keep_event(launch, bytes);
-	/* After the lane's oldest call: the reader sees this launch in one of the two. */
+	/* The store follows that of the lane's oldest call, so the reader sees this launch in one
+	 * of the two. */
 	atomic_store_explicit(&launch->thread->base.shared->calling_ns, 0, memory_order_release);
 	pay(launch, launch->returned_ns);
 }
 
-void sk_launch_untimed(const struct sk_launch *launch)
+void sk_cl_launch_untimed(const struct sk_cl_launch *launch)
 {
 	if (launch->kind < SK_KIND_DEVICE_END)
 		sk_tracer_add(&launch->thread->base.shared->counters.untimed, 1);
 }
 
-void sk_launch_waited(const struct sk_launch *launch)
+void sk_cl_launch_waited(const struct sk_cl_launch *launch)
 {
 	if (launch->timed) {
-		const struct sk_host_span span = {.from_ns = launch->from_ns,
-						  .to_ns = launch->returned_ns,
-						  .correlation = launch->correlation,
-						  .queue = launch->row->number,
-						  .kind = SK_KIND_SYNC,
-						  .device = launch->row->device,
-						  .shift = launch->shift};
+		const struct sk_cl_host_span span = {.from_ns = launch->from_ns,
+						     .to_ns = launch->returned_ns,
+						     .correlation = launch->correlation,
+						     .queue = launch->row->number,
+						     .kind = SK_KIND_SYNC,
+						     .device = launch->row->device,
+						     .shift = launch->shift};
 
-		sk_harvest_host(launch->thread, &span);
+		sk_cl_harvest_host(launch->thread, &span);
 	}
-	sk_harvest_after_wait();
+	sk_cl_harvest_after_wait();
 }

@@ -1,35 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * One enqueue call, from its entry to its return: sent to the right queue, counted, and timed where
- * that was chosen.
+ * One enqueue call, from its entry to its return: it is sent to the right queue, counted, and timed
+ * where that was chosen.
  *
- * Relied on by enqueue.c, copies.c and order.c:
- *     struct sk_launch launch;
- *     cl_command_queue to = sk_launch_enter(&launch, the_callers_queue);
- *     cl_event *event = sk_launch_begin(&launch, kind, name, the_callers_event);
- *     cl_int error = next.clEnqueue...(to, ..., event);
- *     sk_launch_end(&launch, error, bytes);
+ * The hooks of enqueue.c, copies.c and order.c are all of this form:
+ *
+ *     struct sk_cl_launch launch;
+ *     cl_command_queue to = sk_cl_launch_enter(&launch, the_callers_queue);
+ *     cl_event *event = sk_cl_launch_begin(&launch, kind, name, the_callers_event);
+ *     cl_int error = sk_cl_next.clEnqueue...(to, ..., event);
+ *     sk_cl_launch_end(&launch, error, bytes);
+ *
  * A launch counts when the driver took it. The caller's event stays the caller's; where it wanted
- * none, the driver is asked for one that nobody else sees.
- * Cost while dormant: two stores and two loads; see turn.h for what they are for.
+ * none, the driver fills one that the application never sees. Memory: the caller's stack. Threads:
+ * any. Cost while dormant: two stores and two loads, which epoch.h explains.
  */
 #ifndef SK_OPENCL_LAUNCH_H
 #define SK_OPENCL_LAUNCH_H
 
 #include "governor.h"
-#include "turn.h"
+#include "epoch.h"
 
-/* Of a call that is not seen there must be next to nothing, also in the least likely hook. */
-#define SK_ALWAYS_INLINE static inline __attribute__((always_inline))
+/* A call that is not seen must cost next to nothing in every hook, so these are always inlined. */
+#define SK_CL_ALWAYS_INLINE static inline __attribute__((always_inline))
 
-struct sk_launch {
-	struct sk_thread *thread;
-	struct sk_queue *row;	 /* NULL: not looked for, or not known */
-	cl_command_queue before; /* the call that this one is made in, from a callback */
-	uint64_t turn;
-	cl_event *event; /* what the driver fills: the caller's or `own` */
+struct sk_cl_launch {
+	struct sk_cl_thread *thread;
+	struct sk_cl_queue *row; /* NULL: not looked up, or not known */
+	cl_command_queue
+		before; /* queue of the call around this one, when it is made from a callback */
+	uint64_t epoch;
+	cl_event *event; /* the event that the driver fills: the caller's or `own` */
 	cl_event own;
-	uint64_t entered_ns; /* 0: the tracer's own cost is not measured this time */
+	uint64_t entered_ns; /* 0: the tracer's own cost is not measured in this call */
 	uint64_t from_ns;
 	uint64_t returned_ns;
 	uint32_t correlation;
@@ -39,31 +42,32 @@ struct sk_launch {
 	bool timed;
 };
 
-/** The slow parts. */
-void sk_launch_timed_end(struct sk_launch *launch, uint64_t bytes);
-void sk_launch_measure_untimed(struct sk_thread *thread, bool profiled);
-void sk_launch_stranger(struct sk_launch *launch);
-/** Under `full` it was counted alone. */
-void sk_launch_untimed(const struct sk_launch *launch);
-/** After a blocking call: its wait, if it was timed, and what has finished by now. */
-void sk_launch_waited(const struct sk_launch *launch);
+/** Finish a timed launch: keep its event and account for the tracer's time. */
+void sk_cl_launch_timed_end(struct sk_cl_launch *launch, uint64_t bytes);
+void sk_cl_launch_measure_untimed(struct sk_cl_thread *thread, bool profiled);
+void sk_cl_launch_unregistered(struct sk_cl_launch *launch);
+/** Note a launch that was only counted under `full`. */
+void sk_cl_launch_untimed(const struct sk_cl_launch *launch);
+/** Record the wait of a blocking call, if it was timed, and harvest what has finished. */
+void sk_cl_launch_waited(const struct sk_cl_launch *launch);
 
-/** Where the command is to go. */
-static inline cl_command_queue sk_launch_route(struct sk_launch *launch, cl_command_queue handle)
+/** Return the queue that the command is sent to. */
+static inline cl_command_queue sk_cl_launch_route(struct sk_cl_launch *launch,
+						  cl_command_queue handle)
 {
-	struct sk_queue *row = sk_queue_find(handle);
+	struct sk_cl_queue *row = sk_cl_queue_find(handle);
 
 	launch->row = row;
 	if (!row)
 		return handle;
-	/* Pairs with the release in twin.c: `current` belongs to the turn. */
-	if (atomic_load_explicit(&row->turn, memory_order_acquire) != launch->turn)
-		sk_twin_follow(row, launch->thread, launch->turn);
+	/* Pairs with the release in shadow.c: `current` belongs to the epoch. */
+	if (atomic_load_explicit(&row->epoch, memory_order_acquire) != launch->epoch)
+		sk_cl_shadow_follow(row, launch->thread, launch->epoch);
 	return atomic_load_explicit(&row->current, memory_order_relaxed);
 }
 
-/** The agent has written something that was not answered yet. */
-static inline bool sk_launch_is_called(void)
+/** Return whether the agent has written a word that was not answered yet. */
+static inline bool sk_cl_launch_is_called(void)
 {
 	const struct sk_segment_header *header = &sk_tracer->segment->header;
 
@@ -71,9 +75,10 @@ static inline bool sk_launch_is_called(void)
 	       atomic_load_explicit(&header->answer.applied, memory_order_relaxed);
 }
 
-SK_ALWAYS_INLINE cl_command_queue sk_launch_enter(struct sk_launch *launch, cl_command_queue handle)
+SK_CL_ALWAYS_INLINE cl_command_queue sk_cl_launch_enter(struct sk_cl_launch *launch,
+							cl_command_queue handle)
 {
-	struct sk_thread *thread = sk_thread_here();
+	struct sk_cl_thread *thread = sk_cl_thread_here();
 
 	launch->thread = thread;
 	launch->row = NULL;
@@ -81,72 +86,74 @@ SK_ALWAYS_INLINE cl_command_queue sk_launch_enter(struct sk_launch *launch, cl_c
 	if (thread) {
 		launch->before = atomic_load_explicit(&thread->in_queue, memory_order_relaxed);
 		atomic_store_explicit(&thread->in_queue, handle, memory_order_relaxed);
-		/* The barrier between the two is run by whoever changes the turn. */
+		/* The barrier between the store and the load is run by the thread that changes the
+		 * epoch. */
 		atomic_signal_fence(memory_order_seq_cst);
 	} else {
-		sk_launch_stranger(launch);
+		sk_cl_launch_unregistered(launch);
 	}
-	launch->turn = sk_turn_now();
-	if (launch->turn & SK_TURN_PLAIN) {
-		if (launch->turn & SK_TURN_ASLEEP && sk_launch_is_called())
+	launch->epoch = sk_cl_epoch_now();
+	if (launch->epoch & SK_CL_EPOCH_PLAIN) {
+		if (launch->epoch & SK_CL_EPOCH_ASLEEP && sk_cl_launch_is_called())
 			sk_tracer_wake();
 		return handle;
 	}
-	return sk_launch_route(launch, handle);
+	return sk_cl_launch_route(launch, handle);
 }
 
-/** Is the call counted? */
-SK_ALWAYS_INLINE bool sk_launch_sees(const struct sk_launch *launch)
+/** Return whether the call is counted. */
+SK_CL_ALWAYS_INLINE bool sk_cl_launch_sees(const struct sk_cl_launch *launch)
 {
-	return sk_turn_phase(launch->turn) == SK_PHASE_TIMED ||
-	       sk_turn_phase(launch->turn) == SK_PHASE_COUNTED;
+	return sk_cl_epoch_phase(launch->epoch) == SK_PHASE_TIMED ||
+	       sk_cl_epoch_phase(launch->epoch) == SK_PHASE_COUNTED;
 }
 
-SK_ALWAYS_INLINE void sk_launch_leave(const struct sk_launch *launch)
+SK_CL_ALWAYS_INLINE void sk_cl_launch_leave(const struct sk_cl_launch *launch)
 {
-	/* Pairs with the acquire in twin.c: the command is in its queue. */
+	/* Pairs with the acquire in shadow.c: the command is in its queue. */
 	if (launch->thread)
 		atomic_store_explicit(&launch->thread->in_queue, launch->before,
 				      memory_order_release);
 	else
-		atomic_fetch_sub_explicit(&layer->strangers, 1, memory_order_release);
+		atomic_fetch_sub_explicit(&sk_cl->unregistered, 1, memory_order_release);
 }
 
-static inline bool sk_launch_can_time(const struct sk_launch *launch)
+static inline bool sk_cl_launch_can_time(const struct sk_cl_launch *launch)
 {
-	return sk_turn_phase(launch->turn) == SK_PHASE_TIMED && launch->thread && launch->row &&
-	       atomic_load_explicit(&launch->row->profiled, memory_order_relaxed) &&
+	return sk_cl_epoch_phase(launch->epoch) == SK_PHASE_TIMED && launch->thread &&
+	       launch->row && atomic_load_explicit(&launch->row->profiled, memory_order_relaxed) &&
 	       launch->row->device != SK_NO_DEVICE;
 }
 
-/** The clock is read before it is made sure that the turn still is what it was: so the call began
- * within the window that its record will be taken for. */
-static inline bool sk_launch_still(struct sk_launch *launch)
+/** Return whether the epoch is still the same after the clock was read. If it is, the call began
+ * within the window that its record belongs to. */
+static inline bool sk_cl_launch_still(struct sk_cl_launch *launch)
 {
 	struct sk_slot *slot = launch->thread->base.shared;
 
-	/* The device may begin before the call returns, so the reader must not settle this time. */
+	/* The device may begin before the call returns, so the reader must not settle this time
+	 * yet. */
 	atomic_store_explicit(&slot->calling_ns, launch->from_ns, memory_order_relaxed);
-	if (sk_turn_now() == launch->turn)
+	if (sk_cl_epoch_now() == launch->epoch)
 		return true;
 	atomic_store_explicit(&slot->calling_ns, 0, memory_order_release);
 	launch->timed = false;
 	return false;
 }
 
-/* The event that the driver is to fill. */
-static inline cl_event *sk_launch_choose(struct sk_launch *launch, cl_event *event)
+/* Return the event that the driver is to fill. */
+static inline cl_event *sk_cl_launch_choose(struct sk_cl_launch *launch, cl_event *event)
 {
-	struct sk_thread *thread = launch->thread;
+	struct sk_cl_thread *thread = launch->thread;
 	uint64_t now = 0;
 
 	launch->timed = true;
-	if (launch->turn & SK_TURN_SAMPLED) {
-		struct sk_cell *cell = &thread->cells[launch->kind == SK_KIND_KERNEL
-							      ? launch->name
-							      : SK_SEGMENT_NAMES + launch->kind];
+	if (launch->epoch & SK_CL_EPOCH_SAMPLED) {
+		struct sk_cl_cell *cell = &thread->cells[launch->kind == SK_KIND_KERNEL
+								 ? launch->name
+								 : SK_SEGMENT_NAMES + launch->kind];
 
-		launch->timed = sk_governor_take(thread, cell, &now);
+		launch->timed = sk_cl_governor_take(thread, cell, &now);
 		launch->shift = (uint8_t)cell->shift;
 	}
 	if (!launch->timed)
@@ -157,23 +164,23 @@ static inline cl_event *sk_launch_choose(struct sk_launch *launch, cl_event *eve
 	if ((thread->samples & 63) == 63)
 		launch->entered_ns = now = now ? now : sk_tracer_now();
 	launch->from_ns = now && !launch->entered_ns ? now : sk_tracer_now();
-	return sk_launch_still(launch) ? launch->event : event;
+	return sk_cl_launch_still(launch) ? launch->event : event;
 }
 
-SK_ALWAYS_INLINE cl_event *sk_launch_begin(struct sk_launch *launch, unsigned kind, unsigned name,
-					   cl_event *event)
+SK_CL_ALWAYS_INLINE cl_event *sk_cl_launch_begin(struct sk_cl_launch *launch, unsigned kind,
+						 unsigned name, cl_event *event)
 {
-	if (!sk_launch_sees(launch))
+	if (!sk_cl_launch_sees(launch))
 		return event;
 	launch->kind = (uint8_t)kind;
 	launch->name = (uint16_t)name;
 	launch->shift = 0;
-	return sk_launch_can_time(launch) ? sk_launch_choose(launch, event) : event;
+	return sk_cl_launch_can_time(launch) ? sk_cl_launch_choose(launch, event) : event;
 }
 
-static inline void sk_launch_count(const struct sk_launch *launch, uint64_t bytes)
+static inline void sk_cl_launch_count(const struct sk_cl_launch *launch, uint64_t bytes)
 {
-	struct sk_thread *thread = launch->thread;
+	struct sk_cl_thread *thread = launch->thread;
 	bool kernel = launch->kind == SK_KIND_KERNEL;
 
 	if (!kernel && launch->kind >= SK_COPY_KINDS)
@@ -186,9 +193,9 @@ static inline void sk_launch_count(const struct sk_launch *launch, uint64_t byte
 		sk_tracer_count_copy(&thread->base, launch->kind, bytes);
 }
 
-static inline void sk_launch_seen(struct sk_launch *launch, cl_int error, uint64_t bytes)
+static inline void sk_cl_launch_seen(struct sk_cl_launch *launch, cl_int error, uint64_t bytes)
 {
-	struct sk_thread *thread = launch->thread;
+	struct sk_cl_thread *thread = launch->thread;
 
 	if (error) {
 		if (launch->timed)
@@ -197,23 +204,23 @@ static inline void sk_launch_seen(struct sk_launch *launch, cl_int error, uint64
 		launch->timed = false;
 		return;
 	}
-	sk_launch_count(launch, bytes);
+	sk_cl_launch_count(launch, bytes);
 	if (!thread)
 		return;
 	thread->last_timed = launch->timed;
 	if (!launch->timed && sk_tracer_mode() == SK_MODE_FULL)
-		sk_launch_untimed(launch);
+		sk_cl_launch_untimed(launch);
 	if (launch->timed)
-		sk_launch_timed_end(launch, bytes);
+		sk_cl_launch_timed_end(launch, bytes);
 	else if ((++thread->untimed & 1023) == 0)
-		sk_launch_measure_untimed(thread, launch->row && launch->row->profiled);
+		sk_cl_launch_measure_untimed(thread, launch->row && launch->row->profiled);
 }
 
-SK_ALWAYS_INLINE void sk_launch_end(struct sk_launch *launch, cl_int error, uint64_t bytes)
+SK_CL_ALWAYS_INLINE void sk_cl_launch_end(struct sk_cl_launch *launch, cl_int error, uint64_t bytes)
 {
-	sk_launch_leave(launch);
-	if (sk_launch_sees(launch))
-		sk_launch_seen(launch, error, bytes);
+	sk_cl_launch_leave(launch);
+	if (sk_cl_launch_sees(launch))
+		sk_cl_launch_seen(launch, error, bytes);
 }
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two functions a loader looks for, and the dispatch table that it gets; see layer.h. */
+/* The two functions that a loader looks up, and the dispatch table that it gets; see layer.h. */
 #include "layer.h"
 
 #include <string.h>
 
-struct sk_layer *layer;
-struct _cl_icd_dispatch next;
+struct sk_cl_layer *sk_cl;
+struct _cl_icd_dispatch sk_cl_next;
 
 static struct _cl_icd_dispatch table;
 
@@ -30,25 +30,25 @@ EXPORTED cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t size, void
 	return CL_SUCCESS;
 }
 
-/* Pages that are all zeros in a forked child: there the layer is new, however it was forked. */
+/* The layer's pages are zeros again in a forked child, so the layer is new there. */
 static bool prepare(void)
 {
 	const struct sk_tracer_options options = {
 		.kind = SK_TRACER_OPENCL,
-		.slot_bytes = sizeof(struct sk_thread),
+		.slot_bytes = sizeof(struct sk_cl_thread),
 		.wakes = true,
-		.holds = true,
-		.on_join = sk_harvest_join,
-		.on_leave = sk_harvest_leave,
-		.on_held = sk_harvest_held,
-		.adapter = &sk_opencl_adapter,
+		.throttles = true,
+		.on_join = sk_cl_harvest_join,
+		.on_leave = sk_cl_harvest_leave,
+		.on_throttled = sk_cl_harvest_held,
+		.adapter = &sk_cl_adapter,
 	};
 
 	if (!sk_tracer_prepare(&options))
 		return false;
-	if (!layer)
-		layer = sk_tracer_pages(sizeof(*layer));
-	return layer;
+	if (!sk_cl)
+		sk_cl = sk_tracer_pages(sizeof(*sk_cl));
+	return sk_cl;
 }
 
 EXPORTED cl_int CL_API_CALL clInitLayer(cl_uint num_entries, const cl_icd_dispatch *target,
@@ -59,16 +59,17 @@ EXPORTED cl_int CL_API_CALL clInitLayer(cl_uint num_entries, const cl_icd_dispat
 
 	if (!target || !num_entries_ret || !layer_dispatch_ret)
 		return CL_INVALID_VALUE;
-	/* A loader may know fewer functions than this header, or more: those it handles itself. */
-	memcpy(&next, target, bytes < sizeof(next) ? bytes : sizeof(next));
-	table = next;
+	/* A loader may know fewer functions than this header, or more; it handles the others
+	 * itself. */
+	memcpy(&sk_cl_next, target, bytes < sizeof(sk_cl_next) ? bytes : sizeof(sk_cl_next));
+	table = sk_cl_next;
 	if (prepare()) {
-		sk_queue_hook(&table);
-		sk_kernel_hook(&table);
-		sk_wait_hook(&table);
-		sk_order_hook(&table);
-		sk_enqueue_hook(&table);
-		sk_copies_hook(&table);
+		sk_cl_queue_hook(&table);
+		sk_cl_kernel_hook(&table);
+		sk_cl_wait_hook(&table);
+		sk_cl_order_hook(&table);
+		sk_cl_enqueue_hook(&table);
+		sk_cl_copies_hook(&table);
 	}
 	*layer_dispatch_ret = &table;
 	*num_entries_ret = sizeof(table) / sizeof(void *);

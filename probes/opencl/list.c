@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stoker-opencl-list: every OpenCL device of this machine as one JSON array on standard output.
  *
- * Relied on by the agent's inventory, which runs it in a process of its own, because a driver may
- * hang or crash while it is asked. A field that the driver does not answer is null.
- * Exit status: 0, also when there is no platform (the array is empty then); 1 when it cannot ask.
+ * The agent's inventory runs it in a process of its own, because a driver may hang or crash while
+ * it is queried. A field that the driver does not answer is null. Exit status: 0, also when there
+ * is no platform (the array is empty then); 1 when the platforms cannot be queried.
  */
 #define CL_TARGET_OPENCL_VERSION 300
 #include "device_id.h"
@@ -54,7 +54,7 @@ static void print_string(cl_device_id device, const char *name, cl_device_info w
 
 static void print_number(cl_device_id device, const char *name, cl_device_info what, size_t bytes)
 {
-	cl_ulong value = 0; /* little endian, so a shorter answer fills its low part */
+	cl_ulong value = 0; /* little endian: a shorter answer fills the low part */
 
 	printf(", \"%s\": ", name);
 	if (clGetDeviceInfo(device, what, bytes, &value, NULL))
@@ -77,11 +77,11 @@ static const char *type_name(cl_device_id device)
 
 static void print_device(cl_platform_id platform, cl_device_id device, cl_uint index)
 {
-	static const struct sk_device_calls calls = {clGetDeviceInfo, clGetDeviceIDs,
-						     clGetPlatformInfo};
-	char id[SK_DEVICE_ID_BYTES];
+	static const struct sk_cl_device_calls calls = {clGetDeviceInfo, clGetDeviceIDs,
+							clGetPlatformInfo};
+	char id[SK_CL_DEVICE_ID_BYTES];
 
-	sk_device_id(&calls, device, id);
+	sk_cl_device_id(&calls, device, id);
 	printf("{\"id\": ");
 	print_text(id);
 	printf(", \"index\": %u, ", index);
@@ -100,12 +100,12 @@ static void print_device(cl_platform_id platform, cl_device_id device, cl_uint i
 
 static unsigned print_devices(cl_platform_id platform, unsigned printed)
 {
-	cl_device_id devices[SK_PLATFORM_DEVICES];
+	cl_device_id devices[SK_CL_PLATFORM_DEVICES];
 	cl_uint count = 0;
 
-	if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, SK_PLATFORM_DEVICES, devices, &count))
+	if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, SK_CL_PLATFORM_DEVICES, devices, &count))
 		return printed;
-	for (cl_uint i = 0; i < count && i < SK_PLATFORM_DEVICES; i++) {
+	for (cl_uint i = 0; i < count && i < SK_CL_PLATFORM_DEVICES; i++) {
 		if (printed++)
 			printf(",\n ");
 		print_device(platform, devices[i], i);

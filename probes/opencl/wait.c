@@ -1,193 +1,194 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the host waits for devices: waits become records, and what has finished is harvested.
+/* Waits of the host for devices: waits become records, and finished launches are harvested.
  *
  * Under `governed` a wait is recorded where the thread's latest call was timed, so waits are
- * sampled with the launches they wait for. A user event is recorded from its making to its
+ * sampled with the launches they wait for. The record of a user event spans from its making to its
  * completion.
  */
-#include "turn.h"
+#include "epoch.h"
 
-static struct sk_thread *known_thread(void)
+static struct sk_cl_thread *known_thread(void)
 {
 	bool here = sk_tracer_here.generation && sk_tracer_here.generation == sk_tracer->generation;
 
-	return here ? (struct sk_thread *)sk_tracer_here.slot : NULL;
+	return here ? (struct sk_cl_thread *)sk_tracer_here.slot : NULL;
 }
 
-/* Nothing was ever timed in this process, so there is nothing to do but what was asked for. */
+/* Nothing was ever timed in this process, so the call only goes to the driver. */
 static bool is_asleep(void)
 {
-	return sk_turn_now() & SK_TURN_ASLEEP;
+	return sk_cl_epoch_now() & SK_CL_EPOCH_ASLEEP;
 }
 
-/* When the wait of this thread begins, or 0: not to be recorded. */
-static uint64_t begin_wait(struct sk_thread *thread)
+/* Return when this thread's wait begins, or 0 when it is not to be recorded. */
+static uint64_t begin_wait(struct sk_cl_thread *thread)
 {
-	uint64_t turn = sk_turn_now();
+	uint64_t epoch = sk_cl_epoch_now();
 
-	if (!thread || sk_turn_phase(turn) != SK_PHASE_TIMED)
+	if (!thread || sk_cl_epoch_phase(epoch) != SK_PHASE_TIMED)
 		return 0;
-	return !(turn & SK_TURN_SAMPLED) || thread->last_timed ? sk_tracer_now() : 0;
+	return !(epoch & SK_CL_EPOCH_SAMPLED) || thread->last_timed ? sk_tracer_now() : 0;
 }
 
-static void end_wait(struct sk_thread *thread, uint64_t from_ns, const struct sk_queue *queue)
+static void end_wait(struct sk_cl_thread *thread, uint64_t from_ns, const struct sk_cl_queue *queue)
 {
 	uint64_t now = sk_tracer_now();
-	const struct sk_host_span span = {.from_ns = from_ns,
-					  .to_ns = now,
-					  .correlation = thread->last_correlation,
-					  .queue = queue ? queue->number : 0,
-					  .kind = SK_KIND_SYNC,
-					  .device = queue ? queue->device : SK_NO_DEVICE,
-					  .shift = thread->last_shift};
+	const struct sk_cl_host_span span = {.from_ns = from_ns,
+					     .to_ns = now,
+					     .correlation = thread->last_correlation,
+					     .queue = queue ? queue->number : 0,
+					     .kind = SK_KIND_SYNC,
+					     .device = queue ? queue->device : SK_NO_DEVICE,
+					     .shift = thread->last_shift};
 
-	sk_harvest_host(thread, &span);
-	/* Two readings of the clock and a record, which is what a launch's hook does as well. */
+	sk_cl_harvest_host(thread, &span);
+	/* A recorded wait takes two readings of the clock and a record, as a launch's hook does. */
 	sk_tracer_add(&thread->base.shared->counters.tracer_ns, thread->hook_cost_ns / 2);
 	thread->credit_ns -= thread->hook_cost_ns / 2;
 }
 
-/* Commands of a queue without order may be in both: each was sent where its turn sent it. */
-static cl_int finish(struct sk_queue *queue, cl_command_queue handle)
+/* Commands of a queue out of order may be in both queues, each where its epoch sent it. */
+static cl_int finish(struct sk_cl_queue *queue, cl_command_queue handle)
 {
 	cl_command_queue to =
 		queue ? atomic_load_explicit(&queue->current, memory_order_acquire) : handle;
-	cl_int error = next.clFinish(to);
+	cl_int error = sk_cl_next.clFinish(to);
 
-	if (!error && queue && queue->unordered && queue->twin)
-		error = next.clFinish(to == handle ? queue->twin : handle);
+	if (!error && queue && queue->unordered && queue->shadow)
+		error = sk_cl_next.clFinish(to == handle ? queue->shadow : handle);
 	return error;
 }
 
 static cl_int CL_API_CALL on_finish(cl_command_queue handle)
 {
 	if (is_asleep())
-		return next.clFinish(handle);
-	struct sk_thread *thread = known_thread();
-	struct sk_queue *queue = handle ? sk_queue_find(handle) : NULL;
+		return sk_cl_next.clFinish(handle);
+	struct sk_cl_thread *thread = known_thread();
+	struct sk_cl_queue *queue = handle ? sk_cl_queue_find(handle) : NULL;
 	uint64_t from = queue ? begin_wait(thread) : 0;
 	cl_int error = finish(queue, handle);
 
 	if (from && !error)
 		end_wait(thread, from, queue);
-	sk_harvest_after_wait();
+	sk_cl_harvest_after_wait();
 	return error;
 }
 
 static cl_int CL_API_CALL on_flush(cl_command_queue handle)
 {
 	if (is_asleep())
-		return next.clFlush(handle);
-	struct sk_queue *queue = handle ? sk_queue_find(handle) : NULL;
-	cl_int error = next.clFlush(
+		return sk_cl_next.clFlush(handle);
+	struct sk_cl_queue *queue = handle ? sk_cl_queue_find(handle) : NULL;
+	cl_int error = sk_cl_next.clFlush(
 		queue ? atomic_load_explicit(&queue->current, memory_order_acquire) : handle);
 
-	sk_harvest_after_wait();
+	sk_cl_harvest_after_wait();
 	return error;
 }
 
-/* The queue that the first of the events belongs to. */
-static const struct sk_queue *queue_of(cl_event event)
+/* Return the queue that the first of the events belongs to. */
+static const struct sk_cl_queue *queue_of(cl_event event)
 {
 	cl_command_queue handle = NULL;
 
-	if (next.clGetEventInfo(event, CL_EVENT_COMMAND_QUEUE, sizeof(handle), &handle, NULL) ||
+	if (sk_cl_next.clGetEventInfo(event, CL_EVENT_COMMAND_QUEUE, sizeof(handle), &handle,
+				      NULL) ||
 	    !handle)
 		return NULL;
-	struct sk_queue *owner = sk_twin_owner(handle);
+	struct sk_cl_queue *owner = sk_cl_shadow_owner(handle);
 
-	return owner ? owner : sk_queue_find(handle);
+	return owner ? owner : sk_cl_queue_find(handle);
 }
 
 static cl_int CL_API_CALL on_wait(cl_uint count, const cl_event *events)
 {
 	if (is_asleep())
-		return next.clWaitForEvents(count, events);
-	struct sk_thread *thread = known_thread();
+		return sk_cl_next.clWaitForEvents(count, events);
+	struct sk_cl_thread *thread = known_thread();
 	uint64_t from = begin_wait(thread);
-	cl_int error = next.clWaitForEvents(count, events);
+	cl_int error = sk_cl_next.clWaitForEvents(count, events);
 
 	if (from && !error)
 		end_wait(thread, from, queue_of(events[0]));
-	sk_harvest_after_wait();
+	sk_cl_harvest_after_wait();
 	return error;
 }
 
-static struct sk_user_event *find_user_event(cl_event event)
+static struct sk_cl_user_event *find_user_event(cl_event event)
 {
-	for (size_t i = 0; i < SK_USER_EVENTS; i++)
-		if (layer->user_events[i].event == event)
-			return &layer->user_events[i];
+	for (size_t i = 0; i < SK_CL_USER_EVENTS; i++)
+		if (sk_cl->user_events[i].event == event)
+			return &sk_cl->user_events[i];
 	return NULL;
 }
 
-static void remember_user_event(struct sk_thread *thread, cl_event event)
+static void remember_user_event(struct sk_cl_thread *thread, cl_event event)
 {
-	pthread_mutex_lock(&layer->user_lock);
-	struct sk_user_event *old = layer->user_count ? find_user_event(event) : NULL;
-	struct sk_user_event *row = old ? old : find_user_event(NULL);
+	pthread_mutex_lock(&sk_cl->user_lock);
+	struct sk_cl_user_event *old = sk_cl->user_count ? find_user_event(event) : NULL;
+	struct sk_cl_user_event *row = old ? old : find_user_event(NULL);
 
-	layer->user_count += row && !old;
+	sk_cl->user_count += row && !old;
 	if (row)
-		*row = (struct sk_user_event){event, sk_tracer_now()};
-	pthread_mutex_unlock(&layer->user_lock);
+		*row = (struct sk_cl_user_event){event, sk_tracer_now()};
+	pthread_mutex_unlock(&sk_cl->user_lock);
 	if (!row)
 		sk_tracer_host_lost(&thread->base);
 }
 
-/* When it was made, or 0. */
+/* Return when the event was made, or 0. */
 static uint64_t forget_user_event(cl_event event)
 {
 	uint64_t made_ns = 0;
 
-	if (!layer->user_count)
+	if (!sk_cl->user_count)
 		return 0;
-	pthread_mutex_lock(&layer->user_lock);
-	struct sk_user_event *row = find_user_event(event);
+	pthread_mutex_lock(&sk_cl->user_lock);
+	struct sk_cl_user_event *row = find_user_event(event);
 
 	if (row) {
 		made_ns = row->made_ns;
-		*row = (struct sk_user_event){0};
-		layer->user_count--;
+		*row = (struct sk_cl_user_event){0};
+		sk_cl->user_count--;
 	}
-	pthread_mutex_unlock(&layer->user_lock);
+	pthread_mutex_unlock(&sk_cl->user_lock);
 	return made_ns;
 }
 
 static cl_event CL_API_CALL on_user_event(cl_context context, cl_int *error)
 {
-	cl_event event = next.clCreateUserEvent(context, error);
-	struct sk_thread *thread = event ? sk_thread_here() : NULL;
+	cl_event event = sk_cl_next.clCreateUserEvent(context, error);
+	struct sk_cl_thread *thread = event ? sk_cl_thread_here() : NULL;
 
-	if (thread && sk_turn_phase(sk_turn_now()) == SK_PHASE_TIMED)
+	if (thread && sk_cl_epoch_phase(sk_cl_epoch_now()) == SK_PHASE_TIMED)
 		remember_user_event(thread, event);
 	return event;
 }
 
 static cl_int CL_API_CALL on_set_user_event(cl_event event, cl_int status)
 {
-	/* Before the call: after it the handle may be another's. */
+	/* The event is looked up before the call; after it the handle may be another's. */
 	uint64_t made_ns = event ? forget_user_event(event) : 0;
-	struct sk_thread *thread = made_ns ? sk_thread_here() : NULL;
-	cl_int error = next.clSetUserEventStatus(event, status);
+	struct sk_cl_thread *thread = made_ns ? sk_cl_thread_here() : NULL;
+	cl_int error = sk_cl_next.clSetUserEventStatus(event, status);
 
 	if (thread) {
-		const struct sk_host_span span = {.from_ns = made_ns,
-						  .to_ns = sk_tracer_now(),
-						  .correlation = thread->last_correlation,
-						  .kind = SK_KIND_USER_EVENT,
-						  .device = SK_NO_DEVICE};
+		const struct sk_cl_host_span span = {.from_ns = made_ns,
+						     .to_ns = sk_tracer_now(),
+						     .correlation = thread->last_correlation,
+						     .kind = SK_KIND_USER_EVENT,
+						     .device = SK_NO_DEVICE};
 
-		sk_harvest_host(thread, &span);
+		sk_cl_harvest_host(thread, &span);
 	}
 	return error;
 }
 
-void sk_wait_hook(struct _cl_icd_dispatch *table)
+void sk_cl_wait_hook(struct _cl_icd_dispatch *table)
 {
-	SK_HOOK(table, clFinish, on_finish);
-	SK_HOOK(table, clFlush, on_flush);
-	SK_HOOK(table, clWaitForEvents, on_wait);
-	SK_HOOK(table, clCreateUserEvent, on_user_event);
-	SK_HOOK(table, clSetUserEventStatus, on_set_user_event);
+	SK_CL_HOOK(table, clFinish, on_finish);
+	SK_CL_HOOK(table, clFlush, on_flush);
+	SK_CL_HOOK(table, clWaitForEvents, on_wait);
+	SK_CL_HOOK(table, clCreateUserEvent, on_user_event);
+	SK_CL_HOOK(table, clSetUserEventStatus, on_set_user_event);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * What this tracer uses of rocprofiler-sdk 1.x: types and numbers of its public interface, declared
- * here so that the tracer is built without ROCm. abi_check.c holds them against the real headers
- * wherever those are found.
+ * The types and numbers of rocprofiler-sdk 1.x that the tracer uses, declared here so that it is
+ * built without ROCm. abi_check.c compares them with the real headers where those are found.
  *
- * Source of the facts: rocprofiler-sdk/{fwd,registration,context,buffer,buffer_tracing,
+ * The source is rocprofiler-sdk/{fwd,registration,context,buffer,buffer_tracing,
  * callback_tracing,external_correlation,agent}.h of ROCm 7. Before 1.0 (ROCm 6.3 and older) records
- * are laid out differently, so an older library is stepped aside for.
- * Invariant: structures of the vendor begin with `size`, which is looked at before what follows.
+ * are laid out differently, so the tracer steps aside for an older library. Invariant: structures
+ * of the vendor begin with `size`, which is checked before the rest is read. Memory: none. Threads:
+ * any.
  */
 #ifndef SK_ROCPROFILER_ABI_H
 #define SK_ROCPROFILER_ABI_H
@@ -39,7 +39,7 @@ enum {
 	SK_ROCP_AGENT_VERSION_0 = 1,
 };
 
-/* Ids are structures of one word; so are they here, as they are passed by value. */
+/* The vendor's ids are structures of one word, passed by value, so they are here. */
 struct sk_rocp_id {
 	uint64_t handle;
 };
@@ -145,7 +145,7 @@ struct sk_rocp_header {
 	void *payload;
 };
 
-/* Up to what is used of an agent; the words between are not looked at. */
+/* The beginning of an agent, up to the last field that is used; words between are not read. */
 struct sk_rocp_agent {
 	uint64_t size;
 	struct sk_rocp_id id;
@@ -192,8 +192,8 @@ typedef int (*sk_rocp_external_call)(uint64_t tid, struct sk_rocp_id context, ui
 				     union sk_rocp_data *external, void *data);
 typedef int (*sk_rocp_agents_call)(uint32_t version, const void **agents, size_t count, void *data);
 
-/* X(what it is called here, the vendor's name after rocprofiler_, its parameters); each answers
- * with a status, 0 for success. */
+/* X(name here, the vendor's name after rocprofiler_, parameters); each call returns a status, 0 for
+ * success. */
 #define SK_ROCP_CALLS(X)                                                                           \
 	X(create_context, create_context, (struct sk_rocp_id *))                                   \
 	X(start, start_context, (struct sk_rocp_id))                                               \

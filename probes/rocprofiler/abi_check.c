@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Holds abi.h against the real headers of rocprofiler-sdk, where the build has found them: a number
- * or a place that differs stops the build. It contains no code. */
+/* The comparison of abi.h with the real headers of rocprofiler-sdk, where the build has found them:
+ * a number or an offset that differs stops the build. It contains no code. */
 #include "rocprofiler/abi.h"
 
 #include <rocprofiler-sdk/registration.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The adapter of the rocprofiler tracer: two contexts of the profiler that can be started and
- * stopped at any time. With both stopped the runtime calls none of this; only the profiler's own
+ * stopped at any time. With both stopped the runtime makes no callback; only the profiler's own
  * look at its list of contexts remains. A launch that was enqueued under a context is delivered
- * although the context has been stopped since (the profiler promises it). */
+ * even if the context has been stopped since; the profiler promises that. */
 #include "tool.h"
 
 static bool set(bool *is_on, bool on, struct sk_rocp_id context)
@@ -41,13 +41,13 @@ static struct sk_tracer_call_costs costs(uint64_t now_ns)
 static uint64_t oldest(void)
 {
 	pthread_mutex_lock(&sk_rocp.lock);
-	uint64_t oldest_ns = sk_tickets_oldest(&sk_rocp.tickets);
+	uint64_t oldest_ns = sk_rocp_tickets_oldest(&sk_rocp.tickets);
 
 	pthread_mutex_unlock(&sk_rocp.lock);
 	return oldest_ns;
 }
 
-/* Have the profiler hand over what is finished, then tell what is not. */
+/* Have the profiler hand over finished records, then tell the reader what is not finished. */
 static bool harvest(uint64_t now_ns)
 {
 	uint64_t oldest_ns;
@@ -72,7 +72,7 @@ static void finish(void)
 const struct sk_tracer_adapter sk_rocp_adapter = {
 	/* Windows begin and end at ticks, which come when they are wanted. */
 	.limits = {.period_ns = 1000000000, .period_max_ns = 20000000000, .window_ns = 20000000},
-	.planned_percent = SK_BUDGET_PLANNED,
+	.planned_percent = SK_TRACER_BUDGET_PLANNED,
 	.whole_percent = 100,
 	.in_batches = true,
 	.is_ready = sk_rocp_is_here,

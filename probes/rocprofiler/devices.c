@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Agents of the runtime as devices of the segment. A row is made at the first record of a device,
- * so that devices which the job never calls take none. */
+ * so a device that the job never uses takes none. */
 #include "tool.h"
 
 #include <stdio.h>
@@ -35,7 +35,7 @@ static int on_agents(uint32_t version, const void **agents, size_t count, void *
 
 void sk_rocp_find_devices(void)
 {
-	/* The size asked for is what is used of an agent; the library's may be larger. */
+	/* The given size covers the fields that are used; the library's agent may be larger. */
 	sk_rocp.call.agents(SK_ROCP_AGENT_VERSION_0, on_agents, sizeof(struct sk_rocp_agent), NULL);
 }
 

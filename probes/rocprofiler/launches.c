@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the runtime calls in the thread that launches: names when code is loaded, counts of every
- * launch and copy, and a ticket for each that is timed. */
+/* Callbacks of the runtime in the thread that launches: names when code is loaded, counts of every
+ * launch and copy, and a ticket for each one that is timed. */
 #include "tool.h"
 
 #include <string.h>
 
-enum { COST_EVERY = 64 /* one call in so many has its own time taken */ };
+enum { COST_EVERY = 64 /* one call in so many is measured */ };
 
 struct here {
-	uint64_t ticket; /* of the launch that is being enqueued by this thread */
+	uint64_t ticket; /* ticket of the launch that this thread enqueues now */
 	uint32_t calls;
 };
 
 static _Thread_local struct here here;
 
-/* ".kd" is the descriptor of a kernel, not part of its name. */
+/* ".kd" marks the descriptor of a kernel; it is no part of the name. */
 static unsigned name_row(const char *name)
 {
 	char text[SK_SEGMENT_NAME_BYTES * 4];
@@ -40,7 +40,7 @@ void sk_rocp_on_symbol(struct sk_rocp_callback_record record, union sk_rocp_data
 			      memory_order_relaxed);
 }
 
-/* The time that a call of ours took, by samples. */
+/* Add the tracer's time in a callback, by samples. */
 static void note_cost(struct sk_tracer_slot *slot, uint64_t from_ns)
 {
 	if (++here.calls % COST_EVERY == 0)
@@ -63,9 +63,9 @@ int sk_rocp_on_request(uint64_t tid, struct sk_rocp_id context, uint32_t kind, i
 	here.ticket = 0;
 	if (!slot)
 		return 0;
-	here.ticket = sk_tickets_take(&sk_rocp.tickets, now, (uint32_t)tid);
+	here.ticket = sk_rocp_tickets_take(&sk_rocp.tickets, now, (uint32_t)tid);
 	external->value = here.ticket;
-	/* Without a ticket the record would come all the same and be of nobody. */
+	/* A launch without a ticket must not be timed: its record would come without a call. */
 	sk_tracer_add(here.ticket ? &slot->shared->counters.timed
 				  : &slot->shared->counters.pending_full,
 		      1);
@@ -110,7 +110,7 @@ void sk_rocp_on_launch(struct sk_rocp_callback_record record, union sk_rocp_data
 	if (record.phase == SK_ROCP_PHASE_ENTER) {
 		count_launch(call);
 	} else if (record.phase == SK_ROCP_PHASE_EXIT && here.ticket) {
-		sk_tickets_returned(&sk_rocp.tickets, here.ticket, sk_tracer_now());
+		sk_rocp_tickets_returned(&sk_rocp.tickets, here.ticket, sk_tracer_now());
 		here.ticket = 0;
 	}
 }
@@ -119,7 +119,7 @@ void sk_rocp_on_copy(struct sk_rocp_callback_record record, union sk_rocp_data *
 {
 	const struct sk_rocp_copy_call *call = record.payload;
 
-	/* The other phase comes when the copy is done, in a thread of the runtime. */
+	/* The other phase comes when the copy has finished, in a thread of the runtime. */
 	if (!is_traced() || record.phase != SK_ROCP_PHASE_ENTER || !call ||
 	    call->size < sizeof(*call))
 		return;

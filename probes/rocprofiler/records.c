@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Batches of the vendor's profiler as records of the segment.
+/* Batches of the vendor's profiler become records of the segment.
  *
- * The stamps are of the clock that rocprofiler_get_timestamp reads, CLOCK_BOOTTIME in the versions
- * that are known; it is compared with CLOCK_MONOTONIC as any other clock, so another one would do.
- * How well the runtime itself puts the device's counter on that clock is not told by it and is not
- * in the error. A stamp from before its call says that it is not good, and is counted.
+ * The stamps are of the clock that rocprofiler_get_timestamp reads, CLOCK_BOOTTIME in the known
+ * versions. It is compared with CLOCK_MONOTONIC as any other clock, so another clock would do. The
+ * runtime does not tell how well it puts the device's counter on that clock, so that is not in the
+ * error. A stamp from before its call is wrong, and is counted.
  */
 #include "tool.h"
 
@@ -19,7 +19,7 @@ static bool read_vendor(void *state, uint64_t *ret)
 	return !sk_rocp.call.timestamp(ret);
 }
 
-/* Which clock of the system it is: the one whose reading agrees. */
+/* Return the name of the clock of the system whose reading agrees. */
 static const char *recognise(const struct sk_clock_pair *pair)
 {
 	static const struct {
@@ -62,7 +62,7 @@ void sk_rocp_fit(uint64_t now_ns)
 	sk_rocp.fitted_ns = now_ns;
 }
 
-/* What one batch is placed with. */
+/* The slot and the mapping of clocks for one batch. */
 struct batch {
 	struct sk_tracer_slot *slot;
 	struct sk_clock_row clock;
@@ -77,7 +77,7 @@ static void tell_clock(unsigned device, const struct batch *batch)
 			batch->clock.error_ns);
 }
 
-/* What the two kinds of records have in common. */
+/* The fields that the two kinds of records share. */
 struct span {
 	uint64_t ticket;
 	uint64_t start_ns;
@@ -90,8 +90,8 @@ struct span {
 	uint8_t kind;
 };
 
-static void fill(struct sk_record *record, const struct span *span, const struct sk_ticket *ticket,
-		 const struct batch *batch, unsigned device)
+static void fill(struct sk_record *record, const struct span *span,
+		 const struct sk_rocp_ticket *ticket, const struct batch *batch, unsigned device)
 {
 	*record = (struct sk_record){
 		.queued_ns = ticket->queued_ns,
@@ -114,9 +114,10 @@ static void count_dropped(uint64_t records)
 				  memory_order_relaxed);
 }
 
-static void publish(struct batch *batch, const struct span *span, const struct sk_ticket *ticket)
+static void publish(struct batch *batch, const struct span *span,
+		    const struct sk_rocp_ticket *ticket)
 {
-	if (!batch->slot) { /* more threads than slots: nobody's ring */
+	if (!batch->slot) { /* more threads than slots: there is no ring to put it into */
 		count_dropped(1);
 		return;
 	}
@@ -132,7 +133,7 @@ static void publish(struct batch *batch, const struct span *span, const struct s
 	struct sk_record *record = sk_tracer_reserve(batch->slot, span->end_ns - span->start_ns);
 
 	if (!record)
-		return; /* counted by the tracer */
+		return; /* the tracer library has counted it */
 	fill(record, span, ticket, batch, device);
 	if (record->start_ns + SLACK_NS + batch->clock.error_ns < ticket->queued_ns)
 		atomic_fetch_add_explicit(&sk_tracer->segment->header.clock_mismatches, 1,
@@ -142,18 +143,18 @@ static void publish(struct batch *batch, const struct span *span, const struct s
 
 static void take(struct batch *batch, const struct span *span)
 {
-	struct sk_ticket ticket;
+	struct sk_rocp_ticket ticket;
 
 	/* A launch without a ticket was counted when it was made, as pending_full or
-	 * threads_refused; one that was given up since then, as dropped. */
-	if (!sk_tickets_settle(&sk_rocp.tickets, span->ticket, &ticket))
+	 * threads_refused. One that was given up since then was counted as dropped. */
+	if (!sk_rocp_tickets_settle(&sk_rocp.tickets, span->ticket, &ticket))
 		return;
 	if (ticket.queued_ns > batch->newest_call_ns)
 		batch->newest_call_ns = ticket.queued_ns;
 	publish(batch, span, &ticket);
 }
 
-/* One of an older layout, which has less than is read, is of no use. */
+/* A record of an older layout is shorter than what is read, and is skipped. */
 static bool is_whole(uint64_t bytes, size_t needed)
 {
 	if (bytes < needed)
@@ -198,8 +199,9 @@ static void take_copy(struct batch *batch, const struct sk_rocp_copy_record *rec
 	take(batch, &span);
 }
 
-/* The profiler counts what it dropped since the buffer was made. Which launches those were it does
- * not say: of the oldest without a record as many are given up, so that nobody waits for them. */
+/* The profiler counts what it has dropped since the buffer was made, but not which launches those
+ * were. As many of the oldest launches without a record are given up, so that the reader does not
+ * wait for them. */
 static void note_dropped(struct batch *batch, uint64_t dropped)
 {
 	uint64_t more = dropped >= sk_rocp.dropped_seen ? dropped - sk_rocp.dropped_seen : dropped;
@@ -208,7 +210,7 @@ static void note_dropped(struct batch *batch, uint64_t dropped)
 	if (!more)
 		return;
 	count_dropped(more);
-	sk_tickets_lose(&sk_rocp.tickets, more, batch->newest_call_ns);
+	sk_rocp_tickets_lose(&sk_rocp.tickets, more, batch->newest_call_ns);
 }
 
 void sk_rocp_on_buffer(struct sk_rocp_id context, struct sk_rocp_id buffer,

@@ -1,46 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of open tickets: a ring by number, settled in any order. */
+/* The table of open tickets: a ring by number, whose tickets are settled in any order. */
 #include "tickets.h"
 
 #include "tracer/clock.h"
 
-static struct sk_ticket *place(struct sk_tickets *tickets, uint64_t number)
+static struct sk_rocp_ticket *place(struct sk_rocp_tickets *tickets, uint64_t number)
 {
-	return &tickets->table[number % SK_TICKETS];
+	return &tickets->table[number % SK_ROCP_TICKETS];
 }
 
-uint64_t sk_tickets_take(struct sk_tickets *tickets, uint64_t queued_ns, uint32_t tid)
+uint64_t sk_rocp_tickets_take(struct sk_rocp_tickets *tickets, uint64_t queued_ns, uint32_t tid)
 {
 	uint64_t low = atomic_load_explicit(&tickets->low, memory_order_relaxed);
 
-	/* Others may be between this look and their number: hence the margin. */
+	/* Other threads may be between this check and their number, hence the margin. */
 	if (atomic_load_explicit(&tickets->next, memory_order_relaxed) - low >=
-	    SK_TICKETS - SK_TICKETS_MARGIN)
+	    SK_ROCP_TICKETS - SK_ROCP_TICKETS_MARGIN)
 		return 0;
 	uint64_t number = atomic_fetch_add_explicit(&tickets->next, 1, memory_order_relaxed);
-	struct sk_ticket *ticket = place(tickets, number);
+	struct sk_rocp_ticket *ticket = place(tickets, number);
 
 	ticket->queued_ns = queued_ns;
 	ticket->tid = tid;
 	atomic_store_explicit(&ticket->call_ns, 0, memory_order_relaxed);
-	/* Pairs with the acquire of whoever settles it: the rest is filled. */
+	/* Pairs with the acquire of the thread that settles the ticket: the rest is filled. */
 	atomic_store_explicit(&ticket->state, 2 * number + 1, memory_order_release);
 	return number + 1;
 }
 
-void sk_tickets_returned(struct sk_tickets *tickets, uint64_t ticket, uint64_t now_ns)
+void sk_rocp_tickets_returned(struct sk_rocp_tickets *tickets, uint64_t ticket, uint64_t now_ns)
 {
-	struct sk_ticket *found = place(tickets, ticket - 1);
+	struct sk_rocp_ticket *found = place(tickets, ticket - 1);
 	uint64_t length = now_ns - found->queued_ns;
 
-	/* It may be settled and given to another by now: then this is a little wrong there. */
+	/* The ticket may be settled and its place taken meanwhile; then the later launch has a
+	 * slightly wrong length. */
 	if (atomic_load_explicit(&found->state, memory_order_relaxed) == 2 * ticket - 1)
 		atomic_store_explicit(&found->call_ns, sk_tracer_saturated(length),
 				      memory_order_relaxed);
 }
 
-/* Move `low` over what is settled. A number whose state is older is being taken just now. */
-static void advance(struct sk_tickets *tickets)
+/* Move `low` over settled tickets. A number whose state is older is being taken just now. */
+static void advance(struct sk_rocp_tickets *tickets)
 {
 	uint64_t low = tickets->low, next = tickets->next;
 
@@ -50,9 +51,10 @@ static void advance(struct sk_tickets *tickets)
 	tickets->low = low;
 }
 
-bool sk_tickets_settle(struct sk_tickets *tickets, uint64_t ticket, struct sk_ticket *ret)
+bool sk_rocp_tickets_settle(struct sk_rocp_tickets *tickets, uint64_t ticket,
+			    struct sk_rocp_ticket *ret)
 {
-	struct sk_ticket *found = place(tickets, ticket - 1);
+	struct sk_rocp_ticket *found = place(tickets, ticket - 1);
 
 	if (!ticket || atomic_load_explicit(&found->state, memory_order_acquire) != 2 * ticket - 1)
 		return false;
@@ -64,12 +66,12 @@ bool sk_tickets_settle(struct sk_tickets *tickets, uint64_t ticket, struct sk_ti
 	return true;
 }
 
-uint64_t sk_tickets_lose(struct sk_tickets *tickets, uint64_t count, uint64_t before_ns)
+uint64_t sk_rocp_tickets_lose(struct sk_rocp_tickets *tickets, uint64_t count, uint64_t before_ns)
 {
 	uint64_t lost = 0, next = tickets->next;
 
 	for (uint64_t number = tickets->low; number != next && lost < count; number++) {
-		struct sk_ticket *found = place(tickets, number);
+		struct sk_rocp_ticket *found = place(tickets, number);
 
 		if (atomic_load_explicit(&found->state, memory_order_acquire) != 2 * number + 1)
 			continue;
@@ -82,14 +84,15 @@ uint64_t sk_tickets_lose(struct sk_tickets *tickets, uint64_t count, uint64_t be
 	return lost;
 }
 
-uint64_t sk_tickets_oldest(struct sk_tickets *tickets)
+uint64_t sk_rocp_tickets_oldest(struct sk_rocp_tickets *tickets)
 {
 	uint64_t low, next;
 
 	advance(tickets);
 	low = tickets->low;
 	next = tickets->next;
-	/* The first that is open; one that is being taken now is newer than any look before. */
+	/* The first open ticket is the oldest; one that is being taken is newer than any earlier
+	 * look. */
 	for (; low != next; low++)
 		if (atomic_load_explicit(&place(tickets, low)->state, memory_order_acquire) ==
 		    2 * low + 1)

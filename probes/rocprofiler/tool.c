@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tool of rocprofiler-sdk: loaded by it into a process that uses ROCm (ROCP_TOOL_LIBRARIES, or
- * rocprof-attach in one that was begun with ROCP_TOOL_ATTACH=1), it traces kernels and copies.
+/* A tool of rocprofiler-sdk that traces kernels and copies. The library loads it into a process
+ * that uses ROCm (ROCP_TOOL_LIBRARIES), or rocprof-attach into one that began with
+ * ROCP_TOOL_ATTACH=1.
  *
- * Three contexts: names (which kernels there are), counts (each launch is seen in its thread) and
- * times (records with the device's stamps, in batches). The thread of a launch and when it was
- * called come from the launch itself, by a ticket that travels as external correlation id.
- * The library is not linked: its functions are looked up when it calls, and where one is missing or
- * the library is too old the tracer steps aside and says so in the segment.
+ * It has three contexts: names (which kernels there are), counts (each launch, in its thread) and
+ * times (records with the device's stamps, in batches). The thread and the time of a launch come
+ * from the launch itself, by a ticket that travels as external correlation id. The library is not
+ * linked: its functions are looked up when it calls. Where one is missing or the library is too old
+ * the tracer steps aside and says so in the segment.
  */
 #include "tool.h"
 
@@ -16,9 +17,10 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-struct sk_rocp_tool sk_rocp = {.lock = PTHREAD_MUTEX_INITIALIZER}; /* all zeros: no file */
+struct sk_rocp_tool sk_rocp = {
+	.lock = PTHREAD_MUTEX_INITIALIZER}; /* zeros take no place in the file */
 
-/* The library that called us is loaded, if not for everybody to see. */
+/* The library that called is loaded, but its names may not be visible to everybody. */
 static void *library(void)
 {
 	static const char *const NAMES[] = {"librocprofiler-sdk.so.1", "librocprofiler-sdk.so"};
@@ -39,7 +41,7 @@ static void *look_up(void *from, const char *name)
 	return found ? found : dlsym(RTLD_DEFAULT, name);
 }
 
-/* The first function that is missing, or NULL. */
+/* Return the first function that is missing, or NULL. */
 static const char *resolve(void)
 {
 	void *from = library();
@@ -90,13 +92,13 @@ static bool watch_times(void)
 	       !sk_rocp.call.assign_thread(sk_rocp.buffer, thread);
 }
 
-/* Only here may services be set up; afterwards contexts are started and stopped at will. */
+/* Services may be set up only here; afterwards contexts are started and stopped at will. */
 static int initialize(sk_rocp_finalize finalize, void *data)
 {
 	if (!sk_tracer_ready())
 		return -1;
 	if (sk_tracer->segment->header.stepped_aside)
-		return 0; /* it could not be resolved: nothing is set up, and that is said */
+		return 0; /* a function is missing: nothing is set up, and the segment says so */
 	if (!make_contexts() || !watch_launches() || !watch_times() ||
 	    sk_rocp.call.start(sk_rocp.names)) {
 		sk_tracer_step_aside("rocprofiler-sdk refused a service");
@@ -112,7 +114,7 @@ static int initialize(sk_rocp_finalize finalize, void *data)
 	return 0;
 }
 
-/* Everything has been delivered by now; nothing of the runtime may be called any more. */
+/* All records have been delivered by now, and the runtime must not be called any more. */
 static void finalize(void *data)
 {
 	if (!sk_tracer || sk_tracer->state != SK_TRACER_READY)
@@ -164,7 +166,8 @@ EXPORTED struct sk_rocp_configured *rocprofiler_configure(uint32_t version, cons
 	return &configured;
 }
 
-/* Attached to a process that runs: the contexts are those of `initialize`, which came before. */
+/* The tool was attached to a running process. Its contexts are those of `initialize`, which came
+ * before. */
 static int attach(void (*detach)(struct sk_rocp_client), struct sk_rocp_id *contexts,
 		  uint64_t count, void *data)
 {

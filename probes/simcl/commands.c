@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands of the simulated driver: settled when they are enqueued, over when their time is. */
+/* Commands of the simulated driver: their times are settled when they are enqueued. */
 #include "sim.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static uint64_t latest(uint64_t ns, cl_uint count, const cl_event *events)
 	return ns;
 }
 
-/* A place of `length_ns` in the queue, behind all that is in it; returns its start. */
+/* Take `length_ns` of the queue's time, behind all earlier commands; returns its start. */
 static uint64_t take_place(cl_command_queue queue, uint64_t earliest_ns, uint64_t length_ns)
 {
 	uint64_t seen = atomic_load_explicit(&queue->busy_until_ns, memory_order_relaxed), start;

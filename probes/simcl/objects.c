@@ -12,16 +12,16 @@ static void *made(void *object, cl_int *error)
 	return object;
 }
 
-static void hold(struct sim_object *object)
+static void retain(struct sim_object *object)
 {
 	atomic_fetch_add_explicit(&object->references, 1, memory_order_relaxed);
 }
 
-/* What holds nothing but itself. */
+/* Objects that refer to nothing else. */
 #define RETAIN_AND_RELEASE(name, type)                                                             \
 	static cl_int CL_API_CALL retain_##name(type object)                                       \
 	{                                                                                          \
-		hold(&object->object);                                                             \
+		retain(&object->object);                                                           \
 		return CL_SUCCESS;                                                                 \
 	}                                                                                          \
 	static cl_int CL_API_CALL release_##name(type object)                                      \
@@ -128,7 +128,7 @@ static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, 
 
 static cl_int CL_API_CALL retain_buffer(cl_mem buffer)
 {
-	hold(&buffer->object);
+	retain(&buffer->object);
 	return CL_SUCCESS;
 }
 
@@ -166,7 +166,7 @@ static cl_int CL_API_CALL build(cl_program program, cl_uint devices, const cl_de
 	return CL_SUCCESS;
 }
 
-/* Whatever is asked for is there. */
+/* Every kernel that is asked for exists. */
 static cl_kernel CL_API_CALL create_kernel(cl_program program, const char *name, cl_int *error)
 {
 	cl_kernel kernel = sim_make(sizeof(*kernel));

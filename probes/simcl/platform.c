@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The door of the simulated driver: how the loader finds it, and what platform and device say. */
+/* The entry of the simulated driver: how the loader finds it, and what platform and device answer.
+ */
 #include "sim.h"
 
 #include "tracer/clock.h"
@@ -29,7 +30,7 @@ void *sim_make(size_t bytes)
 
 bool sim_let_go(struct sim_object *object)
 {
-	/* The last one to let go sees everything the others did. */
+	/* The thread that releases the last reference sees everything that the others did. */
 	return atomic_fetch_sub_explicit(&object->references, 1, memory_order_acq_rel) == 1;
 }
 
@@ -167,7 +168,7 @@ __attribute__((constructor)) static void fill(void)
 {
 	cl_int(CL_API_CALL * none)(void) = unsupported;
 
-	/* Every entry is a function pointer, and those that nobody fills refuse. */
+	/* Every entry is a function pointer; entries that no file fills refuse the call. */
 	for (size_t at = 0; at < sizeof(sim_dispatch); at += sizeof(none))
 		memcpy((char *)&sim_dispatch + at, &none, sizeof(none));
 	sim_fill_platform(&sim_dispatch);
@@ -198,7 +199,7 @@ clIcdGetPlatformIDsKHR(cl_uint room, cl_platform_id *ret, cl_uint *count)
 	return platform_ids(room, ret, count);
 }
 
-/* The loader asks for this one by its name, before it has a platform. */
+/* The loader looks this function up by name, before it has a platform. */
 __attribute__((visibility("default"))) cl_int CL_API_CALL clGetPlatformInfo(
 	cl_platform_id platform, cl_platform_info what, size_t size, void *value, size_t *size_ret)
 {

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * A simulated OpenCL driver: one device, SIM, that works for exactly as long as it is told to.
+ * A simulated OpenCL driver: one device, SIM, whose commands take exactly the time that they are
+ * given.
  *
- * Relied on by `stoker bench probes`, for launch rates that no driver of this machine reaches, and
- * by nothing else: it is an ICD library that is loaded by name (OCL_ICD_VENDORS). A kernel's second
+ * `stoker bench probes` uses it for launch rates that no real driver reaches on the machine. It is
+ * an ICD library that is loaded by name (OCL_ICD_VENDORS) and never otherwise. A kernel's second
  * argument, an int, is its length in ns; a copy takes SIM_BYTES_PER_NS. Nothing is computed.
- * Invariant: when a command starts and ends is settled at its enqueue, on CLOCK_MONOTONIC, each
- * queue in order; so a command without an event costs a clock reading and one atomic update.
- * Waiting is polling, as CUDA's is by default. What is not simulated answers CL_INVALID_OPERATION.
- * Threads: any, as the specification wants it. Memory: one block per object, counted references.
+ * Invariant: the start and end of a command are settled at its enqueue, on CLOCK_MONOTONIC, each
+ * queue in order, so a command without an event costs a clock reading and one atomic update.
+ * Waiting is polling, as CUDA's is by default. Functions that are not simulated return
+ * CL_INVALID_OPERATION.
+ *
+ * Memory: one block per object, with counted references. Threads: any, as the specification
+ * demands.
  */
 #ifndef SK_SIMCL_SIM_H
 #define SK_SIMCL_SIM_H
@@ -26,7 +30,7 @@
 
 enum { SIM_BYTES_PER_NS = 10, SIM_NAME_BYTES = 64 };
 
-/** What the loader and the specification have in common of all objects. */
+/** The beginning of every object, for the loader and for the reference count. */
 struct sim_object {
 	const struct _cl_icd_dispatch *dispatch;
 	_Atomic int references;
@@ -83,19 +87,19 @@ extern struct _cl_icd_dispatch sim_dispatch;
 extern struct _cl_platform_id sim_platform;
 extern struct _cl_device_id sim_device;
 
-/** CLOCK_MONOTONIC ns. */
+/** Return CLOCK_MONOTONIC in ns. */
 uint64_t sim_now(void);
 
-/** A zeroed object of `bytes` with one reference, or NULL. */
+/** Return a zeroed object of `bytes` with one reference, or NULL. */
 void *sim_make(size_t bytes);
 
-/** One reference fewer; true when it was the last and the caller is to free what it holds. */
+/** Drop one reference; true when it was the last and the caller frees the object. */
 bool sim_let_go(struct sim_object *object);
 
-/** Answer a question of the clGet...Info kind. */
+/** Answer a query of the clGet...Info kind. */
 cl_int sim_answer(const void *from, size_t bytes, size_t size, void *value, size_t *size_ret);
 
-/** Fill the entries of the dispatch table that a file is about. */
+/** Fill the entries of the dispatch table that a file implements. */
 void sim_fill_platform(struct _cl_icd_dispatch *table);
 void sim_fill_objects(struct _cl_icd_dispatch *table);
 void sim_fill_commands(struct _cl_icd_dispatch *table);

@@ -14,7 +14,7 @@ static const struct sk_tracer_adapter *adapter(void)
 
 uint32_t sk_tracer_budget(void)
 {
-	return sk_tracer->budget_ppm ? sk_tracer->budget_ppm : SK_BUDGET_PPM;
+	return sk_tracer->budget_ppm ? sk_tracer->budget_ppm : SK_TRACER_BUDGET_PPM;
 }
 
 /* --- watermark -------------------------------------------------------------------------------- */
@@ -94,7 +94,7 @@ bool sk_tracer_drive_lapse(void)
 
 /* --- budget ----------------------------------------------------------------------------------- */
 
-/* What looking adds to a call; estimates of what goes on while nobody looks need it. */
+/* Tell the cost of looking at a call, which estimates of unseen times need. */
 static void tell_costs(const struct sk_tracer_call_costs *costs)
 {
 	struct sk_segment_header *header = &sk_tracer->segment->header;
@@ -179,8 +179,8 @@ static void meter_own(struct sk_tracer_meter *meter, uint64_t launches, uint64_t
 	}
 }
 
-/* Take in the launches since the latest tick. While nothing is seen the last rate holds. Ticks are
- * part of the tracer's own cost: they are long only while there are records. */
+/* Take in the launches since the latest tick. While nothing is seen the last rate is kept. Ticks
+ * are part of the tracer's own cost: they are long only while there are records. */
 static bool meter_launches(uint64_t passed_ns)
 {
 	struct sk_tracer_driver *driver = &sk_tracer->driver;

@@ -9,7 +9,7 @@
  * then closes the segment's open window, so the segment never claims a phase that was refused.
  *
  * Memory: the state lies in `sk_tracer`, so it is new in a forked child. Threads: the thread that
- * holds `tick_lock`.
+ * has `tick_lock`.
  */
 #ifndef SK_TRACER_DRIVER_H
 #define SK_TRACER_DRIVER_H
@@ -21,7 +21,7 @@
 
 struct sk_tracer_slot;
 
-/** What a call costs the job, in ns. */
+/** The cost of calls to the job. */
 struct sk_tracer_call_costs {
 	double calls_per_ns; /* of the busiest thread, or of a thread at work */
 	double timed_ns;     /* added to a call that is timed */
@@ -31,7 +31,7 @@ struct sk_tracer_call_costs {
 	uint64_t learn_ns;   /* not 0: a period of this length only counts, to learn `counted_ns` */
 };
 
-/** What a vendor's tracer says to the driver. The driver calls all of it in the tick thread. */
+/** A vendor's part of a tracer. The driver calls all of it in the tick thread. */
 struct sk_tracer_adapter {
 	struct sk_tracer_limits limits;
 	/** Percent of the budget that the plan spends; the rest is for what is not measured. */
@@ -48,8 +48,8 @@ struct sk_tracer_adapter {
 	/** True when the vendor's runtime can be called; false in a forked child. */
 	bool (*is_ready)(void);
 	/** Bring a phase in force for calls that begin from now on. `ret_at_ns` may be set to the
-	 * time from which it holds; when it is left alone, the driver takes the worse end of this
-	 * call. False: the phase is not in force. */
+	 * time from which it is in force; when it is left alone, the driver takes the worse end of
+	 * this call. False: the phase is not in force. */
 	bool (*apply)(uint32_t mode, uint32_t phase, uint64_t *ret_at_ns);
 	/** The segment tells of the new phase, so calls may rely on it; may be NULL. */
 	void (*settle)(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of this process: its pages, which are new in a forked child, and how it begins. */
+/* The tracer's state in this process: its pages, which are new in a forked child, and its start. */
 #include "tracer/parts.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ void *sk_tracer_pages(size_t bytes)
 	return pages;
 }
 
-/* The mode in the environment; SK_MODE_OFF where there is none, or no folder. */
+/* Return the mode in the environment; SK_MODE_OFF where there is none, or no folder. */
 static uint32_t mode_asked(void)
 {
 	const char *folder = getenv("STOKER_TRACE_DIR"), *mode = getenv("STOKER_TRACE_MODE");
@@ -55,7 +55,8 @@ bool sk_tracer_prepare(const struct sk_tracer_options *options)
 	return sk_tracer;
 }
 
-/* With `lock` held. A mode that is gone from the environment meanwhile is the cheapest one. */
+/* Called with `lock` held. A mode that has been taken out of the environment since is the cheapest
+ * one. */
 static bool begin(void)
 {
 	uint32_t mode = mode_asked();
@@ -82,7 +83,7 @@ void sk_tracer_wake(void)
 		return;
 	}
 	if (sk_tracer->ticking)
-		return; /* it will be answered by them */
+		return; /* the ticks will answer it */
 	pthread_mutex_lock(&sk_tracer->lock);
 	if (!sk_tracer->ticking)
 		sk_tracer_start_ticks();

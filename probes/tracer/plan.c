@@ -3,13 +3,13 @@
 
 #include "records/segment.h"
 
-/* Parts of the budget: what counting alone may take; what a timed part gets at least; and what it
- * gets of a window that begins with a lead. */
-static const double DEAR_PART = 0.8, LEAST_PART = 0.2, BLIND_PART = 0.5;
+/* Parts of the budget: the most that counting alone may take, the least that a timed part gets, and
+ * the part that it gets of a window with a lead. */
+static const double COUNTED_PART = 0.8, LEAST_PART = 0.2, BLIND_PART = 0.5;
 
 static const double AT_ONCE = 2, SLOWLY = 16, PATIENCE = 5;
 
-/* xorshift64* (Vigna 2014). Below `below`, which is far less than 2^64. */
+/* xorshift64* (Vigna 2014). The result is below `below`, which is far less than 2^64. */
 static uint64_t draw(struct sk_tracer_plan *windows, uint64_t below)
 {
 	windows->random ^= windows->random >> 12;
@@ -23,21 +23,21 @@ void sk_tracer_plan_init(struct sk_tracer_plan *windows, const struct sk_tracer_
 {
 	*windows = (struct sk_tracer_plan){.limits = *limits,
 					   .random = seed * UINT64_C(0x9e3779b97f4a7c15) | 1};
-	/* Seeds that are alike give first numbers that are. */
+	/* Similar seeds give similar first numbers, so the first ones are skipped. */
 	for (int i = 0; i < 8; i++)
 		draw(windows, 1);
 }
 
 static void plan_whole(struct sk_tracer_plan *windows)
 {
-	windows->dear = 0;
+	windows->over_budget = 0;
 	windows->outside = SK_PHASE_COUNTED;
 	windows->period_ns = windows->limits.period_ns;
 	windows->lead_ns = windows->timed_from_ns = windows->from_ns;
 	windows->timed_to_ns = windows->from_ns + windows->period_ns;
 }
 
-/* Lengths to places: the lead and the timed part as one, anywhere in the period alike. */
+/* Place the lead and the timed part as one, anywhere in the period with equal chance. */
 static void place(struct sk_tracer_plan *windows, uint64_t lead_ns, uint64_t timed_ns)
 {
 	uint64_t period = windows->period_ns, all;
@@ -50,8 +50,9 @@ static void place(struct sk_tracer_plan *windows, uint64_t lead_ns, uint64_t tim
 	windows->timed_to_ns = windows->timed_from_ns + timed_ns;
 }
 
-/* Windows that are longer while launches are fewer would show those too often, so a period goes by
- * many before it: on average the budget is kept. What has become far dearer is believed at once. */
+/* A window is longer while launches are fewer, so costs of single periods would show quiet times
+ * too often. A period is planned by the average of many before it, which keeps the budget on
+ * average. A cost that has risen far is believed at once. */
 static void smooth(double *kept, double now)
 {
 	if (*kept <= 0 || now > AT_ONCE * *kept)
@@ -64,12 +65,12 @@ static bool is_blind(struct sk_tracer_plan *windows, double budget)
 {
 	double counted = windows->counted;
 
-	if (counted <= DEAR_PART * budget)
-		windows->dear = 0;
-	else if (windows->dear <= windows->limits.patience)
-		windows->dear = counted > PATIENCE * budget ? windows->limits.patience + 1
-							    : windows->dear + 1;
-	return windows->dear > windows->limits.patience;
+	if (counted <= COUNTED_PART * budget)
+		windows->over_budget = 0;
+	else if (windows->over_budget <= windows->limits.patience)
+		windows->over_budget = counted > PATIENCE * budget ? windows->limits.patience + 1
+								   : windows->over_budget + 1;
+	return windows->over_budget > windows->limits.patience;
 }
 
 static double least(double value, double floor)
@@ -81,7 +82,7 @@ void sk_tracer_plan_period(struct sk_tracer_plan *windows, const struct sk_trace
 			   uint32_t budget_ppm, uint64_t now_ns)
 {
 	const struct sk_tracer_limits *limits = &windows->limits;
-	double budget = (budget_ppm ? budget_ppm : SK_BUDGET_PPM) / 1e6;
+	double budget = (budget_ppm ? budget_ppm : SK_TRACER_BUDGET_PPM) / 1e6;
 
 	windows->from_ns = now_ns;
 	smooth(&windows->timed, costs->timed);
@@ -99,16 +100,16 @@ void sk_tracer_plan_period(struct sk_tracer_plan *windows, const struct sk_trace
 	double window = (spare * period - fixed) / more;
 
 	if (window < shortest) {
-		/* A period in which counting is too dear is not made longer by that. */
-		bool dear = windows->dear && !blind;
-		double most = (double)(dear ? limits->period_ns : limits->period_max_ns);
+		/* A period in which counting is over budget is not made longer by that. */
+		bool patient = windows->over_budget && !blind;
+		double most = (double)(patient ? limits->period_ns : limits->period_max_ns);
 
 		period = (shortest * more + fixed) / spare;
 		period = period < most ? period : most;
 		window = shortest;
 	}
 	double lead = blind ? (1 - BLIND_PART) * budget * period / windows->counted : 0;
-	/* Half to one and a half of it, in steps of a thousandth. */
+	/* The factor is one half to one and a half, in steps of a thousandth. */
 	double jitter = 0.5 + (double)draw(windows, 1001) / 1000;
 
 	windows->period_ns = (uint64_t)(jitter * period);

@@ -16,7 +16,8 @@ static uint64_t hash_of(const char *text)
 	return hash;
 }
 
-/* Names that differ only behind the cut stay different. */
+/* A cut name ends with a hash of the whole, so names that differ only behind the cut stay
+ * different. */
 static void cut_name(const char *name, char ret[TEXT_MAX])
 {
 	size_t length = strlen(name);
@@ -28,7 +29,7 @@ static void cut_name(const char *name, char ret[TEXT_MAX])
 			 (unsigned)(hash_of(name) & 0xffffffff));
 }
 
-/* With `lock` held: the name's row, 0 when there is no room. */
+/* Return the name's row, 0 when there is no room. Called with `lock` held. */
 static unsigned name_row(const char *name)
 {
 	struct sk_segment *segment = sk_tracer->segment;
@@ -69,7 +70,7 @@ static void fill_device(struct sk_segment_device *row, const char *id, const cha
 	atomic_store_explicit(&row->ready, 1, memory_order_release);
 }
 
-/* With `lock` held. */
+/* Called with `lock` held. */
 static unsigned device_row(const char *id, const char *name, uint32_t type)
 {
 	struct sk_segment *segment = sk_tracer->segment;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making the segment of this process: named after it, sparse, with memory given part by part. */
+/* The segment of this process: a sparse file named after it, given memory part by part. */
 #include "tracer/parts.h"
 
 #include <errno.h>
@@ -17,13 +17,13 @@
 #endif
 
 enum {
-	PROGRAMS_MAX = 64, /* segments of one process, one per program it executes */
+	PROGRAMS_MAX = 64, /* segments of one process, one for each program that it executes */
 	SLOTS_BEFORE_5_14 = 8,
 	PAGE = 4096,
 	PATH_BYTES = 4096,
 };
 
-/* Start time in ticks since boot and name of the calling process, as the kernel has them. */
+/* Read the start time (ticks since boot) and the name of the calling process from the kernel. */
 static bool read_self(uint64_t *starttime, char comm[16])
 {
 	char text[1024];
@@ -52,7 +52,7 @@ static int create(uint64_t starttime, char path[PATH_BYTES])
 {
 	const char *folder = getenv("STOKER_TRACE_DIR");
 
-	/* Another program of this process, before an exec, has the lower numbers. */
+	/* Programs that this process executed earlier have the lower numbers. */
 	for (int number = 0; folder && number < PROGRAMS_MAX; number++) {
 		int length = snprintf(path, PATH_BYTES, "%s/%d-%" PRIu64 "-%d.seg", folder,
 				      (int)getpid(), starttime, number);
@@ -67,7 +67,7 @@ static int create(uint64_t starttime, char path[PATH_BYTES])
 	return -1;
 }
 
-/* Where each slot's ring lies; returns the size of the file. */
+/* Set where each slot's ring lies; return the size of the file. */
 static size_t lay_out(struct sk_segment *segment, uint32_t mode)
 {
 	size_t at = sizeof(*segment);
@@ -90,11 +90,11 @@ bool sk_tracer_populate(void *from, size_t bytes)
 	uintptr_t end = ((uintptr_t)from + bytes + PAGE - 1) / PAGE * PAGE;
 
 	if (!sk_tracer->populate)
-		return true; /* all of it was given when the file was made */
+		return true; /* all of it has had memory since the file was made */
 	return !madvise((void *)first, end - first, MADV_POPULATE_WRITE);
 }
 
-/* Memory for all that is written before the first record. Older kernels cannot be asked for
+/* Give memory to all that is written before the first record. Older kernels have no call for the
  * memory of a mapping, so there a few slots get all of theirs at once. */
 static bool give_memory(struct sk_segment *segment, int fd)
 {
@@ -121,14 +121,14 @@ static struct sk_segment *map_file(int fd, size_t bytes)
 	struct rlimit limit;
 	struct sk_segment *segment;
 
-	/* Growing a file beyond this limit is a signal, and that is not ours to cause. */
+	/* Growing a file beyond this limit would send the application a signal. */
 	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur < bytes ||
 	    ftruncate(fd, (off_t)bytes))
 		return NULL;
 	segment = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (segment == MAP_FAILED)
 		return NULL;
-	/* A child must not be able to touch it, and core files need not hold it. */
+	/* A child must not be able to touch the segment, and core files do not need it. */
 	if (madvise(segment, bytes, MADV_DONTFORK)) {
 		munmap(segment, bytes);
 		return NULL;
@@ -147,7 +147,7 @@ static void describe(struct sk_segment *segment, size_t bytes, const char comm[1
 	header->created_ns = sk_tracer_now();
 	header->mode = sk_tracer->started_mode;
 	header->tracer = sk_tracer_options.kind;
-	header->holds = sk_tracer_options.holds;
+	header->holds = sk_tracer_options.throttles;
 	memcpy(header->comm, comm, sizeof(header->comm));
 	strcpy(segment->names[0].text, "(other)");
 	segment->names[0].length = 7;

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { RING_CHUNK = 4096 /* records, 256 KiB: given memory at once */ };
+enum { RING_CHUNK = 4096 /* records, 256 KiB, that get memory at once */ };
 
 _Thread_local struct sk_tracer_local sk_tracer_here;
 
@@ -28,18 +28,18 @@ void sk_tracer_free(struct sk_tracer_slot *slot)
 		sk_tracer_add(&counters->thread_ns, counters->seen_ns - counters->opened_ns);
 	store_u64(&counters->opened_ns, 0);
 	store_u64(&counters->seen_ns, 0);
-	/* Pairs with the acquire of whoever takes the slot next: all of the above is done. */
+	/* Pairs with the acquire of the next owner: the counters are closed. */
 	atomic_store_explicit(&slot->shared->tid, 0, memory_order_release);
 	atomic_store_explicit(&slot->state, SK_TRACER_SLOT_FREE, memory_order_release);
 }
 
-/* The thread ends. What it still waits for is left to the ticks. */
+/* The thread ends; launches that still wait are left to the ticks. */
 static void leave(void *generation)
 {
 	struct sk_tracer_slot *slot = sk_tracer_here.slot;
 
 	if (!slot || (uintptr_t)generation != (uintptr_t)sk_tracer->generation)
-		return; /* of the process this one was forked from */
+		return; /* the slot belongs to the process that this one was forked from */
 	sk_tracer_here = (struct sk_tracer_local){0};
 	store_u64(&slot->shared->counters.seen_ns, sk_tracer_now());
 	if (!sk_tracer_options.on_leave || sk_tracer_options.on_leave(slot))
@@ -90,7 +90,7 @@ static void become_owner(struct sk_tracer_slot *slot)
 	slot->state = SK_TRACER_SLOT_OWNED;
 }
 
-/* With `lock` held: a slot that is free, or one never used. */
+/* Take a slot that is free, or one that was never used. Called with `lock` held. */
 static struct sk_tracer_slot *take_slot(void)
 {
 	for (uint32_t index = 0; index < sk_tracer->segment->header.slots; index++) {
@@ -146,7 +146,7 @@ void sk_tracer_count_shared(bool kernel, unsigned row, uint64_t bytes)
 	struct sk_segment *segment;
 
 	if (!sk_tracer || sk_tracer->state != SK_TRACER_READY)
-		return; /* not traced at all */
+		return; /* the process is not traced */
 	segment = sk_tracer->segment;
 	if (kernel) {
 		atomic_fetch_add(&segment->counts[SK_SEGMENT_SLOTS][row], 1);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tick thread: what the agent wants and whether its lease lasts, then the tracer's own ticks.
+/* The tick thread: it reads the mode that the agent wants and the lease, then runs the driver's
+ * tick.
  *
- * It stands aside when the process ends, so that no driver is called while it tears itself down.
+ * It stops when the process ends, so that no driver is called while it tears itself down.
  */
 #include "tracer/parts.h"
 
@@ -15,26 +16,26 @@ static const uint64_t TICK_NS = 20000000, TICK_QUIET_NS = 100000000, TICK_LEAST_
 static const uint64_t COUNTED_NS = UINT64_C(1000000000) * SK_LEASE_COUNTED_S;
 
 struct wish {
-	uint64_t wanted; /* as the agent wrote it; 0: never */
+	uint64_t wanted; /* the agent's word; 0: it has written none */
 	uint32_t mode;
 	uint32_t budget_ppm;
-	bool lapsed; /* its lease has ended, not long ago */
+	bool lapsed; /* the lease has ended, not long ago */
 };
 
-/* What should be in force. Whatever else the file says is a mode the agent never asks for. */
+/* Return what should be in force. Any value that the agent never writes means dormant. */
 static struct wish read_wish(uint64_t now_ns)
 {
 	struct sk_segment_control *control = &sk_tracer->segment->header.control;
-	/* Pairs with the agent's order: the lease is written before the first wish. */
+	/* Pairs with the agent, which writes the lease before its first wish. */
 	uint64_t wanted = atomic_load_explicit(&control->wanted, memory_order_acquire);
 	uint64_t lease_ns = atomic_load_explicit(&control->lease_ns, memory_order_relaxed);
 	struct wish wish = {wanted, wanted & 0xff, (uint32_t)(wanted >> 8 & 0xffffff), false};
 
 	if (!wanted || !lease_ns)
-		return (struct wish){0, sk_tracer->started_mode, SK_BUDGET_PPM, false};
+		return (struct wish){0, sk_tracer->started_mode, SK_TRACER_BUDGET_PPM, false};
 	bool seeing = wish.mode == SK_MODE_GOVERNED || wish.mode == SK_MODE_FULL;
 
-	/* An agent that is late must cost no count: who has just been told to look goes on
+	/* An agent that is late must cost no count: a tracer that was told to look goes on
 	 * counting. */
 	wish.lapsed = seeing && now_ns >= lease_ns && now_ns - lease_ns < COUNTED_NS &&
 		      sk_tracer_options.adapter && sk_tracer_options.adapter->counts_after_lease &&
@@ -42,7 +43,7 @@ static struct wish read_wish(uint64_t now_ns)
 	if (!seeing || (now_ns >= lease_ns && !wish.lapsed))
 		wish.mode = SK_MODE_DORMANT;
 	if (!wish.budget_ppm)
-		wish.budget_ppm = SK_BUDGET_PPM;
+		wish.budget_ppm = SK_TRACER_BUDGET_PPM;
 	return wish;
 }
 
@@ -84,7 +85,8 @@ static void look_at_control(uint64_t now_ns)
 		sk_tracer_add(&header->answer.switches_late, 1);
 		return;
 	}
-	/* What was told before the lapse is not what is done now. */
+	/* A tracer that has lapsed no longer does what the agent wanted, so that is not answered.
+	 */
 	atomic_store_explicit(&header->answer.applied, wish.lapsed ? 0 : wish.wanted,
 			      memory_order_release);
 }
@@ -140,15 +142,16 @@ bool sk_tracer_lock_at_exit(void)
 	return !pthread_mutex_timedlock(&sk_tracer->tick_lock, &limit);
 }
 
-/* Registered after the drivers were loaded, so it runs before they tear themselves down. */
+/* The handler is registered after the drivers were loaded, so it runs before they tear themselves
+ * down. */
 static void on_exit_of_process(void)
 {
 	if (!sk_tracer->generation)
-		return; /* a forked child that made no call of its own */
+		return; /* a forked child that has made no call of its own */
 	sk_tracer->exiting = 1;
 	if (!sk_tracer_lock_at_exit())
 		return;
-	/* What has finished by now is still recorded. The lock stays taken. */
+	/* Launches that have finished are still recorded. The lock stays taken. */
 	sk_tracer_drive_exit();
 }
 
@@ -158,7 +161,7 @@ void sk_tracer_start_ticks(void)
 	pthread_attr_t attributes;
 	sigset_t all, before;
 
-	sk_tracer->budget_ppm = SK_BUDGET_PPM;
+	sk_tracer->budget_ppm = SK_TRACER_BUDGET_PPM;
 	sk_tracer->ticking = true;
 	if (!registered)
 		registered = !atexit(on_exit_of_process);
@@ -166,10 +169,10 @@ void sk_tracer_start_ticks(void)
 		return;
 	pthread_attr_setstacksize(&attributes, STACK_BYTES);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	/* Signals are the application's. */
+	/* Signals go to threads of the application. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	/* Without this thread records only wait for the next call or the end of the process. */
+	/* Without this thread records wait for the next call or for the end of the process. */
 	pthread_create(&sk_tracer->ticks, &attributes, run, NULL);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attributes);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was seen from when to when: windows that follow each other, and the answer to the agent. */
+/* Windows as the segment tells them, one after the other without a gap, and the answer to the
+ * agent. */
 #include "tracer/parts.h"
 
 #include <string.h>
@@ -19,7 +20,8 @@ uint64_t sk_tracer_launches(uint64_t *ret_tracer_ns)
 	return launches;
 }
 
-/* The reader has seen `windows`, or sees by a window's sequence that it was overwritten. */
+/* Close the open window. The reader has seen `windows`, or it sees by a window's sequence that the
+ * window was overwritten. */
 static void close_window(struct sk_segment_header *header, uint64_t at_ns, uint64_t launches)
 {
 	uint64_t index = header->windows, from_ns = header->window_from_ns;
@@ -33,7 +35,8 @@ static void close_window(struct sk_segment_header *header, uint64_t at_ns, uint6
 				     .sequence = (uint32_t)index,
 				     .chosen_ns = sk_tracer->open_chosen_ns,
 				     .launches = launches - sk_tracer->open_launches};
-	/* Pairs with the reader's fence after it read `windows`: what it counts is filled. */
+	/* Pairs with the reader's fence after it has read `windows`: the windows it counts are
+	 * filled. */
 	atomic_store_explicit(&header->windows, index + 1, memory_order_release);
 }
 

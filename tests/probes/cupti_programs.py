@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """SIM: CUDA programs on a simulated driver that has graphs, and on stoker's simulated CUPTI.
 
-The driver is compiled for the tests against NVIDIA's own headers; without the headers there is no
-tracer either, and the tests say so.
+The driver is compiled against NVIDIA's own headers. Without the headers there is no tracer either,
+and the tests are skipped with that reason.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ IDS = tuple(f"GPU-{byte * 4}-{byte * 2}-{byte * 2}-{byte * 2}-{byte * 6}" for by
 
 
 def library() -> Path:
-    """The tracer; a skip with the reason where it is not built."""
+    """Return the tracer; skip with the reason where it is not built."""
     try:
         return paths.library("libstoker-cupti.so")
     except paths.NotBuilt as why:
@@ -42,7 +42,7 @@ def library() -> Path:
 
 
 def compiled(folder: Path) -> Path:
-    """Folder with libcuda.so.1, libcupti.so.13 and `program`."""
+    """Compile libcuda.so.1, libcupti.so.13 and `program`, and return their folder."""
     common = ["cc", *FLAGS, "-D_GNU_SOURCE", "-isystem", str(HEADERS), f"-I{NATIVE}", "-pthread"]
     name = "libcuda.so.1"
     shared = ["-shared", "-fPIC", "-fvisibility=hidden", f"-Wl,-soname,{name}"]
@@ -93,7 +93,7 @@ class Cuda:
         )
 
     def run(self, *argv: str, mode: str = "full") -> Any:
-        """What the program printed, as JSON."""
+        """Return the JSON that the program printed."""
         with self.start(*argv, mode=mode) as process:
             out, _ = process.communicate(timeout=TIMEOUT_S)
         assert process.returncode == 0

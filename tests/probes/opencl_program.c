@@ -177,7 +177,7 @@ static void do_events(int unused)
 	      !clReleaseEvent(gate));
 }
 
-/* What the driver refuses is refused as without a tracer, and counts for nothing. */
+/* A call that the driver refuses is refused as it is without a tracer, and does not count. */
 static void do_errors(int unused)
 {
 	cl_command_queue queue = make_queue(0);
@@ -230,7 +230,7 @@ static void do_launch(int count)
 	launch_many(make_queue(0), count);
 }
 
-/* No wait at all: what is finished is told while the program does something else. */
+/* Never wait: finished launches are recorded while the program does something else. */
 static void do_sleep(int count)
 {
 	cl_command_queue queue = make_queue(0);
@@ -253,7 +253,7 @@ static void do_forever(int unused)
 		launch_many(queue, 100);
 }
 
-/* A batch of so many launches for each line that it is told, and one line when it is done. */
+/* Make a batch of launches for each line of input, and print one line when it is done. */
 static void do_batches(int count)
 {
 	cl_command_queue queue = make_queue(0);
@@ -268,7 +268,7 @@ static void do_batches(int count)
 	}
 }
 
-/* So many launches in all, with a wait after each 256 of them. */
+/* Make so many launches, with a wait after each 256 of them. */
 static void do_rounds(int count)
 {
 	cl_command_queue queue = make_queue(0);
@@ -291,7 +291,7 @@ static void do_fork(int count)
 	}
 	CHECK(waitpid(child, &status, 0) == child && !status);
 	launch_many(queue, 1);
-	child = fork(); /* one that never calls again */
+	child = fork(); /* one thread never calls again */
 	if (!child)
 		exit(0);
 	CHECK(waitpid(child, &status, 0) == child && !status);
@@ -331,20 +331,20 @@ static void run_threads(int count, void *wait)
 		CHECK(!pthread_join(threads[i], NULL));
 }
 
-/* One after the other: slots are used again. */
+/* Run threads one after the other, so that slots are used again. */
 static void do_serial_threads(int count)
 {
 	for (int i = 0; i < count; i++)
 		run_threads(1, NULL);
 }
 
-/* All at once. */
+/* Run all threads at once. */
 static void do_threads(int count)
 {
 	run_threads(count, &together);
 }
 
-/* One queue is held up by an event while another goes on. */
+/* An event holds one queue up while another queue goes on. */
 static void do_held_up(int count)
 {
 	cl_command_queue held = make_queue(0), free_one = make_queue(0);
@@ -372,7 +372,7 @@ static void do_close_all(int count)
 	launch_many(queue, count);
 }
 
-/* One of each thing that a thread waits for or orders by. */
+/* Make one of each thing that a thread waits for or orders by. */
 static void do_waits(int count)
 {
 	cl_command_queue queue = make_queue(0);
@@ -395,7 +395,7 @@ static void do_waits(int count)
 	CHECK(!clReleaseEvent(gate) && !clReleaseEvent(marker) && !clReleaseEvent(last));
 }
 
-/* The address of a function that takes queues, between launches. */
+/* Call a function that takes queues by its address, between launches. */
 static void do_extension(int count)
 {
 	cl_command_queue queue = make_queue(0);
@@ -416,7 +416,8 @@ static void do_slow(int count)
 	}
 }
 
-/* The queue of an event, references, and the queue that a function is told to free memory for. */
+/* Check the queue of an event, references, and the queue that a function gets to free memory for.
+ */
 static void CL_CALLBACK free_memory(cl_command_queue queue, cl_uint count, void **pointers,
 				    void *told)
 {
@@ -453,7 +454,7 @@ static void do_handles(int unused)
 	CHECK(clEnqueueBarrierWithWaitList(NULL, 0, NULL, NULL) == CL_INVALID_COMMAND_QUEUE);
 }
 
-/* Kernels made again and again, as pyopencl does; handles are freed and given out anew. */
+/* Make kernels again and again, as pyopencl does; handles are freed and given out anew. */
 static void do_kernels(int count)
 {
 	cl_command_queue queue = make_queue(0);

@@ -194,7 +194,8 @@ static void by_barriers(struct sequence *sequence, cl_command_queue queue)
 	compare(sequence, queue);
 }
 
-/* Out of order: what is not held up runs, and is waited for before the gate is opened. */
+/* Out of order: commands that nothing holds up run, and are waited for before the gate is opened.
+ */
 static void not_held_up(struct sequence *held, struct sequence *free_one, cl_command_queue queue)
 {
 	cl_int error;
@@ -214,7 +215,7 @@ static void not_held_up(struct sequence *held, struct sequence *free_one, cl_com
 	compare(free_one, queue);
 }
 
-/* A queue that is there for a few commands, with references of its own. */
+/* Make a queue for a few commands, with references of its own. */
 static void short_life(struct sequence *sequence, cl_command_queue_properties flags)
 {
 	cl_command_queue queue = make_queue(flags);
@@ -254,8 +255,8 @@ static void *work(void *number)
 		in_order(&sequences[0], shared);
 		held_up(&sequences[1], round % 3 ? own : shared);
 		by_events(&sequences[2], round % 2 ? own_unordered : shared_unordered);
-		/* Its own: PoCL 3.1 loses a barrier now and then where several threads use one
-		 * queue out of order, without any tracer. */
+		/* The queue is the thread's own: PoCL 3.1 loses a barrier now and then where
+		 * several threads use one queue out of order, without any tracer. */
 		by_barriers(&sequences[3], own_unordered);
 		not_held_up(&sequences[4], &sequences[5], own_unordered);
 		if (round % 8 == 0)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Totals under `governed` against the truth, of every tracer on its simulated runtime (SIM).
 
-What a program tells of itself is what `full` would have found. Many seeds, in a time that is only
-counted, are in test_tracer_plan.py; here whole tracers run for a moment each.
+A program prints the totals that `full` would have found. Here whole tracers run for a moment each;
+test_tracer_plan.py has many seeds in simulated time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.probes.simulated import Traced, compile_pair
 
 HERE = Path(__file__).parent
 EXACT = 0.02
-"""Of the truth: what an estimate may be off however small its stated error is."""
+"""Part of the truth by which an estimate may be off, however small its stated error is."""
 CUPTI_COSTS = {
     "SIM_CUDA_LAUNCH_NS": "2000",
     "SIM_CUPTI_CALL_NS": "100",
@@ -66,7 +66,7 @@ def cuda(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("rate", [10_000, 100_000, 300_000])
 def test_cupti(cuda: Path, tmp_path: Path, rate: int) -> None:
-    """The host sets the pace: whatever looking takes makes it launch less."""
+    """A host sets the pace: any cost of looking makes it launch less."""
     work_ns, length_ns = round(1e9 / rate) - 2200, round(0.6e9 / rate)
     program = cupti_programs.Cuda(cuda, tmp_path, dict(CUPTI_COSTS))
     with (
@@ -86,7 +86,7 @@ def test_cupti(cuda: Path, tmp_path: Path, rate: int) -> None:
 @pytest.mark.parametrize("budget_ppm", [8_000, 300])
 @pytest.mark.parametrize("vendor", list(VENDORS))
 def test_vendors(tmp_path: Path, vendor: str, budget_ppm: int) -> None:
-    """Counted all the time; and, at some thousand launches a second or more, in windows alone."""
+    """Launches are counted all the time or, from some thousand a second on, in windows alone."""
     library, tracer, words = VENDORS[vendor]
     tool = str(paths.library(tracer))
     env = {

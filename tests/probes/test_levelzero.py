@@ -2,7 +2,7 @@
 """The Level Zero tracer in programs on a simulated loader (SIM): what it records against the truth.
 
 The loader of tests/probes/levelzero keeps the rules of Level Zero's tracing layer that the tracer
-leans on; no Intel device is needed, and none is looked at.
+relies on; no Intel device is needed, and none is looked at.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HERE = Path(__file__).parent / "levelzero"
 COPY, FILL = 2, 3
 KINDS = {100: COPY, 101: FILL}
 TICK_NS = 80
-"""Of the simulated device: stamps are that coarse."""
+"""Length of a tick of the simulated device, which is the resolution of its stamps."""
 DEVICE = "GPU-11111111-1111-1111-1111-1111111111{:02}"
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rocprofiler tracer in programs on a simulated ROCm (SIM): what it records against the truth.
 
-The runtime of tests/probes/rocprofiler keeps the rules of rocprofiler-sdk 1.x that the tracer leans
-on; no AMD device is needed, and none is looked at.
+The runtime of tests/probes/rocprofiler keeps the rules of rocprofiler-sdk 1.x that the tracer
+relies on; no AMD device is needed, and none is looked at.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def test_where_counting_is_too_dear_it_is_left_out_and_said(traced: Traced) -> N
     truths = traced.finish(process)
     blind = [window for window in view.windows() if window.phase == BLIND]
     assert blind and sum(view.launches().values()) < len(truths)
-    # What was not counted was called while the segment says that nothing was seen.
+    # A launch that was not counted was made while the segment says that nothing was seen.
     seen = sum(not any(w.from_ns <= truth.called_ns < w.to_ns for w in blind) for truth in truths)
     assert abs(sum(view.launches().values()) - seen) <= 2 * 2 * len(blind)
 

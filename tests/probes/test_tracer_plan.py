@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows of governed tracers: what they cost, where they lie, and what totals come of them.
+"""Plans of governed tracers: the cost of windows, their places, and the totals that come of them.
 
-All of it in a time that is only counted: tests/probes/tracer/plan.c.
+The C program tests/probes/tracer/plan.c does all of it in simulated time.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ PROBES = HERE.parents[1] / "probes"
 NATIVE = HERE.parents[1] / "native"
 BUDGET = 0.01
 EXACT = 0.001
-"""What an estimate may be off beside its stated error, of the truth: launches that a window begins
-or ends in, and those that still cost something after it."""
+"""Part of the truth by which an estimate may be off beside its stated error: launches in which a
+window begins or ends, and those that still cost something after it."""
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +34,9 @@ def windows(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_plans_against_an_oracle(windows: Path) -> None:
-    """Any costs, limits and budget: one window in each period, anywhere alike, of a fair length;
-    the budget is kept on average and used; nothing is blind unless counting is too dear."""
+    """For any costs, limits and budget each period has one window of a fair length, at any place
+    with equal chance; the budget is kept on average and used, and a period is blind only where
+    counting is over budget."""
     done = subprocess.run([windows, "plans"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -45,8 +46,8 @@ def test_plans_against_an_oracle(windows: Path) -> None:
 def test_estimates_are_without_bias_and_within_their_error(
     windows: Path, tracer: str, job: str
 ) -> None:
-    """20 seeds: the mean error is 0 within two standard errors, single ones within what is stated
-    (95 %), and looking costs no more than the budget."""
+    """Over 20 seeds the mean error is 0 within two standard errors, single errors are within the
+    stated ones (95 %), and looking costs no more than the budget."""
     out = subprocess.run([windows, tracer, job], check=True, capture_output=True, text=True).stdout
     rows = [tuple(map(float, line.split())) for line in out.splitlines()]
     assert len(rows) == 20

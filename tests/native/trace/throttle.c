@@ -32,7 +32,7 @@ static struct sk_segment_header *header(void)
 static struct sk_tracer_slot *told_slot;
 static uint64_t told, told_from, told_to, told_calling;
 
-static void on_held(struct sk_tracer_slot *slot, uint64_t from_ns, uint64_t to_ns)
+static void on_throttled(struct sk_tracer_slot *slot, uint64_t from_ns, uint64_t to_ns)
 {
 	told++;
 	told_slot = slot;
@@ -46,8 +46,8 @@ static void begin(bool holds)
 	const struct sk_tracer_options options = {.kind = SK_TRACER_OPENCL,
 						  .slot_bytes = sizeof(struct sk_tracer_slot),
 						  .wakes = true,
-						  .on_held = on_held,
-						  .holds = holds};
+						  .on_throttled = on_throttled,
+						  .throttles = holds};
 
 	CHECK(sk_tracer_prepare(&options) && sk_tracer_ready());
 	CHECK(header()->holds == holds);
@@ -100,7 +100,7 @@ static unsigned launch(unsigned count)
 		usleep(500 + (unsigned)rand() % 4000);
 		uint64_t from = sk_tracer_now();
 
-		sk_tracer_hold();
+		sk_tracer_throttle();
 		uint64_t now = sk_tracer_now();
 
 		/* Was it pre-empted in between, then a whole window may have passed. */
@@ -139,14 +139,14 @@ static void watched(void)
 	uint64_t from = sk_tracer_now();
 
 	while (header()->held < 5)
-		sk_tracer_hold();
+		sk_tracer_throttle();
 	CHECK(told == 5 && told_slot == sk_tracer_slot());
 	CHECK(told_from > from && told_from < told_to && told_to <= sk_tracer_now());
 	CHECK(told_calling == told_from && !told_slot->shared->calling_ns);
 	told_slot->shared->calling_ns = from;
 	hold(1, sk_tracer_now() + SECOND);
 	while (header()->held < 7)
-		sk_tracer_hold();
+		sk_tracer_throttle();
 	CHECK(told == 7 && told_calling == from && told_slot->shared->calling_ns == from);
 	header()->hold = 0;
 	CHECK(!launch(5) && told == 7);
@@ -160,12 +160,12 @@ static void gone(void)
 
 	hold(1, until);
 	while (sk_tracer_now() < until)
-		sk_tracer_hold();
+		sk_tracer_throttle();
 	uint64_t held = header()->held;
 
 	CHECK(held > 1 && held < 1000);
 	for (int i = 0; i < 100000; i++)
-		sk_tracer_hold();
+		sk_tracer_throttle();
 	CHECK(header()->held == held);
 }
 
@@ -183,17 +183,17 @@ static void hostile(void)
 	begin(true);
 	for (unsigned i = 0; i < sizeof(open) / sizeof(open[0]); i++) {
 		header()->hold = open[i];
-		sk_tracer_hold();
+		sk_tracer_throttle();
 	}
 	hold(1, sk_tracer_now() + 3 * SECOND); /* further ahead than any word may be */
-	sk_tracer_hold();
+	sk_tracer_throttle();
 	CHECK(!header()->held);
 	signal(SIGALRM, on_signal);
 	setitimer(ITIMER_REAL, &often, NULL);
 	for (int i = 0; i < 10; i++) {
 		hold(1, sk_tracer_now() + SECOND);
 		errno = 4711;
-		sk_tracer_hold();
+		sk_tracer_throttle();
 		CHECK(errno == 4711);
 	}
 	often = (struct itimerval){0};
@@ -205,7 +205,7 @@ static void hostile(void)
 
 	CHECK(child >= 0);
 	if (!child) {
-		sk_tracer_hold(); /* it has no segment, and none of its parent's */
+		sk_tracer_throttle(); /* it has no segment, and none of its parent's */
 		_exit(0);
 	}
 	int status;

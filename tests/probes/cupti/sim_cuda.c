@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SIM: libcuda.so.1 without a device: two GPUs, streams that run one thing after the other, graphs
- * by capture, and the injection of CUDA_INJECTION64_PATH at cuInit.
+/* SIM: a libcuda.so.1 without a device. It has two GPUs, streams that run one piece of work after
+ * the other, graphs by capture, and the injection of CUDA_INJECTION64_PATH at cuInit.
  *
- * A kernel lasts as many ns as its grid is wide; a copy one ns a byte of 4. Waiting sleeps.
- * SIM_CUDA_LAUNCH_NS: what the driver takes of the host for each piece of work.
- * SIM_CUDA_STRAY: of so many pieces of work one has an id that no call has.
+ * A kernel lasts as many ns as its grid is wide, a copy a quarter of a ns for each byte. Waiting
+ * sleeps. SIM_CUDA_LAUNCH_NS is the host's time that the driver takes for each piece of work. With
+ * SIM_CUDA_STRAY one piece of work in so many has an id that no call has.
  */
 #include "sim/cuda/told.h"
 
@@ -19,9 +19,10 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-#define DEVICE_CLOCK INT64_C(123456789012345678) /* ns ahead of CLOCK_MONOTONIC */
+#define DEVICE_CLOCK                                                                               \
+	INT64_C(123456789012345678) /* ns that the device's clock is ahead of CLOCK_MONOTONIC */
 
-EXPORT const char stoker_sim_driver[] = "SIM"; /* what a tracer calls its devices by */
+EXPORT const char stoker_sim_driver[] = "SIM"; /* the ids of its devices for a tracer */
 
 enum { DEVICES = 2, NODES_MAX = 256 };
 
@@ -106,7 +107,7 @@ static void sleep_until(uint64_t at)
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL);
 }
 
-/* One call of the API as CUPTI sees it. */
+/* A call of the API as CUPTI sees it. */
 struct call {
 	CUpti_CallbackDomain domain;
 	uint32_t cbid;
@@ -161,7 +162,7 @@ static struct CUstream_st *stream_of(CUstream stream)
 		       : current->null;
 }
 
-/* Put work behind what the stream has; `ret` is filled but for what kind of work it is. */
+/* Put work behind all other work of the stream; `ret` is filled, except for the kind of work. */
 static void run(struct CUstream_st *stream, uint64_t ns, struct sk_cuda_work *ret)
 {
 	spin(launch_ns);
@@ -395,7 +396,7 @@ EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int
 	return leave(&call, CUDA_SUCCESS);
 }
 
-/* As the runtime does it: its call around the driver's. The record carries the runtime's id, or
+/* Make a call as the runtime does, around the driver's. The record carries the runtime's id, or
  * with SIM_CUDA_DRIVER_IDS the driver's. */
 EXPORT CUresult sim_runtime_launch(CUfunction function, unsigned grid, CUstream stream)
 {

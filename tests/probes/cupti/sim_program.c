@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SIM: CUDA programs for the tests of the CUPTI tracer, on the simulated driver.
  *
- * The first argument says which; each prints what a trace of it must show as one line of JSON.
+ * The first argument names the program. Each one prints what a trace of it must show, as one line
+ * of JSON.
  */
 #include <cuda.h>
 #include <cupti.h>
@@ -175,9 +176,10 @@ static uint64_t now_ns(clockid_t clock)
 	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-/* A host that sets the pace: work of its own of `work_ns`, then a launch, for so many ms. Kernels
- * of sixteen lengths up to `ns`, by chance. Tells how much they are in all, and how many. Work is
- * measured in time of a processor, so that others on the machine make it no shorter. */
+/* Run a host that sets the pace: it computes for `work_ns`, then launches, for so many ms. Kernels
+ * have one of sixteen lengths up to `ns`, by chance; their number and the sum of their lengths are
+ * printed. Work is measured in processor time, so other processes on the machine do not shorten it.
+ */
 static void pace(int work_ns, int ns, int ms)
 {
 	uint64_t from, until, cpu, begin, chance = 88172645463325252, total = 0, made = 0;
@@ -232,7 +234,7 @@ static void on_call(void *unused, CUpti_CallbackDomain domain, CUpti_CallbackId 
 {
 }
 
-/* A program that profiles itself, and when. */
+/* Run a program that profiles itself; the argument says when. */
 static void profiles(int first)
 {
 	void *library = dlopen("libcupti.so.13", RTLD_NOW);

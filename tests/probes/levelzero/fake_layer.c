@@ -11,33 +11,33 @@ enum { TRACERS = 4 };
 struct tracer {
 	_Atomic bool enabled;
 	void *data;
-	sk_ze_callback calls[API_COUNT][2];
+	sk_levelzero_callback calls[API_COUNT][2];
 };
 
 static struct tracer tracers[TRACERS];
 static unsigned tracer_count;
 static _Thread_local bool in_callback;
 
-EXPORTED int zelTracerCreate(const struct sk_ze_tracer_desc *desc, sk_ze *ret)
+EXPORTED int zelTracerCreate(const struct sk_levelzero_tracer_desc *desc, sk_levelzero_handle *ret)
 {
 	const char *asked = getenv("ZE_ENABLE_TRACING_LAYER");
 
 	if (!asked || strcmp(asked, "1") || tracer_count == TRACERS)
 		return UNSUPPORTED;
 	tracers[tracer_count].data = desc->data;
-	*ret = (sk_ze)&tracers[tracer_count++];
+	*ret = (sk_levelzero_handle)&tracers[tracer_count++];
 	return 0;
 }
 
-EXPORTED int zelTracerSetEnabled(sk_ze tracer, uint8_t enable)
+EXPORTED int zelTracerSetEnabled(sk_levelzero_handle tracer, uint8_t enable)
 {
 	((struct tracer *)tracer)->enabled = enable;
 	return 0;
 }
 
-/* Only while the tracer is off, says the interface. */
-__attribute__((unused)) static int set_callback(sk_ze handle, enum api api, uint32_t kind,
-						sk_ze_callback call)
+/* The interface allows this only while the tracer is off. */
+__attribute__((unused)) static int set_callback(sk_levelzero_handle handle, enum api api,
+						uint32_t kind, sk_levelzero_callback call)
 {
 	struct tracer *tracer = (struct tracer *)handle;
 
@@ -48,10 +48,10 @@ __attribute__((unused)) static int set_callback(sk_ze handle, enum api api, uint
 }
 
 #define REGISTER(name)                                                                             \
-	EXPORTED int zelTracer##name##RegisterCallback(sk_ze tracer, uint32_t kind,                \
-						       sk_ze_callback call);                       \
-	EXPORTED int zelTracer##name##RegisterCallback(sk_ze tracer, uint32_t kind,                \
-						       sk_ze_callback call)                        \
+	EXPORTED int zelTracer##name##RegisterCallback(sk_levelzero_handle tracer, uint32_t kind,  \
+						       sk_levelzero_callback call);                \
+	EXPORTED int zelTracer##name##RegisterCallback(sk_levelzero_handle tracer, uint32_t kind,  \
+						       sk_levelzero_callback call)                 \
 	{                                                                                          \
 		return set_callback(tracer, IN_##name, kind, call);                                \
 	}
@@ -59,7 +59,7 @@ __attribute__((unused)) static int set_callback(sk_ze handle, enum api api, uint
 APIS(REGISTER)
 #endif
 
-/* The call with its callbacks; a tracer that is on at the beginning has both. */
+/* Make the call with its callbacks; a tracer that is on at the beginning gets both. */
 int traced(enum api api, void *call, int (*body)(void *call))
 {
 	void *own[TRACERS] = {0};

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * The tracing layer of the simulated loader: which calls it knows, and a call with its callbacks.
+ * The tracing layer of the simulated loader: the calls that it knows, and the making of a call with
+ * its callbacks.
  *
- * Relied on by fake_loader.c. A tracer that is on when a call begins gets both of its callbacks;
- * none gets any for calls from inside of a callback. */
+ * A tracer that is on when a call begins gets both callbacks of it. Calls from inside of a callback
+ * have no callbacks. Memory: static. Threads: any.
+ */
 #ifndef FAKE_LAYER_H
 #define FAKE_LAYER_H
 
@@ -49,7 +51,7 @@ enum api {
 		API_COUNT
 };
 
-/** `body` does the call whose arguments `call` points to. */
+/** Make a call; `body` executes the call whose arguments `call` points to. */
 int traced(enum api api, void *call, int (*body)(void *call));
 
 #endif

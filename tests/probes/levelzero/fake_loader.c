@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A Level Zero loader of our own, SIMULATED: devices that are nothing but a clock, command lists,
- * events, and the tracing layer with its callbacks, as far as the tracer and program.c use them.
+/* A SIMULATED Level Zero loader: devices that are nothing but a clock, command lists, events, and
+ * the tracing layer with its callbacks, as far as the tracer and program.c use them.
  *
- * It keeps the rules that a tracer may lean on: callbacks get pointers to the arguments, a tracer's
- * callbacks are not called for calls from inside of a callback, an event stays signaled until it is
- * reset, only events of pools with the flag have stamps, stamps are the low bits of the device's
- * counter. What it did is told as truth in CLOCK_MONOTONIC.
+ * It keeps the rules that a tracer may rely on: callbacks get pointers to the arguments, calls from
+ * inside of a callback have no callbacks, an event stays signaled until it is reset, only events of
+ * pools with the flag have stamps, and stamps are the low bits of the device's counter. It prints
+ * what it did as the truth, in CLOCK_MONOTONIC.
  *
  * Environment: FAKE_HZ (12500000), FAKE_BITS (32), FAKE_TICKS (counter at the start),
- * FAKE_DRIFT_PPB, and ZE_ENABLE_TRACING_LAYER, without which there are no tracers. */
+ * FAKE_DRIFT_PPB, and ZE_ENABLE_TRACING_LAYER, without which there are no tracers.
+ */
 #include "fake_layer.h"
 
 #include <inttypes.h>
@@ -122,19 +123,20 @@ EXPORTED int zeInit(uint32_t flags)
 	return 0;
 }
 
-EXPORTED sk_ze fake_device(unsigned which)
+EXPORTED sk_levelzero_handle fake_device(unsigned which)
 {
-	return (sk_ze)&fake.devices[which];
+	return (sk_levelzero_handle)&fake.devices[which];
 }
 
-EXPORTED sk_ze fake_context(void)
+EXPORTED sk_levelzero_handle fake_context(void)
 {
-	return (sk_ze)calloc(1, 8);
+	return (sk_levelzero_handle)calloc(1, 8);
 }
 
-EXPORTED int zeDeviceGetProperties(sk_ze device, struct sk_ze_device_properties *ret)
+EXPORTED int zeDeviceGetProperties(sk_levelzero_handle device,
+				   struct sk_levelzero_device_properties *ret)
 {
-	ret->device_type = SK_ZE_TYPE_GPU;
+	ret->device_type = SK_LEVELZERO_TYPE_GPU;
 	ret->timer_hz = fake.hz;
 	ret->timestamp_bits = 64;
 	ret->kernel_timestamp_bits = fake.bits;
@@ -144,7 +146,7 @@ EXPORTED int zeDeviceGetProperties(sk_ze device, struct sk_ze_device_properties 
 	return 0;
 }
 
-EXPORTED int zeDeviceGetGlobalTimestamps(sk_ze device, uint64_t *host, uint64_t *ret)
+EXPORTED int zeDeviceGetGlobalTimestamps(sk_levelzero_handle device, uint64_t *host, uint64_t *ret)
 {
 	*host = now_ns();
 	*ret = ticks_at(*host);
@@ -155,25 +157,26 @@ EXPORTED int zeDeviceGetGlobalTimestamps(sk_ze device, uint64_t *host, uint64_t 
 
 static int pool_create(void *data)
 {
-	const struct sk_ze_pool_create_call *call = data;
+	const struct sk_levelzero_pool_create_call *call = data;
 	struct pool *pool = calloc(1, sizeof(*pool));
 
 	pool->flags = (*call->desc)->flags;
-	**call->pool = (sk_ze)pool;
+	**call->pool = (sk_levelzero_handle)pool;
 	return 0;
 }
 
-EXPORTED int zeEventPoolCreate(sk_ze context, const struct sk_ze_pool_desc *desc, uint32_t count,
-			       sk_ze *devices, sk_ze *pool)
+EXPORTED int zeEventPoolCreate(sk_levelzero_handle context,
+			       const struct sk_levelzero_pool_desc *desc, uint32_t count,
+			       sk_levelzero_handle *devices, sk_levelzero_handle *pool)
 {
-	struct sk_ze_pool_create_call call = {&context, &desc, &count, &devices, &pool};
+	struct sk_levelzero_pool_create_call call = {&context, &desc, &count, &devices, &pool};
 
 	return traced(IN_EventPoolCreate, &call, pool_create);
 }
 
 static int free_one(void *data)
 {
-	free(*((struct sk_ze_one_call *)data)->handle);
+	free(*((struct sk_levelzero_one_call *)data)->handle);
 	return 0;
 }
 
@@ -183,33 +186,34 @@ static int keep_one(void *data)
 }
 
 #define ONE(function, api, body)                                                                   \
-	EXPORTED int function(sk_ze handle);                                                       \
-	EXPORTED int function(sk_ze handle)                                                        \
+	EXPORTED int function(sk_levelzero_handle handle);                                         \
+	EXPORTED int function(sk_levelzero_handle handle)                                          \
 	{                                                                                          \
-		struct sk_ze_one_call call = {&handle};                                            \
+		struct sk_levelzero_one_call call = {&handle};                                     \
 		return traced(api, &call, body);                                                   \
 	}
 
 static int event_create(void *data)
 {
-	const struct sk_ze_event_create_call *call = data;
+	const struct sk_levelzero_event_create_call *call = data;
 	struct event *event = calloc(1, sizeof(*event));
 
 	event->pool = (struct pool *)*call->pool;
-	**call->event = (sk_ze)event;
+	**call->event = (sk_levelzero_handle)event;
 	return 0;
 }
 
-EXPORTED int zeEventCreate(sk_ze pool, const struct sk_ze_event_desc *desc, sk_ze *event)
+EXPORTED int zeEventCreate(sk_levelzero_handle pool, const struct sk_levelzero_event_desc *desc,
+			   sk_levelzero_handle *event)
 {
-	struct sk_ze_event_create_call call = {&pool, &desc, &event};
+	struct sk_levelzero_event_create_call call = {&pool, &desc, &event};
 
 	return traced(IN_EventCreate, &call, event_create);
 }
 
 static int event_reset(void *data)
 {
-	struct event *event = (struct event *)*((struct sk_ze_one_call *)data)->handle;
+	struct event *event = (struct event *)*((struct sk_levelzero_one_call *)data)->handle;
 
 	event->start_ns = event->end_ns = 0;
 	return 0;
@@ -217,7 +221,7 @@ static int event_reset(void *data)
 
 static int list_reset(void *data)
 {
-	((struct list *)*((struct sk_ze_one_call *)data)->handle)->count = 0;
+	((struct list *)*((struct sk_levelzero_one_call *)data)->handle)->count = 0;
 	return 0;
 }
 
@@ -229,7 +233,7 @@ ONE(zeContextDestroy, IN_ContextDestroy, keep_one)
 ONE(zeCommandListDestroy, IN_CommandListDestroy, free_one)
 ONE(zeCommandListReset, IN_CommandListReset, list_reset)
 
-EXPORTED int zeEventQueryStatus(sk_ze handle)
+EXPORTED int zeEventQueryStatus(sk_levelzero_handle handle)
 {
 	const struct event *event = (const struct event *)handle;
 
@@ -237,11 +241,12 @@ EXPORTED int zeEventQueryStatus(sk_ze handle)
 }
 
 #ifndef FAKE_WITHOUT_STAMPS
-EXPORTED int zeEventQueryKernelTimestamp(sk_ze handle, struct sk_ze_stamps *ret)
+EXPORTED int zeEventQueryKernelTimestamp(sk_levelzero_handle handle,
+					 struct sk_levelzero_stamps *ret)
 {
 	const struct event *event = (const struct event *)handle;
 
-	if (!(event->pool->flags & SK_ZE_POOL_TIMESTAMP))
+	if (!(event->pool->flags & SK_LEVELZERO_POOL_TIMESTAMP))
 		return BAD_ARGUMENT;
 	if (zeEventQueryStatus(handle))
 		return NOT_READY;
@@ -253,7 +258,7 @@ EXPORTED int zeEventQueryKernelTimestamp(sk_ze handle, struct sk_ze_stamps *ret)
 }
 #endif
 
-EXPORTED int zeEventHostSynchronize(sk_ze handle, uint64_t timeout)
+EXPORTED int zeEventHostSynchronize(sk_levelzero_handle handle, uint64_t timeout)
 {
 	while (zeEventQueryStatus(handle))
 		usleep(20);
@@ -262,16 +267,16 @@ EXPORTED int zeEventHostSynchronize(sk_ze handle, uint64_t timeout)
 
 /* ---- kernels and lists ---- */
 
-EXPORTED sk_ze fake_kernel(unsigned which)
+EXPORTED sk_levelzero_handle fake_kernel(unsigned which)
 {
 	struct kernel *kernel = calloc(1, sizeof(*kernel));
 
 	kernel->number = which;
 	snprintf(kernel->name, sizeof(kernel->name), "kernel_%u", which);
-	return (sk_ze)kernel;
+	return (sk_levelzero_handle)kernel;
 }
 
-EXPORTED int zeKernelGetName(sk_ze handle, size_t *size, char *ret)
+EXPORTED int zeKernelGetName(sk_levelzero_handle handle, size_t *size, char *ret)
 {
 	snprintf(ret, *size, "%s", ((struct kernel *)handle)->name);
 	*size = strlen(ret) + 1;
@@ -280,12 +285,12 @@ EXPORTED int zeKernelGetName(sk_ze handle, size_t *size, char *ret)
 
 static int list_create(void *data, bool immediate)
 {
-	const struct sk_ze_list_create_call *call = data;
+	const struct sk_levelzero_list_create_call *call = data;
 	struct list *list = calloc(1, sizeof(*list));
 
 	list->device = (struct device *)*call->device;
 	list->immediate = immediate;
-	**call->list = (sk_ze)list;
+	**call->list = (sk_levelzero_handle)list;
 	return 0;
 }
 
@@ -299,22 +304,23 @@ static int list_create_immediate(void *data)
 	return list_create(data, true);
 }
 
-EXPORTED int zeCommandListCreate(sk_ze context, sk_ze device, const void *desc, sk_ze *list)
+EXPORTED int zeCommandListCreate(sk_levelzero_handle context, sk_levelzero_handle device,
+				 const void *desc, sk_levelzero_handle *list)
 {
-	struct sk_ze_list_create_call call = {&context, &device, &desc, &list};
+	struct sk_levelzero_list_create_call call = {&context, &device, &desc, &list};
 
 	return traced(IN_CommandListCreate, &call, list_create_plain);
 }
 
-EXPORTED int zeCommandListCreateImmediate(sk_ze context, sk_ze device, const void *desc,
-					  sk_ze *list)
+EXPORTED int zeCommandListCreateImmediate(sk_levelzero_handle context, sk_levelzero_handle device,
+					  const void *desc, sk_levelzero_handle *list)
 {
-	struct sk_ze_list_create_call call = {&context, &device, &desc, &list};
+	struct sk_levelzero_list_create_call call = {&context, &device, &desc, &list};
 
 	return traced(IN_CommandListCreateImmediate, &call, list_create_immediate);
 }
 
-/* The device takes it in order, 2 us after now at the earliest. */
+/* The device takes commands in order, each 2 us after its call at the earliest. */
 static void run(struct list *list, const struct command *command, uint64_t called_ns)
 {
 	struct truth truth = {.called_ns = called_ns,
@@ -323,7 +329,7 @@ static void run(struct list *list, const struct command *command, uint64_t calle
 			      .kernel = command->kernel,
 			      .device = list->device->number,
 			      .stamped = command->event &&
-					 command->event->pool->flags & SK_ZE_POOL_TIMESTAMP};
+					 command->event->pool->flags & SK_LEVELZERO_POOL_TIMESTAMP};
 
 	pthread_mutex_lock(&fake.lock);
 	uint64_t from = now_ns() + 2000;
@@ -350,10 +356,10 @@ static int append(struct list *list, struct command command)
 	return 0;
 }
 
-/* The number of groups is how long the kernel runs, in ns. */
+/* The number of groups is the length of the kernel in ns. */
 static int launch(void *data)
 {
-	const struct sk_ze_launch_call *call = data;
+	const struct sk_levelzero_launch_call *call = data;
 	const uint32_t *groups = *call->groups;
 
 	if (!groups)
@@ -365,13 +371,15 @@ static int launch(void *data)
 }
 
 #define LAUNCH(function, api)                                                                      \
-	EXPORTED int function(sk_ze list, sk_ze kernel, const void *groups, sk_ze signal,          \
-			      uint32_t count, sk_ze *waits);                                       \
-	EXPORTED int function(sk_ze list, sk_ze kernel, const void *groups, sk_ze signal,          \
-			      uint32_t count, sk_ze *waits)                                        \
+	EXPORTED int function(sk_levelzero_handle list, sk_levelzero_handle kernel,                \
+			      const void *groups, sk_levelzero_handle signal, uint32_t count,      \
+			      sk_levelzero_handle *waits);                                         \
+	EXPORTED int function(sk_levelzero_handle list, sk_levelzero_handle kernel,                \
+			      const void *groups, sk_levelzero_handle signal, uint32_t count,      \
+			      sk_levelzero_handle *waits)                                          \
 	{                                                                                          \
-		struct sk_ze_launch_call call = {                                                  \
-			&list, &kernel, &groups, &signal, &count, &waits};                         \
+		struct sk_levelzero_launch_call call = {&list,	 &kernel, &groups,                 \
+							&signal, &count,  &waits};                 \
 		return traced(api, &call, launch);                                                 \
 	}
 
@@ -382,21 +390,20 @@ LAUNCH(zeCommandListAppendLaunchKernelIndirect, IN_CommandListAppendLaunchKernel
 #ifndef FAKE_OLDER
 static int launch_parameters(void *data)
 {
-	const struct sk_ze_launch_parameters_call *call = data;
+	const struct sk_levelzero_launch_parameters_call *call = data;
 
-	return launch(&(struct sk_ze_launch_call){.list = call->list,
-						  .kernel = call->kernel,
-						  .groups = call->groups,
-						  .signal = call->signal});
+	return launch(&(struct sk_levelzero_launch_call){.list = call->list,
+							 .kernel = call->kernel,
+							 .groups = call->groups,
+							 .signal = call->signal});
 }
 
-EXPORTED int zeCommandListAppendLaunchKernelWithParameters(sk_ze list, sk_ze kernel,
-							   const void *groups, const void *next,
-							   sk_ze signal, uint32_t count,
-							   sk_ze *waits)
+EXPORTED int zeCommandListAppendLaunchKernelWithParameters(
+	sk_levelzero_handle list, sk_levelzero_handle kernel, const void *groups, const void *next,
+	sk_levelzero_handle signal, uint32_t count, sk_levelzero_handle *waits)
 {
-	struct sk_ze_launch_parameters_call call = {&list,   &kernel, &groups, &next,
-						    &signal, &count,  &waits};
+	struct sk_levelzero_launch_parameters_call call = {&list,   &kernel, &groups, &next,
+							   &signal, &count,  &waits};
 
 	return traced(IN_CommandListAppendLaunchKernelWithParameters, &call, launch_parameters);
 }
@@ -407,22 +414,21 @@ struct groups {
 
 static int launch_arguments(void *data)
 {
-	struct sk_ze_launch_arguments_call *call = data;
+	struct sk_levelzero_launch_arguments_call *call = data;
 
-	return launch(&(struct sk_ze_launch_call){.list = call->list,
-						  .kernel = call->kernel,
-						  .groups = &call->groups,
-						  .signal = call->signal});
+	return launch(&(struct sk_levelzero_launch_call){.list = call->list,
+							 .kernel = call->kernel,
+							 .groups = &call->groups,
+							 .signal = call->signal});
 }
 
-EXPORTED int zeCommandListAppendLaunchKernelWithArguments(sk_ze list, sk_ze kernel,
-							  struct groups groups, struct groups sizes,
-							  void **arguments, const void *next,
-							  sk_ze signal, uint32_t count,
-							  sk_ze *waits)
+EXPORTED int zeCommandListAppendLaunchKernelWithArguments(
+	sk_levelzero_handle list, sk_levelzero_handle kernel, struct groups groups,
+	struct groups sizes, void **arguments, const void *next, sk_levelzero_handle signal,
+	uint32_t count, sk_levelzero_handle *waits)
 {
-	struct sk_ze_launch_arguments_call call = {&list, &kernel, &groups, &sizes, &arguments,
-						   &next, &signal, &count,  &waits};
+	struct sk_levelzero_launch_arguments_call call = {
+		&list, &kernel, &groups, &sizes, &arguments, &next, &signal, &count, &waits};
 
 	return traced(IN_CommandListAppendLaunchKernelWithArguments, &call, launch_arguments);
 }
@@ -430,7 +436,7 @@ EXPORTED int zeCommandListAppendLaunchKernelWithArguments(sk_ze list, sk_ze kern
 
 static int copy(void *data)
 {
-	const struct sk_ze_copy_call *call = data;
+	const struct sk_levelzero_copy_call *call = data;
 
 	return append((struct list *)*call->list,
 		      (struct command){.kernel = 100,
@@ -439,17 +445,18 @@ static int copy(void *data)
 				       .event = (struct event *)*call->signal});
 }
 
-EXPORTED int zeCommandListAppendMemoryCopy(sk_ze list, void *to, const void *from, size_t bytes,
-					   sk_ze signal, uint32_t count, sk_ze *waits)
+EXPORTED int zeCommandListAppendMemoryCopy(sk_levelzero_handle list, void *to, const void *from,
+					   size_t bytes, sk_levelzero_handle signal, uint32_t count,
+					   sk_levelzero_handle *waits)
 {
-	struct sk_ze_copy_call call = {&list, &to, &from, &bytes, &signal, &count, &waits};
+	struct sk_levelzero_copy_call call = {&list, &to, &from, &bytes, &signal, &count, &waits};
 
 	return traced(IN_CommandListAppendMemoryCopy, &call, copy);
 }
 
 static int fill(void *data)
 {
-	const struct sk_ze_fill_call *call = data;
+	const struct sk_levelzero_fill_call *call = data;
 
 	return append((struct list *)*call->list,
 		      (struct command){.kernel = 101,
@@ -458,19 +465,20 @@ static int fill(void *data)
 				       .event = (struct event *)*call->signal});
 }
 
-EXPORTED int zeCommandListAppendMemoryFill(sk_ze list, void *to, const void *pattern,
-					   size_t pattern_bytes, size_t bytes, sk_ze signal,
-					   uint32_t count, sk_ze *waits)
+EXPORTED int zeCommandListAppendMemoryFill(sk_levelzero_handle list, void *to, const void *pattern,
+					   size_t pattern_bytes, size_t bytes,
+					   sk_levelzero_handle signal, uint32_t count,
+					   sk_levelzero_handle *waits)
 {
-	struct sk_ze_fill_call call = {&list,  &to,	&pattern, &pattern_bytes,
-				       &bytes, &signal, &count,	  &waits};
+	struct sk_levelzero_fill_call call = {&list,  &to,     &pattern, &pattern_bytes,
+					      &bytes, &signal, &count,	 &waits};
 
 	return traced(IN_CommandListAppendMemoryFill, &call, fill);
 }
 
 static int execute(void *data)
 {
-	const struct sk_ze_execute_call *call = data;
+	const struct sk_levelzero_execute_call *call = data;
 	uint64_t called = now_ns();
 
 	for (uint32_t i = 0; i < *call->count; i++) {
@@ -482,10 +490,11 @@ static int execute(void *data)
 	return 0;
 }
 
-EXPORTED int zeCommandQueueExecuteCommandLists(sk_ze queue, uint32_t count, sk_ze *lists,
-					       sk_ze fence)
+EXPORTED int zeCommandQueueExecuteCommandLists(sk_levelzero_handle queue, uint32_t count,
+					       sk_levelzero_handle *lists,
+					       sk_levelzero_handle fence)
 {
-	struct sk_ze_execute_call call = {&queue, &count, &lists, &fence};
+	struct sk_levelzero_execute_call call = {&queue, &count, &lists, &fence};
 
 	return traced(IN_CommandQueueExecuteCommandLists, &call, execute);
 }

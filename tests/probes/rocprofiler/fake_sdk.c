@@ -84,7 +84,7 @@ static uint64_t read_clock(clockid_t id)
 	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-/* The clock of the stamps, at a time of CLOCK_MONOTONIC. */
+/* Return the stamps' clock at a time of CLOCK_MONOTONIC. */
 static uint64_t stamp(uint64_t monotonic_ns)
 {
 	static uint64_t apart;
@@ -256,7 +256,7 @@ static void hand_over(void)
 	pthread_mutex_unlock(&fake.delivery);
 }
 
-/* Records come from one thread of the library, whoever asks for them. */
+/* Deliver records in one thread of the library, whichever thread asks for them. */
 static void *deliver(void *unused)
 {
 	pthread_mutex_lock(&fake.lock);
@@ -274,7 +274,7 @@ static void *deliver(void *unused)
 		pthread_cond_broadcast(&fake.changed);
 	}
 	pthread_mutex_unlock(&fake.lock);
-	hand_over(); /* the last ones */
+	hand_over(); /* the last records */
 	return NULL;
 }
 
@@ -290,7 +290,7 @@ EXPORTED int rocprofiler_flush_buffer(struct sk_rocp_id buffer)
 	return 0;
 }
 
-/* With `lock` held: a finished launch goes into the buffer, or is dropped. */
+/* Put a finished launch into the buffer, or drop it. Called with `lock` held. */
 static void emplace(const struct pending *pending)
 {
 	if (fake.buffered == fake.buffer_records)
@@ -324,7 +324,7 @@ static const char *const NAMES[FAKE_KERNELS] = {"saxpy.kd", "_Z6reducePf.kd", "i
 
 static pthread_once_t fake_code = PTHREAD_ONCE_INIT;
 
-/* Code is loaded at the first launch, as HIP does it. */
+/* Load the code at the first launch, as HIP does. */
 static void load_code(void)
 {
 	for (uint64_t kernel = 0; kernel < FAKE_KERNELS; kernel++) {
@@ -344,7 +344,8 @@ static void load_code(void)
 	}
 }
 
-/* The contexts that want a record of this launch: a bit each, and what they make it carry. */
+/* Return the contexts that want a record of this launch, a bit each, and the ids that they give it.
+ */
 static unsigned ask(bool is_copy, uint64_t internal, union sk_rocp_data *external)
 {
 	uint32_t kind = is_copy ? SK_ROCP_EXTERNAL_MEMORY_COPY : SK_ROCP_EXTERNAL_KERNEL_DISPATCH;
@@ -385,7 +386,8 @@ static void call_back(bool is_copy, uint32_t phase, int32_t operation, uint64_t 
 	}
 }
 
-/* With `lock` held: when the device gets to it; devices work in order, 2 us after the call. */
+/* Return when the device begins with a launch: devices work in order, 2 us after the call. Called
+ * with `lock` held. */
 static void schedule(unsigned device, uint64_t ns, struct fake_truth *truth)
 {
 	uint64_t from = read_clock(CLOCK_MONOTONIC) + 2000;
@@ -399,7 +401,7 @@ static void schedule(unsigned device, uint64_t ns, struct fake_truth *truth)
 static void enqueue(struct pending *pending, unsigned device, uint64_t ns, struct fake_truth *truth)
 {
 	pthread_mutex_lock(&fake.lock);
-	/* Stamps of one device rise; so do the truths, which are told in this order. */
+	/* Stamps of one device rise, and so do the truths, which are printed in this order. */
 	schedule(device, ns, truth);
 	pending->due_ns = truth->end_ns;
 	if (pending->is_copy) {
@@ -492,7 +494,7 @@ EXPORTED const struct fake_truth *fake_done(uint64_t *count)
 	return fake.truths;
 }
 
-/* The library's own end: the last records, then the tool's. */
+/* End the library: it delivers the last records, then the tool ends. */
 static void end(void)
 {
 	pthread_mutex_lock(&fake.lock);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program on the simulated HIP: threads that launch and copy in a known way, and at the end the
- * truth about every launch, a line each, for the tests.
+/* A program on the simulated HIP: its threads launch and copy in a known way, and at the end it
+ * prints the truth about every launch, a line each.
  *
- * program THREADS LAUNCHES KERNEL_NS PAUSE_US [COPIES]: each thread launches LAUNCHES kernels, the
- * first kernel twice as often as the second, on the device of its number; then COPIES copies. */
+ *     program THREADS LAUNCHES KERNEL_NS PAUSE_US [COPIES]
+ *
+ * Each thread launches LAUNCHES kernels, the first kernel twice as often as the second, on the
+ * device of its number, and then makes COPIES copies.
+ */
 #include "fake_sdk.h"
 
 #include <inttypes.h>

@@ -20,7 +20,7 @@ enum { MS = 1000000, BUDGET_PPM = 10000 };
 
 static const uint64_t SECOND = 1000000000;
 
-/* What the adapter is to do, and what it was told. */
+/* The behaviour of the adapter, and what the driver told it. */
 static struct {
 	struct sk_tracer_call_costs costs;
 	bool refuses, works;
@@ -91,7 +91,7 @@ static struct sk_tracer_adapter adapter = {
 	.finish = finish,
 };
 
-/* The tick thread stays out: the test has its lock, and calls what it would. */
+/* The test has the lock of the tick thread and makes its calls. */
 static void begin(void)
 {
 	const struct sk_tracer_options options = {.kind = SK_TRACER_OPENCL, .adapter = &adapter};
@@ -105,7 +105,8 @@ static const struct sk_segment_header *header(void)
 	return &sk_tracer->segment->header;
 }
 
-/* Costs that are `parts` of the job's time while calls are timed, and a tenth while counted. */
+/* Set the cost of timed calls to `parts` of the job's time, and of counted ones to a tenth of it.
+ */
 static void cost(double parts)
 {
 	fake.costs = (struct sk_tracer_call_costs){
@@ -119,7 +120,7 @@ static uint64_t tick(uint64_t now_ns)
 	return sk_tracer->tick_at_ns;
 }
 
-/* A mode is applied before it is told, and one that the adapter refuses is not told at all. */
+/* A mode is applied before it is told, and a mode that the adapter refuses is not told at all. */
 static void modes(void)
 {
 	begin();
@@ -136,7 +137,7 @@ static void modes(void)
 
 	CHECK(sk_tracer_drive_lapse() && fake.phase == SK_PHASE_COUNTED);
 	CHECK(sk_tracer_mode() == SK_MODE_FULL && fake.applied == 2);
-	CHECK(sk_tracer_drive_lapse() && fake.applied == 2); /* it is so already */
+	CHECK(sk_tracer_drive_lapse() && fake.applied == 2); /* calls are only counted already */
 	sk_tracer->lapsed = true;
 	CHECK(sk_tracer_drive_mode(SK_MODE_FULL, BUDGET_PPM) && fake.phase == SK_PHASE_TIMED);
 	tick(SECOND);
@@ -145,7 +146,7 @@ static void modes(void)
 	CHECK(fake.finished == 1);
 }
 
-/* Windows as they were told, oldest first; the open one last. */
+/* Copy the windows that were told, oldest first; the open one is last. */
 static unsigned told(struct sk_window *ret, unsigned most)
 {
 	unsigned count = (unsigned)header()->windows;
@@ -157,10 +158,10 @@ static unsigned told(struct sk_window *ret, unsigned most)
 	return count + 1;
 }
 
-/* While timing is cheap one window goes on over all periods. As soon as it is over budget the
- * period ends, and each later window says of which length of period it is a part, until timing is
- * cheap again: then the window of a whole period is told as one that nothing was drawn for, also
- * where the phase goes on. */
+/* While timing is cheap one window goes on over all periods. As soon as timing is over budget the
+ * period ends, and each later window tells the length of the period it was drawn for. When timing
+ * is cheap again the window of a whole period is told as one that nothing was drawn for, even if
+ * the phase goes on. */
 static void periods(void)
 {
 	struct sk_window windows[SK_SEGMENT_WINDOWS + 1];
@@ -176,7 +177,7 @@ static void periods(void)
 
 	cost(0.1);
 	began = header()->windows;
-	next = tick(now); /* in the middle of a period */
+	next = tick(now); /* the time is in the middle of a period */
 	CHECK(header()->windows == began + 1 && header()->timed_call_ns == 100);
 	CHECK(sk_tracer->open_chosen_ns && sk_tracer->driver.plan.from_ns == now);
 	for (int i = 0; i < 40; i++)
@@ -191,8 +192,8 @@ static void periods(void)
 	CHECK(!sk_tracer->open_chosen_ns && sk_tracer->open_phase == SK_PHASE_TIMED);
 }
 
-/* A period whose window lies at its very end is followed by a whole one: the phase goes on, and
- * its window must not go on with it. */
+/* A period whose window lies at its very end is followed by a whole one: the phase goes on, but the
+ * window must not. */
 static void followed(void)
 {
 	begin();
@@ -228,12 +229,12 @@ static void batches(void)
 	CHECK(watermark_ns() == SECOND);
 	fake.oldest_ns = 0;
 	tick(3 * SECOND);
-	CHECK(watermark_ns() == 3 * SECOND); /* launches are timed: there may be one by now */
+	CHECK(watermark_ns() == 3 * SECOND); /* launches are timed, so one may have begun by now */
 	CHECK(sk_tracer_drive_mode(SK_MODE_DORMANT, BUDGET_PPM));
 	tick(4 * SECOND);
 	CHECK(!watermark_ns());
 
-	/* 1000 launches in 20 ms, of 2000 ns each by the tracer itself. */
+	/* Make 1000 launches in 20 ms, for each of which the tracer takes 2000 ns. */
 	CHECK(sk_tracer_drive_mode(SK_MODE_FULL, BUDGET_PPM));
 	tick(5 * SECOND);
 	sk_tracer->driver.meter.timed_launches = sk_tracer->driver.meter.timed_tracer_ns = 0;
@@ -243,7 +244,8 @@ static void batches(void)
 	tick(5 * SECOND + 20 * MS);
 	struct sk_tracer_call_costs metered = sk_tracer_metered_costs(500, 100);
 
-	CHECK(metered.calls_per_ns > 0.9e-5 && metered.calls_per_ns < 1.1e-5); /* a fifth of it */
+	CHECK(metered.calls_per_ns > 0.9e-5 &&
+	      metered.calls_per_ns < 1.1e-5); /* the average moves by a fifth */
 	CHECK(metered.timed_ns >= 2500 && metered.timed_ns < 5000 && metered.counted_ns == 100);
 	sk_tracer_drive_exit();
 	CHECK(!watermark_ns());

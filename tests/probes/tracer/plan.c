@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows of governed tracers and what the fold makes of them, in a time that is only counted.
+/* Plans of governed tracers and what the fold makes of their windows, in simulated time.
  *
- *     plan plans              plans against an oracle that walks through them; exits with 0
- *     plan TRACER JOB         20 seeds of a job under a tracer's limits and costs, a line each:
- *                             error of the estimated device time, its stated error, what looking
- *                             cost, all as parts of the truth or of the time
+ *     plan plans         compares plans with an oracle that walks through them; exits with 0
+ *     plan TRACER JOB    runs 20 seeds of a job under a tracer's limits and costs, a line each:
+ * error of the estimated device time, its stated error, cost of looking, all as parts of the truth
+ * or of the time
  *
- * For tests/probes/test_tracer_plan.py. Launches are as many as fit in a step of the job; what
- * looking costs makes the host's part of each step longer, as far as the host sets the pace.
+ * Each step of a job makes as many launches as fit into it. The cost of looking makes the host's
+ * part of a step longer, as far as the host sets the pace.
  */
 #include "tracer/plan.h"
 #include "records/segment.h"
@@ -46,7 +46,7 @@ struct walked {
 	uint64_t timed_from, timed_to;
 };
 
-/* As a dumb tracer would: asks every so often, whatever it was told about when to ask. */
+/* Walk through a period as a simple tracer would, which ignores when it was told to look again. */
 static void walk(const struct sk_tracer_plan *windows, uint64_t step, struct walked *ret)
 {
 	uint64_t from = windows->from_ns, to = from + windows->period_ns, next = 0, unused;
@@ -57,10 +57,11 @@ static void walk(const struct sk_tracer_plan *windows, uint64_t step, struct wal
 		uint32_t now = sk_tracer_plan_phase(windows, at, &unused);
 
 		CHECK(unused > at && unused <= to);
-		CHECK(at == from || at >= next || now == phase); /* nothing new before `next` */
+		CHECK(at == from || at >= next ||
+		      now == phase); /* the phase does not change before `next` */
 		CHECK(!sk_tracer_plan_is_over(windows, at));
 		if (now == SK_PHASE_TIMED && phase != SK_PHASE_TIMED) {
-			CHECK(!ret->timed_from); /* one window */
+			CHECK(!ret->timed_from); /* there is one window */
 			ret->timed_from = at;
 		}
 		if (now == SK_PHASE_TIMED)
@@ -88,7 +89,8 @@ static void check_one(const struct sk_tracer_plan *windows, const struct sk_trac
 	CHECK(sk_tracer_plan_chosen(windows) == windows->period_ns);
 }
 
-/* Costs and budget, all drawn: what many periods cost together, and where windows lie in them. */
+/* Draw costs and budget, and check what many periods cost together and where windows lie in them.
+ */
 static void check_plans(void)
 {
 	struct sk_tracer_limits limits = {.period_ns = (uint64_t)(50 + 1000 * random_part()) * MS,
@@ -130,14 +132,14 @@ static void check_plans(void)
 			 walked[i].time[SK_PHASE_COUNTED] * costs.counted +
 			 (double)costs.tail_ns * costs.timed;
 		time += (double)windows.period_ns;
-		/* Blind exactly where counting takes too much of the budget. */
+		/* A period is blind exactly where counting takes too much of the budget. */
 		CHECK(blind == (costs.counted > 0.8 * budget));
 		now += windows.period_ns;
 		check_one(&windows, &limits, windows.period_ns, &walked[i]);
 	}
 	CHECK(spent / time <= budget * 1.06 || mean_ns > limits.period_max_ns * 0.9);
-	CHECK(spent / time >= budget * 0.55); /* and it is used */
-	for (int bin = 0; bin < 4; bin++)     /* 75 each, 7.5 their standard deviation */
+	CHECK(spent / time >= budget * 0.55); /* the budget is also used */
+	for (int bin = 0; bin < 4; bin++) /* the mean is 75 each, 7.5 is their standard deviation */
 		CHECK(bins[bin] > 38 && bins[bin] < 112);
 	for (int i = 1; i < PERIODS; i++)
 		CHECK(lengths[i] * 4 > lengths[0] && lengths[i] < lengths[0] * 4);
@@ -146,22 +148,23 @@ static void check_plans(void)
 static void check_patience(void)
 {
 	struct sk_tracer_limits limits = {SECOND, 16 * SECOND, MS, 2};
-	struct sk_tracer_costs dear = {.timed = 1, .counted = 0.02},
+	struct sk_tracer_costs costly = {.timed = 1, .counted = 0.02},
 			       far = {.timed = 1, .counted = 0.5}, cheap = {.timed = 1};
 	struct sk_tracer_plan windows;
 
 	sk_tracer_plan_init(&windows, &limits, 7);
 	for (int i = 0; i < 4; i++) {
-		sk_tracer_plan_period(&windows, &dear, 10000, 1 + SECOND * i);
+		sk_tracer_plan_period(&windows, &costly, 10000, 1 + SECOND * i);
 		CHECK(windows.outside == (i < 2 ? SK_PHASE_COUNTED : SK_PHASE_BLIND));
 	}
-	for (int i = 0; i < 200; i++) /* what has become cheap is believed by and by */
+	for (int i = 0; i < 200; i++) /* a cost that has fallen is believed gradually */
 		sk_tracer_plan_period(&windows, &cheap, 10000, 5 * SECOND);
 	CHECK(windows.outside == SK_PHASE_COUNTED);
-	sk_tracer_plan_period(&windows, &dear, 10000, 6 * SECOND);
+	sk_tracer_plan_period(&windows, &costly, 10000, 6 * SECOND);
 	CHECK(windows.outside == SK_PHASE_COUNTED);
 	sk_tracer_plan_period(&windows, &far, 10000, 6 * SECOND);
-	CHECK(windows.outside == SK_PHASE_BLIND); /* far too dear is no matter of patience */
+	CHECK(windows.outside ==
+	      SK_PHASE_BLIND); /* counting that is far over budget is not waited for */
 	uint64_t next;
 
 	sk_tracer_plan_count(&windows, 7 * SECOND, 50 * MS);
@@ -175,7 +178,7 @@ static void check_patience(void)
 struct tracer {
 	const char *name;
 	struct sk_tracer_limits limits;
-	double timed_ns, counted_ns; /* of a launch */
+	double timed_ns, counted_ns; /* cost of a launch */
 	uint64_t switch_ns, tail_ns;
 };
 
@@ -188,11 +191,11 @@ static const struct tracer tracers[] = {
 
 struct job {
 	const char *name;
-	double gap_ns;	  /* from launch to launch while nobody looks */
-	double slowed;	  /* the part of what looking costs that comes on top of it */
-	double rhythm_ns; /* of a beat: half of it three times as slow, with launches twice as long
-			   */
-	double noise;	  /* of the gap, from step to step */
+	double gap_ns;	  /* time from launch to launch while nobody looks */
+	double slowed;	  /* the part of the cost of looking that makes the job slower */
+	double rhythm_ns; /* length of a beat: half of it is three times as slow, with launches
+			     twice as long */
+	double noise;	  /* noise of the gap from step to step, as a part of it */
 };
 
 static const struct job jobs[] = {
@@ -235,7 +238,7 @@ static void take_stretch(struct seen *seen, uint32_t phase, double ns, double la
 	seen->stretch_launches += launches;
 }
 
-/* What an agent's fold sees of a step of the job. */
+/* Take a step of the job as the agent's fold sees it. */
 static void take_step(struct seen *seen, uint32_t phase, double ns, double launches, double length)
 {
 	seen->all += launches;
@@ -265,7 +268,8 @@ static void end_window(struct seen *seen, uint64_t to_ns)
 	seen->window = (struct sk_trace_window_sums){0};
 }
 
-/* `own_ns`: the job's time, which goes slower than that of the clock while it is slowed. */
+/* Return the gap at a time of the job, `own_ns`, which passes more slowly while the job is slowed.
+ */
 static double gap_at(const struct job *job, double own_ns, double *ret_length)
 {
 	bool slow = job->rhythm_ns > 0 && fmod(own_ns / job->rhythm_ns, 1) < 0.5;

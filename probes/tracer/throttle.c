@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A launch that came while launches are held: its thread sleeps until they are let in. */
+/* The launch throttle in a traced process: a thread sleeps until the agent lets its launch in. */
 #include "tracer/parts.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The system call itself, since the function would be a place where a thread can be cancelled. */
+/* clock_nanosleep would be a cancellation point, so the system call is made directly. */
 static void sleep_until(uint64_t ns)
 {
 	struct timespec at = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
@@ -15,16 +15,16 @@ static void sleep_until(uint64_t ns)
 	syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 }
 
-/* The slot of the calling thread, if what held it is to be recorded. */
+/* Return the slot of the calling thread if its wait is to be recorded. */
 static struct sk_tracer_slot *watched_slot(void)
 {
 	bool sees = sk_tracer_phase(sk_tracer_mode()) == SK_PHASE_TIMED;
 
-	return sees && sk_tracer_options.on_held ? sk_tracer_slot() : NULL;
+	return sees && sk_tracer_options.on_throttled ? sk_tracer_slot() : NULL;
 }
 
-/* Who has waited goes, also where it wakes up so late that the window is over: else a small share
- * would be none. Signals may end a sleep early. */
+/* A launch that has waited goes even when its thread wakes up after the window: otherwise a small
+ * share would let none in. Signals may end a sleep early. */
 static uint64_t wait_until(uint64_t opens, uint64_t now)
 {
 	while (now < opens) {
@@ -34,8 +34,8 @@ static uint64_t wait_until(uint64_t opens, uint64_t now)
 	return now;
 }
 
-/* The same, with a record of it, before which the reader settles nothing. The launch may be made
- * inside of another one, from a callback. */
+/* Wait and record it; the reader settles nothing before that. The launch may be made inside of
+ * another one, from a callback. */
 static uint64_t wait_recorded(struct sk_tracer_slot *slot, uint64_t opens, uint64_t from)
 {
 	_Atomic uint64_t *calling = &slot->shared->calling_ns;
@@ -43,13 +43,13 @@ static uint64_t wait_recorded(struct sk_tracer_slot *slot, uint64_t opens, uint6
 
 	atomic_store_explicit(calling, outer ? outer : from, memory_order_relaxed);
 	now = wait_until(opens, from);
-	sk_tracer_options.on_held(slot, from, now);
+	sk_tracer_options.on_throttled(slot, from, now);
 	/* Pairs with the reader, which loads heads after this word: the record is published. */
 	atomic_store_explicit(calling, outer, memory_order_release);
 	return now;
 }
 
-void sk_tracer_wait_for_turn(void)
+void sk_tracer_wait_throttled(void)
 {
 	struct sk_segment_header *header = &sk_tracer->segment->header;
 	uint64_t from = sk_tracer_now(), now;
