@@ -3,7 +3,7 @@
  *
  * A kernel writes to memory that the host shares. A thread spins on it and reads CLOCK_MONOTONIC
  * when it sees the write. The program compares that with what the tracer has recorded of the same
- * launches. probes/clock_check.py runs it under the tracer.
+ * launches. probes/kernels/clock_check.py runs it under the tracer.
  *
  *     stoker-clock-observe LAUNCHES LOOPS
  *
