@@ -95,7 +95,7 @@ class SegmentFile:
 
     @property
     def tail(self) -> int:
-        """What the reader has told this producer."""
+        """Return how far the reader has told this producer that it has read."""
         return self.get(self.slot_at() + AT["slot_tail"])
 
     def write(self, index: int, fields: list[int]) -> None:

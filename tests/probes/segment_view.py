@@ -144,7 +144,7 @@ class SegmentView:
         return _text(holder) if aside else ""
 
     def counter(self, name: str) -> int:
-        """Of all slots."""
+        """Return the sum of a counter over all slots."""
         at = 192 + 8 * _COUNTERS.index(name)
         return sum(self._u64(_SLOTS + slot * _SLOT + at) for slot in range(64))
 
