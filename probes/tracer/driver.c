@@ -105,7 +105,7 @@ static void tell_costs(const struct sk_tracer_call_costs *costs)
 			      memory_order_relaxed);
 }
 
-static void plan(uint64_t now_ns)
+static void begin_period(uint64_t now_ns)
 {
 	struct sk_tracer_plan *plan = &sk_tracer->driver.plan;
 	struct sk_tracer_call_costs call = adapter()->costs(now_ns);
@@ -140,16 +140,16 @@ static bool is_over_budget(uint64_t now_ns)
 static void govern(uint64_t now_ns)
 {
 	struct sk_tracer_driver *driver = &sk_tracer->driver;
-	struct sk_tracer_plan *windows = &driver->plan;
+	struct sk_tracer_plan *plan = &driver->plan;
 	uint64_t next_ns, period_ns;
 	uint32_t phase;
 
-	if (!windows->limits.period_ns) /* the tracer was governed from its start */
-		sk_tracer_plan_init(windows, &adapter()->limits, now_ns);
-	if (sk_tracer_plan_is_over(windows, now_ns) || is_over_budget(now_ns))
-		plan(now_ns);
-	phase = sk_tracer_plan_phase(windows, now_ns, &next_ns);
-	period_ns = sk_tracer_plan_chosen(windows) ? windows->from_ns : 0;
+	if (!plan->limits.period_ns) /* the tracer was governed from its start */
+		sk_tracer_plan_init(plan, &adapter()->limits, now_ns);
+	if (sk_tracer_plan_is_over(plan, now_ns) || is_over_budget(now_ns))
+		begin_period(now_ns);
+	phase = sk_tracer_plan_phase(plan, now_ns, &next_ns);
+	period_ns = sk_tracer_plan_chosen(plan) ? plan->from_ns : 0;
 	if (phase != driver->phase || period_ns != driver->told_period_ns)
 		enter(SK_MODE_GOVERNED, phase, period_ns);
 	sk_tracer->tick_at_ns = next_ns;

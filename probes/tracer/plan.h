@@ -58,32 +58,32 @@ struct sk_tracer_plan {
 	uint32_t outside;     /* enum sk_phase */
 };
 
-void sk_tracer_plan_init(struct sk_tracer_plan *windows, const struct sk_tracer_limits *limits,
+void sk_tracer_plan_init(struct sk_tracer_plan *plan, const struct sk_tracer_limits *limits,
 			 uint64_t seed);
 
 /** Begin a period at `now_ns`. Its cost is the budget at most, unless even the shortest window in
  * the longest period costs more. */
-void sk_tracer_plan_period(struct sk_tracer_plan *windows, const struct sk_tracer_costs *costs,
+void sk_tracer_plan_period(struct sk_tracer_plan *plan, const struct sk_tracer_costs *costs,
 			   uint32_t budget_ppm, uint64_t now_ns);
 
 /** Begin a short period in which launches are only counted, to learn what that costs. */
-void sk_tracer_plan_count(struct sk_tracer_plan *windows, uint64_t now_ns, uint64_t length_ns);
+void sk_tracer_plan_count(struct sk_tracer_plan *plan, uint64_t now_ns, uint64_t length_ns);
 
 /** Return whether the period is over or there was none. */
-bool sk_tracer_plan_is_over(const struct sk_tracer_plan *windows, uint64_t now_ns);
+bool sk_tracer_plan_is_over(const struct sk_tracer_plan *plan, uint64_t now_ns);
 
 /** Return whether all of the period is timed, so that nothing is drawn. */
-bool sk_tracer_plan_is_whole(const struct sk_tracer_plan *windows);
+bool sk_tracer_plan_is_whole(const struct sk_tracer_plan *plan);
 
 /** Return the phase at `now_ns`; `ret_next_ns` is set to the time of the next change. */
-uint32_t sk_tracer_plan_phase(const struct sk_tracer_plan *windows, uint64_t now_ns,
+uint32_t sk_tracer_plan_phase(const struct sk_tracer_plan *plan, uint64_t now_ns,
 			      uint64_t *ret_next_ns);
 
 /** Return the length of the period, as the segment tells it with each window, or 0 where nothing is
  * drawn. */
-static inline uint64_t sk_tracer_plan_chosen(const struct sk_tracer_plan *windows)
+static inline uint64_t sk_tracer_plan_chosen(const struct sk_tracer_plan *plan)
 {
-	return sk_tracer_plan_is_whole(windows) ? 0 : windows->period_ns;
+	return sk_tracer_plan_is_whole(plan) ? 0 : plan->period_ns;
 }
 
 #endif
