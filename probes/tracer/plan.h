@@ -8,8 +8,8 @@
  * is not always seen at the same beat. Outside of windows launches are counted where that is cheap
  * enough. Otherwise nothing is seen there, and a window begins with a lead in which launches are
  * only counted: counting slows the job less, so the lead shows the rate of launches. Counted and
- * timed parts side by side also show how much the looking itself slows the job (sk_cover_unseen of
- * native/trace).
+ * timed parts side by side also show how much the looking itself slows the job
+ * (sk_trace_cover_unseen of native/trace).
  *
  * Invariant: a plan depends on the past alone, so what a window shows has no bias.
  *

@@ -146,9 +146,9 @@ static inline uint32_t sk_tracer_mode(void)
 /** The slow part of sk_tracer_throttle. */
 void sk_tracer_wait_throttled(void);
 
-/** Wait while the agent throttles launches, at most SK_THROTTLE_PERIOD_NS. A tracer calls this before a
- * launch, and before it takes anything that other threads may have to wait for. Where launches are
- * not throttled it takes two loads and reads no clock. */
+/** Wait while the agent throttles launches, at most SK_THROTTLE_PERIOD_NS. A tracer calls this
+ * before a launch, and before it takes anything that other threads may have to wait for. Where
+ * launches are not throttled it takes two loads and reads no clock. */
 static inline void sk_tracer_throttle(void)
 {
 	/* The generation is stored after the segment, and it is 0 in a child that was just forked.
