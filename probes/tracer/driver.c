@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Modes, phases and windows of every tracer; driver.h says what an adapter adds to them. */
+/* Modes, phases and windows of every tracer; adapter.h says what an adapter adds to them. */
 #include "tracer/parts.h"
 
 enum { METERED_LAUNCHES = 1 << 14 /* the average of the tracer's own cost goes over so many */ };

@@ -24,7 +24,7 @@
 #define SK_TRACER_TRACER_H
 
 #include "tracer/clock.h"
-#include "tracer/driver.h"
+#include "tracer/adapter.h"
 
 #include "records/throttle.h"
 #include "records/ring.h"

@@ -21,6 +21,7 @@ COMMAND = (*POLICY, "native/core/policy")
 DECIDE = (*COMMAND, "native/core/command")
 
 RECORDS = "native/records"
+TRACER = "probes/tracer"
 RUNNER = "native/runner"
 SITE, WIRE = f"{RUNNER}/site", f"{RUNNER}/wire"
 JOURNAL, CGROUP, GATE, SHIM = (f"{RUNNER}/{name}" for name in ("journal", "cgroup", "gate", "shim"))
@@ -47,6 +48,13 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     JOB: (RECORDS, CAUSES, STATISTICS, FOLD),
     f"{TRACE}/timeline": (JOB,),
     TRACE: (RECORDS, JOB, f"{TRACE}/timeline"),
+    TRACER: (RECORDS, "native/clocks"),
+    "probes/clockcheck": (RECORDS, TRACER),
+    "probes/cupti": (RECORDS, TRACER),
+    "probes/levelzero": (RECORDS, TRACER, "native/clocks"),
+    "probes/opencl": (RECORDS, TRACER),
+    "probes/rocprofiler": (RECORDS, TRACER, "native/clocks"),
+    "probes/simcl": (TRACER,),
     CORE: (),
     "native/core/state": (CORE,),
     "native/core/ledger": LEDGER,
@@ -63,14 +71,6 @@ UNCOVERED = {
     "native/devices",
     "native/power",
     "native/sim",
-    "probes/clockcheck",
-    "probes/cupti",
-    "probes/governed",
-    "probes/levelzero",
-    "probes/opencl",
-    "probes/rocprofiler",
-    "probes/simcl",
-    "probes/tracer",
 }
 """Folders whose files may include anything for now, with all below them."""
 

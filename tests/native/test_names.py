@@ -22,16 +22,6 @@ FUNCTION = re.compile(
 STATIC = re.compile(r"^static\b[^;{}()=]*?\b(sk_\w+)\s*[\[(]", re.MULTILINE)
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
-KNOWN_TAGS = {
-    "sk_clock_source",
-    "sk_queue",
-}
-"""Tags that two files define still; whoever renames one removes it here."""
-
-KNOWN_NAMES: set[str] = set()
-"""External functions that two libraries define still."""
-
-
 OTHER_GUARDS = {
     "native/core/wire.h",
     "native/core/wire_view.h",
@@ -69,16 +59,14 @@ def own() -> list[tuple[Path, str]]:
 
 def test_no_tag_means_two_things() -> None:
     found = duplicates(TAG, own())
-    assert {name: found[name] for name in found.keys() - KNOWN_TAGS} == {}
-    assert KNOWN_TAGS - found.keys() == set()
+    assert found == {}
 
 
 def test_no_external_name_is_in_two_libraries() -> None:
     texts = [(path, text) for path, text in own() if not path.name.endswith(".bpf.c")]
     found = duplicates(FUNCTION, texts)
     found.pop("main")
-    assert {name: found[name] for name in found.keys() - KNOWN_NAMES} == {}
-    assert KNOWN_NAMES - found.keys() == set()
+    assert found == {}
 
 
 def test_every_guard_is_the_path_of_its_header() -> None:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * The driver of a tracer: it decides which phase is in force, and an adapter carries it out.
+ * What joins a tracer to its driver (driver.c): it decides on a phase, an adapter carries it out.
  *
  * The driver owns the phase, the plan of windows, the budget, the time spent in each phase and,
  * for a tracer whose records come in batches, the watermark and the meter of launches. An adapter
@@ -11,8 +11,8 @@
  * Memory: the state lies in `sk_tracer`, so it is new in a forked child. Threads: the thread that
  * has `tick_lock`.
  */
-#ifndef SK_TRACER_DRIVER_H
-#define SK_TRACER_DRIVER_H
+#ifndef SK_TRACER_ADAPTER_H
+#define SK_TRACER_ADAPTER_H
 
 #include "tracer/plan.h"
 
