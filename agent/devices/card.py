@@ -96,6 +96,8 @@ class Card(ABC):
     sim: bool = False
     lacks: str = "it is not read from this device"
     """Why there is none of a field that it does not know of."""
+    table: str = ""
+    """The vendor's table in C that reads the card (native/devices/vendor.h); empty: none does."""
     silent: str = ""
     """Why no driver is to be asked of it at all; then it has no thread."""
 
@@ -118,7 +120,15 @@ class Card(ABC):
     @property
     def whole(self) -> bool:
         """Whether its plan has the calls of `steps` too."""
-        return False
+        return bool(self.table)
+
+    def address_of_handle(self) -> int:
+        """The driver's handle as a number, for the thread in C."""
+        raise AssertionError(f"{type(self).__name__} is not read by a thread in C")
+
+    def read(self, found: Any, points: Points) -> Fields:
+        """A record as fields; makes no call. Only of a card with a `table`."""
+        raise AssertionError(f"{type(self).__name__} is not read by a thread in C")
 
     def decode_slow(self, found: Snapshot) -> Fields:
         """`steps` by what a plan's calls answered; makes no call."""
@@ -144,9 +154,9 @@ class Card(ABC):
     def once(self) -> Fields:
         """What does not change; asked again after the card was lost."""
 
-    @abstractmethod
     def fast(self) -> Fields:
-        """Ten times a second."""
+        """Ten times a second, of a card that has no `table`."""
+        raise AssertionError(f"{type(self).__name__} is not read by a thread in Python")
 
     def steps(self) -> tuple[Callable[[], Fields], ...]:
         """Parts of what is read once a second; at most ten, one after each fast round."""

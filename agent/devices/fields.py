@@ -101,6 +101,21 @@ TABLE: tuple[Spec, ...] = (
 SPECS: dict[str, Spec] = {spec.name: spec for spec in TABLE}
 UNITS: dict[str, str] = {spec.name: spec.unit for spec in TABLE}
 FAST = tuple(spec.name for spec in TABLE if spec.rate == "fast")
+REASONS = (
+    "idle",
+    "application clocks",
+    "power limit",
+    "hardware slowdown",
+    "sync boost",
+    "thermal",
+    "hard thermal",
+    "power brake",
+    "display clocks",
+    "current limit",
+    "hardware range",
+    "voltage",
+)
+"""Words of `throttle`, in the order of enum sk_device_reason (native/devices/record.h)."""
 TELLING = (
     "ecc_corrected",
     "ecc_uncorrected",

@@ -19,14 +19,13 @@ from typing import Any
 import msgspec
 
 from stoker.agent.devices import topology
-from stoker.agent.devices.card import Calls
 from stoker.agent.devices.deadline import within
 from stoker.agent.devices.holders import Node, describe
 from stoker.agent.devices.nvidia_card import NvidiaCard
-from stoker.agent.devices.nvidia_links import Links
-from stoker.agent.devices.nvidia_processes import Processes
+from stoker.agent.devices.nvidia_links import Peers
+from stoker.agent.devices.nvidia_processes import pids_on
 from stoker.agent.devices.nvml import ask, impostor, is_sim, same_handle, text
-from stoker.agent.devices.readings import Absent, Reading
+from stoker.agent.devices.readings import Absent
 from stoker.agent.devices.topology import Bond, Pair
 from stoker.agent.devices.vendor import IsOurs, Scan, Vendor, register
 from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, DeviceInfo
@@ -55,7 +54,8 @@ class _Found:
     handle: Any
     card: NvidiaCard
     address: str
-    ports: tuple[dict[str, Any], ...]
+    peers: tuple[tuple[str, str], ...]
+    """Address and kind of who is at the other end of each port that is up."""
 
 
 @register
@@ -161,10 +161,8 @@ class Nvidia(Vendor):
             numa=self._numa(address, handle),
         )
         card = self._card(handle, id, sim=sim)
-        _, card.pids = Processes(self._nvml, handle, self._root).read(None)
-        ports = Links(self._nvml, handle).read(Calls())
-        listed = tuple(ports.value) if isinstance(ports, Reading) else ()
-        return _Found(info, handle, card, address, listed)
+        card.pids = pids_on(self._nvml, handle)
+        return _Found(info, handle, card, address, tuple(Peers(self._nvml, handle).linked()))
 
     def _card(self, handle: Any, id: str, *, sim: bool) -> NvidiaCard:
         """The card of the scan before where it is the same: what reads it goes on undisturbed, with
@@ -227,10 +225,7 @@ class Nvidia(Vendor):
 
 def _between(one: _Found, other: _Found) -> int:
     """NVLinks between two GPUs: those with the other at their end, or all to switches; 0: some."""
-    straight = [port for port in one.ports if port["up"] and port["peer"] == other.address]
+    straight = sum(address == other.address for address, _ in one.peers)
     if straight:
-        return len(straight)
-    to_switch = [
-        [p for p in each.ports if p["up"] and p["peer_kind"] != "gpu"] for each in (one, other)
-    ]
-    return min(map(len, to_switch))
+        return straight
+    return min(sum(kind != "gpu" for _, kind in each.peers) for each in (one, other))

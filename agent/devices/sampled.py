@@ -210,6 +210,10 @@ class Sampled:
             self.counters["rounds"] += 1
             self._ring()
             due = self._next(due)
+        self._end()
+
+    def _end(self) -> None:
+        """Nothing reads the card any more."""
         if self._reader is not None:
             self._reader.stop()
 
@@ -348,11 +352,7 @@ class Sampled:
         fields.update(fast)
         if failed:
             fields.update(dict.fromkeys(FAST, Absent(failed)))
-        if self._plan is None:
-            for name in KEPT:
-                found = fast.get(name)
-                if isinstance(found, Reading):
-                    self._history[name].add(found.t_ns, found.value)
+        self._keep(fast)
         state, why = _state(fast) if not failed else ("missing", failed)
         if state != "ok" or self._readings.state in TROUBLED:
             # What comes back may be another card, or another driver; and what does not change may
@@ -362,6 +362,13 @@ class Sampled:
                 self._anew.set()
         card = self.card
         self._readings = CardReadings(card.id, t_ns or time.time_ns(), fields, state, why, card.sim)
+
+    def _keep(self, fast: Fields) -> None:
+        """Add to the history what a reader in C does not keep."""
+        for name in KEPT if self._plan is None else ():
+            found = fast.get(name)
+            if isinstance(found, Reading):
+                self._history[name].add(found.t_ns, found.value)
 
     def _derive(self, fast: Fields) -> None:
         """Power from the energy counter, which integrates everything that the sensor sees."""
@@ -401,11 +408,12 @@ class Sampled:
 
 def _state(fast: Fields) -> tuple[State, str]:
     """What the answers to one fast round say of the card."""
-    absent = [each for each in fast.values() if isinstance(each, Absent)]
+    asked = [found for name in FAST if (found := fast.get(name)) is not None]
+    absent = [each for each in asked if isinstance(each, Absent)]
     for each in absent:
         if each.trouble == "lost":
             return "lost", each.why
-    if len(absent) == len(fast):
+    if len(absent) == len(asked):
         for each in absent:
             if each.trouble:
                 return each.trouble, each.why

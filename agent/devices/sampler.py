@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from stoker.agent.devices.bell import Bell
 from stoker.agent.devices.card import Card
+from stoker.agent.devices.driven import Driven
 from stoker.agent.devices.plan import PERIOD_NS
 from stoker.agent.devices.readings import CardReadings, State
 from stoker.agent.devices.sampled import Sampled
@@ -38,7 +39,8 @@ class Samplers:
             self._sampled.pop(id).stop()
         fresh = [card for id, card in wanted.items() if not self._take_over(id, card)]
         for place, card in enumerate(fresh):
-            made = Sampled(card, PERIOD_NS * place // len(fresh))
+            kind = Driven if card.table else Sampled
+            made = kind(card, PERIOD_NS * place // len(fresh))
             self._sampled[card.id] = made
             made.listen(self._bell)
             made.start()

@@ -23,6 +23,7 @@ from stoker.agent.devices.readings import Absent
 from stoker.agent.power.card import ClockRange, PowerRange
 from stoker.agent.power.intel_actuator import IntelActuator
 from stoker.agent.power.record import RecordedSetting
+from stoker.native import _devices
 
 SM = 1
 """nvmlClockType_t."""
@@ -71,13 +72,16 @@ def actuator_of(card: DeviceCard) -> Actuator | Absent:
 
 
 class NvidiaActuator:
-    """Through NVML."""
+    """Ranges through the binding, settings through the vendor's table in C."""
 
     def __init__(self, binding: Any, handle: Any, uuid: str) -> None:
         self._nvml, self._handle, self._uuid = binding, handle, uuid
 
     def _ask(self, name: str, *arguments: Any) -> Any:
         return nvml.ask(self._nvml, name, self._handle, *arguments)
+
+    def _write(self, what: str, value: int) -> Absent | None:
+        return written("nvidia", nvml.address_of(self._handle), what, value)
 
     def limits(self) -> PowerRange | Absent:
         bounds = self._ask("nvmlDeviceGetPowerManagementLimitConstraints")
@@ -94,7 +98,7 @@ class NvidiaActuator:
         return _bounded(
             self.limits(),
             watts,
-            lambda w: self._ask("nvmlDeviceSetPowerManagementLimit", round(w * 1e3)),
+            lambda w: self._write("limit_mw", round(w * 1e3)),
         )
 
     def clock_range(self) -> ClockRange | Absent:
@@ -109,12 +113,10 @@ class NvidiaActuator:
         return ClockRange(min(clocks), highest, min(steps))
 
     def set_clock_range(self, low_mhz: float, high_mhz: float) -> Absent | None:
-        found = self._ask("nvmlDeviceSetGpuLockedClocks", round(low_mhz), round(high_mhz))
-        return found if isinstance(found, Absent) else None
+        return self._write("clocks", round(low_mhz) << 32 | round(high_mhz))
 
     def reset_clocks(self) -> Absent | None:
-        found = self._ask("nvmlDeviceResetGpuLockedClocks")
-        return found if isinstance(found, Absent) else None
+        return self._write("clocks", 0)
 
     def found(self) -> list[RecordedSetting] | Absent:
         """NVML does not say whether clocks were locked: once held, they are let go."""
@@ -224,6 +226,15 @@ class SysfsActuator:
             if isinstance(cap, Absent)
             else [RecordedSetting("hwmon", str(device), "cap_uw", cap)]
         )
+
+
+def written(vendor: str, handle: int, what: str, value: int) -> Absent | None:
+    """Write one setting as the restorer would (native/devices/vendor.h), or why it was not."""
+    try:
+        why = _devices.write(vendor, handle, what, value)
+    except RuntimeError as error:  # the library cannot be used
+        why = str(error)
+    return Absent(why) if why else None
 
 
 def _bounded(

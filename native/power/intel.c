@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "library.h"
+#include "devices/library.h"
 
 struct pci_properties {
 	uint32_t stype;
@@ -59,7 +59,7 @@ typedef int (*ze_list)(void *, uint32_t *, void **);
 static int ze_listed(void *library, const char *name, void *of, void **ret, uint32_t *count)
 {
 	char why[64];
-	ze_list list = (ze_list)sk_power_find(library, name, why, sizeof(why));
+	ze_list list = (ze_list)sk_device_find(library, name, why, sizeof(why));
 
 	*count = ZE_MOST;
 	return list && list(of, count, ret) == 0 ? 0 : -EIO;
@@ -76,14 +76,14 @@ static void *sysman(char *why, size_t size)
 	/* One that was loaded before main(), under whatever name, is the one to use. */
 	void *opened = dlsym(RTLD_DEFAULT, "zesInit")
 			       ? dlopen(NULL, RTLD_NOW)
-			       : sk_power_open("libze_loader.so.1", why, size);
+			       : sk_device_library("libze_loader.so.1", why, size);
 
-	init = (int (*)(uint32_t))sk_power_find(opened, "zesInit", why, size);
+	init = (int (*)(uint32_t))sk_device_find(opened, "zesInit", why, size);
 	if (!init)
 		return NULL;
 	code = init(0);
 	if (code) {
-		sk_power_refuse(why, size, "zesInit", code);
+		sk_device_refuse(why, size, "zesInit", code);
 		return NULL;
 	}
 	return library = opened;
@@ -94,7 +94,7 @@ static bool ze_is_at(void *library, void *device, const char *address)
 	char why[64], text[32];
 	struct pci_properties at = {.stype = ZES_PCI_PROPERTIES};
 	int (*get)(void *, struct pci_properties *) =
-		(int (*)(void *, struct pci_properties *))sk_power_find(
+		(int (*)(void *, struct pci_properties *))sk_device_find(
 			library, "zesDevicePciGetProperties", why, sizeof(why));
 
 	if (!get || get(device, &at))
@@ -109,7 +109,7 @@ static void *ze_find(void *library, const char *address, char *why, size_t size)
 	void *driver[ZE_MOST], *device[ZE_MOST];
 	uint32_t drivers = ZE_MOST, devices;
 	int (*list)(uint32_t *, void **) =
-		(int (*)(uint32_t *, void **))sk_power_find(library, "zesDriverGet", why, size);
+		(int (*)(uint32_t *, void **))sk_device_find(library, "zesDriverGet", why, size);
 
 	if (!list || list(&drivers, driver))
 		return NULL;
@@ -139,7 +139,7 @@ static int read_ext(limits_ext get, void *domain, struct limit_ext *ret, char *w
 	if (code == ZES_UNSUPPORTED)
 		return OTHER_WAY;
 	if (code)
-		return sk_power_refuse(why, size, "zesPowerGetLimitsExt", code);
+		return sk_device_refuse(why, size, "zesPowerGetLimitsExt", code);
 	for (uint32_t i = 0; i < count && i < LIMITS_MOST; i++) {
 		if (limit[i].level == ZES_LEVEL_SUSTAINED) {
 			*ret = limit[i];
@@ -167,9 +167,9 @@ static int write_ext(void *library, void *domain, uint64_t mw, char *why, size_t
 	if (code == ZES_UNSUPPORTED)
 		return OTHER_WAY;
 	if (code)
-		return sk_power_refuse(why, size, "zesPowerSetLimitsExt", code);
+		return sk_device_refuse(why, size, "zesPowerSetLimitsExt", code);
 	code = read_ext(get, domain, &limit, why, size);
-	return code < 0 ? code : sk_power_same((uint64_t)limit.limit_mw, mw, why, size);
+	return code < 0 ? code : sk_device_same((uint64_t)limit.limit_mw, mw, why, size);
 }
 
 /* Before Sysman 1.3, and drivers that have only these. */
@@ -178,9 +178,9 @@ static int write_old(void *library, void *domain, uint64_t mw, char *why, size_t
 	struct sustained_limit limit = {.enabled = 1, .power_mw = (int32_t)mw, .interval_ms = -1};
 	int (*set)(void *, const struct sustained_limit *, const void *, const void *) =
 		(int (*)(void *, const struct sustained_limit *, const void *,
-			 const void *))sk_power_find(library, "zesPowerSetLimits", why, size);
+			 const void *))sk_device_find(library, "zesPowerSetLimits", why, size);
 	int (*get)(void *, struct sustained_limit *, void *, void *) =
-		(int (*)(void *, struct sustained_limit *, void *, void *))sk_power_find(
+		(int (*)(void *, struct sustained_limit *, void *, void *))sk_device_find(
 			library, "zesPowerGetLimits", why, size);
 	int code;
 
@@ -188,11 +188,11 @@ static int write_old(void *library, void *domain, uint64_t mw, char *why, size_t
 		return -ENOSYS;
 	code = set(domain, &limit, NULL, NULL);
 	if (code)
-		return sk_power_refuse(why, size, "zesPowerSetLimits", code);
+		return sk_device_refuse(why, size, "zesPowerSetLimits", code);
 	code = get(domain, &limit, NULL, NULL);
 	if (code)
-		return sk_power_refuse(why, size, "zesPowerGetLimits", code);
-	return sk_power_same((uint64_t)limit.power_mw, mw, why, size);
+		return sk_device_refuse(why, size, "zesPowerGetLimits", code);
+	return sk_device_same((uint64_t)limit.power_mw, mw, why, size);
 }
 
 /* The domain that a setting is of; NULL with the reason. */
@@ -238,10 +238,10 @@ static int intel_clock(void *library, void *device, const struct sk_power_entry 
 	bool highest = !strncmp(entry->what, "clock_max_mhz", strlen("clock_max_mhz"));
 	struct freq_range range = {0};
 	int (*get)(void *, struct freq_range *) =
-		(int (*)(void *, struct freq_range *))sk_power_find(library, "zesFrequencyGetRange",
-								    why, size);
+		(int (*)(void *, struct freq_range *))sk_device_find(
+			library, "zesFrequencyGetRange", why, size);
 	int (*set)(void *, const struct freq_range *) =
-		(int (*)(void *, const struct freq_range *))sk_power_find(
+		(int (*)(void *, const struct freq_range *))sk_device_find(
 			library, "zesFrequencySetRange", why, size);
 	void *domain;
 	int code;
@@ -254,11 +254,11 @@ static int intel_clock(void *library, void *device, const struct sk_power_entry 
 		return -ENODEV;
 	code = get(domain, &range);
 	if (code)
-		return sk_power_refuse(why, size, "zesFrequencyGetRange", code);
+		return sk_device_refuse(why, size, "zesFrequencyGetRange", code);
 	range.min = highest ? -1 : (double)entry->value;
 	range.max = highest ? (double)entry->value : range.max;
 	code = set(domain, &range);
-	return code ? sk_power_refuse(why, size, "zesFrequencySetRange", code) : 0;
+	return code ? sk_device_refuse(why, size, "zesFrequencySetRange", code) : 0;
 }
 
 int sk_power_intel(const struct sk_power_entry *entry, char *why, size_t size)

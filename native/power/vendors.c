@@ -12,81 +12,22 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "devices/library.h"
+#include "devices/vendor.h"
 #include "intel.h"
-#include "library.h"
 
 enum { AMD_SOCKETS = 64, AMD_PROCESSORS = 64, AMD_INIT_GPUS = 1 << 1, UW = 1000 };
-enum { NVML_NOT_SUPPORTED = 3, NVML_FUNCTION_NOT_FOUND = 13 };
 
-/* --- NVIDIA ----------------------------------------------------------------------------------- */
-
-static void *nvml(char *why, size_t size)
+/* Through the vendor's table, which the agent sets cards by as well. */
+static int by_table(const struct sk_device_vendor *vendor, const struct sk_power_entry *entry,
+		    char *why, size_t size)
 {
-	static void *library;
-	int (*init)(void);
-	int code;
+	void *handle = NULL;
+	int error = vendor->open(why, size);
 
-	if (library)
-		return library;
-	void *opened = sk_power_open("libnvidia-ml.so.1", why, size);
-
-	init = (int (*)(void))sk_power_find(opened, "nvmlInit_v2", why, size);
-	if (!init)
-		return NULL;
-	code = init();
-	if (code) {
-		sk_power_refuse(why, size, "nvmlInit_v2", code);
-		return NULL;
-	}
-	return library = opened;
-}
-
-static int nvidia_limit(void *library, void *device, uint64_t mw, char *why, size_t size)
-{
-	int (*set)(void *, unsigned) = (int (*)(void *, unsigned))sk_power_find(
-		library, "nvmlDeviceSetPowerManagementLimit", why, size);
-	int (*get)(void *, unsigned *) = (int (*)(void *, unsigned *))sk_power_find(
-		library, "nvmlDeviceGetPowerManagementLimit", why, size);
-	unsigned now = 0;
-	int code;
-
-	if (!set || !get)
-		return -ENOSYS;
-	code = set(device, (unsigned)mw);
-	if (code)
-		return sk_power_refuse(why, size, "nvmlDeviceSetPowerManagementLimit", code);
-	code = get(device, &now);
-	if (code)
-		return sk_power_refuse(why, size, "nvmlDeviceGetPowerManagementLimit", code);
-	return sk_power_same(now, mw, why, size);
-}
-
-/* What cannot lock clocks (before Volta, an older driver) has none that could be let go. */
-static int nvidia_clocks(void *library, void *device, char *why, size_t size)
-{
-	int (*reset)(void *) = (int (*)(void *))dlsym(library, "nvmlDeviceResetGpuLockedClocks");
-	int code = reset ? reset(device) : NVML_FUNCTION_NOT_FOUND;
-
-	if (code && code != NVML_NOT_SUPPORTED && code != NVML_FUNCTION_NOT_FOUND)
-		return sk_power_refuse(why, size, "nvmlDeviceResetGpuLockedClocks", code);
-	return 0;
-}
-
-static int nvidia(const struct sk_power_entry *entry, char *why, size_t size)
-{
-	void *library = nvml(why, size), *device = NULL;
-	int (*by_uuid)(const char *, void **) = (int (*)(const char *, void **))sk_power_find(
-		library, "nvmlDeviceGetHandleByUUID", why, size);
-	int code;
-
-	if (!by_uuid)
-		return -ENOSYS;
-	code = by_uuid(entry->id, &device);
-	if (code)
-		return sk_power_refuse(why, size, "nvmlDeviceGetHandleByUUID", code);
-	if (!strcmp(entry->what, "limit_mw"))
-		return nvidia_limit(library, device, entry->value, why, size);
-	return nvidia_clocks(library, device, why, size);
+	if (!error)
+		error = vendor->find(entry->id, &handle, why, size);
+	return error ? error : vendor->write(handle, entry->what, entry->value, why, size);
 }
 
 /* --- AMD -------------------------------------------------------------------------------------- */
@@ -105,13 +46,13 @@ static void *amdsmi(char *why, size_t size)
 	snprintf(path, sizeof(path), "%s/lib/libamd_smi.so", root ? root : "/opt/rocm");
 	opened = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
 	if (!opened)
-		opened = sk_power_open("libamd_smi.so", why, size);
-	init = (int (*)(uint64_t))sk_power_find(opened, "amdsmi_init", why, size);
+		opened = sk_device_library("libamd_smi.so", why, size);
+	init = (int (*)(uint64_t))sk_device_find(opened, "amdsmi_init", why, size);
 	if (!init)
 		return NULL;
 	code = init(AMD_INIT_GPUS);
 	if (code) {
-		sk_power_refuse(why, size, "amdsmi_init", code);
+		sk_device_refuse(why, size, "amdsmi_init", code);
 		return NULL;
 	}
 	return library = opened;
@@ -126,12 +67,12 @@ static void print_bdf(uint64_t bdf, char *ret, size_t size)
 
 static void *amd_find(void *library, const char *address, char *why, size_t size)
 {
-	int (*sockets)(uint32_t *, void **) = (int (*)(uint32_t *, void **))sk_power_find(
+	int (*sockets)(uint32_t *, void **) = (int (*)(uint32_t *, void **))sk_device_find(
 		library, "amdsmi_get_socket_handles", why, size);
 	int (*processors)(void *, uint32_t *, void **) =
-		(int (*)(void *, uint32_t *, void **))sk_power_find(
+		(int (*)(void *, uint32_t *, void **))sk_device_find(
 			library, "amdsmi_get_processor_handles", why, size);
-	int (*place)(void *, uint64_t *) = (int (*)(void *, uint64_t *))sk_power_find(
+	int (*place)(void *, uint64_t *) = (int (*)(void *, uint64_t *))sk_device_find(
 		library, "amdsmi_get_gpu_device_bdf", why, size);
 	void *socket[AMD_SOCKETS], *processor[AMD_PROCESSORS];
 	uint32_t count = AMD_SOCKETS;
@@ -166,10 +107,11 @@ static int amd(const struct sk_power_entry *entry, char *why, size_t size)
 {
 	void *library = amdsmi(why, size);
 	void *device = library ? amd_find(library, entry->id, why, size) : NULL;
-	int (*set)(void *, uint32_t, uint64_t) = (int (*)(void *, uint32_t, uint64_t))sk_power_find(
-		library, "amdsmi_set_power_cap", why, size);
+	int (*set)(void *, uint32_t, uint64_t) =
+		(int (*)(void *, uint32_t, uint64_t))sk_device_find(library, "amdsmi_set_power_cap",
+								    why, size);
 	int (*get)(void *, uint32_t, struct power_cap_info *) =
-		(int (*)(void *, uint32_t, struct power_cap_info *))sk_power_find(
+		(int (*)(void *, uint32_t, struct power_cap_info *))sk_device_find(
 			library, "amdsmi_get_power_cap_info", why, size);
 	struct power_cap_info now = {0};
 	int code;
@@ -178,11 +120,11 @@ static int amd(const struct sk_power_entry *entry, char *why, size_t size)
 		return -ENODEV;
 	code = set(device, 0, entry->value);
 	if (code)
-		return sk_power_refuse(why, size, "amdsmi_set_power_cap", code);
+		return sk_device_refuse(why, size, "amdsmi_set_power_cap", code);
 	code = get(device, 0, &now);
 	if (code)
-		return sk_power_refuse(why, size, "amdsmi_get_power_cap_info", code);
-	return sk_power_same(now.cap / UW, entry->value / UW, why, size);
+		return sk_device_refuse(why, size, "amdsmi_get_power_cap_info", code);
+	return sk_device_same(now.cap / UW, entry->value / UW, why, size);
 }
 
 /* --- files ------------------------------------------------------------------------------------ */
@@ -233,7 +175,7 @@ static int hwmon(const struct sk_power_entry *entry, char *why, size_t size)
 	if (back)
 		fclose(back);
 	if (fits)
-		return sk_power_same(now / UW, entry->value / UW, why, size);
+		return sk_device_same(now / UW, entry->value / UW, why, size);
 	snprintf(why, size, "power1_cap cannot be read back");
 	return -EIO;
 }
@@ -241,7 +183,7 @@ static int hwmon(const struct sk_power_entry *entry, char *why, size_t size)
 int sk_power_write(const struct sk_power_entry *entry, char *why, size_t size)
 {
 	if (!strcmp(entry->kind, "nvidia"))
-		return nvidia(entry, why, size);
+		return by_table(&sk_device_nvidia, entry, why, size);
 	if (!strcmp(entry->kind, "amd"))
 		return amd(entry, why, size);
 	if (!strcmp(entry->kind, "intel"))

@@ -12,14 +12,8 @@ import pytest
 from fakes.nvml import Nvml
 
 from stoker.agent.devices import nvidia as nvidia_module
-from stoker.agent.devices.card import Calls
 from stoker.agent.devices.nvidia import Nvidia
-from stoker.agent.devices.nvidia_links import Links
 from stoker.agent.devices.nvml import same_handle
-from stoker.agent.devices.readings import Reading
-from stoker.agent.devices.sampled import Sampled
-from stoker.agent.devices.sampler import sample as sample_of
-from stoker.scheduler.nouns import DeviceSample
 
 TOPOLOGY = (
     "nvmlDeviceGetPciInfo",
@@ -40,14 +34,6 @@ def root(tmp_path: Path) -> Path:
 def process(root: Path, pid: int, comm: str) -> None:
     (root / "proc" / str(pid)).mkdir()
     (root / "proc" / str(pid) / "comm").write_text(f"{comm}\n")
-
-
-def observed(nvidia: Nvidia) -> DeviceSample:
-    """What an observation says after one round of the only card."""
-    (card,) = nvidia.scan().cards
-    sampled = Sampled(card)
-    sampled.round()
-    return sample_of(sampled.readings())
 
 
 def test_a_gpu_is_its_uuid_model_memory_and_nodes(root: Path) -> None:
@@ -73,30 +59,6 @@ def test_links_switches_and_numa_nodes_are_reported_where_they_are_known(root: P
     plain = Nvidia({}, Nvml(2, silent), root).scan()
     assert plain.missing == ()
     assert [(d.link, d.bus, d.numa) for d in plain.devices] == [(0, 0, None)] * 2
-
-
-def test_sensors_have_units(root: Path) -> None:
-    nvidia = Nvidia({}, Nvml(1), root)
-    sample = observed(nvidia)
-    assert (sample.busy_ratio, sample.power_w, sample.temperature_c) == (0.37, 75.5, 41.0)
-    assert sample.absent == {}
-
-
-@pytest.mark.parametrize(
-    ("call", "field"),
-    [
-        ("nvmlDeviceGetPowerUsage", "power_w"),
-        ("nvmlDeviceGetTemperature", "temperature_c"),
-        ("nvmlDeviceGetUtilizationRates", "busy_ratio"),
-    ],
-)
-def test_a_sensor_that_fails_is_absent_with_nvmls_words(root: Path, call: str, field: str) -> None:
-    for how, why in (("Not Supported", "Not Supported"), ("absent", f"no {call}")):
-        nvidia = Nvidia({}, Nvml(1, {call: how}), root)
-        sample = observed(nvidia)
-        assert getattr(sample, field) is None
-        assert why in sample.absent[field]
-        assert len(sample.absent) == 1
 
 
 def test_one_gpu_that_fell_off_the_bus_does_not_hide_the_other(root: Path) -> None:
@@ -188,17 +150,6 @@ def test_a_gpu_that_hangs_while_it_is_looked_for_hides_none(
     assert scan.missing == ("NVIDIA GPU 0: no answer for 0.2 s",)
 
 
-def test_a_process_that_is_gone_has_no_name(root: Path) -> None:
-    nvml = Nvml(1)
-    nvml.processes = {0: [4000]}
-    (card,) = Nvidia({}, nvml, root).scan().cards
-    sampled = Sampled(card)
-    sampled.round()
-    found = sampled.readings().fields["processes"]
-    assert isinstance(found, Reading)
-    assert [(row["pid"], row["name"]) for row in found.value] == [(4000, None)]
-
-
 def test_a_gpu_that_is_found_again_is_the_same_card_unless_its_handle_is_another(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,24 +162,6 @@ def test_a_gpu_that_is_found_again_is_the_same_card_unless_its_handle_is_another
     again, other = nvidia.scan().cards
     assert again is first
     assert other is not second and other.id == second.id
-
-
-@pytest.mark.parametrize("state", [1, 2, 0, None])
-def test_ports_made_at_once_are_as_each_by_itself(state: int | None) -> None:
-    """Sent, received, state and three kinds of errors of each port; all at once if all are up."""
-    links, calls = Links(None, None), Calls()
-    links._ports, links._scale = {0: True, 1: True}, 1024
-    links._peers = {0: ("0000:05:00.0", "gpu"), 1: ("", "switch")}
-    values = [7, 8, 1, 1, 2, 3, 9, 10, state, 0, 0, 5]
-    at_once = links._all_up(values)
-    if state in (1, 2):
-        assert at_once == [
-            links._port(port, values[port * 6 : port * 6 + 6], calls) for port in (0, 1)
-        ]
-    else:
-        assert at_once == []
-    del links._peers[1]
-    assert links._all_up(values) == []
 
 
 def test_handles_are_compared_by_what_they_point_at() -> None:

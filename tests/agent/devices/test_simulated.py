@@ -138,6 +138,36 @@ def test_power_by_energy_is_that_of_the_card(read: dict[str, tuple[Reader, Any]]
     assert max(points.values()) == pytest.approx(card["fields"]["energy_j"]["value"])
 
 
+@pytest.mark.parametrize(("code", "words"), [(3, "Not Supported"), (13, "Function Not Found")])
+def test_a_sensor_that_fails_is_absent_with_nvmls_words(
+    tmp_path: Path, code: int, words: str
+) -> None:
+    """3 is what a driver says of a sensor that a card lacks, 13 of a symbol that it lacks."""
+    failing = {
+        "nvmlDeviceGetTemperature": ("temperature_c",),
+        "nvmlDeviceGetUtilizationRates": ("busy_ratio", "memory_busy_ratio"),
+        "nvmlDeviceGetMemoryInfo": ("memory_used_bytes", "memory_free_bytes"),
+    }
+    with reader(tmp_path, "4xL40S") as each:
+        for call in failing:
+            each.node.inject("error", -1, value=code, call=call)
+        cards = each.ask("scan")["cards"]
+        card = cards[each.node.truth(0)["model"]["uuid"]]
+        for call, names in failing.items():
+            for name in names:
+                assert card["fields"][name] == {"absent": f"{call}: {words}"}
+        assert "value" in card["fields"]["power_w"]
+        assert card["state"] == "ok"
+
+
+def test_a_process_that_is_gone_has_no_name(tmp_path: Path) -> None:
+    with reader(tmp_path, "4xL40S") as each:
+        each.node.add_process(1, 2**22 + 1, 1 << 30, 0.5, "trainer")  # no process id is so large
+        card = each.ask("scan")["cards"][each.node.truth(1)["model"]["uuid"]]
+        rows = card["fields"]["processes"]["value"]
+        assert [(row["pid"], row["name"]) for row in rows] == [(2**22 + 1, None)]
+
+
 def test_an_older_driver_is_read_with_older_calls(tmp_path: Path) -> None:
     """13 is NVML's "function not found": what a library says of a symbol that it lacks."""
     with reader(tmp_path, "4xL40S") as each:

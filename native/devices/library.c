@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "library.h"
+#include "devices/library.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -8,13 +8,13 @@
 
 enum { SAME_MW = 1000 };
 
-int sk_power_refuse(char *why, size_t size, const char *what, int code)
+int sk_device_refuse(char *why, size_t size, const char *what, int code)
 {
 	snprintf(why, size, "%s: error %d", what, code);
 	return -EIO;
 }
 
-void *sk_power_open(const char *name, char *why, size_t size)
+void *sk_device_library(const char *name, char *why, size_t size)
 {
 	void *library = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
 
@@ -23,7 +23,7 @@ void *sk_power_open(const char *name, char *why, size_t size)
 	return library;
 }
 
-int sk_power_same(uint64_t now_mw, uint64_t mw, char *why, size_t size)
+int sk_device_same(uint64_t now_mw, uint64_t mw, char *why, size_t size)
 {
 	if (llabs((long long)now_mw - (long long)mw) <= SAME_MW)
 		return 0;
@@ -31,7 +31,7 @@ int sk_power_same(uint64_t now_mw, uint64_t mw, char *why, size_t size)
 	return -EIO;
 }
 
-void *sk_power_find(void *library, const char *name, char *why, size_t size)
+void *sk_device_find(void *library, const char *name, char *why, size_t size)
 {
 	void *found = library ? dlsym(library, name) : NULL;
 

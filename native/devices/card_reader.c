@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "devices/card_reader.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "devices/card.h"
+
+enum {
+	NS = 1000000000,
+	STACK_BYTES = 1 << 20, /* drivers put their tables on it */
+	STOP_NS = 300000000,
+	SLACK_NS = 1000000, /* a hundredth of a period */
+	TRIES = 5,
+};
+
+/* Fields with a history: those of each round. */
+enum { KEPT = SK_DEVICE_MEMORY_CLOCK + 1 };
+
+/* Fields of which each change wakes whoever listens. */
+static const uint8_t telling[] = {
+	SK_DEVICE_ECC_CORRECTED,    SK_DEVICE_ECC_UNCORRECTED,	     SK_DEVICE_RETIRED_PAGES,
+	SK_DEVICE_RETIRED_PENDING,  SK_DEVICE_REMAPPED_ROWS,	     SK_DEVICE_REMAP_PENDING,
+	SK_DEVICE_REMAP_FAILED,	    SK_DEVICE_RECOVERY_ACTION,	     SK_DEVICE_PCIE_REPLAYS,
+	SK_DEVICE_THROTTLE_THERMAL, SK_DEVICE_THROTTLE_HARD_THERMAL,
+};
+
+struct sk_device_reader {
+	struct sk_device_card card;
+	struct sk_device_record now; /* the thread's alone */
+	uint64_t period_ns, phase_ns;
+	pthread_t thread;
+
+	pthread_mutex_t lock; /* guards everything down to `level` */
+	struct sk_device_record last;
+	struct sk_device_moment moment;
+	uint64_t next;
+	int64_t at_ns[SK_DEVICE_POINTS];
+	uint64_t energy_ns[SK_DEVICE_POINTS];
+	double ring[KEPT][SK_DEVICE_POINTS];
+	struct sk_device_sample sample[SK_DEVICE_POINTS];
+	uint64_t samples;
+	int eventfd;
+	uint32_t rest;
+	double level[SK_DEVICE_FIELDS];
+
+	_Atomic uint64_t rounds, late, missed, changes, wakeups;
+	atomic_bool renew, stopping, over;
+};
+
+/* --- one round ------------------------------------------------------------------------------ */
+
+static double value_of(const struct sk_device_field *field)
+{
+	return field->code ? NAN : field->value;
+}
+
+/* Power from the energy counter over at least nine tenths of a second. */
+static void derive_power(struct sk_device_reader *reader)
+{
+	struct sk_device_field *power = &reader->now.field[SK_DEVICE_ENERGY_POWER];
+	const struct sk_device_field *energy = &reader->now.field[SK_DEVICE_ENERGY];
+	uint64_t past = reader->next - SK_DEVICE_SLOW;
+	double grown, passed_ns;
+
+	if (energy->code) {
+		*power = *energy;
+		return;
+	}
+	*power = sk_device_absent(SK_DEVICE_NO_CALL, SK_DEVICE_TOO_EARLY);
+	if (reader->next < SK_DEVICE_SLOW)
+		return;
+	past %= SK_DEVICE_POINTS;
+	grown = energy->value - reader->ring[SK_DEVICE_ENERGY][past];
+	passed_ns = (double)(reader->now.energy_ns - reader->energy_ns[past]);
+	/* A counter that went back is one of a driver that was loaded again. */
+	if (!(grown >= 0) || reader->now.energy_ns < reader->energy_ns[past] ||
+	    passed_ns < 0.9 * NS)
+		return;
+	*power = sk_device_value(grown / passed_ns * NS);
+	power->window_us = (uint32_t)(passed_ns / 1000);
+}
+
+/* Samples come in answers that overlap; each is kept once. */
+static void keep_samples(struct sk_device_reader *reader)
+{
+	const struct sk_device_field *field = &reader->now.field[SK_DEVICE_POWER_SAMPLES];
+	uint32_t count = field->code ? 0 : (uint32_t)field->value;
+
+	for (uint32_t i = 0; i < count && i < SK_DEVICE_SAMPLES_MAX; i++) {
+		const struct sk_device_sample *sample = &reader->now.sample[i];
+		uint64_t newest = (reader->samples - 1) % SK_DEVICE_POINTS;
+
+		if (reader->samples && sample->t_ns <= reader->sample[newest].t_ns)
+			continue;
+		reader->sample[reader->samples++ % SK_DEVICE_POINTS] = *sample;
+	}
+}
+
+static bool codes_changed(const struct sk_device_reader *reader)
+{
+	for (uint32_t i = 0; i < SK_DEVICE_FIELDS; i++)
+		if (reader->now.field[i].code != reader->last.field[i].code)
+			return true;
+	return false;
+}
+
+static bool links_changed(const struct sk_device_reader *reader)
+{
+	const struct sk_device_field *links = &reader->now.field[SK_DEVICE_LINKS];
+	uint32_t count = links->code ? 0 : (uint32_t)links->value;
+
+	for (uint32_t i = 0; i < count; i++) {
+		const struct sk_device_link *now = &reader->now.link[i];
+		const struct sk_device_link *last = &reader->last.link[i];
+
+		if (now->up != last->up ||
+		    (now->errors != last->errors && !(isnan(now->errors) && isnan(last->errors))))
+			return true;
+	}
+	return false;
+}
+
+static bool is_news(const struct sk_device_reader *reader)
+{
+	const struct sk_device_field *now = reader->now.field, *last = reader->last.field;
+
+	for (uint32_t i = 0; i < SK_DEVICE_FIELDS; i++)
+		if (value_of(&now[i]) >= reader->level[i])
+			return true;
+	for (uint32_t i = 0; i < sizeof(telling); i++)
+		if (!now[telling[i]].code && now[telling[i]].value != last[telling[i]].value)
+			return true;
+	if (!now[SK_DEVICE_THROTTLE].code && !last[SK_DEVICE_THROTTLE].code &&
+	    (((uint32_t)now[SK_DEVICE_THROTTLE].value ^ (uint32_t)last[SK_DEVICE_THROTTLE].value) &
+	     SK_DEVICE_FAULTS))
+		return true;
+	return links_changed(reader);
+}
+
+static void wake(struct sk_device_reader *reader, uint64_t round, bool changed)
+{
+	const uint64_t one = 1;
+
+	if (reader->eventfd < 0)
+		return;
+	if (!changed && round % ((uint64_t)SK_DEVICE_SLOW * reader->rest) && !is_news(reader))
+		return;
+	atomic_fetch_add_explicit(&reader->wakeups, 1, memory_order_relaxed);
+	/* An eventfd that cannot take more was written to often enough. */
+	if (write(reader->eventfd, &one, sizeof(one)) < 0)
+		return;
+}
+
+static void publish(struct sk_device_reader *reader, uint64_t round, bool slow)
+{
+	uint64_t place = reader->next % SK_DEVICE_POINTS;
+	bool changed;
+
+	if (!reader->now.energy_ns)
+		reader->now.energy_ns = sk_device_clock(CLOCK_MONOTONIC);
+	derive_power(reader);
+	reader->at_ns[place] = reader->moment.t_ns;
+	reader->energy_ns[place] = reader->now.energy_ns;
+	for (uint32_t i = 0; i < KEPT; i++)
+		reader->ring[i][place] = value_of(&reader->now.field[i]);
+	if (slow)
+		keep_samples(reader);
+	changed = codes_changed(reader);
+	wake(reader, round, changed);
+	memcpy(&reader->last, &reader->now,
+	       slow ? offsetof(struct sk_device_record, sample)
+		    : offsetof(struct sk_device_record, link));
+	if (changed)
+		atomic_fetch_add_explicit(&reader->changes, 1, memory_order_relaxed);
+	reader->next++;
+	reader->moment.rounds++;
+}
+
+static void read_once(struct sk_device_reader *reader)
+{
+	const struct sk_device_vendor *vendor = reader->card.vendor;
+	uint64_t round = atomic_load_explicit(&reader->rounds, memory_order_relaxed);
+	bool slow = round % SK_DEVICE_SLOW == 0;
+
+	reader->now.energy_ns = 0;
+	vendor->fast(&reader->card, &reader->now);
+	if (slow)
+		vendor->slow(&reader->card, &reader->now);
+	pthread_mutex_lock(&reader->lock);
+	reader->moment.t_ns = (int64_t)sk_device_clock(CLOCK_REALTIME);
+	if (slow)
+		reader->moment.slow_ns = reader->moment.t_ns;
+	publish(reader, round, slow);
+	pthread_mutex_unlock(&reader->lock);
+	atomic_fetch_add_explicit(&reader->rounds, 1, memory_order_relaxed);
+}
+
+/* --- the thread ----------------------------------------------------------------------------- */
+
+static void *run(void *argument)
+{
+	struct sk_device_reader *reader = argument;
+	uint64_t period = reader->period_ns, now = sk_device_clock(CLOCK_MONOTONIC);
+	uint64_t due = now - now % period + period + reader->phase_ns;
+
+	/* One interrupt wakes all threads that are due at about the same time: a third less. */
+	prctl(PR_SET_TIMERSLACK, SLACK_NS, 0, 0, 0);
+	while (!atomic_load(&reader->stopping)) {
+		struct timespec at = {(time_t)(due / NS), (long)(due % NS)};
+
+		if (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
+			continue;
+		if (sk_device_clock(CLOCK_MONOTONIC) - due > period / 2)
+			atomic_fetch_add_explicit(&reader->late, 1, memory_order_relaxed);
+		if (atomic_exchange(&reader->renew, false))
+			reader->card.vendor->begin(&reader->card);
+		read_once(reader);
+		due += period;
+		now = sk_device_clock(CLOCK_MONOTONIC);
+		if (now > due + period) { /* missed rounds are counted and not made up for */
+			uint64_t behind = (now - due) / period;
+
+			atomic_fetch_add_explicit(&reader->missed, behind, memory_order_relaxed);
+			due += behind * period;
+		}
+	}
+	reader->card.vendor->end(&reader->card);
+	atomic_store(&reader->over, true);
+	return NULL;
+}
+
+/* --- the outside ---------------------------------------------------------------------------- */
+
+static void empty(struct sk_device_record *record)
+{
+	for (uint32_t i = 0; i < SK_DEVICE_FIELDS; i++)
+		record->field[i] = sk_device_absent(SK_DEVICE_NO_CALL, SK_DEVICE_NOT_READ);
+}
+
+static int start_thread(struct sk_device_reader *reader)
+{
+	pthread_attr_t attributes;
+	int failed;
+
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, STACK_BYTES);
+	failed = pthread_create(&reader->thread, &attributes, run, reader);
+	pthread_attr_destroy(&attributes);
+	return -failed;
+}
+
+int sk_device_reader_start(const struct sk_device_vendor *vendor, void *handle, uint64_t period_ns,
+			   uint64_t phase_ns, struct sk_device_reader **ret)
+{
+	struct sk_device_reader *reader;
+	int failed;
+
+	if (period_ns < NS / 1000)
+		return -EINVAL;
+	reader = calloc(1, sizeof(*reader));
+	if (!reader)
+		return -ENOMEM;
+	reader->card.vendor = vendor;
+	reader->card.handle = handle;
+	atomic_store(&reader->card.doing, -1);
+	reader->period_ns = period_ns;
+	reader->phase_ns = phase_ns;
+	reader->eventfd = -1;
+	atomic_store(&reader->renew, true);
+	empty(&reader->now);
+	empty(&reader->last);
+	pthread_mutex_init(&reader->lock, NULL);
+	failed = start_thread(reader);
+	if (failed) {
+		free(reader);
+		return failed;
+	}
+	*ret = reader;
+	return 0;
+}
+
+void sk_device_reader_stop(struct sk_device_reader *reader)
+{
+	uint64_t until = sk_device_clock(CLOCK_MONOTONIC) + STOP_NS;
+	struct timespec pause = {0, 1000000};
+
+	pthread_mutex_lock(&reader->lock);
+	reader->eventfd = -1;
+	pthread_mutex_unlock(&reader->lock);
+	atomic_store(&reader->stopping, true);
+	while (!atomic_load(&reader->over) && sk_device_clock(CLOCK_MONOTONIC) < until)
+		nanosleep(&pause, NULL);
+	if (!atomic_load(&reader->over)) {
+		pthread_detach(reader->thread);
+		return;
+	}
+	pthread_join(reader->thread, NULL);
+	pthread_mutex_destroy(&reader->lock);
+	free(reader);
+}
+
+void sk_device_reader_renew(struct sk_device_reader *reader)
+{
+	atomic_store(&reader->renew, true);
+}
+
+struct sk_device_moment sk_device_reader_copy(struct sk_device_reader *reader,
+					      struct sk_device_record *ret)
+{
+	struct sk_device_moment found;
+
+	pthread_mutex_lock(&reader->lock);
+	found = reader->moment;
+	memcpy(ret, &reader->last, offsetof(struct sk_device_record, sample));
+	pthread_mutex_unlock(&reader->lock);
+	return found;
+}
+
+struct sk_device_state sk_device_reader_state(const struct sk_device_reader *reader)
+{
+	return (struct sk_device_state){
+		.doing = atomic_load_explicit(&reader->card.doing, memory_order_acquire),
+		.since_ns = atomic_load_explicit(&reader->card.since_ns, memory_order_relaxed),
+		.rounds = atomic_load_explicit(&reader->rounds, memory_order_relaxed),
+		.late = atomic_load_explicit(&reader->late, memory_order_relaxed),
+		.missed = atomic_load_explicit(&reader->missed, memory_order_relaxed),
+		.calls = atomic_load_explicit(&reader->card.calls, memory_order_relaxed),
+		.changes = atomic_load_explicit(&reader->changes, memory_order_relaxed),
+	};
+}
+
+uint64_t sk_device_reader_latest(struct sk_device_reader *reader, double ret[SK_DEVICE_FIELDS])
+{
+	uint64_t rounds;
+
+	pthread_mutex_lock(&reader->lock);
+	rounds = reader->moment.rounds;
+	for (uint32_t i = 0; i < SK_DEVICE_FIELDS; i++)
+		ret[i] = value_of(&reader->last.field[i]);
+	pthread_mutex_unlock(&reader->lock);
+	return rounds;
+}
+
+int sk_device_reader_watch(struct sk_device_reader *reader, int eventfd, uint32_t rest,
+			   const double level[SK_DEVICE_FIELDS])
+{
+	if (!rest)
+		return -EINVAL;
+	pthread_mutex_lock(&reader->lock);
+	reader->eventfd = eventfd;
+	reader->rest = rest;
+	memcpy(reader->level, level, sizeof(reader->level));
+	pthread_mutex_unlock(&reader->lock);
+	return 0;
+}
+
+uint64_t sk_device_reader_wakeups(const struct sk_device_reader *reader)
+{
+	return atomic_load_explicit(&reader->wakeups, memory_order_relaxed);
+}
+
+static bool point_at(const struct sk_device_reader *reader, uint32_t field, uint64_t at,
+		     struct sk_device_sample *ret)
+{
+	uint64_t place = at % SK_DEVICE_POINTS;
+
+	if (field == SK_DEVICE_POWER_SAMPLES)
+		*ret = reader->sample[place];
+	else
+		*ret = (struct sk_device_sample){reader->at_ns[place], reader->ring[field][place]};
+	return !isnan(ret->watts);
+}
+
+uint32_t sk_device_reader_points(struct sk_device_reader *reader, uint32_t field, int64_t since_ns,
+				 uint32_t most, int64_t *t_ns, double *values)
+{
+	struct sk_device_sample point;
+	uint64_t end, first;
+	uint32_t found = 0;
+
+	if (field >= KEPT && field != SK_DEVICE_POWER_SAMPLES)
+		return 0;
+	pthread_mutex_lock(&reader->lock);
+	end = field == SK_DEVICE_POWER_SAMPLES ? reader->samples : reader->next;
+	first = end > SK_DEVICE_POINTS ? end - SK_DEVICE_POINTS : 0;
+	first = most < end - first ? end - most : first;
+	for (uint64_t i = first; i < end; i++) {
+		if (!point_at(reader, field, i, &point) || point.t_ns <= since_ns)
+			continue;
+		t_ns[found] = point.t_ns;
+		values[found++] = point.watts;
+	}
+	pthread_mutex_unlock(&reader->lock);
+	return found;
+}
+
+int64_t sk_device_second_ns(const struct sk_device_vendor *vendor, void *handle)
+{
+	struct sk_device_card card = {.vendor = vendor, .handle = handle};
+	struct sk_device_record *record = calloc(1, sizeof(*record));
+	int64_t least = INT64_MAX, begun, taken;
+	int failed = record ? vendor->begin(&card) : -ENOMEM;
+
+	for (uint32_t i = 0; !failed && i < TRIES; i++) {
+		begun = (int64_t)sk_device_clock(CLOCK_THREAD_CPUTIME_ID);
+		for (uint32_t k = 0; k < SK_DEVICE_FAST_HZ; k++)
+			vendor->fast(&card, record);
+		vendor->slow(&card, record);
+		taken = (int64_t)sk_device_clock(CLOCK_THREAD_CPUTIME_ID) - begun;
+		least = taken < least ? taken : least;
+	}
+	vendor->end(&card);
+	free(record);
+	return failed ? failed : least;
+}

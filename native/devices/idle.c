@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "devices/card.h"
+
+/* A card that nobody is asked about: `stoker bench devices` measures with it what threads cost that
+ * only wake. */
+
+static int begin(struct sk_device_card *card)
+{
+	return 0;
+}
+
+static void nothing(struct sk_device_card *card, struct sk_device_record *record)
+{
+}
+
+static void end(struct sk_device_card *card)
+{
+}
+
+const struct sk_device_vendor sk_device_idle = {
+	.name = "idle",
+	.begin = begin,
+	.fast = nothing,
+	.slow = nothing,
+	.end = end,
+};

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * What a vendor is to the reader and to the setters: one table of functions, one file or two each.
+ *
+ * Functions of a table may block in the driver.
+ * Memory: a card's state is the vendor's, allocated once by `begin` and freed by `end`.
+ * Threads: one thread for each card; `open` may be called by several at once.
+ */
+#ifndef SK_DEVICES_VENDOR_H
+#define SK_DEVICES_VENDOR_H
+
+#include <stddef.h>
+
+#include "devices/record.h"
+
+struct sk_device_card;
+
+struct sk_device_vendor {
+	const char *name;
+	const char *const *call; /* names of the calls that `call` of a field counts */
+	uint32_t calls;
+	/** Load and begin the driver's library; idempotent. 0, or -errno with the reason. */
+	int (*open)(char *why, size_t size);
+	/** The handle of the card with this UUID or PCI address. 0, or -errno with the reason. */
+	int (*find)(const char *id, void **ret, char *why, size_t size);
+	/** Look for what does not change between rounds; again after the card was in trouble. */
+	int (*begin)(struct sk_device_card *card);
+	/** Fill what is read in each round. */
+	void (*fast)(struct sk_device_card *card, struct sk_device_record *record);
+	/** Fill what is read once a second. */
+	void (*slow)(struct sk_device_card *card, struct sk_device_record *record);
+	/** Write one setting, by its name on record (native/power/record.h), and read it back. The
+	 * agent sets and the restorer gives back by this one function. 0, or -errno with the
+	 * reason. */
+	int (*write)(void *handle, const char *what, uint64_t value, char *why, size_t size);
+	void (*end)(struct sk_device_card *card);
+};
+
+extern const struct sk_device_vendor sk_device_nvidia, sk_device_idle;
+
+/** The table of this name; NULL for none. */
+const struct sk_device_vendor *sk_device_vendor_named(const char *name);
+
+#endif
