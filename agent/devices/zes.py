@@ -10,12 +10,11 @@ from __future__ import annotations
 import ctypes
 import importlib
 from collections.abc import Callable
-from ctypes import c_char, c_int32, c_int64, c_uint8, c_uint32, c_uint64, c_void_p
+from ctypes import c_char, c_int32, c_int64, c_uint8, c_uint32, c_void_p
 from typing import Any
 
 from stoker.agent.devices.card import Calls
 from stoker.agent.devices.readings import Absent, Trouble
-from stoker.agent.devices.recorded import Answers, key_of_call
 
 TROUBLES: dict[int, Trouble] = {
     0x70000001: "lost",
@@ -67,26 +66,6 @@ class PortState(ctypes.Structure):
     )
 
 
-class PortThroughput(ctypes.Structure):
-    _fields_ = (("timestamp", c_uint64), ("rx", c_uint64), ("tx", c_uint64))
-
-
-class RasProperties(ctypes.Structure):
-    STYPE = 0xF
-    _fields_ = (
-        ("stype", c_int32),
-        ("pNext", c_void_p),
-        ("type", c_int32),
-        ("on_subdevice", c_uint8),
-        ("subdevice", c_uint32),
-    )
-
-
-class RasState(ctypes.Structure):
-    STYPE = 0x22
-    _fields_ = (("stype", c_int32), ("pNext", c_void_p), ("category", c_uint64 * 7))
-
-
 def load() -> Any | str:
     """The binding with its loader; or why there is none."""
     try:
@@ -117,12 +96,10 @@ def _function(zes: Any, name: str) -> Callable[..., int] | Absent:
 
 def ask(zes: Any, name: str, *arguments: Any, calls: Calls | None = None) -> Absent | None:
     """Call one function, which fills what it is given; None if it did. What a driver does not
-    support is not asked again soon, and is no part of a plan."""
+    support is not asked again soon."""
     before = _refused(name, arguments, calls)
     if before is not None:
         return before
-    if calls is not None and calls.replay is not None:
-        return _said(zes, name, calls.replay(name, arguments))
     function = _function(zes, name)
     if isinstance(function, Absent):
         return function
@@ -135,30 +112,40 @@ def ask(zes: Any, name: str, *arguments: Any, calls: Calls | None = None) -> Abs
         return found
     said = _said(zes, name, code)
     if calls is not None and said is not None and code & 0xFFFFFFFF == UNSUPPORTED:
-        calls.remember(key_of_call(name, arguments), said, for_ever=calls.for_good)
+        calls.remember(_key(name, arguments), said, for_ever=False)
     return said
 
 
 def _refused(name: str, arguments: tuple[Any, ...], calls: Calls | None) -> Absent | None:
     if calls is None or not calls.refuses:
         return None
-    return calls.refused(name) or calls.refused(key_of_call(name, arguments))
+    return calls.refused(name) or calls.refused(_key(name, arguments))
 
 
-def _said(zes: Any, name: str, code: int | Absent) -> Absent | None:
-    """What a code means; an absence is of a plan that lacks the call."""
-    if not code or isinstance(code, Absent):
-        return code or None
+def _key(name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What tells one call from another: its function, and the handle that it is about."""
+    return (name, getattr(arguments[0], "value", None) if arguments else None)
+
+
+def words_of(zes: Any) -> Callable[[int], tuple[str, Trouble]]:
+    """How a code of ze_result_t reads, and what it says of the card."""
+
+    def words(code: int) -> tuple[str, Trouble]:
+        return _words(zes, code), TROUBLES.get(code, "")
+
+    return words
+
+
+def _said(zes: Any, name: str, code: int) -> Absent | None:
+    """What a code means."""
+    if not code:
+        return None
     code &= 0xFFFFFFFF
     return Absent(f"{name}: {_words(zes, code)}", TROUBLES.get(code, ""))
 
 
 def filled(zes: Any, name: str, handle: Any, made: Any, calls: Calls | None = None) -> Any:
-    """`made` after the function filled it, or the absence. What a plan has is another one."""
-    if calls is not None and isinstance(calls.replay, Answers):
-        found = calls.replay.filled(name, getattr(handle, "value", handle) or 0, type(made))
-        if found is not None:
-            return _said(zes, name, found[0]) if found[0] else found[1]
+    """`made` after the function filled it, or the absence."""
     failed = ask(zes, name, handle, ctypes.byref(made), calls=calls)
     return made if failed is None else failed
 

@@ -14,7 +14,6 @@
 
 #include "devices/library.h"
 #include "devices/vendor.h"
-#include "intel.h"
 
 enum { AMD_SOCKETS = 64, AMD_PROCESSORS = 64, AMD_INIT_GPUS = 1 << 1, UW = 1000 };
 
@@ -187,7 +186,7 @@ int sk_power_write(const struct sk_power_entry *entry, char *why, size_t size)
 	if (!strcmp(entry->kind, "amd"))
 		return amd(entry, why, size);
 	if (!strcmp(entry->kind, "intel"))
-		return sk_power_intel(entry, why, size);
+		return by_table(&sk_device_intel, entry, why, size);
 	if (!strcmp(entry->kind, "hwmon"))
 		return hwmon(entry, why, size);
 	if (!strcmp(entry->kind, "file"))
