@@ -1,29 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One AMD GPU through AMD SMI: the metrics table ten times a second, the rest once.
+"""One AMD GPU: what AMD SMI says of it once, and what the record of it means.
 
-Relied on by the vendor class in `amd.py`. Units are those of amdsmi.h: the table has W, C, MHz and
-percent; caps are in microwatts; residencies count the firmware's ticks, of a millisecond.
+Its record is filled by native/devices/amd.c; what seldom changes is asked through the binding.
+Units are those of amdsmi.h: MHz, microwatts.
 """
 
 from __future__ import annotations
 
-import ctypes
 import time
-from collections.abc import Callable
 from typing import Any
 
 from stoker.agent.devices import amd_smi
 from stoker.agent.devices.amd_metrics import RESIDENCIES, TICK_NS
-from stoker.agent.devices.amd_plan import AmdPlan
-from stoker.agent.devices.amd_smi import Metrics, Tables, known, part
-from stoker.agent.devices.card import Calls, Card
+from stoker.agent.devices.amd_smi import part
+from stoker.agent.devices.card import Card, Points
 from stoker.agent.devices.fields import reading
-from stoker.agent.devices.plan import Plan, Snapshot
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading
+from stoker.agent.devices.record import Decoder, Snapshot, links, processes
 
 MHZ = 1_000_000
 TICKS = "counted in ticks of the firmware, a millisecond each"
-KB = 1024
 ENERGY_COUNT_J = 15.259e-6
 """One count of the energy accumulator, where the library does not say (amdsmi.h)."""
 SENSOR_ERROR = 0.05
@@ -35,11 +31,6 @@ NONE: Fields = {
     "partitions": Absent("each partition is listed as a GPU of its own"),
     "power_samples_w": Absent("AMD SMI keeps no samples of power"),
 }
-LINK_UP = 1
-"""amdsmi_xgmi_link_status_type_t; 0 is down, 2 disabled."""
-MODE_BYTES = 80
-PROCESSES_MAX = 1024
-"""Room for a word, and for processes, as the binding's own wrappers have it."""
 EDGE, JUNCTION, VRAM = "EDGE", "JUNCTION", "VRAM"
 
 
@@ -47,6 +38,7 @@ class AmdCard(Card):
     """A GPU by its processor handle."""
 
     lacks = "no call of AMD SMI that is made here tells it"
+    table = "amd"
 
     def __init__(self, smi: Any, handle: Any, id: str, address: str, *, sim: bool) -> None:
         super().__init__()
@@ -54,23 +46,11 @@ class AmdCard(Card):
         self.pids: tuple[int, ...] = ()
         """Processes on it, as last listed."""
         self._smi, self._handle = smi, handle
-        self._metrics = Metrics(smi, handle)
-        """Of `fast`: whoever decodes a plan's answers fills its table."""
-        self._asked = Metrics(smi, handle)
-        """Of what the card's own thread asks besides, whoever decodes meanwhile."""
-        self.fast_calls = Calls()
-        self._tables = Tables(smi, handle)
-        """Of what is asked once a second."""
-        self._count = ctypes.c_uint32()
-        """Of processes: room before a call, how many there are behind it."""
-        self._spelt: dict[int, str] = {}
-        """Addresses of linked cards."""
-        self._planned: AmdPlan | None = None
+        self._decoder: Decoder | None = None
         self._count_j: float = ENERGY_COUNT_J
-        self._table: Absent | None = Absent("not read yet")
-        self._units = 0
-        self._total: Any = Absent("not asked for yet")
-        self._residencies: dict[str, int] = {}
+
+    def address_of_handle(self) -> int:
+        return int(getattr(self._handle, "value", self._handle) or 0)
 
     def ask(self, name: str, *arguments: Any) -> Any:
         """One call of the binding about this card."""
@@ -93,10 +73,7 @@ class AmdCard(Card):
         resolution = part(self.ask("amdsmi_get_energy_count"), "counter_resolution")
         if not isinstance(resolution, Absent) and resolution > 0:
             self._count_j = resolution * 1e-6
-        units = part(asic, "num_compute_units")
-        self._units = 0 if absent(units) else int(units)
         serial = part(board, "product_serial")
-        self._total = self._memory("amdsmi_get_gpu_memory_total")
         found: dict[str, Any] = {
             "model": part(asic, "market_name"),
             "architecture": part(asic, "target_graphics_version"),
@@ -107,8 +84,8 @@ class AmdCard(Card):
             "firmware": part(self.ask("amdsmi_get_gpu_vbios_info"), "version"),
             "minor": part(self.ask("amdsmi_get_gpu_enumeration_info"), "drm_render"),
             "numa": self.ask("amdsmi_get_gpu_topo_numa_affinity"),
-            "units": units,
-            "memory_total_bytes": self._total,
+            "units": part(asic, "num_compute_units"),
+            "memory_total_bytes": self._memory("amdsmi_get_gpu_memory_total"),
             "pcie_gen_max": part(pcie, "pcie_static", "pcie_interface_version"),
             "pcie_width_max": part(pcie, "pcie_static", "max_pcie_width"),
             **self._clocks(),
@@ -129,9 +106,9 @@ class AmdCard(Card):
 
     def _bounds(self) -> dict[str, Any]:
         cap = self.ask("amdsmi_get_power_cap_info")
-        table = self._asked.read(self.calls)
-        # Of the sensor that `temperature_c` is read from: junctions are hotter than edges.
-        die = EDGE if table is None and self._asked.has("temperature_edge") else JUNCTION
+        # The sensor that `temperature_c` is read from: junctions are hotter than edges.
+        table = self.ask("amdsmi_get_gpu_metrics_info")
+        die = JUNCTION if absent(part(table, "temperature_edge")) else EDGE
         return {
             "power_limit_min_w": scaled(part(cap, "min_power_cap"), 1e-6),
             "power_limit_max_w": scaled(part(cap, "max_power_cap"), 1e-6),
@@ -148,211 +125,51 @@ class AmdCard(Card):
             self._kind("AmdSmiTemperatureMetric", metric),
         )
 
-    # --- ten times a second -----------------------------------------------------------------------
+    # --- what the record means --------------------------------------------------------------------
 
-    def plan(self) -> Plan | None:
-        """Once the table could be read: which entries a card has decides what is kept of it."""
-        if self._planned is None and self._asked.read(self.calls) is None:
-            self._planned = AmdPlan(self._handle, self._asked, self._metrics, self._count_j)
-        return self._planned.plan if self._planned is not None else None
+    def rest(self) -> Fields:
+        """Modes of partitioning, in the driver's words."""
+        names = ("amdsmi_get_gpu_compute_partition", "amdsmi_get_gpu_memory_partition")
+        found = [self.ask(name) for name in names]
+        modes = [mode for mode in found if not absent(mode) and mode]
+        mode = "/".join(modes) if modes else found[0]
+        return {"partition_mode": field("partition_mode", mode, time.time_ns())}
 
-    def decode(self, found: Snapshot) -> Fields:
-        assert self._planned is not None
-        self.fast_calls.replay = self._planned.answers(found)
-        return self.fast(found.t_ns)
-
-    @property
-    def all_calls(self) -> tuple[Calls, ...]:
-        return (self.calls, self.fast_calls)
-
-    def fast(self, t_ns: int = 0) -> Fields:
-        self._table = self._metrics.read(self.fast_calls)
-        now = t_ns or time.time_ns()
-        edge = self._entry("temperature_edge")
-        found = {
-            "temperature_c": self._entry("temperature_hotspot") if absent(edge) else edge,
-            "memory_temperature_c": self._entry("temperature_mem"),
-            "busy_ratio": scaled(self._entry("average_gfx_activity"), 0.01),
-            "memory_busy_ratio": scaled(self._entry("average_umc_activity"), 0.01),
-            "clock_hz": scaled(self._either("current_gfxclk", "current_gfxclks"), MHZ),
-            "memory_clock_hz": scaled(self._entry("current_uclk"), MHZ),
-            "hotspot_temperature_c": self._entry("temperature_hotspot"),
-        }
-        made: Fields = {name: field(name, value, now) for name, value in found.items()}
-        return {
-            **made,
-            **self._power(now),
-            **self._counters(now),
-            "throttle": self._throttle(now),
-        }
-
-    def _entry(self, name: str, place: int | None = None) -> Any:
-        return self._table if self._table is not None else self._metrics.number(name, place)
-
-    def _either(self, name: str, several: str) -> Any:
-        """An entry, or the first of the list that replaces it on cards of several dies."""
-        value = self._entry(name)
-        return self._entry(several, 0) if absent(value) and self._table is None else value
-
-    def _power(self, now: int) -> Fields:
-        newest, average = self._entry("current_socket_power"), self._entry("average_socket_power")
-        if absent(newest):
-            newest = average
-        energy = scaled(self._entry("energy_accumulator"), self._count_j)
-        watts = newest if not absent(newest) else 0
-        return {
-            "power_w": _watts(newest, now),
-            "power_average_w": _watts(average, now),
-            "energy_j": energy
-            if absent(energy)
-            else Reading(energy, "J", now, 0, self._count_j + watts * ENERGY_PERIOD_S),
-        }
-
-    def _throttle(self, now: int) -> Field:
-        """Words from the residencies: what grew since the last round held the clock back then."""
-        before, grown, missing = self._residencies, {}, None
-        for name, entry, word in RESIDENCIES:
-            count = self._entry(entry)
-            if absent(count):
-                missing = count
-                continue
-            grown[word] = count > before.get(name, count)
-            before[name] = count
-        if not grown:
-            return missing or Absent("gpu_metrics has no residencies")
-        return Reading([word for word, grew in grown.items() if grew], "", now)
-
-    def _counters(self, now: int) -> Fields:
-        """Of the same table: no call more."""
-        made: Fields = {}
-        for name, entry, _ in RESIDENCIES:
-            ticks = self._entry(entry)
-            made[name] = (
-                ticks if absent(ticks) else Reading(ticks * TICK_NS, "ns", now, 0, TICK_NS, TICKS)
-            )
+    def read(self, found: Snapshot, points: Points) -> Fields:
+        if self._decoder is None:
+            self._decoder = Decoder(self.table, amd_smi.words_of(self._smi))
+        made = self._decoder.fields(found)
+        for name in ("power_w", "power_average_w"):
+            made[name] = _watts(made[name])
+        made["energy_j"] = self._energy(made["energy_j"], made["power_w"])
+        for name, _, _ in RESIDENCIES:
+            made[name] = _ticks(made[name])
+        if "links" not in made:
+            rows = [each.row(_spelt(each.peer), "gpu") for each in links(found)]
+            made["links"] = Reading(rows, "", found.slow_ns)
+        if "processes" not in made:
+            rows = [each._asdict() for each in processes(found)]
+            self.pids = tuple(row["pid"] for row in rows)
+            made["processes"] = Reading(rows, "", found.slow_ns)
         return made
 
-    # --- once a second ----------------------------------------------------------------------------
-
-    def steps(self) -> tuple[Callable[[], Fields], ...]:
-        return (self._used, self._errors, self._bus, self._links, self._listed)
-
-    def _told(self, name: str, kind: Any, *before: Any, after: tuple[Any, ...] = ()) -> Any:
-        """What a function of the library fills, without the binding's wrapper."""
-        return self._tables.ask(self.calls, name, kind, *before, after=after)
-
-    def _used(self) -> Fields:
-        vram, gfx = self._kind("AmdSmiMemoryType", "VRAM"), self._kind("AmdSmiClkType", "GFX")
-        used = number(self._told("amdsmi_get_gpu_memory_usage", ctypes.c_uint64, vram))
-        total = self._total
-        cap = self._told("amdsmi_get_power_cap_info", "amdsmi_power_cap_info_t", 0)
-        clock = self._told("amdsmi_get_clock_info", "amdsmi_clk_info_t", gfx)
-        fan = number(self._told("amdsmi_get_gpu_fan_speed", ctypes.c_int64, 0))
-        now = time.time_ns()
-        free = used if absent(used) else total if absent(total) else total - used
-        found = {
-            "memory_used_bytes": used,
-            "memory_free_bytes": free,
-            "power_limit_w": cap if absent(cap) else cap.power_cap * 1e-6,
-            "clock_limit_hz": scaled(known(clock, "max_clk"), MHZ),
-            "fan_ratio": scaled(fan, 1 / 255),
-            "fan_rpm": number(self._told("amdsmi_get_gpu_fan_rpms", ctypes.c_int64, 0)),
-        }
-        return {name: field(name, value, now) for name, value in found.items()}
-
-    def _errors(self) -> Fields:
-        ecc = self._told("amdsmi_get_gpu_total_ecc_count", "amdsmi_error_count_t")
-        enabled = number(self._told("amdsmi_get_gpu_ecc_enabled", ctypes.c_uint64))
-        # A list that is not asked for says how many there would be.
-        pages = self._told("amdsmi_get_gpu_bad_page_info", ctypes.c_uint32, after=(None,))
-        now = time.time_ns()
-        compute = self._mode("amdsmi_get_gpu_compute_partition")
-        memory = self._mode("amdsmi_get_gpu_memory_partition")
-        modes = [mode for mode in (compute, memory) if not absent(mode) and mode]
-        found = {
-            "ecc_enabled": enabled if absent(enabled) else bool(enabled),
-            "ecc_corrected": ecc if absent(ecc) else ecc.correctable_count,
-            "ecc_uncorrected": ecc if absent(ecc) else ecc.uncorrectable_count,
-            "retired_pages": number(pages),
-            "partition_mode": "/".join(modes) if modes else compute,
-        }
-        return {name: field(name, value, now) for name, value in found.items()}
-
-    def _mode(self, name: str) -> Any:
-        """A mode of partitioning, in the driver's word."""
-        found = self._told(name, ctypes.c_char * MODE_BYTES, after=(MODE_BYTES,))
-        if absent(found):
+    def _energy(self, found: Field, power: Field) -> Field:
+        if isinstance(found, Absent):
             return found
-        word = found.value.decode(errors="replace")
-        return (
-            Absent(f"{name}: {amd_smi.NOT_APPLICABLE}") if word == amd_smi.NOT_APPLICABLE else word
-        )
-
-    def _bus(self) -> Fields:
-        pcie = self._told("amdsmi_get_pcie_info", "amdsmi_pcie_info_t")
-        now = time.time_ns()
-        found = {
-            "pcie_width": known(pcie, "pcie_metric", "pcie_width"),
-            "pcie_gen": _generation(known(pcie, "pcie_metric", "pcie_speed")),
-            "pcie_replays": known(pcie, "pcie_metric", "pcie_replay_count"),
-        }
-        return {name: field(name, value, now) for name, value in found.items()}
-
-    def _links(self) -> Fields:
-        found = self._told("amdsmi_get_link_metrics", "amdsmi_link_metrics_t")
-        if absent(found):
-            return {"links": found}
-        states = self._told("amdsmi_get_gpu_xgmi_link_status", "amdsmi_xgmi_link_status_t")
-        count = min(found.num_links, len(found.links))
-        up = [LINK_UP] * count if absent(states) else states.status[: states.total_links]
-        ports = [
-            {
-                "port": port,
-                "up": port < len(up) and up[port] == LINK_UP,
-                "peer": self._address(link.bdf),
-                "peer_kind": "gpu",
-                "tx_bytes": link.write * KB,
-                "rx_bytes": link.read * KB,
-                "errors": None,
-            }
-            for port, link in enumerate(found.links[:count])
-        ]
-        return {"links": Reading(ports, "", time.time_ns())}
-
-    def _address(self, bdf: Any) -> str:
-        """Of amdsmi_bdf_t, spelt once."""
-        found = self._spelt.get(bdf.as_uint)
-        if found is None:
-            found = self._spelt[bdf.as_uint] = _address(bdf)
-        return found
-
-    def _listed(self) -> Fields:
-        self._count.value = PROCESSES_MAX
-        rows_of = self._tables.room("amdsmi_proc_info_t", PROCESSES_MAX)
-        found = self._told("amdsmi_get_gpu_process_list", rows_of, ctypes.byref(self._count))
-        if absent(found):
-            return {"processes": found}
-        count = min(self._count.value, PROCESSES_MAX)
-        rows = [_process(each, self._units) for each in found[:count]]
-        self.pids = tuple(row["pid"] for row in rows)
-        return {"processes": Reading(rows, "", time.time_ns())}
+        watts = power.value if isinstance(power, Reading) else 0.0
+        error = self._count_j + watts * ENERGY_PERIOD_S
+        return Reading(found.value, "J", found.t_ns, 0, error)
 
     def look(self) -> None:
         """List its processes, while it is looked for."""
-        self._listed()
+        listed = self.ask("amdsmi_get_gpu_process_list")
+        if not absent(listed):
+            self.pids = tuple(pid for each in listed if not absent(pid := part(each, "pid")))
 
 
-def _address(bdf: Any) -> str:
-    """Of amdsmi_bdf_t, as sysfs spells it."""
-    at = bdf.struct_amdsmi_bdf_t if hasattr(bdf, "struct_amdsmi_bdf_t") else bdf
-    return (
-        f"{at.domain_number:04x}:{at.bus_number:02x}:{at.device_number:02x}.{at.function_number:x}"
-    )
-
-
-def number(found: Any) -> Any:
-    """The value of a plain number, or its absence."""
-    return found if isinstance(found, Absent) else found.value
+def _spelt(bdf: int) -> str:
+    """An amdsmi_bdf_t as sysfs spells it: function 3 bits, device 5, bus 8, domain 48."""
+    return f"{bdf >> 16:04x}:{bdf >> 8 & 0xFF:02x}:{bdf >> 3 & 0x1F:02x}.{bdf & 7:x}"
 
 
 def absent(value: Any) -> bool:
@@ -369,26 +186,14 @@ def field(name: str, value: Any, now: int) -> Field:
     return value if isinstance(value, Absent) else reading(name, value, now)
 
 
-def _watts(value: Any, now: int) -> Field:
-    if isinstance(value, Absent):
-        return value
-    return Reading(value, "W", now, 0, max(1.0, SENSOR_ERROR * value), WATTS)
+def _watts(found: Field) -> Field:
+    if isinstance(found, Absent):
+        return found
+    error = max(1.0, SENSOR_ERROR * found.value)
+    return Reading(found.value, "W", found.t_ns, 0, error, WATTS)
 
 
-def _generation(megatransfers: Any) -> Any:
-    """PCIe generation by its speed: 2500 MT/s is the first, each next one about twice as fast."""
-    if isinstance(megatransfers, Absent):
-        return megatransfers
-    speeds = (2500, 5000, 8000, 16000, 32000, 64000)
-    return 1 + sum(megatransfers >= speed for speed in speeds[1:])
-
-
-def _process(each: Any, units: int) -> dict[str, Any]:
-    occupied = known(each, "cu_occupancy")
-    return {
-        "pid": int(each.pid),
-        "kind": "compute",
-        "name": each.name.decode(errors="replace").strip() or None,
-        "memory_bytes": each.memory_usage.vram_mem or each.mem,
-        "busy_ratio": occupied / units if not absent(occupied) and units > 0 else None,
-    }
+def _ticks(found: Field) -> Field:
+    if isinstance(found, Absent):
+        return found
+    return Reading(found.value, "ns", found.t_ns, 0, TICK_NS, TICKS)

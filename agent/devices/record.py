@@ -31,6 +31,7 @@ ABSENCES = {
     -5: "this card has none",
     -6: "the library lacks the function",
     -7: "a part of the card cannot be read",
+    -8: "N/A",
 }
 """enum sk_device_absence -> words."""
 PLACES: dict[str, int] = {name: place for place, (name, _) in enumerate(_devices.FIELDS)}

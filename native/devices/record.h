@@ -102,13 +102,14 @@ enum sk_device_reason {
 
 /** Codes of stoker itself; a driver's own codes are positive. */
 enum sk_device_absence {
-	SK_DEVICE_NOT_READ = -1,   /* this vendor's table does not fill it */
-	SK_DEVICE_FIRST = -2,	   /* it is the difference of two rounds */
-	SK_DEVICE_TOO_EARLY = -3,  /* the counter was not read for a second yet */
-	SK_DEVICE_NOT_KNOWN = -4,  /* the driver says that it does not know */
-	SK_DEVICE_NONE = -5,	   /* there is no domain, sensor or port of this kind */
-	SK_DEVICE_NOT_THERE = -6,  /* the library lacks the function */
-	SK_DEVICE_INCOMPLETE = -7, /* a part of the card cannot be read */
+	SK_DEVICE_NOT_READ = -1,       /* this vendor's table does not fill it */
+	SK_DEVICE_FIRST = -2,	       /* it is the difference of two rounds */
+	SK_DEVICE_TOO_EARLY = -3,      /* the counter was not read for a second yet */
+	SK_DEVICE_NOT_KNOWN = -4,      /* the driver says that it does not know */
+	SK_DEVICE_NONE = -5,	       /* there is no domain, sensor or port of this kind */
+	SK_DEVICE_NOT_THERE = -6,      /* the library lacks the function */
+	SK_DEVICE_INCOMPLETE = -7,     /* a part of the card cannot be read */
+	SK_DEVICE_NOT_APPLICABLE = -8, /* the driver marks it as not applicable */
 };
 
 enum {

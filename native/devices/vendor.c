@@ -5,6 +5,7 @@
 
 static const struct sk_device_vendor *const vendors[] = {
 	&sk_device_nvidia,
+	&sk_device_amd,
 	&sk_device_intel,
 	&sk_device_idle,
 };

@@ -36,7 +36,8 @@ struct sk_device_vendor {
 	void (*end)(struct sk_device_card *card);
 };
 
-extern const struct sk_device_vendor sk_device_nvidia, sk_device_intel, sk_device_idle;
+extern const struct sk_device_vendor sk_device_nvidia, sk_device_amd, sk_device_intel,
+	sk_device_idle;
 
 /** The table of this name; NULL for none. */
 const struct sk_device_vendor *sk_device_vendor_named(const char *name);

@@ -15,7 +15,7 @@
 #include "devices/library.h"
 #include "devices/vendor.h"
 
-enum { AMD_SOCKETS = 64, AMD_PROCESSORS = 64, AMD_INIT_GPUS = 1 << 1, UW = 1000 };
+enum { UW = 1000 };
 
 /* Through the vendor's table, which the agent sets cards by as well. */
 static int by_table(const struct sk_device_vendor *vendor, const struct sk_power_entry *entry,
@@ -27,103 +27,6 @@ static int by_table(const struct sk_device_vendor *vendor, const struct sk_power
 	if (!error)
 		error = vendor->find(entry->id, &handle, why, size);
 	return error ? error : vendor->write(handle, entry->what, entry->value, why, size);
-}
-
-/* --- AMD -------------------------------------------------------------------------------------- */
-
-static void *amdsmi(char *why, size_t size)
-{
-	static void *library;
-	char path[512];
-	const char *root = getenv("ROCM_PATH");
-	int (*init)(uint64_t);
-	void *opened;
-	int code;
-
-	if (library)
-		return library;
-	snprintf(path, sizeof(path), "%s/lib/libamd_smi.so", root ? root : "/opt/rocm");
-	opened = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-	if (!opened)
-		opened = sk_device_library("libamd_smi.so", why, size);
-	init = (int (*)(uint64_t))sk_device_find(opened, "amdsmi_init", why, size);
-	if (!init)
-		return NULL;
-	code = init(AMD_INIT_GPUS);
-	if (code) {
-		sk_device_refuse(why, size, "amdsmi_init", code);
-		return NULL;
-	}
-	return library = opened;
-}
-
-/* amdsmi_bdf_t: function 3 bits, device 5, bus 8, domain 48, lowest first. */
-static void print_bdf(uint64_t bdf, char *ret, size_t size)
-{
-	snprintf(ret, size, "%04llx:%02x:%02x.%x", (unsigned long long)(bdf >> 16),
-		 (unsigned)(bdf >> 8 & 0xff), (unsigned)(bdf >> 3 & 0x1f), (unsigned)(bdf & 7));
-}
-
-static void *amd_find(void *library, const char *address, char *why, size_t size)
-{
-	int (*sockets)(uint32_t *, void **) = (int (*)(uint32_t *, void **))sk_device_find(
-		library, "amdsmi_get_socket_handles", why, size);
-	int (*processors)(void *, uint32_t *, void **) =
-		(int (*)(void *, uint32_t *, void **))sk_device_find(
-			library, "amdsmi_get_processor_handles", why, size);
-	int (*place)(void *, uint64_t *) = (int (*)(void *, uint64_t *))sk_device_find(
-		library, "amdsmi_get_gpu_device_bdf", why, size);
-	void *socket[AMD_SOCKETS], *processor[AMD_PROCESSORS];
-	uint32_t count = AMD_SOCKETS;
-
-	if (!sockets || !processors || !place || sockets(&count, socket))
-		return NULL;
-	for (uint32_t i = 0; i < count && i < AMD_SOCKETS; i++) {
-		uint32_t most = AMD_PROCESSORS;
-
-		if (processors(socket[i], &most, processor))
-			continue;
-		for (uint32_t k = 0; k < most && k < AMD_PROCESSORS; k++) {
-			uint64_t bdf;
-			char text[32];
-
-			if (place(processor[k], &bdf))
-				continue;
-			print_bdf(bdf, text, sizeof(text));
-			if (!strcasecmp(text, address))
-				return processor[k];
-		}
-	}
-	snprintf(why, size, "no AMD GPU at %s", address);
-	return NULL;
-}
-
-struct power_cap_info {
-	uint64_t cap, of_default, dpm, min, max, reserved[3];
-};
-
-static int amd(const struct sk_power_entry *entry, char *why, size_t size)
-{
-	void *library = amdsmi(why, size);
-	void *device = library ? amd_find(library, entry->id, why, size) : NULL;
-	int (*set)(void *, uint32_t, uint64_t) =
-		(int (*)(void *, uint32_t, uint64_t))sk_device_find(library, "amdsmi_set_power_cap",
-								    why, size);
-	int (*get)(void *, uint32_t, struct power_cap_info *) =
-		(int (*)(void *, uint32_t, struct power_cap_info *))sk_device_find(
-			library, "amdsmi_get_power_cap_info", why, size);
-	struct power_cap_info now = {0};
-	int code;
-
-	if (!device || !set || !get)
-		return -ENODEV;
-	code = set(device, 0, entry->value);
-	if (code)
-		return sk_device_refuse(why, size, "amdsmi_set_power_cap", code);
-	code = get(device, 0, &now);
-	if (code)
-		return sk_device_refuse(why, size, "amdsmi_get_power_cap_info", code);
-	return sk_device_same(now.cap / UW, entry->value / UW, why, size);
 }
 
 /* --- files ------------------------------------------------------------------------------------ */
@@ -184,7 +87,7 @@ int sk_power_write(const struct sk_power_entry *entry, char *why, size_t size)
 	if (!strcmp(entry->kind, "nvidia"))
 		return by_table(&sk_device_nvidia, entry, why, size);
 	if (!strcmp(entry->kind, "amd"))
-		return amd(entry, why, size);
+		return by_table(&sk_device_amd, entry, why, size);
 	if (!strcmp(entry->kind, "intel"))
 		return by_table(&sk_device_intel, entry, why, size);
 	if (!strcmp(entry->kind, "hwmon"))
