@@ -13,7 +13,7 @@ from typing import Any
 from stoker.agent.devices import amd_smi
 from stoker.agent.devices.amd_metrics import RESIDENCIES, TICK_NS
 from stoker.agent.devices.amd_smi import part
-from stoker.agent.devices.card import Card, Points
+from stoker.agent.devices.card import DrivenCard, Points
 from stoker.agent.devices.fields import reading
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading
 from stoker.agent.devices.record import Decoder, Snapshot, links, processes
@@ -34,7 +34,7 @@ NONE: Fields = {
 EDGE, JUNCTION, VRAM = "EDGE", "JUNCTION", "VRAM"
 
 
-class AmdCard(Card):
+class AmdCard(DrivenCard):
     """A GPU by its processor handle."""
 
     lacks = "no call of AMD SMI that is made here tells it"

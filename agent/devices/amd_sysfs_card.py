@@ -15,7 +15,7 @@ from typing import Any
 
 from stoker.agent.devices import amd_metrics, topology
 from stoker.agent.devices.amd_metrics import RESIDENCIES, TICK_NS, Entry
-from stoker.agent.devices.card import Card
+from stoker.agent.devices.card import PolledCard
 from stoker.agent.devices.fields import reading
 from stoker.agent.devices.nvidia_processes import name_of
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading
@@ -33,7 +33,7 @@ SPEEDS = {"2.5": 1, "5.0": 2, "8.0": 3, "16.0": 4, "32.0": 5, "64.0": 6}
 class Files:
     """Files of one folder, each opened once."""
 
-    def __init__(self, card: Card) -> None:
+    def __init__(self, card: PolledCard) -> None:
         self._card = card
         self._open: dict[Path, int] = {}
 
@@ -85,7 +85,7 @@ def _absent(path: Path, error: OSError) -> Absent:
     return Absent(why, "lost" if gone else "")
 
 
-class SysfsCard(Card):
+class SysfsCard(PolledCard):
     """A GPU by its PCI function's folder."""
 
     lacks = "no file of amdgpu's that is read here tells it"

@@ -12,7 +12,6 @@ and threads that wake as often and do nothing.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import gc
 import json
 import os
@@ -26,11 +25,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stoker.agent.devices.card import Calls
-from stoker.agent.devices.fields import FAST_HZ
-from stoker.agent.devices.plan import PERIOD_NS
+from stoker.agent.devices.card import Calls, DrivenCard
+from stoker.agent.devices.driven import QUIET, TOGETHER
+from stoker.agent.devices.fields import PERIOD_NS
 from stoker.agent.devices.registry import Devices
-from stoker.agent.devices.sampled import HUNG_NS, QUIET, TOGETHER
+from stoker.agent.devices.sampled import HUNG_NS
 from stoker.agent.devices.sampler import Samplers
 from stoker.native._devices import CardReader, second_s
 
@@ -41,7 +40,6 @@ IDLE_S = 2.0
 HANG_CALL = {1: "nvmlDeviceGetTemperature", 2: "amdsmi_get_gpu_metrics_info", 3: "zesFrequency"}
 """Vendor -> what hangs: something that is called in every fast round."""
 TARGET_SHARE, TARGET_MIB = 0.01, 60.0
-_KEPT: list[Any] = []
 Made = list[tuple[Callable[..., Any], tuple[Any, ...]]]
 
 
@@ -128,8 +126,6 @@ def _floor(samplers: Samplers, ids: list[str]) -> float:
     recorded: dict[str, Made] = {id: [] for id in ids}
     _recording(samplers, recorded)
     calls = [call for made in recorded.values() for call in made]
-    for id in ids:
-        calls += _planned(samplers, id)
     best = float("inf")
     for _ in range(REPLAY_ROUNDS):
         begun = time.thread_time()
@@ -137,8 +133,8 @@ def _floor(samplers: Samplers, ids: list[str]) -> float:
             function(*arguments)
         best = min(best, time.thread_time() - begun)
     cards = [each.card for id in ids if (each := samplers.get(id)) is not None]
-    in_c = [second_s(card.table, card.address_of_handle()) for card in cards if card.table]
-    return best + sum(in_c)
+    driven = [card for card in cards if isinstance(card, DrivenCard)]
+    return best + sum(second_s(card.table, card.address_of_handle()) for card in driven)
 
 
 def _idle(cards: int) -> float:
@@ -151,28 +147,6 @@ def _idle(cards: int) -> float:
     for reader in readers:
         reader.stop()
     return share
-
-
-def _planned(samplers: Samplers, id: str) -> Made:
-    """The calls of a second of a plan, which a thread in C makes, for memory of their own."""
-    sampled = samplers.get(id)
-    plan = sampled.card.plan() if sampled is not None else None
-    if plan is None:
-        return []
-    memory = ctypes.create_string_buffer(plan.memory, len(plan.memory))
-    base = ctypes.addressof(memory)
-    made: Made = []
-    for at, arguments, inside, past, every, turn, *_ in plan.steps:
-        kind = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_uint64] * len(arguments))
-        call: Callable[..., Any] = kind(at)
-        passed = [each + base if inside >> i & 1 else each for i, each in enumerate(arguments)]
-        passed = [
-            time.time_ns() // 1000 - each if past >> i & 1 else each
-            for i, each in enumerate(passed)
-        ]
-        made += [(call, (*passed,))] * len(range(turn, FAST_HZ, every))
-    _KEPT.append(memory)
-    return made
 
 
 def _recording(samplers: Samplers, recorded: dict[str, Made]) -> None:

@@ -7,88 +7,109 @@ decoded when somebody wants it, which calls no driver.
 
 from __future__ import annotations
 
-import time
+import threading
 from collections import Counter
 from collections.abc import Mapping
 from math import isnan
 
 from stoker.agent.devices.bell import Bell
-from stoker.agent.devices.card import Card
-from stoker.agent.devices.fields import complete
+from stoker.agent.devices.card import DrivenCard
+from stoker.agent.devices.fields import PERIOD_NS, complete
 from stoker.agent.devices.history import POINTS
-from stoker.agent.devices.plan import PERIOD_NS
 from stoker.agent.devices.readings import Fields, Reading
 from stoker.agent.devices.record import PLACES, Snapshot
-from stoker.agent.devices.sampled import HUNG_NS, QUIET, SECOND_NS, TOGETHER, Sampled
+from stoker.agent.devices.sampled import SECOND_NS, Sampled
 from stoker.native import _devices
 from stoker.native._devices import CardReader
+
+SELDOM_NS = 5_000_000_000
+"""How often the binding is asked for what seldom changes."""
+TOGETHER = 250
+"""Threads in C are due this many times closer together than those in Python: one interrupt then
+wakes several, which costs more than their calls do."""
+QUIET = 5
+"""Seconds until everything of a card is news although nothing of it changed."""
 
 
 class Driven(Sampled):
     """One card, its thread in C and its thread in Python, and what they have read."""
 
-    def __init__(self, card: Card, phase_ns: int = 0) -> None:
+    period_ns = SELDOM_NS
+    card: DrivenCard
+
+    def __init__(self, card: DrivenCard, phase_ns: int = 0) -> None:
         super().__init__(card, phase_ns)
-        self._c: CardReader | None = None
+        self._active = card
+        """What the thread in Python is asking about; it takes up `card` with its next round."""
+        self._reader: CardReader | None = None
+        self._of = card
+        """Whose records the reader makes."""
         self._names = _devices.calls(card.table)
+        self._begun = 0
+        """How many readers there were."""
+        self._decoding = threading.Lock()
+        self._decoded = 0
+        """Rounds of the reader that the newest readings are of."""
+        self._codes = -1
+        """Changes of codes that they know of."""
+        self._told = True
+        """Whether the newest readings have all of `_slow`."""
         self._read: Fields = {}
         """The newest record, as fields."""
 
     # --- for whoever reads ------------------------------------------------------------------------
 
     def newest(self) -> dict[str, float]:
-        """Numbers of the last round; nothing for a card in trouble."""
         if self.trouble()[0] != "ok":
             return {}
-        reader = self._c
+        reader = self._reader
         values = reader.latest() if reader is not None else []
         return {name: v for name, v in zip(PLACES, values, strict=False) if not isnan(v)}
 
     def points(self, name: str, since_ns: int = 0, most: int = POINTS) -> list[tuple[int, float]]:
-        reader = self._c
+        reader = self._reader
         if reader is None or name not in PLACES:
             return []
         return reader.points(PLACES[name], since_ns, most)
 
-    def listen(self, bell: Bell | None, levels: Mapping[str, float] | None = None) -> None:
+    def listen(self, wakeup: Bell | None, levels: Mapping[str, float] | None = None) -> None:
         with self._decoding:
-            before, self._bell = self._bell, bell
-            self._levels = self._levels if levels is None else dict(levels)
-            if bell is not None or before is not None:
-                self._guard()
+            before = self._wakeup
+            super().listen(wakeup, levels)
+            if wakeup is not None or before is not None:
+                self._watch()
 
     @property
-    def rings(self) -> int:
-        reader = self._c
-        return self._rung + (reader.wakeups() if reader is not None else 0)
+    def wakeups(self) -> int:
+        reader = self._reader
+        return self._begun + (reader.wakeups() if reader is not None else 0)
 
     @property
     def settled(self) -> bool:
-        reader = self._c
+        reader = self._reader
         rounds = 0 if reader is None else reader.state()[2]
         return self.counters["rounds"] > 0 and rounds > _devices.SLOW
 
     def counts(self) -> Counter[str]:
-        found = Counter(self.counters)
-        found["calls"] += self._active.calls.made
-        if self._c is not None:
-            _, _, rounds, late, missed, calls, _ = self._c.state()
+        found = super().counts()
+        reader = self._reader
+        if reader is not None:
+            _, _, rounds, late, missed, calls, _ = reader.state()
             found += Counter(rounds=rounds, late=late, missed=missed, calls=calls)
         return found
 
     def _changed(self) -> bool:
-        reader = self._c
+        reader = self._reader
         return reader is not None and reader.state()[6] != self._codes
 
-    def _hung(self) -> str:
-        now, calls, reader = time.monotonic_ns(), self._active.calls, self._c
-        name, since_ns = calls.doing, calls.since_ns
-        if (not name or now - since_ns < HUNG_NS) and reader is not None:
+    def _doing(self) -> tuple[str, int]:
+        calls, reader = self._active.calls, self._reader
+        found = [(calls.since_ns, calls.doing)] if calls.doing else []
+        if reader is not None:
             doing, since_ns, *_ = reader.state()
-            name = self._names[doing] if doing >= 0 else ""
-        if not name or now - since_ns < HUNG_NS:
-            return ""
-        return f"hung call {name}: no answer for {(now - since_ns) / SECOND_NS:.1f} s"
+            found += [(since_ns, self._names[doing])] if doing >= 0 else []
+        since_ns, name = min(found, default=(0, ""))
+        return name, since_ns
 
     # --- the thread in Python ---------------------------------------------------------------------
 
@@ -105,42 +126,44 @@ class Driven(Sampled):
         with self._decoding:
             self._slow.update(rest)
         self._known, self._told = card, False
-        self.trouble()  # whoever wants more decodes it
+        self.trouble()  # a card in trouble is looked at anew; whoever wants more decodes it
 
-    def _begin(self, card: Card, *, fresh: bool) -> None:
+    def _begin(self, card: DrivenCard, *, fresh: bool) -> None:
         """A reader of this card; one that is there looks again for what does not change."""
-        if self._c is not None and self._planner is card:
+        if self._reader is not None and self._of is card:
             if fresh:
-                self._c.renew()
+                self._reader.renew()
             return
         self._end()
         phase_ns = self._phase_ns // TOGETHER
         handle = card.address_of_handle()
         made = card.calls.make("open", CardReader, card.table, handle, PERIOD_NS, phase_ns)
         with self._decoding:
-            self._c, self._planner = made, card
+            self._reader, self._of = made, card
             self._decoded, self._codes = 0, -1
-            self._rung += 1
-            if self._bell is not None:
-                self._guard()
+            self._begun += 1
+            if self._wakeup is not None:
+                self._watch()
 
     def _end(self) -> None:
         with self._decoding:
-            before, self._c = self._c, None
+            before, self._reader = self._reader, None
         if before is not None:
             before.stop()
 
-    def _guard(self) -> None:
+    def _watch(self) -> None:
+        """Tell the reader what is news."""
         levels = [(PLACES[name], level) for name, level in self._levels.items() if name in PLACES]
-        if self._c is not None:
-            self._c.watch(-1 if self._bell is None else self._bell.descriptor, levels, QUIET)
+        if self._reader is not None:
+            descriptor = -1 if self._wakeup is None else self._wakeup.descriptor
+            self._reader.watch(descriptor, levels, QUIET)
 
-    def _ring(self) -> None:
+    def _after_round(self) -> None:
         """What a round in Python reads is no news."""
 
     def _decode(self) -> None:
         with self._decoding:
-            reader, card = self._c, self._planner
+            reader, card = self._reader, self._of
             if reader is None:
                 return
             codes, found = reader.state()[6], Snapshot(*reader.snapshot())
@@ -152,9 +175,6 @@ class Driven(Sampled):
                 _bound_power(self._read)
                 self._codes, self._decoded = codes, found.rounds
             self._publish(self._read, t_ns=found.t_ns)
-
-    def _keep(self, fast: Fields) -> None:
-        """The thread in C keeps the history."""
 
 
 def _bound_power(fields: Fields) -> None:

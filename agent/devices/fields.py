@@ -13,7 +13,7 @@ from stoker.agent.devices.readings import Absent, Fields, Reading
 
 Rate = Literal["once", "fast", "slow"]
 FAST_HZ = 10
-SLOW_HZ = 1
+PERIOD_NS = 1_000_000_000 // FAST_HZ
 
 
 class Spec(NamedTuple):

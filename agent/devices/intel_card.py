@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker.agent.devices import topology, zes
-from stoker.agent.devices.card import Card, Points
+from stoker.agent.devices.card import DrivenCard, Points
 from stoker.agent.devices.fields import reading
 from stoker.agent.devices.intel_ports import Ports
 from stoker.agent.devices.intel_power import ENERGY_STEP_J, Power
@@ -30,7 +30,7 @@ SENSORS = {0: "hotspot", 1: "die", 2: "memory"}
 PROCESSES_MAX = 128
 
 
-class IntelCard(Card):
+class IntelCard(DrivenCard):
     """A GPU by its Sysman handle."""
 
     lacks = "no call of Level Zero Sysman that is made here tells it"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker.agent.devices import topology
-from stoker.agent.devices.card import Card, Points
+from stoker.agent.devices.card import DrivenCard, Points
 from stoker.agent.devices.fields import reading
 from stoker.agent.devices.nvidia_links import Peers
 from stoker.agent.devices.nvidia_mig import Instances
@@ -47,7 +47,7 @@ RECOVERY = (
 )
 
 
-class NvidiaCard(Card):
+class NvidiaCard(DrivenCard):
     """A GPU by its handle; `root` is where /proc and /sys are."""
 
     lacks = "no call of NVML that is made here tells it"

@@ -13,9 +13,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from stoker.agent.devices.bell import Bell
-from stoker.agent.devices.card import Card
+from stoker.agent.devices.card import Card, DrivenCard, PolledCard
 from stoker.agent.devices.driven import Driven
-from stoker.agent.devices.plan import PERIOD_NS
+from stoker.agent.devices.fields import PERIOD_NS
+from stoker.agent.devices.polled import Polled
 from stoker.agent.devices.readings import CardReadings, State
 from stoker.agent.devices.sampled import Sampled
 from stoker.scheduler.nouns import DeviceSample
@@ -39,8 +40,7 @@ class Samplers:
             self._sampled.pop(id).stop()
         fresh = [card for id, card in wanted.items() if not self._take_over(id, card)]
         for place, card in enumerate(fresh):
-            kind = Driven if card.table else Sampled
-            made = kind(card, PERIOD_NS * place // len(fresh))
+            made = sampled_of(card, PERIOD_NS * place // len(fresh))
             self._sampled[card.id] = made
             made.listen(self._bell)
             made.start()
@@ -103,6 +103,14 @@ class Samplers:
         for each in self._sampled.values():
             total.update(each.counts())
         return {f"devices_{name}": count for name, count in total.items()}
+
+
+def sampled_of(card: Card, phase_ns: int = 0) -> Sampled:
+    """The threads that a card of this kind needs."""
+    if isinstance(card, DrivenCard):
+        return Driven(card, phase_ns)
+    assert isinstance(card, PolledCard)
+    return Polled(card, phase_ns)
 
 
 def _newest(sampled: Sampled) -> DeviceSample:

@@ -117,7 +117,7 @@ def ask(zes: Any, name: str, *arguments: Any, calls: Calls | None = None) -> Abs
 
 
 def _refused(name: str, arguments: tuple[Any, ...], calls: Calls | None) -> Absent | None:
-    if calls is None or not calls.refuses:
+    if calls is None:
         return None
     return calls.refused(name) or calls.refused(_key(name, arguments))
 

@@ -174,7 +174,7 @@ class HealthWatch:
 
     def _look_at(self, sampled: Sampled, at_ns: int, every: bool) -> list[Signal]:
         id = sampled.card.id
-        rings = sampled.rings
+        rings = sampled.wakeups
         news = rings != self._rings.get(id)
         if not news and not every:
             return []

@@ -14,7 +14,7 @@ from stoker.agent.devices import amd_metrics
 from stoker.agent.devices.amd import Amd
 from stoker.agent.devices.amd_sysfs_card import SysfsCard
 from stoker.agent.devices.readings import Absent, Reading
-from stoker.agent.devices.sampled import Sampled
+from stoker.agent.devices.sampler import sampled_of
 from stoker.native import _sim
 from stoker.probes.simdriver import profiles
 from stoker.probes.simdriver.sysfs import SysfsTree
@@ -52,7 +52,7 @@ def test_a_card_is_what_its_files_say(root: Path, node: _sim.Node) -> None:
     scan = Amd({}, NoBinding(), root).scan()
     assert len(scan.devices) == 8
     assert "sysfs alone" in scan.missing[0] and "Driver not loaded" in scan.missing[0]
-    sampled = Sampled(scan.cards[0])
+    sampled = sampled_of(scan.cards[0])
     sampled.round()
     found = values(sampled.readings().fields)
     truth, sensor = node.truth(0), node.sensor(0)
@@ -80,7 +80,7 @@ def test_a_card_off_the_bus_is_lost_or_absent_and_never_zero(
     tree = SysfsTree(tmp_path, node)
     tree.write()
     scan = Amd({}, NoBinding(), tmp_path).scan()
-    sampled = Sampled(scan.cards[0])
+    sampled = sampled_of(scan.cards[0])
     sampled.round()
     node.inject("lost", 0)
     tree.refresh()

@@ -13,8 +13,7 @@ import pytest
 
 from stoker.agent.devices import holders
 from stoker.agent.devices.declared import Declared
-from stoker.agent.devices.sampled import Sampled
-from stoker.agent.devices.sampler import sample
+from stoker.agent.devices.sampler import sample, sampled_of
 from stoker.agent.devices.vendor import Vendor
 from stoker.native.errors import BadRequest
 from stoker.scheduler.nouns import DeviceSample
@@ -53,7 +52,7 @@ def declared(*paths: object, **more: object) -> Declared:
 def observed(vendor: Vendor) -> DeviceSample:
     """What an observation says of the only device."""
     (card,) = vendor.scan().cards
-    sampled = Sampled(card)
+    sampled = sampled_of(card)
     sampled.start()
     return sample(sampled.readings())
 

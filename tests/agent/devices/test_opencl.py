@@ -12,8 +12,7 @@ import pytest
 
 from stoker.agent.devices import opencl
 from stoker.agent.devices.opencl import NO_SENSOR, OpenCL, list_devices
-from stoker.agent.devices.sampled import Sampled
-from stoker.agent.devices.sampler import sample
+from stoker.agent.devices.sampler import sample, sampled_of
 from stoker.agent.devices.vendor import Vendor
 from stoker.native import paths
 from stoker.scheduler.nouns import DeviceSample
@@ -31,7 +30,7 @@ def listing(*devices: str) -> Callable[[], bytes]:
 def observed(vendor: Vendor) -> DeviceSample:
     """What an observation says of the only device."""
     (card,) = vendor.scan().cards
-    sampled = Sampled(card)
+    sampled = sampled_of(card)
     sampled.start()
     return sample(sampled.readings())
 

@@ -20,7 +20,7 @@ from stoker.agent.devices.amd import Amd
 from stoker.agent.devices.amd_sysfs_card import SysfsCard
 from stoker.agent.devices.intel import Intel
 from stoker.agent.devices.opencl import OpenCL
-from stoker.agent.devices.sampled import Sampled
+from stoker.agent.devices.sampler import sampled_of
 from stoker.probes.simdriver import profiles
 from stoker.probes.simdriver.sysfs import SysfsTree
 
@@ -132,7 +132,7 @@ def test_files_that_are_refused_or_gone_are_states(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "pread", fails)
-    sampled = Sampled(card)
+    sampled = sampled_of(card)
     sampled.round()
     assert sampled.trouble()[0] == state
     assert os.strerror(number) in sampled.trouble()[1]
