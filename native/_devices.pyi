@@ -3,6 +3,8 @@
 
 FIELDS: list[tuple[str, str]]
 """Name and kind of each field of a record, in their order."""
+FAULTS: int
+"""Bits of `throttle` that tell of a fault."""
 SLOW: int
 """Rounds from one in which everything is read to the next."""
 

@@ -16,7 +16,7 @@ import msgspec
 
 from stoker.agent.agent_settings import read_config
 from stoker.agent.power import record, rules_file, status
-from stoker.agent.power.card import Card, PowerRange
+from stoker.agent.power.card import PowerCard, PowerRange
 from stoker.agent.power.rules import CardRule, PowerRules, check
 from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise.target_node import Foreign, call, node, own, require
@@ -187,11 +187,13 @@ def _change(folder: str | None, **changes: Any) -> None:
         click.echo("stoker: decisions are written down and nothing is set (control observe)")
 
 
-def _cards(state: StateFolder) -> tuple[list[Card], float]:
+def _cards(state: StateFolder) -> tuple[list[PowerCard], float]:
     """As the agent listed them, and what those draw that take no limit."""
     found = status.read(state.run)
     cards = [
-        Card(each.id, PowerRange(*each.range) if any(each.range) else None, None, each.ceiling_c)
+        PowerCard(
+            each.id, PowerRange(*each.range) if any(each.range) else None, None, each.ceiling_c
+        )
         for each in found.cards
     ]
     uncapped = sum(each.power_w or 0.0 for each in found.cards if not any(each.range))

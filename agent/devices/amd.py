@@ -16,7 +16,7 @@ import msgspec
 
 from stoker.agent.devices import amd_smi, amd_sysfs, topology
 from stoker.agent.devices.amd_card import AmdCard
-from stoker.agent.devices.amd_smi import ask, part, same_handle
+from stoker.agent.devices.amd_smi import call, part, same_handle
 from stoker.agent.devices.card import Card
 from stoker.agent.devices.deadline import within
 from stoker.agent.devices.holders import describe
@@ -68,14 +68,14 @@ class Amd(Vendor):
                 return loaded
             self._smi = loaded
         if not self._begun:
-            begun = ask(self._smi, "amdsmi_init")
+            begun = call(self._smi, "amdsmi_init")
             if isinstance(begun, Absent):
                 return begun.why
             self._begun = True
         return ""
 
     def _by_smi(self) -> Scan:
-        handles = ask(self._smi, "amdsmi_get_processor_handles")
+        handles = call(self._smi, "amdsmi_get_processor_handles")
         if isinstance(handles, Absent):
             self._begun = False  # a driver that was loaded again wants to be initialised again
             return Scan(missing=(f"AMD GPUs: {handles.why}",))
@@ -95,17 +95,17 @@ class Amd(Vendor):
         return self._near(found, tuple(missing))
 
     def _device(self, handle: Any) -> tuple[DeviceInfo, AmdCard] | Absent:
-        uuid = ask(self._smi, "amdsmi_get_gpu_device_uuid", handle)
-        bdf = ask(self._smi, "amdsmi_get_gpu_device_bdf", handle)
+        uuid = call(self._smi, "amdsmi_get_gpu_device_uuid", handle)
+        bdf = call(self._smi, "amdsmi_get_gpu_device_bdf", handle)
         for needed in (uuid, bdf):
             if isinstance(needed, Absent):
                 return needed
         address = topology.pci_address(bdf)
-        model = part(ask(self._smi, "amdsmi_get_gpu_asic_info", handle), "market_name")
+        model = part(call(self._smi, "amdsmi_get_gpu_asic_info", handle), "market_name")
         kind = getattr(getattr(self._smi, "AmdSmiMemoryType", None), "VRAM", None)
-        memory = ask(self._smi, "amdsmi_get_gpu_memory_total", handle, kind)
-        seen = ask(self._smi, "amdsmi_get_gpu_enumeration_info", handle)
-        numa = ask(self._smi, "amdsmi_get_gpu_topo_numa_affinity", handle)
+        memory = call(self._smi, "amdsmi_get_gpu_memory_total", handle, kind)
+        seen = call(self._smi, "amdsmi_get_gpu_enumeration_info", handle)
+        numa = call(self._smi, "amdsmi_get_gpu_topo_numa_affinity", handle)
         minor, hip = part(seen, "drm_render"), part(seen, "hip_uuid")
         sim = amd_smi.is_sim(self._smi)
         card = self._card(handle, str(uuid), address, sim=sim)
@@ -135,7 +135,7 @@ class Amd(Vendor):
         bonds: dict[Pair, Bond] = {}
         for place, (one, _, handle) in enumerate(found):
             for other, _, peer in found[:place]:
-                link = ask(self._smi, "amdsmi_topo_get_link_type", handle, peer)
+                link = call(self._smi, "amdsmi_topo_get_link_type", handle, peer)
                 if part(link, "type") == XGMI:
                     bonds[topology.pair(one.id, other.id)] = Bond("XGMI", 0)
         ids = [info.id for info, _, _ in found]

@@ -16,7 +16,7 @@ from stoker.agent.devices.amd_smi import part
 from stoker.agent.devices.card import DrivenCard, Points
 from stoker.agent.devices.fields import reading
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading
-from stoker.agent.devices.record import Decoder, Snapshot, links, processes
+from stoker.agent.devices.record import Decoder, RecordCopy, links, processes
 
 MHZ = 1_000_000
 TICKS = "counted in ticks of the firmware, a millisecond each"
@@ -52,9 +52,9 @@ class AmdCard(DrivenCard):
     def address_of_handle(self) -> int:
         return int(getattr(self._handle, "value", self._handle) or 0)
 
-    def ask(self, name: str, *arguments: Any) -> Any:
+    def call(self, name: str, *arguments: Any) -> Any:
         """One call of the binding about this card."""
-        return amd_smi.ask(self._smi, name, self._handle, *arguments, calls=self.calls)
+        return amd_smi.call(self._smi, name, self._handle, *arguments, calls=self.calls)
 
     def binding(self) -> tuple[Any, Any]:
         """AMD SMI and the handle, for whoever sets limits of it in a thread of its own."""
@@ -66,24 +66,24 @@ class AmdCard(DrivenCard):
     # --- once -------------------------------------------------------------------------------------
 
     def once(self) -> Fields:
-        asic = self.ask("amdsmi_get_gpu_asic_info")
-        board = self.ask("amdsmi_get_gpu_board_info")
-        pcie = self.ask("amdsmi_get_pcie_info")
+        asic = self.call("amdsmi_get_gpu_asic_info")
+        board = self.call("amdsmi_get_gpu_board_info")
+        pcie = self.call("amdsmi_get_pcie_info")
         self._count_j = ENERGY_COUNT_J
-        resolution = part(self.ask("amdsmi_get_energy_count"), "counter_resolution")
+        resolution = part(self.call("amdsmi_get_energy_count"), "counter_resolution")
         if not isinstance(resolution, Absent) and resolution > 0:
             self._count_j = resolution * 1e-6
         serial = part(board, "product_serial")
         found: dict[str, Any] = {
             "model": part(asic, "market_name"),
             "architecture": part(asic, "target_graphics_version"),
-            "uuid": self.ask("amdsmi_get_gpu_device_uuid"),
+            "uuid": self.call("amdsmi_get_gpu_device_uuid"),
             "serial": serial if serial else part(asic, "asic_serial"),
             "bus_id": self.address,
-            "driver": part(self.ask("amdsmi_get_gpu_driver_info"), "driver_version"),
-            "firmware": part(self.ask("amdsmi_get_gpu_vbios_info"), "version"),
-            "minor": part(self.ask("amdsmi_get_gpu_enumeration_info"), "drm_render"),
-            "numa": self.ask("amdsmi_get_gpu_topo_numa_affinity"),
+            "driver": part(self.call("amdsmi_get_gpu_driver_info"), "driver_version"),
+            "firmware": part(self.call("amdsmi_get_gpu_vbios_info"), "version"),
+            "minor": part(self.call("amdsmi_get_gpu_enumeration_info"), "drm_render"),
+            "numa": self.call("amdsmi_get_gpu_topo_numa_affinity"),
             "units": part(asic, "num_compute_units"),
             "memory_total_bytes": self._memory("amdsmi_get_gpu_memory_total"),
             "pcie_gen_max": part(pcie, "pcie_static", "pcie_interface_version"),
@@ -95,19 +95,19 @@ class AmdCard(DrivenCard):
         return {**NONE, **{name: field(name, value, now) for name, value in found.items()}}
 
     def _memory(self, name: str) -> Any:
-        return self.ask(name, self._kind("AmdSmiMemoryType", "VRAM"))
+        return self.call(name, self._kind("AmdSmiMemoryType", "VRAM"))
 
     def _clocks(self) -> dict[str, Any]:
         def highest(name: str) -> Any:
-            clock = self.ask("amdsmi_get_clock_info", self._kind("AmdSmiClkType", name))
+            clock = self.call("amdsmi_get_clock_info", self._kind("AmdSmiClkType", name))
             return scaled(part(clock, "max_clk"), MHZ)
 
         return {"clock_max_hz": highest("GFX"), "memory_clock_max_hz": highest("MEM")}
 
     def _bounds(self) -> dict[str, Any]:
-        cap = self.ask("amdsmi_get_power_cap_info")
+        cap = self.call("amdsmi_get_power_cap_info")
         # The sensor that `temperature_c` is read from: junctions are hotter than edges.
-        table = self.ask("amdsmi_get_gpu_metrics_info")
+        table = self.call("amdsmi_get_gpu_metrics_info")
         die = JUNCTION if absent(part(table, "temperature_edge")) else EDGE
         return {
             "power_limit_min_w": scaled(part(cap, "min_power_cap"), 1e-6),
@@ -119,7 +119,7 @@ class AmdCard(DrivenCard):
         }
 
     def _degrees(self, sensor: str, metric: str) -> Any:
-        return self.ask(
+        return self.call(
             "amdsmi_get_temp_metric",
             self._kind("AmdSmiTemperatureType", sensor),
             self._kind("AmdSmiTemperatureMetric", metric),
@@ -130,12 +130,12 @@ class AmdCard(DrivenCard):
     def rest(self) -> Fields:
         """Modes of partitioning, in the driver's words."""
         names = ("amdsmi_get_gpu_compute_partition", "amdsmi_get_gpu_memory_partition")
-        found = [self.ask(name) for name in names]
+        found = [self.call(name) for name in names]
         modes = [mode for mode in found if not absent(mode) and mode]
         mode = "/".join(modes) if modes else found[0]
         return {"partition_mode": field("partition_mode", mode, time.time_ns())}
 
-    def read(self, found: Snapshot, points: Points) -> Fields:
+    def read(self, found: RecordCopy, points: Points) -> Fields:
         if self._decoder is None:
             self._decoder = Decoder(self.table, amd_smi.words_of(self._smi))
         made = self._decoder.fields(found)
@@ -162,7 +162,7 @@ class AmdCard(DrivenCard):
 
     def look(self) -> None:
         """List its processes, while it is looked for."""
-        listed = self.ask("amdsmi_get_gpu_process_list")
+        listed = self.call("amdsmi_get_gpu_process_list")
         if not absent(listed):
             self.pids = tuple(pid for each in listed if not absent(pid := part(each, "pid")))
 

@@ -53,7 +53,7 @@ def is_sim(smi: Any) -> bool:
     return hasattr(libraries.get("libamd_smi.so"), SIM_SYMBOL)
 
 
-def ask(smi: Any, name: str, *arguments: Any, calls: Calls | None = None) -> Any:
+def call(smi: Any, name: str, *arguments: Any, calls: Calls | None = None) -> Any:
     """Call one function of the binding; "N/A" is an absence as well."""
     function = getattr(smi, name, None)
     if function is None:

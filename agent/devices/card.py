@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stoker.agent.devices.readings import Absent, Fields
-from stoker.agent.devices.record import Snapshot
+from stoker.agent.devices.record import RecordCopy
 
 FOR_EVER = 1 << 62
 AGAIN_NS = 60_000_000_000
@@ -97,7 +97,7 @@ class DrivenCard(Card):
         """The driver's handle as a number."""
 
     @abstractmethod
-    def read(self, found: Snapshot, points: Points) -> Fields:
+    def read(self, found: RecordCopy, points: Points) -> Fields:
         """A record as fields; makes no call."""
 
     def rest(self) -> Fields:

@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Mapping
 from math import isnan
 
-from stoker.agent.devices.bell import Bell
 from stoker.agent.devices.card import DrivenCard
 from stoker.agent.devices.fields import PERIOD_NS, complete
 from stoker.agent.devices.history import POINTS
 from stoker.agent.devices.readings import Fields, Reading
-from stoker.agent.devices.record import PLACES, Snapshot
+from stoker.agent.devices.record import PLACES, RecordCopy
 from stoker.agent.devices.sampled import SECOND_NS, Sampled
+from stoker.agent.devices.wakeup import Wakeup
 from stoker.native import _devices
 from stoker.native._devices import CardReader
 
@@ -72,7 +72,7 @@ class Driven(Sampled):
             return []
         return reader.points(PLACES[name], since_ns, most)
 
-    def listen(self, wakeup: Bell | None, levels: Mapping[str, float] | None = None) -> None:
+    def listen(self, wakeup: Wakeup | None, levels: Mapping[str, float] | None = None) -> None:
         with self._decoding:
             before = self._wakeup
             super().listen(wakeup, levels)
@@ -166,7 +166,7 @@ class Driven(Sampled):
             reader, card = self._reader, self._of
             if reader is None:
                 return
-            codes, found = reader.state()[6], Snapshot(*reader.snapshot())
+            codes, found = reader.state()[6], RecordCopy(*reader.snapshot())
             told, self._told = self._told, True
             if not found.rounds or (found.rounds == self._decoded and told):
                 return

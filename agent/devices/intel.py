@@ -91,7 +91,7 @@ class Intel(Vendor):
                 return loaded
             self._zes = loaded
         if not self._begun:
-            failed = zes.ask(self._zes, "zesInit", 0)
+            failed = zes.call(self._zes, "zesInit", 0)
             if failed is not None:
                 return failed.why
             self._begun = True

@@ -19,7 +19,7 @@ from stoker.agent.devices.intel_ports import Ports
 from stoker.agent.devices.intel_power import ENERGY_STEP_J, Power
 from stoker.agent.devices.nvidia_processes import name_of
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading
-from stoker.agent.devices.record import Decoder, Snapshot, links, processes
+from stoker.agent.devices.record import Decoder, RecordCopy, links, processes
 from stoker.agent.devices.zes import filled, listed, made
 
 MHZ = 1_000_000
@@ -151,7 +151,7 @@ class IntelCard(DrivenCard):
 
     # --- what the record means --------------------------------------------------------------------
 
-    def read(self, found: Snapshot, points: Points) -> Fields:
+    def read(self, found: RecordCopy, points: Points) -> Fields:
         if self._decoder is None:
             self._decoder = Decoder(self.table, zes.words_of(self._zes))
         made = self._decoder.fields(found)
@@ -167,7 +167,7 @@ class IntelCard(DrivenCard):
             made["processes"] = self._processes(found)
         return made
 
-    def _processes(self, found: Snapshot) -> Field:
+    def _processes(self, found: RecordCopy) -> Field:
         running = list(processes(found))
         self.pids = tuple(each.pid for each in running)
         rows = [

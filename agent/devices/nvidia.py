@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """NVIDIA GPUs through NVML, as the nvidia-ml-py binding gives it (module `pynvml`).
 
-Relied on by the registry. Every NVML call goes through `nvml.ask`, so one that a driver lacks or
+Relied on by the registry. Every NVML call goes through `nvml.call`, so one that a driver lacks or
 refuses is an absence with NVML's own words, and an unusable driver is a sentence, not a crash. Each
 GPU is looked at on a thread of its own: one that hangs hides none of the others.
 Device numbers: NVIDIA's are major 195; those of nvidia-uvm are assigned at load (/proc/devices).
@@ -24,7 +24,7 @@ from stoker.agent.devices.holders import Node, describe
 from stoker.agent.devices.nvidia_card import NvidiaCard
 from stoker.agent.devices.nvidia_links import Peers
 from stoker.agent.devices.nvidia_processes import pids_on
-from stoker.agent.devices.nvml import ask, impostor, is_sim, same_handle, text
+from stoker.agent.devices.nvml import call, impostor, is_sim, same_handle, text
 from stoker.agent.devices.readings import Absent
 from stoker.agent.devices.topology import Bond, Pair
 from stoker.agent.devices.vendor import IsOurs, Scan, Vendor, register
@@ -74,7 +74,7 @@ class Nvidia(Vendor):
         why = self._load()
         if why:
             return Scan(missing=(f"NVIDIA GPUs: {why}",) if self._has_hardware() else ())
-        count = ask(self._nvml, "nvmlDeviceGetCount")
+        count = call(self._nvml, "nvmlDeviceGetCount")
         if isinstance(count, Absent):
             return Scan(missing=(f"NVIDIA GPUs: {count.why}",))
         count = min(count, DEVICES_PER_NODE_MAX)
@@ -120,7 +120,7 @@ class Nvidia(Vendor):
                 return "the nvidia-ml-py package is not installed (pip install 'stoker[nvidia]')"
         if not hasattr(self._nvml, "NVMLError"):
             return impostor(self._nvml)
-        begun = ask(self._nvml, "nvmlInit")
+        begun = call(self._nvml, "nvmlInit")
         return begun.why if isinstance(begun, Absent) else ""
 
     def _has_hardware(self) -> bool:
@@ -137,17 +137,17 @@ class Nvidia(Vendor):
         return False
 
     def _device(self, index: int) -> _Found | Absent:
-        handle = ask(self._nvml, "nvmlDeviceGetHandleByIndex", index)
+        handle = call(self._nvml, "nvmlDeviceGetHandleByIndex", index)
         if isinstance(handle, Absent):
             return handle
-        uuid = ask(self._nvml, "nvmlDeviceGetUUID", handle)
-        minor = ask(self._nvml, "nvmlDeviceGetMinorNumber", handle)
+        uuid = call(self._nvml, "nvmlDeviceGetUUID", handle)
+        minor = call(self._nvml, "nvmlDeviceGetMinorNumber", handle)
         for needed in (uuid, minor):
             if isinstance(needed, Absent):
                 return needed
-        model = ask(self._nvml, "nvmlDeviceGetName", handle)
-        memory = ask(self._nvml, "nvmlDeviceGetMemoryInfo", handle)
-        pci = ask(self._nvml, "nvmlDeviceGetPciInfo", handle)
+        model = call(self._nvml, "nvmlDeviceGetName", handle)
+        memory = call(self._nvml, "nvmlDeviceGetMemoryInfo", handle)
+        pci = call(self._nvml, "nvmlDeviceGetPciInfo", handle)
         address = "" if isinstance(pci, Absent) else topology.pci_address(text(pci.busId))
         id, sim = text(uuid), is_sim(self._nvml)
         info = DeviceInfo(
@@ -176,7 +176,7 @@ class Nvidia(Vendor):
         node = topology.numa_node(address, self._root) if address else None
         if node is not None:
             return node
-        asked = ask(self._nvml, "nvmlDeviceGetNumaNodeId", handle)
+        asked = call(self._nvml, "nvmlDeviceGetNumaNodeId", handle)
         return None if isinstance(asked, Absent) else int(asked)
 
     def _near(self, found: list[_Found], missing: tuple[str, ...]) -> Scan:
@@ -201,12 +201,12 @@ class Nvidia(Vendor):
         return Scan(devices, missing, tuple(each.card for each in found), addresses, bonds)
 
     def _linked(self, one: Any, other: Any) -> bool:
-        status = ask(self._nvml, "nvmlDeviceGetP2PStatus", one, other, P2P_NVLINK)
+        status = call(self._nvml, "nvmlDeviceGetP2PStatus", one, other, P2P_NVLINK)
         return not isinstance(status, Absent) and status == P2P_STATUS_OK
 
     def _same_switch(self, one: _Found, other: _Found) -> bool:
         name = "nvmlDeviceGetTopologyCommonAncestor"
-        level = ask(self._nvml, name, one.handle, other.handle)
+        level = call(self._nvml, name, one.handle, other.handle)
         return not isinstance(level, Absent) and level <= TOPOLOGY_MULTIPLE
 
     def _shared_nodes(self) -> tuple[Node, ...]:

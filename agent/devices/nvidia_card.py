@@ -20,9 +20,9 @@ from stoker.agent.devices.fields import reading
 from stoker.agent.devices.nvidia_links import Peers
 from stoker.agent.devices.nvidia_mig import Instances
 from stoker.agent.devices.nvidia_processes import name_of
-from stoker.agent.devices.nvml import address_of, ask, text, words_of
+from stoker.agent.devices.nvml import address_of, call, text, words_of
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading
-from stoker.agent.devices.record import Decoder, Snapshot, links, processes
+from stoker.agent.devices.record import Decoder, RecordCopy, links, processes
 
 SENSOR_ERROR = 0.05
 PARTLY_SAMPLED = ((8, 0), (9, 0))
@@ -64,9 +64,9 @@ class NvidiaCard(DrivenCard):
         self._instances = Instances(nvml, handle)
         self._partly = False
 
-    def ask(self, name: str, *arguments: Any) -> Any:
+    def call(self, name: str, *arguments: Any) -> Any:
         """One NVML call about this card."""
-        return ask(self._nvml, name, self._handle, *arguments, calls=self.calls)
+        return call(self._nvml, name, self._handle, *arguments, calls=self.calls)
 
     def address_of_handle(self) -> int:
         return address_of(self._handle)
@@ -78,27 +78,27 @@ class NvidiaCard(DrivenCard):
     # --- once -------------------------------------------------------------------------------------
 
     def once(self) -> Fields:
-        self._partly = self.ask("nvmlDeviceGetCudaComputeCapability") in PARTLY_SAMPLED
-        pci = self.ask("nvmlDeviceGetPciInfo")
+        self._partly = self.call("nvmlDeviceGetCudaComputeCapability") in PARTLY_SAMPLED
+        pci = self.call("nvmlDeviceGetPciInfo")
         bus = pci if isinstance(pci, Absent) else topology.pci_address(text(pci.busId))
-        driver = ask(self._nvml, "nvmlSystemGetDriverVersion", calls=self.calls)
-        memory = self.ask("nvmlDeviceGetMemoryInfo")
+        driver = call(self._nvml, "nvmlSystemGetDriverVersion", calls=self.calls)
+        memory = self.call("nvmlDeviceGetMemoryInfo")
         found: dict[str, Any] = {
-            "model": self.ask("nvmlDeviceGetName"),
+            "model": self.call("nvmlDeviceGetName"),
             "architecture": self._architecture(),
-            "uuid": self.ask("nvmlDeviceGetUUID"),
-            "serial": self.ask("nvmlDeviceGetSerial"),
+            "uuid": self.call("nvmlDeviceGetUUID"),
+            "serial": self.call("nvmlDeviceGetSerial"),
             "bus_id": bus,
             "driver": driver,
-            "firmware": self.ask("nvmlDeviceGetVbiosVersion"),
-            "minor": self.ask("nvmlDeviceGetMinorNumber"),
+            "firmware": self.call("nvmlDeviceGetVbiosVersion"),
+            "minor": self.call("nvmlDeviceGetMinorNumber"),
             "numa": self._numa(bus),
             "units": self._units(),
             "memory_total_bytes": memory if isinstance(memory, Absent) else int(memory.total),
-            "clock_max_hz": scaled(self.ask("nvmlDeviceGetMaxClockInfo", SM), MHZ),
-            "memory_clock_max_hz": scaled(self.ask("nvmlDeviceGetMaxClockInfo", MEMORY), MHZ),
-            "pcie_gen_max": self.ask("nvmlDeviceGetMaxPcieLinkGeneration"),
-            "pcie_width_max": self.ask("nvmlDeviceGetMaxPcieLinkWidth"),
+            "clock_max_hz": scaled(self.call("nvmlDeviceGetMaxClockInfo", SM), MHZ),
+            "memory_clock_max_hz": scaled(self.call("nvmlDeviceGetMaxClockInfo", MEMORY), MHZ),
+            "pcie_gen_max": self.call("nvmlDeviceGetMaxPcieLinkGeneration"),
+            "pcie_width_max": self.call("nvmlDeviceGetMaxPcieLinkWidth"),
         }
         now = time.time_ns()
         made: Fields = {name: field(name, value, now) for name, value in found.items()}
@@ -107,22 +107,22 @@ class NvidiaCard(DrivenCard):
 
     def _bounds(self, now: int) -> Fields:
         """Limits of power and temperature."""
-        limits = self.ask("nvmlDeviceGetPowerManagementLimitConstraints")
+        limits = self.call("nvmlDeviceGetPowerManagementLimitConstraints")
         low, high = (limits, limits) if isinstance(limits, Absent) else limits
         found = {
             "power_limit_min_w": scaled(low, 1e-3),
             "power_limit_max_w": scaled(high, 1e-3),
             "power_limit_default_w": scaled(
-                self.ask("nvmlDeviceGetPowerManagementDefaultLimit"), 1e-3
+                self.call("nvmlDeviceGetPowerManagementDefaultLimit"), 1e-3
             ),
-            "temperature_shutdown_c": self.ask("nvmlDeviceGetTemperatureThreshold", 0),
-            "temperature_slowdown_c": self.ask("nvmlDeviceGetTemperatureThreshold", 1),
-            "memory_temperature_max_c": self.ask("nvmlDeviceGetTemperatureThreshold", 2),
+            "temperature_shutdown_c": self.call("nvmlDeviceGetTemperatureThreshold", 0),
+            "temperature_slowdown_c": self.call("nvmlDeviceGetTemperatureThreshold", 1),
+            "memory_temperature_max_c": self.call("nvmlDeviceGetTemperatureThreshold", 2),
         }
         return {name: field(name, value, now) for name, value in found.items()}
 
     def _architecture(self) -> str | Absent:
-        number = self.ask("nvmlDeviceGetArchitecture")
+        number = self.call("nvmlDeviceGetArchitecture")
         if isinstance(number, Absent):
             return number
         prefix = "NVML_DEVICE_ARCH_"
@@ -132,13 +132,13 @@ class NvidiaCard(DrivenCard):
 
     def _units(self) -> int | Absent:
         """SMs: of the attributes of a card with MIG, else by cores of an SM of this generation."""
-        attributes = self.ask("nvmlDeviceGetAttributes_v2")
+        attributes = self.call("nvmlDeviceGetAttributes_v2")
         if not isinstance(attributes, Absent):
             return int(attributes.multiprocessorCount)
-        cores = self.ask("nvmlDeviceGetNumGpuCores")
+        cores = self.call("nvmlDeviceGetNumGpuCores")
         if isinstance(cores, Absent):
             return cores
-        capability = self.ask("nvmlDeviceGetCudaComputeCapability")
+        capability = self.call("nvmlDeviceGetCudaComputeCapability")
         each = 64 if capability in ((7, 0), (7, 5), (8, 0)) else 128
         return int(cores) // each
 
@@ -146,7 +146,7 @@ class NvidiaCard(DrivenCard):
         node = None if isinstance(bus, Absent) else topology.numa_node(bus, self._root)
         if node is not None:
             return node
-        asked = self.ask("nvmlDeviceGetNumaNodeId")
+        asked = self.call("nvmlDeviceGetNumaNodeId")
         if isinstance(asked, Absent):
             return Absent(f"no numa_node in /sys; {asked.why}")
         return int(asked)
@@ -157,7 +157,7 @@ class NvidiaCard(DrivenCard):
         self._peers.meet(self.calls)
         return self._instances.read(self.calls)
 
-    def read(self, found: Snapshot, points: Points) -> Fields:
+    def read(self, found: RecordCopy, points: Points) -> Fields:
         made = self._decoder.fields(found)
         recent = [watts for _, watts in points("power_w", RECENT)]
         for name in ("power_w", "power_average_w"):
@@ -185,7 +185,7 @@ class NvidiaCard(DrivenCard):
             note = "sensor 5 %; it looks at 25 % of the time"
         return Reading(found.value, "W", found.t_ns, found.window_ns, error, note)
 
-    def _processes(self, found: Snapshot) -> Field:
+    def _processes(self, found: RecordCopy) -> Field:
         listed = list(processes(found))
         self.pids = tuple(dict.fromkeys(each.pid for each in listed))
         rows = [

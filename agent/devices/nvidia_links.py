@@ -11,7 +11,7 @@ from typing import Any
 
 from stoker.agent.devices import topology
 from stoker.agent.devices.card import Calls
-from stoker.agent.devices.nvml import ask, text
+from stoker.agent.devices.nvml import call, text
 from stoker.agent.devices.readings import Absent
 from stoker.agent.devices.record import Link
 
@@ -54,15 +54,15 @@ class Peers:
     def _find(self, calls: Calls | None) -> None:
         for port in range(PORTS_MAX):
             name = "nvmlDeviceGetNvLinkState"
-            up = ask(self._nvml, name, self._handle, port, calls=calls)
+            up = call(self._nvml, name, self._handle, port, calls=calls)
             if isinstance(up, Absent):
                 return
             if up:
                 self._wanted.add(port)
 
     def _peer(self, port: int, calls: Calls | None) -> tuple[str, str]:
-        pci = ask(self._nvml, "nvmlDeviceGetNvLinkRemotePciInfo", self._handle, port, calls=calls)
-        kind = ask(
+        pci = call(self._nvml, "nvmlDeviceGetNvLinkRemotePciInfo", self._handle, port, calls=calls)
+        kind = call(
             self._nvml, "nvmlDeviceGetNvLinkRemoteDeviceType", self._handle, port, calls=calls
         )
         return (

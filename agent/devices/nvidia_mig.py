@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from stoker.agent.devices.card import Calls
-from stoker.agent.devices.nvml import ask, text
+from stoker.agent.devices.nvml import call, text
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading
 
 INSTANCES_MAX = 16
@@ -24,7 +24,7 @@ class Instances:
 
     def read(self, calls: Calls) -> Fields:
         """`partition_mode` and `partitions`."""
-        mode = ask(self._nvml, "nvmlDeviceGetMigMode", self._handle, calls=calls)
+        mode = call(self._nvml, "nvmlDeviceGetMigMode", self._handle, calls=calls)
         if isinstance(mode, Absent):
             return {"partition_mode": mode, "partitions": mode}
         now = time.time_ns()
@@ -35,24 +35,24 @@ class Instances:
         return {"partition_mode": Reading(words, "", now), "partitions": listed}
 
     def _listed(self, calls: Calls) -> Field:
-        most = ask(self._nvml, "nvmlDeviceGetMaxMigDeviceCount", self._handle, calls=calls)
+        most = call(self._nvml, "nvmlDeviceGetMaxMigDeviceCount", self._handle, calls=calls)
         if isinstance(most, Absent):
             return most
         found = []
         for index in range(min(most, INSTANCES_MAX)):
             name = "nvmlDeviceGetMigDeviceHandleByIndex"
             # Not remembered as unsupported: an empty place is answered with an error as well.
-            handle = ask(self._nvml, name, self._handle, index)
+            handle = call(self._nvml, name, self._handle, index)
             if not isinstance(handle, Absent):
                 found.append(self._instance(handle))
         return Reading(found, "", time.time_ns())
 
     def _instance(self, handle: Any) -> dict[str, Any]:
-        uuid = ask(self._nvml, "nvmlDeviceGetUUID", handle)
-        name = ask(self._nvml, "nvmlDeviceGetName", handle)
-        number = ask(self._nvml, "nvmlDeviceGetGpuInstanceId", handle)
-        memory = ask(self._nvml, "nvmlDeviceGetMemoryInfo", handle)
-        attributes = ask(self._nvml, "nvmlDeviceGetAttributes_v2", handle)
+        uuid = call(self._nvml, "nvmlDeviceGetUUID", handle)
+        name = call(self._nvml, "nvmlDeviceGetName", handle)
+        number = call(self._nvml, "nvmlDeviceGetGpuInstanceId", handle)
+        memory = call(self._nvml, "nvmlDeviceGetMemoryInfo", handle)
+        attributes = call(self._nvml, "nvmlDeviceGetAttributes_v2", handle)
         words = "" if isinstance(name, Absent) else text(name)
         return {
             "uuid": None if isinstance(uuid, Absent) else text(uuid),

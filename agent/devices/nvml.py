@@ -30,7 +30,7 @@ SIM_SYMBOL = "stoker_sim_driver"
 """Exported by the simulated driver libraries and by no other."""
 
 
-def ask(nvml: Any, name: str, *arguments: Any, calls: Calls | None = None) -> Any:
+def call(nvml: Any, name: str, *arguments: Any, calls: Calls | None = None) -> Any:
     """Call one NVML function; an Absent where the binding or the driver does not have it."""
     function = getattr(nvml, name, None)
     if function is None:
@@ -60,7 +60,7 @@ def first(nvml: Any, calls: Calls | None, names: Sequence[str], *arguments: Any)
     """The first of several functions that there is: newest first, for drivers that are older."""
     found: Any = Absent("nothing was asked")
     for name in names:
-        found = ask(nvml, name, *arguments, calls=calls)
+        found = call(nvml, name, *arguments, calls=calls)
         if not isinstance(found, Absent) or found.trouble:
             return found
     return found

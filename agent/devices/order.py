@@ -16,28 +16,28 @@ from stoker.mesh.identity import sealed_json
 NAME = "devices.json"
 
 
-class Order(msgspec.Struct, frozen=True):
+class DeviceOrder(msgspec.Struct, frozen=True):
     """Ids by index."""
 
     boot_id: str
     ids: tuple[str, ...] = ()
 
 
-def read(path: Path) -> Order:
+def read(path: Path) -> DeviceOrder:
     """Whatever boot it is of; OSError without a file, msgspec.MsgspecError for a damaged one."""
-    return sealed_json.decode(path.read_bytes(), Order)
+    return sealed_json.decode(path.read_bytes(), DeviceOrder)
 
 
-def of_boot(path: Path, boot_id: str) -> Order:
+def of_boot(path: Path, boot_id: str) -> DeviceOrder:
     """The order of this boot; jobs of an earlier one are over, so its indices are free again."""
     try:
         order = read(path)
     except (FileNotFoundError, msgspec.MsgspecError):
-        return Order(boot_id)
-    return order if order.boot_id == boot_id else Order(boot_id)
+        return DeviceOrder(boot_id)
+    return order if order.boot_id == boot_id else DeviceOrder(boot_id)
 
 
-def write(path: Path, order: Order) -> None:
+def write(path: Path, order: DeviceOrder) -> None:
     """Whole, or as it was before."""
     partial = path.with_name(f".{path.name}.new")
     partial.write_bytes(sealed_json.encode(order))

@@ -41,7 +41,7 @@ Words = Callable[[int], tuple[str, Trouble]]
 """A driver's code -> its words, and what it says of the card."""
 
 
-class Snapshot(NamedTuple):
+class RecordCopy(NamedTuple):
     """One copy of the record."""
 
     rounds: int
@@ -98,7 +98,7 @@ class Decoder:
         specs = [(SPECS[name], kind) for name, kind in _devices.FIELDS]
         self._rows = [(spec.name, spec.unit, spec.rate == "fast", kind) for spec, kind in specs]
 
-    def fields(self, found: Snapshot) -> Fields:
+    def fields(self, found: RecordCopy) -> Fields:
         """Every number of a record. Lists are not among them unless they are absent."""
         made: Fields = {}
         rows = zip(self._rows, FIELD.iter_unpack(found.fields), strict=True)
@@ -124,13 +124,13 @@ class Decoder:
         return made
 
 
-def links(found: Snapshot) -> Iterator[Link]:
+def links(found: RecordCopy) -> Iterator[Link]:
     """The rows of `links`."""
     for tx, rx, errors, peer, port, up in LINK.iter_unpack(found.links):
         yield Link(port, bool(up), peer, _whole(tx), _whole(rx), _whole(errors))
 
 
-def processes(found: Snapshot) -> Iterator[Process]:
+def processes(found: RecordCopy) -> Iterator[Process]:
     """The rows of `processes`."""
     for memory, busy, pid, kind, name in PROCESS.iter_unpack(found.processes):
         text = name.partition(b"\0")[0].decode(errors="replace").strip() or None

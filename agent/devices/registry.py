@@ -22,7 +22,7 @@ import msgspec
 from stoker.agent.devices import amd, declared, intel, nvidia, opencl  # noqa: F401
 from stoker.agent.devices import order as orders
 from stoker.agent.devices.deadline import Task, within
-from stoker.agent.devices.order import Order
+from stoker.agent.devices.order import DeviceOrder
 from stoker.agent.devices.readings import CardReadings
 from stoker.agent.devices.sampler import Samplers
 from stoker.agent.devices.topology import Places, Topology, topology
@@ -80,7 +80,7 @@ class Devices:
         troubled = self.samplers.troubles()
         before_cards = {card.id: card for card in self.samplers.cards() if card.id in troubled}
         places = {self._of[id] for id in only if id in self._of} or range(len(self._vendors))
-        for scan in self._ask_vendors(places):
+        for scan in self._scan_vendors(places):
             missing += scan.missing
             for device in scan.devices:
                 if device.id in found:
@@ -172,7 +172,7 @@ class Devices:
         """End the threads of all cards."""
         self.samplers.close()
 
-    def _ask_vendors(self, places: Collection[int]) -> list[Scan]:
+    def _scan_vendors(self, places: Collection[int]) -> list[Scan]:
         """What each found, side by side; one that hangs is as it was before, and said so."""
         free = [place for place in places if not self._is_late(str(place))]
         longer = {
@@ -243,5 +243,5 @@ class Devices:
             for id in fresh[room:]
         ]
         if fresh[:room]:
-            self._order = Order(self._order.boot_id, (*self._order.ids, *fresh[:room]))
+            self._order = DeviceOrder(self._order.boot_id, (*self._order.ids, *fresh[:room]))
             orders.write(self._path, self._order)

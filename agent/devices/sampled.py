@@ -13,11 +13,11 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
 
-from stoker.agent.devices.bell import Bell
 from stoker.agent.devices.card import Card
 from stoker.agent.devices.fields import FAST, PERIOD_NS, complete
 from stoker.agent.devices.history import POINTS
 from stoker.agent.devices.readings import Absent, CardReadings, Fields, State
+from stoker.agent.devices.wakeup import Wakeup
 
 SECOND_NS = 1_000_000_000
 HUNG_NS = 1_500_000_000
@@ -42,7 +42,7 @@ class Sampled(ABC):
         fields = complete({}, card.silent or NOT_YET)
         self._readings = CardReadings(card.id, 0, fields, "starting", NOT_YET, card.sim)
         self._phase_ns = phase_ns
-        self._wakeup: Bell | None = None
+        self._wakeup: Wakeup | None = None
         self._levels: dict[str, float] = {}
         self._stop = threading.Event()
         self._anew = threading.Event()
@@ -98,7 +98,7 @@ class Sampled(ABC):
     def points(self, name: str, since_ns: int = 0, most: int = POINTS) -> list[tuple[int, float]]:
         """The past minute of a field: (CLOCK_REALTIME ns, value), the oldest first."""
 
-    def listen(self, wakeup: Bell | None, levels: Mapping[str, float] | None = None) -> None:
+    def listen(self, wakeup: Wakeup | None, levels: Mapping[str, float] | None = None) -> None:
         """Wake when a call answers otherwise than before, when a field is at its level or above,
         when errors or a reason that tells of a fault changed, and now and then."""
         self._wakeup = wakeup

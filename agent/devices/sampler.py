@@ -12,13 +12,13 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from stoker.agent.devices.bell import Bell
 from stoker.agent.devices.card import Card, DrivenCard, PolledCard
 from stoker.agent.devices.driven import Driven
 from stoker.agent.devices.fields import PERIOD_NS
 from stoker.agent.devices.polled import Polled
 from stoker.agent.devices.readings import CardReadings, State
 from stoker.agent.devices.sampled import Sampled
+from stoker.agent.devices.wakeup import Wakeup
 from stoker.scheduler.nouns import DeviceSample
 
 STOP_S = 0.3
@@ -31,7 +31,7 @@ class Samplers:
 
     def __init__(self) -> None:
         self._sampled: dict[str, Sampled] = {}
-        self._bell: Bell | None = None
+        self._wakeup: Wakeup | None = None
 
     def set(self, cards: Iterable[Card]) -> None:
         """These are the cards now: new ones get a thread, those that are gone lose theirs."""
@@ -42,7 +42,7 @@ class Samplers:
         for place, card in enumerate(fresh):
             made = sampled_of(card, PERIOD_NS * place // len(fresh))
             self._sampled[card.id] = made
-            made.listen(self._bell)
+            made.listen(self._wakeup)
             made.start()
 
     def _take_over(self, id: str, card: Card) -> bool:
@@ -58,11 +58,11 @@ class Samplers:
             there.start()
         return True
 
-    def listen(self, bell: Bell | None) -> None:
+    def listen(self, wakeup: Wakeup | None) -> None:
         """Ring this one from now on; None: none, and it may be closed."""
-        self._bell = bell
+        self._wakeup = wakeup
         for each in list(self._sampled.values()):
-            each.listen(bell)
+            each.listen(wakeup)
 
     def close(self) -> None:
         """End all threads; those that hang are left behind."""

@@ -94,7 +94,7 @@ def _function(zes: Any, name: str) -> Callable[..., int] | Absent:
     return raw  # type: ignore[no-any-return]
 
 
-def ask(zes: Any, name: str, *arguments: Any, calls: Calls | None = None) -> Absent | None:
+def call(zes: Any, name: str, *arguments: Any, calls: Calls | None = None) -> Absent | None:
     """Call one function, which fills what it is given; None if it did. What a driver does not
     support is not asked again soon."""
     before = _refused(name, arguments, calls)
@@ -146,7 +146,7 @@ def _said(zes: Any, name: str, code: int) -> Absent | None:
 
 def filled(zes: Any, name: str, handle: Any, made: Any, calls: Calls | None = None) -> Any:
     """`made` after the function filled it, or the absence."""
-    failed = ask(zes, name, handle, ctypes.byref(made), calls=calls)
+    failed = call(zes, name, handle, ctypes.byref(made), calls=calls)
     return made if failed is None else failed
 
 
@@ -158,7 +158,7 @@ def listed(
     arguments = () if handle is None else (handle,)
     count = c_uint32(most)
     if not most:
-        failed = ask(zes, name, *arguments, ctypes.byref(count), None, calls=calls)
+        failed = call(zes, name, *arguments, ctypes.byref(count), None, calls=calls)
         if failed is not None:
             return failed
     count.value = min(count.value, most or HANDLES_MAX)
@@ -168,7 +168,7 @@ def listed(
     stype = getattr(kind, "STYPE", 0)
     for each in found if stype else ():
         each.stype = stype
-    failed = ask(zes, name, *arguments, ctypes.byref(count), found, calls=calls)
+    failed = call(zes, name, *arguments, ctypes.byref(count), found, calls=calls)
     return failed if failed is not None else list(found[: count.value])
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from stoker.agent.devices.card import Card
 from stoker.agent.devices.deadline import within
 from stoker.agent.devices.nvidia_card import NvidiaCard
-from stoker.agent.devices.nvml import ask
+from stoker.agent.devices.nvml import call
 from stoker.agent.devices.readings import Absent
 from stoker.agent.health.signals import Kind
 
@@ -82,14 +82,14 @@ class NvmlEvents:
             if not cards:
                 return
             nvml = cards[0].binding()[0]
-            made = ask(nvml, "nvmlEventSetCreate")
+            made = call(nvml, "nvmlEventSetCreate")
             places = {} if isinstance(made, Absent) else self._register(nvml, made, cards)
             absent = made.why if isinstance(made, Absent) else "it takes no card of this node"
             self.why = "" if places else absent
             if places:
                 self._listen(nvml, made, places, cards, stop)
             if not isinstance(made, Absent):
-                ask(nvml, "nvmlEventSetFree", made)
+                call(nvml, "nvmlEventSetFree", made)
             self.counters["nvml_events_begun"] += 1
             stop.wait(AGAIN_S)
 
@@ -99,9 +99,9 @@ class NvmlEvents:
         handles = {card.id: card.binding()[1] for card in cards}
 
         def register(handle: Any) -> Any:
-            supported = ask(nvml, "nvmlDeviceGetSupportedEventTypes", handle)
+            supported = call(nvml, "nvmlDeviceGetSupportedEventTypes", handle)
             types = WANTED if isinstance(supported, Absent) else WANTED & int(supported)
-            return ask(nvml, "nvmlDeviceRegisterEvents", handle, types, made)
+            return call(nvml, "nvmlDeviceRegisterEvents", handle, types, made)
 
         calls = [(id, partial(register, handle)) for id, handle in handles.items()]
         return {

@@ -19,10 +19,10 @@ from typing import Protocol
 
 import structlog
 
-from stoker.agent.devices.bell import Bell
 from stoker.agent.devices.nvidia_card import NvidiaCard
 from stoker.agent.devices.sampled import Sampled
 from stoker.agent.devices.sampler import Samplers
+from stoker.agent.devices.wakeup import Wakeup
 from stoker.agent.health import journal, kmsg
 from stoker.agent.health.case import SavedCase
 from stoker.agent.health.examine import Examiner
@@ -103,7 +103,7 @@ class HealthWatch:
         self._kernel_log = kmsg.KernelLog(self._line, world.kernel_log, place)
         self._events = NvmlEvents(self._from_thread)
         self._unread = self._kernel_log.why
-        self._bell: Bell | None = None
+        self._wakeup: Wakeup | None = None
         self._news = asyncio.Event()
         self._places: dict[str, str] = {}
         self._set_ns = 0
@@ -126,9 +126,9 @@ class HealthWatch:
     async def run(self) -> None:
         """For ever."""
         self._kernel_log.begin()
-        self._bell = Bell()
-        self._loop.add_reader(self._bell.descriptor, self._rung)
-        self._world.samplers.listen(self._bell)
+        self._wakeup = Wakeup()
+        self._loop.add_reader(self._wakeup.descriptor, self._rung)
+        self._world.samplers.listen(self._wakeup)
         due = 0.0
         try:
             while True:
@@ -143,18 +143,18 @@ class HealthWatch:
             self.close()
 
     def _rung(self) -> None:
-        if self._bell is not None and self._bell.hush():
+        if self._wakeup is not None and self._wakeup.hush():
             self._news.set()
 
     def close(self) -> None:
         """Listen no more."""
         self._kernel_log.close()
         self._events.close()
-        bell, self._bell = self._bell, None
-        if bell is not None:
+        wakeup, self._wakeup = self._wakeup, None
+        if wakeup is not None:
             self._world.samplers.listen(None)
-            self._loop.remove_reader(bell.descriptor)
-            bell.close()
+            self._loop.remove_reader(wakeup.descriptor)
+            wakeup.close()
 
     # --- sources ----------------------------------------------------------------------------------
 
@@ -190,8 +190,8 @@ class HealthWatch:
         self._read_ns[id] = _boottime_ns(found.t_ns)
         levels = examiner.levels
         signals = examiner.look(found, at_ns)
-        if examiner.levels != levels and self._bell is not None:
-            sampled.listen(self._bell, examiner.levels)
+        if examiner.levels != levels and self._wakeup is not None:
+            sampled.listen(self._wakeup, examiner.levels)
         return signals
 
     def _examiner(self, id: str) -> Examiner:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from stoker.agent.power.card import Reading
+from stoker.agent.power.card import PowerSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class PowerAction:
     reason: str
     number: int
     """Counts every action of a controller, from 1."""
-    rests_on: Reading | None
+    rests_on: PowerSample | None
     """The card's newest readings when it was decided."""
 
     def __str__(self) -> str:

@@ -35,7 +35,7 @@ class ClockRange(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class PowerCard:
     """One card as the loop is told of it."""
 
     id: str
@@ -58,7 +58,7 @@ class Card:
         return RETURN_SHARE * (self.power.default_w if self.power else self.most_w)
 
 
-class Reading(NamedTuple):
+class PowerSample(NamedTuple):
     """One card's answers, all taken at about `t_ns` on one clock."""
 
     card: str

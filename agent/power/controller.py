@@ -15,7 +15,7 @@ from typing import Final
 
 from stoker.agent.power.action import PowerAction
 from stoker.agent.power.allocate import PowerShare, Want, allocate
-from stoker.agent.power.card import Card, Reading
+from stoker.agent.power.card import PowerCard, PowerSample
 from stoker.agent.power.guard import Guard
 from stoker.agent.power.ledger import Ledger
 from stoker.agent.power.model import CardModel
@@ -38,12 +38,12 @@ RISE_W_PER_S: Final = 1500.0
 class _Slot:
     """What is known of one card that takes limits."""
 
-    def __init__(self, card: Card, ceiling_c: float) -> None:
+    def __init__(self, card: PowerCard, ceiling_c: float) -> None:
         assert card.power is not None
         self.card = card
         self.model = CardModel(card)
         self.guard = Guard(ceiling_c, card.power.max_w)
-        self.reading: Reading | None = None
+        self.reading: PowerSample | None = None
         self.share: PowerShare | None = None
         self.clock_mhz = card.clocks.max_mhz if card.clocks else 0.0
         """The highest clock it was told to use."""
@@ -56,7 +56,7 @@ class _Slot:
 class Controller:
     """One node's loop; `step` once a tick."""
 
-    def __init__(self, cards: Sequence[Card], rules: PowerRules, now_ns: int) -> None:
+    def __init__(self, cards: Sequence[PowerCard], rules: PowerRules, now_ns: int) -> None:
         check(rules, cards)
         self.cards = tuple(cards)
         self.rules = rules
@@ -85,7 +85,7 @@ class Controller:
 
     def step(
         self,
-        readings: Sequence[Reading],
+        readings: Sequence[PowerSample],
         now_ns: int,
         holders: Mapping[str, frozenset[str]] | None = None,
     ) -> list[PowerAction]:
@@ -103,7 +103,7 @@ class Controller:
 
     # --- what is known ----------------------------------------------------------------------------
 
-    def _take_in(self, reading: Reading, now_ns: int) -> None:
+    def _take_in(self, reading: PowerSample, now_ns: int) -> None:
         self._hurry |= reading.gone != self.ledger.is_gone(reading.card)
         self.ledger.read(reading)
         slot = self._slots.get(reading.card)
@@ -118,7 +118,7 @@ class Controller:
         slot.guard.read(now_ns, slot.power_w, reading.temperature_c)
 
     def _heat_caps(self, now_ns: int) -> dict[str, float]:
-        """Card -> the most that its temperature allows, of those it holds down at all."""
+        """PowerCard -> the most that its temperature allows, of those it holds down at all."""
         caps = {}
         for id, slot in self._slots.items():
             allowed = slot.guard.allowed_w(now_ns)

@@ -11,8 +11,8 @@ from typing import Final
 
 from stoker.agent.devices.readings import Absent, CardReadings
 from stoker.agent.devices.readings import Reading as Value
-from stoker.agent.power.actuators import Actuator
-from stoker.agent.power.card import Card, Reading
+from stoker.agent.power.card import PowerCard, PowerSample
+from stoker.agent.power.card_setters import CardSetter
 
 CEILING_C: Final = 85.0
 """Where the card does not say at which temperature it slows down."""
@@ -23,21 +23,21 @@ TRAFFIC: Final = ("pcie_tx_bytes", "pcie_rx_bytes")
 
 
 def describe(
-    id: str, actuator: Actuator | Absent, readings: CardReadings | None
-) -> tuple[Card | None, str]:
+    id: str, setter: CardSetter | Absent, readings: CardReadings | None
+) -> tuple[PowerCard | None, str]:
     """What the loop is told of a card, or None and why it takes no part."""
     slowdown = readings.number("temperature_slowdown_c") if readings else None
     ceiling = slowdown - BELOW_SLOWDOWN_C if slowdown else CEILING_C
-    range = actuator if isinstance(actuator, Absent) else actuator.limits()
-    if isinstance(actuator, Absent) or isinstance(range, Absent):
+    range = setter if isinstance(setter, Absent) else setter.limits()
+    if isinstance(setter, Absent) or isinstance(range, Absent):
         why = range.why if isinstance(range, Absent) else ""
         power = readings.number("power_w") if readings else None
         if power is None:
             return None, f"{why}; it has no power sensor either"
-        return Card(id, None, None, ceiling, most_w=_most_w(readings)), why
-    clocks = actuator.clock_range()
+        return PowerCard(id, None, None, ceiling, most_w=_most_w(readings)), why
+    clocks = setter.clock_range()
     return (
-        Card(
+        PowerCard(
             id,
             range,
             None if isinstance(clocks, Absent) else clocks,
@@ -59,10 +59,10 @@ class Gather:
     """Keeps what must be summed up over ticks."""
 
     def __init__(self) -> None:
-        self.last: dict[str, Reading] = {}
+        self.last: dict[str, PowerSample] = {}
         self._worked: dict[str, tuple[int, float]] = {}
 
-    def reading(self, found: CardReadings, limit_w: float | None, t_ns: int) -> Reading:
+    def reading(self, found: CardReadings, limit_w: float | None, t_ns: int) -> PowerSample:
         """One card's snapshot and the limit that was read back at `t_ns` (CLOCK_MONOTONIC)."""
         clock = found.number("clock_hz")
         power = found.number("power_w")
@@ -70,7 +70,7 @@ class Gather:
         traffic, traffic_ns = self._traffic(found, memory if memory is not None else busy)
         words = found.fields.get("throttle")
         why = words.value if isinstance(words, Value) else None
-        made = Reading(
+        made = PowerSample(
             found.id,
             t_ns,
             limit_w=limit_w,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from stoker.agent.devices.readings import Absent, CardReadings
 from stoker.agent.jobs.start_records import Starts
-from stoker.agent.power.actuators import Actuator
+from stoker.agent.power.card_setters import CardSetter
 from stoker.agent.power.cpu_limit_v1 import cpu_hold
 from stoker.agent.power.launch_limit import LaunchLimit, on_device
 from stoker.agent.tracing.launch_throttle import LaunchThrottle
@@ -31,7 +31,7 @@ class JobLimits:
     throttle: LaunchThrottle
     readings: Callable[[], Mapping[str, CardReadings]]
 
-    def of(self, device: str, draws_w: float) -> Actuator | Absent:
+    def of(self, device: str, draws_w: float) -> CardSetter | Absent:
         """The limit of one device that draws `draws_w` watts at most, or why it has none."""
         kind = self.kind(device)
         if kind is None:
@@ -48,7 +48,7 @@ class JobLimits:
             power_w=lambda: found.number("power_w") if (found := readings().get(device)) else None,
         )
 
-    def _cpu_time(self, device: str, draws_w: float) -> Actuator | Absent:
+    def _cpu_time(self, device: str, draws_w: float) -> CardSetter | Absent:
         folder = self.jobs_cgroup()
         if folder is None:
             return Absent("jobs have no cgroups here")

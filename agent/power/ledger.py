@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from stoker.agent.power.card import Card, Reading
+from stoker.agent.power.card import PowerCard, PowerSample
 
 SETTLE_NS = 100_000_000
 """From a fall read back until the card's own limiter has begun to bring the power down; a card that
@@ -33,7 +33,7 @@ UNCAPPED_OFFSET_W = 5.0
 
 @dataclass(slots=True)
 class _Entry:
-    card: Card
+    card: PowerCard
     confirmed_w: float
     seen_ns: int
     pending_w: float | None = None
@@ -53,7 +53,7 @@ class _Entry:
 class Ledger:
     """Every card once; all watts."""
 
-    def __init__(self, cards: Iterable[Card], now_ns: int) -> None:
+    def __init__(self, cards: Iterable[PowerCard], now_ns: int) -> None:
         self._entries = {
             card.id: _Entry(card, card.power.max_w if card.power else 0.0, now_ns) for card in cards
         }
@@ -61,7 +61,7 @@ class Ledger:
         self.foreign = 0
         """Limits that changed and that were not ours."""
 
-    def read(self, reading: Reading) -> None:
+    def read(self, reading: PowerSample) -> None:
         """Take in one card's answers."""
         entry = self._entries[reading.card]
         entry.gone = reading.gone

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from stoker.agent.power.card import Card, Reading
+from stoker.agent.power.card import PowerCard, PowerSample
 from stoker.agent.power.draw import CardDraw, Shares
 
 UNREAD: Final = (0.8, 0.0, 0.3)
@@ -61,7 +61,7 @@ class ClockPoint(NamedTuple):
     """Of a card at full load and its highest clock."""
 
 
-def _traffic_ns(reading: Reading) -> int:
+def _traffic_ns(reading: PowerSample) -> int:
     return reading.traffic_ns or reading.t_ns
 
 
@@ -70,7 +70,7 @@ def _other(now: float, before: float, quantum: float) -> bool:
     return abs(now - before) > CHANGED * (now if now > before else before) + quantum
 
 
-def _alike(now: Reading, before: Reading) -> bool:
+def _alike(now: PowerSample, before: PowerSample) -> bool:
     """Whether clock and limit are as they were."""
     same = now.limit_w is None or before.limit_w is None or abs(now.limit_w - before.limit_w) < 1
     return same and abs((now.clock_mhz or 0.0) - (before.clock_mhz or 0.0)) < 1
@@ -79,7 +79,7 @@ def _alike(now: Reading, before: Reading) -> bool:
 class CardModel:
     """Fed with readings of one card in order."""
 
-    def __init__(self, card: Card) -> None:
+    def __init__(self, card: PowerCard) -> None:
         assert card.power is not None
         self.card = card
         self.max_mhz = card.clocks.max_mhz if card.clocks else UNKNOWN_MHZ
@@ -92,7 +92,7 @@ class CardModel:
         self.exponent = EXPONENT
         self.k, self.rest, self.memory = UNREAD
         self.idle = False
-        self._last: Reading | None = None
+        self._last: PowerSample | None = None
         self._ratios: tuple[float, float] | None = None
         self._sums = [0.0] * 6
         self._samples = 0
@@ -113,7 +113,7 @@ class CardModel:
             for clock in clocks
         ]
 
-    def read(self, reading: Reading) -> bool:
+    def read(self, reading: PowerSample) -> bool:
         """Take in one tick; whether the load is another one now."""
         last = self._last
         if None in (reading.clock_mhz, reading.busy, reading.memory_busy, reading.traffic_bytes):
@@ -144,7 +144,7 @@ class CardModel:
         self._settle(reading, x, steady)
         return changed
 
-    def _read_less(self, reading: Reading) -> bool:
+    def _read_less(self, reading: PowerSample) -> bool:
         """Of a card that does not say all of it: whether it works at all is known, and a card that
         works is thought to be as busy as before the first reading."""
         if reading.busy is None:
@@ -158,7 +158,7 @@ class CardModel:
             self.k, self.rest, self.memory = UNREAD
         return was
 
-    def _rested(self, reading: Reading) -> bool:
+    def _rested(self, reading: PowerSample) -> bool:
         if reading.power_w is not None and self.idle:
             self._fit_power(reading, (1.0, 0.0, 0.0))
         was, self.idle = self.idle, True
@@ -191,7 +191,7 @@ class CardModel:
             )
         return False
 
-    def _begin(self, reading: Reading) -> None:
+    def _begin(self, reading: PowerSample) -> None:
         self.idle = False
         self._sums = [0.0] * 6
         self._samples = 0
@@ -234,7 +234,7 @@ class CardModel:
         fitted = slope / level if level > 0 else 1.0
         return trust * min(1.0, max(0.0, fitted)) + (1 - trust) * guess
 
-    def _settle(self, reading: Reading, x: float, steady: bool) -> None:
+    def _settle(self, reading: PowerSample, x: float, steady: bool) -> None:
         assert reading.busy is not None and reading.memory_busy is not None
         whole = 1 + self.k * x
         # What utilisation says, taken to the highest clock.
@@ -250,7 +250,7 @@ class CardModel:
         if reading.power_w is not None and steady and not self._odd:
             self._fit_power(reading, self._shares(x))
 
-    def _fit_power(self, reading: Reading, shares: Shares) -> None:
+    def _fit_power(self, reading: PowerSample, shares: Shares) -> None:
         assert reading.power_w is not None
         if reading.t_ns - self._since_ns >= SETTLED_NS:
             if reading.power_limited and reading.limit_w is not None:

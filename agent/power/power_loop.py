@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The power loop on real cards: reads what the samplers have, decides, has hands carry it out.
+"""The power loop on real cards: reads what the samplers have, decides, has writers carry it out.
 
-One thread, which calls no driver: while it begins it has them asked by a deadline (`asking.py`);
-each card that can be set has a hand (`hand.py`) with a thread of its own. Invariants: nothing is
+One thread, which calls no driver: while it begins it has drivers called by a deadline
+(`driver_calls.py`); each card that can be set has a writer (`card_writer.py`) with a thread of its
+own. Invariants: nothing is
 set before a record of what was found is on disk; with `control = "observe"` nothing is set at all;
 while anything is set the power lease is renewed, so that whatever ends this thread, somebody
 restores.
@@ -26,13 +27,13 @@ from stoker.agent.devices.card import Card as DeviceCard
 from stoker.agent.devices.readings import Absent, CardReadings
 from stoker.agent.power import record, status
 from stoker.agent.power.action import PowerAction
-from stoker.agent.power.actuators import Actuator, actuator_of
-from stoker.agent.power.asking import Asking
-from stoker.agent.power.card import Card, PowerRange, Reading
+from stoker.agent.power.card import PowerCard, PowerRange, PowerSample
+from stoker.agent.power.card_setters import CardSetter, setter_of
+from stoker.agent.power.card_writer import CardWriter
 from stoker.agent.power.controller import Controller
 from stoker.agent.power.cpu_limit_v2 import CpuLimitV2
+from stoker.agent.power.driver_calls import DriverCalls
 from stoker.agent.power.gather import CEILING_C, Gather, describe
-from stoker.agent.power.hand import Hand
 from stoker.agent.power.launch_limit import LaunchLimit
 from stoker.agent.power.model import IDLE_BUSY, UNKNOWN_MHZ
 from stoker.agent.power.rules import PowerRules
@@ -69,7 +70,7 @@ class PowerInputs:
     holders: Callable[[], Mapping[str, frozenset[str]]]
     connected: Callable[[], bool]
     lease: Lease
-    hold: Callable[[str, float], Actuator | Absent] = lambda _id, _watts: Absent("not held")
+    hold: Callable[[str, float], CardSetter | Absent] = lambda _id, _watts: Absent("not held")
     """What holds the jobs of a device without a limit, of which the rules say what it draws."""
 
 
@@ -82,10 +83,10 @@ class PowerLoop:
         self._record = record.path(world.agent)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._main, name="power", daemon=True)
-        self._hands: dict[str, Hand] = {}
+        self._writers: dict[str, CardWriter] = {}
         self._absent: dict[str, str] = {}
-        self._actuators: dict[str, Actuator | Absent] = {}
-        self._asking = Asking()
+        self._setters: dict[str, CardSetter | Absent] = {}
+        self._driver_calls = DriverCalls()
         self._clocks: dict[str, list[record.RecordedSetting]] = {}
         """What joins it before clocks of a card are held for the first time."""
         self._unkept: dict[str, str] = {}
@@ -97,9 +98,9 @@ class PowerLoop:
         self._declared: dict[str, float] = {}
         """Cards in trouble, and the power they count with: nobody asks their drivers."""
         self._found: list[record.RecordedSetting] = []
-        """What is on record for the hands that are at work."""
+        """What is on record for the writers that are at work."""
         self._noting = threading.Lock()
-        """Held while the record is written: a hand may note more, in its own thread."""
+        """Held while the record is written: a writer may note more, in its own thread."""
         self._owed: list[record.RecordedSetting] = []
         """What such cards are still to be given back."""
         self._unrestored = ""
@@ -107,7 +108,7 @@ class PowerLoop:
         self._blocked: bool | None = None
         """Whether that keeps everything as it is; None: to be found out."""
         self._restored_s = float("-inf")
-        self._cards: list[Card] = []
+        self._cards: list[PowerCard] = []
         self._controller: Controller | None = None
         self._gather = Gather()
         self._shadow: dict[str, float] = {}
@@ -195,7 +196,7 @@ class PowerLoop:
 
     @property
     def _on(self) -> bool:
-        return bool(self._hands)
+        return bool(self._writers)
 
     def _cluster_lost(self) -> bool:
         if self._world.connected() and not self._world.lease.lapsed:
@@ -210,7 +211,7 @@ class PowerLoop:
             return True
         readings = self._world.readings() if self._assumed else {}
         return any(
-            readings[id].state == "ok" and not self._asking.hangs(id)
+            readings[id].state == "ok" and not self._driver_calls.hangs(id)
             for id in self._assumed
             if id in readings
         )
@@ -223,17 +224,17 @@ class PowerLoop:
             return False
         troubled = {id: each.why for id, each in readings.items() if each.state != "ok"}
         sound = [card for card in present if card.id not in troubled]
-        looked = self._asking.each(
+        looked = self._driver_calls.each(
             {card.id: partial(_look, card, readings.get(card.id)) for card in sound}
         )
         troubled |= {id: each.why for id, each in looked.items() if isinstance(each, Absent)}
-        self._actuators = {id: Absent(why) for id, why in troubled.items()}
+        self._setters = {id: Absent(why) for id, why in troubled.items()}
         self._cards, self._absent, self._assumed = [], {}, {}
         self._declared = dict(self._file.rules.declared)
         for id, answer in looked.items():
             if isinstance(answer, Absent):
                 continue
-            self._actuators[id], card, why = answer
+            self._setters[id], card, why = answer
             if (card is None or card.power is None) and id in self._declared:
                 card = self._held(id, self._declared[id], card.ceiling_c if card else CEILING_C)
             if card is None:
@@ -246,20 +247,22 @@ class PowerLoop:
             found = readings.get(id)
             watts = found.number("power_limit_default_w") if found else None
             self._assumed[id] = watts or self._defaults.get(id) or highest
-            self._cards.append(Card(id, None, None, CEILING_C, most_w=self._assumed[id]))
+            self._cards.append(PowerCard(id, None, None, CEILING_C, most_w=self._assumed[id]))
         self._surveyed = True
         return True
 
-    def _held(self, id: str, draws_w: float, ceiling_c: float) -> Card:
+    def _held(self, id: str, draws_w: float, ceiling_c: float) -> PowerCard:
         """A device that takes no limit, of which the rules say what it draws: its jobs are held, or
         it counts."""
         hold = self._world.hold(id, draws_w)
         range = hold if isinstance(hold, Absent) else hold.limits()
-        self._actuators[id] = hold
+        self._setters[id] = hold
         power = None if isinstance(range, Absent) else range
         if power is not None and not isinstance(hold, Absent):
             hold.set_power_limit(power.max_w)  # lets go whom an earlier agent held
-        return Card(id, power, None, ceiling_c, idle_w=0.1 * draws_w, memory_w=0.0, most_w=draws_w)
+        return PowerCard(
+            id, power, None, ceiling_c, idle_w=0.1 * draws_w, memory_w=0.0, most_w=draws_w
+        )
 
     def _of_present(self, rules: PowerRules) -> PowerRules:
         """Without bounds of cards that are not there, or in trouble: nobody can set those, and that
@@ -296,9 +299,9 @@ class PowerLoop:
             return False
         mine: set[str] = set()
         asked = {
-            id: each.found for id, each in self._actuators.items() if not isinstance(each, Absent)
+            id: each.found for id, each in self._setters.items() if not isinstance(each, Absent)
         }
-        for settings in self._asking.each(asked).values():
+        for settings in self._driver_calls.each(asked).values():
             mine |= set() if isinstance(settings, Absent) else {each.id for each in settings}
         if failed & mine:
             return False
@@ -309,14 +312,16 @@ class PowerLoop:
         self._renew(BEGIN_NS)
         found: list[record.RecordedSetting] = []
         limits: dict[str, float] = {}
-        hands: dict[str, Hand] = {}
+        writers: dict[str, CardWriter] = {}
         takes = {card.id: card for card in self._cards if card.power is not None}
         asked = {
             id: each
-            for id, each in self._actuators.items()
+            for id, each in self._setters.items()
             if id in takes and not isinstance(each, Absent)
         }
-        answers = self._asking.each({id: partial(_set_to, each) for id, each in asked.items()})
+        answers = self._driver_calls.each(
+            {id: partial(_set_to, each) for id, each in asked.items()}
+        )
         self._clocks = {}
         for id, answer in answers.items():
             if isinstance(answer, Absent):
@@ -325,7 +330,7 @@ class PowerLoop:
             limits[id], settings = answer
             self._clocks[id] = [each for each in settings if each.what == LET_GO]
             found += [each for each in settings if each.what != LET_GO]
-            hands[id] = Hand(id, asked[id], takes[id].clocks)
+            writers[id] = CardWriter(id, asked[id], takes[id].clocks)
             if isinstance(hold := asked[id], CpuLimitV2):
                 hold.note = self._note
         if not self._cards:
@@ -335,12 +340,12 @@ class PowerLoop:
         here = self._of_present(rules)
         self._controller = Controller(self._cards, here, time.monotonic_ns())
         self._shadow = dict(limits)
-        if rules.control == "on" and hands:
+        if rules.control == "on" and writers:
             record.store(self._record, self._world.boot_id, [*found, *self._owed])
             self._found = found
-            for id, hand in hands.items():
-                hand.start(limits[id])
-            self._hands = hands
+            for id, writer in writers.items():
+                writer.start(limits[id])
+            self._writers = writers
         else:
             self._renew(0)
         self._why = ""
@@ -359,23 +364,23 @@ class PowerLoop:
 
     def _end(self, why: str) -> None:
         """Give back; the record goes when all of it was confirmed."""
-        if self._why != why and (self._controller is not None or self._hands):
+        if self._why != why and (self._controller is not None or self._writers):
             _log.info("power loop ends", why=why)
         self._why = why
         self._controller = None
-        hands, self._hands = self._hands, {}
-        for hand in hands.values():
-            hand.give_back()
+        writers, self._writers = self._writers, {}
+        for writer in writers.values():
+            writer.give_back()
         deadline = time.monotonic() + GIVE_BACK_S
         slow = [
             id
-            for id, hand in hands.items()
-            if not hand.given_back.wait(max(0.0, deadline - time.monotonic()))
+            for id, writer in writers.items()
+            if not writer.given_back.wait(max(0.0, deadline - time.monotonic()))
         ]
         if slow:
             _log.warning("cards were not given back in time", cards=slow)
             self._restored_s = float("-inf")  # before anything is set or recorded again
-        elif hands:
+        elif writers:
             self._forget()
             self._renew(0)
 
@@ -401,11 +406,11 @@ class PowerLoop:
         assert self._controller is not None
         now_ns = time.monotonic_ns()
         snapshot = self._world.readings()
-        readings: list[Reading] = []
+        readings: list[PowerSample] = []
         for card in self._cards:
             state = snapshot[card.id].state if card.id in snapshot else "missing"
             if state == "lost":
-                readings.append(Reading(card.id, now_ns, gone=True))
+                readings.append(PowerSample(card.id, now_ns, gone=True))
             if card.id in self._assumed or state not in ("ok", "starting"):
                 continue
             limit_w, t_ns = self._limit_of(card, now_ns)
@@ -421,11 +426,11 @@ class PowerLoop:
         if self._on:
             self._renew(LEASE_NS)
 
-    def _declared_reading(self, card: Card, limit_w: float | None, t_ns: int) -> Reading:
+    def _declared_reading(self, card: PowerCard, limit_w: float | None, t_ns: int) -> PowerSample:
         """It works while jobs hold it; what no limit holds is drawn whole."""
         busy = 1.0 if self._world.holders().get(card.id) else 0.0
         watts = None if card.power else self._declared[card.id]
-        return Reading(
+        return PowerSample(
             card.id,
             t_ns,
             limit_w=limit_w,
@@ -436,18 +441,20 @@ class PowerLoop:
             traffic_bytes=busy * t_ns,
         )
 
-    def _limit_of(self, card: Card, now_ns: int) -> tuple[float | None, int]:
+    def _limit_of(self, card: PowerCard, now_ns: int) -> tuple[float | None, int]:
         """As read back by its hand; where nothing is set, as it would be."""
-        hand = self._hands.get(card.id)
-        if hand is None:
+        writer = self._writers.get(card.id)
+        if writer is None:
             return self._shadow.get(card.id), now_ns
-        return (hand.back.limit_w, hand.back.t_ns) if hand.back is not None else (None, now_ns)
+        return (
+            (writer.back.limit_w, writer.back.t_ns) if writer.back is not None else (None, now_ns)
+        )
 
     def _record_clocks(self, actions: list[PowerAction]) -> None:
         """Of cards whose clocks are about to be held for the first time: an end that is not orderly
         lets clocks go only where stoker held any, for somebody else may have."""
         first = {
-            each.card for each in actions if each.what == "clocks" and each.card in self._hands
+            each.card for each in actions if each.what == "clocks" and each.card in self._writers
         }
         more = [entry for id in first for entry in self._clocks.get(id, ())]
         if not more:
@@ -461,16 +468,16 @@ class PowerLoop:
             self._clocks[id] = []
 
     def _carry_out(self, action: PowerAction) -> None:
-        hand = self._hands.get(action.card)
+        writer = self._writers.get(action.card)
         if action.what == "clocks" and self._clocks.get(action.card):
-            hand = None  # not on record, so not done
-        if hand is not None and action.what == "limit":
-            hand.want_limit(action.value)
-        elif hand is not None:
-            hand.want_clock(action.value)
+            writer = None  # not on record, so not done
+        if writer is not None and action.what == "limit":
+            writer.want_limit(action.value)
+        elif writer is not None:
+            writer.want_clock(action.value)
         elif action.what == "limit":
             self._shadow[action.card] = action.value
-        self._decided(status.decided(action, time.time_ns(), done=hand is not None))
+        self._decided(status.decided(action, time.time_ns(), done=writer is not None))
 
     def _decided(self, decided: status.DecidedAction) -> None:
         self._recent.append(decided)
@@ -513,8 +520,8 @@ class PowerLoop:
             ),
         )
 
-    def _card(self, card: Card, sim: bool, now_ns: int) -> status.CardStatus:
-        hand = self._hands.get(card.id)
+    def _card(self, card: PowerCard, sim: bool, now_ns: int) -> status.CardStatus:
+        writer = self._writers.get(card.id)
         reading = self._gather.last.get(card.id)
         controller = self._controller
         ledger = controller.ledger if controller else None
@@ -529,30 +536,30 @@ class PowerLoop:
             power_w=reading.power_w if reading and not gone else None,
             temperature_c=reading.temperature_c if reading and not gone else None,
             ceiling_c=card.ceiling_c,
-            refused=(hand.refused or hand.unread) if hand else "",
+            refused=(writer.refused or writer.unread) if writer else "",
             sim=sim,
-            note=hand.actuator.said if hand and isinstance(hand.actuator, LaunchLimit) else "",
+            note=writer.setter.said if writer and isinstance(writer.setter, LaunchLimit) else "",
         )
 
 
 def _look(
     card: DeviceCard, readings: CardReadings | None
-) -> tuple[Actuator | Absent, Card | None, str]:
+) -> tuple[CardSetter | Absent, PowerCard | None, str]:
     """What can be set of a card, and what the loop is told of it or why it takes no part."""
-    actuator = actuator_of(card)
-    return actuator, *describe(card.id, actuator, readings)
+    setter = setter_of(card)
+    return setter, *describe(card.id, setter, readings)
 
 
-def _rests(reading: Reading | None) -> bool:
+def _rests(reading: PowerSample | None) -> bool:
     return reading is not None and reading.busy is not None and reading.busy < IDLE_BUSY
 
 
-def _set_to(actuator: Actuator) -> tuple[float, list[record.RecordedSetting]] | Absent:
+def _set_to(setter: CardSetter) -> tuple[float, list[record.RecordedSetting]] | Absent:
     """A card's limit, and all that may be changed of it."""
-    limit = actuator.power_limit_w()
+    limit = setter.power_limit_w()
     if isinstance(limit, Absent):
         return limit
-    settings = actuator.found()
+    settings = setter.found()
     return settings if isinstance(settings, Absent) else (limit, settings)
 
 

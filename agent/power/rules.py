@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from stoker.agent.power.card import Card
+from stoker.agent.power.card import PowerCard
 from stoker.native.errors import BadRequest, NotFound
 
 RULES_MAX = 256
@@ -48,7 +48,7 @@ class PowerRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Device -> watts at full load, of one that has neither power sensor nor limit."""
 
 
-def check(rules: PowerRules, cards: Sequence[Card], uncapped_w: float = 0.0) -> None:
+def check(rules: PowerRules, cards: Sequence[PowerCard], uncapped_w: float = 0.0) -> None:
     """BadRequest or NotFound for rules that contradict each other or these cards."""
     known = {card.id: card for card in cards}
     _check_numbers(rules)
@@ -80,7 +80,7 @@ def _check_numbers(rules: PowerRules) -> None:
         raise BadRequest(f"give_up is {rules.give_up:g}: it must be from 0 to below 0.5")
 
 
-def _check_card(card: Card, rule: CardRule) -> None:
+def _check_card(card: PowerCard, rule: CardRule) -> None:
     bounds = {"cap": rule.at_most_w, "floor": rule.at_least_w}
     for name, watts in bounds.items():
         if not watts:
@@ -97,7 +97,7 @@ def _check_card(card: Card, rule: CardRule) -> None:
         )
 
 
-def _check_tenant(tenant: str, watts: float, cards: Sequence[Card]) -> None:
+def _check_tenant(tenant: str, watts: float, cards: Sequence[PowerCard]) -> None:
     least = min((card.power.min_w for card in cards if card.power), default=0.0)
     most = sum(card.power.max_w for card in cards if card.power)
     if not math.isfinite(watts) or not least <= watts <= most:
@@ -107,7 +107,7 @@ def _check_tenant(tenant: str, watts: float, cards: Sequence[Card]) -> None:
         )
 
 
-def _check_ceiling(rules: PowerRules, cards: Sequence[Card]) -> None:
+def _check_ceiling(rules: PowerRules, cards: Sequence[PowerCard]) -> None:
     if not rules.ceiling_c:
         return
     for card in cards:
@@ -118,14 +118,14 @@ def _check_ceiling(rules: PowerRules, cards: Sequence[Card]) -> None:
             )
 
 
-def floor_w(card: Card, rules: PowerRules) -> float:
+def floor_w(card: PowerCard, rules: PowerRules) -> float:
     """The lowest limit this card may have; 0 for one without limits."""
     if card.power is None:
         return 0.0
     return max(card.power.min_w, rules.cards.get(card.id, CardRule()).at_least_w)
 
 
-def roof_w(card: Card, rules: PowerRules) -> float:
+def roof_w(card: PowerCard, rules: PowerRules) -> float:
     """The highest limit this card may have by the rules about it; 0 for one without limits."""
     if card.power is None:
         return 0.0
@@ -133,7 +133,7 @@ def roof_w(card: Card, rules: PowerRules) -> float:
     return min(card.power.max_w, most) if most else card.power.max_w
 
 
-def _check_budget(rules: PowerRules, cards: Sequence[Card], uncapped_w: float) -> None:
+def _check_budget(rules: PowerRules, cards: Sequence[PowerCard], uncapped_w: float) -> None:
     if not rules.budget_w:
         return
     least = sum(floor_w(card, rules) for card in cards) + uncapped_w

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from stoker.agent.power.card import Card, ClockRange, PowerRange, Reading
+from stoker.agent.power.card import ClockRange, PowerCard, PowerRange, PowerSample
 from stoker.native import _sim
 from stoker.scheduler.sim import plant_ranges as ranges
 from stoker.scheduler.sim.plant_draw import DrawnCard, Trouble
@@ -80,12 +80,12 @@ def _sensor(drawn: dict[str, float], trouble: Trouble | None) -> dict[str, Any]:
     }
 
 
-def cards() -> list[Card]:
+def cards() -> list[PowerCard]:
     """What the loop is told of the node."""
     low, high, step = ranges.CLOCK_MHZ
     tdp = ranges.TDP_W
     return [
-        Card(
+        PowerCard(
             f"sim-{i}",
             PowerRange(ranges.LIMIT_MIN_W, tdp, tdp),
             ClockRange(low, high, step),
@@ -151,7 +151,7 @@ class Plant:
         elif trouble.name == "ambient_step":
             self.node.inject("heat", -1, value=int(trouble.amount * 1000))
 
-    def readings(self) -> list[Reading]:
+    def readings(self) -> list[PowerSample]:
         """What the driver answers now; a card that does not answer is left out."""
         made = (reading_of(f"sim-{i}", self.node.sensor(i)) for i in range(len(self._drawn)))
         return [each for each in made if each is not None]
@@ -167,11 +167,11 @@ class Plant:
         )
 
 
-def reading_of(card: str, sensor: dict[str, int] | None) -> Reading | None:
+def reading_of(card: str, sensor: dict[str, int] | None) -> PowerSample | None:
     """A driver's answers as the loop takes them; whole degrees, as NVML gives them."""
     if sensor is None:
         return None
-    return Reading(
+    return PowerSample(
         card,
         sensor["t_ns"],
         limit_w=sensor["limit_mw"] * 1e-3,

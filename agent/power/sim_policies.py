@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from stoker.agent.power.action import PowerAction
-from stoker.agent.power.card import Card, Reading
+from stoker.agent.power.card import PowerCard, PowerSample
 from stoker.agent.power.controller import Controller
 from stoker.agent.power.rules import PowerRules
 
@@ -24,10 +24,10 @@ class PowerPolicy(Protocol):
 
     def looks(self, now_ns: int) -> bool: ...
 
-    def step(self, readings: Sequence[Reading], now_ns: int) -> list[PowerAction]: ...
+    def step(self, readings: Sequence[PowerSample], now_ns: int) -> list[PowerAction]: ...
 
 
-def make(name: str, cards: Sequence[Card], rules: PowerRules) -> PowerPolicy:
+def make(name: str, cards: Sequence[PowerCard], rules: PowerRules) -> PowerPolicy:
     """By its name."""
     if name == "static":
         return Static(cards, rules.budget_w)
@@ -36,7 +36,7 @@ def make(name: str, cards: Sequence[Card], rules: PowerRules) -> PowerPolicy:
     return LoopPolicy(cards, rules, 0)
 
 
-def _limit(card: Card, watts: float, why: str) -> PowerAction:
+def _limit(card: PowerCard, watts: float, why: str) -> PowerAction:
     assert card.power is not None
     watts = min(max(watts, card.power.min_w), card.power.max_w)
     return PowerAction(card.id, "limit", watts, why, 0, None)
@@ -52,13 +52,13 @@ class LoopPolicy(Controller):
 class Static:
     """The budget in equal parts, once."""
 
-    def __init__(self, cards: Sequence[Card], budget_w: float) -> None:
+    def __init__(self, cards: Sequence[PowerCard], budget_w: float) -> None:
         self._first = [_limit(card, budget_w / len(cards), "equal share") for card in cards]
 
     def looks(self, now_ns: int) -> bool:
         return False
 
-    def step(self, readings: Sequence[Reading], now_ns: int) -> list[PowerAction]:
+    def step(self, readings: Sequence[PowerSample], now_ns: int) -> list[PowerAction]:
         first, self._first = self._first, []
         return first
 
@@ -66,7 +66,7 @@ class Static:
 class Naive:
     """Once a second every limit moves by the same part of what the node's measured power is off."""
 
-    def __init__(self, cards: Sequence[Card], budget_w: float) -> None:
+    def __init__(self, cards: Sequence[PowerCard], budget_w: float) -> None:
         self._cards, self._budget_w = cards, budget_w
         self._limits = {card.id: budget_w / len(cards) for card in cards}
         self._power = {card.id: 0.0 for card in cards}
@@ -75,7 +75,7 @@ class Naive:
     def looks(self, now_ns: int) -> bool:
         return now_ns >= self._due_ns
 
-    def step(self, readings: Sequence[Reading], now_ns: int) -> list[PowerAction]:
+    def step(self, readings: Sequence[PowerSample], now_ns: int) -> list[PowerAction]:
         for reading in readings:
             if reading.power_w is not None:
                 self._power[reading.card] = reading.power_w

@@ -220,6 +220,7 @@ NB_MODULE(_devices, m)
 	SK_DEVICE_FIELD_TABLE(X)
 #undef X
 	m.attr("FIELDS") = fields;
+	m.attr("FAULTS") = static_cast<int>(SK_DEVICE_FAULTS);
 	m.attr("SLOW") = static_cast<int>(SK_DEVICE_SLOW);
 	m.def("calls", &calls);
 	m.def("second_s", &second_s);

@@ -1,79 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Intel cards through Level Zero Sysman. Sysman has no power sensor: power is the difference of the
- * energy counter between two rounds. A card of several tiles has domains for each of them, which
- * are added up; where one cannot be read the card has no value. Numbers are zes_api.h's. */
-#include "devices/intel.h"
-
+/* Intel cards through Level Zero Sysman: their domains, and what is read ten times a second. Sysman
+ * has no power sensor: power is the difference of the energy counter between two rounds. A card of
+ * several tiles has domains for each of them, which are added up; where one cannot be read the card
+ * has no value. */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "devices/card.h"
-
-enum {
-	TILES = 16,
-	MEMORIES = 64,
-	PROCESSES = 128,
-	MHZ = 1000000,
-	MICRO = 1000000,
-	US = 1000,
-	GPU = 0, /* zes_freq_domain_t */
-	MEMORY = 1,
-	HOTSPOT = 0, /* zes_temp_sensors_t: the hottest of all */
-	DIE = 1,
-	SENSORS = 3,
-	RAS_COMPUTE = 3, /* zes_ras_error_cat_t: compute, fixed function and caches */
-	RAS_CACHE = 5,
-	PORT_HEALTHY = 1, /* zes_fabric_port_status_t */
-	PORT_DEGRADED = 2,
-	ECC_ENABLED = 1,
-};
-
-enum call {
-#define X(name, parameters) CALL_##name,
-	SK_ZES_READ_TABLE(X)
-#undef X
-		CALLS
-};
+#include "devices/intel_card.h"
 
 static const char *const names[CALLS] = {
 #define X(name, parameters) [CALL_##name] = #name,
 	SK_ZES_READ_TABLE(X)
 #undef X
-};
-
-/* Call a function about a handle of the card; one that the loader lacks is not supported. */
-#define ASK(card, function, ...)                                                                   \
-	(sk_zes.function ? (sk_device_enter(card, CALL_##function),                                \
-			    sk_device_leave(card, sk_zes.function(__VA_ARGS__)))                   \
-			 : ZES_NOT_THERE)
-
-#define SAID(function, code, value) sk_device_said(CALL_##function, code, (double)(value))
-
-/* A domain by its handle, or why there is none. */
-struct domain {
-	void *handle;
-	struct sk_device_field absent;
-};
-
-struct state {
-	uint32_t powers;
-	void *power[TILES];
-	struct sk_device_field no_power;
-	struct zes_counter energy[TILES]; /* of the round before */
-	struct domain engine, clock[2], sensor[SENSORS];
-	struct zes_counter active; /* of the round before */
-	uint32_t memories;
-	void *memory[MEMORIES];
-	struct sk_device_field no_memory;
-	uint64_t moved, moved_at_us;
-	uint32_t sets;
-	void *set[ZES_HANDLES_MAX];
-	bool is_uncorrectable[ZES_HANDLES_MAX];
-	struct sk_device_field no_sets;
-	uint32_t ports;
-	void *port[SK_DEVICE_LINKS_MAX];
-	struct sk_device_field no_ports;
-	struct zes_process process[PROCESSES];
 };
 
 /* --- what does not change ------------------------------------------------------------------- */
@@ -116,7 +54,7 @@ static bool has_tile(const uint32_t *tile, uint32_t count, uint32_t wanted)
 }
 
 /* The first domain of the whole device, else the first of each tile: all of them or none. */
-static void find_power(struct sk_device_card *card, struct state *state)
+static void find_power(struct sk_device_card *card, struct sk_intel_state *state)
 {
 	void *found[ZES_HANDLES_MAX];
 	uint32_t count, tile[TILES];
@@ -153,7 +91,7 @@ static void find_power(struct sk_device_card *card, struct state *state)
 
 /* The engine group of all engines, else of all compute engines, else of one (zes_engine_group_t).
  */
-static void find_engine(struct sk_device_card *card, struct state *state)
+static void find_engine(struct sk_device_card *card, struct sk_intel_state *state)
 {
 	static const uint32_t wanted[] = {0, 1, 4};
 	void *found[ZES_HANDLES_MAX];
@@ -174,7 +112,7 @@ static void find_engine(struct sk_device_card *card, struct state *state)
 	}
 }
 
-static void find_clocks(struct sk_device_card *card, struct state *state)
+static void find_clocks(struct sk_device_card *card, struct sk_intel_state *state)
 {
 	void *found[ZES_HANDLES_MAX];
 	struct sk_device_field absent;
@@ -182,7 +120,7 @@ static void find_clocks(struct sk_device_card *card, struct state *state)
 
 	count = LIST(card, zesDeviceEnumFrequencyDomains, found, &absent);
 	for (uint32_t i = 0; i < 2; i++)
-		state->clock[i] = (struct domain){NULL, absent};
+		state->clock[i] = (struct sk_intel_domain){NULL, absent};
 	for (uint32_t i = 0; i < count; i++) {
 		struct zes_kind kind = {.stype = ZES_FREQ_PROPERTIES};
 
@@ -192,7 +130,7 @@ static void find_clocks(struct sk_device_card *card, struct state *state)
 	}
 }
 
-static void find_sensors(struct sk_device_card *card, struct state *state)
+static void find_sensors(struct sk_device_card *card, struct sk_intel_state *state)
 {
 	void *found[ZES_HANDLES_MAX];
 	struct sk_device_field absent;
@@ -200,7 +138,7 @@ static void find_sensors(struct sk_device_card *card, struct state *state)
 
 	count = LIST(card, zesDeviceEnumTemperatureSensors, found, &absent);
 	for (uint32_t i = 0; i < SENSORS; i++)
-		state->sensor[i] = (struct domain){NULL, absent};
+		state->sensor[i] = (struct sk_intel_domain){NULL, absent};
 	for (uint32_t i = 0; i < count; i++) {
 		struct zes_kind kind = {.stype = ZES_TEMP_PROPERTIES};
 
@@ -210,7 +148,7 @@ static void find_sensors(struct sk_device_card *card, struct state *state)
 	}
 }
 
-static void find_errors(struct sk_device_card *card, struct state *state)
+static void find_errors(struct sk_device_card *card, struct sk_intel_state *state)
 {
 	void *found[ZES_HANDLES_MAX];
 	uint32_t count;
@@ -229,7 +167,7 @@ static void find_errors(struct sk_device_card *card, struct state *state)
 
 static int begin(struct sk_device_card *card)
 {
-	struct state *state = card->state ? card->state : calloc(1, sizeof(*state));
+	struct sk_intel_state *state = card->state ? card->state : calloc(1, sizeof(*state));
 
 	if (!state)
 		return -ENOMEM;
@@ -256,11 +194,6 @@ static void end(struct sk_device_card *card)
 
 /* --- ten times a second --------------------------------------------------------------------- */
 
-static struct sk_device_field first_of(int32_t call)
-{
-	return sk_device_absent(call, SK_DEVICE_FIRST);
-}
-
 /* Add what one domain drew between two rounds, each counter by its own clock. */
 static void add_power(struct sk_device_field *power, const struct zes_counter *before,
 		      const struct zes_counter *now)
@@ -270,7 +203,7 @@ static void add_power(struct sk_device_field *power, const struct zes_counter *b
 	if (power->code)
 		return;
 	if (!before->at_us || now->at_us <= before->at_us || now->value < before->value) {
-		*power = first_of(CALL_zesPowerGetEnergyCounter);
+		*power = sk_intel_first(CALL_zesPowerGetEnergyCounter);
 		return;
 	}
 	power->value += (double)(now->value - before->value) / (double)passed_us;
@@ -280,7 +213,7 @@ static void add_power(struct sk_device_field *power, const struct zes_counter *b
 
 static void read_energy(struct sk_device_card *card, struct sk_device_record *record)
 {
-	struct state *state = card->state;
+	struct sk_intel_state *state = card->state;
 	struct sk_device_field power = state->no_power, energy = state->no_power;
 
 	if (state->powers)
@@ -304,7 +237,7 @@ static void read_energy(struct sk_device_card *card, struct sk_device_record *re
 
 static struct sk_device_field busy(struct sk_device_card *card)
 {
-	struct state *state = card->state;
+	struct sk_intel_state *state = card->state;
 	struct zes_counter now = {0}, before = state->active;
 	double share;
 	int code;
@@ -316,14 +249,14 @@ static struct sk_device_field busy(struct sk_device_card *card)
 		return SAID(zesEngineGetActivity, code, 0);
 	state->active = now;
 	if (!before.at_us || now.at_us <= before.at_us || now.value < before.value)
-		return first_of(CALL_zesEngineGetActivity);
+		return sk_intel_first(CALL_zesEngineGetActivity);
 	share = (double)(now.value - before.value) / (double)(now.at_us - before.at_us);
 	return sk_device_value(share < 1 ? share : 1);
 }
 
-static struct sk_device_field degrees(struct sk_device_card *card, uint32_t sensor)
+struct sk_device_field sk_intel_degrees(struct sk_device_card *card, uint32_t sensor)
 {
-	const struct state *state = card->state;
+	const struct sk_intel_state *state = card->state;
 	double value = 0;
 	int code;
 
@@ -331,14 +264,6 @@ static struct sk_device_field degrees(struct sk_device_card *card, uint32_t sens
 		return state->sensor[sensor].absent;
 	code = ASK(card, zesTemperatureGetState, state->sensor[sensor].handle, &value);
 	return SAID(zesTemperatureGetState, code, value);
-}
-
-/* -1 means that the driver does not know. */
-static struct sk_device_field known(int32_t call, int code, double value, double factor)
-{
-	if (!code && value < 0)
-		return sk_device_absent(call, SK_DEVICE_NOT_KNOWN);
-	return sk_device_said(call, code, value * factor);
 }
 
 static double reason_bits(uint32_t found)
@@ -366,7 +291,7 @@ static double reason_bits(uint32_t found)
 static struct sk_device_field clock_of(struct sk_device_card *card, uint32_t domain,
 				       struct sk_device_field *ret_reasons)
 {
-	const struct state *state = card->state;
+	const struct sk_intel_state *state = card->state;
 	struct zes_freq now = {.stype = ZES_FREQ_STATE};
 	int code;
 
@@ -378,7 +303,7 @@ static struct sk_device_field clock_of(struct sk_device_card *card, uint32_t dom
 	code = ASK(card, zesFrequencyGetState, state->clock[domain].handle, &now);
 	if (ret_reasons)
 		*ret_reasons = SAID(zesFrequencyGetState, code, reason_bits(now.reasons));
-	return known(CALL_zesFrequencyGetState, code, now.actual, MHZ);
+	return sk_intel_known(CALL_zesFrequencyGetState, code, now.actual, MHZ);
 }
 
 static void fast(struct sk_device_card *card, struct sk_device_record *record)
@@ -386,210 +311,11 @@ static void fast(struct sk_device_card *card, struct sk_device_record *record)
 	struct sk_device_field *field = record->field;
 
 	read_energy(card, record);
-	field[SK_DEVICE_TEMPERATURE] = degrees(card, DIE);
-	field[SK_DEVICE_MEMORY_TEMPERATURE] = degrees(card, DIE + 1);
+	field[SK_DEVICE_TEMPERATURE] = sk_intel_degrees(card, DIE);
+	field[SK_DEVICE_MEMORY_TEMPERATURE] = sk_intel_degrees(card, DIE + 1);
 	field[SK_DEVICE_BUSY] = busy(card);
 	field[SK_DEVICE_CLOCK] = clock_of(card, GPU, &field[SK_DEVICE_THROTTLE]);
 	field[SK_DEVICE_MEMORY_CLOCK] = clock_of(card, MEMORY, NULL);
-}
-
-/* --- once a second -------------------------------------------------------------------------- */
-
-static void read_memory(struct sk_device_card *card, struct sk_device_record *record)
-{
-	const struct state *state = card->state;
-	struct sk_device_field used = state->no_memory, unused = state->no_memory;
-
-	if (state->memories)
-		used = unused = sk_device_value(0);
-	for (uint32_t i = 0; i < state->memories && !used.code; i++) {
-		struct zes_memory now = {.stype = ZES_MEM_STATE};
-		int code = ASK(card, zesMemoryGetState, state->memory[i], &now);
-
-		used = SAID(zesMemoryGetState, code, used.value + (double)(now.size - now.free));
-		unused = SAID(zesMemoryGetState, code, unused.value + (double)now.free);
-	}
-	record->field[SK_DEVICE_MEMORY_USED] = used;
-	record->field[SK_DEVICE_MEMORY_FREE] = unused;
-}
-
-static void read_bandwidth(struct sk_device_card *card, struct sk_device_record *record)
-{
-	struct state *state = card->state;
-	struct sk_device_field *share = &record->field[SK_DEVICE_MEMORY_BANDWIDTH];
-	uint64_t moved = 0, most = 0, at_us = 0, before = state->moved;
-	uint64_t passed_us;
-
-	*share = state->no_memory;
-	for (uint32_t i = 0; i < state->memories; i++) {
-		struct zes_bandwidth now = {0};
-		int code = ASK(card, zesMemoryGetBandwidth, state->memory[i], &now);
-
-		*share = SAID(zesMemoryGetBandwidth, code, 0);
-		if (code)
-			return;
-		moved += now.read + now.written;
-		most += now.most;
-		at_us = now.at_us;
-	}
-	if (!state->memories)
-		return;
-	passed_us = at_us - state->moved_at_us;
-	*share = first_of(CALL_zesMemoryGetBandwidth);
-	if (state->moved_at_us && at_us > state->moved_at_us && most && moved >= before) {
-		*share = sk_device_value((double)(moved - before) /
-					 ((double)most * (double)passed_us / MICRO));
-		share->window_us = (uint32_t)passed_us;
-	}
-	state->moved = moved;
-	state->moved_at_us = at_us;
-}
-
-/* The sustained limit of one domain, in mW. */
-static struct sk_device_field sustained(struct sk_device_card *card, void *domain)
-{
-	struct zes_limit limit[ZES_LIMITS_MAX] = {0};
-	uint32_t count = ZES_LIMITS_MAX;
-	int code;
-
-	for (uint32_t i = 0; i < ZES_LIMITS_MAX; i++)
-		limit[i].stype = ZES_POWER_LIMIT_EXT;
-	code = ASK(card, zesPowerGetLimitsExt, domain, &count, limit);
-	for (uint32_t i = 0; !code && i < count && i < ZES_LIMITS_MAX; i++)
-		if (limit[i].level == ZES_LEVEL_SUSTAINED)
-			return sk_device_value(limit[i].limit_mw);
-	return sk_device_absent(CALL_zesPowerGetLimitsExt, code ? code : SK_DEVICE_NONE);
-}
-
-static void read_limits(struct sk_device_card *card, struct sk_device_record *record)
-{
-	const struct state *state = card->state;
-	struct sk_device_field *field = record->field, limit = state->no_power;
-	struct zes_range range = {0};
-	struct zes_counter slowed = {0};
-	void *clock = state->clock[GPU].handle;
-	double mw = 0;
-	int code;
-
-	for (uint32_t i = 0; i < state->powers; i++) {
-		limit = sustained(card, state->power[i]);
-		if (limit.code)
-			break;
-		mw += limit.value;
-		limit.value = mw / 1000;
-	}
-	field[SK_DEVICE_POWER_LIMIT] = limit;
-	field[SK_DEVICE_CLOCK_LIMIT] = field[SK_DEVICE_THROTTLE_TIME] = state->clock[GPU].absent;
-	if (!clock)
-		return;
-	code = ASK(card, zesFrequencyGetRange, clock, &range);
-	field[SK_DEVICE_CLOCK_LIMIT] = known(CALL_zesFrequencyGetRange, code, range.max, MHZ);
-	code = ASK(card, zesFrequencyGetThrottleTime, clock, &slowed);
-	field[SK_DEVICE_THROTTLE_TIME] = SAID(zesFrequencyGetThrottleTime, code, slowed.value * US);
-}
-
-static void read_bus(struct sk_device_card *card, struct sk_device_record *record)
-{
-	struct sk_device_field *field = record->field;
-	struct zes_pci_state state = {.stype = ZES_PCI_STATE};
-	struct zes_pci_stats stats = {0};
-	int code = ASK(card, zesDevicePciGetState, card->handle, &state);
-
-	field[SK_DEVICE_PCIE_GEN] = known(CALL_zesDevicePciGetState, code, state.speed.gen, 1);
-	field[SK_DEVICE_PCIE_WIDTH] = known(CALL_zesDevicePciGetState, code, state.speed.width, 1);
-	code = ASK(card, zesDevicePciGetStats, card->handle, &stats);
-	field[SK_DEVICE_PCIE_TX] = SAID(zesDevicePciGetStats, code, stats.tx);
-	field[SK_DEVICE_PCIE_RX] = SAID(zesDevicePciGetStats, code, stats.rx);
-	field[SK_DEVICE_PCIE_REPLAYS] = SAID(zesDevicePciGetStats, code, stats.replays);
-}
-
-/* Errors of the card's own parts. Resets, errors that any program can make, the driver's and the
- * display's are not among them. */
-static void read_errors(struct sk_device_card *card, struct sk_device_record *record)
-{
-	const struct state *state = card->state;
-	struct sk_device_field counts[2] = {state->no_sets, state->no_sets};
-	struct zes_ecc ecc = {.stype = ZES_ECC_PROPERTIES};
-	int code = ASK(card, zesDeviceGetEccState, card->handle, &ecc);
-	bool seen[2] = {false, false};
-
-	record->field[SK_DEVICE_ECC_ENABLED] =
-		SAID(zesDeviceGetEccState, code, ecc.current == ECC_ENABLED);
-	for (uint32_t i = 0; i < state->sets; i++) {
-		struct sk_device_field *count = &counts[state->is_uncorrectable[i]];
-		struct zes_ras ras = {.stype = ZES_RAS_STATE};
-		double before = seen[state->is_uncorrectable[i]] ? count->value : 0;
-
-		if (seen[state->is_uncorrectable[i]] && count->code)
-			continue;
-		seen[state->is_uncorrectable[i]] = true;
-		code = ASK(card, zesRasGetState, state->set[i], 0,
-			   &ras); /* 0: nothing is cleared */
-		for (uint32_t k = RAS_COMPUTE; k <= RAS_CACHE; k++)
-			before += (double)ras.category[k];
-		*count = SAID(zesRasGetState, code, before);
-	}
-	record->field[SK_DEVICE_ECC_CORRECTED] = counts[0];
-	record->field[SK_DEVICE_ECC_UNCORRECTED] = counts[1];
-}
-
-static void read_links(struct sk_device_card *card, struct sk_device_record *record)
-{
-	const struct state *state = card->state;
-	struct sk_device_field *links = &record->field[SK_DEVICE_LINKS];
-
-	*links = state->ports ? sk_device_value(state->ports) : state->no_ports;
-	for (uint32_t i = 0; i < state->ports; i++) {
-		struct zes_port port = {.stype = ZES_PORT_STATE};
-		struct zes_moved moved = {0};
-		int code = ASK(card, zesFabricPortGetState, state->port[i], &port);
-
-		if (code) {
-			*links = SAID(zesFabricPortGetState, code, 0);
-			return;
-		}
-		code = ASK(card, zesFabricPortGetThroughput, state->port[i], &moved);
-		record->link[i] = (struct sk_device_link){
-			.tx_bytes = code ? NAN : (double)moved.tx,
-			.rx_bytes = code ? NAN : (double)moved.rx,
-			.errors = NAN,
-			.peer = (uint64_t)port.remote.fabric + 1,
-			.port = i,
-			.up = port.status == PORT_HEALTHY || port.status == PORT_DEGRADED,
-		};
-	}
-}
-
-static void read_processes(struct sk_device_card *card, struct sk_device_record *record)
-{
-	struct state *state = card->state;
-	uint32_t count = PROCESSES;
-	int code;
-
-	for (uint32_t i = 0; i < PROCESSES; i++)
-		state->process[i] = (struct zes_process){.stype = ZES_PROCESS_STATE};
-	code = ASK(card, zesDeviceProcessesGetState, card->handle, &count, state->process);
-	count = code ? 0 : count < PROCESSES ? count : PROCESSES;
-	record->field[SK_DEVICE_PROCESSES] = SAID(zesDeviceProcessesGetState, code, count);
-	for (uint32_t i = 0; i < count; i++)
-		record->process[i] = (struct sk_device_process){
-			.memory_bytes = (double)state->process[i].memory,
-			.busy_ratio = NAN,
-			.pid = state->process[i].pid,
-			.kind = SK_DEVICE_COMPUTE,
-		};
-}
-
-static void slow(struct sk_device_card *card, struct sk_device_record *record)
-{
-	record->field[SK_DEVICE_HOTSPOT_TEMPERATURE] = degrees(card, HOTSPOT);
-	read_memory(card, record);
-	read_bandwidth(card, record);
-	read_limits(card, record);
-	read_bus(card, record);
-	read_errors(card, record);
-	read_links(card, record);
-	read_processes(card, record);
 }
 
 const struct sk_device_vendor sk_device_intel = {
@@ -600,7 +326,7 @@ const struct sk_device_vendor sk_device_intel = {
 	.find = sk_intel_find,
 	.begin = begin,
 	.fast = fast,
-	.slow = slow,
+	.slow = sk_intel_slow,
 	.write = sk_intel_write,
 	.end = end,
 };

@@ -35,7 +35,7 @@ def test_what_sysman_does_not_support_is_not_asked_again_and_nothing_else_is_lef
     for _ in range(3):
         for number in (1, 2):
             handle = ctypes.c_void_p(number)
-            said = zes.ask(
+            said = zes.call(
                 sysman, "zesTemperatureGetState", handle, ctypes.byref(value), calls=calls
             )
             assert (said is None) == (number == 1)

@@ -17,7 +17,7 @@ from stoker.agent.devices.fields import SPECS, TABLE
 from stoker.agent.devices.history import POINTS, History
 from stoker.agent.devices.polled import Polled
 from stoker.agent.devices.readings import Absent, CardReadings, Fields, Reading, plain
-from stoker.agent.devices.record import Snapshot
+from stoker.agent.devices.record import RecordCopy
 from stoker.agent.devices.sampler import Samplers, sample
 
 
@@ -152,7 +152,7 @@ class Record(DrivenCard):
     def address_of_handle(self) -> int:
         return 0
 
-    def read(self, found: Snapshot, points: Points) -> Fields:
+    def read(self, found: RecordCopy, points: Points) -> Fields:
         self.decoded += 1
         return {"power_w": reading(5.0)}
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker.agent.power.card import RETURN_SHARE, Card, ClockRange, PowerRange, Reading
+from stoker.agent.power.card import RETURN_SHARE, ClockRange, PowerCard, PowerRange, PowerSample
 from stoker.agent.power.controller import Controller
 from stoker.agent.power.rules import CardRule, PowerRules
 from stoker.native.errors import BadRequest
@@ -20,9 +20,9 @@ TICK = S // 5
 RANGE = PowerRange(200, 700, 700)
 
 
-def card(id: str, **changes: object) -> Card:
+def card(id: str, **changes: object) -> PowerCard:
     given = {"power": RANGE, "clocks": ClockRange(345, 1980, 15), "ceiling_c": 85.0} | changes
-    return Card(id, **given)  # type: ignore[arg-type]
+    return PowerCard(id, **given)  # type: ignore[arg-type]
 
 
 @dataclass
@@ -40,9 +40,9 @@ class Device:
         while self.waiting and self.waiting[0][0] <= tick:
             self.limit_w = self.waiting.pop(0)[1]
 
-    def reading(self, now_ns: int, busy: float, memory: float, heat_c: float = 50.0) -> Reading:
+    def reading(self, now_ns: int, busy: float, memory: float, heat_c: float = 50.0) -> PowerSample:
         self.traffic += 1e9 * busy
-        return Reading(
+        return PowerSample(
             self.id,
             now_ns,
             limit_w=self.limit_w,
@@ -179,7 +179,7 @@ def test_a_card_off_the_bus_holds_only_what_its_return_needs() -> None:
     for tick in range(31, 80):
         now_ns = tick * TICK
         readings = [device.reading(now_ns, 1.0, 0.3) for device in devices[:2]]
-        actions = controller.step([*readings, Reading("c", now_ns, gone=True)], now_ns)
+        actions = controller.step([*readings, PowerSample("c", now_ns, gone=True)], now_ns)
         for action in actions:
             if action.what == "limit":
                 next(d for d in devices if d.id == action.card).limit_w = action.value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launches as the actuator of a device without a limit: a fake device, fake jobs, a fake clock."""
+"""Launches as the setter of a device without a limit: a fake device, fake jobs, a fake clock."""
 
 from __future__ import annotations
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.agent.power.card import Card, ClockRange, PowerRange, Reading
+from stoker.agent.power.card import ClockRange, PowerCard, PowerRange, PowerSample
 from stoker.agent.power.model import CardModel
 
-CARD = Card("a", PowerRange(200, 700, 700), ClockRange(345, 1980, 15), 85.0)
+CARD = PowerCard("a", PowerRange(200, 700, 700), ClockRange(345, 1980, 15), 85.0)
 TICK = 200_000_000
 
 
@@ -28,11 +28,11 @@ class Truth:
         dynamic = 600 * busy * (clock / 1980) ** 2.5
         return 90 + 150 * self.memory / self.whole(clock) + dynamic
 
-    def tick(self, clock: float) -> Reading:
+    def tick(self, clock: float) -> PowerSample:
         self.now += TICK
         whole = self.whole(clock)
         self.traffic += 1e9 * self.compute / whole
-        return Reading(
+        return PowerSample(
             "a",
             self.now,
             power_w=self.power(clock),

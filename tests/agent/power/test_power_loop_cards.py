@@ -13,11 +13,11 @@ import msgspec
 import pytest
 
 from stoker.agent.devices.readings import Absent, CardReadings, Reading, State
-from stoker.agent.power import asking, record, status
+from stoker.agent.power import driver_calls, record, status
 from stoker.agent.power import power_loop as shells
 from stoker.agent.power.action import PowerAction
-from stoker.agent.power.actuators import Actuator
 from stoker.agent.power.card import RETURN_SHARE, ClockRange, PowerRange
+from stoker.agent.power.card_setters import CardSetter
 from stoker.agent.power.cpu_limit_v2 import CpuLimitV2
 from stoker.agent.power.launch_limit import LaunchLimit
 from stoker.agent.power.power_loop import PowerInputs, PowerLoop
@@ -33,7 +33,7 @@ DEFAULT_W, BUDGET_W = 700.0, 1200.0
 
 
 class Device:
-    """A card, its readings and its actuator in one."""
+    """A card, its readings and its setter in one."""
 
     silent = ""
     takes_limit = True
@@ -115,10 +115,10 @@ class Node:
             lease=lease,
         )
 
-    def hold(self, device: str, actuator: Actuator) -> None:
+    def hold(self, device: str, setter: CardSetter) -> None:
         """This card takes no limit, and is held by something else."""
         self.devices[device].takes_limit = False
-        world = replace(self.shell._world, hold=lambda _id, _watts: actuator)
+        world = replace(self.shell._world, hold=lambda _id, _watts: setter)
         self.shell = PowerLoop(
             world, PowerRules(control="on", budget_w=1000, declared={device: DEFAULT_W})
         )
@@ -169,8 +169,8 @@ RULES = PowerRules(control="on", budget_w=BUDGET_W, cards={"c": CardRule(at_most
 
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
-    monkeypatch.setattr(shells, "actuator_of", lambda card: card)
-    monkeypatch.setattr("stoker.agent.power.hand.TICK_S", 0.005)
+    monkeypatch.setattr(shells, "setter_of", lambda card: card)
+    monkeypatch.setattr("stoker.agent.power.card_writer.TICK_S", 0.005)
     with Lease.open(tmp_path / "lease") as lease:
         made = Node(tmp_path, lease, RULES)
         monkeypatch.setattr(record, "restore", made.restore)
@@ -302,7 +302,7 @@ def test_a_card_that_hangs_while_the_loop_begins_costs_its_deadline_once(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its sampler, which makes other calls, says that all is well."""
-    monkeypatch.setattr(asking, "ANSWER_S", 0.05)
+    monkeypatch.setattr(driver_calls, "ANSWER_S", 0.05)
     returns = node.devices["c"].hangs = threading.Event()
     began = time.monotonic()
     node.turns(30)
@@ -320,7 +320,7 @@ def test_a_card_that_hangs_while_the_loop_begins_costs_its_deadline_once(
 def test_one_that_hangs_when_it_is_about_to_be_set_does_not_stop_the_others(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "ANSWER_S", 0.05)
+    monkeypatch.setattr(driver_calls, "ANSWER_S", 0.05)
     returns = threading.Event()
     survey = node.shell._survey
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.agent.power.card import Card, PowerRange
+from stoker.agent.power.card import PowerCard, PowerRange
 from stoker.agent.power.rules import CardRule, PowerRules, check
 from stoker.native.errors import BadRequest, NotFound
 
 CARDS = [
-    Card("gpu-0", PowerRange(200, 700, 700), None, 85.0),
-    Card("gpu-1", PowerRange(100, 350, 400), None, 80.0),
-    Card("bare", None, None, 85.0),
+    PowerCard("gpu-0", PowerRange(200, 700, 700), None, 85.0),
+    PowerCard("gpu-1", PowerRange(100, 350, 400), None, 80.0),
+    PowerCard("bare", None, None, 85.0),
 ]
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from stoker.agent.devices.readings import Absent
-from stoker.agent.power import asking as module
-from stoker.agent.power.asking import Asking
+from stoker.agent.power import driver_calls as module
+from stoker.agent.power.driver_calls import DriverCalls
 
 
 def test_one_that_hangs_is_not_asked_again_before_it_returned(
@@ -25,7 +25,7 @@ def test_one_that_hangs_is_not_asked_again_before_it_returned(
         go.wait(10)
         return 1
 
-    asking = Asking()
+    asking = DriverCalls()
     calls: dict[str, Callable[[], int]] = {"a": hung, "b": lambda: 2}
     for _ in range(3):
         found = asking.each(calls)
@@ -44,4 +44,4 @@ def test_what_a_call_raises_is_raised() -> None:
         raise ValueError("no such symbol")
 
     with pytest.raises(ValueError, match="no such symbol"):
-        Asking().each({"a": broken})
+        DriverCalls().each({"a": broken})

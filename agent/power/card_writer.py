@@ -12,8 +12,8 @@ import time
 from typing import NamedTuple
 
 from stoker.agent.devices.readings import Absent
-from stoker.agent.power.actuators import Actuator
 from stoker.agent.power.card import ClockRange
+from stoker.agent.power.card_setters import CardSetter
 
 TICK_S = 0.1
 AGAIN_S = 2.0
@@ -29,12 +29,12 @@ class Back(NamedTuple):
     """CLOCK_MONOTONIC."""
 
 
-class Hand:
+class CardWriter:
     """One card."""
 
-    def __init__(self, id: str, actuator: Actuator, clocks: ClockRange | None) -> None:
+    def __init__(self, id: str, setter: CardSetter, clocks: ClockRange | None) -> None:
         self.id = id
-        self.actuator = actuator
+        self.setter = setter
         self._clocks = clocks
         self.back: Back | None = None
         self.refused = ""
@@ -84,8 +84,8 @@ class Hand:
                 self.refused = f"its driver's binding failed: {error!r}"
             self._wake.wait(TICK_S)
             self._wake.clear()
-        limit = self.actuator.set_power_limit(self._found_w)
-        clocks = self.actuator.reset_clocks() if self._held else None
+        limit = self.setter.set_power_limit(self._found_w)
+        clocks = self.setter.reset_clocks() if self._held else None
         self._look()
         back = self.back
         same = back is not None and abs(back.limit_w - self._found_w) < SAME_W
@@ -101,17 +101,17 @@ class Hand:
             self.refused = "; ".join(each.why for each in wrong)
 
     def _set_limit(self, watts: float | None) -> Absent | None:
-        return None if watts is None else self.actuator.set_power_limit(watts)
+        return None if watts is None else self.setter.set_power_limit(watts)
 
     def _set_clock(self, mhz: float | None) -> Absent | None:
         """The newest wish stays one until it is carried out: nobody reads clocks back."""
         if mhz is None or self._clocks is None:
             return None
         if mhz >= self._clocks.max_mhz:
-            problem = self.actuator.reset_clocks()
+            problem = self.setter.reset_clocks()
         else:
             self._held = True
-            problem = self.actuator.set_clock_range(self._clocks.min_mhz, mhz)
+            problem = self.setter.set_clock_range(self._clocks.min_mhz, mhz)
         with self._wishes:
             if problem is not None:
                 self._again_s = time.monotonic() + AGAIN_S
@@ -120,7 +120,7 @@ class Hand:
         return problem
 
     def _look(self) -> None:
-        limit = self.actuator.power_limit_w()
+        limit = self.setter.power_limit_w()
         self.unread = limit.why if isinstance(limit, Absent) else ""
         if not isinstance(limit, Absent):
             self.back = Back(limit, time.monotonic_ns())

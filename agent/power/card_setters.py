@@ -21,16 +21,16 @@ from stoker.agent.devices.intel_card import IntelCard
 from stoker.agent.devices.nvidia_card import NvidiaCard
 from stoker.agent.devices.readings import Absent
 from stoker.agent.power.card import ClockRange, PowerRange
-from stoker.agent.power.intel_actuator import IntelActuator
+from stoker.agent.power.driver_write import written
+from stoker.agent.power.intel_setter import IntelSetter
 from stoker.agent.power.record import RecordedSetting
-from stoker.native import _devices
 
 SM = 1
 """nvmlClockType_t."""
 NO_CLOCKS = "clocks of this vendor's cards are not held down"
 
 
-class Actuator(Protocol):
+class CardSetter(Protocol):
     """One card's settings. May block in its driver."""
 
     def limits(self) -> PowerRange | Absent:
@@ -52,46 +52,46 @@ class Actuator(Protocol):
         """Let clocks go."""
 
     def found(self) -> list[RecordedSetting] | Absent:
-        """Everything that this actuator may change, as it is now; the paths of files are those of
+        """Everything that this setter may change, as it is now; the paths of files are those of
         the device's own folder, by its address."""
 
 
-def actuator_of(card: DeviceCard) -> Actuator | Absent:
+def setter_of(card: DeviceCard) -> CardSetter | Absent:
     """What can be set of this card, or why nothing can."""
     if card.silent:
         return Absent(card.silent)
     if isinstance(card, NvidiaCard):
-        return NvidiaActuator(*card.binding(), card.id)
+        return NvidiaSetter(*card.binding(), card.id)
     if isinstance(card, AmdCard):
-        return AmdActuator(*card.binding(), card.address)
+        return AmdSetter(*card.binding(), card.address)
     if isinstance(card, SysfsCard):
-        return SysfsActuator(card.hwmon())
+        return SysfsSetter(card.hwmon())
     if isinstance(card, IntelCard):
-        return IntelActuator(*card.binding(), card.address)
+        return IntelSetter(*card.binding(), card.address)
     return Absent("this device takes no power limit")
 
 
-class NvidiaActuator:
+class NvidiaSetter:
     """Ranges through the binding, settings through the vendor's table in C."""
 
     def __init__(self, binding: Any, handle: Any, uuid: str) -> None:
         self._nvml, self._handle, self._uuid = binding, handle, uuid
 
-    def _ask(self, name: str, *arguments: Any) -> Any:
-        return nvml.ask(self._nvml, name, self._handle, *arguments)
+    def _call(self, name: str, *arguments: Any) -> Any:
+        return nvml.call(self._nvml, name, self._handle, *arguments)
 
     def _write(self, what: str, value: int) -> Absent | None:
         return written("nvidia", nvml.address_of(self._handle), what, value)
 
     def limits(self) -> PowerRange | Absent:
-        bounds = self._ask("nvmlDeviceGetPowerManagementLimitConstraints")
-        default = self._ask("nvmlDeviceGetPowerManagementDefaultLimit")
+        bounds = self._call("nvmlDeviceGetPowerManagementLimitConstraints")
+        default = self._call("nvmlDeviceGetPowerManagementDefaultLimit")
         if isinstance(bounds, Absent) or isinstance(default, Absent):
             return bounds if isinstance(bounds, Absent) else Absent(default.why)
         return PowerRange(bounds[0] * 1e-3, default * 1e-3, bounds[1] * 1e-3)
 
     def power_limit_w(self) -> float | Absent:
-        found = self._ask("nvmlDeviceGetPowerManagementLimit")
+        found = self._call("nvmlDeviceGetPowerManagementLimit")
         return found if isinstance(found, Absent) else found * 1e-3
 
     def set_power_limit(self, watts: float) -> Absent | None:
@@ -102,11 +102,11 @@ class NvidiaActuator:
         )
 
     def clock_range(self) -> ClockRange | Absent:
-        highest = self._ask("nvmlDeviceGetMaxClockInfo", SM)
-        memory = self._ask("nvmlDeviceGetSupportedMemoryClocks")
+        highest = self._call("nvmlDeviceGetMaxClockInfo", SM)
+        memory = self._call("nvmlDeviceGetSupportedMemoryClocks")
         if isinstance(highest, Absent) or isinstance(memory, Absent) or not memory:
             return highest if isinstance(highest, Absent) else Absent("no supported clocks")
-        clocks = self._ask("nvmlDeviceGetSupportedGraphicsClocks", memory[0])
+        clocks = self._call("nvmlDeviceGetSupportedGraphicsClocks", memory[0])
         if isinstance(clocks, Absent) or len(clocks) < 2:
             return clocks if isinstance(clocks, Absent) else Absent("it has a single clock")
         steps = [abs(a - b) for a, b in pairwise(clocks) if a != b]
@@ -120,7 +120,7 @@ class NvidiaActuator:
 
     def found(self) -> list[RecordedSetting] | Absent:
         """NVML does not say whether clocks were locked: once held, they are let go."""
-        limit = self._ask("nvmlDeviceGetPowerManagementLimit")
+        limit = self._call("nvmlDeviceGetPowerManagementLimit")
         if isinstance(limit, Absent):
             return limit
         return [
@@ -129,14 +129,14 @@ class NvidiaActuator:
         ]
 
 
-class AmdActuator:
+class AmdSetter:
     """Through AMD SMI; the first power sensor, which is the socket's."""
 
     def __init__(self, smi: Any, handle: Any, address: str) -> None:
         self._smi, self._handle, self._address = smi, handle, address
 
     def _info(self) -> Any:
-        return amd_smi.ask(self._smi, "amdsmi_get_power_cap_info", self._handle)
+        return amd_smi.call(self._smi, "amdsmi_get_power_cap_info", self._handle)
 
     def limits(self) -> PowerRange | Absent:
         info = self._info()
@@ -153,8 +153,8 @@ class AmdActuator:
         return _bounded(self.limits(), watts, self._write)
 
     def _write(self, watts: float) -> Any:
-        name = "amdsmi_set_power_cap"
-        return amd_smi.ask(self._smi, name, self._handle, 0, round(watts * 1e6))
+        handle = int(getattr(self._handle, "value", self._handle))
+        return written("amd", handle, "cap_uw", round(watts * 1e6))
 
     def clock_range(self) -> ClockRange | Absent:
         return Absent(NO_CLOCKS)
@@ -174,7 +174,7 @@ class AmdActuator:
         )
 
 
-class SysfsActuator:
+class SysfsSetter:
     """An AMD card without ROCm: its hwmon folder."""
 
     def __init__(self, hwmon: Path) -> None:
@@ -226,15 +226,6 @@ class SysfsActuator:
             if isinstance(cap, Absent)
             else [RecordedSetting("hwmon", str(device), "cap_uw", cap)]
         )
-
-
-def written(vendor: str, handle: int, what: str, value: int) -> Absent | None:
-    """Write one setting as the restorer would (native/devices/vendor.h), or why it was not."""
-    try:
-        why = _devices.write(vendor, handle, what, value)
-    except RuntimeError as error:  # the library cannot be used
-        why = str(error)
-    return Absent(why) if why else None
 
 
 def _bounded(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Actuators on the unmodified bindings over simulated drivers (SIM), in a process of their own."""
+"""Setters on the unmodified bindings over simulated drivers (SIM), in a process of their own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from stoker.agent.power.actuators import SysfsActuator
+from stoker.agent.power.card_setters import SysfsSetter
 from stoker.agent.power.record import RecordedSetting
 from stoker.native import _sim
 from stoker.probes.simdriver import libraries, profiles
@@ -19,12 +19,12 @@ from stoker.probes.simdriver import libraries, profiles
 Sensors = list[dict[str, int] | None]
 NVIDIA = """
 import json, pynvml, sys
-from stoker.agent.power.actuators import NvidiaActuator
+from stoker.agent.power.card_setters import NvidiaSetter
 pynvml.nvmlInit()
 found = {}
 for index in range(pynvml.nvmlDeviceGetCount()):
     handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-    actuator = NvidiaActuator(pynvml, handle, pynvml.nvmlDeviceGetUUID(handle))
+    setter = NvidiaSetter(pynvml, handle, pynvml.nvmlDeviceGetUUID(handle))
     found[index] = {
         "power": pynvml.nvmlDeviceGetFieldValues(handle, [186])[0].value.uiVal,
         "energy": pynvml.nvmlDeviceGetTotalEnergyConsumption(handle),
@@ -32,46 +32,46 @@ for index in range(pynvml.nvmlDeviceGetCount()):
         "clock": pynvml.nvmlDeviceGetClockInfo(handle, 1),
         "busy": pynvml.nvmlDeviceGetUtilizationRates(handle).gpu,
         "memory": pynvml.nvmlDeviceGetUtilizationRates(handle).memory,
-        "limits": actuator.limits(), "clocks": actuator.clock_range(),
-        "limit": actuator.power_limit_w(), "found": actuator.found(),
+        "limits": setter.limits(), "clocks": setter.clock_range(),
+        "limit": setter.power_limit_w(), "found": setter.found(),
     }
-    bad = actuator.set_power_limit(5000)
+    bad = setter.set_power_limit(5000)
     found[index]["bad"] = bad.why
-    assert actuator.set_power_limit(found[index]["limits"][0] + 50) is None
-    assert actuator.set_clock_range(600, 1200) is None
+    assert setter.set_power_limit(found[index]["limits"][0] + 50) is None
+    assert setter.set_clock_range(600, 1200) is None
 print(json.dumps(found))
 """
 AMD = """
 import json, amdsmi
-from stoker.agent.power.actuators import AmdActuator
+from stoker.agent.power.card_setters import AmdSetter
 amdsmi.amdsmi_init()
 found = {}
 for index, handle in enumerate(amdsmi.amdsmi_get_processor_handles()):
     address = amdsmi.amdsmi_get_gpu_device_bdf(handle)
-    actuator = AmdActuator(amdsmi, handle, address)
-    bad = actuator.set_power_limit(1)
-    found[index] = {"limits": actuator.limits(), "found": actuator.found(), "bad": bad.why}
-    assert actuator.set_power_limit(found[index]["limits"][0] + 50) is None
-    found[index]["limit"] = actuator.power_limit_w()
+    setter = AmdSetter(amdsmi, handle, address)
+    bad = setter.set_power_limit(1)
+    found[index] = {"limits": setter.limits(), "found": setter.found(), "bad": bad.why}
+    assert setter.set_power_limit(found[index]["limits"][0] + 50) is None
+    found[index]["limit"] = setter.power_limit_w()
 print(json.dumps(found))
 """
 INTEL = """
 import ctypes, json, pyzes
 from stoker.agent.devices import zes
-from stoker.agent.power.intel_actuator import IntelActuator
-assert zes.ask(pyzes, "zesInit", 0) is None
+from stoker.agent.power.intel_setter import IntelSetter
+assert zes.call(pyzes, "zesInit", 0) is None
 found = {}
 for driver in zes.listed(pyzes, "zesDriverGet", None, pyzes.zes_driver_handle_t):
     for handle in zes.listed(pyzes, "zesDeviceGet", driver, pyzes.zes_device_handle_t):
-        actuator = IntelActuator(pyzes, handle, "0000:00:00.0")
-        bad = actuator.set_power_limit(1)
-        each = {"limits": actuator.limits(), "clocks": actuator.clock_range(), "bad": bad.why,
-                "found": actuator.found()}
-        assert actuator.set_power_limit(each["limits"][0] + 50) is None
-        assert actuator.set_clock_range(each["clocks"][0], each["clocks"][1] - 300) is None
+        setter = IntelSetter(pyzes, handle, "0000:00:00.0")
+        bad = setter.set_power_limit(1)
+        each = {"limits": setter.limits(), "clocks": setter.clock_range(), "bad": bad.why,
+                "found": setter.found()}
+        assert setter.set_power_limit(each["limits"][0] + 50) is None
+        assert setter.set_clock_range(each["clocks"][0], each["clocks"][1] - 300) is None
         if len(found) == 3:
-            assert actuator.reset_clocks() is None
-        each["limit"] = actuator.power_limit_w()
+            assert setter.reset_clocks() is None
+        each["limit"] = setter.power_limit_w()
         found[len(found)] = each
 print(json.dumps(found))
 """
@@ -183,5 +183,5 @@ def test_an_amdgpu_limit_goes_on_record_by_the_cards_own_folder(tmp_path: Path) 
     (hwmon / "power1_cap").write_text("220000000\n")
     link = tmp_path / "card0"
     link.symlink_to(device)
-    actuator = SysfsActuator(link / "hwmon" / "hwmon4")
-    assert actuator.found() == [RecordedSetting("hwmon", str(device), "cap_uw", 220_000_000)]
+    setter = SysfsSetter(link / "hwmon" / "hwmon4")
+    assert setter.found() == [RecordedSetting("hwmon", str(device), "cap_uw", 220_000_000)]

@@ -28,17 +28,17 @@ FOUND = LAYOUT.pack(0, 280_000, 260_000, 0, 900, 1000, 1600, 1500)
 ACT = """
 import json, pyzes
 from stoker.agent.devices import zes
-from stoker.agent.power.intel_actuator import IntelActuator
-assert zes.ask(pyzes, "zesInit", 0) is None
+from stoker.agent.power.intel_setter import IntelSetter
+assert zes.call(pyzes, "zesInit", 0) is None
 driver, = zes.listed(pyzes, "zesDriverGet", None, pyzes.zes_driver_handle_t)
 handle, = zes.listed(pyzes, "zesDeviceGet", driver, pyzes.zes_device_handle_t)
-actuator = IntelActuator(pyzes, handle, "0000:4d:00.0")
-said = {"found": actuator.found(), "limits": actuator.limits(), "clocks": actuator.clock_range(),
-        "before": actuator.power_limit_w()}
-assert actuator.set_power_limit(300) is None
-assert "the device takes 200 to 600 W" in actuator.set_power_limit(100).why
-assert actuator.set_clock_range(900, 1200) is None
-said["after"] = actuator.power_limit_w()
+setter = IntelSetter(pyzes, handle, "0000:4d:00.0")
+said = {"found": setter.found(), "limits": setter.limits(), "clocks": setter.clock_range(),
+        "before": setter.power_limit_w()}
+assert setter.set_power_limit(300) is None
+assert "the device takes 200 to 600 W" in setter.set_power_limit(100).why
+assert setter.set_clock_range(900, 1200) is None
+said["after"] = setter.power_limit_w()
 print(json.dumps(said))
 """
 

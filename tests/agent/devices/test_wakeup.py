@@ -7,26 +7,26 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from stoker.agent.devices.bell import Bell
 from stoker.agent.devices.card import PolledCard
 from stoker.agent.devices.readings import Absent, Fields, Reading
 from stoker.agent.devices.sampler import Samplers
+from stoker.agent.devices.wakeup import Wakeup
 
 
 @pytest.fixture
-def bell() -> Iterator[Bell]:
-    made = Bell()
+def wakeup() -> Iterator[Wakeup]:
+    made = Wakeup()
     yield made
     made.close()
 
 
-def test_who_listens_no_more_is_not_woken(bell: Bell) -> None:
-    bell.ring()
-    bell.ring()
-    assert bell.hush() == 2
-    bell.close()
-    bell.ring()  # of a thread that did not know it yet
-    assert bell.hush() == 0
+def test_who_listens_no_more_is_not_woken(wakeup: Wakeup) -> None:
+    wakeup.ring()
+    wakeup.ring()
+    assert wakeup.hush() == 2
+    wakeup.close()
+    wakeup.ring()  # of a thread that did not know it yet
+    assert wakeup.hush() == 0
 
 
 class Fake(PolledCard):
@@ -49,7 +49,7 @@ class Fake(PolledCard):
         return (lambda: self.slow,)
 
 
-def heard(samplers: Samplers, bell: Bell, change: Callable[[], None]) -> list[int]:
+def heard(samplers: Samplers, wakeup: Wakeup, change: Callable[[], None]) -> list[int]:
     """Rounds after which it was rung, of so many as follow a change."""
     sampled = samplers.get("a")
     assert sampled is not None
@@ -63,7 +63,7 @@ def heard(samplers: Samplers, bell: Bell, change: Callable[[], None]) -> list[in
         sampled._after_round()
         if sampled.wakeups != before:
             found.append(number)
-            assert bell.hush() == 1
+            assert wakeup.hush() == 1
     return found
 
 
@@ -80,25 +80,25 @@ def heard(samplers: Samplers, bell: Bell, change: Callable[[], None]) -> list[in
     ],
 )
 def test_a_thread_in_python_rings_for_the_same(
-    change: Fields, rung: list[int], bell: Bell, monkeypatch: pytest.MonkeyPatch
+    change: Fields, rung: list[int], wakeup: Wakeup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     card, samplers = Fake(), Samplers()
     monkeypatch.setattr("stoker.agent.devices.sampled.Sampled.start", lambda self: None)
     samplers.set([card])
-    samplers.listen(bell)
+    samplers.listen(wakeup)
     sampled = samplers.get("a")
     assert sampled is not None
-    sampled.listen(bell, {"temperature_c": 90.0})
+    sampled.listen(wakeup, {"temperature_c": 90.0})
     sampled.round(0)
     sampled._after_round()
-    bell.hush()
+    wakeup.hush()
 
     def happen() -> None:
         for name, value in change.items():
             (card.slow if name in card.slow else card.fields)[name] = value
 
-    assert heard(samplers, bell, happen) == rung
+    assert heard(samplers, wakeup, happen) == rung
     samplers.listen(None)
     sampled.counters["rounds"] = 10
     sampled._after_round()
-    assert bell.hush() == 0
+    assert wakeup.hush() == 0

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from stoker.agent.devices import zes
 from stoker.agent.devices.readings import Absent
 from stoker.agent.power.card import ClockRange, PowerRange
+from stoker.agent.power.driver_write import written
 from stoker.agent.power.record import RecordedSetting
 
 GPU: Final = 0
@@ -23,6 +24,8 @@ GPU: Final = 0
 SUSTAINED: Final = 1
 """zes_power_level_t."""
 LIMIT: Final = "limit_mw"
+OWN: Final = (1 << 64) - 1
+"""Instead of a clock: the card's own end of its range."""
 WHOLE: Final = -1
 """Instead of a tile's number."""
 
@@ -45,7 +48,7 @@ class _Clock(NamedTuple):
     range: ClockRange
 
 
-class IntelActuator:
+class IntelSetter:
     """Through pyzes; `address` is the card's PCI address."""
 
     def __init__(self, binding: Any, handle: Any, address: str) -> None:
@@ -148,14 +151,15 @@ class IntelActuator:
             return Absent(f"{watts:g} W: the device takes {whole}")
         span = whole.max_w - whole.min_w
         part = min(max((watts - whole.min_w) / span, 0.0), 1.0) if span else 0.0
-        wrong = [self._write(each, limit, part) for each, limit in found]
+        wrong = [self._write(each, part) for each, _ in found]
         return next((each for each in wrong if each is not None), None)
 
-    def _write(self, of: _Limit, limit: Any, part: float) -> Absent | None:
+    def _write(self, of: _Limit, part: float) -> Absent | None:
         low, _, high = of.range
-        limit.limit = round((low + part * (high - low)) * 1e3)
-        array, count = (type(limit) * 1)(limit), ctypes.c_uint32(1)
-        return zes.ask(self._zes, "zesPowerSetLimitsExt", of.domain, ctypes.byref(count), array)
+        return self._set(of.what, round((low + part * (high - low)) * 1e3))
+
+    def _set(self, what: str, value: int) -> Absent | None:
+        return written("intel", int(getattr(self._handle, "value", 0) or 0), what, value)
 
     # --- clocks -----------------------------------------------------------------------------------
 
@@ -201,9 +205,12 @@ class IntelActuator:
         return next((each for each in wrong if each is not None), None)
 
     def _hold(self, of: _Clock, low_mhz: float, high_mhz: float) -> Absent | None:
-        span = self._zes.zes_freq_range_t()
-        span.min, span.max = low_mhz, high_mhz
-        return zes.ask(self._zes, "zesFrequencySetRange", of.domain, ctypes.byref(span))
+        """The upper end first; an end below 0 is the card's own."""
+        for name, mhz in (("clock_max_mhz", high_mhz), ("clock_min_mhz", low_mhz)):
+            wrong = self._set(f"{name}/{of.number}", OWN if mhz < 0 else round(mhz))
+            if wrong is not None:
+                return wrong
+        return None
 
     def reset_clocks(self) -> Absent | None:
         found = self._tiles()

@@ -18,7 +18,7 @@ ANSWER_S: Final = 2.0
 T = TypeVar("T")
 
 
-class Asking:
+class DriverCalls:
     """What is under way, by card."""
 
     def __init__(self) -> None:

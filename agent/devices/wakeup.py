@@ -12,7 +12,7 @@ import os
 import threading
 
 
-class Bell:
+class Wakeup:
     """One for all cards of a node; which of them it was is asked of each."""
 
     def __init__(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hand carries wishes out whatever its driver does, and says when all is given back."""
+"""A writer carries wishes out whatever its driver does, and says when all is given back."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from stoker.agent.devices.readings import Absent
-from stoker.agent.power import hand as hands
+from stoker.agent.power import card_writer as writers
 from stoker.agent.power.card import ClockRange
-from stoker.agent.power.hand import Hand
+from stoker.agent.power.card_writer import CardWriter
 
 FOUND_W = 350.0
 
 
 class Driver:
-    """An actuator that does what it is told, but for the calls that `fails` names."""
+    """An setter that does what it is told, but for the calls that `fails` names."""
 
     def __init__(self) -> None:
         self.limit_w, self.clocks = FOUND_W, ""
@@ -51,14 +51,14 @@ class Driver:
 
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
-    monkeypatch.setattr(hands, "TICK_S", 0.005)
-    monkeypatch.setattr(hands, "AGAIN_S", 0.01)
+    monkeypatch.setattr(writers, "TICK_S", 0.005)
+    monkeypatch.setattr(writers, "AGAIN_S", 0.01)
     return Driver()
 
 
 @pytest.fixture
-def hand(driver: Driver) -> Iterator[Hand]:
-    made = Hand("GPU-1", driver, ClockRange(300, 1500, 15))  # type: ignore[arg-type]
+def writer(driver: Driver) -> Iterator[CardWriter]:
+    made = CardWriter("GPU-1", driver, ClockRange(300, 1500, 15))  # type: ignore[arg-type]
     made.start(FOUND_W)
     yield made
     driver.fails = {}
@@ -77,48 +77,52 @@ def soon(true: Callable[[], bool]) -> bool:
 
 
 def test_a_limit_that_is_refused_does_not_take_the_clock_with_it(
-    driver: Driver, hand: Hand
+    driver: Driver, writer: CardWriter
 ) -> None:
     driver.fails["limit"] = Absent("no")
-    hand.want_clock(900)
-    hand.want_limit(200)
-    assert soon(lambda: driver.clocks == "300-900" and hand.refused == "no")
+    writer.want_clock(900)
+    writer.want_limit(200)
+    assert soon(lambda: driver.clocks == "300-900" and writer.refused == "no")
     assert driver.limit_w == FOUND_W
 
 
-def test_a_clock_that_was_not_taken_is_tried_again(driver: Driver, hand: Hand) -> None:
+def test_a_clock_that_was_not_taken_is_tried_again(driver: Driver, writer: CardWriter) -> None:
     driver.fails["clock"] = Absent("busy")
-    hand.want_clock(900)
-    assert soon(lambda: hand.refused == "busy")
+    writer.want_clock(900)
+    assert soon(lambda: writer.refused == "busy")
     assert driver.clocks == ""
     del driver.fails["clock"]
-    assert soon(lambda: driver.clocks == "300-900" and hand.refused == "")
+    assert soon(lambda: driver.clocks == "300-900" and writer.refused == "")
 
 
-def test_what_a_binding_raises_is_said_and_ends_nothing(driver: Driver, hand: Hand) -> None:
+def test_what_a_binding_raises_is_said_and_ends_nothing(driver: Driver, writer: CardWriter) -> None:
     driver.fails["read"] = UnicodeDecodeError("utf-8", b"", 0, 1, "odd")
-    assert soon(lambda: "UnicodeDecodeError" in hand.refused)
+    assert soon(lambda: "UnicodeDecodeError" in writer.refused)
     del driver.fails["read"]
-    hand.want_limit(200)
-    assert soon(lambda: hand.back is not None and hand.back.limit_w == 200)
-    assert driver.limit_w == 200 and hand.refused == ""
+    writer.want_limit(200)
+    assert soon(lambda: writer.back is not None and writer.back.limit_w == 200)
+    assert driver.limit_w == 200 and writer.refused == ""
 
 
-def test_all_is_given_back_only_when_clocks_are_free_again(driver: Driver, hand: Hand) -> None:
-    hand.want_limit(200)
-    hand.want_clock(900)
+def test_all_is_given_back_only_when_clocks_are_free_again(
+    driver: Driver, writer: CardWriter
+) -> None:
+    writer.want_limit(200)
+    writer.want_clock(900)
     assert soon(lambda: driver.clocks == "300-900" and driver.limit_w == 200)
     driver.fails["reset"] = Absent("busy")
-    hand.give_back()
-    hand._thread.join(5)
+    writer.give_back()
+    writer._thread.join(5)
     assert driver.limit_w == FOUND_W
-    assert not hand.given_back.is_set()
+    assert not writer.given_back.is_set()
 
 
-def test_clocks_that_were_never_held_need_no_giving_back(driver: Driver, hand: Hand) -> None:
-    hand.want_limit(200)
+def test_clocks_that_were_never_held_need_no_giving_back(
+    driver: Driver, writer: CardWriter
+) -> None:
+    writer.want_limit(200)
     assert soon(lambda: driver.limit_w == 200)
     driver.fails["reset"] = Absent("not supported")
-    hand.give_back()
-    assert hand.given_back.wait(5)
+    writer.give_back()
+    assert writer.given_back.wait(5)
     assert driver.limit_w == FOUND_W
