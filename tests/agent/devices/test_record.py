@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records that a thread in C filled, as fields: values with units, absences with the driver's words."""
+"""Records of a thread in C as fields: values with units, absences with the driver's words."""
 
 from __future__ import annotations
 
