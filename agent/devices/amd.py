@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """AMD GPUs through AMD SMI (module `amdsmi`), or by sysfs alone where ROCm is not installed.
 
-Relied on by the registry. A GPU found by either way has the same id, so that installing ROCm does
-not make a new device of it. Device files: /dev/kfd, which all share, and /dev/dri/renderD<n>.
+A GPU found by either way has the same id, so that installing ROCm does not make a new device of it.
+Device files: /dev/kfd, which all share, and /dev/dri/renderD<n>.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The `gpu_metrics` file of amdgpu: a table in binary, whose layout its header names.
 
-Relied on by `amd_sysfs.py`. Pure. Layouts are those of struct gpu_metrics_v1_1 to v1_8 in the
-kernel's drivers/gpu/drm/amd/include/kgd_pp_interface.h; another one is refused by its number.
+Layouts are those of struct gpu_metrics_v1_1 to v1_8 in the kernel's
+drivers/gpu/drm/amd/include/kgd_pp_interface.h; another one is refused by its number.
 """
 
 from __future__ import annotations

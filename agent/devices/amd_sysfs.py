@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """AMD GPUs without ROCm: amdgpu's files in sysfs, its hwmon and the KFD topology.
 
-Relied on by the AMD vendor class where AMD SMI cannot be used. Files are kernel documentation's
-(Documentation/gpu/amdgpu/, hwmon/sysfs-interface); KFD's are of drivers/gpu/drm/amd/amdkfd.
+The files are described in the kernel's Documentation/gpu/amdgpu/ and hwmon/sysfs-interface; KFD's
+in drivers/gpu/drm/amd/amdkfd.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One AMD GPU by amdgpu's files alone.
 
-Relied on by `amd_sysfs.py`. Files are kept open and read again from their start, which is what
-sysfs makes a new value for. hwmon has uW, thousandths of a degree and Hz.
+Files are kept open and read again from their start, for which sysfs makes a new value. hwmon has
+uW, thousandths of a degree and Hz.
 """
 
 from __future__ import annotations

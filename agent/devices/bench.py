@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What it costs to sample the cards of a node: `python -m stoker.agent.devices.bench`.
+"""The cost of sampling the cards of a node: `python -m stoker.agent.devices.bench`.
 
-Relied on by `stoker bench devices`. Two processes: this one makes a simulated node (SIM), its child
-finds the cards through the vendor's own binding, samples them as an agent does and says what that
-took: with every field of every card made into objects each second, and with that done as seldom as
-health does it while nothing changes. There are two floors, what any sampler with this binding and
-this driver must pay: the very calls of one second, made again in a bare loop of the same process,
-and threads that wake as often and do nothing.
+There are two processes: this one makes a simulated node (SIM), its child finds the cards through
+the vendor's own binding, samples them as an agent does and says what that took: with every field of
+every card made into objects each second, and with that done as seldom as health does it while
+nothing changes. Two floors are what any sampler of this driver must pay: the very calls of one
+second in a bare loop of the same process, and threads that wake as often and do nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that may hang, each on a thread of its own, waited for so long and no longer.
+"""Calls that may hang, each on a thread of its own, waited for until a deadline.
 
-Relied on by the registry and by vendor classes while they look for devices. Owns that a call which
-never returns costs its caller the deadline once and one thread, and nobody else anything.
+Invariant: a call that never returns costs its caller the deadline once, and one thread.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every field of a card: its name, unit, how often it is read, and what it means. One table.
 
-Relied on by vendor classes, the sampler, `stoker devices -o json` and the page about devices.
 Invariant: a vendor class answers each of these with a reading or an absence and makes no others.
 """
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The newest values of one field, with their times, in a ring that never grows.
 
-Relied on by the sampler, whose threads write, and by whoever asks for a history. Invariant: a point
-is its time and its value of the same moment, whatever is written meanwhile.
+Invariant: a point is its time and its value of the same moment, whatever is written meanwhile.
 """
 
 from __future__ import annotations

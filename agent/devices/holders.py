@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who holds a device node: processes outside stoker with a descriptor open on it.
+"""Processes outside stoker that have a descriptor open on a device node.
 
-Relied on by vendors without a process list of their own. Reads /proc, at most PROCESSES_MAX
-processes of DESCRIPTORS_MAX descriptors each; a scan that had to stop early says so.
+/proc is read for at most PROCESSES_MAX processes of DESCRIPTORS_MAX descriptors each; a scan that
+had to stop early says so.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Intel GPUs through Level Zero Sysman, as the pyzes binding gives it.
 
-Relied on by the registry. The binding loads the loader from one absolute path when it is imported;
-Sysman is begun by zesInit, or with an older loader by ZES_ENABLE_SYSMAN=1 at the process's start.
-Device files: /dev/dri/renderD<n>.
+The binding loads the loader from one absolute path when it is imported; Sysman is begun by zesInit,
+or with an older loader by ZES_ENABLE_SYSMAN=1 at the process's start. Device files:
+/dev/dri/renderD<n>.
 """
 
 from __future__ import annotations

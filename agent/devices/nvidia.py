@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """NVIDIA GPUs through NVML, as the nvidia-ml-py binding gives it (module `pynvml`).
 
-Relied on by the registry. Every NVML call goes through `nvml.call`, so one that a driver lacks or
-refuses is an absence with NVML's own words, and an unusable driver is a sentence, not a crash. Each
-GPU is looked at on a thread of its own: one that hangs hides none of the others.
+Every NVML call goes through `nvml.call`, so one that a driver lacks or refuses is an absence with
+NVML's own words, and an unusable driver is a sentence, not a crash. Each GPU is looked at on a
+thread of its own: one that hangs hides none of the others.
 Device numbers: NVIDIA's are major 195; those of nvidia-uvm are assigned at load (/proc/devices).
 """
 

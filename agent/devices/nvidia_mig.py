@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MIG instances of one NVIDIA GPU.
-
-Relied on by `nvidia_card.py`.
-"""
+"""MIG instances of one NVIDIA GPU, asked through the binding."""
 
 from __future__ import annotations
 

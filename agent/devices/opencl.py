@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """OpenCL devices that no vendor class covers: PoCL on the CPU, so that kernels run anywhere.
 
-Relied on by the registry. The drivers are loaded in a program of their own, `stoker-opencl-list`,
-because a driver that crashes or starts threads must not do so in the agent. It prints one JSON
-array and names each device as the tracer does, so that traces and grants speak of the same one.
+The drivers are loaded in a program of their own, `stoker-opencl-list`, because a driver that
+crashes or starts threads must not do so in the agent. It prints one JSON array and names each
+device as the tracer does, so that traces and grants speak of the same one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which device has which index in this boot, on disk, so that a new agent counts as the one before.
 
-Relied on by the registry, which gives indices out, and by startup, which looks whether the file is
-whole. Invariant: the file is whole, or refused before an agent starts.
+Invariant: the file is whole, or refused before an agent starts.
 """
 
 from __future__ import annotations

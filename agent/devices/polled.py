@@ -99,7 +99,7 @@ class Polled(Sampled):
         hot = any((-inf if value is None else value) >= level for value, level in values)
         if changed or hot or self.counters["rounds"] % FAST_HZ == 0:
             self._woken += 1
-            wakeup.ring()
+            wakeup.wake()
 
     def _derive_power(self, fast: Fields) -> None:
         """Power from the energy counter, which integrates everything that the sensor sees."""

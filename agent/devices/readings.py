@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is known of a card at a moment: each field a reading with its unit and error, or an absence.
 
-Relied on by vendor classes (who make them), the sampler (who keeps them), power control and health
-(who decide on them). Owns the invariant that a missing value is an Absent with the driver's own
-words, never 0 and never an exception.
+Invariant: a missing value is an Absent with the driver's own words, never 0 and never an exception.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """All devices of a node, whoever found them, each at an index that does not change while it runs.
 
-Relied on by the daemon and, through the node's report, by every placement. Owns the invariant that
-an index given once means the same device until the next boot: a device that disappears keeps its
-index and is marked gone. Vendors are looked at side by side and for so long; a vendor whose driver
-hangs is said so, and what it finds after all is taken in by the next scan. Call from one worker
-thread: reading what the samplers have needs none.
+Invariant: an index given once means the same device until the next boot; a device that disappears
+keeps its index and is marked gone. Vendors are looked at side by side and until a deadline; a
+vendor whose driver hangs is named, and what it finds after all is taken in by the next scan. One
+worker thread calls this; reading what the samplers have needs none.
 """
 
 from __future__ import annotations

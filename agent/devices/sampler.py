@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All cards of a node being read, each by threads of its own, with their phases spread.
+"""All cards of a node that are read, each by threads of its own, with their phases spread.
 
-Relied on by the registry, power control and health, who read snapshots and histories and never call
-a driver. Owns that a card whose driver hangs or is slow delays nobody else: what reads one shares
+Invariant: a card whose driver hangs or is slow delays nobody else, since what reads one card shares
 nothing with another one.
 """
 
@@ -59,7 +58,7 @@ class Samplers:
         return True
 
     def listen(self, wakeup: Wakeup | None) -> None:
-        """Ring this one from now on; None: none, and it may be closed."""
+        """Write to this one from now on; None: to none, and the one before may be closed."""
         self._wakeup = wakeup
         for each in list(self._sampled.values()):
             each.listen(wakeup)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which devices of a node are near each other, and to which network cards: PCIe tree, NUMA, links.
 
-Relied on by vendor classes (numbers of groups, which the core places by) and by `stoker node NAME
---topology` (the whole matrix). Pure, but for reads of sysfs under a root that tests inject. Owns
-that a number stands for a group of at least two: 0 is nobody's neighbour, or not known.
+Only reads of sysfs, under a root that tests inject, are not pure. Invariant: a number stands for a
+group of at least two; 0 is nobody's neighbour, or not known.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a vendor is: one small class that finds devices, gives their cards and names who holds them.
+"""A vendor: one small class that finds devices, gives their cards and names who holds them.
 
-Relied on by the registry, which knows vendors only through this shape. A vendor class registers
-itself with `@register`; a call that a driver refuses becomes an absence with the driver's reason.
+A vendor class registers itself with `@register`; a call that a driver refuses becomes an absence
+with the driver's reason.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which environment makes GPU runtimes see the granted devices and no others.
+"""The environment that makes GPU runtimes see the granted devices and no others.
 
-Relied on by the launch of every job. A courtesy to runtimes, not the fence: the cgroup device
-program is what refuses an open. Each vendor's variables are set, so a job that was granted
-no GPU sees no GPU. PoCL's device is the CPU itself, which no grant gives or takes: it is hidden
-only from a job that was granted other devices, so that GPU work does not land there unnoticed.
+It is a courtesy to runtimes, not the fence: the cgroup device program refuses an open. Each
+vendor's variables are set, so a job that was granted no GPU sees no GPU. PoCL's device is the CPU
+itself, which no grant gives or takes: it is hidden only from a job that was granted other devices,
+so that GPU work does not land there unnoticed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Level Zero Sysman as the pyzes binding gives it: calls that never raise, and structures it lacks.
 
-Relied on by the Intel vendor class and its cards. The binding has no fabric ports and no error
-counters: those are called through its own library handle. Numbers and layouts are zes_api.h's.
+The binding has no fabric ports: those are called through its own library handle. Numbers and
+layouts are zes_api.h's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The health of this node's cards, as the agent keeps it: sources in, what follows carried out.
 
-The threads that read cards ring when there is news of one, events come by themselves, and four
+The threads that read cards wake it when there is news of one, events come by themselves, and four
 times a second it is looked whether a card answers at all. Owns the order: a card that gets no more
 jobs is reported before attempts on it are ended, so that none is retried there.
 """
@@ -37,7 +37,7 @@ from stoker.probes.host.notices import Notice
 from stoker.scheduler.nouns import NodeReport
 
 LOOK_S = 0.25
-"""How often all cards are looked at, rung for or not: one that hangs does not ring."""
+"""How often all cards are looked at, whether they woke it or not: a card that hangs does not."""
 GLANCE_NS = 900_000_000
 SAME_NS = 2_000_000_000
 """An Xid that two sources tell within so long is one."""
@@ -89,7 +89,7 @@ class HealthWatch:
         for each in kept.cases:
             if each.kind == "silent":
                 self._examiner(each.device).was_read()
-        self._rings: dict[str, int] = {}
+        self._wakeups: dict[str, int] = {}
         self._read_ns: dict[str, int] = {}
         """When what is known of each card last was read, or came by itself."""
         self._glanced_ns: dict[str, int] = {}
@@ -127,7 +127,7 @@ class HealthWatch:
         """For ever."""
         self._kernel_log.begin()
         self._wakeup = Wakeup()
-        self._loop.add_reader(self._wakeup.descriptor, self._rung)
+        self._loop.add_reader(self._wakeup.descriptor, self._woken)
         self._world.samplers.listen(self._wakeup)
         due = 0.0
         try:
@@ -142,8 +142,8 @@ class HealthWatch:
         finally:
             self.close()
 
-    def _rung(self) -> None:
-        if self._wakeup is not None and self._wakeup.hush():
+    def _woken(self) -> None:
+        if self._wakeup is not None and self._wakeup.take():
             self._news.set()
 
     def close(self) -> None:
@@ -174,11 +174,11 @@ class HealthWatch:
 
     def _look_at(self, sampled: Sampled, at_ns: int, every: bool) -> list[Signal]:
         id = sampled.card.id
-        rings = sampled.wakeups
-        news = rings != self._rings.get(id)
+        wakeups = sampled.wakeups
+        news = wakeups != self._wakeups.get(id)
         if not news and not every:
             return []
-        self._rings[id] = rings
+        self._wakeups[id] = wakeups
         examiner = self._examiner(id)
         state, why = sampled.trouble()
         if state not in ("ok", "starting"):

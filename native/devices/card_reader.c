@@ -52,6 +52,19 @@ struct sk_device_reader {
 	atomic_bool renew, stopping, over;
 };
 
+/* Lists as far as they are filled: they have room for more than a card ever lists. */
+static void copy_lists(struct sk_device_record *to, const struct sk_device_record *from)
+{
+	const struct sk_device_field *links = &from->field[SK_DEVICE_LINKS];
+	const struct sk_device_field *processes = &from->field[SK_DEVICE_PROCESSES];
+
+	if (!links->code)
+		memcpy(to->link, from->link, (size_t)links->value * sizeof(to->link[0]));
+	if (!processes->code)
+		memcpy(to->process, from->process,
+		       (size_t)processes->value * sizeof(to->process[0]));
+}
+
 /* --- one round ------------------------------------------------------------------------------ */
 
 static double value_of(const struct sk_device_field *field)
@@ -172,9 +185,9 @@ static void publish(struct sk_device_reader *reader, uint64_t round, bool slow)
 		keep_samples(reader);
 	changed = codes_changed(reader);
 	wake(reader, round, changed);
-	memcpy(&reader->last, &reader->now,
-	       slow ? offsetof(struct sk_device_record, sample)
-		    : offsetof(struct sk_device_record, link));
+	if (slow)
+		copy_lists(&reader->last, &reader->now);
+	memcpy(&reader->last, &reader->now, offsetof(struct sk_device_record, link));
 	if (changed)
 		atomic_fetch_add_explicit(&reader->changes, 1, memory_order_relaxed);
 	reader->next++;
@@ -316,7 +329,8 @@ struct sk_device_moment sk_device_reader_copy(struct sk_device_reader *reader,
 
 	pthread_mutex_lock(&reader->lock);
 	found = reader->moment;
-	memcpy(ret, &reader->last, offsetof(struct sk_device_record, sample));
+	memcpy(ret, &reader->last, offsetof(struct sk_device_record, link));
+	copy_lists(ret, &reader->last);
 	pthread_mutex_unlock(&reader->lock);
 	return found;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "devices/card.h"
 
-/* A card that nobody is asked about: `stoker bench devices` measures with it what threads cost that
- * only wake. */
+/* A vendor without calls: `stoker bench devices` measures with it the cost of threads that only
+ * wake. */
 
 static int begin(struct sk_device_card *card)
 {

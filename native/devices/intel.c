@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Intel cards through Level Zero Sysman: their domains, and what is read ten times a second. Sysman
- * has no power sensor: power is the difference of the energy counter between two rounds. A card of
- * several tiles has domains for each of them, which are added up; where one cannot be read the card
- * has no value. */
+/* Intel cards through Level Zero Sysman: their domains, and the fields that are read ten times a
+ * second. Sysman has no power sensor: power is the difference of the energy counter between two
+ * rounds. A card of several tiles has domains for each of them, which are added up; where one
+ * cannot be read the card has no value. */
 #include <errno.h>
 #include <stdlib.h>
 

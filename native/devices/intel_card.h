@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * What the files that read an Intel card share: numbers of zes_api.h, the card's state, and how an
- * answer of Sysman becomes a field of the record.
+ * The state of an Intel card that is read, the numbers of zes_api.h, and how an answer of Sysman
+ * becomes a field of the record.
  *
  * Memory: the state is the card's, allocated by `begin`. Threads: the card's own thread.
  */

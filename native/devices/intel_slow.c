@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is read of an Intel card once a second. */
+/* Fields of an Intel card that are read once a second, and its lists: ports and processes. */
 #include "devices/intel_card.h"
 
 static void read_memory(struct sk_device_card *card, struct sk_device_record *record)

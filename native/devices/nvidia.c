@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVIDIA cards through NVML: what does not change, and the cheapest call that has each field that
- * is read ten times a second. */
+/* NVIDIA cards through NVML: their parts, and the fields that are read ten times a second, each by
+ * the cheapest call that has it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * What the files that read an NVIDIA card share: numbers of nvml.h (13.0), the card's state, and
- * how a field of NVML becomes a field of the record.
+ * The state of an NVIDIA card that is read, the numbers of nvml.h (13.0), and how a field of NVML
+ * becomes a field of the record.
  *
  * Memory: the state is the card's, allocated by `begin`. Threads: the card's own thread.
  */

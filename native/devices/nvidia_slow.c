@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is read of an NVIDIA card once a second: counters, ports, processes, samples, metrics. */
+/* Fields of an NVIDIA card that are read once a second, and its lists: ports, processes, samples.
+ */
 #include <string.h>
 
 #include "devices/nvidia_card.h"

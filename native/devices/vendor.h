@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * What a vendor is to the reader and to the setters: one table of functions, one file or two each.
+ * A vendor as the reader, the setters and the restorer use it: one table of functions.
  *
  * Functions of a table may block in the driver.
  * Memory: a card's state is the vendor's, allocated once by `begin` and freed by `end`.
@@ -23,11 +23,12 @@ struct sk_device_vendor {
 	int (*open)(char *why, size_t size);
 	/** The handle of the card with this UUID or PCI address. 0, or -errno with the reason. */
 	int (*find)(const char *id, void **ret, char *why, size_t size);
-	/** Look for what does not change between rounds; again after the card was in trouble. */
+	/** Look for the parts of the card, which do not change between rounds; again after the card
+	 * was in trouble. */
 	int (*begin)(struct sk_device_card *card);
-	/** Fill what is read in each round. */
+	/** Fill the fields that are read in each round. */
 	void (*fast)(struct sk_device_card *card, struct sk_device_record *record);
-	/** Fill what is read once a second. */
+	/** Fill the fields and lists that are read once a second. */
 	void (*slow)(struct sk_device_card *card, struct sk_device_record *record);
 	/** Write one setting, by its name on record (native/power/record.h), and read it back. The
 	 * agent sets and the restorer gives back by this one function. 0, or -errno with the

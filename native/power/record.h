@@ -18,7 +18,7 @@
  *     file <path> cpu_max 0             cpu.max of a held job (cgroup v2): back to max, if it is
  * there end <lines between the first and this one>
  *
- * Relied on by stoker-restore. Invariant: a record is whole or refused; the file is only ever
+ * Invariant: a record is whole or refused; the file is only ever
  * replaced by another whole one.
  */
 #ifndef SK_POWER_RECORD_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * One setting of one card, written through the vendor's library or sysfs and read back.
+ * One setting of one card, written through the vendor's table (native/devices/vendor.h) or a file
+ * and read back.
  *
- * Relied on by stoker-restore. Libraries are opened when the first entry needs them and never
- * closed; what a library lacks costs only the entries that need it. Declarations are those of
- * nvml.h, amdsmi.h and zes_api.h.
+ * Libraries are opened when the first entry needs them and never closed; a function that a library
+ * lacks costs only the entries that need it.
  */
 #ifndef SK_POWER_VENDORS_H
 #define SK_POWER_VENDORS_H

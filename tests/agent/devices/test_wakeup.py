@@ -21,12 +21,12 @@ def wakeup() -> Iterator[Wakeup]:
 
 
 def test_who_listens_no_more_is_not_woken(wakeup: Wakeup) -> None:
-    wakeup.ring()
-    wakeup.ring()
-    assert wakeup.hush() == 2
+    wakeup.wake()
+    wakeup.wake()
+    assert wakeup.take() == 2
     wakeup.close()
-    wakeup.ring()  # of a thread that did not know it yet
-    assert wakeup.hush() == 0
+    wakeup.wake()  # of a thread that did not know it yet
+    assert wakeup.take() == 0
 
 
 class Fake(PolledCard):
@@ -63,7 +63,7 @@ def heard(samplers: Samplers, wakeup: Wakeup, change: Callable[[], None]) -> lis
         sampled._after_round()
         if sampled.wakeups != before:
             found.append(number)
-            assert wakeup.hush() == 1
+            assert wakeup.take() == 1
     return found
 
 
@@ -91,7 +91,7 @@ def test_a_thread_in_python_rings_for_the_same(
     sampled.listen(wakeup, {"temperature_c": 90.0})
     sampled.round(0)
     sampled._after_round()
-    wakeup.hush()
+    wakeup.take()
 
     def happen() -> None:
         for name, value in change.items():
@@ -101,4 +101,4 @@ def test_a_thread_in_python_rings_for_the_same(
     samplers.listen(None)
     sampled.counters["rounds"] = 10
     sampled._after_round()
-    assert wakeup.hush() == 0
+    assert wakeup.take() == 0
