@@ -213,6 +213,17 @@ static void read_once(struct sk_device_reader *reader)
 	atomic_fetch_add_explicit(&reader->rounds, 1, memory_order_relaxed);
 }
 
+/* Whether the vendor has what it needs of the card; looked for where somebody wants it anew. */
+static bool is_begun(struct sk_device_reader *reader)
+{
+	if (!atomic_exchange(&reader->renew, false))
+		return true;
+	if (!reader->card.vendor->begin(&reader->card))
+		return true;
+	atomic_store(&reader->renew, true);
+	return false;
+}
+
 /* --- the thread ----------------------------------------------------------------------------- */
 
 static void *run(void *argument)
@@ -230,9 +241,8 @@ static void *run(void *argument)
 			continue;
 		if (sk_device_clock(CLOCK_MONOTONIC) - due > period / 2)
 			atomic_fetch_add_explicit(&reader->late, 1, memory_order_relaxed);
-		if (atomic_exchange(&reader->renew, false))
-			reader->card.vendor->begin(&reader->card);
-		read_once(reader);
+		if (is_begun(reader))
+			read_once(reader);
 		due += period;
 		now = sk_device_clock(CLOCK_MONOTONIC);
 		if (now > due + period) { /* missed rounds are counted and not made up for */

@@ -139,6 +139,12 @@ class Still:
     def points(self, *_: object) -> list[tuple[int, float]]:
         return []
 
+    def renew(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
 
 class Record(DrivenCard):
     """Its fast fields are a record's; `count` is asked for by the thread in Python."""
@@ -173,6 +179,25 @@ def test_what_is_read_seldom_is_told_at_once_whoever_looked_before(
     assert sampled.readings().number("ecc_corrected") == 200
     assert sampled.readings().number("power_w") == 5.0
     assert card.decoded == 1, "what grew between two rounds would be lost"
+
+
+def test_a_library_that_cannot_be_used_is_a_state_and_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    why = "libnvidia-ml.so.1: cannot open shared object file"
+
+    def refused(*_: object) -> Still:
+        raise RuntimeError(why)
+
+    monkeypatch.setattr(driven, "CardReader", refused)
+    sampled = Driven(Record())
+    sampled.start()
+    assert soon(lambda: sampled.trouble()[0] == "missing")
+    assert why in sampled.readings().why_not("power_w")
+    monkeypatch.setattr(driven, "CardReader", Still)
+    assert soon(lambda: sampled.readings().state == "ok")
+    sampled.stop()
+    sampled.join(2)
 
 
 def test_power_by_energy_needs_a_second_and_says_its_error() -> None:

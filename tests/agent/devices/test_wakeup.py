@@ -68,7 +68,7 @@ def heard(samplers: Samplers, wakeup: Wakeup, change: Callable[[], None]) -> lis
 
 
 @pytest.mark.parametrize(
-    ("change", "rung"),
+    ("change", "woken"),
     [
         ({}, []),
         ({"power_w": Reading(99.0)}, []),
@@ -79,8 +79,8 @@ def heard(samplers: Samplers, wakeup: Wakeup, change: Callable[[], None]) -> lis
         ({"ecc_uncorrected": Reading(1)}, [2]),
     ],
 )
-def test_a_thread_in_python_rings_for_the_same(
-    change: Fields, rung: list[int], wakeup: Wakeup, monkeypatch: pytest.MonkeyPatch
+def test_a_thread_in_python_wakes_for_the_same(
+    change: Fields, woken: list[int], wakeup: Wakeup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     card, samplers = Fake(), Samplers()
     monkeypatch.setattr("stoker.agent.devices.sampled.Sampled.start", lambda self: None)
@@ -97,7 +97,7 @@ def test_a_thread_in_python_rings_for_the_same(
         for name, value in change.items():
             (card.slow if name in card.slow else card.fields)[name] = value
 
-    assert heard(samplers, wakeup, happen) == rung
+    assert heard(samplers, wakeup, happen) == woken
     samplers.listen(None)
     sampled.counters["rounds"] = 10
     sampled._after_round()
