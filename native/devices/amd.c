@@ -40,7 +40,7 @@ enum {
 	X(ppt_residency_acc, uint64_t)                                                             \
 	X(socket_thm_residency_acc, uint64_t)
 
-enum call {
+enum {
 #define X(name, parameters) CALL_##name,
 	SK_AMD_READ_TABLE(X)
 #undef X

@@ -30,7 +30,7 @@ enum {
 	ECC_ENABLED = 1,
 };
 
-enum call {
+enum {
 #define X(name, parameters) CALL_##name,
 	SK_ZES_READ_TABLE(X)
 #undef X

@@ -69,7 +69,7 @@ enum {
 	MHZ = 1000000,
 };
 
-enum call {
+enum {
 #define X(name, parameters) CALL_##name,
 	SK_NVML_READ_TABLE(X)
 #undef X
