@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an agent is told when it starts: its state folder, the node it is, the operator's settings.
+"""The settings of an agent: its state folder, its node and the operator's configuration.
 
-Everything is read once and checked before anything is served; a wrong `config.toml` is refused by
-name and changes nothing.
+Everything is read once and checked before the agent serves; a wrong `config.toml` is refused with
+the name of the setting and changes nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Config(msgspec.Struct, frozen=True):
-    """The tables of `config.toml` that are the agent's; others are not looked at."""
+    """The agent's tables of `config.toml`; other tables are ignored."""
 
     retention: Keep = msgspec.field(default_factory=Keep)
     device: list[dict[str, Any]] = []
@@ -56,19 +56,19 @@ class Config(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class AgentSettings:
-    """One agent's place in the world."""
+    """Everything that one agent is started with."""
 
     state: StateFolder
     cluster: ClusterFile
     config: Config
     boot_id: str
     incarnation: int
-    """Grows with every start: `agent/state/incarnation.py`."""
+    """A number that grows with every start: `agent/state/incarnation.py`."""
     place: JobPlace
     missing: tuple[str, ...] = ()
-    """What was found missing while starting, one sentence each."""
+    """Parts that were missing at the start, one sentence each."""
     labels: tuple[str, ...] = ()
-    """From config.toml and from `stoker up --label`."""
+    """Labels from config.toml and from `stoker up --label`."""
 
     @property
     def node(self) -> str:
@@ -83,16 +83,16 @@ class AgentSettings:
         return self.state.agent / "jobs"
 
     def jobs_cgroup(self) -> Path | None:
-        """Where jobs run, once the spawner has made it; None without cgroups."""
+        """Return the cgroup of all jobs once the spawner has made it; None without cgroups."""
         return host_facts.jobs_cgroup(self.state.instance)
 
     def broker(self) -> str:
-        """Where the broker listens now; it may move when it is restarted."""
+        """Return the broker's address, which may change when the broker restarts."""
         return own_broker(self.state.root)
 
 
 def load(option: str | None) -> AgentSettings:
-    """Read and prepare everything; raises StokerError by name."""
+    """Read and prepare everything; raises StokerError with the name of what is wrong."""
     where = state_folder.locate(option)
     cluster = state_folder.load(where)
     config = read_config(where.root / "config.toml")
@@ -121,7 +121,7 @@ def load(option: str | None) -> AgentSettings:
 
 
 def read_config(path: Path) -> Config:
-    """`config.toml`, or what holds without one."""
+    """Return `config.toml`, or the defaults if there is none."""
     try:
         table: Mapping[str, Any] = tomllib.loads(path.read_text())
     except FileNotFoundError:
@@ -140,16 +140,17 @@ def read_config(path: Path) -> Config:
 
 
 def place_layer(folder: Path) -> tuple[str, str]:
-    """Put the OpenCL layer where every job can read it: its path, or "" and why there is none."""
+    """Put the OpenCL layer where every job can read it; return (path, ""), or ("", the reason)."""
     try:
         return _placed(folder, paths.library(LAYER)), ""
-    except OSError as error:  # NotBuilt is one
+    except OSError as error:  # NotBuilt is an OSError
         return "", f"no GPU kernels are traced: {error}"
 
 
 def place_tracers(folder: Path) -> dict[str, str]:
-    """The tracers of vendors' own runtimes that were built, likewise, and NVIDIA's library, which
-    only the CUPTI tracer needs. `stoker doctor` says which are missing."""
+    """Put the built tracers of vendors' runtimes where every job can read them, with NVIDIA's
+    library that the CUPTI tracer needs; return name -> path. `stoker doctor` shows which are
+    missing."""
     placed: dict[str, str] = {}
     for name, library in LIBRARIES.items():
         with contextlib.suppress(OSError):
@@ -162,22 +163,23 @@ def place_tracers(folder: Path) -> dict[str, str]:
     return placed
 
 
-def place_simulated(folder: Path, found: Mapping[str, str]) -> dict[str, str]:
-    """On a simulated node (SIM): what leads a job to the drivers of its NVIDIA cards, which are
-    those that the agent itself loads; nothing elsewhere. `found`: the agent's environment."""
-    node = found.get(SIM_NODE)
+def place_simulated(folder: Path, variables: Mapping[str, str]) -> dict[str, str]:
+    """On a simulated node (SIM), return the variables that lead a job to the simulated NVIDIA
+    drivers, those that the agent itself loads; empty on other nodes. `variables`: the agent's
+    environment."""
+    node = variables.get(SIM_NODE)
     if not node:
         return {}
-    places = [Path(place) for place in found.get(LOADER_PATH, "").split(":") if place]
+    folders = [Path(place) for place in variables.get(LOADER_PATH, "").split(":") if place]
     for name in SIM_DRIVERS:
         with contextlib.suppress(OSError, StopIteration):
-            source = next(place / name for place in places if (place / name).exists())
+            source = next(place / name for place in folders if (place / name).exists())
             _placed(folder / "sim", source)
     return {SIM_NODE: node, LOADER_PATH: str(folder / "sim")}
 
 
 def _placed(folder: Path, source: Path) -> str:
-    """A changed library replaces the name, not the file: running jobs have the old one mapped."""
+    """Copy a library, replacing the name and not the file: running jobs have the old one mapped."""
     target = folder / source.name
     folder.mkdir(mode=0o755, exist_ok=True)
     if not target.exists() or not filecmp.cmp(target, source, shallow=False):

@@ -227,7 +227,7 @@ class AgentDaemon:
             self._setting.jobs_cgroup,
             lambda id: next((each.kind for each in devices.known if each.id == id), None),
             self._starts,
-            self._tracer.holds,
+            self._tracer.throttle,
             devices.samplers.readings,
         )
 

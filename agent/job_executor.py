@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's hands: gives starts and stops to the spawner, and turns its events into the core's.
+"""The executor of the core's effects on jobs: it sends starts and stops to the spawner and turns
+the spawner's events into the core's.
 
-Owns the order of a start (its record, then the spawner) and what must be kept of an attempt while
-it lives. Decides nothing: the core does.
+The record of a start is written before the spawner gets it. The executor decides nothing.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from stoker.scheduler.nouns import DeviceInfo, StartJob
 
 RETRY_S = 0.2
 SHORT_S = (0.1, 0.2, 0.4, 0.8, 1.6, *(2.0,) * 14)
-"""Pauses before a start that the spawner has nothing for is given to it again, half a minute in
-all; then it is told as never started, and asked for again."""
+"""Seconds between the tries of a start for which the spawner has no resources, half a minute in
+all; after the last one the core hears that the start never began."""
 SHORT = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EBUSY})
-"""What the spawner refuses for the moment alone: no process, no memory, no slot."""
+"""Errors of a refusal that passes: no process, no memory, no slot."""
 
 UNSEEN = "its use of devices was not observed: charged as held"
-"""Beside the reason of the end of a job whose tracer was not there."""
+"""A remark beside the reason of the end of a job that had no tracer."""
 
-_log = structlog.get_logger("actuator")
+_log = structlog.get_logger("job_executor")
 
 Post = Callable[[Event], None]
-"""Gives an event to the core."""
+"""Sends an event to the core."""
 
 
 class JobExecutor:
-    """Carries out Start, Stop, Settle and Acknowledge; every answer goes through `post`."""
+    """Carries out StartAttempts, StopAttempt, Settle and Acknowledge; `post` takes all answers."""
 
     def __init__(
         self,
@@ -70,21 +70,21 @@ class JobExecutor:
         self._exited: dict[Key, Exited] = {}
         self._traced: set[Key] = set()
         self._short: dict[Key, bool] = {}
-        """Starts that the spawner has had no process for, and whether they are still wanted."""
+        """Starts for which the spawner has no resources -> True if they are still wanted."""
         self._tasks: set[asyncio.Task[None]] = set()
         self.changed: Callable[[int], None] = lambda job: None
         """Called when a job of this node starts or ends."""
         self.acknowledged: Callable[[Exited, bool, int], None] = lambda exited, traced, uid: None
-        """Called when the log has the end of an attempt; with whether it was traced, and whose
-        it was."""
+        """Called with (end, traced, user id) when the log has the end of an attempt."""
         self.output_cap: Callable[[int, int], int] = lambda requested, promised: requested
-        """(bytes asked for, what running jobs of the same user may write) -> what it may write."""
+        """(bytes requested, bytes that the user's running jobs may write) -> bytes that it may
+        write."""
         self.counters: Counter[str] = Counter()
 
     # --- effects ----------------------------------------------------------------------------------
 
     def start(self, wanted: Iterable[StartJob]) -> None:
-        """Give a batch to the spawner; what cannot even be described is refused here."""
+        """Send a batch to the spawner; a start that cannot be described is refused at once."""
         launches: list[Launch] = []
         records: list[Begun] = []
         promised: Counter[int] = Counter()
@@ -103,30 +103,30 @@ class JobExecutor:
                 self._refuse(record.key, error)
             return
         if launches:
-            self._spawn(self._give(launches))
+            self._spawn(self._send(launches))
 
     def stop(self, key: Key, reason: str) -> None:
-        """Tell the spawner to end an attempt."""
+        """Have the spawner end an attempt."""
         if key in self._short:
             self._short[key] = False
         self._spawn(self._stop(key, reason))
 
     def settle(self, key: Key) -> None:
-        """Have the trace of an ended job written, then say so."""
+        """Have the trace of an ended job written, then post TraceSettled."""
         record = self._starts.get(key)
         self._traced.add(key)
 
         def done(result: object) -> None:
-            spent, note = None, ""
+            device_ns, note = None, ""
             if isinstance(result, TraceSummary):
-                spent = node_observation.device_ns(result, record.gpu_milli)
+                device_ns = node_observation.device_ns(result, record.gpu_milli)
                 note = UNSEEN if "tracer" in result.absent else ""
-            self._post(steps.TraceSettled(key, spent, note))
+            self._post(steps.TraceSettled(key, device_ns, note))
 
         self._tracer.end(record, self._exited[key], done)
 
     def acknowledge(self, keys: Iterable[Key]) -> None:
-        """The spawner may forget these; so may we."""
+        """Acknowledge attempts at the spawner and forget them here: the log has their ends."""
         ended = [exited for key in keys if (exited := self._exited.pop(key, None)) is not None]
         if ended:
             self._spawn(self._acknowledge(ended))
@@ -137,10 +137,10 @@ class JobExecutor:
             self.acknowledged(exited, key in self._traced, uids[key])
             self._traced.discard(key)
 
-    # --- what the spawner says --------------------------------------------------------------------
+    # --- the spawner's events ---------------------------------------------------------------------
 
     def heard(self, event: SpawnerEvent) -> Event:
-        """One event of the spawner, in the core's words."""
+        """Return the core's event for one of the spawner."""
         key = (event.job, event.attempt)
         record = self._starts.get(key)
         self.changed(event.job)
@@ -158,25 +158,25 @@ class JobExecutor:
         traced = record.trace != "off" and self._tracer.used(record, lived_ns)
         return steps.JobEnded(outcome, stopped=event.cause == "stopped", traced=traced)
 
-    async def known(self, asked: frozenset[Key]) -> steps.SpawnerHas:
-        """Everything the spawner has; `asked` is what it must have, taken before this call."""
+    async def known(self, expected: frozenset[Key]) -> steps.SpawnerHas:
+        """Return all attempts of the spawner; `expected`: those it had taken before this call."""
         slots = await self._spawner.known()
-        return steps.SpawnerHas(tuple(map(self._has, slots)), asked, time.time_ns())
+        return steps.SpawnerHas(tuple(map(self._has, slots)), expected, time.time_ns())
 
     def exited(self, key: Key) -> Exited | None:
-        """How an attempt ended, until the log has it."""
+        """Return the end of an attempt until the log has it; None before and after."""
         return self._exited.get(key)
 
     def close(self) -> None:
-        """Leave what is on its way; the spawner has it or will be asked again."""
+        """Cancel open requests; the spawner has them, or the next agent sends them again."""
         for task in self._tasks:
             task.cancel()
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _has(self, known: KnownAttempt) -> steps.Has:
-        key = (known.job, known.attempt)
-        news = self.heard(known.event) if known.event is not None else None
+    def _has(self, slot: KnownAttempt) -> steps.Has:
+        key = (slot.job, slot.attempt)
+        news = self.heard(slot.event) if slot.event is not None else None
         assert news is None or isinstance(news, steps.Ran | steps.JobEnded | steps.NeverStarted)
         return steps.Has(key, self._starts.get(key).decision, news)
 
@@ -187,27 +187,28 @@ class JobExecutor:
             start, granted, self._homes.of(start.owner.uid, start.owner.gid), self._place, traced
         )
         running = self._starts.promised(launch.uid) + promised[launch.uid]
-        most = self.output_cap(launch.output_bytes_max, running)
-        promised[launch.uid] += most
-        launch = msgspec.structs.replace(launch, output_bytes_max=most)
+        output_bytes_max = self.output_cap(launch.output_bytes_max, running)
+        promised[launch.uid] += output_bytes_max
+        launch = msgspec.structs.replace(launch, output_bytes_max=output_bytes_max)
         aside = job_launch.aside(start, granted, self._place) | gone(self._place) if traced else {}
-        return launch, begun(start, tuple(device.id for device in granted), traced, aside, most)
+        devices = tuple(device.id for device in granted)
+        return launch, begun(start, devices, traced, aside, output_bytes_max)
 
-    async def _give(self, launches: list[Launch]) -> None:
-        """Until the spawner has answered: asking again for the same attempt is safe."""
-        for pause_s in SHORT_S:
+    async def _send(self, launches: list[Launch]) -> None:
+        """Send launches until the spawner has answered; repeating one is safe."""
+        for wait_s in SHORT_S:
             launches = self._short_of(launches, await self._start_batch(launches))
             if not launches:
                 return
             self.counters["spawner_short"] += 1
-            await asyncio.sleep(pause_s)
-            launches = [each for each in launches if self._still_wanted(each)]
+            await asyncio.sleep(wait_s)
+            launches = [each for each in launches if self._is_wanted(each)]
         for launch in launches:
             _log.warning("the spawner had nothing for a start", job=launch.job)
-            self._never_given((launch.job, launch.attempt))
+            self._never_sent((launch.job, launch.attempt))
 
     async def _start_batch(self, launches: list[Launch]) -> list[Refusal]:
-        """What it refused; launches that cannot even be packed are refused here, by themselves."""
+        """Return the refusals of one batch, including launches that cannot be packed."""
         while True:
             try:
                 return await self._spawner.start(launches)
@@ -216,7 +217,7 @@ class JobExecutor:
                     self.counters["start_refused"] += 1
                     launch, number = launches[0], errno.E2BIG
                     return [Refusal(launch.job, launch.attempt, number, not_launched(error))]
-                # One of them is too long: find out which.
+                # One of them is too long: send each alone to find it.
                 return [refusal for each in launches for refusal in await self._start_batch([each])]
             except Unavailable as error:
                 self.counters["spawner_unavailable"] += 1
@@ -224,7 +225,7 @@ class JobExecutor:
                 await asyncio.sleep(RETRY_S)
 
     def _short_of(self, launches: list[Launch], refusals: list[Refusal]) -> list[Launch]:
-        """Tell the core what was taken and what cannot be; what is neither yet."""
+        """Post the starts that were taken or refused; return those to try again."""
         refused = {(each.job, each.attempt): each for each in refusals}
         keys = [(launch.job, launch.attempt) for launch in launches]
         self._post(steps.Taken(tuple(key for key in keys if key not in refused)))
@@ -240,16 +241,16 @@ class JobExecutor:
                 self._short.pop(key, None)
         return [each for each in launches if (each.job, each.attempt) in short]
 
-    def _still_wanted(self, launch: Launch) -> bool:
-        """Whether nobody has stopped it meanwhile; if so it has never started."""
+    def _is_wanted(self, launch: Launch) -> bool:
+        """True if no stop came meanwhile; otherwise the start never began."""
         key = (launch.job, launch.attempt)
         if not self._short[key]:
-            self._never_given(key)
+            self._never_sent(key)
             return False
         return True
 
-    def _never_given(self, key: Key) -> None:
-        """It is told as never started: the core ends it, or asks for it again."""
+    def _never_sent(self, key: Key) -> None:
+        """Post that the start never began: the core ends it or requests it again."""
         del self._short[key]
         self._post(steps.NeverStarted(key, time.time_ns()))
 
@@ -263,7 +264,7 @@ class JobExecutor:
                 _log.warning("the spawner took no stop", job=key[0], error=str(error))
                 await asyncio.sleep(RETRY_S)
             except NotFound:
-                return  # it never had it or it is over; the comparison with it tells
+                return  # it is over or never came here; the next comparison shows which
             except StokerError as error:
                 self.counters["stop_refused"] += 1
                 _log.error("the spawner refused to stop a job", job=key[0], error=str(error))
@@ -283,13 +284,13 @@ class JobExecutor:
 
 
 def not_launched(error: Exception) -> str:
-    """Why a start could not even be described, as a person reads it."""
+    """Return the reason why a start could not be described, for people."""
     reason = error.message if isinstance(error, StokerError) else str(error)
     return f"it could not be launched: {reason}"
 
 
 def gone(place: JobPlace) -> dict[str, str]:
-    """Tracers whose library somebody removed after the agent had put it there, and what to do."""
+    """Return tracers whose library was removed after the agent had put it there, and what to do."""
     libraries = {"opencl": place.layer, **place.tracers}
     return {
         name: f"{library} is gone, so no program loads it; the agent puts it back when it starts"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job's life at this node: launch, attempts, outcome, folder, output.
+"""The life of a job at this node: launch, attempts, outcome, folder, output.
 
 Imports `agent.state` and `agent.devices`.
 """

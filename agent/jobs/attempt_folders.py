@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the folders of attempts are called: `7` is the first attempt of job 7, `7.2` its second.
+"""Names of attempt folders: `7` is the first attempt of job 7, `7.2` the second.
 
-Owns that no two attempts share a folder, so that nothing of an earlier one is mixed with or lost to
-a later one.
+No two attempts share a folder, so their files are never mixed and none is overwritten.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ _NAME = re.compile(r"([1-9]\d{0,18})(?:\.([1-9]\d{0,9}))?", re.ASCII)
 
 
 def folder_name(job: int, attempt: int) -> str:
-    """The name of an attempt's folder."""
+    """Return the name of an attempt's folder."""
     return str(job) if attempt == 1 else f"{job}.{attempt}"
 
 
 def key_of(name: str) -> Key | None:
-    """The attempt behind a folder's name; None for anything else."""
+    """Return the attempt to which a folder belongs; None for any other name."""
     match = _NAME.fullmatch(name)
     if match is None or match[2] == "1":
         return None

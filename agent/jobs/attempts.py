@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every attempt at this node, from its start to the moment the log knows its end.
+"""The table of attempts at this node, from the start of each until the log has its end.
 
-Owns the invariants that one (job, attempt) is started at most once, also when the same start
-arrives again after its end, and that an outcome is told until the log has it. Grows to ATTEMPTS_MAX
-attempts and ENDED_KEPT names, no further.
+Each (job, attempt) is started at most once, even if its start arrives again after its end, and
+its outcome is sent until the log has it. The table holds at most ATTEMPTS_MAX attempts and
+ENDED_KEPT names of ended ones.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from stoker.mesh.wire.command import HAVE_MAX
 from stoker.scheduler.nouns import Action, Outcome, StartJob, StopJob
 
 ATTEMPTS_MAX = HAVE_MAX
-"""Attempts whose end is not in the log yet; a start beyond them is refused."""
+"""The largest number of attempts whose end is not in the log; a start beyond it is refused."""
 ENDED_KEPT = 65_536
-"""Ended attempts remembered, so that a start which arrives late and again is not a second one."""
+"""The number of ended attempts that are remembered, so that a repeated start is recognised."""
 SETTLE_S = 15.0
-"""Longest an outcome waits for its trace."""
+"""Seconds that an outcome waits for its trace, at most."""
 
 UNKNOWN = "the scheduler does not know this job"
 MISSING = "this node has no record of this attempt"
@@ -35,11 +35,11 @@ VANISHED = "the spawner has no record of this attempt any more"
 
 
 class AttemptPhase(Enum):
-    SENT = "sent"  # given to the spawner, not yet taken
-    TAKEN = "taken"  # the spawner has it durably
+    SENT = "sent"  # sent to the spawner, not yet confirmed
+    TAKEN = "taken"  # durable at the spawner
     RUNNING = "running"
     SETTLING = "settling"  # over; its trace is being written
-    ENDED = "ended"  # over; its outcome is being told
+    ENDED = "ended"  # over; its outcome is being sent
 
 
 OVER = (AttemptPhase.SETTLING, AttemptPhase.ENDED)
@@ -53,46 +53,46 @@ class _Attempt:
     outcome: Outcome | None = None
     settle_by: float = 0.0
     forget: bool = False
-    """Its folder is to go as soon as the log has its end."""
+    """True if the folder is deleted as soon as the log has the attempt's end."""
 
     @property
     def faulted(self) -> bool:
-        """Whether it is being ended because of a device."""
+        """True if the attempt is being ended because of a device."""
         return self.stop is not None and self.stop.state == "failed"
 
 
 class Attempts:
-    """The table. Every method that must act appends to `effects` and does nothing else."""
+    """The table. Methods append what must be done to `effects` and do nothing else."""
 
-    def __init__(self, counters: Counter[str], telling: OutcomeQueue) -> None:
+    def __init__(self, counters: Counter[str], outcomes: OutcomeQueue) -> None:
         self._counters = counters
-        self._telling = telling
+        self._outcomes = outcomes
         self._held: dict[Key, _Attempt] = {}
         self._settling: dict[Key, _Attempt] = {}
-        self._buried: OrderedDict[Key, None] = OrderedDict()
+        self._reaped: OrderedDict[Key, None] = OrderedDict()
 
     def keys(self) -> tuple[Key, ...]:
-        """Everything here, running or ended, in order of arrival."""
+        """Return all attempts here, running or ended, in order of arrival."""
         return tuple(self._held)
 
     def phase(self, key: Key) -> AttemptPhase | None:
-        """None for one that is not here, or whose end is in the log."""
+        """Return the attempt's phase; None if it is not here or its end is in the log."""
         attempt = self._held.get(key)
         return attempt.phase if attempt else None
 
     def taken(self) -> frozenset[Key]:
-        """Attempts the spawner has durably and whose end it has not told."""
+        """Return the attempts that the spawner has durably and whose end it has not reported."""
         phases = (AttemptPhase.TAKEN, AttemptPhase.RUNNING)
         return frozenset(key for key, held in self._held.items() if held.phase in phases)
 
     def settle_by(self) -> float | None:
-        """When the next outcome has waited long enough for its trace."""
+        """Return when the next outcome has waited long enough for its trace; None if none waits."""
         return next((held.settle_by for held in self._settling.values()), None)
 
     # --- what the scheduler wants -----------------------------------------------------------------
 
     def carry_out(self, actions: Iterable[Action], now_ns: int, effects: list[Effect]) -> None:
-        """Starts that follow one another become one batch; order is kept."""
+        """Carry out actions in order; consecutive starts become one batch."""
         starts: list[StartJob] = []
         forgotten: list[int] = []
         for action in actions:
@@ -112,7 +112,7 @@ class Attempts:
             self._forget(forgotten, effects)
 
     def _forget(self, jobs: list[int], effects: list[Effect]) -> None:
-        """Delete folders; one that is still in use goes when the log has its job's end."""
+        """Delete the folders of jobs; a folder in use goes when the log has its job's end."""
         used: dict[int, list[_Attempt]] = {}
         for (job, _), attempt in self._held.items():
             used.setdefault(job, []).append(attempt)
@@ -123,12 +123,12 @@ class Attempts:
                 effects.append(steps.DropFolder(job))
 
     def _admit(self, start: StartJob, now_ns: int) -> bool:
-        """Take a start in; False for one that is here already, was here, or cannot be held."""
+        """Accept a start; False if the attempt is or was here, or the table is full."""
         key = (start.job, start.attempt)
-        if key in self._held or key in self._buried:
+        if key in self._held or key in self._reaped:
             self._counters["start_repeat"] += 1
             return False
-        if len(self._held) >= 2 * ATTEMPTS_MAX:  # even refusals wait: the next desired state tells
+        if len(self._held) >= 2 * ATTEMPTS_MAX:  # the desired state repeats it
             self._counters["start_dropped"] += 1
             return False
         attempt = _Attempt(start.decision.id)
@@ -140,19 +140,20 @@ class Attempts:
         return True
 
     def stop(self, stop: StopJob, now_ns: int, effects: list[Effect]) -> None:
-        """End an attempt; one that never came here ends as told, and can then never start."""
+        """End an attempt; one that never came here takes the stop's state and can never start."""
         key = (stop.job, stop.attempt)
         attempt = self._held.get(key)
         if attempt is None:
-            if key not in self._buried:
+            if key not in self._reaped:
                 self._conclude(key, _Attempt(0), stop.state, stop.reason, now_ns)
         elif attempt.phase not in OVER and (attempt.stop is None or attempt.faulted):
             if attempt.stop is None:
                 effects.append(steps.StopAttempt(key, stop.reason))
-            attempt.stop = stop  # what the scheduler wants goes before a device's fault
+            attempt.stop = stop  # the scheduler's stop replaces a device's fault
 
     def fault(self, event: steps.Faulted, effects: list[Effect]) -> int:
-        """End what a device failed, so that it is retried if its job may be; how many."""
+        """End the attempts that a device failed, so that their jobs may be retried; return how
+        many."""
         ended = 0
         for key in event.keys:
             attempt = self._held.get(key)
@@ -163,7 +164,7 @@ class Attempts:
         return ended
 
     def stop_unknown(self, keys: Iterable[Key], now_ns: int, effects: list[Effect]) -> None:
-        """End what runs here and nobody wants."""
+        """End attempts that run here and that the log does not know."""
         for key in keys:
             attempt = self._held.get(key)
             if attempt is not None and attempt.phase not in OVER and attempt.stop is None:
@@ -171,28 +172,28 @@ class Attempts:
                 self.stop(StopJob(*key, UNKNOWN, "lost"), now_ns, effects)
 
     def lose(self, keys: Iterable[Key], now_ns: int) -> None:
-        """Tell the end of what is wanted here and has left no trace, so that its devices are free;
-        nothing is done about what is here, or was until the log had its end."""
+        """End attempts that the log wants and that left no trace here, so that their devices are
+        free. Attempts that are here, or whose end the log had, stay as they are."""
         for key in keys:
-            if key not in self._held and key not in self._buried:
+            if key not in self._held and key not in self._reaped:
                 self._counters["attempt_missing"] += 1
                 self._conclude(key, _Attempt(0), "lost", MISSING, now_ns)
 
     # --- what the spawner says --------------------------------------------------------------------
 
     def compare(self, event: steps.SpawnerHas, now_s: float, effects: list[Effect]) -> bool:
-        """Bring the table in line with the spawner; True if a start was lost on its way."""
-        stale = tuple(has.key for has in event.has if has.key in self._buried)
+        """Bring the table in line with the spawner; True if a start was lost on its way there."""
+        stale = tuple(has.key for has in event.has if has.key in self._reaped)
         if stale:
             effects.append(steps.Acknowledge(stale))
         lost = False
         for has in event.has:
-            if has.key not in self._buried:
+            if has.key not in self._reaped:
                 lost |= self._adopt(has, now_s, effects)
-        for key in event.asked - {has.key for has in event.has}:
+        for key in event.expected - {has.key for has in event.has}:
             attempt = self._held.get(key)
             if attempt is not None and attempt.phase in (AttemptPhase.TAKEN, AttemptPhase.RUNNING):
-                # It was taken, so it may have run: it is never started again.
+                # The spawner had taken it, so it may have run: it is never started again.
                 self._counters["attempt_vanished"] += 1
                 self._conclude(key, attempt, "lost", VANISHED, event.t_ns)
         return lost
@@ -211,20 +212,21 @@ class Attempts:
         return False
 
     def accepted(self, keys: tuple[Key, ...]) -> None:
-        """The spawner has these durably."""
+        """Mark these attempts as durable at the spawner."""
         for key in keys:
             attempt = self._held.get(key)
             if attempt is not None and attempt.phase is AttemptPhase.SENT:
                 attempt.phase = AttemptPhase.TAKEN
 
     def refused(self, event: steps.NotTaken) -> None:
-        """This one cannot be started."""
+        """End an attempt that the spawner refused to start."""
         attempt = self._held.get(event.key)
         if attempt is not None and attempt.phase is AttemptPhase.SENT:
             self._conclude(event.key, attempt, "failed", event.reason, event.t_ns)
 
     def never_started(self, event: steps.NeverStarted, effects: list[Effect]) -> bool:
-        """Forget it at both sides; True if it is still wanted, so that it is asked for again."""
+        """Forget an attempt that began nothing; True if it is still wanted and must be sent
+        again."""
         attempt = self._held.get(event.key)
         if attempt is not None and attempt.stop is not None and attempt.phase not in OVER:
             stop = attempt.stop
@@ -237,18 +239,18 @@ class Attempts:
         return False
 
     def ran(self, event: steps.Ran) -> None:
-        """Its program runs; said again after every reconnect."""
-        if event.key in self._buried:
+        """Report that the program runs; the spawner repeats this event after every reconnect."""
+        if event.key in self._reaped:
             return
         attempt = self._held.setdefault(event.key, _Attempt(event.decision))
         if attempt.phase in (AttemptPhase.SENT, AttemptPhase.TAKEN):
             attempt.phase = AttemptPhase.RUNNING
-            self._telling.put(Outcome(*event.key, event.decision, "running", event.t_ns))
+            self._outcomes.put(Outcome(*event.key, event.decision, "running", event.t_ns))
 
     def ended(self, event: steps.JobEnded, now_s: float, effects: list[Effect]) -> None:
-        """It is over: tell it, after its trace is written if it has one."""
+        """End an attempt; its outcome is sent at once, or after its trace is written."""
         key, outcome = event.key, event.outcome
-        if key in self._buried:
+        if key in self._reaped:
             effects.append(steps.Acknowledge((key,)))
             return
         attempt = self._held.setdefault(key, _Attempt(outcome.decision))
@@ -268,7 +270,7 @@ class Attempts:
             self._over(key, attempt, outcome)
 
     def settled(self, key: Key, device_ns: int | None = None, note: str = "") -> None:
-        """Its trace is on disk, or will never be."""
+        """Send the outcome: the trace is on disk, or never will be."""
         attempt = self._settling.pop(key, None)
         if attempt is not None:
             assert attempt.outcome is not None
@@ -279,7 +281,7 @@ class Attempts:
             self._over(key, attempt, outcome)
 
     def settle_late(self, now_s: float) -> None:
-        """Tell what has waited too long without its trace."""
+        """Send the outcomes that have waited SETTLE_S for their traces."""
         while (due := self.settle_by()) is not None and due <= now_s:
             self._counters["trace_not_settled"] += 1
             self.settled(next(iter(self._settling)))
@@ -287,18 +289,18 @@ class Attempts:
     # --- the end ----------------------------------------------------------------------------------
 
     def reap(self, outcomes: Iterable[Outcome], effects: list[Effect]) -> None:
-        """The log has these: the spawner may forget them, and only their names are kept."""
+        """Acknowledge outcomes that the log has; only the names of their attempts are kept."""
         keys, forgotten = [], []
         for outcome in outcomes:
             key = (outcome.job, outcome.attempt)
             if outcome.state == "running" or (attempt := self._held.pop(key, None)) is None:
                 continue
             keys.append(key)
-            self._buried[key] = None
+            self._reaped[key] = None
             if attempt.forget:
                 forgotten.append(outcome.job)
-        while len(self._buried) > ENDED_KEPT:
-            self._buried.popitem(last=False)
+        while len(self._reaped) > ENDED_KEPT:
+            self._reaped.popitem(last=False)
         if keys:
             effects.append(steps.Acknowledge(tuple(keys)))
         effects += map(steps.DropFolder, forgotten)
@@ -311,10 +313,10 @@ class Attempts:
         reason: str,
         now_ns: int,
     ) -> None:
-        """An end that no Exited event tells of."""
+        """Record an end that the spawner does not report."""
         self._held[key] = attempt
         self._over(key, attempt, Outcome(*key, attempt.decision, state, now_ns, reason=reason))
 
     def _over(self, key: Key, attempt: _Attempt, outcome: Outcome) -> None:
         attempt.phase, attempt.outcome = AttemptPhase.ENDED, None
-        self._telling.put(outcome)
+        self._outcomes.put(outcome)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose the folders of finished jobs are: a file of fixed records, `<state>/agent/owners`.
+"""The owners of finished jobs' folders, in a file of fixed records: `<state>/agent/owners`.
 
-Keeping appends a record when a job with a folder is over, and writes the file anew with what is
-left at each start of the agent and when it has grown past RECORDS_MAX. A folder without a record,
-after a torn write or an upgrade, is nobody's: it is kept and counted as one more user's.
+A record is appended when a job with a folder is over. The file is rewritten at each start of the
+agent and when it has grown past RECORDS_MAX. A folder without a record, after a torn write or an
+upgrade, belongs to nobody: it is kept and counted as one more user's.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from stoker.agent.jobs.steps import Key
 
 RECORDS_MAX = 65_536
 _RECORD = struct.Struct("<QIi")
-"""Job, attempt, Unix user id."""
+"""One record: job, attempt, Unix user id."""
 
 
 def read(path: Path) -> dict[Key, int]:
-    """Attempt -> user id; nothing where there is no file. A torn last record is left out."""
+    """Return attempt -> user id, empty if there is no file; a torn last record is left out."""
     try:
         data = path.read_bytes()[: RECORDS_MAX * 2 * _RECORD.size]
     except OSError:
@@ -31,7 +31,7 @@ def read(path: Path) -> dict[Key, int]:
 
 
 class FolderOwners:
-    """The file, written by one thread."""
+    """The file of owners, written by one thread."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -39,7 +39,7 @@ class FolderOwners:
         self._count = 0
 
     def begin(self, owners: Mapping[Key, int]) -> None:
-        """The file anew, with these; OSError where the disk takes none."""
+        """Rewrite the file with these owners; OSError if the disk is full."""
         fresh = self._path.with_name(f".{self._path.name}.new")
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(fresh, flags, 0o600)
@@ -55,7 +55,7 @@ class FolderOwners:
         self._descriptor, self._count = descriptor, len(owners)
 
     def add(self, key: Key, uid: int) -> bool:
-        """One more; False when the file is to be written anew. OSError where the disk is full."""
+        """Append one owner; False when the file must be rewritten. OSError if the disk is full."""
         if self._descriptor >= 0:
             if os.write(self._descriptor, _RECORD.pack(*key, uid)) != _RECORD.size:
                 os.ftruncate(self._descriptor, self._count * _RECORD.size)
@@ -64,7 +64,7 @@ class FolderOwners:
         return self._count < RECORDS_MAX
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removing what a job left in a folder of its own: a few files, or whatever else it could think of.
+"""Removal of a job's own folder, whatever the job has put into it.
 
-The job is over, but its user may still have processes that swap what is in the folder while it
-goes. So no name is looked up twice: a folder is pinned by a descriptor that follows no link, and
-everything else is done to that; as root it is taken from the user first, who then can put nothing
-more into it. A tree of any depth goes with two open folders and no recursion, and what is more than
-a few files goes in a thread of its own, so that no other job's trace waits for it.
+The job is over, but its user may still have processes that replace entries during the removal.
+So no name is looked up twice: a folder is pinned by a descriptor that follows no link, and every
+operation goes through that descriptor. As root, ownership is taken from the user first, who then
+can add nothing more. A tree of any depth needs two open folders and no recursion. Large folders are
+removed in a thread, so that no other job's trace waits for them.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from collections import deque
 from pathlib import Path
 
 FEW = 256
-"""Entries that are removed at once, by who asks."""
+"""The largest number of entries that are removed at once, by the calling thread."""
 FOLDERS_MAX = 1 << 20
-"""Folders removed from one tree; who still adds to it, faster than they go, does not win."""
+"""The largest number of folders removed from one tree, so that a user who keeps adding folders
+cannot keep the removal busy for ever."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PIN = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def clear(folder: Path) -> list[str]:
-    """Remove a folder and all that is in it; what cannot be removed, with the reason. Nothing for
-    one that is not there."""
+    """Remove a folder and its content; return what could not be removed, with the reason. A folder
+    that does not exist returns nothing."""
     left: list[str] = []
     try:
         top = _open_taken(folder)
@@ -45,8 +46,8 @@ def clear(folder: Path) -> list[str]:
 
 
 class FolderRemoval:
-    """Folders of jobs that are over, removed one after the other. Its thread lives while there are
-    any and ends with the process; what is left then is found when the next agent takes stock."""
+    """Removes the folders of ended jobs one after the other. The thread lives while folders wait
+    and ends with the process; the next agent finds the rest when it lists the folders."""
 
     def __init__(self) -> None:
         self._waiting: deque[Path] = deque()
@@ -54,7 +55,7 @@ class FolderRemoval:
         self._busy = False
 
     def remove(self, folder: Path) -> None:
-        """At once if there is little in it, else soon."""
+        """Remove the folder, at once if it holds few entries, else in the thread."""
         if _clear_few(folder):
             return
         with self._lock:
@@ -75,7 +76,7 @@ class FolderRemoval:
 
 
 def _clear_few(folder: Path) -> bool:
-    """Whether the folder is gone: it held few entries and nothing but files."""
+    """Remove a folder that holds few entries and only files; True if it is gone."""
     try:
         top = os.open(folder, _FOLDER)
         try:
@@ -101,8 +102,8 @@ def _unlink_few(fd: int) -> bool:
 
 
 def _clear_entries(top: int, name: str, left: list[str]) -> None:
-    """Empty the folder behind a descriptor. Folders that are not empty are brought up beside their
-    parents, so that none is ever more than one level down."""
+    """Empty the folder behind a descriptor. Folders that are not empty are moved up beside their
+    parents, so that no folder is ever more than one level down."""
     number, stuck = 0, set[str]()
     while True:
         folders = _unlink_files(top, name, stuck, left)
@@ -121,7 +122,7 @@ def _clear_entries(top: int, name: str, left: list[str]) -> None:
 
 
 def _unlink_files(fd: int, name: str, stuck: set[str], left: list[str]) -> list[str]:
-    """Remove what is no folder; the folders that are left. What cannot go is `stuck`."""
+    """Remove all files; return the remaining folders. Names that cannot go are added to `stuck`."""
     while True:
         removed, folders = 0, []
         with os.scandir(fd) as entries:
@@ -142,7 +143,7 @@ def _unlink_files(fd: int, name: str, stuck: set[str], left: list[str]) -> list[
 
 
 def _lift_folders(top: int, name: str, number: int) -> int:
-    """Empty one folder of `top`: files are removed, folders moved up under new names."""
+    """Empty one folder of `top`: remove its files and move its folders up under new names."""
     fd = _open_taken(name, top)
     try:
         left: list[str] = []
@@ -154,7 +155,7 @@ def _lift_folders(top: int, name: str, number: int) -> int:
 
 
 def _open_taken(name: str | Path, top: int | None = None) -> int:
-    """A folder, of `top` or by its path, whatever its mode was; OSError for anything else."""
+    """Open a folder, in `top` or by its path, whatever its mode is; OSError for anything else."""
     pinned = os.open(name, _PIN, dir_fd=top)
     try:
         _take(pinned)
@@ -164,17 +165,17 @@ def _open_taken(name: str | Path, top: int | None = None) -> int:
 
 
 def _take(pinned: int) -> None:
-    """The folder behind a descriptor becomes ours alone; the job's user may have closed it even to
-    itself. fchmod(2) takes no O_PATH: the link in /proc leads to the folder itself, whatever has
-    its name by now."""
-    with contextlib.suppress(OSError):  # what it was needed for then fails, and is named
+    """Make root the only user of the folder behind a descriptor; the job's user may have removed
+    even the own access. fchmod(2) refuses O_PATH, so this goes through the link in /proc, which
+    leads to the folder itself, whatever has its name now."""
+    with contextlib.suppress(OSError):  # the operation that needed this fails later and is reported
         if os.geteuid() == 0:
             os.chown(f"/proc/self/fd/{pinned}", 0, 0)
         os.chmod(f"/proc/self/fd/{pinned}", stat.S_IRWXU)  # noqa: PTH101
 
 
 def _lift(fd: int, folder: str, top: int, number: int) -> int:
-    """Move a folder up under the next free name; returns the number it has."""
+    """Move a folder up under the next free name and return that name's number."""
     while True:
         number += 1
         try:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel told of jobs that somebody should know: kills, refused devices, opens, Xids.
+"""The audit log of jobs: kills, refused devices, device opens and Xids that the kernel reported.
 
-Critical notices are logged one by one; of device files each job's first open of each device is, and
-all are counted. Bounded: past `PAIRS_MAX` pairs of job and device the log begins anew.
+Critical notices are logged one by one. All opens of device files are counted, and the first open of
+each device by each job is logged. Past `PAIRS_MAX` pairs of job and device, logging starts again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PAIRS_MAX = 4096
 
 _log = structlog.get_logger("audit")
 
-_SAID = {
+_EVENTS = {
     "refused_open": "a job was refused a device",
     "oom_kill": "memory ran out and a job's process was chosen",
     "signal": "a job's process was sent a deadly signal",
@@ -34,15 +34,15 @@ class Audit:
         self._counters = counters
         self._job_of = job_of
         self._opened: set[tuple[int, tuple[int, int] | None]] = set()
-        for kind in (*_SAID, "device_open"):
+        for kind in (*_EVENTS, "device_open"):
             counters.setdefault(f"seen_{kind}", 0)
 
     def take(self, notices: Iterable[Notice]) -> None:
-        """Count each notice and log what is worth a line."""
+        """Count each notice and log those that are worth a line."""
         for notice in notices:
             self._counters[f"seen_{notice.kind}"] += 1
             if notice.kind != "device_open":
-                _log.warning(_SAID[notice.kind], **self._fields(notice))
+                _log.warning(_EVENTS[notice.kind], **self._fields(notice))
             elif self._is_first(notice):
                 _log.info("a job opens a device", **self._fields(notice))
 
@@ -56,8 +56,8 @@ class Audit:
         return True
 
     def _fields(self, notice: Notice) -> dict[str, object]:
-        told = {name: value for name, value in asdict(notice).items() if value not in (None, "")}
-        told["cgroup"] = told.pop("job")
-        told.pop("kind")
+        fields = {name: value for name, value in asdict(notice).items() if value not in (None, "")}
+        fields["cgroup"] = fields.pop("job")
+        fields.pop("kind")
         job = self._job_of(notice.job)
-        return told if job is None else {"job": job, **told}
+        return fields if job is None else {"job": job, **fields}

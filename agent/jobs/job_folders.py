@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The folders of finished jobs: kept as long as retention says, deleted off the agent's loop.
 
-`agent/jobs/retention.py` decides; this reads, deletes and counts. Also keeps the facts of an ended
-job that its files do not tell: how much output was cut off, and that it said nothing: a job without
-output, input and trace has no folder at all.
+`agent/jobs/retention.py` decides; this module reads, deletes and counts. It also keeps two facts of
+an ended job that its files do not show: how much output was cut off, and that it wrote none. A job
+without output, input and trace has no folder at all.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from stoker.agent.jobs.steps import Key
 DROPPED_FILE = "dropped"
 OWNERS_FILE = "owners"
 SILENT_MAX = 16_384
-"""Ended jobs without a folder that are remembered, to tell them from those long deleted."""
+"""The number of ended jobs without a folder that are remembered, to tell them from deleted ones."""
 
-_log = structlog.get_logger("keeping")
+_log = structlog.get_logger("job_folders")
 
 
 class JobFolders:
-    """One worker thread does what touches the disk; the shelf belongs to the loop."""
+    """Folders of finished jobs. One worker thread does the disk's work; the loop owns the shelf."""
 
     def __init__(self, jobs: Path, keep: Keep) -> None:
         self._jobs = jobs
@@ -43,50 +43,51 @@ class JobFolders:
         self._early: list[tuple[Key, int, int]] | None = []
         self._owners = FolderOwners(jobs.parent / OWNERS_FILE)
         self._forgotten: set[int] = set()
-        """Jobs that were forgotten while stock was taken: they are in it and gone."""
+        """Jobs that were forgotten while the worker listed the folders."""
         self._running: dict[int, int] = {}
-        """User id -> bytes that the user's running jobs have written, as last looked."""
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="keeping")
+        """User id -> bytes that the user's running jobs had written when last measured."""
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="job-folders")
         self.counters: Counter[str] = Counter()
         self._silent: OrderedDict[Key, None] = OrderedDict()
         self._later: dict[int, list[Key]] = {}
-        """Attempts after the first that have a folder here, by job."""
+        """Job -> its attempts after the first that have a folder here."""
 
     def begin(self, segments: Path, alive: set[Key]) -> None:
-        """Take stock of what is there now: segments of jobs long over are removed, folders counted.
+        """List the folders that exist now, in the worker; segments of jobs long over are removed.
 
-        To be called before any job is started: what comes later is not looked at.
+        Call it before any job is started: folders made later are not listed.
         """
         over = [segments / folder_name(*key) for key in _attempts(segments) - alive]
         finished = _attempts(self._jobs) - alive
         loop = asyncio.get_running_loop()
-        stock = loop.run_in_executor(self._worker, self._stock, over, finished)
-        stock.add_done_callback(self._stocked)
+        listing = loop.run_in_executor(self._worker, self._list, over, finished)
+        listing.add_done_callback(self._listed)
 
-    def _stocked(self, stock: asyncio.Future[list[tuple[Key, int, int]]]) -> None:
-        if stock.cancelled():
+    def _listed(self, listing: asyncio.Future[list[tuple[Key, int, int]]]) -> None:
+        if listing.cancelled():
             return
         early, self._early = self._early or [], None
-        for key, size, uid in [*stock.result(), *early]:
+        for key, size, uid in [*listing.result(), *early]:
             if key[0] not in self._forgotten:
                 self._put(key, size, uid)
         self._forgotten.clear()
 
     def weigh(self, running: dict[Key, int]) -> None:
-        """Look how much running attempts (-> user id) have written: room that the finished ones
-        of the same user make, oldest first."""
-        looked = asyncio.get_running_loop().run_in_executor(self._worker, self._sizes, running)
-        looked.add_done_callback(self._weighed)
+        """Measure the output of running attempts (-> user id); finished jobs of a user make room
+        for it, oldest first."""
+        measured = asyncio.get_running_loop().run_in_executor(self._worker, self._sizes, running)
+        measured.add_done_callback(self._weighed)
 
-    def _weighed(self, looked: asyncio.Future[dict[int, int]]) -> None:
-        if looked.cancelled() or looked.exception() is not None:
+    def _weighed(self, measured: asyncio.Future[dict[int, int]]) -> None:
+        if measured.cancelled() or measured.exception() is not None:
             return
-        self._running = looked.result()
+        self._running = measured.result()
         for uid, size in self._running.items():
             self._let_go(self._shelf.fit(uid, size))
 
     def keep(self, exited: Exited, traced: bool, uid: int = NOBODY) -> None:
-        """The log has the end of this job: from now on its folder may be deleted."""
+        """Put the folder of an ended job on the shelf, from which it may be deleted: the log has
+        its end."""
         key = (exited.job, exited.attempt)
         size = exited.out_bytes + exited.err_bytes
         dropped = exited.usage.output_dropped_bytes if exited.usage is not None else 0
@@ -106,7 +107,7 @@ class JobFolders:
             self._submit(lambda: self._own(key, uid))
 
     def forget(self, job: int) -> None:
-        """The scheduler's retention has passed for this job."""
+        """Delete a job's folders: the scheduler's retention has passed."""
         if self._early is not None:
             self._forgotten.add(job)
         later = self._later.pop(job, [])
@@ -118,7 +119,7 @@ class JobFolders:
         self._delete(keys)
 
     def silent(self, key: Key) -> bool:
-        """Whether this attempt is known to have ended without a byte of output."""
+        """True if this attempt is known to have ended without a byte of output."""
         return key in self._silent
 
     def _remember_silent(self, key: Key) -> None:
@@ -127,7 +128,7 @@ class JobFolders:
             self._silent.popitem(last=False)
 
     def dropped(self, key: Key, exited: Exited | None) -> int:
-        """Bytes of output past the limit; 0 where nothing was cut off."""
+        """Return the bytes of output past the limit; 0 if nothing was cut off."""
         if exited is not None:
             return exited.usage.output_dropped_bytes if exited.usage else 0
         try:
@@ -136,7 +137,7 @@ class JobFolders:
             return 0
 
     def close(self) -> None:
-        """Leave what is not deleted yet: the next agent takes stock again."""
+        """Stop the worker; the next agent lists and deletes the rest."""
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     def _put(self, key: Key, size: int, uid: int) -> None:
@@ -173,25 +174,25 @@ class JobFolders:
             self.counters["disk_failed"] += 1
             _log.warning("folders of jobs", error=str(error))
 
-    def _stock(self, over: list[Path], finished: set[Key]) -> list[tuple[Key, int, int]]:
+    def _list(self, over: list[Path], finished: set[Key]) -> list[tuple[Key, int, int]]:
         for folder in over:
             clear(folder)
             self.counters["segments_removed"] += 1
-        known = folder_owners.read(self._jobs.parent / OWNERS_FILE)
+        owners = folder_owners.read(self._jobs.parent / OWNERS_FILE)
         found = retention.scan(self._jobs, finished)
-        kept = {key: known[key] for key, _ in found if key in known}
+        kept = {key: owners[key] for key, _ in found if key in owners}
         self._guard(lambda: self._owners.begin(kept))
-        return [(key, size, known.get(key, NOBODY)) for key, size in found]
+        return [(key, size, owners.get(key, NOBODY)) for key, size in found]
 
     def _own(self, key: Key, uid: int) -> None:
-        """On the worker: whose this folder is, for the next agent."""
+        """Record the folder's owner for the next agent; runs on the worker."""
         if not self._owners.add(key, uid):
             found = _attempts(self._jobs)
-            known = folder_owners.read(self._jobs.parent / OWNERS_FILE)
-            self._owners.begin({each: known[each] for each in found if each in known})
+            owners = folder_owners.read(self._jobs.parent / OWNERS_FILE)
+            self._owners.begin({each: owners[each] for each in found if each in owners})
 
     def _sizes(self, running: dict[Key, int]) -> dict[int, int]:
-        """On the worker: bytes on disk by user id."""
+        """Return bytes on disk by user id; runs on the worker."""
         found: dict[int, int] = {}
         for key, uid in running.items():
             with contextlib.suppress(OSError):
@@ -201,7 +202,7 @@ class JobFolders:
 
 
 def _remove(path: str) -> None:
-    """A folder and what is in it; FileNotFoundError if there is none."""
+    """Remove a folder with its content; FileNotFoundError if there is none."""
     try:
         with os.scandir(path) as entries:
             for entry in entries:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a job is launched: what was asked for and what was granted, as one order to the spawner.
+"""The launch of a job: its specification and its grant as one order to the spawner.
 
-Pure. Owns the environment of a job: a clean base, then the user's, then what the grant makes
-visible, then what stoker says; a user's STOKER_* names are not passed on.
+Pure. The environment of a job is a clean base, then the user's variables, then those of the granted
+devices, then stoker's own; a user's STOKER_* variables are not passed on.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ LOADER_PATH = "LD_LIBRARY_PATH"
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """What the user database says of an owner. `cache`: where the compilers of GPU runtimes may
-    keep their output if the home folder cannot take it (PoCL finds no device without); else ""."""
+    """An owner's entry in the user database. `cache`: the folder in which compilers of GPU runtimes
+    keep their output if the home folder cannot take it (PoCL finds no device without one); else
+    ""."""
 
     folder: str = "/"
     shell: str = "/bin/sh"
@@ -44,9 +45,10 @@ class Home:
 
 @dataclass(frozen=True, slots=True)
 class JobPlace:
-    """Where jobs live on this node. `layer`: the OpenCL layer, in a folder jobs can read; so are
-    the other tracers, by the names of `probes.environment.LIBRARIES`. `simulated`: what leads a
-    job to the simulated drivers (SIM), if it was granted a simulated card."""
+    """The folders and libraries of this node's jobs. `layer`: the OpenCL layer, in a folder that
+    jobs can read. `tracers`: the other tracers by the names of `probes.environment.LIBRARIES`.
+    `simulated`: the variables that lead a job with a simulated card to the simulated drivers
+    (SIM)."""
 
     node: str
     jobs: str
@@ -60,7 +62,7 @@ class JobPlace:
 def launch(
     start: StartJob, granted: Sequence[DeviceInfo], home: Home, place: JobPlace, traced: bool
 ) -> Launch:
-    """The order to start this attempt; its folder is made when it is needed."""
+    """Return the order to start this attempt; the spawner makes its folder when it is needed."""
     spec, owner, bounds = start.spec, start.owner, place.bounds
     name = folder_name(start.job, start.attempt)
     segments = f"{place.segments}/{name}" if traced else ""
@@ -93,7 +95,7 @@ def launch(
 def environment(
     start: StartJob, granted: Sequence[DeviceInfo], home: Home, place: JobPlace, segments: str
 ) -> dict[str, str]:
-    """Everything the job finds in its environment; TMPDIR is not set, so programs use /tmp."""
+    """Return the job's whole environment; TMPDIR is not set, so programs use /tmp."""
     spec = start.spec
     variables = base(start.owner, home)
     for name, value in spec.env.items():
@@ -115,7 +117,7 @@ def environment(
 
 
 def base(owner: Owner, home: Home) -> dict[str, str]:
-    """What a login would set, and nothing of the agent's own environment."""
+    """Return the variables that a login sets, and nothing of the agent's own environment."""
     variables = {
         "PATH": PATH_USER if owner.uid else PATH_ROOT,
         "HOME": home.folder,
@@ -131,21 +133,21 @@ def base(owner: Owner, home: Home) -> dict[str, str]:
 
 
 def _simulated(place: JobPlace, variables: Mapping[str, str]) -> dict[str, str]:
-    """Before the job's own libraries, as the real driver of a machine without one is none."""
+    """Return the simulated drivers' variables; their folder precedes the job's own libraries."""
     own = variables.get(LOADER_PATH, "")
-    found = dict(place.simulated)
-    if own and LOADER_PATH in found:
-        found[LOADER_PATH] += f":{own}"
-    return found
+    loader = dict(place.simulated)
+    if own and LOADER_PATH in loader:
+        loader[LOADER_PATH] += f":{own}"
+    return loader
 
 
 def wants_trace(spec: JobSpec, place: JobPlace) -> bool:
-    """Whether the tracer is offered to this job: unless it said no, or there is none to offer."""
+    """True if a tracer is offered to this job: it has not refused, and there is one."""
     return spec.trace != "off" and bool(place.layer or place.tracers)
 
 
 def grant(devices: Sequence[DeviceInfo], shares: Sequence[DeviceShare]) -> tuple[DeviceInfo, ...]:
-    """The devices behind a decision's shares; BadRequest for one this node does not have."""
+    """Return the devices of a decision's shares; BadRequest if this node lacks one."""
     for share in shares:
         if not 0 <= share.index < len(devices):
             raise BadRequest(f"device {share.index} was granted, this node has {len(devices)}")
@@ -153,12 +155,12 @@ def grant(devices: Sequence[DeviceInfo], shares: Sequence[DeviceShare]) -> tuple
 
 
 def nodes(granted: Sequence[DeviceInfo]) -> tuple[tuple[int, int], ...]:
-    """Character devices to admit: each once, also where GPUs share control nodes."""
+    """Return the character devices to admit, each once even if GPUs share control nodes."""
     return tuple(dict.fromkeys(node for device in granted for node in device.nodes))
 
 
 def outcome(exited: Exited, decision: int) -> Outcome | None:
-    """What the log is told of an end; None for an attempt that never began."""
+    """Return the outcome of an end for the log; None for an attempt that never began."""
     if exited.cause == "never_started":
         return None
     return Outcome(
@@ -192,7 +194,7 @@ def _state(exited: Exited) -> State:
 
 
 def aside(start: StartJob, granted: Sequence[DeviceInfo], place: JobPlace) -> dict[str, str]:
-    """Tracers that this job is not offered because of what it has set itself, and why."""
+    """Return the tracers that the job's own variables exclude, and why."""
     return _offer(start.spec, granted, place, "", start.spec.env).aside
 
 

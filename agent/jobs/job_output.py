@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job's output as it lies on disk: any piece of it by offset, and waiting for more.
+"""The output of a job as it lies on disk: any piece by offset, and waiting for more.
 
-Reads the files the job's shim writes; waits by inotify on the job's folder, and by being told
-that the job's state changed. Readers are bounded: past READERS_MAX a query is refused, not queued.
+The shim of the job writes the files. A reader waits by inotify on the job's folder and for changes
+of the job's state. Past READERS_MAX a query is refused, not queued.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from stoker.mesh.wire.queries import LogsQuery, LogsReply
 from stoker.native.errors import NotFound, Refused, from_errno
 
 READERS_MAX = PROXIED_MAX
-"""Asks that wait at the same time, of all users; the scheduler bounds those of each."""
+"""The largest number of queries that wait at the same time, of all users; the scheduler bounds
+those of each user."""
 
 _IN_MODIFY, _IN_CREATE = 0x2, 0x100  # inotify(7)
 _EVENT = struct.Struct("iIII")
@@ -43,14 +44,14 @@ class Watches:
         return sum(map(len, self._waiting.values()))
 
     def add(self, folder: Path, woken: asyncio.Future[None]) -> int:
-        """Resolve `woken` at the next write into the folder; the number is for `remove`."""
+        """Resolve `woken` at the next write into the folder; return the number for `remove`."""
         name = os.fsencode(folder)
         watch = self._call("inotify_add_watch", self._descriptor, name, _IN_MODIFY | _IN_CREATE)
         self._waiting.setdefault(watch, set()).add(woken)
         return watch
 
     def remove(self, watch: int, woken: asyncio.Future[None]) -> None:
-        """This one waits no more; the last one takes the watch away."""
+        """End one wait; the last one of a folder removes its watch."""
         waiting = self._waiting.get(watch, set())
         waiting.discard(woken)
         if not waiting:
@@ -58,7 +59,7 @@ class Watches:
             self._libc.inotify_rm_watch(self._descriptor, watch)
 
     def close(self) -> None:
-        """End the instance; nobody is woken."""
+        """Close the inotify instance; nobody is woken."""
         self._loop.remove_reader(self._descriptor)
         os.close(self._descriptor)
 
@@ -72,7 +73,7 @@ class Watches:
             watch, _, _, size = _EVENT.unpack_from(data, at)
             watches.add(watch)
             at += _EVENT.size + size
-        if -1 in watches:  # the kernel's queue overflowed: anybody may have been written to
+        if -1 in watches:  # the kernel's queue overflowed: every folder may have been written to
             watches = set(self._waiting)
         for watch in watches:
             for woken in self._waiting.get(watch, ()):
@@ -87,36 +88,36 @@ class Watches:
 
 
 Changed = Callable[[int], "asyncio.Future[None]"]
-"""A future that resolves when a job starts or ends here."""
+"""Return a future that resolves when a job starts or ends here."""
 
 
 class AttemptLookup(NamedTuple):
-    """What the daemon knows of attempts."""
+    """The daemon's answers about attempts."""
 
     live: Callable[[Key], bool]
-    """Whether it is here and has not ended; its output may still grow."""
+    """True if the attempt is here and has not ended; its output may still grow."""
     ended: Callable[[Key], bool]
-    """Whether it ended here not long ago, perhaps without a byte of output, so without a folder."""
+    """True if the attempt ended here recently, perhaps without output and so without a folder."""
     dropped: Callable[[Key], int]
-    """Bytes past the output limit of one that ended."""
+    """Return the bytes past the output limit of an attempt that ended."""
     changed: Changed
 
 
 COMING_S = 2.0
-"""How long a job nobody knows here may still be on its way: asks travel beside commands."""
+"""Seconds to wait for a job that is unknown here: a query may overtake the job's start."""
 
 
 class JobOutput:
-    """Answers asks for output."""
+    """Answers queries for output."""
 
-    def __init__(self, folder: Path, watches: Watches, known: AttemptLookup) -> None:
+    def __init__(self, folder: Path, watches: Watches, attempts: AttemptLookup) -> None:
         self._folder = folder
         self._watches = watches
-        self._known = known
+        self._attempts = attempts
         self._readers = 0
 
     async def answer(self, query: LogsQuery) -> LogsReply:
-        """The bytes at `ask.offset`; NotFound for a job this node has nothing of."""
+        """Return the bytes at `query.offset`; NotFound if this node has nothing of the job."""
         reply = self._read(query)
         if reply is not None and (reply.data or reply.eof):
             return reply
@@ -129,34 +130,34 @@ class JobOutput:
             self._readers -= 1
 
     def _read(self, query: LogsQuery) -> LogsReply | None:
-        """What is there now; None for a job that is not known here and has no folder."""
+        """Return what is there now; None for a job that is unknown here and has no folder."""
         key = (query.job, query.attempt)
-        live = self._known.live(key)  # before the read: what was written until then is seen by it
+        live = self._known.live(key)  # asked before the read, which then sees everything written
         path = self._folder / folder_name(query.job, query.attempt) / query.stream
         try:
             with path.open("rb") as file:
                 data = os.pread(file.fileno(), query.limit, query.offset)
                 size = os.fstat(file.fileno()).st_size
         except FileNotFoundError:
-            if not live and not self._known.ended(key) and not path.parent.is_dir():
+            if not live and not self._attempts.ended(key) and not path.parent.is_dir():
                 return None
             data, size = b"", 0
         end = query.offset + len(data)
         over = not live and end >= size
-        return LogsReply(data, end, eof=over, dropped=self._known.dropped(key) if over else 0)
+        return LogsReply(data, end, eof=over, dropped=self._attempts.dropped(key) if over else 0)
 
     async def _wait(self, query: LogsQuery) -> LogsReply:
         loop = asyncio.get_running_loop()
         now = loop.time()
-        deadline, coming = now + query.wait_s, now + min(COMING_S, max(query.wait_s, 0.2))
+        deadline, unknown_until = now + query.wait_s, now + min(COMING_S, max(query.wait_s, 0.2))
         while True:
-            # The watch comes before the look, so that no write falls between the two.
-            changed = self._known.changed(query.job)
+            # The watch is set before the files are read, so that no write is missed.
+            changed = self._attempts.changed(query.job)
             written: asyncio.Future[None] = loop.create_future()
             watch = self._watch((query.job, query.attempt), written)
             try:
                 reply = self._read(query)
-                until = deadline if reply is not None else coming
+                until = deadline if reply is not None else unknown_until
                 left = until - loop.time()
                 if reply is not None and (reply.data or reply.eof or left <= 0):
                     return reply
@@ -173,7 +174,7 @@ class JobOutput:
                 changed.cancel()
 
     def _watch(self, key: Key, written: asyncio.Future[None]) -> int:
-        """The attempt's folder, or until there is one the folder in which it will be made."""
+        """Watch the attempt's folder, or the folder in which it will be made."""
         try:
             return self._watches.add(self._folder / folder_name(*key), written)
         except NotFound:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who waits for a job of this node to begin or end.
+"""Waiters for a job of this node to begin or end.
 
-A waiter that is done cancels its future and leaves nothing behind.
+A waiter that is done cancels its future, which leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class JobWaiters:
         return len(self._waiting)
 
     def change(self, job: int) -> asyncio.Future[None]:
-        """Resolved at the next change of this job; whoever waits no more cancels it."""
+        """Return a future that the job's next change resolves; the caller cancels it when done."""
         future: asyncio.Future[None] = self._loop.create_future()
         waiting = self._waiting.setdefault(job, set())
         waiting.add(future)
@@ -34,7 +34,7 @@ class JobWaiters:
         return future
 
     def changed(self, job: int) -> None:
-        """This job began or ended; those who wait run after the core has taken it in."""
+        """Wake the waiters of a job that began or ended, after the core has processed the event."""
         if job in self._waiting:
             self._loop.call_soon(self._wake, job)
 

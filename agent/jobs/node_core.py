@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The core of the node agent: what is wanted here against what is here, and nothing else.
+"""The core of the node agent: compares the attempts that are wanted with those that are here.
 
-Owns the order of a start (hello, desired state, then commands) and the invariant that nothing is
-acted on before the position it came at is stored.
+It owns the order of a start (hello, desired state, then commands). It acts on a message only after
+the message's log position is stored.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RETRY_MAX_S = 2.0
 
 
 class _Request:
-    """One request at a time: wanted, on its way, or to be tried again after a growing wait."""
+    """One request at a time: wanted, on its way, or due again after a growing wait."""
 
     def __init__(self) -> None:
         self._pending = False
@@ -41,7 +41,7 @@ class _Request:
         self.due: float | None = None
 
     def want(self, now_s: float) -> None:
-        """Make it soon; once more after the one on its way, whose answer may be too old."""
+        """Send it soon; send it again after the one on its way, whose answer may be too old."""
         if self._pending:
             self._again = True
         elif self.due is None:
@@ -57,7 +57,7 @@ class _Request:
         self._again = False
 
     def lost(self, now_s: float) -> None:
-        """Its answer will not come: the connection is new."""
+        """The connection is new, so the answer will not come: send it again."""
         if self._pending:
             self._again = True
             self.done(now_s)
@@ -70,33 +70,33 @@ class _Request:
 
 
 class NodeCore:
-    """State of one agent. `step` is the only way to change it; `now_s` must never go back."""
+    """The state of one agent. `step` is the only way to change it; `now_s` must never go back."""
 
     def __init__(self, chain: CommandChain) -> None:
         self.counters: Counter[str] = Counter()
-        """Everything that was refused, repeated or given up, by name."""
+        """Number of events that were refused, repeated or given up, by name."""
         self._chain = chain
-        self._telling = OutcomeQueue(RETRY_FIRST_S, RETRY_MAX_S)
-        self._attempts = Attempts(self.counters, self._telling)
+        self._outcomes = OutcomeQueue(RETRY_FIRST_S, RETRY_MAX_S)
+        self._attempts = Attempts(self.counters, self._outcomes)
         self._report: NodeReport | None = None
         self._hello = _Request()
         self._wanted = _Request()
-        self._asked: frozenset[Key] = frozenset()
+        self._requested: frozenset[Key] = frozenset()
         self._connected = False
         self._met_spawner = False
         self._greeted = False
         self._caught_up = False
         self._frozen = False
-        self._asked_frozen = False
+        self._requested_frozen = False
 
     @property
     def caught_up(self) -> bool:
-        """Whether the desired state was read since the agent started."""
+        """True if the desired state was read since the agent started."""
         return self._caught_up
 
     @property
     def status(self) -> str:
-        """One line for whoever watches the agent; the first word is for programs."""
+        """One line for whoever watches the agent; programs read its first word."""
         if not self._met_spawner:
             return "waiting: the spawner has not answered"
         if not self._connected:
@@ -107,31 +107,31 @@ class NodeCore:
 
     @property
     def untold(self) -> int:
-        """Outcomes that the log does not have yet."""
-        return len(self._telling)
+        """The number of outcomes that the log does not have yet."""
+        return len(self._outcomes)
 
     def phase(self, key: Key) -> AttemptPhase | None:
-        """Where an attempt is; None for one that is not here, or whose end is in the log."""
+        """Return the phase of an attempt; None if it is not here or its end is in the log."""
         return self._attempts.phase(key)
 
     def taken(self) -> frozenset[Key]:
-        """For `SpawnerHas.asked`: what the spawner must have, taken before it is asked."""
+        """Return the attempts that the spawner must have, for `SpawnerHas.expected`."""
         return self._attempts.taken()
 
     def deadline(self) -> float | None:
-        """When the next Tick is due, on the clock of `step`."""
-        due = (self._hello.due, self._wanted.due, self._telling.due, self._attempts.settle_by())
+        """Return when the next NodeTick is due, on the clock of `step`; None if none is."""
+        due = (self._hello.due, self._wanted.due, self._outcomes.due, self._attempts.settle_by())
         return min((at for at in due if at is not None), default=None)
 
     def step(self, event: Event, now_s: float) -> list[Effect]:
-        """Take one event in and say what to do about it."""
+        """Process one event and return its effects."""
         effects: list[Effect] = []
         _HANDLERS[type(event)](self, event, now_s, effects)
         self._due(now_s, effects)
         return effects
 
     def _due(self, now_s: float, effects: list[Effect]) -> None:
-        """Whatever the event was: send what is due and may be sent."""
+        """Send what is due and may be sent, whatever the event was."""
         if not (self._connected and self._met_spawner):
             return
         if self._report is not None and self._hello.take(now_s):
@@ -139,25 +139,25 @@ class NodeCore:
         if not self._greeted:  # a new boot must be in the log before anything refers to it
             return
         if self._wanted.take(now_s):
-            have = self._attempts.keys()[:HAVE_MAX]
-            self._asked = frozenset(have)
-            self._asked_frozen = self._frozen
-            effects.append(steps.RequestState(self._chain.state_request(have)))
-        if outcomes := self._telling.take(now_s):
-            effects.append(steps.Tell(self._telling.number, outcomes))
+            sent_keys = self._attempts.keys()[:HAVE_MAX]
+            self._requested = frozenset(sent_keys)
+            self._requested_frozen = self._frozen
+            effects.append(steps.RequestState(self._chain.state_request(sent_keys)))
+        if outcomes := self._outcomes.take(now_s):
+            effects.append(steps.Tell(self._outcomes.number, outcomes))
 
-    # --- who we are -------------------------------------------------------------------------------
+    # --- the node -----------------------------------------------------------------------------
 
     def _reported(self, event: steps.Reported, now_s: float, effects: list[Effect]) -> None:
         self._report = event.report
         self._hello.want(now_s)
 
     def _mesh_up(self, event: steps.MeshUp, now_s: float, effects: list[Effect]) -> None:
-        """Ask again what was on its way; hello first, another scheduler may answer."""
+        """Repeat every open request; hello goes first, since another scheduler may answer."""
         self._connected = True
         self._hello.lost(now_s)
         self._wanted.lost(now_s)
-        self._telling.retry(now_s)
+        self._outcomes.retry(now_s)
         self._hello.want(now_s)
 
     def _mesh_down(self, event: steps.MeshDown, now_s: float, effects: list[Effect]) -> None:
@@ -172,12 +172,12 @@ class NodeCore:
         self._hello.failed(now_s)
         effects.append(steps.LogNote(f"hello was not answered: {event.why}"))
 
-    # --- what is wanted ---------------------------------------------------------------------------
+    # --- the desired state --------------------------------------------------------------------
 
     def _offered(self, event: steps.Offered, now_s: float, effects: list[Effect]) -> None:
         if not self._caught_up:
-            # The stored position may be older than what was done, and a new boot must be in the
-            # log first; the desired state answers our own nonce and covers this command.
+            # The stored position may be behind what was done, and a new boot must be in the log
+            # first; the desired state answers this agent's own nonce and covers this command.
             self.counters["command_before_desired"] += 1
             return
         match self._chain.offer(event.data):
@@ -197,7 +197,7 @@ class NodeCore:
         match self._chain.beat(event.data):
             case LeaseRenewal(heartbeat):
                 self._frozen = event.frozen
-                if event.frozen:  # an eviction may have been decided meanwhile: read it first
+                if event.frozen:  # an eviction may have been decided meanwhile: read it
                     self._wanted.want(now_s)
                 else:
                     effects.append(steps.RenewLease(heartbeat.lease_ms / 1000))
@@ -225,22 +225,23 @@ class NodeCore:
             self._renew(event, desired, effects)
 
     def _renew(self, event: steps.Answered, desired: DesiredState, effects: list[Effect]) -> None:
-        """The answer counts from when it was asked for, so no delay on its way lengthens a lease;
-        frozen jobs go on by one that is younger than the freeze."""
-        thaw, self._asked_frozen = self._asked_frozen, False
+        """Renew the lease from the time of the request, so that a late answer does not lengthen it.
+        Only an answer that was requested after the freeze lets frozen jobs go on."""
+        thaw, self._requested_frozen = self._requested_frozen, False
         self._frozen = self._frozen and not thaw
-        effects.append(steps.RenewLease(desired.lease_ms / 1000, event.asked_ns, thaw))
+        effects.append(steps.RenewLease(desired.lease_ms / 1000, event.requested_ns, thaw))
 
     def _reconcile(self, desired: DesiredState, effects: list[Effect]) -> None:
-        """Carry out the difference; what the log neither wants nor ends, it does not know, and
-        what it wants but does not start ran here once, or so it was told."""
+        """Carry out the difference between the desired state and the attempts here. An attempt here
+        that the log neither wants nor ends is unknown to the log. One that the log wants, does not
+        start and that is not here is lost."""
         self._attempts.carry_out(desired.stops, desired.now_ns, effects)
         known = {*desired.wanted, *((stop.job, stop.attempt) for stop in desired.stops)}
-        self._attempts.stop_unknown(sorted(self._asked - known), desired.now_ns, effects)
+        self._attempts.stop_unknown(sorted(self._requested - known), desired.now_ns, effects)
         self._attempts.carry_out(desired.starts, desired.now_ns, effects)
         if not desired.more:
-            begun = {(start.job, start.attempt) for start in desired.starts}
-            missing = set(desired.wanted) - self._asked - begun
+            starting = {(start.job, start.attempt) for start in desired.starts}
+            missing = set(desired.wanted) - self._requested - starting
             self._attempts.lose(sorted(missing), desired.now_ns)
 
     def _not_answered(self, event: steps.NotAnswered, now_s: float, effects: list[Effect]) -> None:
@@ -251,7 +252,7 @@ class NodeCore:
         self.counters[counter] += 1
         effects.append(steps.LogNote(f"refused ({counter}): {why}"))
 
-    # --- what is here -----------------------------------------------------------------------------
+    # --- the spawner's events -----------------------------------------------------------------
 
     def _spawner_has(self, event: steps.SpawnerHas, now_s: float, effects: list[Effect]) -> None:
         self._met_spawner = True
@@ -285,16 +286,16 @@ class NodeCore:
     def _tick(self, event: steps.NodeTick, now_s: float, effects: list[Effect]) -> None:
         self._attempts.settle_late(now_s)
 
-    # --- what was told ----------------------------------------------------------------------------
+    # --- the outcomes -------------------------------------------------------------------------
 
     def _committed(self, event: steps.Committed, now_s: float, effects: list[Effect]) -> None:
-        self._attempts.reap(self._telling.committed(event.number), effects)
+        self._attempts.reap(self._outcomes.committed(event.number), effects)
 
     def _not_committed(
         self, event: steps.NotCommitted, now_s: float, effects: list[Effect]
     ) -> None:
         effects.append(steps.LogNote(f"outcomes were not committed: {event.why}"))
-        if dropped := self._telling.refused(event.number, event.code, now_s):
+        if dropped := self._outcomes.refused(event.number, event.code, now_s):
             self.counters["outcome_refused"] += len(dropped)
             self._attempts.reap(dropped, effects)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outcomes a node still has to tell: one batch on its way, the rest waits and merges.
+"""The queue of outcomes that a node must send: one batch is on its way, the others wait and merge.
 
-Bounded by the attempts the core holds: at most one outcome per attempt waits, because how it ended
-replaces that it runs. Never drops one on its own.
+At most one outcome per attempt waits, because an attempt's end replaces its start; so the attempts
+of the core bound the queue. It drops no outcome on its own.
 """
 
 from __future__ import annotations
@@ -11,32 +11,32 @@ from stoker.agent.jobs.steps import Key
 from stoker.scheduler.nouns import Outcome
 
 BATCH_MAX = 512
-"""Outcomes of one request; with reasons of 200 bytes still far below the broker's max_payload."""
+"""Outcomes in one request; with reasons of 200 bytes it is far below the broker's max_payload."""
 
 
 class OutcomeQueue:
-    """Queue and retry; times are on the clock of the core."""
+    """Queue and retry. Times are on the clock of the core."""
 
     def __init__(self, first_s: float, max_s: float) -> None:
         self._first_s, self._max_s = first_s, max_s
         self._waiting: dict[Key, Outcome] = {}
         self._sent: tuple[Outcome, ...] = ()
         self.number = 0
-        """Of the batch on its way, or of the last one."""
+        """Number of the batch on its way, or of the last one."""
         self._limit = BATCH_MAX
         self._wait = first_s
         self.due: float | None = None
-        """When to try again after a failure; None when nothing holds the next batch back."""
+        """When to try again after a failure; None if the next batch may go at once."""
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._sent)
 
     def put(self, outcome: Outcome) -> None:
-        """Tell this; it replaces what was to be told of the same attempt."""
+        """Queue an outcome; it replaces a waiting one of the same attempt."""
         self._waiting[outcome.job, outcome.attempt] = outcome
 
     def take(self, now_s: float) -> tuple[Outcome, ...]:
-        """The next batch to send, empty while one is on its way or a retry is not due."""
+        """Return the next batch to send, empty while one is on its way or a retry is not due."""
         if self._sent or not self._waiting or (self.due is not None and self.due > now_s):
             return ()
         self.due = None
@@ -46,7 +46,7 @@ class OutcomeQueue:
         return self._sent
 
     def committed(self, number: int) -> tuple[Outcome, ...]:
-        """This batch is in the log; nothing if it is no longer the one on its way."""
+        """Return the batch, which the log has; empty if it is no longer the one on its way."""
         if number != self.number or not self._sent:
             return ()
         done, self._sent = self._sent, ()
@@ -54,10 +54,10 @@ class OutcomeQueue:
         return done
 
     def refused(self, number: int, code: str, now_s: float) -> tuple[Outcome, ...]:
-        """This batch failed: keep it for another try.
+        """Put a failed batch back for another try.
 
-        A batch the scheduler calls wrong is halved until the wrong one stands alone; that one is
-        given up and returned, or it would hold back every outcome after it.
+        A batch that the scheduler calls wrong is halved until the wrong outcome stands alone; that
+        one is returned and not sent again, because it would block every outcome after it.
         """
         if number != self.number or not self._sent:
             return ()
@@ -70,13 +70,13 @@ class OutcomeQueue:
                 return batch
             self._limit = max(1, len(batch) // 2)
             self.due = now_s
-        # What came meanwhile about the same attempt is newer.
-        kept = {(outcome.job, outcome.attempt): outcome for outcome in batch}
-        self._waiting = kept | self._waiting
+        # An outcome that was queued meanwhile is newer than the batch's.
+        returned = {(outcome.job, outcome.attempt): outcome for outcome in batch}
+        self._waiting = returned | self._waiting
         return ()
 
     def retry(self, now_s: float) -> None:
-        """The connection is new: an answer to what was sent will not come, so try now."""
+        """Send again at once: the connection is new and no answer to an earlier batch will come."""
         if self._sent:
             self.refused(self.number, "", now_s)
         self._wait, self.due = self._first_s, None

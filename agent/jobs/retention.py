@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which finished jobs keep their folder: so many and so many bytes of each user and of all.
+"""Retention of finished jobs' folders: limits by number and bytes, of each user and of all.
 
-Deciding is pure (`Shelf`); reading the disk is for a worker thread. A folder whose job is still
-running is never on the shelf. A user's own oldest folder goes for what that user has too much of;
-what all have too much of goes from whoever has most.
+`Shelf` decides and is pure; a worker thread reads the disk. The folder of a running job is never on
+the shelf. Over a user's limit, that user's oldest folder goes; over the node's limit, a folder of
+the user who has most.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from stoker.agent.jobs.attempt_folders import folder_name
 from stoker.agent.jobs.steps import Key
 
 CAP_MIN = 16 << 20
-"""Bytes of output that a job may write in any case, if it asked for so many."""
+"""Bytes of output that a job may always write if its specification allows them."""
 NOBODY = -1
-"""Whose a folder is of which that is not known any more."""
+"""The owner of a folder whose owner is unknown."""
 
 
 class Keep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -30,7 +30,7 @@ class Keep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     jobs: int = 10_000
     bytes: int = 16 << 30
     user_bytes: int = 8 << 30
-    """Of one user (by the Unix user id of the jobs), those of running jobs among them."""
+    """Bytes of one Unix user id, output of running jobs included."""
 
 
 class _Row:
@@ -59,11 +59,11 @@ class Shelf:
 
     @property
     def total_bytes(self) -> int:
-        """What all of them take."""
+        """Return the bytes of all folders."""
         return sum(row.bytes for row in self._rows.values())
 
     def put(self, key: Key, size: int, uid: int = NOBODY, running: int = 0) -> list[Key]:
-        """This attempt has ended; returns those whose folders are to go, oldest first. `running`:
+        """Add an ended attempt; return the attempts whose folders must go, oldest first. `running`:
         bytes that the same user's running jobs have written."""
         self.drop(key)
         row = self._rows.setdefault(uid, _Row())
@@ -73,7 +73,8 @@ class Shelf:
         return [*self.fit(uid, running), *self._fit_all()]
 
     def fit(self, uid: int, running: int) -> list[Key]:
-        """Those of one user that go so that all of this user's output fits; the newest stays."""
+        """Return one user's attempts that must go so that the user's output fits; the newest
+        stays."""
         gone: list[Key] = []
         row = self._rows.get(uid)
         while row and row.bytes + running > self._keep.user_bytes and len(row.sizes) > 1:
@@ -97,7 +98,7 @@ class Shelf:
         return key
 
     def drop(self, key: Key) -> None:
-        """Its folder is gone for another reason."""
+        """Remove an attempt whose folder is gone for another reason."""
         uid = self._owners.pop(key, None)
         if uid is None:
             return
@@ -108,13 +109,13 @@ class Shelf:
 
 
 def cap(keep: Keep, requested: int, promised: int) -> int:
-    """Bytes that a job which starts now may write: what it asked for, or half of what its user's
-    running jobs, which may write `promised`, have left of the budget, but at least CAP_MIN."""
+    """Return the bytes that a job which starts now may write: `requested`, or half of the user's
+    budget that is left after `promised` bytes of running jobs, but at least CAP_MIN."""
     return min(requested, max((keep.user_bytes - promised) // 2, CAP_MIN))
 
 
 def scan(folder: Path, keys: Iterable[Key]) -> list[tuple[Key, int]]:
-    """(attempt, bytes) of these folders, oldest first; one that is gone is left out."""
+    """Return (attempt, bytes) of these folders, oldest first; a folder that is gone is left out."""
     found: list[tuple[float, Key, int]] = []
     for key in keys:
         path = folder / folder_name(*key)
@@ -124,5 +125,5 @@ def scan(folder: Path, keys: Iterable[Key]) -> list[tuple[Key, int]]:
 
 
 def size_of(folder: Path) -> int:
-    """Bytes on disk of one job's files."""
+    """Return the bytes on disk of one job's files."""
     return sum(entry.stat().st_blocks * 512 for entry in folder.iterdir() if entry.is_file())

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Client of the C spawner: the agent starts, feeds and stops jobs through it and never forks.
+"""The client of the C spawner: the agent starts, feeds and stops jobs through it and never forks.
 
-Owns one connection that comes back by itself: what was asked and not yet answered is asked again
-(every request may be repeated), and every event is told again until it was acknowledged. Nothing
-here blocks or polls.
+The connection restores itself: unanswered requests are sent again (every request may be repeated),
+and the spawner repeats every event until it is acknowledged. Nothing here blocks or polls.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ from stoker.native.errors import BadRequest, NotSupported, StokerError, Unavaila
 __all__ = ["Event", "Exited", "Feature", "KnownAttempt", "Launch", "Refusal", "Spawner", "Started"]
 
 STDIN_BYTES_MAX = 256 * 1024
-"""Bytes of input in one `write_stdin`."""
+"""The largest number of input bytes in one `write_stdin`."""
 PENDING_MAX = 4096
-"""Requests without an answer; past it `start` and its siblings refuse."""
+"""The largest number of requests without an answer; a further one is refused."""
 RECONNECT_FIRST_S, RECONNECT_MAX_S = 0.01, 0.5
 
 _log = structlog.get_logger("spawner")
 
 
 class _Pending:
-    """One request without an answer: what to send again after a reconnect, and who waits."""
+    """One request without an answer: the frame to repeat after a reconnect, and the reply."""
 
     __slots__ = ("frame", "known", "reply")
 
@@ -72,10 +71,8 @@ class Spawner(asyncio.Protocol):
 
     @classmethod
     async def connect(cls, path: str | Path, timeout_s: float = 10.0) -> Spawner:
-        """Connect to the socket at `path`, waiting for a spawner to appear; Unavailable after that.
-
-        A spawner that speaks another wire version raises NotSupported.
-        """
+        """Connect to the socket at `path`, waiting for a spawner to appear; Unavailable after
+        `timeout_s`, NotSupported if the spawner speaks another wire version."""
         client = cls(Path(path))
         client._reconnecting = asyncio.create_task(client._reconnect())
         try:
@@ -91,25 +88,26 @@ class Spawner(asyncio.Protocol):
 
     @property
     def features(self) -> Mapping[str, Feature]:
-        """What this spawner can do here: cgroup, gate, cpu, memory, pids, node_cap, oom, users."""
+        """What this spawner supports: cgroup, gate, cpu, memory, pids, node_cap, oom, users."""
         return self._features
 
     @property
     def jobs_cgroup(self) -> Path | None:
-        """The cgroup v2 directory below which each job has its own, `<job>.<attempt>`."""
+        """The cgroup v2 directory that holds each job's own, `<job>.<attempt>`; None without
+        one."""
         return self._jobs_cgroup
 
     @property
     def connected(self) -> bool:
-        """Whether the spawner answers now; while not, requests wait and are sent on reconnect."""
+        """True if the spawner answers now; until then requests wait for the reconnect."""
         return self._transport is not None and self._ready.is_set()
 
     async def start(self, launches: list[Launch], timeout_s: float = 30.0) -> list[Refusal]:
-        """Hand over launches; returns when the spawner has recorded them, with those it refused.
+        """Send launches; return the refused ones when the spawner has recorded all others.
 
-        The same (job, attempt) taken twice is one job. A program that cannot be started is no
-        refusal: it ends with an Exited event of cause `start_failed`. Unavailable after
-        `timeout_s`: whether they were taken is then unknown, and asking again is safe.
+        A (job, attempt) that is sent twice is one job. A program that cannot be started is no
+        refusal: it ends with an Exited event of cause `start_failed`. Raises Unavailable after
+        `timeout_s`; the launches may have been taken, and sending them again is safe.
         """
         refusals: list[Refusal] = []
         for batch in _batches(launches):
@@ -123,15 +121,16 @@ class Spawner(asyncio.Protocol):
     async def stop(
         self, job: int, attempt: int, reason: str, grace_s: float = 5.0, timeout_s: float = 30.0
     ) -> None:
-        """Ask that a job ends: SIGTERM to all of it, SIGKILL after `grace_s`; do not wait for it.
+        """Request a job's end and do not wait for it: SIGTERM to all processes, then SIGKILL after
+        `grace_s`.
 
-        `reason` comes back in its Exited event. An ended job is left as it is; NotFound if unknown.
+        `reason` comes back in the Exited event. An ended job stays as it is; NotFound if unknown.
         """
         payload = wire.pack_stop(job, attempt, reason, grace_s)
         await self._call_done(wire.STOP, payload, f"stop job {job}", timeout_s)
 
     async def write_stdin(self, job: int, attempt: int, offset: int, data: bytes, eof: bool) -> int:
-        """Put `data` at `offset` of the job's input; returns how many bytes the input has now.
+        """Put `data` at `offset` of the job's input; return how many bytes the input has now.
 
         Repeating a write changes nothing. A gap before `offset`, or data past the eof, is
         BadRequest; a full disk is Refused.
@@ -142,13 +141,13 @@ class Spawner(asyncio.Protocol):
         return await self._call_done(wire.STDIN, payload, f"input of job {job}", 30.0)
 
     async def events(self) -> AsyncIterator[Event]:
-        """Every event that was not acknowledged, then new ones; one reader at a time."""
+        """Yield every event that is not acknowledged, then new ones; one reader at a time."""
         while True:
             for event in await self.next_events():
                 yield event
 
     async def next_events(self) -> list[Event]:
-        """All events at hand, waiting for the first; the cheap way to take many at once."""
+        """Return all events at hand, waiting for the first; cheaper than `events` for many."""
         while not self._events:
             self._wake = asyncio.get_running_loop().create_future()
             await self._wake
@@ -157,9 +156,10 @@ class Spawner(asyncio.Protocol):
         return events
 
     async def acknowledge(self, *events: Event) -> None:
-        """These need not be told again; after an Exited the spawner forgets the attempt.
+        """Acknowledge events, which are not repeated then; after an Exited the spawner forgets the
+        attempt.
 
-        Sent at once and not confirmed: if it is lost with the connection, the event comes again.
+        The frame is not confirmed: if it is lost with the connection, the events come again.
         """
         for at in range(0, len(events), 4096):
             some = events[at : at + 4096]
@@ -167,7 +167,7 @@ class Spawner(asyncio.Protocol):
             self._send(wire.pack_frame(wire.ACKNOWLEDGE, 0, payload, len(some)))
 
     async def known(self, timeout_s: float = 30.0) -> list[KnownAttempt]:
-        """Every attempt the spawner has: starting, running, or ended and not acknowledged."""
+        """Return all attempts of the spawner: starting, running, or ended and not acknowledged."""
         number = next(self._numbers)
         pending = self._remember(number, wire.pack_frame(wire.KNOWN, number))
         await self._wait(number, pending, timeout_s)
@@ -237,7 +237,7 @@ class Spawner(asyncio.Protocol):
                 continue
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        stream = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
+        stream = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
         self._transport = stream
         self._buffer.clear()
         hello = wire.WIRE_VERSION.to_bytes(4, "little")
@@ -294,13 +294,13 @@ class Spawner(asyncio.Protocol):
         self._jobs_cgroup = Path(hello["cgroup"]) if hello["cgroup"] else None
         self._delay = 0.0
         self._ready.set()
-        for pending in self._pending.values():  # asked before, never answered: ask again
+        for pending in self._pending.values():  # unanswered requests are sent again
             pending.known.clear()
             self._send(pending.frame)
 
 
 def _batches(launches: list[Launch]) -> list[list[tuple[Launch, bytes]]]:
-    """Launches with their packed form, split so that each frame stays below its maximum."""
+    """Pack launches and split them so that each frame stays below its maximum."""
     batches: list[list[tuple[Launch, bytes]]] = []
     room = 0
     for launch in launches:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the spawner is asked to start and what it says became of it, with their wire form.
+"""The messages between agent and spawner, with their wire form.
 
-Pure: bytes in, bytes out. The layouts are those of native/runner/wire/wire.h; `test_launch.py`
-holds both sides to one another.
+Pure: bytes in, bytes out. The layouts are those of native/runner/wire.h; `test_launch.py` compares
+both sides.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from stoker.scheduler.nouns import Usage
 WIRE_VERSION = 1
 FRAME_BYTES_MAX = 1 << 20
 LAUNCH_BYTES_MAX = 384 * 1024
-"""One packed Launch: argv, environment and paths together."""
+"""Bytes of one packed Launch: argv, environment and paths together."""
 ARGUMENTS_MAX = 32768
-"""Entries of argv and env together."""
+"""The largest number of entries of argv and env together."""
 GROUPS_MAX = 256
 DEVICES_MAX = 256
 PATH_BYTES_MAX = 255
-"""Length of `folder` and `trace_folder`."""
+"""The largest length of `folder` and `trace_folder`."""
 DURATION_S_MAX = 1e9
-"""Limits and graces are cut to this."""
+"""Seconds to which limits and graces are cut."""
 REASON_BYTES_MAX = 95
-"""A stop's reason is cut to this many bytes."""
+"""Bytes to which a stop's reason is cut."""
 
 Cause: TypeAlias = Literal[
-    "exited",  # exit_code says how
-    "signalled",  # signal says which; reason names a memory limit if that was it
+    "exited",  # exit_code is set
+    "signalled",  # signal is set; reason names a memory limit that was the cause
     "timeout",  # stopped at its time limit
-    "stopped",  # stopped on request; reason repeats the request's
-    "start_failed",  # it never ran a statement; reason says which step failed
-    "never_started",  # taken, but nothing was begun: the same attempt may be started again
+    "stopped",  # stopped on request; reason is that of the request
+    "start_failed",  # the program never ran; reason names the step that failed
+    "never_started",  # taken and nothing begun: the same attempt may be started again
     "lost",  # its shim was killed or the node rebooted; its processes are gone
 ]
 CAUSES: tuple[Cause, ...] = (
@@ -50,18 +50,18 @@ CAUSES: tuple[Cause, ...] = (
     "never_started",
     "lost",
 )
-"""Position + 1 is the number on the wire (`enum sk_runner_cause`)."""
+"""The number on the wire (`enum sk_cause`) is the position + 1."""
 
 State: TypeAlias = Literal["starting", "running", "ended"]
 
 
 class Launch(msgspec.Struct, frozen=True, gc=False):
-    """One start of a job. Limits of None are no limit; `folder` exists and is the agent's.
+    """One start of a job. A limit of None is no limit; `folder` exists and belongs to the agent.
 
-    The environment is passed exactly as given. `devices` are (major, minor) character devices to
-    admit next to the harmless ones. `trace_folder` is created 0700 and given to `uid`, "" is none.
-    Defaults hold where nothing else was asked for and they cost the start nothing (cgroup v2).
-    Processes and threads of `uid` are at most `user_processes` over all of its jobs, 0 is no bound.
+    The environment is passed exactly as given. `devices` are (major, minor) character devices that
+    the job may open beside the harmless ones. `trace_folder` is created 0700 and given to `uid`; ""
+    is none. Defaults apply if the job has no limit of its own and they cost nothing (cgroup v2).
+    `user_processes` bounds the processes and threads of `uid` over all of its jobs, 0 is no bound.
     With `stdin` the job reads what `write_stdin` brings, else /dev/null.
     """
 
@@ -90,18 +90,18 @@ class Launch(msgspec.Struct, frozen=True, gc=False):
 
 
 class Started(msgspec.Struct, frozen=True, gc=False):
-    """The job's program runs (its execve succeeded). `t_ns` is CLOCK_REALTIME."""
+    """The job's program runs: its execve succeeded. `t_ns` is CLOCK_REALTIME."""
 
     job: int
     attempt: int
     pid: int
     cgroup_id: int
-    """Inode of the job's cgroup v2 directory; 0 without cgroups."""
+    """The inode of the job's cgroup v2 directory; 0 without cgroups."""
     t_ns: int
 
 
 class Exited(msgspec.Struct, frozen=True, gc=False):
-    """The attempt is over: no process of it lives, its output is in the files, grants are gone."""
+    """The attempt is over: none of its processes lives, its output is in the files."""
 
     job: int
     attempt: int
@@ -109,14 +109,14 @@ class Exited(msgspec.Struct, frozen=True, gc=False):
     exit_code: int | None
     signal: int | None
     reason: str
-    """What a person should read; empty where code or signal say it all."""
+    """A sentence for people; empty if code or signal says everything."""
     pid: int
     """0 if it never ran."""
     cgroup_id: int
     started_ns: int | None
     t_ns: int
     usage: Usage | None
-    """None where nobody could measure it (lost, never started)."""
+    """None if nobody could measure it (lost, never started)."""
     out_bytes: int
     err_bytes: int
 
@@ -125,17 +125,17 @@ Event: TypeAlias = Started | Exited
 
 
 class KnownAttempt(msgspec.Struct, frozen=True, gc=False):
-    """One attempt the spawner still has; an ended one stays until its Exited is acknowledged."""
+    """One attempt of the spawner; an ended one stays until its Exited is acknowledged."""
 
     job: int
     attempt: int
     state: State
     event: Event | None
-    """The newest event: Started when running, Exited when ended."""
+    """The newest event: Started if running, Exited if ended."""
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False):
-    """A launch that was not taken; nothing of it exists."""
+    """A launch that was refused; nothing of it exists."""
 
     job: int
     attempt: int
@@ -144,7 +144,7 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
 
 
 class Feature(msgspec.Struct, frozen=True, gc=False):
-    """Whether the spawner can do something on this machine, and if not, why."""
+    """One feature of the spawner: `works` on this machine, or `detail` says why it does not."""
 
     works: bool
     detail: str
@@ -171,12 +171,12 @@ _STATES: tuple[State, ...] = ("starting", "running", "ended")
 
 
 def pack_frame(kind: int, request: int, payload: bytes = b"", count: int = 0) -> bytes:
-    """Header and payload; the payload's size was bounded by whoever made it."""
+    """Return header and payload as one frame; the caller has bounded the payload's size."""
     return FRAME.pack(FRAME.size + len(payload), kind, count, request) + payload
 
 
 def pack_launch(launch: Launch) -> bytes:
-    """A Launch as `struct sk_runner_launch` with its arrays and strings, padded to 8 bytes."""
+    """Pack a Launch as `struct sk_launch` with its arrays and strings, padded to 8 bytes."""
     try:
         return _pack(launch)
     except (struct.error, OverflowError, UnicodeEncodeError) as error:
@@ -244,37 +244,37 @@ def _pack_fixed(launch: Launch, size: int) -> bytes:
 
 
 def _ns(seconds: float) -> int:
-    """Nanoseconds, at most some thirty years: room to add them to any clock."""
+    """Return nanoseconds, at most about thirty years so that adding to any clock is safe."""
     if not seconds >= 0:
         raise BadRequest(f"{seconds} is no number of seconds")
     return int(min(seconds, DURATION_S_MAX) * 1e9)
 
 
 def pack_stop(job: int, attempt: int, reason: str, grace_s: float) -> bytes:
-    """Payload of a STOP frame."""
+    """Return the payload of a STOP frame."""
     text = reason.encode(errors="replace")[:REASON_BYTES_MAX]
     return _STOP.pack(job, attempt, len(text), _ns(grace_s)) + text
 
 
 def pack_stdin(job: int, attempt: int, offset: int, data: bytes, eof: bool) -> bytes:
-    """Payload of a STDIN frame: `data` belongs at `offset` of the job's input."""
+    """Return the payload of a STDIN frame: `data` belongs at `offset` of the job's input."""
     return _STDIN.pack(job, attempt, int(eof), offset) + data
 
 
 def pack_acknowledge(event: Event) -> bytes:
-    """One entry of an ACKNOWLEDGE frame."""
+    """Return one entry of an ACKNOWLEDGE frame."""
     bit = _EXITED_BIT if type(event) is Exited else _STARTED_BIT
     return _ACKNOWLEDGE.pack(event.job, event.attempt, bit)
 
 
 def unpack_done(payload: memoryview) -> tuple[int, int, str]:
-    """(negative errno or 0, value, text) of a DONE frame."""
+    """Return (negative errno or 0, value, text) of a DONE frame."""
     status, length, value = _DONE.unpack_from(payload)
     return status, value, _text(payload, _DONE.size, length)
 
 
 def unpack_refusals(payload: memoryview, count: int) -> Iterator[tuple[int, int, str]]:
-    """(position in the request, errno, text) for each launch that was not taken."""
+    """Yield (position in the request, errno, text) for each refused launch."""
     at = 0
     for _ in range(count):
         index, number, length = _REFUSAL.unpack_from(payload, at)
@@ -283,7 +283,7 @@ def unpack_refusals(payload: memoryview, count: int) -> Iterator[tuple[int, int,
 
 
 def unpack_events(payload: memoryview, count: int) -> Iterator[Event]:
-    """The events of one EVENT frame, in the order in which they happened to each job."""
+    """Yield the events of one EVENT frame, in order for each job."""
     at = 0
     for _ in range(count):
         _, event, size = _unpack(payload, at)
@@ -293,14 +293,14 @@ def unpack_events(payload: memoryview, count: int) -> Iterator[Event]:
 
 
 def unpack_known(payload: memoryview) -> KnownAttempt:
-    """The one attempt of a SLOT frame."""
+    """Return the one attempt of a SLOT frame."""
     state, event, _ = _unpack(payload, 0)
     job, attempt = _ACKNOWLEDGE.unpack_from(payload)[:2]
     return KnownAttempt(job=job, attempt=attempt, state=_STATES[state - 1], event=event)
 
 
 def _unpack(payload: memoryview, at: int) -> tuple[int, Event | None, int]:
-    """(state, event, bytes used) of one `struct sk_runner_event`."""
+    """Return (state, event, bytes used) of one `struct sk_event`."""
     (job, attempt, pid, bits, cause, code, signal, state, *numbers, length, _) = _EVENT.unpack_from(
         payload, at
     )

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent must still know of a start after its own restart, and the spawner does not.
+"""Records of starts: what the agent needs after its own restart and the spawner does not have.
 
-A file of records, one write per batch before the spawner is told, so no attempt runs that is not in
-it. A torn last record is of a batch the spawner never saw. Rewritten with what is alive when it
-grows past FILE_BYTES_MAX and at every start of the agent.
+The records of a batch are written before the spawner gets it, so no attempt runs without a record.
+A torn last record belongs to a batch that the spawner never got. The file is rewritten with the
+living attempts at every start of the agent and when it grows past FILE_BYTES_MAX.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RECORD_BYTES_MAX = 64 * 1024
 
 
 class Begun(Record, frozen=True):
-    """One start. `devices`: ids granted; `trace` is off where no tracer was offered."""
+    """One start. `devices`: ids granted; `trace` is "off" if no tracer was offered."""
 
     job: int
     attempt: int
@@ -38,11 +38,11 @@ class Begun(Record, frozen=True):
     devices: tuple[str, ...] = ()
     name: str = ""
     aside: tuple[tuple[str, str], ...] = ()
-    """Tracers that were not offered although there is a device for them, and why."""
+    """Tracers that were not offered although the job has a device for them, and why."""
     user: str = ""
-    """Unix user that it runs as."""
+    """The Unix user as whom the job runs."""
     output_bytes_max: int = 0
-    """What it may write."""
+    """Bytes of output that the attempt may write."""
 
     @property
     def key(self) -> Key:
@@ -59,7 +59,7 @@ def begun(
     aside: Mapping[str, str] | None = None,
     output_bytes_max: int = 0,
 ) -> Begun:
-    """The record of one start."""
+    """Return the record of one start."""
     spec = start.spec
     return Begun(
         start.job,
@@ -82,7 +82,7 @@ _decoder = msgspec.msgpack.Decoder(Begun)
 
 
 class Starts:
-    """The file and what is alive of it."""
+    """The file, and its records of living attempts."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -93,7 +93,7 @@ class Starts:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Read what is there, then begin a file without the torn rest."""
+        """Read the file, then rewrite it without a torn end."""
         starts = cls(path)
         starts._alive = {record.key: record for record in _records(path)}
         starts._count()
@@ -105,22 +105,22 @@ class Starts:
             self._promised[record.uid] += record.output_bytes_max
 
     def promised(self, uid: int) -> int:
-        """Bytes of output that the attempts of one user may write."""
+        """Return the bytes of output that the attempts of one user may write."""
         return self._promised[uid]
 
     def owners(self) -> dict[Key, int]:
-        """Every attempt that is alive -> the user id it runs as."""
+        """Return attempt -> user id of every living attempt."""
         return {key: record.uid for key, record in self._alive.items()}
 
     def __len__(self) -> int:
         return len(self._alive)
 
     def get(self, key: Key) -> Begun:
-        """The record of a start; one without decision or trace where it is not known."""
+        """Return the record of a start; an unknown start gets one without decision or trace."""
         return self._alive.get(key) or Begun(*key, 0, 0, UNKNOWN_GRACE_S)
 
     def holders(self) -> dict[str, frozenset[int]]:
-        """Device -> user ids of the attempts that were granted it."""
+        """Return device -> user ids of the attempts that were granted it."""
         found: dict[str, set[int]] = {}
         for record in list(self._alive.values()):
             for device in record.devices:
@@ -128,17 +128,17 @@ class Starts:
         return {device: frozenset(uids) for device, uids in found.items()}
 
     def on(self, device: str) -> tuple[Key, ...]:
-        """Attempts that were granted a device."""
+        """Return the attempts that were granted a device."""
         return tuple(key for key, record in list(self._alive.items()) if device in record.devices)
 
     def add(self, records: Iterable[Begun]) -> None:
-        """Store a batch in one write; raises OSError when the disk takes no more."""
+        """Store a batch in one write; raises OSError if the disk is full."""
         batch = list(records)
         data = b"".join(map(_frame, batch))
         if self._descriptor < 0 or self._size + len(data) > FILE_BYTES_MAX:
             self._rewrite()
         written = os.write(self._descriptor, data)
-        if written != len(data):  # a full disk: leave no half record in the middle
+        if written != len(data):  # a full disk: remove the half record
             os.ftruncate(self._descriptor, self._size)
             raise OSError(28, "No space left on device", str(self._path))
         self._size += written
@@ -148,27 +148,27 @@ class Starts:
             self._promised[record.uid] += record.output_bytes_max
 
     def keep(self, keys: Iterable[Key]) -> None:
-        """Forget every start but these, and write the file anew."""
+        """Forget all other starts and rewrite the file."""
         wanted = set(keys)
         self._alive = {key: record for key, record in self._alive.items() if key in wanted}
         self._count()
         self._rewrite()
 
     def drop(self, keys: Iterable[Key]) -> None:
-        """Forget these; the file loses them with the next rewriting."""
+        """Forget these starts; the file loses them when it is rewritten."""
         for key in keys:
             record = self._alive.pop(key, None)
             if record is not None:
                 self._promised[record.uid] -= record.output_bytes_max
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     def _rewrite(self) -> None:
-        """A new file beside the old one, put in its place when it is whole."""
+        """Write a new file beside the old one and rename it when it is complete."""
         fresh = self._path.with_name(f".{self._path.name}.new")
         data = b"".join(map(_frame, self._alive.values()))
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW

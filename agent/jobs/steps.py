@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to a node (events) and what it must do about it (effects): plain values.
+"""The events of a node and the effects that its core returns, as plain values.
 
 No value here can act.
 """
@@ -20,19 +20,19 @@ Key = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """The devices and facts of this node, for the first time or because they changed."""
+    """The devices and facts of this node, at first and after every change."""
 
     report: NodeReport
 
 
 @dataclass(frozen=True, slots=True)
 class MeshUp:
-    """The broker is connected, for the first time or again."""
+    """The broker is connected."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeshDown:
-    """The broker is not connected; answers to what was asked will not come."""
+    """The broker is not connected; open requests get no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Greeted:
 
 @dataclass(frozen=True, slots=True)
 class NotGreeted:
-    """The hello was not answered, or refused."""
+    """The hello got no answer, or was refused."""
 
     why: str
 
@@ -66,15 +66,15 @@ class Beaten:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The answer to the latest Ask, which was sent at `asked_ns` (CLOCK_BOOTTIME)."""
+    """The answer to the latest RequestState, sent at `requested_ns` (CLOCK_BOOTTIME)."""
 
     data: bytes
-    asked_ns: int = 0
+    requested_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class NotAnswered:
-    """The latest Ask got no answer."""
+    """The latest RequestState got no answer."""
 
     why: str
 
@@ -92,7 +92,7 @@ class Ran:
 class JobEnded:
     """The job is over, with its outcome as the spawner saw it.
 
-    `stopped`: it ended because it was told to, so a pending stop decides what it becomes.
+    `stopped`: it ended on a stop request, so a pending stop decides its state.
     """
 
     outcome: Outcome
@@ -114,24 +114,24 @@ class NeverStarted:
 
 @dataclass(frozen=True, slots=True)
 class Has:
-    """One attempt that the spawner has taken and that was not acknowledged."""
+    """One attempt that the spawner has and that is not acknowledged."""
 
     key: Key
     decision: int
     news: Ran | JobEnded | NeverStarted | None = None
-    """The newest of what became of it."""
+    """The newest event of the attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpawnerHas:
-    """Everything the spawner knows, at the start of the agent and now and then.
+    """All attempts of the spawner, reported at the start of the agent and now and then.
 
-    `asked`: the attempts it had taken when it was asked, as `Node.taken` gave them; one of them
+    `expected`: the attempts that it had taken when the list was requested (`NodeCore.taken`); one
     that is not in `has` is gone.
     """
 
     has: tuple[Has, ...]
-    asked: frozenset[Key]
+    expected: frozenset[Key]
     t_ns: int
 
 
@@ -144,7 +144,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class NotTaken:
-    """This start cannot be done, and will not be tried again."""
+    """The spawner refused this start, and it will not be tried again."""
 
     key: Key
     reason: str
@@ -157,14 +157,14 @@ class TraceSettled:
 
     key: Key
     device_ns: int | None = None
-    """Device time that the trace measured."""
+    """The device time that the trace measured."""
     note: str = ""
-    """What is to be said of it beside the reason of the end."""
+    """A remark to append to the reason of the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Faulted:
-    """A device failed these attempts: they are to end as failed, with this reason."""
+    """A device failed these attempts: they end as failed, with this reason."""
 
     keys: tuple[Key, ...]
     reason: str
@@ -180,7 +180,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class NotCommitted:
-    """The Tell with this number was not answered, or refused with an error's code."""
+    """The Tell with this number got no answer, or was refused with the code of an error."""
 
     number: int
     why: str
@@ -189,7 +189,7 @@ class NotCommitted:
 
 @dataclass(frozen=True, slots=True)
 class NodeTick:
-    """Nothing but time passed."""
+    """Time has passed."""
 
 
 Event = (
@@ -221,14 +221,14 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class SayHello:
-    """Tell the scheduler who this node is; answer with Greeted or NotGreeted."""
+    """Send this node's report to the scheduler; answer with Greeted or NotGreeted."""
 
     report: NodeReport
 
 
 @dataclass(frozen=True, slots=True)
 class RequestState:
-    """Ask for the desired state; answer with Answered or NotAnswered."""
+    """Request the desired state; answer with Answered or NotAnswered."""
 
     request: StateRequest
 
@@ -242,14 +242,14 @@ class Persist:
 
 @dataclass(frozen=True, slots=True)
 class StartAttempts:
-    """Give these to the spawner; answer with Taken and NotTaken."""
+    """Send these to the spawner; answer with Taken and NotTaken."""
 
     starts: tuple[StartJob, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StopAttempt:
-    """Tell the spawner to end this attempt."""
+    """Have the spawner end this attempt."""
 
     key: Key
     reason: str
@@ -257,7 +257,7 @@ class StopAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Write the trace of this ended job; answer with Settled."""
+    """Write the trace of this ended job; answer with TraceSettled."""
 
     key: Key
 
@@ -272,7 +272,7 @@ class Tell:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledge:
-    """The log has how these ended: the spawner may forget them."""
+    """Let the spawner forget these attempts: the log has their ends."""
 
     keys: tuple[Key, ...]
 
@@ -286,8 +286,8 @@ class DropFolder:
 
 @dataclass(frozen=True, slots=True)
 class RenewLease:
-    """The lease holds for this long from `since_ns` (CLOCK_BOOTTIME) on; None: from now on.
-    `thaw`: and frozen jobs may go on."""
+    """Renew the lease from `since_ns` (CLOCK_BOOTTIME) on; None is now. `thaw`: frozen jobs go
+    on."""
 
     lease_s: float
     since_ns: int | None = None
@@ -296,7 +296,7 @@ class RenewLease:
 
 @dataclass(frozen=True, slots=True)
 class LogNote:
-    """One line for the log."""
+    """One line for the log file."""
 
     text: str
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the user database says of the owners of jobs, and a cache folder for those without a home.
+"""The homes of job owners from the user database, and a cache folder for those without one.
 
-Answers are kept for a minute, because a directory service may take long. An owner whose home cannot
-be written (nobody, a service user) gets a private folder below /tmp: GPU runtimes compile kernels
-at run time and find no device when they have nowhere to put them.
+Answers are kept for a minute, because a directory service may be slow. An owner whose home is not
+writable (nobody, a service user) gets a private folder below /tmp: GPU runtimes compile kernels at
+run time and find no device when they cannot store them.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 
 from stoker.agent.jobs.job_launch import Home
 
-KEPT_S = 60.0
+CACHE_S = 60.0
 OWNERS_MAX = 1024
-"""Owners remembered; past it all are asked for again."""
+"""The largest number of owners that are remembered; past it all are looked up again."""
 
 
 class UserHomes:
@@ -31,7 +31,7 @@ class UserHomes:
         self._caches: dict[int, str] = {}
 
     def of(self, uid: int, gid: int) -> Home:
-        """The home of this owner; raises OSError where a cache folder cannot be made."""
+        """Return the home of this owner; raises OSError if a cache folder cannot be made."""
         now_s = time.monotonic()
         found = self._homes.get(uid)
         if found is not None and found[1] > now_s:
@@ -45,16 +45,16 @@ class UserHomes:
         home = Home(folder, shell, cache)
         if len(self._homes) >= OWNERS_MAX:
             self._homes.clear()
-        self._homes[uid] = (home, now_s + KEPT_S)
+        self._homes[uid] = (home, now_s + CACHE_S)
         return home
 
     def _cache(self, uid: int, gid: int) -> str:
-        """A folder of this user alone: the one of an earlier agent, or a new one."""
+        """Return a private folder of this user: that of an earlier agent, or a new one."""
         path = self._caches.get(uid) or str(self._below / f"stoker-cache-{uid}")
         if not _is_private(path, uid):
             try:
                 os.mkdir(path, 0o700)  # noqa: PTH102
-            except FileExistsError:  # somebody else was there first: take a name he cannot know
+            except FileExistsError:  # another user made it: take a name that nobody can predict
                 path = tempfile.mkdtemp(prefix=f"stoker-cache-{uid}-", dir=self._below)
             if os.geteuid() == 0:
                 os.chown(path, uid, gid, follow_symlinks=False)
@@ -63,7 +63,7 @@ class UserHomes:
 
 
 def _is_writable(folder: str, uid: int) -> bool:
-    """Whether this user has a home to write to; one that cannot be looked at counts as one."""
+    """True if this user can write to the home; a home that cannot be checked counts as writable."""
     try:
         found = Path(folder).stat()
     except (FileNotFoundError, NotADirectoryError):

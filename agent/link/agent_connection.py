@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One connection of the agent to the broker, made again for ever.
+"""One connection of the agent to the broker, restored whenever it is lost.
 
-Owns the settings of a connection (anchored in nats-py's defaults, which replay timed-out publishes
-and notice a dead peer after minutes) and the rule that nothing that arrives can end the agent: a
-callback that fails is logged and counted.
+The settings replace nats-py's defaults, which repeat timed-out publishes and notice a dead peer
+only after minutes. No message can end the agent: a failing callback is logged and counted.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from stoker.native.errors import Denied, StokerError, Unavailable
 
 CONNECT_S = 3
 PING_S = 1
-AGAIN_FIRST_S, AGAIN_MAX_S = 0.05, 1.0
+RETRY_FIRST_S, RETRY_MAX_S = 0.05, 1.0
 
 _log = structlog.get_logger("link")
 
@@ -33,7 +32,7 @@ Hear = Callable[[Msg], None]
 
 
 class AgentConnection:
-    """A connection that comes back. `where` gives the broker's address anew for each try."""
+    """A connection that restores itself. Each try gets the broker's address from `where`."""
 
     def __init__(
         self,
@@ -57,23 +56,24 @@ class AgentConnection:
 
     @property
     def connected(self) -> bool:
-        """Whether messages can be sent now."""
+        """True if messages can be sent now."""
         return self._client is not None
 
     async def run(self) -> None:
-        """Connect, serve, and connect again when it is lost; ends only by being cancelled."""
-        wait = AGAIN_FIRST_S
+        """Connect, serve, and connect again after a loss; ends only when cancelled."""
+        wait = RETRY_FIRST_S
         while True:
             try:
                 client = await self._connect()
             except (StokerError, nats.errors.Error, OSError, TimeoutError) as error:
                 self.counters["connect_failed"] += 1
-                if wait == AGAIN_FIRST_S:
-                    _log.warning("no broker", link=self._name, error=str(error) or repr(error))
+                if wait == RETRY_FIRST_S:
+                    text = str(error) or repr(error)
+                    _log.warning("no broker", connection=self._name, error=text)
                 await asyncio.sleep(wait * random.uniform(0.5, 1.0))
-                wait = min(wait * 2, AGAIN_MAX_S)
+                wait = min(wait * 2, RETRY_MAX_S)
                 continue
-            wait = AGAIN_FIRST_S
+            wait = RETRY_FIRST_S
             try:
                 await self._serve(client)
             finally:
@@ -81,7 +81,7 @@ class AgentConnection:
                 await _close(client)
 
     async def request(self, subject: str, payload: bytes, timeout_s: float) -> bytes:
-        """The answer to one request; Unavailable or Denied, with what is known of why."""
+        """Return the answer to one request; Unavailable or Denied with the known reason."""
         client = self._client
         if client is None:
             raise Unavailable("the broker is not connected")
@@ -91,12 +91,12 @@ class AgentConnection:
             raise Unavailable("no scheduler listens") from None
         except (nats.errors.Error, TimeoutError, OSError) as error:
             if subject in self._denied:
-                raise Denied(f"the broker does not let this node say {subject}") from None
+                raise Denied(f"the broker does not let this node publish {subject}") from None
             raise Unavailable(f"no answer within {timeout_s:g} s ({error!r})") from None
         return reply.data
 
     def publish(self, subject: str, payload: bytes) -> bool:
-        """Send without an answer; False, and counted, when it cannot be sent."""
+        """Send without an answer; False, and counted, if it cannot be sent."""
         client = self._client
         if client is None:
             self.counters["publish_dropped"] += 1
@@ -116,7 +116,7 @@ class AgentConnection:
             name=f"stoker agent {self._name}",
             nkeys_seed=str(self._seed),
             inbox_prefix=self._inbox.encode(),
-            allow_reconnect=False,  # done here: the port may be another one next time
+            allow_reconnect=False,  # `run` reconnects: the port may have changed
             max_reconnect_attempts=1,
             reconnect_time_wait=0,
             connect_timeout=CONNECT_S,
@@ -136,10 +136,10 @@ class AgentConnection:
                 await client.subscribe(subject, cb=self._heard(hear))
             await client.flush(timeout=CONNECT_S)
         except (nats.errors.Error, OSError, TimeoutError) as error:
-            _log.warning("could not subscribe", link=self._name, error=repr(error))
+            _log.warning("could not subscribe", connection=self._name, error=repr(error))
             return
         self._client = client
-        _log.info("connected", link=self._name)
+        _log.info("connected", connection=self._name)
         self.on_up()
         try:
             await self._lost.wait()
@@ -153,7 +153,7 @@ class AgentConnection:
                 hear(message)
             except Exception as error:
                 self.counters["message_failed"] += 1
-                _log.exception("a message could not be taken in", error=str(error))
+                _log.exception("a message could not be handled", error=str(error))
 
         return callback
 
@@ -161,8 +161,8 @@ class AgentConnection:
         text = str(error) or repr(error)
         self.counters["link_errors"] += 1
         if "permissions violation" in text.lower():
-            self._denied = text[:500]  # its sender sees a timeout only
-        _log.warning("broker", link=self._name, error=text[:500])
+            self._denied = text[:500]  # the sender sees only a timeout
+        _log.warning("broker", connection=self._name, error=text[:500])
 
     async def _ended(self) -> None:
         self._lost.set()
@@ -173,4 +173,4 @@ async def _close(client: Client) -> None:
         async with asyncio.timeout(CONNECT_S):
             await client.close()
     except (nats.errors.Error, OSError, TimeoutError):
-        pass  # it is gone already
+        pass  # the connection is gone already

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One sample of this node a second: load, memory, devices; what has no value says why.
+"""One observation of this node a second: load, memory, devices; an absent value has its reason.
 
-Ids grow by one and begin at the agent's start time, so that they grow over restarts too. Devices
-without a load counter get theirs from the traces of the jobs on them.
+Ids grow by one and begin at the agent's start time, so they grow across restarts too. A device
+without a load counter gets its load from the traces of its jobs.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ NO_TRACED_JOB = "no traced job runs on it, and it has no counter of its own"
 
 
 class DeviceLoad:
-    """How busy devices are by the traces of running jobs, between two calls."""
+    """The load of devices between two calls, from the traces of running jobs."""
 
     def __init__(self) -> None:
-        self._spent: dict[tuple[Key, str], int] = {}
+        self._used_ns: dict[tuple[Key, str], int] = {}
         self._at_ns = 0
 
     def ratios(self, summaries: Mapping[Key, TraceSummary], now_ns: int) -> dict[str, float]:
-        """Device id -> share of the time since the last call in which it worked, 0 to 1.
+        """Return device id -> share of the time since the last call in which it worked, 0 to 1.
 
-        A device is in the answer only if a job on it was known at both ends.
+        Only devices with a job that was traced in both calls are returned.
         """
-        spent = {
+        used_ns = {
             (key, device.id): device.causes.kernel_ns + device.causes.copy_ns
             for key, summary in summaries.items()
             for device in summary.devices
         }
         passed_ns = now_ns - self._at_ns
         sums: dict[str, int] = {}
-        for which, total in spent.items():
-            if which in self._spent:
-                sums[which[1]] = sums.get(which[1], 0) + total - self._spent[which]
-        self._spent, self._at_ns = spent, now_ns
+        for pair, total in used_ns.items():
+            if pair in self._used_ns:
+                sums[pair[1]] = sums.get(pair[1], 0) + total - self._used_ns[pair]
+        self._used_ns, self._at_ns = used_ns, now_ns
         if passed_ns <= 0:
             return {}
         return {id: min(max(ns / passed_ns, 0.0), 1.0) for id, ns in sums.items()}
 
 
 def with_busy(samples: Iterable[DeviceSample], ratios: Mapping[str, float]) -> list[DeviceSample]:
-    """Samples whose busy ratio, where the device has none of its own, is that of its jobs."""
+    """Return samples in which an absent busy ratio is filled from the device's jobs."""
     return [
         _filled(sample, ratios[sample.id])
         if sample.busy_ratio is None and sample.id in ratios
@@ -70,8 +70,8 @@ def _filled(sample: DeviceSample, ratio: float) -> DeviceSample:
 
 
 def device_ns(summary: TraceSummary, gpu_milli: int) -> int | None:
-    """Device time of a job: in kernels and copies, and its share of what was not observed, since
-    unseen work is no reason to charge nothing. None for one that was granted no device."""
+    """Return the device time of a job: kernels, copies and its share of the time that was not
+    observed, which is charged too. None for a job without a device."""
     if not gpu_milli:
         return None
     share = min(gpu_milli, MILLI)
@@ -84,7 +84,7 @@ def device_ns(summary: TraceSummary, gpu_milli: int) -> int | None:
 
 
 def job_samples(running: Mapping[Key, tuple[Begun, TraceSummary]]) -> tuple[JobSample, ...]:
-    """What the jobs that hold devices have used of them so far, as far as it is traced."""
+    """Return the device time used so far by jobs with a device, as far as it is traced."""
     samples = [
         JobSample(*key, used)
         for key, (begun, summary) in sorted(running.items())
@@ -100,7 +100,7 @@ def observation(
     devices: Iterable[DeviceSample],
     jobs: tuple[JobSample, ...] = (),
 ) -> Observation:
-    """The sample of this moment; reads /proc."""
+    """Return the observation of this moment; reads /proc."""
     return Observation(
         id=id,
         node=node,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the node says of itself: its report when that changes, and one observation a second.
+"""The node's telemetry: its report whenever that changes, and one observation a second.
 
-Drivers may block: each card is read by a thread of its own, devices are looked for in another one,
-and what is said here comes from what those have found.
+Drivers may block: a thread per card reads it, another thread searches for devices, and this module
+uses what they have found.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from stoker.scheduler.nouns import DeviceSample, NodeReport, Observation
 
 OBSERVE_EVERY_S = 1.0
 CHECK_EVERY_S = 3.0
-"""How often it is asked who holds devices."""
+"""Seconds between two searches for foreign processes on devices."""
 LOOK_EVERY_S = 0.25
-"""How often it is looked whether a card's driver still answers."""
-NOT_ASKED = "not asked for"
-"""What the spawner says of a feature that its command line did not name: nothing is missing."""
+"""Seconds between two checks whether a card's driver still answers."""
+NOT_REQUESTED = "not asked for"
+"""The spawner's detail for a feature that its command line did not request: nothing is missing."""
 SLOW_S = 10.0
-"""A driver that takes longer is waited for, and said so."""
+"""Seconds after which a slow driver is logged; the agent goes on waiting for it."""
 
 _T = TypeVar("_T")
 _log = structlog.get_logger("telemetry")
 
 
 class NodeTelemetry:
-    """Devices and facts of this node."""
+    """The devices and facts of this node."""
 
     def __init__(self, setting: AgentSettings, tracer: TraceThread) -> None:
         self._setting = setting
@@ -54,17 +54,17 @@ class NodeTelemetry:
         self._busy = node_observation.DeviceLoad()
         self._rescan = False
         self.features: Mapping[str, Feature] = {}
-        """What the spawner can do here; set once it has answered."""
+        """The spawner's features; set once it has answered."""
         instance = setting.state.instance
         self.samples: tuple[DeviceSample, ...] = ()
-        """Of the newest observation."""
+        """The samples of the newest observation."""
         self._drain = ""
         self.xids: Callable[[], str] = lambda: ""
-        """Where Xids are heard from, where there may be any; set by the daemon."""
+        """Returns the sources of Xids, if the node can have any; set by the daemon."""
         self._xids = ""
-        """The same as the newest report has it."""
+        """The sources of Xids in the newest report."""
         self.cgroups = False
-        """Whether jobs have cgroups, by which their processes are told from others."""
+        """True if jobs have cgroups, which tell their processes from others."""
         self.devices = Devices.of(
             {"device": setting.config.device},
             lambda pid: holders.in_jobs(pid, instance, self.cgroups),
@@ -73,24 +73,24 @@ class NodeTelemetry:
         )
 
     async def report(self) -> NodeReport:
-        """Look for devices anew and describe the node."""
+        """Search for devices and describe the node."""
         await self._in_thread(self.devices.scan)
         return self._report()
 
     def rescan(self) -> None:
-        """Look for devices anew at the next check, not only for who holds them."""
+        """Search for devices at the next check, which else looks only for foreign processes."""
         self._rescan = True
 
     def judge(
         self, sick: Mapping[str, str], warned: Mapping[str, str], drain: str
     ) -> NodeReport | None:
-        """What health says of devices and node; the new report if that changes it."""
+        """Set the verdict of health on devices and node; return the new report if it changes."""
         changed = self.devices.judge(sick, warned)
         changed, self._drain = changed or drain != self._drain, drain
         return self._report() if changed else None
 
     async def changes(self) -> AsyncIterator[NodeReport]:
-        """The report, each time anything in it changed."""
+        """Yield the report each time anything in it has changed."""
         while True:
             await self._until_check()
             again, self._rescan = self._rescan, False
@@ -99,7 +99,7 @@ class NodeTelemetry:
                 yield self._report()
 
     async def _until_check(self) -> None:
-        """For CHECK_EVERY_S, or until a card gets into trouble or out of it."""
+        """Wait CHECK_EVERY_S, or until the trouble of some card begins or ends."""
         before = self._troubled()
         for _ in range(round(CHECK_EVERY_S / LOOK_EVERY_S)):
             await asyncio.sleep(LOOK_EVERY_S)
@@ -111,7 +111,7 @@ class NodeTelemetry:
         return frozenset((id, state) for id, (state, _) in troubles.items())
 
     async def observations(self) -> AsyncIterator[Observation]:
-        """One each second; a second that was missed is not made up for."""
+        """Yield an observation each second; a missed second is skipped."""
         number = self._setting.incarnation // 1_000_000_000
         loop = asyncio.get_running_loop()
         due = loop.time()
@@ -122,13 +122,13 @@ class NodeTelemetry:
             await asyncio.sleep(due - loop.time())
 
     def close(self) -> None:
-        """Ask no driver any more; one that hangs is left behind."""
+        """Stop reading drivers; a thread that hangs in one is left behind."""
         self._worker.shutdown(wait=False, cancel_futures=True)
         self.devices.close()
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Of the threads that read cards."""
+        """The counters of the threads that read cards."""
         return self.devices.samplers.counters()
 
     async def _observe(self, number: int) -> Observation:
@@ -146,28 +146,28 @@ class NodeTelemetry:
         )
 
     async def readings(self) -> tuple[JobReading, ...]:
-        """Of the jobs that are being traced, for metrics; none if the thread has no time for it."""
+        """Return values for metrics of all traced jobs; none if the tracing thread has no time."""
         if not self._tracer.busy:
             return ()
-        return await self._told(self._tracer.readings, ())
+        return await self._call_tracer(self._tracer.readings, ())
 
     async def _summaries(self) -> dict[Key, tuple[Begun, TraceSummary]]:
-        """Of the jobs that are being traced; none if the tracing thread has no time for it."""
+        """Return summaries of all traced jobs; none if the tracing thread has no time."""
         if not self._tracer.busy:
             return {}
-        return await self._told(self._tracer.summaries, {})
+        return await self._call_tracer(self._tracer.summaries, {})
 
-    async def _told(self, order: Callable[[Done], None], nothing: _T) -> _T:
-        """What the tracing thread answers, or `nothing`."""
-        found: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    async def _call_tracer(self, order: Callable[[Done], None], nothing: _T) -> _T:
+        """Return the tracing thread's answer, or `nothing`."""
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def done(result: Any) -> None:
-            if not found.done():
-                found.set_result(nothing if isinstance(result, StokerError) else result)
+            if not answer.done():
+                answer.set_result(nothing if isinstance(result, StokerError) else result)
 
         order(done)
-        finished, _ = await asyncio.wait((found,), timeout=OBSERVE_EVERY_S)
-        return await found if finished else nothing
+        finished, _ = await asyncio.wait((answer,), timeout=OBSERVE_EVERY_S)
+        return await answer if finished else nothing
 
     def _report(self) -> NodeReport:
         setting = self._setting
@@ -184,11 +184,11 @@ class NodeTelemetry:
         )
 
     def _missing(self) -> list[str]:
-        """What the spawner and the kernel cannot do here, with their reasons."""
-        lacking = [
+        """Return what the spawner and the kernel do not support here, with the reasons."""
+        missing = [
             f"{name}: {feature.detail}"
             for name, feature in self.features.items()
-            if not feature.works and feature.detail != NOT_ASKED
+            if not feature.works and feature.detail != NOT_REQUESTED
         ]
         reasons: dict[str, list[str]] = {}
         xids = self._xids = self.xids()
@@ -196,8 +196,8 @@ class NodeTelemetry:
             if probe.state != "attached" and not (xids and probe.id == PROBE):
                 reasons.setdefault(probe.reason, []).append(probe.id)
         if ", not from" in xids:
-            lacking.append(xids)
-        return lacking + [f"{', '.join(ids)}: {why}" for why, ids in reasons.items()]
+            missing.append(xids)
+        return missing + [f"{', '.join(ids)}: {why}" for why, ids in reasons.items()]
 
     async def _in_thread(self, call: Callable[[], _T]) -> _T:
         work = asyncio.get_running_loop().run_in_executor(self._worker, call)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers what the scheduler asks of this node for a user: output, input, traces.
+"""Answers to the scheduler's queries about this node for a user: output, input, traces.
 
-Owns the bound on queries in progress; a query that fails is answered with its error, never with
-silence.
+The number of queries in progress is bounded, and a query that fails is answered with its error.
 """
 
 from __future__ import annotations
@@ -48,10 +47,10 @@ from stoker.native.errors import NotFound, Refused, StokerError
 from stoker.probes.kernels.job_trace import TraceSummary
 
 QUERIES_MAX = PROXIED_MAX + 64
-"""Asks in progress; one more is refused. The scheduler asks for so many users, and each of them
-for no more than a part of it (`mesh/broker/budgets.py`)."""
+"""The largest number of queries in progress; a further one is refused. The scheduler bounds the
+queries of each user (`mesh/broker/budgets.py`)."""
 KERNEL_ROWS_MAX = 1000
-"""Rows of one `kernels` answer, the busiest first; the rest is cut, which `size` cannot say."""
+"""The largest number of rows of one `kernels` answer, the busiest first; the rest is cut."""
 LIVE_TIMELINE = ".live.perfetto"
 WINDOW_LOOK_S = 0.05
 WAITING = (AttemptPhase.SENT, AttemptPhase.TAKEN)
@@ -94,7 +93,7 @@ class QueryAnswers:
         task.add_done_callback(self._tasks.discard)
 
     def close(self) -> None:
-        """Leave the askers without an answer: they ask again."""
+        """Cancel all answers; the scheduler repeats its queries."""
         for task in self._tasks:
             task.cancel()
 
@@ -114,7 +113,7 @@ class QueryAnswers:
             await message.respond(reply)
 
     async def answer(self, query: Query) -> Reply:
-        """One ask, answered or refused with a StokerError."""
+        """Return the answer to one query; raises StokerError if it is refused."""
         match query:
             case LogsQuery():
                 return await self._logs.answer(query)
@@ -153,7 +152,7 @@ class QueryAnswers:
         return StdinReply(taken)
 
     async def _arrived(self, key: Key, wait_s: float) -> None:
-        """Until the spawner has this attempt, or the time is over."""
+        """Wait until the spawner has this attempt, or `wait_s` is over."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max(wait_s, 0.5)
         while self._node.phase(key) in (None, AttemptPhase.SENT) and loop.time() < deadline:
@@ -177,12 +176,10 @@ class QueryAnswers:
         for key, (_, summary) in running.items():
             if key == (query.job, query.attempt):
                 return msgspec.json.encode(summary)
-        raise NotFound(
-            f"job {query.job} has no trace on node {self._name}: nothing of it was traced"
-        )
+        raise NotFound(f"job {query.job} has no trace on node {self._name}: it was not traced")
 
     async def _settled(self, query: TraceQuery) -> None:
-        """A job that is over soon has its summary on disk."""
+        """Wait for the summary of a job that is over, at most `wait_s`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + query.wait_s
         while self._node.phase((query.job, query.attempt)) is AttemptPhase.SETTLING:
@@ -198,7 +195,7 @@ class QueryAnswers:
             path = folder / LIVE_TIMELINE
             if (folder / SUMMARY_FILE).exists():
                 raise NotFound(f"job {query.job} has no timeline: {NO_SEGMENT}")
-            if query.offset == 0 or not path.exists():  # later pieces are of the same file
+            if query.offset == 0 or not path.exists():  # later pieces come from the same file
                 await self._call_tracer(self._tracer.timeline, (query.job, query.attempt), path)
         return _piece_of(path, query)
 
@@ -212,7 +209,7 @@ class QueryAnswers:
         return view
 
     async def _window(self, query: TraceQuery) -> TraceReply:
-        """A piece of a window's file; nothing yet while it is open."""
+        """Return a piece of a window's file, an empty one while the window is open."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + query.wait_s
         look = TracingQuery("look", query.job, query.attempt, "")
@@ -260,7 +257,7 @@ class QueryAnswers:
         return found
 
     async def _call_tracer(self, order: Callable[..., None], *arguments: Any) -> Any:
-        """Give the tracing thread an order and wait for what comes of it."""
+        """Give the tracing thread an order and return its answer."""
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def done(result: Any) -> None:
@@ -285,7 +282,7 @@ def _piece_of(path: Path, query: TraceQuery) -> TraceReply:
 
 
 def _piece(data: bytes, query: TraceQuery, *, whole: bool) -> TraceReply:
-    """The asked part of `data`; `whole`: it will not grow."""
+    """Return the requested part of `data`; `whole`: it will not grow."""
     part = data[query.offset : query.offset + query.limit]
     end = query.offset + len(part)
     return TraceReply(part, end, eof=end >= len(data), size=len(data) if whole else None)

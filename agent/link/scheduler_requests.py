@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent's requests to the scheduler: hello, the desired state, outcomes.
 
-Each request is one task with one answer for the core, also when it fails; the core decides when to
-try again.
+Each request is one task that posts exactly one answer to the core, even if it fails; the core
+decides when to try again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stoker.mesh.wire.command import NodeReply
 from stoker.native.errors import StokerError, Unavailable
 
 REQUEST_S = 2.5
-"""Longest wait for an answer that comes after a commit; asking again does no harm."""
+"""Seconds to wait for an answer, which follows a commit; repeating a request is safe."""
 
 _encoder = msgspec.msgpack.Encoder()
 _replies = msgspec.msgpack.Decoder(NodeReply)
@@ -31,7 +31,7 @@ Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 
 class SchedulerRequests:
-    """`begin` starts a request; `post` gets its answer, `spawn` runs it."""
+    """`begin` starts a request; `post` gets its answer, `spawn` runs its task."""
 
     def __init__(self, node: str, link: AgentConnection, post: Post, spawn: Spawn) -> None:
         self._node = node
@@ -40,7 +40,7 @@ class SchedulerRequests:
         self._spawn = spawn
 
     def begin(self, effect: steps.SayHello | steps.RequestState | steps.Tell) -> None:
-        """Send what the core wants said."""
+        """Send the request of an effect."""
         match effect:
             case steps.Tell():
                 self._spawn(self._tell(effect))
@@ -71,13 +71,13 @@ class SchedulerRequests:
 
     async def _request_state(self, request: steps.RequestState) -> None:
         subject = subjects.log_range(self._node)
-        asked_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)  # before the answer can be made
+        requested_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)  # read before the answer is made
         try:
             data = await self._link.request(subject, _encoder.encode(request.request), REQUEST_S)
         except StokerError as error:
             self._post(steps.NotAnswered(error.message))
             return
-        self._post(steps.Answered(data, asked_ns))
+        self._post(steps.Answered(data, requested_ns))
 
     async def _request(self, subject: str, payload: object) -> NodeReply:
         data = await self._link.request(subject, _encoder.encode(payload), REQUEST_S)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent says of itself to the supervisor and to its log: status, beat, notes, counters.
+"""The agent's reports to the supervisor and its log file: status, heartbeat, notes, counters.
 
-Owns the rule that nobody can fill the log from outside: one line is written once a second at most,
-and what is left out is counted.
+Nobody can fill the log from outside: the same line is written once a second at most, and suppressed
+lines are counted.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ import structlog
 from stoker.mesh.server import notify
 
 BEAT_EVERY_S = 5.0
-"""How often the supervisor hears that the loop still turns."""
+"""Seconds between two signs to the supervisor that the loop runs."""
 COUNT_EVERY_S = 60.0
-"""How often counters that changed are logged."""
+"""Seconds between two log lines of counters that have changed."""
 NOTE_EVERY_S = 1.0
 NOTES_KEPT = 256
 
 _log = structlog.get_logger("agent")
 
 Counters = Callable[[], Sequence[Mapping[str, int]]]
-"""Every part's counters."""
+"""Returns the counters of every part."""
 
 
 class StatusReporter:
-    """Status and notes of one agent."""
+    """The status and notes of one agent."""
 
     def __init__(self) -> None:
         self._status = ""
@@ -39,7 +39,7 @@ class StatusReporter:
         self.counters: Counter[str] = Counter()
 
     def status(self, text: str, ready: bool) -> None:
-        """The agent's state in one line; the first one with `ready` says that it serves."""
+        """Report the agent's state in one line; the first one with `ready` announces readiness."""
         if text == self._status:
             return
         self._status = text
@@ -50,7 +50,7 @@ class StatusReporter:
             notify.status(text)
 
     def note(self, text: str) -> None:
-        """A line for the log, unless it was written less than a second ago."""
+        """Log a line, unless the same was logged less than a second ago."""
         now_s = time.monotonic()
         if self._noted.get(text, -NOTE_EVERY_S) + NOTE_EVERY_S > now_s:
             self.counters["notes_suppressed"] += 1
@@ -61,13 +61,13 @@ class StatusReporter:
         _log.warning(text)
 
     async def beat(self) -> None:
-        """For ever: the loop still turns."""
+        """Report for ever that the loop runs."""
         while True:
             notify.alive()
             await asyncio.sleep(BEAT_EVERY_S)
 
     async def count(self, counters: Counters) -> None:
-        """For ever: losses, refusals and retries by name, whenever they grew."""
+        """Log for ever the counters of losses, refusals and retries whenever they have changed."""
         before: Counter[str] = Counter()
         while True:
             await asyncio.sleep(COUNT_EVERY_S)

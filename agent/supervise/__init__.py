@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The supervisor and its processes: start, adoption, restart, shutdown, what is left behind.
+"""The supervisor and its processes: start, adoption, restart, shutdown, leftovers.
 
-Imports `agent.state`, `agent.devices` and `agent.power`; jobs are the agent's own.
+Imports `agent.state`, `agent.devices` and `agent.power`; the agent alone has jobs.
 """

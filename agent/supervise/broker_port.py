@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The broker's port: one that stays the same from start to start, and who has it when it is taken.
+"""The broker's port: how it is chosen, and which process occupies it.
 
-Ports are chosen below the kernel's ephemeral range, so that no outgoing connection of another
-program sits on ours when the node comes back.
+A port stays the same from start to start. It lies below the kernel's ephemeral range, so that no
+outgoing connection of another program occupies it when the node comes back.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pathlib import Path
 from stoker.native.errors import Refused
 
 FIRST, COUNT = 20_000, 12_000
-"""Below net.ipv4.ip_local_port_range, which starts at 32768."""
+"""The range of ports; net.ipv4.ip_local_port_range starts above it, at 32768."""
 TRIES_MAX = 100
 _LISTEN = "0A"
-"""TCP_LISTEN in /proc/net/tcp, include/net/tcp_states.h."""
+"""TCP_LISTEN in /proc/net/tcp (include/net/tcp_states.h)."""
 
 
 def check(port: int) -> None:
-    """Refused for a port that the broker cannot have: its holder, or root's privilege, is named."""
+    """Refuse a port that the broker cannot have, naming its user or root's privilege."""
     lowest = lowest_open()
     if _listeners(port) if port < lowest else not is_free(port):
         raise Refused(
@@ -30,26 +30,26 @@ def check(port: int) -> None:
         )
     if port < lowest:
         raise Refused(
-            f"port {port} is kept for root (all below {lowest} are), and the broker never has"
-            " root's rights",
+            f"port {port} is reserved for root (as all below {lowest}), and the broker never"
+            " runs with root's rights",
             hint=f"Give one from {lowest} to 65535 with --port, or none",
         )
 
 
 def is_usable(port: int) -> bool:
-    """Whether the broker could listen on this port now."""
+    """True if the broker could listen on this port now."""
     return port >= lowest_open() and is_free(port)
 
 
 def lowest_open() -> int:
-    """The first port that a process without privileges may listen on, ip(7)."""
+    """Return the lowest port on which a process without privileges may listen, ip(7)."""
     with contextlib.suppress(OSError, ValueError):
         return int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text())
     return 1024
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on this port of the loopback address now."""
+    """True if a server could listen on this port of the loopback address now."""
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -60,19 +60,19 @@ def is_free(port: int) -> bool:
 
 
 def choose(instance: str) -> int:
-    """A free port, the same one for the same state folder unless it is taken."""
+    """Return a free port, the same one for the same state folder unless it is taken."""
     first = int(instance, 16)
     for step in range(TRIES_MAX):
         port = FIRST + (first + step) % COUNT
         if is_free(port):
             return port
-    with socket.socket() as sock:  # a hundred neighbours taken: let the kernel choose
+    with socket.socket() as sock:  # a hundred ports are taken: the kernel chooses
         sock.bind(("127.0.0.1", 0))
         return int(sock.getsockname()[1])
 
 
 def holder(port: int) -> str:
-    """Who listens on a port: `pid 812 (python3)`, or why that is not known."""
+    """Return who listens on a port: `pid 812 (python3)`, or why that is unknown."""
     inodes = _listeners(port)
     if not inodes:
         return "a process of another network namespace or an address in use"

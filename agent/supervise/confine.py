@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process of the node gives up before it runs its program: privileges and limits.
+"""Confinement of a node's process before it runs its program: privileges and limits.
 
-Owns the rule that giving up happens in that order and that what could not be given up is said, not
-passed over. Source: capabilities(7), prctl(2).
+A privilege that cannot be dropped raises an error; it is never passed over. Source:
+capabilities(7), prctl(2).
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ def _prctl(option: int, *arguments: int) -> int:
 
 
 def no_new_privileges() -> None:
-    """execve never grants anything any more: set-user-ID bits and file capabilities are dead."""
+    """Forbid new privileges: execve ignores set-user-ID bits and file capabilities from now on."""
     result = _prctl(PR_SET_NO_NEW_PRIVS, 1)
     if result < 0:
         raise from_errno(result, "no_new_privs")
 
 
 def drop_capabilities(keep: frozenset[int] = frozenset()) -> None:
-    """Empties the bounding, inheritable and ambient sets, but for `keep`; the next execve then
-    leaves even uid 0 with `keep` alone. Without CAP_SETPCAP there is nothing to drop."""
+    """Empty the bounding, inheritable and ambient sets except `keep`, so that the next execve
+    leaves even uid 0 with `keep` only. Without CAP_SETPCAP there is nothing to drop."""
     _prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
     for capability in range(CAP_LAST_MAX + 1):
         held = _prctl(PR_CAPBSET_READ, capability)
         if held < 0:
-            break  # past the last one this kernel knows
+            break  # past this kernel's last capability
         if held and capability not in keep:
             result = _prctl(PR_CAPBSET_DROP, capability)
             if result < 0:
@@ -80,12 +80,12 @@ def _clear_inheritable() -> None:
 
 
 def may_drop() -> bool:
-    """Whether this process holds CAP_SETPCAP, which dropping needs."""
+    """True if this process holds CAP_SETPCAP, which dropping needs."""
     return holds(CAP_SETPCAP)
 
 
 def holds(capability: int) -> bool:
-    """Whether a capability, by its number, is effective in this process."""
+    """True if a capability, given by its number, is effective in this process."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("CapEff:"):
             return bool(int(line.split()[1], 16) >> capability & 1)
@@ -93,8 +93,9 @@ def holds(capability: int) -> bool:
 
 
 def needed_to_read(paths: list[Path]) -> frozenset[int]:
-    """What a capless root needs to reach `paths`: nothing, or CAP_DAC_READ_SEARCH when the
-    programs lie in another user's private folder (`sudo stoker up` in a checkout)."""
+    """Return the capabilities that a capless root needs to reach `paths`: none, or
+    CAP_DAC_READ_SEARCH if they lie in another user's private folder (`sudo stoker up` in a
+    checkout)."""
     if os.geteuid() != 0:
         return frozenset()
     for path in paths:
@@ -107,7 +108,8 @@ def needed_to_read(paths: list[Path]) -> frozenset[int]:
 
 
 def limit(nofile: int, core_bytes: int = 0) -> None:
-    """At most `nofile` descriptors (never more than the hard limit) and no core dump of secrets."""
+    """Limit descriptors to `nofile` or the hard limit, and forbid core dumps, which hold
+    secrets."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = nofile if hard == resource.RLIM_INFINITY else min(nofile, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

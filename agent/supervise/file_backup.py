@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files as they were before a start wrote its options into them.
+"""A backup of files into which a start writes its options.
 
-Owns that a start which fails leaves nothing that a later start reads: what it wrote is put back
-byte for byte, and what it made is taken away.
+A start that fails leaves nothing that a later start reads: changed files are restored byte for byte
+and new ones are removed.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from stoker.agent.state import state_folder
 
 @dataclass(frozen=True, slots=True)
 class FileBackup:
-    """Contents by path; None: there was no such file."""
+    """Contents by path; None: the file did not exist."""
 
     before: dict[Path, bytes | None]
 
     @classmethod
     def of(cls, *paths: Path) -> FileBackup:
-        """What these hold now. They are small: options of a start."""
+        """Read the files, which are small: options of a start."""
         return cls({path: path.read_bytes() if path.exists() else None for path in paths})
 
     def put_back(self) -> None:
-        """Only what changed is written, each file in one step."""
+        """Restore the files that have changed, each in one step."""
         for path, data in self.before.items():
             if data is None:
                 path.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cgroups of one node, found, emptied and removed: by `down`, and after a crash of anything.
+"""The cgroups of one node: `down` finds, empties and removes them, also after any crash.
 
-Owns the rule that a cgroup is only touched when its folder is named `stoker-<instance>`. Source:
+Only a cgroup whose folder is named `stoker-<instance>` is touched. Source:
 Documentation/admin-guide/cgroup-v2.rst (cgroup.kill, cgroup.events) and
 cgroup-v1/freezer-subsystem.rst of the kernel.
 """
@@ -16,13 +16,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 DEPTH_MAX = 8
-"""Deepest folder searched below a mount; a delegated unit of a user session is at 6."""
+"""The depth of the search below a mount; a delegated unit of a user session is at 6."""
 POLL_S = 0.01
 
 
 def hierarchies(mountinfo: str) -> list[tuple[Path, set[str]]]:
-    """Where cgroups are mounted and what each gives: {"cgroup2"}, or the options of a version 1
-    mount, among them its controllers. From the text of /proc/self/mountinfo."""
+    """Return the mount points of cgroups in the text of /proc/self/mountinfo, each with
+    {"cgroup2"}, or with the options of a version 1 mount, which include its controllers."""
     found = []
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
@@ -35,7 +35,7 @@ def hierarchies(mountinfo: str) -> list[tuple[Path, set[str]]]:
 
 
 def trees(instance: str) -> list[Path]:
-    """Every cgroup folder of this node, one per hierarchy it was made in."""
+    """Return every cgroup folder of this node, one per hierarchy."""
     text = Path("/proc/self/mountinfo").read_text()
     name = f"stoker-{instance}"
     return [tree for mount, _ in hierarchies(text) for tree in _named(mount, name, 0)]
@@ -53,12 +53,12 @@ def _named(folder: Path, name: str, depth: int) -> Iterator[Path]:
 
 
 def groups(tree: Path) -> list[Path]:
-    """A tree's folders, innermost first: the order in which they can be removed."""
+    """Return a tree's folders, innermost first: the order of their removal."""
     return [Path(folder) for folder, _, _ in os.walk(tree, topdown=False)]
 
 
 def members(tree: Path) -> set[int]:
-    """Pids of every process in the tree."""
+    """Return the pids of all processes in the tree."""
     found: set[int] = set()
     for group in groups(tree):
         with contextlib.suppress(OSError):
@@ -67,7 +67,7 @@ def members(tree: Path) -> set[int]:
 
 
 def kill(tree: Path, timeout_s: float) -> set[int]:
-    """Kills everything in the tree, also what is frozen or forks; returns the pids that remain."""
+    """Kill everything in the tree, including frozen and forking processes; return the rest."""
     deadline = time.monotonic() + timeout_s
     while True:
         _kill_once(tree)
@@ -78,7 +78,7 @@ def kill(tree: Path, timeout_s: float) -> set[int]:
 
 
 def _kill_once(tree: Path) -> None:
-    if (tree / "cgroup.kill").exists():  # one write reaches the whole tree, forks in flight too
+    if (tree / "cgroup.kill").exists():  # one write reaches the whole tree, including forks
         with contextlib.suppress(OSError):
             (tree / "cgroup.kill").write_text("1")
         return
@@ -91,13 +91,13 @@ def _kill_once(tree: Path) -> None:
 
 
 def remove(tree: Path, timeout_s: float = 1.0) -> list[str]:
-    """Removes an emptied tree; returns what could not be removed, with the reason."""
+    """Remove an emptied tree; return what could not be removed, with the reason."""
     deadline = time.monotonic() + timeout_s
     while True:
         failed = [text for group in groups(tree) if (text := _remove_one(group))]
         if not failed or time.monotonic() >= deadline:
             return failed
-        time.sleep(POLL_S)  # the kernel takes a moment to let go of what was just killed
+        time.sleep(POLL_S)  # the kernel needs a moment to release killed processes
 
 
 def _remove_one(group: Path) -> str:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`<state>/lock`: one supervisor per state folder, whatever was killed.
+"""`<state>/lock`: one supervisor per state folder, even after kills.
 
-The lock is flock(2) on an open file that `up` hands to the supervisor, so that there is no moment
-without a holder; it ends with the holder's last breath.
+The lock is flock(2) on an open file that `up` passes to the supervisor, so it is held without a
+gap; the kernel releases it when its holder ends.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import time
 from stoker.agent.state.state_folder import StateFolder
 
 RETRY_S = 0.2
-"""`holder` and another `down` have the lock for moments only."""
+"""Seconds to retry, since `holder` and another `down` have the lock for moments only."""
 
 
 def take(state: StateFolder) -> int | None:
-    """The lock as a descriptor, with this pid in it; None when somebody else has it."""
+    """Return the lock as a descriptor, with this pid in the file; None if it is taken."""
     handle = os.open(state.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     deadline = time.monotonic() + RETRY_S
     while True:
@@ -35,13 +35,13 @@ def take(state: StateFolder) -> int | None:
 
 
 def sign(handle: int) -> None:
-    """Writes this pid into the lock that this process holds."""
+    """Write this pid into the lock that this process holds."""
     os.ftruncate(handle, 0)
     os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
 
 
 def holder(state: StateFolder) -> int | None:
-    """Pid of whoever has the lock (0: it wrote none); None when it is free."""
+    """Return the pid of the lock's holder (0 if it wrote none); None if the lock is free."""
     try:
         handle = os.open(state.lock, os.O_RDWR | os.O_NOFOLLOW)
     except FileNotFoundError:

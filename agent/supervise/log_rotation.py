@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps `<state>/log` within its limit: `x.log` and one older `x.log.1` per process.
+"""Rotation of `<state>/log` within its limit: `x.log` and one older `x.log.1` per process.
 
-Processes write to their log file directly and not through a pipe, so that they outlive the
-supervisor; a file is therefore emptied in place and never renamed. Bytes written between the copy
-and the cut are lost: the window is one fstat, and checked.
+Processes write to their log files directly and not through a pipe, so that they outlive the
+supervisor; so a file is emptied in place and never renamed. Bytes written between the copy and the
+truncation are lost: that window is one fstat.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 
 
 def open_log(path: Path) -> int:
-    """A descriptor to append to, private; the caller closes it."""
+    """Return a private descriptor to append to; the caller closes it."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
 
 
 def rotate(path: Path, bytes_max: int) -> bool:
-    """Moves a log past half of `bytes_max` to `<path>.1`; True when it did. A full disk costs the
-    older half, never the process that writes."""
+    """Move a log that is larger than half of `bytes_max` to `<path>.1`; True if it was moved. On a
+    full disk the older half is lost, and the writing process goes on."""
     try:
         with path.open("r+b") as file:
             if os.fstat(file.fileno()).st_size <= bytes_max // 2:
@@ -37,7 +37,7 @@ def rotate(path: Path, bytes_max: int) -> bool:
 
 
 def _copy(source: int, target: Path) -> None:
-    """Copies until nothing new arrived during the last piece."""
+    """Copy until nothing arrived during the last piece."""
     with target.open("wb") as copy:
         os.fchmod(copy.fileno(), 0o600)
         with os.fdopen(os.dup(source), "rb") as file:
@@ -49,7 +49,7 @@ def _copy(source: int, target: Path) -> None:
 
 
 def tail(path: Path, lines: int = 8, bytes_max: int = 8192) -> list[str]:
-    """The last lines of a log, for error messages; empty when there is none."""
+    """Return the last lines of a log, for error messages; empty if there is none."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)

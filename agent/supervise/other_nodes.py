@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other nodes that run on this host, as their run folders tell everybody.
+"""Other nodes that run on this host, found by their run folders.
 
-Invariant: what others wrote is read as hostile input, and only a folder's owner is believed about
-the node in it, whose supervisor must run as that owner.
+Records of others are read as hostile input. Only a folder's owner is believed about the node in it,
+and the node's supervisor must run as that owner.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stoker.mesh.connection.context import FILE_BYTES_MAX, NodeEndpoint
 from stoker.native.errors import Refused
 
 FOLDERS_MAX = 256
-"""Run folders that are looked into."""
+"""The largest number of run folders that are read per place."""
 _ROOTS = (("/run/stoker", "*"), ("/run/user", "*/stoker/*"), ("/tmp", "stoker-*/*"))
 
 BESIDE = "`stoker up --beside`, or --state DIR"
@@ -54,7 +54,7 @@ class OtherNode:
 
     @property
     def way(self) -> str:
-        """How this user reaches it."""
+        """A command or a person that gives this user access to the node."""
         if self.is_mine:
             return f"export STOKER_STATE={self.root}"
         return f"{user_name(self.uid)} gives out keys: stoker user add {_me()}"
@@ -67,14 +67,14 @@ def _me() -> str:
 
 
 def running(but: StateFolder) -> list[OtherNode]:
-    """All of them but the node of this folder; those of root first, then this user's."""
+    """Return all nodes except that of this folder: root's first, then this user's."""
     found = [each for folder in _folders(but) if (each := _look(folder)) is not None]
     return sorted(found, key=lambda each: (each.uid != 0, not each.is_mine, each.root))
 
 
 def check(where: StateFolder, *, wanted: bool) -> list[OtherNode]:
-    """Those that a second node starts beside; Refused where nobody said that one is wanted and
-    root's node or this user's runs. Nodes of other users forbid nobody anything."""
+    """Return the nodes beside which a second one starts. Refused if nobody `wanted` a second one
+    and root's or this user's node runs; nodes of other users do not matter."""
     found = running(where)
     first = next((each for each in found if each.uid == 0 or each.is_mine), None)
     if first is None or wanted:
@@ -95,18 +95,18 @@ def _folders(but: StateFolder) -> Iterator[Path]:
 
 def _look(folder: Path) -> OtherNode | None:
     endpoint = _read(folder / "endpoint.json", NodeEndpoint)
-    known = _read(folder / "pids.json", pids.Pids)
-    if endpoint is None or known is None or endpoint[1] != known[1]:
+    record = _read(folder / "pids.json", pids.Pids)
+    if endpoint is None or record is None or endpoint[1] != record[1]:
         return None
-    if known[0].boot_id != boot_id() or not _runs(known[0], uid := known[1]):
+    if record[0].boot_id != boot_id() or not _runs(record[0], uid := record[1]):
         return None
     named = endpoint[0].url, endpoint[0].state
     return OtherNode(uid, *named) if all(each.isprintable() for each in named) else None
 
 
-def _runs(known: pids.Pids, uid: int) -> bool:
-    """Whether its supervisor lives, and is of that user."""
-    process = known.processes.get(pids.SUPERVISOR)
+def _runs(recorded: pids.Pids, uid: int) -> bool:
+    """True if the node's supervisor lives and runs as that user."""
+    process = recorded.processes.get(pids.SUPERVISOR)
     if process is None or not pids.lives(process):
         return False
     with contextlib.suppress(OSError):
@@ -115,7 +115,7 @@ def _runs(known: pids.Pids, uid: int) -> bool:
 
 
 def _read(path: Path, kind: type[T]) -> tuple[T, int] | None:
-    """(record, uid of its file); None where there is none, or what is there is no such file."""
+    """Return (record, uid of its file); None if the file is missing or not valid."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which process is which: a pid together with its start time and boot, so that a reused pid is
-never mistaken for one of ours.
+"""Process identity: a pid with its start time and boot, so that a reused pid is never mistaken.
 
-Owns `<run>/pids.json` and the rule that no signal is sent to a pid whose start time was not
-compared first.
+`<run>/pids.json` belongs to this module. No signal is sent to a pid before its start time was
+compared.
 """
 
 from __future__ import annotations
@@ -23,14 +22,15 @@ from stoker.agent.state.state_folder import StateFolder, read_json, write_json
 from stoker.native.errors import Corrupt
 
 MARK = "STOKER_PROCESS"
-"""Environment variable `<instance>/<name>/<pid>` every process of a node is started with: it is
-found even if pids.json is lost, and what it starts in turn is told apart by the pid."""
+"""The environment variable `<instance>/<name>/<pid>` of every process of a node. It finds the
+process even if pids.json is lost, and its pid tells the children of the process apart."""
 
 SUPERVISOR = "supervisor"
 
 
 class ProcessId(msgspec.Struct, frozen=True):
-    """One process for good. `start`: field 22 of /proc/<pid>/stat, clock ticks since boot."""
+    """One process without ambiguity. `start`: field 22 of /proc/<pid>/stat, clock ticks since
+    boot."""
 
     pid: int
     start: int
@@ -38,14 +38,14 @@ class ProcessId(msgspec.Struct, frozen=True):
 
 
 class Pids(msgspec.Struct, frozen=True):
-    """`pids.json`: what the supervisor started, and what it has heard of it."""
+    """`pids.json`: the processes that the supervisor started, and which of them are ready."""
 
     boot_id: str
     processes: dict[str, ProcessId]
 
 
 def start_ticks(pid: int) -> int | None:
-    """When this pid started, or None when no such process lives (a zombie does not)."""
+    """Return when this pid started; None if no such process lives (a zombie does not)."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -54,18 +54,18 @@ def start_ticks(pid: int) -> int | None:
 
 
 def identify(pid: int) -> ProcessId | None:
-    """The living process of this pid."""
+    """Return the living process of this pid; None without one."""
     start = start_ticks(pid)
     return None if start is None else ProcessId(pid, start)
 
 
 def lives(process: ProcessId) -> bool:
-    """Whether this very process still runs."""
+    """True if this very process still runs."""
     return start_ticks(process.pid) == process.start
 
 
 def arguments(process: ProcessId) -> tuple[str, ...]:
-    """What it was called with; empty when it is gone."""
+    """Return the process's arguments; empty if it is gone."""
     try:
         data = Path(f"/proc/{process.pid}/cmdline").read_bytes()
     except OSError:
@@ -78,24 +78,24 @@ def write(state: StateFolder, processes: dict[str, ProcessId]) -> None:
 
 
 def recorded(state: StateFolder) -> dict[str, ProcessId]:
-    """What pids.json says and is still true; empty without a file or after a reboot."""
+    """Return the living processes of pids.json; empty without a file or after a reboot."""
     try:
         pids = read_json(state.pids, Pids)
     except Corrupt:
-        return {}  # it is only a shortcut: `marked` finds the same processes
+        return {}  # `marked` finds the same processes
     if pids.boot_id != boot_id():
         return {}
     return {name: process for name, process in pids.processes.items() if lives(process)}
 
 
 def mark(instance: str, name: str, pid: int) -> str:
-    """The value of MARK for one process."""
+    """Return the value of MARK for one process."""
     return f"{instance}/{name}/{pid}"
 
 
 def marked(instance: str) -> Iterator[tuple[str, ProcessId]]:
-    """Every living process of this uid that carries the instance's mark, with its name. A process
-    that one of ours started is named after it with a `+`, as in `spawner+`."""
+    """Yield every living process of this uid with the instance's mark, and its name. The name of a
+    process's child ends in `+`, as in `spawner+`."""
     head = f"{MARK}={instance}/".encode()
     for entry in os.scandir("/proc"):
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -112,7 +112,7 @@ def marked(instance: str) -> Iterator[tuple[str, ProcessId]]:
 
 
 def find(state: StateFolder) -> dict[str, ProcessId]:
-    """The living processes of this node by name: pids.json first, then the environment marks."""
+    """Return the living processes of this node by name, from pids.json and the marks."""
     found = recorded(state)
     known = {process.pid for process in found.values()}
     for name, process in marked(state.instance):
@@ -122,7 +122,7 @@ def find(state: StateFolder) -> dict[str, ProcessId]:
 
 
 def open_pidfd(process: ProcessId) -> int | None:
-    """A descriptor that stays with this very process, or None when it is gone."""
+    """Return a descriptor of this very process; None if it is gone."""
     try:
         handle = os.pidfd_open(process.pid)
     except ProcessLookupError:
@@ -134,7 +134,7 @@ def open_pidfd(process: ProcessId) -> int | None:
 
 
 def send(process: ProcessId, number: signal.Signals) -> bool:
-    """Signals this very process; False when it is gone."""
+    """Send a signal to this very process; False if it is gone."""
     handle = open_pidfd(process)
     if handle is None:
         return False
@@ -148,7 +148,7 @@ def send(process: ProcessId, number: signal.Signals) -> bool:
 
 
 def wait(process: ProcessId, timeout_s: float) -> bool:
-    """Waits until this process has ended; False when it has not within the time."""
+    """Wait until this process has ended; False after `timeout_s`."""
     handle = open_pidfd(process)
     if handle is None:
         return True
@@ -165,7 +165,7 @@ def wait(process: ProcessId, timeout_s: float) -> bool:
 
 
 def end(process: ProcessId, grace_s: float) -> bool:
-    """SIGTERM, then SIGKILL after `grace_s`; True once the process is gone."""
+    """Send SIGTERM, then SIGKILL after `grace_s`; True once the process is gone."""
     if not send(process, signal.SIGTERM) or wait(process, grace_s):
         return True
     send(process, signal.SIGKILL)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes of one node as a table: what each is called with, needs first and gives up.
+"""The table of one node's processes: arguments, dependencies and privileges of each.
 
-Owns the rule that arguments carry paths and never secrets.
+Arguments carry paths and never secrets.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ from stoker.native.errors import NotSupported
 
 BROKER = "nats-server"
 ORDER = (BROKER, "spawner", "watchdog", "scheduler", "agent")
-"""Start order; stopping goes the other way."""
+"""The start order; processes are stopped in reverse."""
 
-_KEPT = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "LD_LIBRARY_PATH")
-_KEPT_HEADS = (
+_PASSED = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "LD_LIBRARY_PATH")
+_PASSED_PREFIXES = (
     *("LC_", "STOKER_", "OCL_", "OPENCL_", "POCL_", "CUDA_", "NVIDIA_", "ROCM_", "PYTHON"),
     *("ZE_", "ZES_"),
 )
-_KEPT_SIM = ("LD_PRELOAD",)
-"""On simulated cards (SIM) alone: Intel's loader is put before the machine's own by it."""
+_PASSED_SIM = ("LD_PRELOAD",)
+"""Variables for simulated cards (SIM) only: they put a simulated Intel loader before the real
+one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One process. `ready`: how it is known to serve: by a datagram of sd_notify, by the greeting
-    of the broker, by a connection to its socket, or by being there."""
+    """One process. `ready`: the sign that it serves: a datagram of sd_notify, the broker's
+    greeting, a connection to its socket, or its start."""
 
     spec: ProcessSpec
     argv: tuple[str, ...]
@@ -46,7 +47,7 @@ class Program:
 
 
 def broker_program() -> Path:
-    """The one STOKER_NATS_SERVER names, that of this installation, else the first on PATH."""
+    """Return STOKER_NATS_SERVER, else this installation's program, else the first on PATH."""
     own = Path(os.environ.get("STOKER_NATS_SERVER") or Path(sys.prefix, "bin", BROKER))
     found = str(own) if own.exists() else shutil.which(BROKER)
     if found is None or ("STOKER_NATS_SERVER" in os.environ and not own.exists()):
@@ -58,17 +59,17 @@ def broker_program() -> Path:
 
 
 def environment(state: StateFolder) -> dict[str, str]:
-    """What children inherit: names on a list, so that no secret of the caller's shell travels.
-    Compilers of GPU runtimes would else keep their files below /tmp where there is no home."""
-    names = (*_KEPT, *_KEPT_SIM) if "STOKER_SIM_NODE" in os.environ else _KEPT
-    kept = {k: v for k, v in os.environ.items() if k in names or k.startswith(_KEPT_HEADS)}
+    """Return the environment of children: listed names only, so that no secret of the caller's
+    shell leaks, and cache folders for compilers of GPU runtimes, which would else use /tmp."""
+    names = (*_PASSED, *_PASSED_SIM) if "STOKER_SIM_NODE" in os.environ else _PASSED
+    passed = {k: v for k, v in os.environ.items() if k in names or k.startswith(_PASSED_PREFIXES)}
     cache = state.agent / "cache"
     caches = {"POCL_CACHE_DIR": str(cache / "pocl"), "CUDA_CACHE_PATH": str(cache / "cuda")}
-    return {**caches, **kept, "STOKER_STATE": str(state.root)}
+    return {**caches, **passed, "STOKER_STATE": str(state.root)}
 
 
 def programs(state: StateFolder, *, allow_root: bool) -> list[Program]:
-    """Every process of the node, in start order. `allow_root`: some user's jobs run as root."""
+    """Return all processes in start order. `allow_root`: some user's jobs run as root."""
     try:
         return [
             _broker(state),
@@ -93,13 +94,13 @@ def _broker(state: StateFolder) -> Program:
 
 
 def _spawner(state: StateFolder, *, allow_root: bool) -> Program:
-    """It reads its socket's readiness from the socket: whoever can connect can be served."""
+    """The spawner serves as soon as its socket takes a connection."""
     return Program(
         ProcessSpec("spawner"),
         (
             str(paths.program("stoker-spawner")),
             *("--socket", str(state.run / "spawner.sock")),
-            *kept_jobs(state),
+            *job_arguments(state),
             *(("--allow-root",) if allow_root else ()),
             *_caps(),
         ),
@@ -108,19 +109,19 @@ def _spawner(state: StateFolder, *, allow_root: bool) -> Program:
     )
 
 
-def kept_jobs(state: StateFolder) -> tuple[str, ...]:
-    """Where the spawner remembers jobs and which cgroups are theirs; the same for its successor
-    and for `--kill-all`."""
+def job_arguments(state: StateFolder) -> tuple[str, ...]:
+    """Return the spawner's arguments for its journal and cgroups, which its successor and
+    `--kill-all` need as well."""
     return ("--journal", str(state.agent), *_cgroup(state))
 
 
 def _cgroup(state: StateFolder) -> tuple[str, ...]:
-    """Where cgroups can be made at all."""
+    """Return the cgroup argument; empty without root, where no cgroup can be made."""
     return ("--cgroup", f"stoker-{state.instance}") if os.geteuid() == 0 else ()
 
 
 def _caps() -> tuple[str, ...]:
-    """All jobs together leave the machine room to breathe, whatever single jobs may use."""
+    """Return limits of all jobs together, which leave resources to the machine; root only."""
     if os.geteuid() != 0:
         return ()
     memory = jobs_memory_bytes()
@@ -129,15 +130,15 @@ def _caps() -> tuple[str, ...]:
 
 
 def _watchdog(state: StateFolder) -> Program:
-    """Without --fence-kill-s: no other node can have been given this node's jobs, so frozen ones
-    wait for the scheduler instead of being killed."""
+    """The watchdog runs without --fence-kill-s: no other node can have this node's jobs, so frozen
+    jobs wait for the scheduler and are not killed."""
     program = str(paths.program("stoker-watchdog"))
     argv = (program, "--lease", str(state.run / "lease"), *_cgroup(state), *_restore(state))
     return Program(ProcessSpec("watchdog"), argv, ready="start")
 
 
 def _restore(state: StateFolder) -> tuple[str, ...]:
-    """What gives cards back their limits when the agent cannot."""
+    """Return the arguments to restore the limits of cards when the agent cannot."""
     return (
         *("--restore", str(paths.program("stoker-restore"))),
         *("--power-record", str(record.path(state.agent))),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When to start, restart and stop the processes of a node: decisions only, no process, no clock.
+"""The process tree of a node: when processes start, restart and stop. No process, no clock.
 
-Owns the invariants that a process starts only after those it needs were ready once, that a process
-that ended is started again unless the tree is stopping, and that stopping goes in reverse order.
+A process starts only after those that it needs were ready once; an ended process starts again
+unless the tree is stopping; stopping goes in reverse order.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from enum import Enum
 BACKOFF_FIRST_S = 0.05
 BACKOFF_MAX_S = 5.0
 HEALTHY_S = 10.0
-"""Up and ready for this long, an end counts as the first one again."""
+"""Seconds of readiness after which the count of failures starts again at one."""
 SILENT_S = 30.0
-"""A process that used to beat and has not for this long hangs: it is ended and started again."""
+"""Seconds without a beat after which a process that used to beat is ended and started again."""
 RESTART_GAP_S = 10.0
-"""A restart asked for within this time of the last start is not carried out."""
+"""Seconds after a start in which a restart request is ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessSpec:
-    """One process of the tree. `after`: names that must have been ready once before it starts."""
+    """One process of the tree. `after`: processes that must have been ready once before it."""
 
     name: str
     after: tuple[str, ...] = ()
     stop_s: float = 5.0
-    """From the polite signal to the other one."""
+    """Seconds from SIGTERM to SIGKILL."""
 
 
 # Events: what happened.
@@ -36,53 +36,53 @@ class ProcessSpec:
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """These run already, left by an earlier supervisor, and had been ready. All in one event:
-    otherwise one of them would be started because those it needs are there."""
+    """These processes of an earlier supervisor run and were ready. They come in one event:
+    otherwise the first ones would start processes that run already."""
 
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The process says that it serves."""
+    """The process reports that it serves."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class WatchdogBeat:
-    """The process says that its loop turns (WATCHDOG=1); from the first one on it must go on."""
+    """The process reports that its loop runs (WATCHDOG=1); after the first beat it must go on."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessExited:
-    """The process is gone. `how` is for people: "exit code 1", "signal 9"."""
+    """The process has ended. `how` is for people: "exit code 1", "signal 9"."""
 
     name: str
     how: str
 
 
 @dataclass(frozen=True, slots=True)
-class RestartAsked:
-    """Somebody wants this process ended and started again."""
+class RestartRequested:
+    """Somebody requests that this process is ended and started again."""
 
     name: str
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class StopAsked:
-    """The whole tree is to end."""
+class StopRequested:
+    """Somebody requests that the whole tree ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Nothing but time passed."""
+    """Time has passed."""
 
 
-Event = Adopted | Ready | WatchdogBeat | ProcessExited | RestartAsked | StopAsked | Tick
+Event = Adopted | Ready | WatchdogBeat | ProcessExited | RestartRequested | StopRequested | Tick
 
 
 # Effects: what to do.
@@ -105,7 +105,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class TreeNote:
-    """One line for the log; `failures` is how often this process ended in a row."""
+    """One line for the log; `failures` counts this process's failures in a row."""
 
     name: str
     text: str
@@ -114,7 +114,7 @@ class TreeNote:
 
 @dataclass(frozen=True, slots=True)
 class AllReady:
-    """Every process serves; said once."""
+    """Every process serves; sent once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +126,11 @@ Effect = StartProcess | Terminate | Kill | TreeNote | AllReady | AllStopped
 
 
 class ProcessPhase(Enum):
-    WAITING = "waiting"  # for those it needs
+    WAITING = "waiting"  # for the processes that it needs
     STARTING = "starting"  # runs, not ready yet
     READY = "ready"
     BACKOFF = "backoff"  # ended, starts again at `due`
-    LEAVING = "leaving"  # told to end, killed at `due`
+    LEAVING = "leaving"  # got SIGTERM, gets SIGKILL at `due`
     STOPPED = "stopped"
 
 
@@ -142,7 +142,7 @@ class _Child:
     failures: int = 0
     since: float = 0.0
     due: float | None = None
-    """End of a wait: BACKOFF and LEAVING always have one, READY only once the process beats."""
+    """The end of a wait, always set in BACKOFF and LEAVING, and in READY once the process beats."""
 
     @property
     def runs(self) -> bool:
@@ -150,13 +150,13 @@ class _Child:
 
 
 def backoff_s(failures: int) -> float:
-    """Wait before start number `failures + 1`: doubles from 0.05 s, at most 5 s."""
+    """Return the wait before start `failures + 1`: doubles from 0.05 s, at most 5 s."""
     return float(min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2 ** min(failures - 1, 16)))
 
 
 @dataclass(slots=True)
 class ProcessTree:
-    """The processes of one node and what each of them is doing.
+    """The processes of one node and their phases.
 
     `step(event, now_s)` is the only way to change it; `now_s` must never go back.
     """
@@ -167,7 +167,7 @@ class ProcessTree:
 
     @classmethod
     def of(cls, specs: Iterable[ProcessSpec]) -> ProcessTree:
-        """A tree of `specs`, in start order: every `after` must name an earlier one."""
+        """Make a tree of `specs` in start order: every `after` must name an earlier one."""
         tree = cls()
         for spec in specs:
             assert all(name in tree.children for name in spec.after), f"{spec.name} comes too early"
@@ -181,11 +181,11 @@ class ProcessTree:
         return self.children[name].failures
 
     def deadline(self) -> float | None:
-        """When the next Tick is due, on the clock of `step`; None when only events matter."""
+        """Return when the next Tick is due, on the clock of `step`; None if only events matter."""
         return min((c.due for c in self.children.values() if c.due is not None), default=None)
 
     def step(self, event: Event, now_s: float) -> list[Effect]:
-        """Takes one event in and says what to do about it."""
+        """Process one event and return its effects."""
         effects: list[Effect] = []
         match event:
             case Adopted(names):
@@ -199,9 +199,9 @@ class ProcessTree:
                     self.children[name].due = now_s + SILENT_S
             case ProcessExited(name, how):
                 effects += self._exited(self.children[name], how, now_s)
-            case RestartAsked(name, why):
+            case RestartRequested(name, why):
                 effects += self._restart(self.children[name], why, now_s)
-            case StopAsked():
+            case StopRequested():
                 self.stopping = True
             case Tick():
                 pass
@@ -216,7 +216,7 @@ class ProcessTree:
         if self.stopping:
             child.phase, child.due = ProcessPhase.STOPPED, None
             return [TreeNote(child.spec.name, f"ended: {how}")]
-        if child.phase is ProcessPhase.LEAVING:  # its end was wanted: no failure, no wait
+        if child.phase is ProcessPhase.LEAVING:  # this end was requested: no failure, no wait
             child.phase, child.due = ProcessPhase.WAITING, None
             return [TreeNote(child.spec.name, f"ended for a restart: {how}")]
         if child.phase is ProcessPhase.READY and now_s - child.since >= HEALTHY_S:
@@ -237,10 +237,10 @@ class ProcessTree:
     def _start_due(self, now_s: float) -> list[Effect]:
         effects: list[Effect] = []
         for child in self.children.values():
-            rested = (
+            backoff_over = (
                 child.phase is ProcessPhase.BACKOFF and child.due is not None and child.due <= now_s
             )
-            if not rested and child.phase is not ProcessPhase.WAITING:
+            if not backoff_over and child.phase is not ProcessPhase.WAITING:
                 continue
             if all(self.children[name].served for name in child.spec.after):
                 child.phase, child.since, child.due = ProcessPhase.STARTING, now_s, None
@@ -270,7 +270,7 @@ class ProcessTree:
         effects: list[Effect] = []
         for child in self.children.values():
             if child.phase is ProcessPhase.LEAVING and child.due is not None and child.due <= now_s:
-                child.due = now_s + child.spec.stop_s  # once more, should it survive
+                child.due = now_s + child.spec.stop_s  # killed again if it survives
                 effects += [
                     TreeNote(child.spec.name, "does not end; killed"),
                     Kill(child.spec.name),

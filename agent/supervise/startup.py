@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starting a node: everything that can be checked is checked first, then one supervisor is started.
+"""The start of a node: everything is checked that can be, then one supervisor is started.
 
-Owns the order of the first start (keys, users, configuration, and the format mark last), so that a
-start that was cut off anywhere is simply repeated.
+The first start makes keys, users and configuration in this order, and the format mark last, so that
+a start that was interrupted anywhere is simply repeated.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from stoker.mesh.log import log_record
 from stoker.native.errors import BadRequest, Corrupt, NotFound, NotSupported, Refused, StokerError
 
 READY_S = 60.0
-"""A machine may be so busy that a start takes long; what fails says so before."""
+"""Seconds to wait for a node, long because a machine may be busy; failures are reported earlier."""
 FAILURES_MAX = 4
-"""A child that ended this often during the start will not come up by waiting."""
+"""The number of failures in a row after which a process will not come up."""
 
 
 @dataclass(frozen=True)
 class StartOptions:
-    """What `stoker up` was asked for."""
+    """The options of `stoker up`."""
 
     state: str | None = None
     foreground: bool = False
@@ -67,15 +67,15 @@ class StartedNode:
     cluster: ClusterFile
     pid: int
     found: dict[str, pids.ProcessId]
-    """What ran already: adopted, unless it was called otherwise than it would be now."""
+    """Processes that ran already: adopted, unless their arguments have changed."""
     jobs_as: str
-    """One sentence when the caller's jobs run as somebody else, or as root; else empty."""
+    """A sentence if the caller's jobs run as another user, or as root; else empty."""
     undo: FileBackup = FileBackup({})  # noqa: RUF009  a value that nobody changes
-    """What a start that fails puts back."""
+    """Files that a failed start restores."""
 
     @property
     def adopted(self) -> list[str]:
-        """Names of those that go on as they were."""
+        """The names of processes that were adopted."""
         return [name for name, process in self.found.items() if pids.lives(process)]
 
     @property
@@ -85,10 +85,10 @@ class StartedNode:
 
 @state_folder.disk_errors()
 def start(options: StartOptions) -> StartedNode:
-    """Starts the node and waits until it serves; in the foreground it does not return."""
+    """Start the node and wait until it serves; in the foreground this does not return."""
     where = state_folder.locate(options.state)
     check_broker()
-    programs(where, allow_root=False)  # raises by name when a part was not built
+    programs(where, allow_root=False)  # raises with the name of a part that was not built
     check_options(options, where)
     state_folder.prepare(where)
     held = _lock(where)
@@ -115,7 +115,7 @@ def start(options: StartOptions) -> StartedNode:
 
 
 def check_options(options: StartOptions, where: StateFolder) -> None:
-    """Refuses what can be refused before a first start has made anything."""
+    """Refuse wrong options before a first start has made anything."""
     node_labels.checked(label for label in options.labels if label)
     if options.root_jobs_as is not None:
         _user("", options.root_jobs_as)
@@ -124,17 +124,17 @@ def check_options(options: StartOptions, where: StateFolder) -> None:
 
 
 def _arrange(where: StateFolder, cluster: ClusterFile, options: StartOptions) -> StartedNode:
-    """Everything on disk as these options want it; ends what must be called otherwise."""
+    """Write these options to disk and end processes whose arguments they change."""
     table = load_users(where)
     found = pids.find(where)
     cluster = settle_port(where, cluster, options.port, found)
     if options.root_jobs_as is not None:
         table = map_caller(where, options.root_jobs_as)
-        if "scheduler" in found:  # its successor decides by the new table from the first job on
+        if "scheduler" in found:  # the next scheduler decides by the new table at once
             pids.end(found.pop("scheduler"), 5.0)
     if options.labels:
         node_labels.keep(options.labels, where)
-        if "agent" in found:  # its successor says them; jobs go on
+        if "agent" in found:  # the next agent reports them; jobs go on
             pids.end(found.pop("agent"), 5.0)
     write_broker_config(where, cluster, table)
     state_folder.prepare_run(where)
@@ -143,7 +143,7 @@ def _arrange(where: StateFolder, cluster: ClusterFile, options: StartOptions) ->
 
 
 def check_broker() -> str:
-    """The version of the nats-server that would be started; NotSupported by name if it is wrong."""
+    """Return the version of nats-server; NotSupported if it is wrong or missing."""
     program = broker_program()
     try:
         done = subprocess.run(
@@ -175,7 +175,7 @@ def _endpoint(where: StateFolder) -> str:
 
 
 def load_or_create(where: StateFolder) -> ClusterFile:
-    """The node of this folder; on the first start its identities and its table of users."""
+    """Return the node of this folder; a first start makes its identities and its users."""
     if state_folder.exists(where):
         state_folder.check_folders(where)
         state_check.check_owners(where)
@@ -189,8 +189,8 @@ def load_or_create(where: StateFolder) -> ClusterFile:
 
 
 def complete(where: StateFolder) -> ClusterFile:
-    """A first start, from wherever an earlier one was cut off: each step is taken once, in this
-    order, so what a later one made proves that those before it were complete."""
+    """Complete a first start from wherever an earlier one was interrupted. Each step is done once
+    and in this order, so the result of a step proves that the earlier steps were complete."""
     if where.cluster.exists() or where.users.exists():
         state_check.check_keys(where, load_users(where))
     keys = {name: identity.load_or_create(where.key(name)) for name in state_folder.IDENTITIES}
@@ -215,8 +215,8 @@ def complete(where: StateFolder) -> ClusterFile:
 
 
 def make_certificate(where: StateFolder) -> None:
-    """What the broker proves itself by. One file without the other was damaged and is left as it
-    is; a folder with neither gets both anew, and copies on other machines are then out of date."""
+    """Make the broker's key and certificate if both are missing; copies of an older certificate on
+    other machines are then out of date. One file without the other is damage and stays as it is."""
     if where.broker_key.exists() or (
         state_folder.exists(where) and where.broker_certificate.exists()
     ):
@@ -227,12 +227,12 @@ def make_certificate(where: StateFolder) -> None:
 
 
 def publish_certificate(where: StateFolder) -> None:
-    """Puts the certificate where every user of this machine reads it and nobody else writes."""
+    """Put the certificate where every user of this machine can read it and nobody can write."""
     state_folder.write_file(where.certificate, certificate.read(where.broker_certificate), 0o644)
 
 
 def _check_seeds(where: StateFolder, cluster: ClusterFile) -> None:
-    """Every identity's key is one, and the scheduler's is that of this node; else Corrupt."""
+    """Check every identity's key, and that the scheduler's belongs to this node; else Corrupt."""
     keys = {name: identity.load(where.key(name)) for name in state_folder.IDENTITIES}
     if keys["scheduler"].public != cluster.scheduler_public_key:
         path = where.key("scheduler")
@@ -240,7 +240,7 @@ def _check_seeds(where: StateFolder, cluster: ClusterFile) -> None:
 
 
 def load_users(where: StateFolder) -> Users:
-    """The table of a complete folder: one that is missing there was lost."""
+    """Return the users of a complete folder, where a missing table is damage."""
     try:
         return users.load(where.users)
     except NotFound:
@@ -258,7 +258,7 @@ def _node_name() -> str:
 
 
 def _default_mapping() -> str:
-    """Unix user of the caller's jobs: the caller, but never root by itself."""
+    """Return the Unix user of the caller's jobs: the caller, but never root by default."""
     if os.geteuid() != 0:
         return _caller()
     sudo = os.environ.get("SUDO_USER", "")
@@ -278,7 +278,7 @@ def _user(public: str, unix_user: str, *, admin: bool = False) -> User:
 
 
 def map_caller(where: StateFolder, root_jobs_as: str) -> Users:
-    """The table of users, after `--root-jobs-as` was written into it."""
+    """Write `--root-jobs-as` into the table of users and return the table."""
     table = load_users(where)
     if os.geteuid() != 0:
         raise BadRequest("--root-jobs-as is for root: without root, jobs run as the caller")
@@ -308,10 +308,10 @@ def _is_root(user: User) -> bool:
 def settle_port(
     where: StateFolder, cluster: ClusterFile, wanted: int | None, found: dict[str, pids.ProcessId]
 ) -> ClusterFile:
-    """The node with the port that its broker will have; `cluster.json` gets it once the broker
-    listens there (`supervisor.py`), so that a start that fails leaves no port behind."""
+    """Return the node with the port that its broker will have. The supervisor writes `cluster.json`
+    once the broker listens there, so that a start that fails leaves no port behind."""
     if wanted is not None and not (wanted == cluster.port and BROKER in found):
-        broker_port.check(wanted)  # before anything is ended for it
+        broker_port.check(wanted)  # before any process is ended
     port = wanted or cluster.port
     if BROKER in found:
         if port == cluster.port:
@@ -319,24 +319,24 @@ def settle_port(
         pids.end(found.pop(BROKER), 5.0)
     if not port or not broker_port.is_usable(port):
         port = broker_port.choose(where.instance)
-    where.endpoint.unlink(missing_ok=True)  # it names the port of the broker that is gone
+    where.endpoint.unlink(missing_ok=True)  # it names the port of the ended broker
     return msgspec.structs.replace(cluster, port=port)
 
 
 def move_broker(where: StateFolder, cluster: ClusterFile) -> ClusterFile:
-    """Gives the broker another free port, which the supervisor keeps once it listens there."""
+    """Give the broker another free port; the supervisor stores it once the broker listens there."""
     cluster = msgspec.structs.replace(cluster, port=broker_port.choose(where.instance))
     write_broker_config(where, cluster, load_users(where))
     return cluster
 
 
 def write_broker_config(where: StateFolder, cluster: ClusterFile, table: Users) -> None:
-    """Replaces nats-server.conf by what these keys and users come to."""
+    """Write nats-server.conf for these keys and users."""
     state_folder.write_file(where.nats / "nats-server.conf", broker_text(where, cluster, table))
 
 
 def broker_text(where: StateFolder, cluster: ClusterFile, table: Users) -> bytes:
-    """nats-server.conf of this folder; raises by name when it cannot be made."""
+    """Return nats-server.conf of this folder; raises an error that names what is wrong."""
     settings = broker_config.BrokerSettings(
         server_name=cluster.node,
         port=cluster.port,
@@ -360,7 +360,7 @@ def _command(settings: dict[str, object]) -> list[str]:
 
 
 def _become_supervisor(settings: dict[str, object]) -> None:
-    """Same pid, so that systemd and a terminal see one process."""
+    """Become the supervisor with the same pid, so that systemd and a terminal see one process."""
     held = settings["lock"]
     assert isinstance(held, int)
     os.set_inheritable(held, True)
@@ -369,36 +369,36 @@ def _become_supervisor(settings: dict[str, object]) -> None:
 
 
 def _detach(started: StartedNode, settings: dict[str, object], held: int) -> StartedNode:
-    """Starts the supervisor in a session of its own and follows its reports until it serves."""
-    heard, said = os.pipe()
+    """Start the supervisor in its own session and follow its reports until the node serves."""
+    reader, writer = os.pipe()
     log = log_rotation.open_log(started.state.log / "supervisor.log")
     process = subprocess.Popen(
-        _command({**settings, "report": said}),
+        _command({**settings, "report": writer}),
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
         cwd="/",
         env=environment(started.state),
-        pass_fds=(held, said),
+        pass_fds=(held, writer),
         start_new_session=True,
     )
-    for handle in (held, said, log):
+    for handle in (held, writer, log):
         os.close(handle)
     try:
-        failed = _follow(heard, READY_S)
+        failed = _follow(reader, READY_S)
     finally:
-        os.close(heard)
+        os.close(reader)
     if failed is None:
         return replace(started, pid=process.pid)
     raise _failure(started, failed)
 
 
-def _follow(heard: int, timeout_s: float) -> FailedStart | None:
-    """Reads reports until the node serves (None) or cannot."""
+def _follow(reader: int, timeout_s: float) -> FailedStart | None:
+    """Read reports until the node serves (None) or cannot."""
     deadline, data = time.monotonic() + timeout_s, b""
     last = FailedStart("supervisor", f"not ready after {timeout_s:g} s")
-    while (left := deadline - time.monotonic()) > 0 and select.select([heard], [], [], left)[0]:
-        piece = os.read(heard, 65536)
+    while (left := deadline - time.monotonic()) > 0 and select.select([reader], [], [], left)[0]:
+        piece = os.read(reader, 65536)
         if not piece:
             return replace(last, name="supervisor", text="ended")
         *lines, data = (data + piece).split(b"\n")
@@ -406,21 +406,21 @@ def _follow(heard: int, timeout_s: float) -> FailedStart | None:
             report = json.loads(line)
             if report["event"] == "ready":
                 return None
-            last = last.heard(report)
+            last = last.after(report)
             if last.failures >= FAILURES_MAX or last.is_corrupt:
-                return last  # waiting mends neither
+                return last  # waiting repairs neither
     return last
 
 
 def _failure(started: StartedNode, ended: FailedStart) -> StokerError:
-    """Cleans up after a start that failed, unless jobs of an earlier one may be running."""
+    """Clean up after a failed start, unless jobs of an earlier one may be running."""
     log = started.state.log / f"{ended.name}.log"
     lines = log_rotation.tail(log)
     if started.found:
         end = target_node.call(started.state, "down")
-        rest = f"what ran before goes on and is tried again; `{end}` ends it"
+        rest = f"earlier processes go on and are restarted; `{end}` ends it"
     else:
         left = teardown.finish(started.state).left
         started.undo.put_back()
-        rest = "everything started was ended" + "".join(f"; left: {text}" for text in left)
+        rest = "all started processes were ended" + "".join(f"; left: {text}" for text in left)
     return cause(ended, lines, hint=f"{rest[0].upper()}{rest[1:]}; its log is {log}")

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether what a node keeps is whole, looked at before anything of it is started.
+"""The check of a node's stored state before anything is started.
 
-Owns the rule that a missing, damaged or foreign file is refused by name with nothing changed,
-unless the node loses nothing by making it anew: logs, caches of one boot, and files with two copies
-of what they hold. The command log is the scheduler's to judge, the journal the spawner's; both end
-with the same exit code.
+A missing, damaged or foreign file is refused by name and nothing is changed, unless the node can
+make it again without loss: logs, caches of one boot, and files with two copies. The scheduler
+judges the command log and the spawner its journal; both end with the same exit code.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from stoker.native.errors import BadRequest, Corrupt, NotFound
 
 RESTORE = "Restore it from a backup"
 FILES_MAX = 100_000
-"""Files of the command log and its snapshots that are looked at."""
+"""The largest number of files, command log and snapshots included, that are checked."""
 
 
 def check(where: StateFolder, users: Users) -> None:
-    """Corrupt for the first file that is not whole. Before anything is read: `check_owners`."""
+    """Raise Corrupt for the first damaged file. Call `check_owners` first."""
     check_keys(where, users)
     _check_certificate(where.broker_certificate)
     _check_journal(where)
@@ -41,7 +40,7 @@ def check(where: StateFolder, users: Users) -> None:
 
 
 def check_keys(where: StateFolder, users: Users) -> None:
-    """Every key of the folder is one, and users' keys are those of the table."""
+    """Check every key of the folder, and users' keys against the table."""
     for name in IDENTITIES:
         _seed(where.key(name))
     own = {path.stem.removeprefix("user-"): path for path in where.keys.glob("user-*.nk")}
@@ -69,8 +68,8 @@ def _seed(path: Path) -> identity.Identity:
 
 
 def check_owners(where: StateFolder) -> None:
-    """What this user does not own could be changed by who does; the broker, which has no rights of
-    root, could not even read it."""
+    """Refuse files of other users, who could change them; the broker, which runs without root's
+    rights, could not even read them."""
     me = os.geteuid()
     for count, path in enumerate(_kept(where)):
         if count >= FILES_MAX:
@@ -79,19 +78,19 @@ def check_owners(where: StateFolder) -> None:
         if found.st_uid not in (me, 0):
             raise Corrupt(
                 f"{path} belongs to {user_name(found.st_uid)}, not to {user_name(me)}",
-                hint="Find out who changed it; if it is whole, its owner is to be set back",
+                hint="Find out who changed it; if it is whole, set its owner back",
             )
 
 
 def _kept(where: StateFolder) -> Iterator[Path]:
-    """Everything but logs and what jobs wrote."""
+    """Yield all files except logs and the output of jobs."""
     for folder in (where.root, where.keys, where.scheduler, where.agent):
         yield from folder.iterdir()
     yield from where.nats.rglob("*")
 
 
 def _check_certificate(path: Path) -> None:
-    """It signs itself: a changed bit breaks that, and copies of it elsewhere would be refused."""
+    """Check the signature: the certificate signs itself, and copies elsewhere must equal it."""
     from cryptography import x509
     from cryptography.exceptions import InvalidSignature
 
@@ -104,17 +103,17 @@ def _check_certificate(path: Path) -> None:
 
 
 def _check_journal(where: StateFolder) -> None:
-    """It is made with the locks of its slots, and never taken away."""
+    """Check that the journal exists: it is made with the locks of its slots and never removed."""
     journal, locks = where.agent / "journal", where.agent / "keepers.lock"
     if locks.exists() and not journal.exists():
         raise Corrupt(
             f"{journal} is missing",
-            hint=f"{RESTORE}; if there is none, remove {locks} as well: what ran then is lost",
+            hint=f"{RESTORE}; if there is none, remove {locks} as well: jobs of that time are lost",
         )
 
 
 def _readers(where: StateFolder) -> dict[Path, Callable[[Path], object]]:
-    """Files of the agent that nothing else would miss, and how each is read."""
+    """Return the agent's files that no other check reads, with their readers."""
     return {
         node_labels.file(where): lambda path: sealed_json.decode(
             path.read_bytes(), node_labels.GivenLabels
@@ -130,5 +129,5 @@ def _check_read(path: Path, read: Callable[[Path], object]) -> None:
         read(path)
     except (OSError, msgspec.MsgspecError, BadRequest) as error:
         text = getattr(error, "message", str(error))
-        said = text if str(path) in text else f"{path}: {text}"
-        raise Corrupt(said, hint=f"{RESTORE}, or remove it if you can do without") from None
+        named = text if str(path) in text else f"{path}: {text}"
+        raise Corrupt(named, hint=f"{RESTORE}, or remove it if you do not need it") from None

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The supervisor: starts the processes of a node, adopts those an earlier one left, restarts what
-ends, stops all in reverse order. A thin shell: `agent/supervise/processes.py` decides.
+"""The supervisor: it starts a node's processes, adopts those of an earlier supervisor, restarts
+processes that end, and stops all in reverse order. `agent/supervise/processes.py` decides.
 
-Owns the lock of the state folder and the rule that a child never depends on this process: it may be
-killed at any moment and started again by `stoker up`. Run as `python -m
-stoker.agent.supervise.supervisor SETTINGS`, SETTINGS being JSON of `SupervisorSettings`.
+It holds the lock of the state folder. A child never depends on this process, which may be killed at
+any moment and started again by `stoker up`. Run as `python -m
+stoker.agent.supervise.supervisor SETTINGS`, where SETTINGS is JSON of `SupervisorSettings`.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from stoker.agent.supervise.processes import (
     ProcessExited,
     ProcessTree,
     Ready,
-    RestartAsked,
+    RestartRequested,
     StartProcess,
-    StopAsked,
+    StopRequested,
     Terminate,
     Tick,
     TreeNote,
@@ -56,7 +56,7 @@ _CREDENTIALS = struct.Struct("iII")  # struct ucred, unix(7)
 
 
 class SupervisorSettings(msgspec.Struct, frozen=True):
-    """How `stoker up` starts the supervisor. Descriptors are inherited; `report` may be closed."""
+    """The settings from `stoker up`. Descriptors are inherited; `report` may be closed."""
 
     state: str
     lock: int
@@ -65,7 +65,7 @@ class SupervisorSettings(msgspec.Struct, frozen=True):
     allow_root: bool = False
     log_max_bytes: int = 64 << 20
     port: int = 0
-    """Where the broker is to listen; 0: where it did last."""
+    """The port of the broker; 0 keeps the last one."""
 
 
 class Supervisor:
@@ -88,7 +88,7 @@ class Supervisor:
         self.watched: dict[str, int] = {}
         self.own: set[str] = set()
         self.codes: dict[str, int] = {}
-        """How processes ended last: exit codes, negative ones of signals."""
+        """The last exit code of each process, negative for a signal."""
         self.statuses: dict[str, str] = {}
         self.events: deque[Event] = deque()
         self.stopped = asyncio.Event()
@@ -98,10 +98,10 @@ class Supervisor:
         self.log_file = log_rotation.open_log(self.state.log / f"{pids.SUPERVISOR}.log")
 
     async def run(self) -> None:
-        """Adopts, starts, watches; ends after a signal and the last child."""
+        """Adopt, start and watch processes; ends after a signal and the last child."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._asked_to_stop, number)
+            loop.add_signal_handler(number, self._stop_requested, number)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
         loop.add_signal_handler(signal.SIGCHLD, self._reap)
         self.notify = open_notify_socket(self.state)
@@ -117,10 +117,10 @@ class Supervisor:
     # --- events in ---------------------------------------------------------------------------
 
     def _happened(self, event: Event) -> None:
-        """Feeds one event to the tree and carries out what follows, in order."""
+        """Pass one event to the tree and carry out its effects, in order."""
         self.events.append(event)
         if len(self.events) > 1:
-            return  # an effect of the one in progress: its turn comes below
+            return  # an effect of the event in progress: the loop below handles it
         while self.events:
             for effect in self.tree.step(self.events[0], time.monotonic()):
                 self._do(effect)
@@ -136,11 +136,11 @@ class Supervisor:
             wait = max(0.0, due - time.monotonic())
             self.timer = asyncio.get_running_loop().call_later(wait, self._happened, Tick())
 
-    def _asked_to_stop(self, number: signal.Signals) -> None:
+    def _stop_requested(self, number: signal.Signals) -> None:
         self._log("supervisor", f"{number.name}: stopping")
         self.end_all = self.settings.foreground and number == signal.SIGINT
         notify_above("STOPPING=1")
-        self._happened(StopAsked())
+        self._happened(StopRequested())
 
     def _reload(self) -> None:
         broker = self.running.get(BROKER)
@@ -148,7 +148,7 @@ class Supervisor:
             pids.send(broker, signal.SIGHUP)
 
     def _heard(self) -> None:
-        """One datagram of sd_notify(3) from a child; anybody else's is dropped and said."""
+        """Handle one datagram of sd_notify(3) from a child; others are dropped and logged."""
         data, control, _, _ = self.notify.recvmsg(NOTIFY_BYTES_MAX, 64)
         sender = next((_CREDENTIALS.unpack(c[2])[0] for c in control), 0)
         name = next((n for n, p in self.running.items() if p.pid == sender), None)
@@ -161,7 +161,7 @@ class Supervisor:
             elif line == "WATCHDOG=1":
                 self._happened(WatchdogBeat(name))
             elif line.startswith("STATUS=broker-restart"):
-                self._happened(RestartAsked(BROKER, f"{name} asked: {line[7:]}"))
+                self._happened(RestartRequested(BROKER, f"{name} requested it: {line[7:]}"))
             elif line.startswith("STATUS=") and self.statuses.get(name) != line:
                 self.statuses[name] = line
                 self._log(name, line[7:])
@@ -169,16 +169,16 @@ class Supervisor:
 
     def _ready(self, name: str) -> None:
         if name == BROKER:
-            self._keep_port()
+            self._store_port()
         process = self.running[name]
         self.running[name] = pids.ProcessId(process.pid, process.start, ready=True)
         self._save()
         if name == BROKER:
-            self._tell_where()
+            self._write_endpoint()
         self._happened(Ready(name))
 
-    def _keep_port(self) -> None:
-        """The broker listens: only now is its port one that the next start may begin with."""
+    def _store_port(self) -> None:
+        """Store the broker's port, which is proven only now that the broker listens."""
         if self.recorded != self.cluster:
             with self._tolerated("cluster.json"):
                 write_cluster(self.state, self.cluster)
@@ -203,7 +203,8 @@ class Supervisor:
         return exit_text(status)
 
     def _reap(self) -> None:
-        """As process 1 of a container: ends the zombies of others; ours have their own turn."""
+        """Collect orphaned zombies as process 1 of a container; `_gone` collects the own
+        children."""
         if os.getpid() != 1:
             return
         ours = {self.running[name].pid for name in self.own}
@@ -237,14 +238,14 @@ class Supervisor:
         name = program.spec.name
         try:
             if name == BROKER:
-                self._keep_off_strangers()
+                self._leave_taken_port()
             pid = spawn(program, self.state)
-        except (OSError, StokerError) as error:  # no memory, a full disk: the back-off tries again
+        except (OSError, StokerError) as error:  # no memory, a full disk: tried again after a wait
             self.codes.pop(name, None)
             self._happened(ProcessExited(name, f"cannot be started: {error}"))
             return
         process = pids.identify(pid)
-        if process is None:  # it ended at once; waitpid says how
+        if process is None:  # it ended at once
             self._happened(ProcessExited(name, self._ended_as(name, os.waitpid(pid, 0)[1])))
             return
         self._log(name, f"started as pid {pid}")
@@ -256,9 +257,9 @@ class Supervisor:
         elif program.ready != "notify":
             self.probes[name] = asyncio.create_task(self._probe(program, process))
 
-    def _keep_off_strangers(self) -> None:
-        """Moves the broker to another port where somebody took its own while it was down: waiting
-        for a stranger to leave would stop the node for as long as the stranger likes."""
+    def _leave_taken_port(self) -> None:
+        """Move the broker to another port if a foreign process took its own while it was down:
+        waiting for that process could stop the node for ever."""
         port = self.cluster.port
         if broker_port.is_free(port):
             return
@@ -277,7 +278,7 @@ class Supervisor:
             pids.send(process, number)
 
     async def _probe(self, program: Program, process: pids.ProcessId) -> None:
-        """Asks a process that does not notify until it serves, or is another one by now."""
+        """Probe a process without notifications until it serves or has been replaced."""
         name = program.spec.name
         while self.running.get(name) == process:
             with contextlib.suppress(OSError, TimeoutError):
@@ -289,8 +290,8 @@ class Supervisor:
             await asyncio.sleep(PROBE_EVERY_S)
 
     async def _serves(self, program: Program) -> bool:
-        """Whether the broker greets (`INFO` is the first thing a NATS server sends), or whoever
-        listens on the spawner's socket takes a connection."""
+        """True if the broker sends `INFO`, as a NATS server does first, or the spawner's socket
+        takes a connection."""
         if program.ready == "socket":
             _, writer = await asyncio.open_unix_connection(self.state.run / "spawner.sock")
             writer.close()
@@ -303,13 +304,13 @@ class Supervisor:
 
     def _announce(self) -> None:
         url = self.cluster.url
-        self._tell_where()
+        self._write_endpoint()
         self._log("supervisor", f"ready at {url}")
         self._report(event="ready")
         notify_above(f"READY=1\nSTATUS=serving at {url}")
 
-    def _tell_where(self) -> None:
-        """Says where the broker listens, once there is a node to find there."""
+    def _write_endpoint(self) -> None:
+        """Write the endpoint file, once the node is ready."""
         if not self.tree.announced:
             return
         record = NodeEndpoint(
@@ -325,14 +326,14 @@ class Supervisor:
     # --- housekeeping ------------------------------------------------------------------------
 
     def _adopt(self) -> None:
-        """Takes over what an earlier supervisor left. What was not ready then, or was called with
-        other arguments (another version, other options), is ended and started anew."""
+        """Adopt the processes of an earlier supervisor. One that was not ready, or whose arguments
+        differ (another version, other options), is ended and started again."""
         found = {n: p for n, p in pids.find(self.state).items() if n in self.programs}
         for name, process in found.items():
             same = pids.arguments(process) == self.programs[name].argv
             handle = pids.open_pidfd(process) if process.ready and same else None
             if handle is None:
-                why = "called otherwise" if process.ready else "not ready"
+                why = "started with other arguments" if process.ready else "not ready"
                 self._log(name, f"left over as pid {process.pid}, {why}: ended")
                 pids.end(process, 2.0)
             else:
@@ -356,7 +357,7 @@ class Supervisor:
 
     @contextlib.contextmanager
     def _tolerated(self, what: str) -> Iterator[None]:
-        """A full disk must not end the process that keeps all others alive."""
+        """Log a full disk, which must not end the process that keeps the others alive."""
         try:
             yield
         except OSError as error:
@@ -364,19 +365,19 @@ class Supervisor:
 
     def _log(self, name: str, text: str) -> None:
         line = json.dumps({"t": round(time.time(), 6), "process": name, "event": text})
-        with contextlib.suppress(OSError):  # nowhere left to say it
+        with contextlib.suppress(OSError):  # the line has nowhere to go
             os.write(self.log_file, line.encode() + b"\n")
             if self.settings.foreground:
                 os.write(2, line.encode() + b"\n")
 
     def _report(self, **fields: object) -> None:
         if self.settings.report >= 0:
-            with contextlib.suppress(OSError):  # `stoker up` has gone: nobody listens any more
+            with contextlib.suppress(OSError):  # `stoker up` has ended
                 os.write(self.settings.report, json.dumps(fields).encode() + b"\n")
 
 
 def spawn(program: Program, state: StateFolder) -> int:
-    """Starts one program in a session of its own, confined, with its log as output."""
+    """Start one program in its own session, confined, with its log file as output."""
     variables = environment(state)
     pid = os.fork()
     if pid != 0:
@@ -409,7 +410,7 @@ def notify_path(state: StateFolder) -> Path:
 
 
 def open_notify_socket(state: StateFolder) -> socket.socket:
-    """Where children say READY=1; only this uid may write, and each datagram carries its pid."""
+    """Open the socket for READY=1; only this uid may write, and each datagram carries its pid."""
     path = notify_path(state)
     path.unlink(missing_ok=True)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
@@ -423,7 +424,7 @@ def open_notify_socket(state: StateFolder) -> socket.socket:
 
 
 def notify_above(text: str) -> None:
-    """Tells systemd, when it started this process (sd_notify(3)); otherwise nothing."""
+    """Notify systemd if it started this process (sd_notify(3))."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return
@@ -432,7 +433,7 @@ def notify_above(text: str) -> None:
 
 
 async def beat_watchdog() -> None:
-    """WATCHDOG=1 at half of what systemd allows, while the loop turns."""
+    """Send WATCHDOG=1 at half of systemd's period while the loop runs."""
     period_us = int(os.environ.get("WATCHDOG_USEC", "0"))
     if os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return
@@ -442,13 +443,13 @@ async def beat_watchdog() -> None:
 
 
 def exit_text(status: int) -> str:
-    """A wait status for people."""
+    """Return a wait status in words for people."""
     code = os.waitstatus_to_exitcode(status)
     return f"exit code {code}" if code >= 0 else f"signal {-code}"
 
 
 def main(table: Sequence[Program] | None = None) -> None:
-    """The process; `table` stands for the node's own programs in tests."""
+    """Run the process; tests replace the node's programs by `table`."""
     settings = msgspec.json.decode(sys.argv[1], type=SupervisorSettings)
     os.set_inheritable(settings.lock, False)
     lock.sign(settings.lock)
@@ -463,7 +464,7 @@ def main(table: Sequence[Program] | None = None) -> None:
     if supervisor.end_all:
         from stoker.agent.supervise.teardown import finish
 
-        os.close(settings.lock)  # else it would find this process as the one to end first
+        os.close(settings.lock)  # otherwise `finish` would end this process first
         sys.exit(1 if finish(supervisor.state).left else 0)
 
 

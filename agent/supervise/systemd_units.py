@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """systemd units: rendered for this installation, written disabled.
 
-Owns the rule that a unit somebody else wrote is not replaced.
+A unit that stoker did not write is never replaced.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ NAME = "stoker.service"
 
 @dataclass(frozen=True)
 class Unit:
-    """One unit file and where it belongs."""
+    """One unit file and its path."""
 
     path: Path
     text: str
     enable: str
-    """The command that starts it now and at every boot."""
+    """The command that starts the unit now and at every boot."""
 
 
 def unit(*, user: bool, root: Path | None) -> Unit:
-    """The unit for this installation; `root` is put before its path, for packages."""
+    """Return the unit for this installation; packages put `root` before its path."""
     source = "stoker-user.service" if user else "stoker.service"
     text = (Path(__file__).resolve().parent / "units" / source).read_text()
     folder = _user_folder() if user else SYSTEM_FOLDER
@@ -40,7 +40,7 @@ def unit(*, user: bool, root: Path | None) -> Unit:
 
 
 def install(unit: Unit) -> bool:
-    """Writes the unit; False when the very same is there already."""
+    """Write the unit; False if it is there already."""
     if unit.path.exists():
         present = unit.path.read_text()
         if present == unit.text:
@@ -69,5 +69,5 @@ def _user_folder() -> Path:
 
 
 def _program() -> str:
-    """The `stoker` script of this installation; spaces as systemd.syntax(7) wants them."""
+    """Return the `stoker` script of this installation, escaped as in systemd.syntax(7)."""
     return str(Path(sys.prefix, "bin", "stoker")).replace("%", "%%").replace(" ", "\\x20")

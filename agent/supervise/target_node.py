@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node that a verb of a node's owner means: `up`, `down`, `user` and `power`.
+"""The node that the owner's verbs mean: `up`, `down`, `user` and `power`.
 
-Owns the rule that these verbs speak of the same node as every other command of this user:
-`--state`, STOKER_STATE, the user's context, the default folder, the first that is named; and that a
-node of somebody else is named as theirs, never taken for a missing one.
+These verbs mean the same node as every other command of this user: `--state`, STOKER_STATE, the
+user's context, the default folder, the first that is set. A node of another user is named as such
+and never taken for a missing one.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from stoker.native.errors import Corrupt, Denied, NotFound, Refused
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """The node of this user's context, which somebody else owns."""
+    """The node of this user's context, owned by another user."""
 
     file: Path
-    """The context."""
+    """The context file."""
     url: str
     root: Path | None
-    """Its state folder; None: the context does not say."""
+    """The node's state folder; None if the context does not name it."""
     owner: int | None
-    """Uid; None: it cannot be seen."""
+    """The owner's uid; None if it cannot be read."""
 
     @property
     def whose(self) -> str:
@@ -42,20 +42,20 @@ class Foreign:
         return f"the node of {self.whose}{place} ({self.url})"
 
     def run(self) -> Path | None:
-        """Where it says how it is, readable by everybody."""
+        """Return the node's run folder, where everybody can read its status; None without one."""
         folders = context.run_folders(self.root) if self.root else ()
         return next((each for each in folders if _seen(each)), None)
 
 
 def is_named(option: str | None) -> bool:
-    """Whether a folder was named for this very command, by option or environment."""
+    """True if this command names a folder by option or environment."""
     return bool(option or os.environ.get("STOKER_STATE"))
 
 
 def node(option: str | None) -> StateFolder | Foreign:
-    """The node meant; touches nothing. Corrupt for a context that cannot be read."""
+    """Return the node that is meant; touches nothing. Corrupt if the context cannot be read."""
     file = context.saved_path(os.environ)
-    if is_named(option) or not os.path.exists(file):  # noqa: PTH110  a home out of reach has none
+    if is_named(option) or not os.path.exists(file):  # noqa: PTH110  an unreachable home has none
         return states.locate(option)
     saved = read_json(file, context.SavedContext)
     root = Path(saved.state) if saved.state else None
@@ -66,7 +66,7 @@ def node(option: str | None) -> StateFolder | Foreign:
 
 
 def own(option: str | None, verb: str) -> StateFolder:
-    """The same, of a verb that only a node's owner may use; Denied by name for another's node."""
+    """Return the node for a verb of owners; Denied with the owner's name for another's node."""
     found = node(option)
     if isinstance(found, StateFolder):
         return found
@@ -77,8 +77,8 @@ def own(option: str | None, verb: str) -> StateFolder:
 
 
 def require(state: StateFolder) -> None:
-    """NotFound, Denied or Refused by name where this user has no node in this folder; another that
-    runs on this host is named, and how to reach it."""
+    """Raise NotFound, Denied or Refused if this user has no node in this folder; NotFound names
+    another node of this host and how to reach it."""
     try:
         states.require(state)
     except NotFound as error:
@@ -90,8 +90,8 @@ def require(state: StateFolder) -> None:
 
 
 def to_start(option: str | None, *, beside: bool) -> StateFolder:
-    """The folder that `up` starts a node in; Refused where this user's context uses the node of
-    somebody else and nobody said that another is wanted."""
+    """Return the folder in which `up` starts a node. Refused if this user's context uses a node of
+    another user and `beside` is not set."""
     found = node(option)
     if isinstance(found, StateFolder):
         return found
@@ -104,7 +104,7 @@ def to_start(option: str | None, *, beside: bool) -> StateFolder:
 
 
 def call(state: StateFolder, verb: str) -> str:
-    """A command line that reaches this very node in the caller's shell."""
+    """Return a command line that reaches this very node in the caller's shell."""
     if os.environ.get("STOKER_STATE"):
         usual = states.locate(None).root == state.root
     else:
@@ -113,7 +113,7 @@ def call(state: StateFolder, verb: str) -> str:
 
 
 def is_usual(state: StateFolder) -> bool:
-    """Whether commands of this user reach this node without a word in a new shell."""
+    """True if this user's commands reach this node in a new shell without any option."""
     file = context.saved_path(os.environ)
     if not os.path.exists(file):  # noqa: PTH110
         return state.root == context.default_state().resolve()

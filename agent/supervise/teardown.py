@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ending a node so that nothing of it is left, whatever of it was killed before.
+"""The teardown of a node, which leaves nothing of it, whatever was killed before.
 
-Owns the order: nobody restarts anything any more, then no new work, then the jobs, then what they
-stood on; and the check at the end, which looks at the machine and not at what was done.
+The order: first the supervisor, then the processes, then the jobs, then files and cgroups. The
+final check examines the machine and not what was done.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from stoker.agent.jobs.folder_removal import clear
 from stoker.agent.power import record
 from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise import leftover_cgroups, lock, pids
-from stoker.agent.supervise.process_table import ORDER, kept_jobs
+from stoker.agent.supervise.process_table import ORDER, job_arguments
 from stoker.native import paths
 from stoker.native.errors import Refused
 
 SUPERVISOR_S = 30.0
-"""All children in turn, each with its own grace, end within this."""
+"""Seconds in which all children end one after the other, each with its own grace."""
 CHILD_S = 5.0
 JOBS_S = 10.0
 KILL_ALL_S = 30.0
@@ -34,7 +34,7 @@ KILL_ALL_S = 30.0
 
 @dataclass
 class TeardownResult:
-    """What there was and what is left of it."""
+    """What the teardown ended and what it could not remove."""
 
     processes: list[str] = field(default_factory=list)
     jobs: int = 0
@@ -46,14 +46,14 @@ class TeardownResult:
 
 
 def finish(state: StateFolder) -> TeardownResult:
-    """Ends the node of this folder; raises Refused when another `up` holds it meanwhile."""
+    """End the node of this folder; raises Refused if another `up` holds it meanwhile."""
     ended = TeardownResult()
     _end_supervisor(state, ended)
     with _held(state):
         _end_processes(state, ended)
         trees = leftover_cgroups.trees(state.instance)
         ended.jobs = sum(_jobs_in(tree) for tree in trees)
-        why = _call_spawner(state)
+        why = _end_by_spawner(state)
         _end_jobs(state, trees, ended)
         if wrong := record.restore(record.path(state.agent)):
             ended.left.append(f"power limits that stoker set: {wrong}")
@@ -72,7 +72,7 @@ def _end_supervisor(state: StateFolder, ended: TeardownResult) -> None:
     ended.processes.append(f"{pids.SUPERVISOR} (pid {process.pid})")
     ended.processes += [name for name in pids.recorded(state) if name != pids.SUPERVISOR]
     pids.send(process, signal.SIGTERM)
-    pids.send(process, signal.SIGCONT)  # one that was stopped would never hear the other
+    pids.send(process, signal.SIGCONT)  # a stopped process would never handle SIGTERM
     if not pids.wait(process, SUPERVISOR_S):
         pids.send(process, signal.SIGKILL)
         pids.wait(process, 2.0)
@@ -80,7 +80,7 @@ def _end_supervisor(state: StateFolder, ended: TeardownResult) -> None:
 
 @contextlib.contextmanager
 def _held(state: StateFolder) -> Iterator[None]:
-    """Nobody may start the node while it is being removed."""
+    """Hold the lock, so that nobody starts the node during the removal."""
     if not state.root.is_dir():
         yield
         return
@@ -99,7 +99,7 @@ def _held(state: StateFolder) -> Iterator[None]:
 
 
 def _end_processes(state: StateFolder, ended: TeardownResult) -> None:
-    """Children whose supervisor is gone, last started first; then whatever else is marked."""
+    """End children without a supervisor, last started first, then other marked processes."""
     found = pids.find(state)
     found.pop(pids.SUPERVISOR, None)
     for name in sorted(found, key=_place, reverse=True):
@@ -112,20 +112,20 @@ def _place(name: str) -> int:
 
 
 def _jobs_in(tree: Path) -> int:
-    """Jobs that still run, by their cgroups."""
+    """Return the number of jobs that still run, by their cgroups."""
     with contextlib.suppress(FileNotFoundError):
         groups = [group for group in (tree / "jobs").iterdir() if group.is_dir()]
         return sum(1 for group in groups if leftover_cgroups.members(group))
     return 0
 
 
-def _call_spawner(state: StateFolder) -> str:
-    """The spawner's own program knows every shim and job from its journal, root or not, and lets
-    it note how they ended; returns why it could not."""
+def _end_by_spawner(state: StateFolder) -> str:
+    """End all jobs by the spawner's program, which knows shims and jobs from its journal, root or
+    not, and records their ends; return why it failed, or ""."""
     if not (state.agent / "journal").exists():
         return ""
     try:
-        command = (str(paths.program("stoker-spawner")), "--kill-all", *kept_jobs(state))
+        command = (str(paths.program("stoker-spawner")), "--kill-all", *job_arguments(state))
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=KILL_ALL_S, check=False
         )
@@ -136,7 +136,7 @@ def _call_spawner(state: StateFolder) -> str:
 
 
 def _end_jobs(state: StateFolder, trees: list[Path], ended: TeardownResult) -> None:
-    """What is left after that, by cgroup and by mark, journal or not."""
+    """End the remaining jobs by cgroup and by mark, with or without a journal."""
     for tree in trees:
         leftover_cgroups.kill(tree, JOBS_S)
     for name, process in pids.marked(state.instance):
@@ -150,7 +150,7 @@ def _end_jobs(state: StateFolder, trees: list[Path], ended: TeardownResult) -> N
 def _remove_files(state: StateFolder, ended: TeardownResult) -> None:
     for folder in (*state.shm_folders, state.run):
         _remove_folder(folder, ended)
-    with contextlib.suppress(OSError):  # only when no other node of this user needs it
+    with contextlib.suppress(OSError):  # fails if another node of this user needs it
         state.run.parent.rmdir()
 
 
@@ -163,7 +163,7 @@ def _remove_folder(folder: Path, ended: TeardownResult) -> None:
 
 
 def _still_there(state: StateFolder) -> list[str]:
-    """What the machine still shows of this node."""
+    """Return what the machine still shows of this node."""
     left = [f"process {p.pid} ({name})" for name, p in pids.marked(state.instance)]
     for tree in leftover_cgroups.trees(state.instance):
         left += [f"process {pid} in {tree}" for pid in sorted(leftover_cgroups.members(tree))]

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of the host's probes is attached for one job alone, because it is dear: stacks and faults.
+"""Opt-in host probes, attached for one job because of their cost: wait stacks and page faults.
 
-Owns that the kernel is asked only when something changes, and that page faults nobody timed are
-said where they are many.
+The kernel is called only when something changes. Untimed page faults are reported if they are many.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ from stoker.probes.host.host_probes import HostProbes
 from stoker.probes.host.host_records import StateDurations
 
 FAULT_NS = 500
-"""About the least that a page fault takes of a CPU."""
-WORTH_SAYING = 0.01
-"""Part of a job's time from which on faults that were not timed are said."""
+"""Nanoseconds of CPU time that a page fault takes at least, roughly."""
+REPORTED_SHARE = 0.01
+"""Share of a job's time from which on untimed page faults are reported."""
 
 
 class DetailedProbes:
-    """Of one job."""
+    """The opt-in probes of one job."""
 
     def __init__(self, host: HostProbes | None, cgroup_id: int) -> None:
         self._host, self._cgroup_id = host, cgroup_id
@@ -27,7 +26,7 @@ class DetailedProbes:
         self._why: dict[str, str] = {}
 
     def want(self, *, stacks: bool, faults: bool) -> None:
-        """The stacks of its waits, and what its page faults take, from now on; or not any more."""
+        """Set whether wait stacks and the time of page faults are recorded from now on."""
         if self._host is None or (stacks, faults) == self._wanted:
             return
         self._wanted = stacks, faults
@@ -42,16 +41,16 @@ class DetailedProbes:
             self._why["page faults"] = f"{handling.id}: {handling.reason}"
 
     def read(self, totals: StateDurations | None) -> None:
-        """Take in what is known of its threads: how many of their faults were not timed."""
+        """Count the page faults of the job's threads that were not timed."""
         if totals is not None:
             seen = totals.user_faults + totals.kernel_faults
             self._untimed = totals.minor_faults + totals.major_faults - seen
 
     def absent(self, window_ns: int) -> dict[str, str]:
-        """What is missing in a summary of so much time, and why."""
-        if self._untimed * FAULT_NS < WORTH_SAYING * window_ns:
+        """Return what is missing in a summary of `window_ns`, and why."""
+        if self._untimed * FAULT_NS < REPORTED_SHARE * window_ns:
             return {name: why for name, why in self._why.items() if name != "page faults"}
         default = "page faults are timed while every launch is (full)"
         why = self._why.get("page faults", default)
-        said = f"{self._untimed} were not timed, what they took is host on CPU: {why}"
-        return {**self._why, "page faults": said}
+        reason = f"{self._untimed} were not timed, what they took is host on CPU: {why}"
+        return {**self._why, "page faults": reason}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When it is measured what the host's programs take, in windows short enough to cost nothing.
+"""Measures the cost of the host's programs in short windows, so that measuring costs nothing.
 
-Calls no clock. Owns that nothing is told of programs that did something else when they were
-measured: that is 0, 0, not measured.
+It calls no clock. A cost measured before the programs changed is never returned: it is 0, 0, not
+measured.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from stoker.agent.tracing.job_governor import HostCost
 from stoker.probes.host.host_probes import Cost
 
 EVERY_S: Final = 10.0
-"""Between two windows: one slows every BPF program of the machine."""
+"""Seconds between two windows: measuring slows every BPF program of the machine."""
 LEAST_S: Final = 0.03
-"""Length of a window. What a shorter one tells may be of a single burst."""
+"""Seconds of a window. A shorter one may show a single burst only."""
 
 
 class HostPrograms(Protocol):
-    """Those of the host: `HostProbes`."""
+    """The host's programs: `HostProbes`."""
 
     def begin_cost(self) -> None: ...
 
@@ -27,17 +27,17 @@ class HostPrograms(Protocol):
 
 
 class HostMeter:
-    """`newest` about once a second, `look` with every drain; seconds of CLOCK_MONOTONIC."""
+    """Call `newest` about once a second and `look` with every drain; seconds of CLOCK_MONOTONIC."""
 
     def __init__(self) -> None:
         self._due_s: float | None = None
-        """None: at once."""
+        """When the next window is due; None: at once."""
         self._begun_s: float | None = None
-        """When the window that is open began."""
+        """When the open window began; None if none is open."""
         self._spent = HostCost()
 
     def newest(self, programs: HostPrograms, now_s: float) -> HostCost:
-        """What is known; opens a window when one is due."""
+        """Return the newest cost; opens a window when one is due."""
         if self._begun_s is None and (self._due_s is None or now_s >= self._due_s):
             self._due_s = now_s + EVERY_S
             self._begun_s = now_s
@@ -45,8 +45,8 @@ class HostMeter:
         return self._spent
 
     def look(self, programs: HostPrograms, jobs: int, now_s: float) -> None:
-        """Close a window that is long enough. All of it is put on the jobs, in equal parts: what
-        programs take of other processes is paid because of the jobs as well."""
+        """Close a window that is long enough. Its cost is divided equally among the jobs, including
+        the cost for other processes, which the jobs cause as well."""
         if self._begun_s is None or now_s - self._begun_s < LEAST_S:
             return
         self._begun_s = None
@@ -55,5 +55,5 @@ class HostMeter:
             self._spent = HostCost(cost.run_ns // max(jobs, 1), cost.window_ns)
 
     def anew(self) -> None:
-        """The programs do something else now, or for other jobs."""
+        """Measure again soon: the programs do something else now, or serve other jobs."""
         self._due_s, self._spent = None, HostCost()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the jobs of this node call in GPU libraries: the agent's end of the probes over calls.
+"""The GPU library calls of this node's jobs: the agent's end of the probes on calls.
 
-Which processes a job has is read from its cgroup, by a thread that also attaches; nothing here
-waits for it. The states of all sites are left in a file for the doctor. Without cgroups or BPF
-there are no rows, and `absent` says why.
+A thread reads the processes of each job from its cgroup and attaches the probes; nothing here waits
+for it. The states of all sites are left in a file for the doctor. Without cgroups or BPF there are
+no rows, and `absent` says why.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from stoker.probes.doctor.site_doctor import COSTS_FILE
 from stoker.probes.kernels.job_trace import FoundSegment
 
 PIDS_MAX = 512
-"""Processes of one job that are looked at."""
+"""The largest number of processes of one job that are probed."""
 GROUPS_MAX = 64
-"""Groups that one job may have made below its own and that are looked at."""
+"""The largest number of cgroups below a job's own that are searched for processes."""
 PIDS_EVERY_S = 0.5
 PROBED = ("attached", "sampled", "off")
 UNSEEN_MAX = 16
-"""Libraries of one job that are told of because they could not be probed."""
+"""The largest number of one job's libraries that are reported as not probed."""
 
 
 class JobCalls:
-    """All jobs of the node. `begin` and `end` name a job by the id of its cgroup."""
+    """The calls of all jobs of the node. `begin` and `end` name a job by the id of its cgroup."""
 
     def __init__(self, jobs_cgroup: Path, folder: Path) -> None:
         """`folder`: the agent's own, for the measured costs and the states of sites."""
@@ -47,24 +47,23 @@ class JobCalls:
         """cgroup id -> (its folder, CLOCK_MONOTONIC ns of its beginning)."""
         self._governors: dict[int, Governor] = {}
         self._lost: dict[int, dict[str, int]] = {}
-        """cgroup id -> what had been lost of all jobs when this one began."""
+        """cgroup id -> losses of all jobs when this one began."""
         self._unseen: dict[int, dict[str, str]] = {}
         """cgroup id -> library -> why its calls are not counted."""
         self._sampled: dict[int, set[str]] = {}
         """cgroup id -> calls whose sites were attached for a part of the time."""
         self._hidden: dict[int, HiddenUse] = {}
         """cgroup id -> its processes that use a device without a tracer."""
-        self._told: object = None
-        self._told_at = self._read_at = 0.0
+        self._saved: object = None
+        self._saved_at = self._read_at = 0.0
         self._watch = CallWatch(self._make, self._prepare)
 
     def start(self) -> None:
-        """Begin to watch; the costs are measured first where this boot has not yet."""
+        """Start the thread, which measures the costs first if this boot has not yet."""
         self._watch.start()
 
     def begin(self, key: Key, cgroup_id: int, segments: Path | None = None) -> None:
-        """This job runs, and its tracers were told to write to `segments`; a second time changes
-        nothing."""
+        """Watch a running job, whose tracers write to `segments`; a second call changes nothing."""
         group = self._jobs_cgroup / f"{key[0]}.{key[1]}"
         now_ns = time.monotonic_ns()
         if segments is not None:
@@ -73,7 +72,7 @@ class JobCalls:
         self._lost.setdefault(cgroup_id, self.dropped())
 
     def end(self, cgroup_id: int) -> None:
-        """This job is over, and its rows were taken."""
+        """Forget a job that is over; its rows were read before."""
         self._groups.pop(cgroup_id, None)
         self._lost.pop(cgroup_id, None)
         self._unseen.pop(cgroup_id, None)
@@ -82,58 +81,60 @@ class JobCalls:
         self._hidden.pop(cgroup_id, None)
 
     def hidden(self, cgroup_id: int, now_ns: int) -> UntracedProcesses | None:
-        """What its processes did without a tracer, until then; None: nobody has looked."""
+        """Return what the job's processes did without a tracer until then; None if nobody
+        looked."""
         found = self._hidden.get(cgroup_id)
         return None if found is None else found.until(now_ns)
 
     def found(self, cgroup_id: int, segments: Iterable[FoundSegment], now_ns: int) -> None:
-        """Processes of this job have made these segments by now, so they have a tracer."""
+        """Record segments that processes of this job have made by now: they have a tracer."""
         if (use := self._hidden.get(cgroup_id)) is not None:
             use.found(segments, now_ns)
 
     def rows(self, cgroup_id: int) -> tuple[CallRow, ...]:
-        """What the job called so far, by name; and what it may have called unseen."""
-        probes, known = self._watch.probes, self._groups.get(cgroup_id)
-        if probes is None or known is None:
+        """Return the job's calls by name, with the part of the time in which each was not
+        counted."""
+        probes, group = self._watch.probes, self._groups.get(cgroup_id)
+        if probes is None or group is None:
             return ()
-        seen, found = probes.seen(cgroup_id), probes.read(cgroup_id)
+        covered, found = probes.seen(cgroup_id), probes.read(cgroup_id)
         called = {id for id, times in found.items() if times.entered}
         ids = called | self._sampled.get(cgroup_id, set())
-        return tuple(call_row(id, found.get(id, NONE), seen.get(id, 0.0)) for id in sorted(ids))
+        return tuple(call_row(id, found.get(id, NONE), covered.get(id, 0.0)) for id in sorted(ids))
 
     def readings(self, cgroup_id: int) -> tuple[SiteReading, ...]:
-        """What the sites of the job cost, for its governor."""
+        """Return the cost of the job's sites, for its governor."""
         probes = self._watch.probes
         return probes.site_readings(cgroup_id) if probes is not None else ()
 
     def obey(self, cgroup_id: int, action: GovernorAction) -> None:
-        """Carry out what the governor said of one site."""
+        """Carry out the governor's action on one site."""
         if self._watch.probes is not None:
             self._watch.probes.obey(cgroup_id, action)
 
     def govern_alone(self, cgroup_id: int, now_ns: int) -> None:
-        """Keep the sites of a job under the budget that no tracer runs in: nothing tells the time
-        of its threads, so that of one thread counts."""
-        known = self._groups.get(cgroup_id)
-        if known is None:
+        """Keep the probe sites of a job without a tracer under its budget. Nothing reports the time
+        of its threads, so the time of one thread counts."""
+        group = self._groups.get(cgroup_id)
+        if group is None:
             return
         governor = self._governors.setdefault(cgroup_id, Governor())
-        lived_ns = max(0, now_ns - known[1])
+        lived_ns = max(0, now_ns - group[1])
         for action in governor.step(Readings(lived_ns, sites=self.readings(cgroup_id)), now_ns):
             self.obey(cgroup_id, action)
 
     def dropped(self) -> dict[str, int]:
-        """What was lost of all jobs, by name."""
+        """Return the number of lost records of all jobs, by name."""
         probes = self._watch.probes
         return probes.dropped() if probes is not None else {}
 
     def lost(self, cgroup_id: int) -> dict[str, int]:
-        """What was lost since this job began, of all jobs: the kernel's tables are shared."""
+        """Return the losses of all jobs since this one began: jobs share the kernel's tables."""
         before = self._lost.get(cgroup_id, {})
         return {name: count - before.get(name, 0) for name, count in self.dropped().items()}
 
     def unseen(self, cgroup_id: int) -> dict[str, str]:
-        """Which libraries the job had mapped without that their calls could be counted, and why."""
+        """Return the mapped libraries whose calls could not be counted, and why."""
         why = dict(self._unseen.get(cgroup_id, {}))
         if self._watch.probes is not None and self.absent:
             why["calls"] = self.absent
@@ -141,7 +142,7 @@ class JobCalls:
 
     @property
     def absent(self) -> str:
-        """Why nothing is counted; empty where it is."""
+        """The reason why nothing is counted; empty if calls are counted."""
         probes = self._watch.probes
         if probes is None:
             return "calls into GPU libraries are not counted yet: the agent started just now"
@@ -150,7 +151,7 @@ class JobCalls:
         )
 
     def close(self) -> None:
-        """Detach everything."""
+        """Detach all probes."""
         self._watch.close()
         with contextlib.suppress(OSError):
             (self._folder / site_report.FILE).unlink()
@@ -172,25 +173,25 @@ class JobCalls:
             for id, pids in found.items():
                 if (hidden := self._hidden.get(id)) is not None:
                     hidden.look(pids, time.monotonic_ns())
-        self._tell(probes, now_s)
+        self._save(probes, now_s)
 
-    def _tell(self, probes: CallProbes, now_s: float) -> None:
-        """Leave the states for the doctor when they have changed, and now and then."""
+    def _save(self, probes: CallProbes, now_s: float) -> None:
+        """Write the states for the doctor when they have changed, and now and then."""
         states = probes.states()
         self._note_unseen(states)
         for each in states:
             if each.state == "sampled" and each.job in self._groups:
                 self._sampled.setdefault(each.job, set()).add(each.id)
-        if states == self._told and now_s < self._told_at + site_report.RENEW_NS / 1e9:
+        if states == self._saved and now_s < self._saved_at + site_report.RENEW_NS / 1e9:
             return
-        with contextlib.suppress(OSError):  # a full disk: the doctor then tells of no agent
+        with contextlib.suppress(OSError):  # a full disk: the doctor then shows no agent
             site_report.save(
                 self._folder / site_report.FILE, probes.probe, states, probes.dropped()
             )
-            self._told, self._told_at = states, now_s
+            self._saved, self._saved_at = states, now_s
 
     def _note_unseen(self, states: list[CallState]) -> None:
-        """Libraries of which no call at all can be counted."""
+        """Record libraries of which no call at all can be counted."""
         reasons: dict[tuple[int, str], str] = {}
         seen = {(each.job, each.library) for each in states if each.state in PROBED}
         for each in states:
@@ -203,7 +204,7 @@ class JobCalls:
 
 
 def processes_of(group: Path) -> list[int]:
-    """Processes of a cgroup and of those below it; none if it is gone."""
+    """Return the processes of a cgroup and of those below it; none if it is gone."""
     found: list[int] = []
     for folder, _, _ in itertools.islice(os.walk(group), GROUPS_MAX):
         if len(found) >= PIDS_MAX:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One job's governor at work: what tracing cost is read, what it decides is put into the steering.
+"""The governor of one job at work: it reads the cost of tracing and puts decisions into the plan.
 
-Decides nothing: that is probes/cost/cost_governor.py. Owns that a window somebody asked for is not
-counted against the budget, and that a job whose mode was set to full is measured but not shortened.
+probes/cost/cost_governor.py decides. The time of a window that a user opened does not count against
+the budget, and a job whose mode was set to full is measured but not limited.
 """
 
 from __future__ import annotations
@@ -37,42 +37,42 @@ class _Spent:
 
 
 class _Sites:
-    """Readings of probe sites without what was hit in times that do not count."""
+    """Readings of probe sites without the hits in times that do not count."""
 
     def __init__(self) -> None:
         self._last: dict[str, SiteReading] = {}
-        self._asked: dict[str, tuple[int, int]] = {}
+        self._excluded: dict[str, tuple[int, int]] = {}
 
-    def take(self, sites: tuple[SiteReading, ...], asked: bool) -> tuple[SiteReading, ...]:
-        """The readings that count, by all so far; `asked`: what is new in these does not."""
+    def take(self, sites: tuple[SiteReading, ...], excluded: bool) -> tuple[SiteReading, ...]:
+        """Return the readings that count; with `excluded`, what is new in these does not count."""
         found = []
         for site in sites:
-            hits, on_ns = self._asked.get(site.id, (0, 0))
+            hits, on_ns = self._excluded.get(site.id, (0, 0))
             last = self._last.get(site.id)
-            if asked and last is not None:
+            if excluded and last is not None:
                 hits += max(0, site.hits - last.hits)
                 on_ns += max(0, site.on_ns - last.on_ns)
-                self._asked[site.id] = hits, on_ns
+                self._excluded[site.id] = hits, on_ns
             found.append(replace(site, hits=site.hits - hits, on_ns=site.on_ns - on_ns))
         self._last = {site.id: site for site in sites}
         return tuple(found)
 
 
 class JobGovernor:
-    """Of one job."""
+    """The governor of one job."""
 
-    def __init__(self, steering: TracingPlan) -> None:
-        self._steering = steering
-        self._mode = steering.mode
-        self._governor = _governor(steering)
+    def __init__(self, plan: TracingPlan) -> None:
+        self._plan = plan
+        self._mode = plan.mode
+        self._governor = _governor(plan)
         self._last = _Spent()
-        self._asked = _Spent()
-        """Spent in windows and while dormant: nobody's governor answers for it."""
+        self._excluded = _Spent()
+        """Cost in windows and while dormant, for which no governor answers."""
         self._sites = _Sites()
 
     @property
     def record(self) -> GovernorRecord:
-        """What tracing cost in the last period, and what is done about it."""
+        """The cost of tracing in the last period, and what the governor does about it."""
         return self._governor.record()
 
     def step(
@@ -82,47 +82,47 @@ class JobGovernor:
         now_ns: int,
         sites: tuple[SiteReading, ...] = (),
     ) -> list[GovernorAction]:
-        """Take in what was spent; what is left to do is for the host's programs and for sites."""
-        steering = self._steering
+        """Record a cost; return the actions on the host's programs and on probe sites."""
+        plan = self._plan
         if cost is None or not cost.share:
             return []
-        if steering.mode != self._mode:
-            self._mode, self._governor = steering.mode, _governor(steering)
-            steering.held, steering.reason = None, ""
+        if plan.mode != self._mode:
+            self._mode, self._governor = plan.mode, _governor(plan)
+            plan.held, plan.reason = None, ""
         spent = _Spent(round(cost.tracer_ns / cost.share), cost.tracer_ns, cost.profiler_ns)
         last, self._last = self._last, spent
-        asked = steering.active or steering.mode == "dormant"
-        sites = self._sites.take(sites, asked)
-        if asked:
+        excluded = plan.active or plan.mode == "dormant"
+        sites = self._sites.take(sites, excluded)
+        if excluded:
             for name in ("job_ns", "tracer_ns", "profiler_ns"):
                 more = max(getattr(spent, name) - getattr(last, name), 0)
-                setattr(self._asked, name, getattr(self._asked, name) + more)
+                setattr(self._excluded, name, getattr(self._excluded, name) + more)
             return []
-        if steering.mode == "full":  # whoever asked for everything gets the thread timelines too
+        if plan.mode == "full":  # full mode includes the timelines of threads
             host = HostCost()
         readings = Readings(
-            job_ns=spent.job_ns - self._asked.job_ns,
-            tracer_ns=spent.tracer_ns - self._asked.tracer_ns,
-            profiler_ns=spent.profiler_ns - self._asked.profiler_ns,
+            job_ns=spent.job_ns - self._excluded.job_ns,
+            tracer_ns=spent.tracer_ns - self._excluded.tracer_ns,
+            profiler_ns=spent.profiler_ns - self._excluded.profiler_ns,
             bpf_run_ns=host.run_ns,
             bpf_window_ns=host.window_ns,
             sites=sites,
         )
         return [
-            action for action in self._governor.step(readings, now_ns) if not self._carry(action)
+            action for action in self._governor.step(readings, now_ns) if not self._apply(action)
         ]
 
-    def _carry(self, action: GovernorAction) -> bool:
-        """Whether it is done by telling the tracers something else."""
+    def _apply(self, action: GovernorAction) -> bool:
+        """Carry out an action on the tracers by changing the plan; False for other targets."""
         if action.target != "tracer":
             return False
-        self._steering.reason = action.reason
-        self._steering.held = "dormant" if action.value == 0 else None
+        self._plan.reason = action.reason
+        self._plan.held = "dormant" if action.value == 0 else None
         if action.value:
-            self._steering.budget_ppm = action.value
+            self._plan.budget_ppm = action.value
         return True
 
 
-def _governor(steering: TracingPlan) -> Governor:
-    limits = GovernorLimits(budget_ppm=steering.budget_ppm)
-    return Governor(limits, tracer_fixed=steering.mode == "full")
+def _governor(plan: TracingPlan) -> Governor:
+    limits = GovernorLimits(budget_ppm=plan.budget_ppm)
+    return Governor(limits, tracer_fixed=plan.mode == "full")

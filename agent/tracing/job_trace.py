@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The trace of one job, from its start to its summary on disk.
 
-Its fold is opened with the first segment, which a process makes when it loads a tracer: until then
-a job costs a few microseconds. Owns what only the agent can add to a fold: which host probes were
-missing or late, and what they lost meanwhile.
+The fold is opened with the first segment, which a process makes when it loads a tracer; until then
+a job costs a few microseconds. This module adds to the fold's summary what only the agent knows:
+host probes that were missing or late, and their losses.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stoker.agent.tracing.detailed_probes import DetailedProbes
 from stoker.agent.tracing.job_calls import JobCalls
 from stoker.agent.tracing.job_governor import HostCost, JobGovernor
 from stoker.agent.tracing.trace_window import RecordSink, TraceWindow
-from stoker.agent.tracing.untraced_processes import UntracedProcesses, said, without
+from stoker.agent.tracing.untraced_processes import UntracedProcesses, hidden_reason, without
 from stoker.mesh.wire.queries import TracingQuery
 from stoker.mesh.wire.schema import TracingView
 from stoker.native.errors import BadRequest, NotFound, NotSupported, Refused
@@ -51,11 +51,12 @@ SUMMARY_FILE = "trace.json"
 TIMELINE_FILE = "trace.perfetto"
 FOLD_FILE = STORE_FILES[0]
 
-SPANS_HELD_MAX = 32_768
-"""Thread spans kept for a job until its first segment; what is beyond is counted as lost."""
+EARLY_SPANS_MAX = 32_768
+"""The largest number of thread spans kept for a job before its first segment; more are counted as
+lost."""
 
 IDLE_CPU_SHARE = 0.1
-"""Of its time; a job without a tracer that took more of one CPU may have used its devices."""
+"""The share of one CPU above which a job without a tracer may have used its devices."""
 NO_TRACER = (
     "no process of the job had a tracer, so what it did with its devices is not observed and is "
     "charged as held"
@@ -64,7 +65,7 @@ NO_SEGMENT = "no process of the job has called a GPU runtime that stoker traces"
 
 
 class TracedJob:
-    """One job. Not for two threads; made by the tracing thread, ended by `finish` or `close`."""
+    """One job, for one thread; made by the tracing thread, ended by `finish` or `close`."""
 
     def __init__(
         self,
@@ -77,27 +78,27 @@ class TracedJob:
         host: HostProbes | None,
         dropped: Mapping[str, int],
         feed: Callable[[], None],
-        way: RecordSink,
+        sink: RecordSink,
         calls: JobCalls | None = None,
-        clearing: FolderRemoval | None = None,
+        removal: FolderRemoval | None = None,
     ) -> None:
-        """`feed` brings the spans that wait in the ring to the jobs they belong to."""
-        self._clearing = clearing or FolderRemoval()
+        """`feed` gives the spans that wait in the ring to their jobs."""
+        self._removal = removal or FolderRemoval()
         self.begun = begun
-        self.window = TraceWindow(begun, store, way)
-        self._governing: JobGovernor | None = None
+        self.window = TraceWindow(begun, store, sink)
+        self._governor: JobGovernor | None = None
         self.cgroup_id = cgroup_id
         self._segments, self._store = segments, store
         self._began_ns = began_ns
         self._host = host
-        self._look = DetailedProbes(host, cgroup_id)
+        self._detailed = DetailedProbes(host, cgroup_id)
         self._calls = calls
         self._trace: JobTrace | None = None
         self._followed = False
         self._dropped = dropped
         self._feed = feed
-        self._held: list[bytes] = []
-        self._held_lost = 0
+        self._early: list[bytes] = []
+        self._early_lost = 0
         self._absent: dict[str, str] = dict(begun.aside)
         self._given_up = False
         self._share = HOLD_WHOLE
@@ -105,15 +106,15 @@ class TracedJob:
         """The final summary, once it is on disk."""
 
     def follow(self) -> None:
-        """Ask for spans of its threads; what the probes cannot give will be in the summary."""
-        if self._followed or self.window.steering.wanted == "dormant":
-            return  # a dormant job pays for nothing; the first window follows it
+        """Follow the job's threads; the summary names what the probes cannot record."""
+        if self._followed or self.window.plan.wanted == "dormant":
+            return  # following a dormant job starts with its first window
         host = self._host
         if self._calls is not None and self.cgroup_id:
             segments = self._segments if self.begun.devices else None
             self._calls.begin(self.begun.key, self.cgroup_id, segments)
         if host is None or not self.cgroup_id:
-            self._absent["host"] = "without cgroups (no root) threads of jobs cannot be told apart"
+            self._absent["host"] = "without cgroups (no root) threads of jobs cannot be count apart"
             return
         spans = (state for state in host.states if state.id in SPAN_PROBES)
         refused = next((state for state in spans if state.state != "attached"), None)
@@ -124,14 +125,14 @@ class TracedJob:
             self._followed = True
         except Refused as error:
             self._absent["host"] = error.message
-        self._look_closer()
+        self._select_probes()
         blind_ns = host.attached_ns - self._began_ns
         if blind_ns > 0:
             seen = f"threads were not seen for the first {blind_ns / 1e9:.3f} s"
             self._absent["host before the probes"] = f"{seen}: the agent started later"
 
     def open(self) -> bool:
-        """Begin to fold, or go on where an earlier agent stopped; False if there is nothing."""
+        """Open the fold, or continue that of an earlier agent; False if there is no segment."""
         if self._trace is not None or self._given_up:
             return self._trace is not None
         try:
@@ -140,19 +141,19 @@ class TracedJob:
             self.give_up(error.message)
         if self._trace is None:
             return False
-        with contextlib.suppress(BadRequest):  # an earlier agent has set it
+        with contextlib.suppress(BadRequest):  # an earlier agent has set the window
             self._trace.set_window(self._began_ns)
         self.window.attach(self._trace)
-        for spans in self._held:
+        for spans in self._early:
             self._trace.add_spans(spans)
-        self._held.clear()
+        self._early.clear()
         return True
 
     def _open_fold(self) -> JobTrace | None:
         begun = self.begun
         folded = (self._store / FOLD_FILE).exists()
         if folded and not (self._store / SUMMARY_FILE).exists():
-            # An agent died between folding the last segment and writing the summary.
+            # An agent died after folding the last segment and before writing the summary.
             self._segments.mkdir(mode=0o700, exist_ok=True)
         if self._segments.exists():
             self._store.mkdir(mode=0o700, exist_ok=True)
@@ -168,44 +169,46 @@ class TracedJob:
             return None
 
     def add_spans(self, spans: bytes) -> None:
-        """Thread spans of this job; held back until there is a fold for them."""
+        """Add thread spans of this job; they are kept until there is a fold."""
         if self._trace is not None:
             self._trace.add_spans(spans)
-        elif sum(map(len, self._held)) + len(spans) <= SPANS_HELD_MAX * SPAN_BYTES:
-            self._held.append(spans)
+        elif sum(map(len, self._early)) + len(spans) <= EARLY_SPANS_MAX * SPAN_BYTES:
+            self._early.append(spans)
         else:
-            self._held_lost += len(spans) // SPAN_BYTES
+            self._early_lost += len(spans) // SPAN_BYTES
 
     def drain(self, read: bool, fed_ns: int | None = None) -> float:
-        """Fold what there is; the fill of the fullest ring. `read`: thread times as well."""
+        """Fold all new records and return the fill of the fullest ring. `read`: thread times
+        too."""
         if self._trace is None:
             return 0.0
         self.window.tell()
-        self._look_closer()
+        self._select_probes()
         stats = self._trace.drain(fed_ns)
-        self._tell_found()
+        self._report_segments()
         if read and stats.threads:
             self._read_host()
         self.window.drained(time.monotonic_ns(), self._write_part)
         return stats.fill
 
-    def hold(self, share: int) -> None:
-        """From the next drain on, launches begin in this share of the time, of HOLD_WHOLE."""
+    def throttle(self, share: int) -> None:
+        """Let launches begin in this share of the time from the next drain on; HOLD_WHOLE is
+        all."""
         if self._trace is not None and share != self._share:
             self._trace.hold(share)
             self._share = share
 
     def answers(self) -> tuple[TracerAnswer, ...]:
-        """What the tracers of its living processes said at the latest drain."""
+        """Return the answers of the tracers of living processes at the latest drain."""
         return () if self._trace is None else self._trace.answer()
 
     @property
-    def unheld(self) -> str:
-        """Why its tracers are told nothing any more; empty: they are."""
+    def unreachable(self) -> str:
+        """The reason why nothing reaches the tracers any more; empty while it does."""
         return "its trace was given up" if self._given_up else ""
 
     def add_samples(self, samples: Sequence[DeviceSample], t_ns: int) -> None:
-        """Power, temperature and load of the job's devices, for its timeline."""
+        """Add power, temperature and load of the job's devices to its timeline."""
         if self._trace is None:
             return
         for sample in samples:
@@ -219,10 +222,10 @@ class TracedJob:
                         self._trace.add_counter(sample.id, name, t_ns, float(value), unit)
 
     def tracing(self, query: TracingQuery) -> TracingView:
-        """Trace as a user asks from now on, and say how it is."""
+        """Carry out a user's query about tracing and return the view after it."""
         view = self.window.take(query, time.monotonic_ns())
         self.follow()
-        self._look_closer()
+        self._select_probes()
         return view
 
     def _write_part(self, path: Path, part: TimeWindow, events: BinaryIO) -> TimelineCounts:
@@ -231,35 +234,35 @@ class TracedJob:
         return self._trace.write_timeline(path, title=title, part=part, events=events)
 
     def summary(self) -> TraceSummary | None:
-        """What is known now; None while nothing is folded."""
+        """Return the summary up to now; None while nothing is folded."""
         return None if self._trace is None else self._complete(self._trace.summary())
 
     def govern(self, summary: TraceSummary, host: HostCost) -> bool:
-        """Once a second: keep what tracing costs this job under its budget. Whether what was
-        measured of the host's programs holds no more."""
-        if self._governing is None:
-            self._governing = JobGovernor(self.window.steering)
+        """Keep the cost of tracing this job under its budget, once a second. True if the host's
+        programs changed, so that their measured cost is void."""
+        if self._governor is None:
+            self._governor = JobGovernor(self.window.plan)
         calls = self._calls
         sites = calls.readings(self.cgroup_id) if calls is not None else ()
-        followed_otherwise = False
-        for action in self._governing.step(summary.cost, host, time.monotonic_ns(), sites):
+        changed_programs = False
+        for action in self._governor.step(summary.cost, host, time.monotonic_ns(), sites):
             if calls is not None and action.target != "host.spans":
                 calls.obey(self.cgroup_id, action)
             elif action.target == "host.spans" and self._host is not None and self._followed:
-                with contextlib.suppress(Refused):  # room for one timeline less; asked again later
+                with contextlib.suppress(Refused):  # no room for the timeline; tried again later
                     self._host.follow(self.cgroup_id, full=action.kind == "restore")
-                self.window.steering.reason = action.reason
-                followed_otherwise = True
-        return followed_otherwise
+                self.window.plan.reason = action.reason
+                changed_programs = True
+        return changed_programs
 
     def govern_alone(self) -> None:
-        """The same while no tracer runs in the job: its probe sites cost all the same."""
+        """Keep the cost of probe sites under the budget while no tracer runs in the job."""
         if self._calls is not None:
             self._calls.govern_alone(self.cgroup_id, time.monotonic_ns())
 
     def reading(self, offset_ns: int) -> JobReading | None:
-        """What is known now, of an ended job for good, as metrics need it; None where there is
-        nothing. `offset_ns`: CLOCK_REALTIME minus CLOCK_MONOTONIC."""
+        """Return the values for metrics, the final ones of an ended job; None if there are none.
+        `offset_ns`: CLOCK_REALTIME minus CLOCK_MONOTONIC."""
         summary = self.last or self.summary()
         if summary is None:
             return None
@@ -268,28 +271,29 @@ class TracedJob:
             found = self._trace.histogram(row.name) if self._trace is not None else None
             if found is not None:
                 histograms[row.name] = found.totals(), found.buckets()
-        steering = self.window.steering
+        plan = self.window.plan
         return JobReading(
             *self.begun.key,
             self.begun.name,
             summary.window.from_ns + offset_ns,
-            steering.wanted,
-            steering.budget_ppm,
+            plan.wanted,
+            plan.budget_ppm,
             summary,
             histograms,
-            self._governing.record if self._governing is not None else None,
+            self._governor.record if self._governor is not None else None,
             self.begun.user,
         )
 
     def finish(self, ended_ns: int, cpu_ns: int | None = None) -> TraceSummary:
-        """The last of it, written to the job's folder. `cpu_ns`: CPU time that the job took."""
+        """Fold the rest and write the summary to the job's folder. `cpu_ns`: CPU time of the
+        job."""
         try:
             if self._unfolded() and self.open():
                 assert self._trace is not None
                 self.drain(read=False)
                 self._read_host()
                 folded = self._trace.finish(ended_ns)
-                self._tell_found()
+                self._report_segments()
                 summary = self._complete(folded, ended_ns)
                 summary = msgspec.structs.replace(
                     summary, pressure=self._pressure(), waits=self._waits()
@@ -306,25 +310,26 @@ class TracedJob:
         return summary
 
     def _pressure(self) -> JobPressure | None:
-        """What the kernel saw press on its threads; None where none of them was followed."""
+        """Return the kernel's pressure on the job's threads; None if they were not followed."""
         if self._host is None or not self._followed:
             return None
         return self._host.pressure(self.cgroup_id)
 
-    def _look_closer(self) -> None:
-        """Stacks for a job submitted for them; what page faults take while everything is timed."""
+    def _select_probes(self) -> None:
+        """Select the opt-in probes: stacks for a job submitted as full, page faults in full
+        mode."""
         if self._followed:
             full = self.begun.trace == "full"
-            self._look.want(stacks=full, faults=self.window.steering.wanted == "full")
+            self._detailed.want(stacks=full, faults=self.window.plan.wanted == "full")
 
     def _waits(self) -> tuple[StackWait, ...]:
-        """Where its threads waited longest, if that was asked for."""
+        """Return where the job's threads waited longest, for a job submitted as full."""
         if self._host is None or not self._followed or self.begun.trace != "full":
             return ()
         return tuple(self._host.stack_waits(self.cgroup_id))
 
     def _unfolded(self) -> bool:
-        """Whether there is anything of this job to fold, or folded and without a summary yet."""
+        """True if there are segments to fold, or a fold without a summary."""
         if self._trace is not None or (self._store / FOLD_FILE).exists():
             return True
         try:
@@ -333,19 +338,19 @@ class TracedJob:
             return False
 
     def _empty(self, ended_ns: int, cpu_ns: int | None) -> TraceSummary:
-        """Of a job that held devices and had no tracer in any process, or whose trace was given up.
+        """Return the summary of a job without a fold: it had no tracer, or its trace was given up.
 
-        That it called no device is claimed only where that was looked for and nothing speaks
-        against it: no process used a driver, and all together hardly used a CPU."""
+        Its devices count as held idle only if that was observed: no process used a driver, and all
+        together hardly used a CPU. Otherwise their time is not observed."""
         window_ns = max(ended_ns - self._began_ns, 0)
         hidden = self._hidden(ended_ns)
         idle = hidden is not None and not hidden.ns and not self._given_up
         idle = idle and cpu_ns is not None and cpu_ns <= window_ns * IDLE_CPU_SHARE
         causes = Causes(held_idle_ns=window_ns) if idle else Causes(not_observed_ns=window_ns)
         absent = {"kernels": NO_SEGMENT, "copies": NO_SEGMENT, **self._absent}
-        absent |= self._unseen_calls()
+        absent |= self._uncounted_calls()
         if hidden is not None and hidden.ns:
-            absent["tracer"] = said(hidden)
+            absent["tracer"] = hidden_reason(hidden)
         elif self.begun.devices and not idle and not self._given_up:
             absent["tracer"] = NO_TRACER
         return TraceSummary(
@@ -367,14 +372,14 @@ class TracedJob:
         self.last = summary
 
     def write_timeline(self, path: Path) -> None:
-        """The Perfetto file of what is folded so far; NotFound while nothing is."""
+        """Write the Perfetto file of what is folded so far; NotFound while there is no fold."""
         if self._trace is None:
             raise NotFound(f"job {self.begun.job} has no timeline: {NO_SEGMENT}")
         title = f"job {self.begun.job} {self.begun.name}".strip()
         self._trace.write_timeline(path, title=title)
 
     def give_up(self, why: str) -> None:
-        """This trace is beyond reading: no more is folded, and its summary says so."""
+        """Stop folding a trace that cannot be read; the summary gives the reason."""
         self._absent["trace"] = f"given up: {why}"
         self._given_up = True
         self.window.fail(why)
@@ -383,7 +388,7 @@ class TracedJob:
             self._trace = None
 
     def close(self) -> None:
-        """Let go of it; the fold stays on disk for the next agent."""
+        """Close the trace; the fold stays on disk for the next agent."""
         if self._followed and self._host is not None:
             self._host.unfollow(self.cgroup_id)
             self._followed = False
@@ -394,32 +399,34 @@ class TracedJob:
             self._trace = None
 
     def _read_host(self) -> None:
-        """Times by thread, and the states that still go on: the kernel tells spans at their end."""
+        """Read times by thread, and open states: the kernel reports a span only at its end."""
         if self._host is None or self._trace is None or not self._followed:
             return
         times = self._host.read(self.cgroup_id)
-        self._look.read(times.totals)
-        self._feed()  # what ended before the reading comes before what went on in it
+        self._detailed.read(times.totals)
+        self._feed()  # spans that ended before the reading precede the open ones
         self._trace.add_open_states(times.threads, times.asked_ns)
-        self._waits()  # frames have names only as long as the process lives
+        self._waits()  # frames have names only while the process lives
         self._trace.set_host_times({thread.tid: thread.times for thread in times.threads})
 
-    def _tell_found(self) -> None:
-        """A look for processes without a tracer may have come too soon: segments set it right."""
+    def _report_segments(self) -> None:
+        """Report new segments, which correct a search for processes without a tracer that came too
+        soon."""
         found = () if self._trace is None else self._trace.found()
         if found and self._calls is not None:
             self._calls.found(self.cgroup_id, found, time.monotonic_ns())
 
     def _hidden(self, now_ns: int) -> UntracedProcesses | None:
-        """What its processes did without a tracer; None: nobody could look."""
+        """Return what processes did without a tracer; None if nobody could look."""
         return self._calls.hidden(self.cgroup_id, now_ns) if self._calls is not None else None
 
     def _complete(self, summary: TraceSummary, now_ns: int | None = None) -> TraceSummary:
-        """The fold's summary with what only the agent knows: losses of the probes, absences, and
-        what was done without a tracer until `now_ns`."""
-        loss = {**summary.loss, "spans_before_segment": self._held_lost, **self._lost_by_probes()}
+        """Return the fold's summary with the agent's knowledge: losses of the probes, absences, and
+        the time without a tracer until `now_ns`."""
+        loss = {**summary.loss, "spans_before_segment": self._early_lost, **self._lost_by_probes()}
         window_ns = summary.window.to_ns - summary.window.from_ns
-        missing = {**self._unseen_calls(), **self._look.absent(window_ns), **self._silent(summary)}
+        missing = {**self._uncounted_calls(), **self._detailed.absent(window_ns)}
+        missing |= self._silent(summary)
         absent = {**self._absent, **missing, **summary.absent}
         rows = self._call_rows()
         clocks = (*clock_table(), *summary.clocks)
@@ -429,46 +436,46 @@ class TracedJob:
         return without(whole, self._hidden(now_ns or summary.window.to_ns) or UntracedProcesses())
 
     def _silent(self, summary: TraceSummary) -> dict[str, str]:
-        """Counts are not whole where tracers were dormant; why, where it was not asked for."""
+        """Return why counts are incomplete if tracers were dormant for a part of the time."""
         cover = summary.coverage
         if cover is None or not cover.dormant_ns:
             return {}
         life_ns = cover.observed_ns + cover.counted_ns + cover.blind_ns + cover.dormant_ns
-        told = f"no launch was counted for {_span(cover.dormant_ns)} of {_span(life_ns)}"
-        return {"launches": f"{told}, in which tracers were dormant{self._why_silent(summary)}"}
+        count = f"no launch was counted for {_span(cover.dormant_ns)} of {_span(life_ns)}"
+        return {"launches": f"{count}, in which tracers were dormant{self._why_silent(summary)}"}
 
     def _why_silent(self, summary: TraceSummary) -> str:
-        """What made them so, as far as it is known."""
+        """Return the known causes of dormant tracers, as the end of a sentence."""
         causes = []
-        if self.window.steering.reason:
-            causes.append(self.window.steering.reason)
+        if self.window.plan.reason:
+            causes.append(self.window.plan.reason)
         if lapsed := summary.loss.get("leases_lapsed"):
-            causes.append(f"the agent came too late {lapsed} times")
+            causes.append(f"the agent renewed the mode too late {lapsed} times")
         if changed := summary.loss.get("control_changed"):
-            causes.append(f"the job changed what its tracers are told {changed} times")
+            causes.append(f"the job overwrote its tracers' mode {changed} times")
         return f": {'; '.join(causes)}" if causes else ""
 
     def _lost_by_probes(self) -> dict[str, int]:
-        """What the kernel's tables and rings had no room for since this job began."""
+        """Return the losses of the kernel's tables and rings since this job began."""
         lost: dict[str, int] = {}
         if self._host is not None and self._followed:
             before = self._dropped
             lost = {name: n - before.get(name, 0) for name, n in self._host.dropped().items()}
         return lost | (self._calls.lost(self.cgroup_id) if self._calls is not None else {})
 
-    def _unseen_calls(self) -> dict[str, str]:
+    def _uncounted_calls(self) -> dict[str, str]:
         return self._calls.unseen(self.cgroup_id) if self._calls is not None else {}
 
     def _call_rows(self) -> tuple[CallRow, ...]:
         return self._calls.rows(self.cgroup_id) if self._calls is not None else ()
 
     def _remove_segments(self) -> None:
-        """No process of the job lives any more, so nobody can put a link in the way."""
-        self._clearing.remove(self._segments)
+        """Remove the segments; no process of the job lives, so nobody can interfere."""
+        self._removal.remove(self._segments)
 
 
 def _span(ns: int) -> str:
-    """A length of time for a person: `64.1 s`, `12.3 ms`."""
+    """Return a length of time for people: `64.1 s`, `12.3 ms`."""
     return (
         f"{ns / 1e9:.3g} s"
         if 1e9 <= ns < 1e12

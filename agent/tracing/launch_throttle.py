@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In which share of the time launches of a device's jobs may begin, and what tracers do about it.
+"""The share of time in which launches of a device's jobs may begin, and the tracers' answers.
 
-Owns what crosses between those two threads. Nothing here is kept: a share that is no longer renewed
-in the segments ends within a second by itself.
+It passes values between the power loop and the tracing thread. Nothing here is stored: a share that
+is no longer renewed in the segments ends within a second.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from stoker.agent.jobs.steps import Key
 from stoker.probes.kernels.job_trace import HOLD_WHOLE, TracerAnswer
 
 LATE_NS: Final = 1_000_000_000
-"""For so long a process may still go by an older word, or a new one by none."""
+"""Nanoseconds in which a process may still follow an older share, or a new process none."""
 
 
 class ThrottleAnswer(NamedTuple):
-    """One job, as its latest drain found it."""
+    """The answer of one job at its latest drain."""
 
     t_ns: int
     """CLOCK_MONOTONIC."""
     disobeys: str
-    """Which of its processes goes by nothing that it is told; empty: all do."""
+    """A sentence about a process that does not follow the share; empty if all do."""
     held: int
-    """Launches that have waited, of the processes that live."""
+    """The number of launches of living processes that have waited."""
     held_ns: int
 
 
 class LaunchThrottle:
-    """Of a node."""
+    """The launch throttle of one node."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._wanted: dict[str, int] = {}
-        self._told: dict[Key, ThrottleAnswer] = {}
+        self._answers: dict[Key, ThrottleAnswer] = {}
         self._obeyed_ns: dict[Key, dict[int, int]] = {}
-        """Job -> process -> when it last did as it was told; of those that live."""
+        """Job -> living process -> when it last followed the share."""
 
     # --- the power loop ---------------------------------------------------------------------------
 
     def want(self, device: str, share: int) -> None:
-        """Launches of its jobs begin in this share of the time, of HOLD_WHOLE, which is all."""
+        """Let launches of the device's jobs begin in this share of the time; HOLD_WHOLE is all."""
         with self._lock:
             if share < HOLD_WHOLE:
                 self._wanted[device] = max(share, 1)
@@ -52,28 +52,29 @@ class LaunchThrottle:
                 self._wanted.pop(device, None)
 
     def told(self, key: Key) -> ThrottleAnswer | None:
-        """What is known of a job; None while it is not traced."""
+        """Return the newest answer of a job; None while it is not traced."""
         with self._lock:
-            return self._told.get(key)
+            return self._answers.get(key)
 
     # --- the tracing thread -----------------------------------------------------------------------
 
     def share(self, devices: Iterable[str]) -> int:
-        """For a job with these devices: the least, since a process's launches are held as one."""
+        """Return the share for a job with these devices: the least, since a process is held
+        whole."""
         with self._lock:
             return min((self._wanted.get(id, HOLD_WHOLE) for id in devices), default=HOLD_WHOLE)
 
     def answered(
         self, key: Key, share: int, answers: Sequence[TracerAnswer], lost: str = ""
     ) -> None:
-        """What the tracers of a job's living processes said at a drain; `lost`: why nobody tells
-        them anything."""
+        """Record the answers of a job's living processes at a drain; `lost`: the reason why nothing
+        reaches them any more."""
         now_ns = time.monotonic_ns()
         with self._lock:
             seen, here = self._obeyed_ns.get(key, {}), {each.pid for each in answers}
             self._obeyed_ns[key] = {pid: ns for pid, ns in seen.items() if pid in here}
             wrong = [each for each in answers if not self._obeys(key, each, share, now_ns)]
-            self._told[key] = ThrottleAnswer(
+            self._answers[key] = ThrottleAnswer(
                 now_ns,
                 lost or (_why(wrong[0]) if wrong else ""),
                 sum(each.held for each in answers),
@@ -81,7 +82,8 @@ class LaunchThrottle:
             )
 
     def _obeys(self, key: Key, answer: TracerAnswer, share: int, now_ns: int) -> bool:
-        """A change takes until the next drain; a process that never obeyed was just begun, once."""
+        """True if the process follows the share. A change takes effect at the next drain, and a
+        process that has never followed it gets LATE_NS after its start."""
         processes = self._obeyed_ns[key]
         seen = processes.setdefault(answer.pid, now_ns)
         held = answer.hold_share if answer.hold_until_ns > now_ns else 0
@@ -91,13 +93,13 @@ class LaunchThrottle:
         return answer.holds and now_ns - seen < LATE_NS
 
     def forget(self, key: Key) -> None:
-        """The job is over."""
+        """Forget a job that is over."""
         with self._lock:
-            self._told.pop(key, None)
+            self._answers.pop(key, None)
             self._obeyed_ns.pop(key, None)
 
 
 def _why(answer: TracerAnswer) -> str:
     if not answer.holds:
         return f"the {answer.tracer} tracer of process {answer.pid} cannot hold launches"
-    return f"process {answer.pid} has changed what it was told"
+    return f"process {answer.pid} has overwritten the share that was set"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publishes what is recorded of a job while a window asks for it: batches of packed records.
+"""Publishes the records of a job while a window requests them: batches of packed records.
 
-Costs nothing while nobody asks. Owns the limit of the rate, for all jobs of the node together:
-records beyond it are counted, told in the next envelope and never sent late.
+It costs nothing while nobody requests records. It limits the rate of all jobs of the node together:
+records beyond it are counted, reported in the next envelope and never sent late.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from stoker.probes.kernels.job_trace import JobTrace
 from stoker.probes.kernels.record_batches import Envelope
 
 RECORDS_PER_S_MAX = 200_000
-"""Of all jobs of a node together, 12.8 MB/s: what core NATS carries beside everything else."""
+"""The limit of all jobs of a node together, 12.8 MB/s, which core NATS carries beside the rest."""
 ROWS_EVERY_NS = 1_000_000_000
 
 Send = Callable[[str, bytes], None]
 
 
 class Allowance:
-    """Records that may still be sent: a bucket that fills with time, a fifth of a second deep."""
+    """Records that may be sent: a bucket that fills with time and holds a fifth of a second."""
 
     def __init__(self, per_s: int = RECORDS_PER_S_MAX) -> None:
         self._per_s = per_s
-        self._most = per_s // 5
-        self._left: float = self._most
+        self._depth = per_s // 5
+        self._left: float = self._depth
         self._at_ns = 0
 
     def take(self, wanted: int, now_ns: int) -> int:
-        """How many of them may go now."""
+        """Return how many of the wanted records may be sent now."""
         passed = max(now_ns - self._at_ns, 0) if self._at_ns else 0
         self._at_ns = now_ns
-        self._left = min(self._left + passed * self._per_s / 1e9, self._most)
+        self._left = min(self._left + passed * self._per_s / 1e9, self._depth)
         granted = min(wanted, int(self._left))
         self._left -= granted
         return granted
@@ -43,7 +43,8 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class RecordTarget:
-    """What records are of. `user` is who asked: the broker carries them into that account alone."""
+    """The origin of records. `user` opened the window: the broker delivers them to that account
+    only."""
 
     node: str
     job: int
@@ -69,12 +70,12 @@ class Publication:
         self.dropped = 0
 
     def drained(self, now_ns: int) -> None:
-        """After a drain: send what is new, and once a second the folded rows."""
+        """After a drain, send the new records and once a second the folded rows."""
         if now_ns - self._rows_ns >= ROWS_EVERY_NS:
             self._rows_ns = now_ns
             self._rows()
         first, total, _ = self._trace.events(self._next, 0)
-        self.dropped += first - self._next  # overwritten before they could be sent
+        self.dropped += first - self._next  # overwritten before they were sent
         allowed = self._allowance.take(total - first, now_ns)
         ends = first + allowed
         names = tuple(self._trace.names()) if allowed else ()
@@ -84,26 +85,26 @@ class Publication:
             count = len(data) // record_batches.EVENT_BYTES
             if not count:
                 break
-            self._say("events", first, count, data, names=names, fields=record_batches.EVENT)
+            self._publish("events", first, count, data, names=names, fields=record_batches.EVENT)
             first += count
             self.published += count
         self.dropped += total - first
         self._next = total
 
     def end(self, now_ns: int) -> None:
-        """The last of it, and that it was the last."""
+        """Send the last records and the end of the window."""
         self._rows_ns = 0
         self.drained(now_ns)
-        self._say("end", self._next, 0, b"")
+        self._publish("end", self._next, 0, b"")
 
     def _rows(self) -> None:
         summary = self._trace.summary()
         data, names = record_batches.pack_rows(summary)
         self._devices = tuple(device.id for device in summary.devices)
         count = len(data) // record_batches.ROW_BYTES
-        self._say("rows", self._next, count, data, names=names, fields=record_batches.ROW)
+        self._publish("rows", self._next, count, data, names=names, fields=record_batches.ROW)
 
-    def _say(
+    def _publish(
         self,
         what: record_batches.What,
         first: int,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traces of the jobs of this node: one thread that drains them all, while the agent goes on.
+"""The thread that drains the traces of all jobs of this node beside the agent's loop.
 
-Owns the invariants that the host probes and every open JobTrace belong to this one thread, and that
-a job's `trace.json` is on disk before its end is told. Draining releases the GIL (in C).
+The host probes and every open JobTrace belong to this one thread, and a job's `trace.json` is on
+disk before its end is reported. Draining releases the GIL (in C).
 """
 
 from __future__ import annotations
@@ -45,15 +45,16 @@ from stoker.scheduler.nouns import DeviceSample
 
 DRAIN_EVERY_S = 0.05
 LOOK_MAX_S = 0.2
-"""Longest between two looks for the first segment of a job that was granted no device."""
+"""Seconds between two looks for the first segment of a job without a device, at most."""
 SHORT_NS = 1_000_000_000
-"""A job that held a device for less and never used it gets no summary: it would say nothing."""
+"""A job that held a device for less time and never used it gets no summary, which would be
+empty."""
 READ_EVERY_S = 1.0
-"""How often thread times are read for jobs whose spans do not explain everything."""
+"""Seconds between two readings of thread times."""
 JOBS_MAX = 4096
-"""Traced jobs at once; one beyond is not traced, which its summary's place says."""
+"""The largest number of traced jobs; a further one is not traced and counts as refused."""
 FULL_AT = 0.25
-"""A ring fuller than this is drained again at once."""
+"""The fill of a ring above which it is drained again at once."""
 
 _log = structlog.get_logger("tracing")
 
@@ -70,14 +71,14 @@ class _Candidate:
 
     @property
     def follow(self) -> bool:
-        """Whether its threads are worth watching before it calls a device."""
+        """True if its threads are followed before it calls a device."""
         if self.begun.trace == "dormant":
             return False
         return bool(self.begun.gpu_milli) or self.begun.trace == "full"
 
 
 Done = Callable[[Any], None]
-"""Called in the daemon's loop with the answer: a value, or the StokerError that came instead."""
+"""Called in the daemon's loop with the answer: a value, or a StokerError."""
 
 
 class TraceThread:
@@ -88,15 +89,15 @@ class TraceThread:
     ) -> None:
         self._jobs_folder = jobs
         self.publish: Callable[[str, bytes], object] = lambda subject, data: None
-        """Where batches of records go, called in the daemon's loop; set by the daemon."""
+        """Takes batches of records, in the daemon's loop; set by the daemon."""
         self.xid: Callable[[Notice], object] = lambda notice: None
-        """Told of each Xid, in the tracer's thread; set by the daemon."""
+        """Takes each Xid, in the tracing thread; set by the daemon."""
         self.ended: Callable[[JobReading], object] | None = None
-        """Told the final values of each traced job, in the daemon's loop; set by the daemon."""
-        self.holds = LaunchThrottle()
-        """Shares of the time in which launches begin, which the power loop wants."""
-        self._waited_for = False
-        self._way = RecordSink(node, self._send, Allowance())
+        """Takes the final values of each traced job, in the daemon's loop; set by the daemon."""
+        self.throttle = LaunchThrottle()
+        """Shares of the time in which launches begin, set by the power loop."""
+        self._drain_idle = False
+        self._sink = RecordSink(node, self._send, Allowance())
         self._segments = segments
         self._post = post
         self._orders: deque[Callable[[], None]] = deque()
@@ -113,25 +114,25 @@ class TraceThread:
         self._fed_ns: int | None = None
         self._meter = HostMeter()
         self.probes: list[ProbeState] = []
-        """What the kernel answered for each host probe; set before `start` is done."""
+        """The kernel's answer for each host probe; set before `start` is done."""
         self.counters: dict[str, int] = {"trace_refused": 0, "trace_failed": 0}
         self._audit = Audit(self.counters, self._number_of)
-        self._clearing = FolderRemoval()
+        self._removal = FolderRemoval()
         self._thread = threading.Thread(target=self._run, name="tracing", daemon=True)
 
     # --- from the daemon's loop -------------------------------------------------------------------
 
     def start(self, jobs_cgroup: Path | None, done: Done) -> None:
-        """Begin to drain, and attach the host probes; `done` when the kernel has answered."""
+        """Start the thread and attach the host probes; `done` when the kernel has answered."""
         self._order(lambda: self._answer(done, lambda: self._attach(jobs_cgroup)))
         self._thread.start()
 
     def begin(self, begun: Begun, started: Started) -> None:
-        """This job runs; a second time changes nothing.
+        """Watch a running job; a second call changes nothing.
 
-        One that was granted a device, or asked for a full trace, has its threads followed at
-        once. Any other costs nothing until a process of it makes a first segment; a job that is
-        over before anybody looked was never heard of in the thread.
+        The threads of a job with a device or with a full trace are followed at once. Any other job
+        costs nothing until one of its processes makes a segment; the thread never hears of a job
+        that is over before that.
         """
         candidate = _Candidate(begun, started, _offset_ns())
         self._candidates[begun.key] = candidate
@@ -141,10 +142,10 @@ class TraceThread:
             self._wake.set()
 
     def used(self, begun: Begun, lived_ns: int) -> bool:
-        """Whether an ended job has a trace to settle; if not, it is forgotten here."""
+        """True if an ended job has a trace to settle; otherwise the job is forgotten here."""
         candidate = self._candidates.pop(begun.key, None)
         try:
-            (self._segments / folder_name(*begun.key)).rmdir()  # fails if there is anything in it
+            (self._segments / folder_name(*begun.key)).rmdir()  # fails if it is not empty
         except FileNotFoundError:
             pass  # settled by an earlier agent, or never made
         except OSError:
@@ -160,39 +161,39 @@ class TraceThread:
         return False
 
     def end(self, begun: Begun, exited: Exited, done: Done) -> None:
-        """This job is over: drain the rest, write its summary, then call `done` with it."""
+        """Drain the rest of an ended job and write its summary, then call `done` with it."""
         offset = _offset_ns()
         began = (exited.started_ns or exited.t_ns) - offset
         self._order(lambda: self._end(begun, exited, began, exited.t_ns - offset, done))
 
     def summaries(self, done: Done) -> None:
-        """What is known now of every job that is being traced: Key -> (Begun, TraceSummary)."""
+        """Pass `done` the summaries of all traced jobs: Key -> (Begun, TraceSummary)."""
         self._order(lambda: self._answer(done, self._summaries))
 
     def sampled(self, samples: Sequence[DeviceSample], t_ns: int) -> None:
-        """What devices showed at `t_ns`, CLOCK_MONOTONIC, for the timelines of jobs on them; taken
-        in with the next drain, nobody waits for it."""
+        """Add samples of devices at `t_ns`, CLOCK_MONOTONIC, to the timelines of their jobs with
+        the next drain."""
         self._orders.append(lambda: self._sampled(samples, t_ns))
 
     def readings(self, done: Done) -> None:
-        """What metrics are made of, of every job that is being traced: a tuple of JobReading."""
+        """Pass `done` the values for metrics of all traced jobs: a tuple of JobReading."""
         self._order(lambda: self._answer(done, self._readings))
 
     def timeline(self, key: Key, path: Path, done: Done) -> None:
-        """Write the Perfetto file of a job that is being traced, or was, to `path`."""
+        """Write the Perfetto file of a traced job to `path`."""
         self._order(lambda: self._answer(done, lambda: self._timeline(key, path)))
 
     def tracing(self, query: TracingQuery, done: Done) -> None:
-        """Trace a running job as a user asks from now on: a TracingView."""
+        """Carry out a user's query about a running job and pass `done` a TracingView."""
         self._order(lambda: self._answer(done, lambda: self._tracing(query)))
 
     @property
     def busy(self) -> bool:
-        """Whether any job is being traced now."""
+        """True if any job is being traced now."""
         return bool(self._traced)
 
     def close(self) -> None:
-        """Stop draining, keep every fold where it is; a later agent goes on from there."""
+        """Stop draining and leave every fold on disk, where a later agent continues."""
         self._closing = True
         self._wake.set()
         if self._thread.is_alive():
@@ -203,26 +204,26 @@ class TraceThread:
         self._wake.set()
 
     def wait_for_xids(self) -> None:
-        """Drain although nothing is traced: nobody else tells of an Xid at once."""
-        self._waited_for = any(p.id == sources.PROBE and p.state == "attached" for p in self.probes)
+        """Drain even if nothing is traced: Xids reach the agent only through the host probes."""
+        self._drain_idle = any(p.id == sources.PROBE and p.state == "attached" for p in self.probes)
         self._wake.set()
 
     # --- in the thread ----------------------------------------------------------------------------
 
     def _run(self) -> None:
-        hurry = False
+        filling = False
         while not self._closing:
-            # Idle is said before candidates are looked at: one that comes in between wakes us.
+            # `_idle` is set before candidates are looked at, so that a new one wakes the thread.
             self._idle = True
-            if not hurry:
-                busy = self._traced or self._candidates or self._waited_for
+            if not filling:
+                busy = self._traced or self._candidates or self._drain_idle
                 self._wake.wait(DRAIN_EVERY_S if busy else None)
             self._idle = False
             self._wake.clear()
             while self._orders:
                 self._guard(self._orders.popleft())
             self._look()
-            hurry = self._drain()
+            filling = self._drain()
         for job in self._traced.values():
             job.close()
         if self._host is not None:
@@ -231,7 +232,7 @@ class TraceThread:
             self._calls.close()
 
     def _guard(self, order: Callable[[], None]) -> None:
-        """One order that fails costs that order, never the thread."""
+        """Run one order; its failure is logged and counted and never ends the thread."""
         try:
             order()
         except Exception as error:
@@ -246,7 +247,7 @@ class TraceThread:
             self._calls.start()
 
     def _look(self) -> None:
-        """Which of the candidates has made a first segment."""
+        """Begin the trace of each candidate that has made its first segment."""
         now_s = time.monotonic()
         for key, candidate in list(self._candidates.items()):
             if candidate.look_at > now_s:
@@ -269,7 +270,7 @@ class TraceThread:
             return
         if len(self._traced) >= JOBS_MAX:
             self.counters["trace_refused"] += 1
-            self.holds.answered(begun.key, HOLD_WHOLE, (), "too many jobs are traced")
+            self.throttle.answered(begun.key, HOLD_WHOLE, (), "too many jobs are traced")
             return
         self._add(begun, started.t_ns - candidate.offset_ns, started.cgroup_id).follow()
 
@@ -283,9 +284,9 @@ class TraceThread:
             host=self._host,
             dropped=self._dropped,
             feed=self._feed_spans,
-            way=self._way,
+            sink=self._sink,
             calls=self._calls,
-            clearing=self._clearing,
+            removal=self._removal,
         )
         if not self._traced:
             self._meter.anew()
@@ -300,12 +301,12 @@ class TraceThread:
             self._feed_spans()
             cpu_ns = exited.usage.cpu_ns if exited.usage is not None else None
             self._answer(done, lambda: job.finish(ended_ns, cpu_ns))
-            self._tell_final(job)
+            self._post_final(job)
         finally:
             self._drop(begun.key)
 
-    def _tell_final(self, job: TracedJob) -> None:
-        """Before its fold is closed, and not after the next export: by then it is gone."""
+    def _post_final(self, job: TracedJob) -> None:
+        """Pass on the final values before the fold is closed: the next export comes too late."""
         reading = job.reading(_offset_ns()) if self.ended is not None else None
         if reading is not None:
             self._post(self.ended, reading)
@@ -315,7 +316,7 @@ class TraceThread:
         if job is not None:
             self._by_cgroup.pop(job.cgroup_id, None)
             job.close()
-        self.holds.forget(key)
+        self.throttle.forget(key)
 
     def _summaries(self) -> dict[Key, tuple[Begun, TraceSummary]]:
         opened = {key: job.summary() for key, job in self._traced.items()}
@@ -360,7 +361,7 @@ class TraceThread:
         self._post(self.publish, subject, data)
 
     def _answer(self, done: Done, call: Callable[[], Any]) -> None:
-        """Whatever comes of it goes back to the loop: somebody waits there."""
+        """Call, and send the result or the error to the loop, where somebody waits for it."""
         try:
             result = call()
         except StokerError as error:
@@ -372,7 +373,7 @@ class TraceThread:
         self._post(done, result)
 
     def _drain(self) -> bool:
-        """One pass over every job; True if some ring is filling up."""
+        """Drain every job once; True if some ring is filling up."""
         self._feed_spans()
         now_s = time.monotonic()
         if self._host is not None:
@@ -383,12 +384,12 @@ class TraceThread:
         fill = 0.0
         for job in list(self._traced.values()):
             try:
-                share = self.holds.share(job.begun.devices)
-                job.hold(share)
+                share = self.throttle.share(job.begun.devices)
+                job.throttle(share)
                 fill = max(fill, job.drain(read, self._fed_ns))
                 if share < HOLD_WHOLE:
-                    self.holds.answered(job.begun.key, share, job.answers(), job.unheld)
-            except Refused as error:  # a full disk: the rings keep what there is
+                    self.throttle.answered(job.begun.key, share, job.answers(), job.unreachable)
+            except Refused as error:  # a full disk: the rings keep their records
                 self.counters["trace_refused"] += 1
                 _log.warning("a trace cannot be stored", job=job.begun.job, error=error.message)
             except Exception as error:
@@ -401,7 +402,7 @@ class TraceThread:
         if self._host is None:
             return
         self._dropped = self._host.dropped()
-        self._host.process_events()  # nobody wants them yet; unread they would count as lost
+        self._host.process_events()  # not used; unread events would count as lost
         critical = self._host.critical()
         self._audit.take(critical)
         for notice in critical:
@@ -416,13 +417,13 @@ class TraceThread:
         self._fed_ns = fed_ns
 
     def _number_of(self, cgroup: int) -> int | None:
-        """Number of the traced job whose cgroup this is."""
+        """Return the number of the traced job whose cgroup this is."""
         job = self._by_cgroup.get(cgroup)
         return None if job is None else job.begun.job
 
 
 def _offset_ns() -> int:
-    """CLOCK_REALTIME minus CLOCK_MONOTONIC."""
+    """Return CLOCK_REALTIME minus CLOCK_MONOTONIC."""
     return time.time_ns() - time.monotonic_ns()
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How one job is traced, carried out: tracers are told, records published, a window's file made.
+"""The tracing plan of one job carried out: tracer modes, published records, the window's files.
 
-Owns the files `mode`, `window.json` and `window.perfetto` of a job's folder: the mode outlives the
-agent, and a window's file is there from the moment its state is `ready`.
+It owns the files `mode`, `window.json` and `window.perfetto` of a job's folder. The mode outlives
+the agent, and a window's file exists from the moment its state is `ready`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Write = Callable[[Path, TimeWindow, BinaryIO], TimelineCounts]
 
 @dataclass(frozen=True, slots=True)
 class RecordSink:
-    """How records leave this node."""
+    """Where records are sent from this node."""
 
     node: str
     send: Send
@@ -42,80 +42,80 @@ class RecordSink:
 
 
 class TraceWindow:
-    """Of one job. `attach` when there is a fold; before it, only what is wanted is kept."""
+    """The windows of one job. Before `attach`, while there is no fold, only the plan changes."""
 
-    def __init__(self, begun: Begun, store: Path, way: RecordSink) -> None:
-        self._begun, self._store, self._way = begun, store, way
-        self.steering = TracingPlan(begun.trace)
+    def __init__(self, begun: Begun, store: Path, sink: RecordSink) -> None:
+        self._begun, self._store, self._sink = begun, store, sink
+        self.plan = TracingPlan(begun.trace)
         self._trace: JobTrace | None = None
         self._tracers: Tracers | None = None
         self._publication: Publication | None = None
         self._capture: WindowCapture | None = None
 
     def attach(self, trace: JobTrace) -> None:
-        """There is a fold now, so there are tracers."""
+        """Attach the fold, through which the tracers are controlled."""
         self._trace, self._tracers = trace, Tracers(trace)
-        self.steering.mode = _stored_mode(self._store) or self.steering.mode
-        (self._store / CAPTURE_FILE).unlink(missing_ok=True)  # of a window the last agent died in
+        self.plan.mode = _stored_mode(self._store) or self.plan.mode
+        (self._store / CAPTURE_FILE).unlink(missing_ok=True)  # left by an agent that died
 
     def take(self, query: TracingQuery, now_ns: int) -> TracingView:
-        """Do as a user asks and say how it is now."""
+        """Carry out a user's query and return the view after it."""
         if self._trace is None and query.do == "open":
             raise NotFound(f"no process of job {query.job} has called a device yet")
-        before = self.steering.window
-        self.steering.take(query, now_ns)
+        before = self.plan.window
+        self.plan.take(query, now_ns)
         if query.do == "mode":
             self._store_mode(query.mode)
-        if self.steering.window is not before:
+        if self.plan.window is not before:
             self._begin()
         self.tell()
         return self.view()
 
     def _begin(self) -> None:
-        window = self.steering.window
+        window = self.plan.window
         assert window is not None and self._trace is not None
         for name in (WINDOW_FILE, WINDOW_TIMELINE_FILE):
             (self._store / name).unlink(missing_ok=True)
         self._capture = WindowCapture(self._store / CAPTURE_FILE, self._trace)
         if window.records:
-            way, key = self._way, self._begun.key
-            place = RecordTarget(way.node, *key, window.number, window.by)
-            self._publication = Publication(place, self._trace, way.send, way.allowance)
+            sink, key = self._sink, self._begun.key
+            place = RecordTarget(sink.node, *key, window.number, window.by)
+            self._publication = Publication(place, self._trace, sink.send, sink.allowance)
 
     def tell(self) -> None:
-        """Before a drain: the tracers are told what is wanted now."""
+        """Before a drain, set the mode that is wanted now."""
         if self._tracers is not None:
-            self._tracers.tell(self.steering.wanted, self.steering.budget_ppm)
+            self._tracers.tell(self.plan.wanted, self.plan.budget_ppm)
 
     def drained(self, now_ns: int, write: Write) -> None:
-        """After a drain: keep and publish what is new, end the window when its time is over."""
-        steering = self.steering
-        if self._tracers is None or not steering.active:
+        """After a drain, store and publish new records and end the window when its time is over."""
+        plan = self.plan
+        if self._tracers is None or not plan.active:
             return
         if self._capture is not None:
             self._capture.drained()
         if self._publication is not None:
             self._publish(lambda publication: publication.drained(now_ns))
-        if steering.step(now_ns, self._tracers.settled(steering.wanted)):
+        if plan.step(now_ns, self._tracers.settled(plan.wanted)):
             self._finish(now_ns, write)
 
     def finish(self, ended_ns: int, now_ns: int, write: Write) -> None:
-        """The job is over, and so is its window."""
-        if self.steering.active:
-            self.steering.end(ended_ns)
+        """End the window of a job that is over."""
+        if self.plan.active:
+            self.plan.end(ended_ns)
             self._finish(now_ns, write)
 
     def fail(self, why: str) -> None:
-        """Nothing can be folded any more."""
-        if self.steering.active:
-            self.steering.end(0)
-            self.steering.failed(why)
+        """End the window because nothing can be folded any more."""
+        if self.plan.active:
+            self.plan.end(0)
+            self.plan.failed(why)
         if self._capture is not None:
             self._capture.close()
             self._capture = None
 
     def _finish(self, now_ns: int, write: Write) -> None:
-        window = self.steering.window
+        window = self.plan.window
         assert window is not None and window.to_ns is not None
         if self._publication is not None:
             self._publish(lambda publication: publication.end(now_ns))
@@ -127,37 +127,37 @@ class TraceWindow:
             capture.drained()
             counts = write(self._store / WINDOW_TIMELINE_FILE, part, capture.file)
         except StokerError as error:
-            self.steering.failed(error.message)
+            self.plan.failed(error.message)
         else:
-            self.steering.written(counts.records, capture.lost)
+            self.plan.written(counts.records, capture.lost)
         finally:
             capture.close()
         self._store_view()
 
     def _publish(self, act: Callable[[Publication], None]) -> None:
-        window = self.steering.window
+        window = self.plan.window
         assert window is not None and self._publication is not None
         act(self._publication)
         window.published = self._publication.published
         window.publish_dropped = self._publication.dropped
 
     def view(self) -> TracingView:
-        """How the job is traced, as it is told to the outside."""
-        steering, begun = self.steering, self._begun
-        window = steering.window
+        """Return how the job is traced, as users see it."""
+        plan, begun = self.plan, self._begun
+        window = plan.window
         return TracingView(
             job=begun.job,
-            node=self._way.node,
-            mode=steering.mode,
-            wanted=steering.wanted,
-            budget_ppm=steering.budget_ppm,
-            reason=steering.reason,
+            node=self._sink.node,
+            mode=plan.mode,
+            wanted=plan.wanted,
+            budget_ppm=plan.budget_ppm,
+            reason=plan.reason,
             tracers=tuple(self._tracers.views()) if self._tracers is not None else (),
             window=window.view() if window is not None else None,
         )
 
     def _store_view(self) -> None:
-        """So that a window can be asked for after the job's end, and after the agent's."""
+        """Store the view for queries after the job's end and after the agent's."""
         _replace(self._store / WINDOW_FILE, msgspec.json.encode(self.view()))
 
     def _store_mode(self, mode: Steered) -> None:
@@ -166,7 +166,7 @@ class TraceWindow:
 
 
 def stored_view(store: Path) -> TracingView:
-    """How a job that is over was traced, with its newest window; NotFound where it had none."""
+    """Return the last view of a job that is over, with its newest window; NotFound without one."""
     try:
         return msgspec.json.decode((store / WINDOW_FILE).read_bytes(), type=TracingView)
     except (FileNotFoundError, msgspec.MsgspecError):
@@ -176,7 +176,7 @@ def stored_view(store: Path) -> TracingView:
 def _stored_mode(store: Path) -> Steered | None:
     try:
         mode: Steered = msgspec.convert((store / MODE_FILE).read_text(), type=Steered)
-    except (OSError, ValueError):  # a ValidationError is a ValueError
+    except (OSError, ValueError):  # ValidationError is a ValueError
         return None
     return mode
 

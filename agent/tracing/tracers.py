@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tracers inside one job's processes: told what to do, asked what they do.
+"""The tracers inside one job's processes: this sets their mode and reads their answers.
 
-The only place that knows how a fold speaks of its tracers. What is told is renewed by every drain,
-so that tracers fall silent soon after the agent's death.
+Only this module knows how a fold controls tracers. Every drain renews the mode, so tracers become
+dormant soon after the agent's death.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from stoker.probes.kernels.job_trace import JobTrace
 
 
 class Tracers:
-    """Of one job; `tell` before its drain, `settled` and `views` after it."""
+    """The tracers of one job; call `tell` before its drain, `settled` and `views` after it."""
 
     def __init__(self, trace: JobTrace) -> None:
         self._trace = trace
-        self._told: tuple[Steered, int] | None = None
+        self._sent: tuple[Steered, int] | None = None
 
     def tell(self, mode: Steered, budget_ppm: int) -> None:
-        """What all of them are to do from the next drain on."""
-        if (mode, budget_ppm) != self._told:
+        """Set the mode of all tracers from the next drain on."""
+        if (mode, budget_ppm) != self._sent:
             self._trace.control(mode, budget_ppm, LEASE_NS)
-            self._told = mode, budget_ppm
+            self._sent = mode, budget_ppm
 
     def settled(self, mode: Steered) -> bool:
-        """Whether every tracer that can does what is wanted."""
+        """True if every tracer that can has switched to this mode."""
         return all(
             (each.settled and each.mode == mode) or each.stepped_aside
             for each in self._trace.answer()
         )
 
     def views(self) -> list[TracerView]:
-        """What each of them says of itself."""
+        """Return the answer of each tracer."""
         return list(_views(self._trace))
 
 

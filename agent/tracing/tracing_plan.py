@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tracers of one job are to do: the mode it has, and the window that is open now.
+"""The tracing plan of one job: its mode, and the window that is open now.
 
-Pure: time comes in as CLOCK_MONOTONIC ns. Owns that a job has one window at a time, that a window
-has an end whatever happens to who opened it, and that afterwards the job has its former mode again.
+Pure: time comes in as CLOCK_MONOTONIC ns. A job has one window at a time. Every window ends, even
+if its user is gone, and then the job has its former mode again.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from stoker.native.errors import BadRequest, NotFound, Refused
 from stoker.scheduler.nouns import TraceMode
 
 LEASE_NS = 1_500_000_000
-"""How long tracers believe what they were told; they are dormant soon after the agent's death."""
+"""Nanoseconds for which tracers keep a mode; they are dormant soon after the agent's death."""
 RENEW_NS = 500_000_000
 SETTLE_NS = 500_000_000
-"""Longest that a window waits for tracers to switch; one that is put off is said in the answer."""
+"""Nanoseconds that a window waits for tracers to switch; the answer names one that is late."""
 BUDGET_PPM = 10_000
-"""Share of a job's time that governed tracing may cost, unless told otherwise: one percent."""
+"""The default share of a job's time that governed tracing may cost: one percent."""
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class OpenWindow:
     records: bool
     from_ns: int
     settle_ns: int
-    """Until when a switch is waited for."""
+    """When the wait for a switch ends."""
     until_ns: int | None = None
     to_ns: int | None = None
     over: bool = False
@@ -53,7 +53,7 @@ class OpenWindow:
         return "opening" if self.until_ns is None else "open"
 
     def view(self) -> WindowView:
-        """As it is told to the outside."""
+        """Return the window as users see it."""
         return WindowView(
             window=self.number,
             state=self.state,  # type: ignore[arg-type]
@@ -71,17 +71,18 @@ class OpenWindow:
 
 
 class TracingPlan:
-    """One job. `mode` is what it has but for windows; `budget_ppm` is for `governed`."""
+    """The plan of one job. `mode` holds outside windows; `budget_ppm` is for `governed`."""
 
     def __init__(self, started: TraceMode, budget_ppm: int = BUDGET_PPM) -> None:
         self.mode: Steered = "governed" if started == "off" else started
         self.budget_ppm = budget_ppm
         self.reason = ""
-        """Why the governor changed the budget, or the mode of a governed job; empty: it did not."""
+        """Why the governor changed the budget, or the mode of a governed job; empty if it did
+        not."""
         self.held: Steered | None = None
-        """The mode a governed job has until it costs less."""
+        """The mode that a governed job has until it costs less."""
         self.window: OpenWindow | None = None
-        """The newest one, open or not."""
+        """The newest window, open or not."""
 
     @property
     def wanted(self) -> Steered:
@@ -93,16 +94,16 @@ class TracingPlan:
 
     @property
     def active(self) -> bool:
-        """Whether there is a window that is not over."""
+        """True if there is a window that is not over."""
         return self.window is not None and not self.window.over
 
     @property
     def recording(self) -> bool:
-        """Whether somebody waits for records."""
+        """True if somebody waits for records."""
         return self.active and self.window is not None and self.window.records
 
     def take(self, query: TracingQuery, now_ns: int) -> None:
-        """Do as a user asks; the same once more changes nothing."""
+        """Carry out a user's query; repeating it changes nothing."""
         match query.do:
             case "mode":
                 self.mode = query.mode
@@ -139,14 +140,14 @@ class TracingPlan:
         self.end(now_ns)
 
     def end(self, now_ns: int) -> None:
-        """The open window ends now, if there is one."""
+        """End the open window now, if there is one."""
         window = self.window
         if window is not None and window.to_ns is None:
             window.to_ns = now_ns
             window.settle_ns = now_ns + SETTLE_NS
 
     def step(self, now_ns: int, settled: bool) -> bool:
-        """Time passes; `settled`: every tracer does what is wanted. True: write the timeline."""
+        """Advance the time; `settled`: every tracer has switched. True: write the timeline now."""
         window = self.window
         if window is None or window.over:
             return False
@@ -159,11 +160,11 @@ class TracingPlan:
         return window.to_ns is not None and (settled or now_ns >= window.settle_ns)
 
     def written(self, kept: int, lost: int) -> None:
-        """The window's timeline is on disk."""
+        """Record that the window's timeline is on disk."""
         assert self.window is not None
         self.window.over, self.window.kept, self.window.lost = True, kept, lost
 
     def failed(self, reason: str) -> None:
-        """There will be no timeline of the window."""
+        """Record that the window gets no timeline."""
         assert self.window is not None
         self.window.over, self.window.reason = True, reason

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of jobs that use a device without stoker's tracer: what they do is not seen.
+"""Processes of jobs that use a device without stoker's tracer, so that their work is not observed.
 
-The evidence is what the kernel says of a living process: it has mapped the driver of a CPU device
-or has a GPU's device file open, and it has not mapped a tracer, or was begun without the folder for
-its segment. A process whose tracer is there soon after was only about to begin: a later look finds
-the tracer or, of a process that is over before that, the segment that it has made since. One that
-ends before it has loaded its tracer counts. What a process does to its own tracer from inside is
-not seen. Owns the bounds: processes that are remembered, and how often the mappings of one are
-read.
+The evidence is the kernel's view of a living process: it has mapped the driver of a CPU device or
+has a GPU's device file open, and it has not mapped a tracer, or was started without the folder for
+its segment. A process that has its tracer soon after was only starting: a later look finds the
+tracer or, if the process has ended by then, the segment that it has made since. A process that ends
+before it has loaded its tracer counts. What a process does to its own tracer from inside is not
+observed. The number of remembered processes and the rate of reading mappings are bounded.
 """
 
 from __future__ import annotations
@@ -35,25 +34,26 @@ from stoker.probes.kernels.job_trace import (
 from stoker.probes.kernels.tracer_environment import LIBRARIES
 
 DRIVERS = ("libpocl",)
-"""Starts of the names of drivers of devices that are the CPU: they open no device file."""
+"""Name prefixes of the drivers of CPU devices, which open no device file."""
 SIMULATED = ("libcuda.so",)
-"""The same of simulated cards (SIM), which have none either."""
+"""Name prefixes of the drivers of simulated cards (SIM), which open no device file either."""
 NODES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/")
-"""Starts of the names of device files of GPUs."""
+"""Path prefixes of the device files of GPUs."""
 FILES_MAX = 4096
-"""Open files of one process that are looked at."""
+"""The largest number of open files of one process that are read."""
 PROCESSES_MAX = 4096
-"""Of one job; those beyond are not looked at."""
+"""The largest number of processes of one job; further ones are not examined."""
 LOOK_NS = 500_000_000
 LOOK_MAX_NS = 4_000_000_000
-"""How often the mappings of a process are read: this, and twice as long each time without news."""
+"""Nanoseconds between two readings of a process's mappings: LOOK_NS first, doubled while nothing
+changes, LOOK_MAX_NS at most."""
 FORGIVEN_NS = 2_000_000_000
-"""A process with a driver and still without its tracer after this stays hidden for its life,
-whatever it executes then."""
+"""A process that has a driver and no tracer after so many nanoseconds counts as hidden for its
+life, whatever it executes later."""
 ENVIRONMENT_MAX = 1 << 20
 
 Kind = Literal["none", "traced", "hidden"]
-"""Of one process: it uses no driver, or has its tracer, or uses one without."""
+"""A process uses no driver, or has its tracer, or uses a driver without a tracer."""
 
 _TRACERS = tuple(library.removesuffix(".so") for library in LIBRARIES.values())
 _Row = TypeVar("_Row", KernelSummary, CopyRow)
@@ -66,12 +66,12 @@ _FREE = (
     "peer_ns",
     "throttled_ns",
 )
-"""Causes in which a device seems to be free, in the order in which they are doubted."""
+"""Causes in which a device seems to be free, in the order in which they are replaced."""
 
 
 @dataclass(frozen=True, slots=True)
 class UntracedProcesses:
-    """Of one job: for how long such processes lived, and how many there were."""
+    """The hidden processes of one job: their number, and for how long at least one lived."""
 
     ns: int = 0
     processes: int = 0
@@ -83,40 +83,40 @@ class _Process:
     to_ns: int
     kind: Kind = "none"
     hidden_at: int = 0
-    """The first of the newest looks found it hidden then, and so did all after it."""
+    """When the newest unbroken series of looks that found it hidden began."""
     missed_at: int = 0
-    """The newest look that found it hidden was then."""
+    """When the newest look found it hidden."""
     traced_at: int = 0
-    """It made its newest segment then; 0: it has made none since it is known."""
+    """When it made its newest segment; 0: it has made none since it is known."""
     look_at: int = 0
     wait_ns: int = LOOK_NS
 
     @property
     def hidden(self) -> bool:
-        """It uses a driver without a tracer. A segment from before a look that found no tracer is
-        one of a program that the process executes no more."""
+        """True if the process uses a driver without a tracer. A segment made before a look that
+        found no tracer belongs to a program that the process has replaced."""
         began = self.missed_at <= self.traced_at <= self.hidden_at + FORGIVEN_NS
         return self.kind == "hidden" and not began
 
 
 class HiddenUse:
-    """One job. `look` is for one thread, `found` and `until` for any."""
+    """The hidden processes of one job. `look` is for one thread, `found` and `until` for any."""
 
     def __init__(self, begun_ns: int, segments: Path) -> None:
-        """`segments`: where the tracers of its processes have been told to write."""
+        """`segments`: the folder to which the job's tracers write."""
         self._begun_ns = begun_ns
-        self._told = f"STOKER_TRACE_DIR={segments}".encode()
+        self._segment_variable = f"STOKER_TRACE_DIR={segments}".encode()
         self._processes: dict[tuple[int, int], _Process] = {}
         self._living: set[tuple[int, int]] = set()
         self._lock = threading.Lock()
 
     def look(self, pids: Iterable[int], now_ns: int) -> None:
-        """These processes live now."""
+        """Record that these processes live now."""
         living = {(pid, started) for pid in pids if (started := start_time(pid)) is not None}
         with self._lock:
             for key in living | self._living:
                 if key not in self._processes and len(self._processes) < PROCESSES_MAX:
-                    # It began after the last look, or it would have been seen then.
+                    # It began after the last look, which would have seen it.
                     self._processes[key] = _Process(self._begun_ns, now_ns)
                 if key in self._processes:
                     self._processes[key].to_ns = now_ns
@@ -128,8 +128,8 @@ class HiddenUse:
             self._examine(pid, process, now_ns)
 
     def found(self, segments: Iterable[FoundSegment], now_ns: int) -> None:
-        """Processes have made these segments, by `now_ns` whatever they say. A process that was
-        not looked at before needs none: a later look finds the tracer itself."""
+        """Record segments, made at `now_ns` at the latest, of the processes that made them. A
+        process that was not examined before needs none: a later look finds the tracer itself."""
         with self._lock:
             for each in segments:
                 process = self._processes.get((each.pid, each.start_time))
@@ -138,7 +138,7 @@ class HiddenUse:
 
     def _examine(self, pid: int, process: _Process, now_ns: int) -> None:
         hidden_for = now_ns - process.hidden_at if process.hidden else 0
-        kind = _kind(pid, self._told) if hidden_for <= FORGIVEN_NS else "hidden"
+        kind = _kind(pid, self._segment_variable) if hidden_for <= FORGIVEN_NS else "hidden"
         if kind is None:
             return
         with self._lock:
@@ -150,7 +150,7 @@ class HiddenUse:
             process.kind = kind
 
     def until(self, now_ns: int) -> UntracedProcesses:
-        """What is known; a process that lived at the last look is taken to live still."""
+        """Return the hidden processes; one that lived at the last look counts as living still."""
         with self._lock:
             spans = sorted(
                 (process.from_ns, now_ns if key in self._living else process.to_ns)
@@ -164,8 +164,8 @@ class HiddenUse:
         return UntracedProcesses(covered, len(spans))
 
 
-def _kind(pid: int, told: bytes) -> Kind | None:
-    """What a process is now; None: it is gone, or nobody may look."""
+def _kind(pid: int, variable: bytes) -> Kind | None:
+    """Return the kind of a process; None if it is gone or its mappings cannot be read."""
     try:
         found = copies_of(pid, (*DRIVERS, *SIMULATED, *_TRACERS))
     except StokerError:
@@ -174,7 +174,7 @@ def _kind(pid: int, told: bytes) -> Kind | None:
     simulated = any("/sim/" in copy.path and _is(copy.path, SIMULATED) for copy in found)
     if not simulated and not any(map(_driver, names)) and not _has_node(pid):
         return "none"
-    traced = any(name.startswith(_TRACERS) for name in names) and told in _environment(pid)
+    traced = any(name.startswith(_TRACERS) for name in names) and variable in _environment(pid)
     return "traced" if traced else "hidden"
 
 
@@ -187,7 +187,7 @@ def _is(path: str, names: tuple[str, ...]) -> bool:
 
 
 def _has_node(pid: int) -> bool:
-    """Whether it has a GPU's device file open."""
+    """True if the process has a GPU's device file open."""
     folder = PROC / str(pid) / "fd"
     try:
         for file in itertools.islice(folder.iterdir(), FILES_MAX):
@@ -200,7 +200,7 @@ def _has_node(pid: int) -> bool:
 
 
 def _environment(pid: int) -> list[bytes]:
-    """The variables that the process was begun with."""
+    """Return the variables with which the process was started."""
     try:
         with (PROC / str(pid) / "environ").open("rb") as file:
             return file.read(ENVIRONMENT_MAX).split(b"\0")
@@ -209,7 +209,7 @@ def _environment(pid: int) -> list[bytes]:
 
 
 def without(summary: TraceSummary, hidden: UntracedProcesses) -> TraceSummary:
-    """The same trace, claiming nothing of the time in which such a process lived."""
+    """Return the trace without claims about the time in which hidden processes lived."""
     if not hidden.ns:
         return summary
     window_ns = max(summary.window.to_ns - summary.window.from_ns, 1)
@@ -220,12 +220,12 @@ def without(summary: TraceSummary, hidden: UntracedProcesses) -> TraceSummary:
         kernels=tuple(_row(row, seen, hidden_ns) for row in summary.kernels),
         copies=tuple(_row(row, seen, hidden_ns) for row in summary.copies),
         devices=tuple(_device(row, hidden.ns) for row in summary.devices),
-        absent={**summary.absent, "tracer": said(hidden)},
+        absent={**summary.absent, "tracer": hidden_reason(hidden)},
     )
 
 
-def said(hidden: UntracedProcesses) -> str:
-    """Why the time is not observed, for a person."""
+def hidden_reason(hidden: UntracedProcesses) -> str:
+    """Return the reason why that time is not observed, for people."""
     some = "a process" if hidden.processes == 1 else f"{hidden.processes} processes"
     return (
         f"{some} of the job used a device without the tracer, which the job took away or never "
@@ -238,7 +238,7 @@ def _row(row: _Row, seen: float, hidden_ns: int) -> _Row:
 
 
 def _device(row: DeviceRow, hidden_ns: int) -> DeviceRow:
-    """What the device was seen to do stands; what it seemed not to do is not known."""
+    """Move time that seemed free to `not observed`; time in which the device worked stays."""
     causes: dict[str, int] = msgspec.structs.asdict(row.causes)
     left = max(0, hidden_ns - causes["not_observed_ns"])
     for name in _FREE:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The records of one window as a file, so that its timeline has more than a fold keeps.
+"""The records of one window in a file, so that its timeline has more than a fold keeps.
 
-Owns the bound: the newest CAPTURE_MAX records of a window, since what is asked for is mostly what
-came last; those before them are counted.
+The file holds the newest CAPTURE_MAX records of a window; older ones are counted as lost.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from stoker.probes.kernels.job_trace import JobTrace
 from stoker.probes.kernels.record_batches import EVENT_BYTES
 
 CAPTURE_MAX = 1 << 18
-"""Records of one window's timeline, 16 MiB: what `native/trace/timeline/timeline.h` takes."""
+"""The largest number of records of one window's timeline, 16 MiB (`native/trace/timeline.h`)."""
 COPY_MAX = 1 << 16
-"""Records copied at once; a fold keeps no more."""
+"""The largest number of records copied at once; a fold keeps no more."""
 
 
 class WindowCapture:
-    """One window's records. A full disk costs records, which are counted."""
+    """The records of one window. A full disk loses records, which are counted."""
 
     def __init__(self, path: Path, trace: JobTrace) -> None:
         self._path, self._trace = path, trace
@@ -30,10 +29,10 @@ class WindowCapture:
         self.lost = 0
 
     def drained(self) -> None:
-        """Take what was folded since the last time."""
+        """Copy what was folded since the last call."""
         while True:
             first, _, data = self._trace.events(self._next, COPY_MAX)
-            self.lost += first - self._next  # overwritten before it could be copied
+            self.lost += first - self._next  # overwritten before they were copied
             count = len(data) // EVENT_BYTES
             self._next = first + count
             if not count:
@@ -57,10 +56,10 @@ class WindowCapture:
 
     @property
     def file(self) -> BinaryIO:
-        """The records, in any order; a timeline puts them in theirs."""
+        """The records, in no order; a timeline sorts them."""
         return self._file
 
     def close(self) -> None:
-        """The file is gone."""
+        """Close and delete the file."""
         self._file.close()
         self._path.unlink(missing_ok=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an agent puts where jobs can read it on a simulated node, and the bounds it gives jobs."""
+"""Libraries that an agent places where jobs can read them on a simulated node, and job bounds."""
 
 from __future__ import annotations
 

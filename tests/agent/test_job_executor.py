@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said of a job's tracers at its start, and starts that the spawner has no process for;
-other starts and stops are tested on whole nodes."""
+"""Excluded tracers are recorded at a job's start, and a start is repeated while the spawner has no
+process for it; other starts and stops are tested on whole nodes."""
 
 from __future__ import annotations
 

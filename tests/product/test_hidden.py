@@ -100,7 +100,7 @@ def test_a_job_that_blinds_its_own_tracer_is_told_of_and_pays(node: LiveNode, pr
     (device,) = view.trace["devices"]
     assert device["causes"]["not_observed_ns"] >= MOSTLY * dormant_ns
     assert charged_ns >= MOSTLY * dormant_ns
-    assert "the job changed what its tracers are told" in view.trace["absent"]["launches"]
+    assert "the job overwrote its tracers' mode" in view.trace["absent"]["launches"]
     (row,) = view.trace["kernels"]
     assert row["count"] < 300 and row["seen"] < 1 and row["error_ns"] >= dormant_ns
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose finished folders are, across restarts, torn writes and a file that grows."""
+"""The owners of finished folders across restarts, torn writes and a file that grows."""
 
 from __future__ import annotations
 

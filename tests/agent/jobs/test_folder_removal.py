@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders of jobs are removed whatever is in them, and nobody waits for a large one."""
+"""Folders of jobs are removed whatever is in them, and a large one delays nobody."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SWEEPS = 4
 
 
 def dig(folder: Path, depth: int) -> None:
-    """Folders in folders, each with a file, too deep for any path."""
+    """Make nested folders, each with a file, too deep for any path."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     for _ in range(depth):
         os.mkdir("d" * 100, dir_fd=fd)
@@ -75,7 +75,7 @@ def test_links_are_removed_and_not_followed(folder: Path, tmp_path: Path) -> Non
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Path:
-    """A folder that is nobody's business, and one file in it."""
+    """A folder outside the removed one, with one file in it."""
     made = tmp_path / "kept"
     made.mkdir(mode=0o755)
     (made / "file").write_text("as it was")
@@ -92,7 +92,7 @@ def untouched(kept: Path) -> bool:
 def test_a_folder_that_is_swapped_after_it_was_listed_leads_nowhere(
     folder: Path, kept: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """The name is a link to another folder from the first `call` that is about it or the pin."""
+    """Turn the name into a link to another folder at the first `call` on it or its pin."""
     inner, aside = folder / "inner", folder.with_name("aside")
     inner.mkdir(mode=0o500)
     really = getattr(os, call)
@@ -117,7 +117,7 @@ def exchange(libc: ctypes.CDLL, fd: int, number: int) -> None:
 
 
 def swap_for_ever(folders: list[int]) -> None:
-    """In a child, as a plain user: folders and links to elsewhere change places."""
+    """Swap folders and links to elsewhere from a child that runs as a plain user."""
     libc = ctypes.CDLL(None)
     try:
         os.setgroups([])
@@ -150,7 +150,7 @@ def test_a_user_who_swaps_folders_for_links_reaches_nothing_outside(
             swap_for_ever(folders)
         try:
             swapped = folder / "d0"
-            while not swapped.is_symlink():  # it works on them
+            while not swapped.is_symlink():  # the child has begun
                 assert os.waitpid(child, os.WNOHANG) == (0, 0)
             clear(folder)
         finally:
@@ -162,7 +162,7 @@ def test_a_user_who_swaps_folders_for_links_reaches_nothing_outside(
         assert clear(folder) == [] and not folder.exists()
 
 
-def test_who_adds_folders_for_ever_does_not_keep_the_clearing(
+def test_who_adds_folders_for_ever_does_not_delay_the_removal(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(folder_removal, "FOLDERS_MAX", 20)

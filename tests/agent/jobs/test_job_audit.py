@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is logged and counted of the kernel's notices."""
+"""Notices of the kernel are logged and counted."""
 
 from __future__ import annotations
 

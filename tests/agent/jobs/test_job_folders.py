@@ -50,7 +50,7 @@ async def test_segments_of_jobs_long_over_go_and_nothing_that_comes_later(
     (segments / "cache").mkdir()
     keeping = JobFolders(tmp_path / "jobs", Keep())
     keeping.begin(segments, {(2, 1)})
-    (segments / "3").mkdir()  # a job that starts while stock is taken
+    (segments / "3").mkdir()  # a job that starts while folders are listed
     await until(lambda: keeping.counters["segments_removed"] == 1)
     keeping.close()
     assert sorted(entry.name for entry in segments.iterdir()) == ["2", "3", "cache"]
@@ -120,7 +120,7 @@ async def test_a_job_that_said_nothing_has_no_folder_and_is_known_for_it(
 
 
 async def test_whose_a_folder_is_outlives_the_agent(tmp_path: Path, segments: Path) -> None:
-    """One user's new output makes room among that user's own, also of an earlier agent."""
+    """New output of one user takes room from that user's own folders, also of an earlier agent."""
     for job in (1, 2, 3):
         path = folder(tmp_path, job)
         (path / "out").write_bytes(b"x" * 8192)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a job is launched: environment, grants, tracer, and what becomes of an end."""
+"""The launch of a job: environment, grants, tracer, and the outcome of an end."""
 
 from __future__ import annotations
 

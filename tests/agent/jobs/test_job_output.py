@@ -17,7 +17,7 @@ from stoker.native.errors import NotFound, Refused
 
 
 class Node:
-    """What the daemon would know, set by the test."""
+    """The daemon's answers about attempts, set by the test."""
 
     def __init__(self, folder: Path) -> None:
         loop = asyncio.get_running_loop()
@@ -107,7 +107,7 @@ async def test_a_job_that_ended_before_it_wrote_is_over(node: Node) -> None:
 
 
 async def test_a_job_that_ended_without_a_folder_is_over(node: Node) -> None:
-    """Nobody makes the folder of a job that says nothing."""
+    """A job without output gets no folder."""
     node.ended.add((3, 1))
     assert await node.ask(3, 0) == LogsReply(b"", 0, eof=True, dropped=7)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which folders of finished jobs go, and that they go."""
+"""Retention chooses the folders of finished jobs that go, and they go."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runner from outside: what a job finds, its streams, how it ends, how it is told."""
+"""The runner from outside: a job's surroundings, its streams, its end and the reports of it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def node() -> AsyncIterator[Node]:
         yield node
 
 
-# --- what a job finds --------------------------------------------------------------------------
+# --- a job's surroundings ----------------------------------------------------------------------
 
 
 async def test_a_job_is_its_owner_with_nothing_inherited(node: Node, job_program: str) -> None:
@@ -118,7 +118,7 @@ async def test_long_arguments_arrive_whole(node: Node) -> None:
     assert node.out(ended).decode() == "".join(arguments)
 
 
-# --- how it ends -------------------------------------------------------------------------------
+# --- ends --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What survives the death of spawners and shims, and what a journal of the past says."""
+"""Jobs and records survive the death of spawners and shims, and a journal is read back."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_ends_that_no_spawner_saw_are_told_by_the_next(node: Node) -> None
     launches = [node.launch("sh", "-c", f"sleep 1.{n}; exit {n}") for n in range(1, 9)]
     await node.start(*launches)
     for launch in launches:
-        await node.begun(launch)  # what was taken and did not begin is told as that
+        await node.begun(launch)  # an attempt that had not begun would end as never started
     node.end_process(signal.SIGKILL)
     await until(lambda: not shims_of(node.journal))
     node.start_process()
@@ -149,8 +149,8 @@ async def test_idle_shims_leave_with_their_spawner(node: Node) -> None:
     await until(lambda: not shims_of(node.journal))
 
 
-async def test_a_shim_that_ended_is_collected_and_another_takes_its_place(node: Node) -> None:
-    """What is left uncollected fills the node's process limit after enough jobs."""
+async def test_a_keeper_that_ended_is_collected_and_another_takes_its_place(node: Node) -> None:
+    """Uncollected shims would fill the node's process limit after enough jobs."""
     await node.run("true")
     before = [pid for pid in shims_of(node.journal) if pid != node.pid]
     assert before
@@ -182,7 +182,7 @@ async def test_kill_all_ends_everything_and_the_next_node_tells_it(node: Node) -
 async def test_in_any_order_of_deaths_every_job_ends_once_and_as_it_should(
     node: Node, job_program: str
 ) -> None:
-    """Spawners and shims are killed at random; only a killed shim's job may be lost."""
+    """Spawners and shims are killed at random; only the job of a killed shim may be lost."""
     chance = random.Random(7)
     killed: set[int] = set()
 

@@ -99,9 +99,7 @@ async def test_a_users_processes_are_bounded_over_all_jobs_and_others_start_besi
             await node.start(bomb)
             await until(lambda bomb=bomb: node.out(bomb))
         made = [int(node.out(node.launch("", job=job)).split()[1]) for job in (1, 2)]
-        assert (
-            made[0] == 59 and made[1] < 5
-        )  # of both jobs together, their first processes included
+        assert made[0] == 59 and made[1] < 5  # both jobs together, their first processes included
         other = await node.run("sh", "-c", "true & wait", uid=OTHER, user_processes=60)
         assert (other.cause, other.exit_code, other.reason) == ("exited", 0, "")
 
@@ -161,7 +159,7 @@ async def test_a_default_limit_on_processes_costs_no_start_a_group(
     own = node.spawner.jobs_cgroup / f"{launch.job}.1" / "pids.max"
     if feature.detail == "cgroup v2":
         assert own.read_text() == "20\n"
-    else:  # it runs without one of its own
+    else:  # it runs without a cgroup of its own
         assert not (Path("/sys/fs/cgroup/pids") / node.name / f"{launch.job}.1").exists()
 
 

@@ -22,9 +22,9 @@ from stoker.agent.supervise.processes import (
     ProcessSpec,
     ProcessTree,
     Ready,
-    RestartAsked,
+    RestartRequested,
     StartProcess,
-    StopAsked,
+    StopRequested,
     Terminate,
     Tick,
     TreeNote,
@@ -128,7 +128,7 @@ def test_the_failures_of_a_process_are_in_its_note() -> None:
 
 def test_stopping_goes_in_reverse_order_one_at_a_time() -> None:
     t = all_ready()
-    assert quiet(t.step(StopAsked(), 1)) == [Terminate("scheduler")]
+    assert quiet(t.step(StopRequested(), 1)) == [Terminate("scheduler")]
     assert quiet(t.step(Tick(), 2)) == []
     assert quiet(t.step(ProcessExited("scheduler", "exit code 0"), 2)) == [Terminate("spawner")]
     assert quiet(t.step(ProcessExited("spawner", "exit code 0"), 3)) == [Terminate("broker")]
@@ -137,7 +137,7 @@ def test_stopping_goes_in_reverse_order_one_at_a_time() -> None:
 
 def test_a_process_that_does_not_end_is_killed_and_killed_again() -> None:
     t = all_ready()
-    t.step(StopAsked(), 1)
+    t.step(StopRequested(), 1)
     assert quiet(t.step(Tick(), 5.9)) == []
     assert quiet(t.step(Tick(), 6)) == [Kill("scheduler")]
     assert quiet(t.step(Tick(), 11)) == [Kill("scheduler")]
@@ -146,37 +146,37 @@ def test_a_process_that_does_not_end_is_killed_and_killed_again() -> None:
 def test_stopping_starts_nothing() -> None:
     t = all_ready()
     t.step(ProcessExited("broker", "signal 9"), 1)
-    assert quiet(t.step(StopAsked(), 1)) == [Terminate("scheduler")]
+    assert quiet(t.step(StopRequested(), 1)) == [Terminate("scheduler")]
     t.step(ProcessExited("scheduler", "exit code 0"), 2)
     assert quiet(t.step(ProcessExited("spawner", "exit code 0"), 60)) == [AllStopped()]
 
 
 def test_stopping_before_anything_runs() -> None:
-    assert tree().step(StopAsked(), 0) == [AllStopped()]
+    assert tree().step(StopRequested(), 0) == [AllStopped()]
 
 
 def test_an_asked_restart_is_no_failure() -> None:
     t = all_ready()
-    assert quiet(t.step(RestartAsked("broker", "disk full"), 60)) == [Terminate("broker")]
+    assert quiet(t.step(RestartRequested("broker", "disk full"), 60)) == [Terminate("broker")]
     assert quiet(t.step(ProcessExited("broker", "exit code 0"), 61)) == [StartProcess("broker")]
     assert t.failures("broker") == 0
 
 
 def test_a_restart_that_hangs_is_forced() -> None:
     t = all_ready()
-    t.step(RestartAsked("broker", "disk full"), 60)
+    t.step(RestartRequested("broker", "disk full"), 60)
     assert quiet(t.step(Tick(), 65)) == [Kill("broker")]
 
 
 def test_restarts_are_not_asked_for_too_often() -> None:
     t = all_ready(now_s=100)
-    assert t.step(RestartAsked("broker", "disk full"), 100 + RESTART_GAP_S - 1) == []
+    assert t.step(RestartRequested("broker", "disk full"), 100 + RESTART_GAP_S - 1) == []
 
 
 def test_stop_during_a_restart() -> None:
     t = all_ready()
-    t.step(RestartAsked("broker", "disk full"), 60)
-    assert quiet(t.step(StopAsked(), 60)) == [Terminate("scheduler")]
+    t.step(RestartRequested("broker", "disk full"), 60)
+    assert quiet(t.step(StopRequested(), 60)) == [Terminate("scheduler")]
     assert quiet(t.step(ProcessExited("broker", "exit code 0"), 61)) == []
     assert t.phase("broker") is ProcessPhase.STOPPED
 
@@ -230,16 +230,16 @@ def test_whatever_happens_nothing_runs_twice_and_stop_ends(events: list[str]) ->
     for event in events:
         now += 0.7
         if event == "stop":
-            carry_out(t.step(StopAsked(), now))
+            carry_out(t.step(StopRequested(), now))
         elif event == "restart":
-            carry_out(t.step(RestartAsked("broker", "x"), now))
+            carry_out(t.step(RestartRequested("broker", "x"), now))
         elif event == "tick":
             for name in sorted(running):
                 carry_out(t.step(Ready(name), now))
         elif event in running:
             running.discard(event)
             carry_out(t.step(ProcessExited(event, "signal 9"), now))
-    carry_out(t.step(StopAsked(), now))
+    carry_out(t.step(StopRequested(), now))
     last: list[Effect] = t.step(Tick(), now)
     while running:
         name = next(n for n in reversed(NAMES) if n in running)

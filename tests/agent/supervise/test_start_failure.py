@@ -47,7 +47,7 @@ def test_the_exit_code_is_that_of_the_cause(
     name: str, code: int, line: str, kind: type[StokerError]
 ) -> None:
     heard = {"event": "exited", "name": name, "text": "ended: so; starts in 5 s", "failures": 4}
-    ended = FailedStart("supervisor", "not ready").heard({**heard, "code": code})
+    ended = FailedStart("supervisor", "not ready").after({**heard, "code": code})
     error = cause(ended, [line], hint="Do this")
     assert type(error) is kind
     assert str(error).startswith(f"{name}: ")
@@ -58,10 +58,10 @@ def test_the_exit_code_is_that_of_the_cause(
 def test_who_does_not_get_ready_says_why() -> None:
     ended = FailedStart("supervisor", "not ready after 60 s")
     for name, text in [("agent", "waiting: x"), ("scheduler", "blocked: y"), ("spawner", "ok")]:
-        ended = ended.heard({"event": "status", "name": name, "text": text})
+        ended = ended.after({"event": "status", "name": name, "text": text})
     for text in ("restart: the log is silent", "ended for a restart: exit code 0"):
         heard = {"event": "exited", "name": "nats-server", "text": text}
-        ended = ended.heard({**heard, "failures": 0, "code": None})
+        ended = ended.after({**heard, "failures": 0, "code": None})
     assert str(cause(ended, ["whatever"], hint="")) == (
         "supervisor: not ready after 60 s; scheduler says blocked: y; agent says waiting: x;"
         " nats-server: restart: the log is silent"

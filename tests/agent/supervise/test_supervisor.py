@@ -281,7 +281,7 @@ def test_a_broker_restart_that_is_asked_for(node: Node) -> None:
     node.start(environment={"RESTART_GAP_S": "0"})
     node.wait("it is not restarted", lambda: node.log("nats-server").count("starts") == 2)
     node.wait_ready("nats-server")
-    assert "restart: agent asked: broker-restart disk full" in node.log("supervisor")
+    assert "restart: agent requested it: broker-restart disk full" in node.log("supervisor")
     assert node.log("scheduler").count("starts") == 1
 
 

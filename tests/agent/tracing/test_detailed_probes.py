@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is attached for one job alone: asked for once, and what is missing is said if it matters."""
+"""Opt-in probes of one job: one call per change, and absences are reported if they matter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECOND = 1_000_000_000
 
 
 class Kernel:
-    """Answers as told, and keeps what it was asked."""
+    """Returns scripted answers and records the calls."""
 
     def __init__(self, state: State = "attached", refusal: str = "") -> None:
         self.states = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When windows open and close, and what is told of programs that have changed since: nothing."""
+"""Windows open and close on time, and programs that have changed since have no cost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NOTHING = HostCost()
 
 
 class Programs:
-    """What the next window finds."""
+    """The cost that the next window measures."""
 
     def __init__(self) -> None:
         self.run_ns = 600

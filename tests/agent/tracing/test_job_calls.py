@@ -66,7 +66,7 @@ def test_a_job_is_watched_from_its_beginning_to_its_end(jobs: Path, tmp_path: Pa
         caller.end()
         eventually(lambda: processes_of(jobs / "5.1") == [])
         rows = {row.name: (row.count, row.note) for row in calls.rows(job)}
-        assert rows[LAUNCH] == (1_009, "")  # until it is told to forget
+        assert rows[LAUNCH] == (1_009, "")  # until its end
         assert rows[GRAPH] == (0, "sampled, saw none")
         assert set(calls.dropped().values()) == set(calls.lost(job).values()) == {0}
         assert calls.unseen(job) == {}
@@ -95,7 +95,7 @@ def test_a_library_that_cannot_be_probed_is_named_in_the_jobs_trace(
         caller.tell("map", broken)
         eventually(lambda: "no ELF file" in calls.unseen(job).get(f"calls of {broken}", ""))
         caller.end()
-        assert set(calls.unseen(job)) == {f"calls of {broken}"}  # also when its process is gone
+        assert set(calls.unseen(job)) == {f"calls of {broken}"}  # even after its process is gone
         calls.end(job)
         assert calls.unseen(job) == {}
     finally:

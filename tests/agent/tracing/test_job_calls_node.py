@@ -32,13 +32,13 @@ def folder() -> Iterator[Path]:
 
 
 def told(node: LiveNode, id: str) -> str:
-    """The doctor's line, from the part of it that tells this."""
+    """Return the doctor's line about the probe sites."""
     checks = site_checks(node.state.agent)
     return next((each.text for each in checks if each.id == f"probe.site.{id}"), "")
 
 
 def sites(node: LiveNode) -> dict[str, dict[str, Any]]:
-    """The same of all sites, from the whole doctor."""
+    """Return that line from the whole doctor."""
     report = json.loads(node.stoker("doctor", "-o", "json", check=False).stdout)
     rows = report["checks"] if isinstance(report, dict) else report
     return {row["id"]: row for row in rows if row["id"].startswith("probe.site.")}
@@ -67,7 +67,7 @@ def test_calls_of_a_job_are_in_its_summary(folder: Path) -> None:
         assert trace is not None
         rows = {row["name"]: row for row in trace["calls"]}
         if LAUNCH not in rows or rows[LAUNCH]["count"] != CALLS:
-            # Dear on this machine, so it is attached for a part of the time, which may see none.
+            # It is over budget on this machine, so it is attached for a part of the time only.
             assert "sampled" in launch["text"]
             assert rows[LAUNCH]["seen"] < 1
             assert rows[LAUNCH]["note"] == ("" if rows[LAUNCH]["count"] else "sampled, saw none")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The governor's decisions reach the tracers of a job, and windows are nobody's fault."""
+"""The governor's decisions reach the tracers of a job, and windows do not count."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ S = 1_000_000_000
 
 
 class Job:
-    """A job of one thread, whose tracer takes `share` of its time while it is told to trace."""
+    """A job of one thread, whose tracer takes `share` of its time while tracing is on."""
 
     def __init__(self, mode: Any = "governed") -> None:
-        self.steering = TracingPlan(mode)
-        self.governing = JobGovernor(self.steering)
+        self.plan = TracingPlan(mode)
+        self.governor = JobGovernor(self.plan)
         self.seconds, self.tracer_ns = 0, 0
         self.host = HostCost()
 
@@ -28,7 +28,7 @@ class Job:
         self.tracer_ns += int(share * S)
         whole = self.seconds * S
         cost = CostRow(1, self.tracer_ns, 0.0, self.tracer_ns / whole)
-        return self.governing.step(cost, self.host, whole)
+        return self.governor.step(cost, self.host, whole)
 
     def run(self, seconds: int, share: float) -> list[GovernorAction]:
         return [action for _ in range(seconds) for action in self.second(share)]
@@ -37,50 +37,50 @@ class Job:
 def test_a_cheap_tracer_is_left_alone() -> None:
     job = Job()
     assert job.run(20, 0.001) == []
-    assert (job.steering.wanted, job.steering.budget_ppm) == ("governed", 10_000)
-    assert job.governing.record.state == "kept"
+    assert (job.plan.wanted, job.plan.budget_ppm) == ("governed", 10_000)
+    assert job.governor.record.state == "kept"
 
 
 def test_a_dear_tracer_is_given_less_and_the_reason_is_told() -> None:
     job = Job()
     job.run(3, 0.05)
-    assert job.steering.budget_ppm < 10_000
-    assert "%" in job.steering.reason
-    assert job.governing.record.cost_ppm > 40_000
+    assert job.plan.budget_ppm < 10_000
+    assert "%" in job.plan.reason
+    assert job.governor.record.cost_ppm > 40_000
 
 
 def test_one_that_cannot_be_made_cheap_is_dormant_until_it_is_quiet() -> None:
     job = Job()
     job.run(12, 0.5)
-    assert job.steering.wanted == "dormant"
+    assert job.plan.wanted == "dormant"
     job.run(40, 0.0)
-    assert job.steering.wanted == "governed"
+    assert job.plan.wanted == "governed"
 
 
 def test_a_window_is_not_counted_against_the_budget() -> None:
     job = Job()
     job.run(5, 0.001)
-    job.steering.take(TracingQuery("open", 1, 1, "alice", "full", 60.0, 5), 5 * S)
+    job.plan.take(TracingQuery("open", 1, 1, "alice", "full", 60.0, 5), 5 * S)
     assert job.run(10, 0.3) == []
-    job.steering.end(15 * S)
-    assert job.steering.window is not None
-    job.steering.written(0, 0)
+    job.plan.end(15 * S)
+    assert job.plan.window is not None
+    job.plan.written(0, 0)
     job.run(5, 0.001)
-    assert (job.steering.wanted, job.steering.budget_ppm) == ("governed", 10_000)
+    assert (job.plan.wanted, job.plan.budget_ppm) == ("governed", 10_000)
 
 
 def test_full_was_asked_for() -> None:
     job = Job("full")
     job.run(10, 0.3)
-    assert (job.steering.wanted, job.steering.budget_ppm) == ("full", 10_000)
+    assert (job.plan.wanted, job.plan.budget_ppm) == ("full", 10_000)
 
 
 def test_another_mode_begins_anew() -> None:
     job = Job()
     job.run(12, 0.5)
-    job.steering.take(TracingQuery("mode", 1, 1, "alice", "full"), 0)
+    job.plan.take(TracingQuery("mode", 1, 1, "alice", "full"), 0)
     job.run(2, 0.0)
-    assert (job.steering.held, job.steering.reason) == (None, "")
+    assert (job.plan.held, job.plan.reason) == (None, "")
 
 
 def test_what_the_hosts_programs_take_is_for_the_host() -> None:

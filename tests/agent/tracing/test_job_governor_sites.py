@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Probe sites are part of what tracing costs a job, and windows somebody asked for are not."""
+"""Probe sites count as tracing cost of a job, and requested windows do not."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Job:
     """A job of one thread with a tracer that costs next to nothing and one probe site."""
 
     def __init__(self) -> None:
-        self.steering = TracingPlan("governed")
-        self.governing = JobGovernor(self.steering)
+        self.plan = TracingPlan("governed")
+        self.governor = JobGovernor(self.plan)
         self.seconds = self.hits = self.on_ns = 0
 
     def run(self, seconds: int, rate: int) -> list[GovernorAction]:
@@ -31,14 +31,14 @@ class Job:
             now = self.seconds * S
             site = SiteReading(LAUNCH, self.hits, 2_000, self.on_ns)
             cost = CostRow(1, self.seconds, 0.0, 1 / S)
-            found += self.governing.step(cost, HostCost(), now, (site,))
+            found += self.governor.step(cost, HostCost(), now, (site,))
         return found
 
 
 def test_a_cheap_site_is_left_alone() -> None:
     job = Job()
     assert job.run(10, 2_000) == []
-    assert job.governing.record.sites_ppm == 4_000
+    assert job.governor.record.sites_ppm == 4_000
 
 
 def test_a_dear_site_is_told_to_those_who_attach() -> None:
@@ -46,16 +46,16 @@ def test_a_dear_site_is_told_to_those_who_attach() -> None:
     (action,) = job.run(2, 50_000)
     assert (action.kind, action.target) == ("sample", LAUNCH)
     assert 0 < action.value < 100_000
-    assert job.steering.budget_ppm == 10_000  # the tracer is not to blame
+    assert job.plan.budget_ppm == 10_000  # the tracer is not to blame
 
 
 def test_what_is_hit_in_a_window_does_not_count() -> None:
     job = Job()
     assert job.run(3, 2_000) == []
-    job.steering.take(TracingQuery("open", 1, 1, "alice", "full", 60.0, 5), 3 * S)
+    job.plan.take(TracingQuery("open", 1, 1, "alice", "full", 60.0, 5), 3 * S)
     assert job.run(5, 400_000) == []
-    job.steering.end(8 * S)
-    assert job.steering.window is not None
-    job.steering.written(0, 0)
+    job.plan.end(8 * S)
+    assert job.plan.window is not None
+    job.plan.written(0, 0)
     assert job.run(5, 2_000) == []
-    assert job.governing.record.sites_ppm == 4_000
+    assert job.governor.record.sites_ppm == 4_000

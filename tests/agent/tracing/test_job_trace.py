@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the trace of one job is given by the agent: readings of its own devices, those there are."""
+"""The agent adds readings of a job's own devices to its trace."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.probes.segment_file import SegmentFile, process_start, record
 
 
 class Fold:
-    """Keeps what it is given."""
+    """Records the counters that it gets."""
 
     def __init__(self) -> None:
         self.counters: list[tuple[Any, ...]] = []
@@ -90,7 +90,7 @@ def test_readings_of_the_jobs_devices_and_no_others(tmp_path: Path) -> None:
         host=None,
         dropped={},
         feed=lambda: None,
-        way=RecordSink("n", lambda subject, data: None, Allowance()),
+        sink=RecordSink("n", lambda subject, data: None, Allowance()),
     )
     samples = [
         DeviceSample("GPU-1", None, 300.5, 61.0, {"busy_ratio": "no counter"}),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a window publishes: everything once and in order, or counted as dropped."""
+"""A window publishes every record once and in order, or counts it as dropped."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def numbers(sent: list[Envelope]) -> list[int]:
 
 def test_every_record_of_the_window_goes_out_once() -> None:
     fold = Fold(10_000)
-    fold.total = 33  # of before the window
+    fold.total = 33  # records from before the window
     publication, sent = started(fold)
     for step in range(1, 6):
         fold.total += 997

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real OpenCL programs on PoCL, traced by the agent: exact counts on disk before the end is told,
-also when the agent is killed while the job runs."""
+"""Real OpenCL programs on PoCL, traced by the agent: exact counts are on disk before the end is
+reported, even if the agent is killed while the job runs."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ async def test_a_job_that_holds_a_device_has_its_trace_when_its_end_is_told(
     (outcome,) = await node.scheduler.until_ended(key)
     assert outcome.state == "succeeded"
     path = node.state.agent / "jobs" / str(key[0]) / "trace.json"
-    assert path.exists(), node.log()  # at this very moment, without asking
+    assert path.exists(), node.log()  # at this very moment
     found = await summary(node, key)
     assert counts(found) == {"smooth": 12, "norm": 3, "saxpy": 27}
     assert {name: count for name, count in found["loss"].items() if count} == {}
     if os.geteuid() == 0:
         assert found["pressure"]["minor_faults"] > 0  # the probes were there from its start
         assert found["pressure"]["absent"]["device_calls"]
-        assert "host" not in found["absent"]  # a probe of no concern here is no absence
+        assert "host" not in found["absent"]  # a probe that the job does not need is no absence
         assert "waits" not in found["absent"]
     (device,) = found["devices"]
     assert device["id"] == "pocl-0"
@@ -165,7 +165,7 @@ async def test_a_long_one_without_opencl_accounts_for_its_device(node: OneNode) 
         "no process of the job has called a GPU runtime that stoker traces"
         in found["absent"]["kernels"]
     )
-    assert found["waits"] == []  # nobody asked for stacks
+    assert found["waits"] == []  # stacks were not requested
     if os.geteuid() == 0:
         assert found["pressure"]["minor_faults"] > 0
     with pytest.raises(NotFound, match="no timeline"):

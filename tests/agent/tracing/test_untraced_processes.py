@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes without a tracer: how long they count, and what a trace then claims no more."""
+"""Processes without a tracer: how long they count, and the claims that a trace then drops."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ S = 1_000_000_000
 
 
 class Machine:
-    """What processes there are, by pid, and what each of them is."""
+    """The processes by pid, each with its kind."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.kinds: dict[int, untraced_processes.Kind | None] = {}
