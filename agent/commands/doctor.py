@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What works on this machine, what does not, and what to do about it.
+"""The checks of `stoker doctor`: parts that work on this machine, parts that do not, and the
+remedy.
 
-Owns the check ids, which never change their meaning: PASS works, WARN means something named is
-missing and the rest works, FAIL means that `stoker up` or `stoker run` will not. A check changes
-nothing on the machine.
+A check id never changes its meaning. PASS works; WARN means that something named is missing and the
+rest works; FAIL means that `stoker up` or `stoker run` will not work. A check changes nothing on
+the machine.
 """
 
 from __future__ import annotations
@@ -60,25 +61,25 @@ class Check(msgspec.Struct, frozen=True):
 
 
 def report(where: StateFolder) -> list[Check]:
-    """Every check, in a stable order. A check that itself fails is a FAIL with its error."""
+    """Run every check, in a stable order; a check that raises is a FAIL with its error."""
     checks: list[Check] = []
     for name, check in _CHECKS.items():
         try:
             checks += check(where)
         except (StokerError, OSError, ImportError) as error:
             hint = getattr(error, "hint", "")
-            text = getattr(error, "message", "") or f"could not be asked: {error}"
+            text = getattr(error, "message", "") or f"the check failed: {error}"
             checks.append(Check(name, "FAIL", text, hint))
     return checks
 
 
 def checks_of(name: str, where: StateFolder) -> list[Check]:
-    """Those of one entry of the table alone."""
+    """Run the checks of one entry of the table."""
     return list(_CHECKS[name](where))
 
 
 def exit_code(checks: list[Check]) -> int:
-    """0 all PASS, 1 some WARN, 2 some FAIL."""
+    """Return 0 if all checks PASS, 1 if some WARN, 2 if some FAIL."""
     statuses = {check.status for check in checks}
     return 2 if "FAIL" in statuses else 1 if "WARN" in statuses else 0
 
@@ -228,7 +229,8 @@ def _root(where: StateFolder) -> Iterator[Check]:
 
 
 def _memory_order(where: StateFolder) -> Iterator[Check]:
-    """Without root every job is the caller's own."""
+    """Check the order in which memory exhaustion ends processes; root only, as jobs else share the
+    caller's user."""
     if os.geteuid() != 0:
         return
     if confine.holds(confine.CAP_SYS_RESOURCE):
@@ -263,7 +265,7 @@ def _cgroups(where: StateFolder) -> Iterator[Check]:
         "cgroup.v2",
         "PASS" if writable else "WARN",
         f"{second} is {'' if writable else 'not '}writable",
-        "" if writable else "Run as root; jobs are not contained else",
+        "" if writable else "Run as root, or jobs are not contained",
     )
     given = set((second / "cgroup.controllers").read_text().split())
     for name in ("cpu", "memory", "pids"):
@@ -297,7 +299,7 @@ def _devices(where: StateFolder) -> Iterator[Check]:
 
 
 def _xids(where: StateFolder) -> Iterator[Check]:
-    """Where errors of NVIDIA's driver would be heard from."""
+    """Check the sources from which errors of NVIDIA's driver reach the agent."""
     from stoker.agent.health import sources
 
     log, point = sources.kernel_log(Path("/dev/kmsg")), sources.tracepoint()
@@ -305,10 +307,10 @@ def _xids(where: StateFolder) -> Iterator[Check]:
     try:
         ctypes.CDLL("libnvidia-ml.so.1")
     except OSError:
-        events = sources.Source(sources.NVML, "libnvidia-ml.so.1 is not there")
+        events = sources.Source(sources.NVML, "libnvidia-ml.so.1 is not installed")
     text = sources.sentence((point, log, events))
     if log.why:
-        hint = "Give the agent /dev/kmsg: faults of AMD and Intel cards are told there alone"
+        hint = "Give the agent /dev/kmsg, the only source for faults of AMD and Intel cards"
         yield Check("health.xids", "WARN", text, hint)
     else:
         yield Check("health.xids", "PASS", text)
@@ -322,18 +324,18 @@ def _opencl(where: StateFolder) -> Iterator[Check]:
         yield Check("opencl.loader", "WARN", f"no OpenCL loader: {error}", hint)
         return
     if _reads_layers():
-        yield Check("opencl.loader", "PASS", "the OpenCL loader takes layers: kernels are traced")
+        yield Check("opencl.loader", "PASS", "the OpenCL loader has layers: kernels are traced")
     else:
         yield Check(
             "opencl.loader",
             "WARN",
-            "this OpenCL loader knows no layers: kernels are not traced",
+            "this OpenCL loader does not support layers: kernels are not traced",
             "Install ocl-icd 2.3 or the Khronos loader 3.0 or newer",
         )
 
 
 def _reads_layers() -> bool:
-    """Whether the loaded loader mentions OPENCL_LAYERS, the variable that names a layer."""
+    """True if the loaded loader mentions OPENCL_LAYERS, the variable that names a layer."""
     for line in Path("/proc/self/maps").read_text().splitlines():
         if "libOpenCL.so" in line:
             return b"OPENCL_LAYERS" in Path(line.split(maxsplit=5)[5]).read_bytes()
@@ -341,20 +343,20 @@ def _reads_layers() -> bool:
 
 
 def _power(where: StateFolder) -> Iterator[Check]:
-    """A record says that cards are set by stoker; an agent that runs is in charge of them."""
+    """Check the record of power limits: it exists while stoker has set cards."""
     from stoker.agent.power import record
 
     path = record.path(where.agent)
     found = record.load(path)
     if found is None:
-        yield Check("power.record", "PASS", "no power limit of a card is stoker's")
+        yield Check("power.record", "PASS", "stoker has set no power limit")
         return
     cards = ", ".join(sorted({each.id for each in found[1]}))
     if "agent" in pids.find(where):
-        yield Check("power.record", "PASS", f"the agent is in charge of the limits of {cards}")
+        yield Check("power.record", "PASS", f"the agent controls the limits of {cards}")
         return
     hint = f"`stoker up` restores them, and so does: stoker-restore --record {path}"
-    yield Check("power.record", "WARN", f"limits that stoker set were left on {cards}", hint)
+    yield Check("power.record", "WARN", f"limits set by stoker were left on {cards}", hint)
 
 
 def _probes(where: StateFolder) -> Iterator[Check]:

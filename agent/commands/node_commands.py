@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verbs of a node's owner: up, down, user, install-service, doctor.
 
-Loaded by `stoker.main` alone and only when one of them is called; everything heavy is imported
-inside the verb. Owns what they print; what they do is in startup, teardown, accounts, service and
-doctor.
+Only `stoker.main` loads this module, when one of them is called, and each verb imports its heavy
+parts itself. This module prints; startup, teardown, accounts, units and doctor do the work.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ if TYPE_CHECKING:
 state_option = click.option(
     "--state",
     metavar="DIR",
-    help="State folder; else STOKER_STATE, your context's node, your default folder.",
+    help="State folder; default: STOKER_STATE, your context's node, your default folder.",
 )
 
 
 def parse_size(text: str) -> int:
-    """`64MiB`, `2GB` or `65536` in bytes; BadParameter for anything else."""
+    """Return the bytes of `64MiB`, `2GB` or `65536`; BadParameter for other text."""
     units = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
     units |= {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
     units |= {"KB": 10**3, "MB": 10**6, "GB": 10**9}
@@ -43,15 +42,15 @@ def _size(ctx: click.Context, param: click.Parameter, value: str) -> int:
 
 @click.command("up")
 @state_option
-@click.option("--foreground", is_flag=True, help="Stay, as systemd and containers want it.")
+@click.option("--foreground", is_flag=True, help="Stay in the foreground, for systemd.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the broker on loopback.")
-@click.option("--beside", is_flag=True, help="Also where another node runs on this host.")
+@click.option("--beside", is_flag=True, help="Start even if another node runs on this host.")
 @click.option(
-    "--label", "labels", multiple=True, metavar="K=V", help='Of this node, kept; "" for none.'
+    "--label", "labels", multiple=True, metavar="K=V", help='Add a label, stored; "" clears all.'
 )
-@click.option("--root-jobs-as", metavar="USER", help="Unix user that root's jobs run as.")
+@click.option("--root-jobs-as", metavar="USER", help="Run root's jobs as this Unix user.")
 @click.option(
-    "--log-max-bytes", default="64MiB", show_default=True, callback=_size, help="Per process."
+    "--log-max-bytes", default="64MiB", show_default=True, callback=_size, help="Limit per process."
 )
 def up_command(
     *,
@@ -65,8 +64,8 @@ def up_command(
 ) -> None:
     """Start a node: broker, scheduler, agent. The first start makes keys and settings.
 
-    One node of a host is enough: a second one starts only with --beside or in a folder that is
-    named by --state or STOKER_STATE.
+    One node per host is enough: a second one starts only with --beside, or in a folder that
+    --state or STOKER_STATE names.
     """
     from stoker.agent.supervise import other_nodes, target_node
     from stoker.agent.supervise.startup import StartOptions, start
@@ -102,7 +101,7 @@ def _print_started(started: StartedNode) -> None:
 @click.command("down")
 @state_option
 def down_command(state: str | None) -> None:
-    """End a node and its jobs; leaves the state folder and nothing else."""
+    """End a node and its jobs; only the state folder stays."""
     from stoker.agent.state.state_folder import check_private, disk_errors
     from stoker.agent.supervise import target_node
     from stoker.agent.supervise.teardown import finish
@@ -125,20 +124,20 @@ def down_command(state: str | None) -> None:
 
 @click.group("user")
 def user_command() -> None:
-    """Give another local user a key, list keys, take one away."""
+    """Give local users keys, list users, remove a user's access."""
 
 
 @user_command.command("add")
 @click.argument("name")
 @state_option
-@click.option("--unix-user", metavar="USER", help="Whom the jobs run as; default: NAME.")
+@click.option("--unix-user", metavar="USER", help="Run the jobs as this user; default: NAME.")
 @click.option(
-    "--key-out", metavar="FILE", type=click.Path(path_type=Path), help="Write the key here instead."
+    "--key-out", metavar="FILE", type=click.Path(path_type=Path), help="Write the key to this file."
 )
 def user_add_command(
     name: str, state: str | None, unix_user: str | None, key_out: Path | None
 ) -> None:
-    """Make a key for NAME and put it, with the context that uses it, into their home."""
+    """Make a key for NAME and write it, with a context that uses it, into their home."""
     from stoker.agent.commands.user_accounts import add
     from stoker.agent.supervise.target_node import own
 
@@ -155,7 +154,7 @@ def user_add_command(
 @state_option
 @click.option("-o", "--output", type=click.Choice(["table", "json", "jsonl"]), default="table")
 def user_list_command(state: str | None, output: str) -> None:
-    """Who may submit, and whom their jobs run as."""
+    """List the users who may submit, and the Unix users that run their jobs."""
     from stoker.agent.commands.user_accounts import listed
     from stoker.agent.supervise.target_node import own
 
@@ -176,7 +175,7 @@ def user_list_command(state: str | None, output: str) -> None:
 @click.argument("name")
 @state_option
 def user_remove_command(name: str, state: str | None) -> None:
-    """Take the access of NAME away; their jobs go on."""
+    """Remove the access of NAME; their jobs go on."""
     from stoker.agent.commands.user_accounts import remove
     from stoker.agent.supervise.target_node import own
 
@@ -198,13 +197,13 @@ def completion_command(ctx: click.Context, shell: str) -> None:
 
 
 @click.command("install-service")
-@click.option("--user", is_flag=True, help="A unit of this user instead of the system's.")
+@click.option("--user", is_flag=True, help="Write a unit of this user, not of the system.")
 @click.option("--dry-run", is_flag=True, help="Print the unit and write nothing.")
 @click.option(
-    "--root", type=click.Path(path_type=Path), help="Put this before the path, for packages."
+    "--root", type=click.Path(path_type=Path), help="Prepend this to the path, for packages."
 )
 def install_service_command(user: bool, dry_run: bool, root: Path | None) -> None:
-    """Write a hardened systemd unit, disabled until you enable it."""
+    """Write a hardened systemd unit, which stays disabled until you enable it."""
     from stoker.agent.supervise.systemd_units import install, unit
 
     wanted = unit(user=user, root=root.absolute() if root else None)
@@ -220,7 +219,7 @@ def install_service_command(user: bool, dry_run: bool, root: Path | None) -> Non
 @state_option
 @click.option("-o", "--output", type=click.Choice(["table", "json", "jsonl"]), default="table")
 def doctor_command(state: str | None, output: str) -> None:
-    """What works on this machine, what does not, and why. Exit code: 0 all, 1 warnings, 2 not."""
+    """Check this machine. Exit code: 0 everything works, 1 warnings, 2 failures."""
     import msgspec
 
     from stoker.agent.commands.doctor import exit_code, report

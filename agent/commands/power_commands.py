@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker power`: what the power loop of this node does, and the rules it goes by.
+"""`stoker power`: the status of this node's power loop, and its rules.
 
-Speaks of the node that this user's other commands speak of (`agent/supervise/target_node.py`); only
-its owner sets anything. Rules are checked here against the cards as the agent last listed them, and
-by the agent again.
+It means the same node as this user's other commands (`agent/supervise/target_node.py`); only the
+node's owner changes rules. Rules are checked here against the agent's last list of cards, and again
+by the agent.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from stoker.native.errors import BadRequest, NotFound, Unavailable
 
 STALE_S = 10.0
 
-state_option = click.option("--state", "folder", help="State folder; default as for `stoker up`.")
+state_option = click.option("--state", "folder", help="State folder; default as in `stoker up`.")
 
 
 @click.group("power", invoke_without_command=True)
 @click.pass_context
 def power_command(context: click.Context) -> None:
-    """The power budget of this node's cards: what is in force, and why.
+    """Show and set the power budget of this node's cards.
 
-    Without a word: its status. Rules set here take the place of `[power]` in config.toml.
+    Without a subcommand it shows the status. Rules set here replace `[power]` in config.toml.
     """
     if context.invoked_subcommand is None:
         context.invoke(status_command)
@@ -42,9 +42,9 @@ def power_command(context: click.Context) -> None:
 @click.option("-o", "output", type=click.Choice(["table", "json"]), default="table")
 @state_option
 def status_command(output: str = "table", folder: str | None = None) -> None:
-    """Limits, power, temperatures, and the latest decisions with their reasons."""
+    """Show limits, power, temperatures, and the latest decisions with their reasons."""
     state = node(folder)
-    found = _said(state)
+    found = _status(state)
     if output == "json":
         body = {"schema": "stoker/v1", **msgspec.to_builtins(found)}
         click.echo(msgspec.json.format(msgspec.json.encode(body)).decode())
@@ -56,7 +56,7 @@ def status_command(output: str = "table", folder: str | None = None) -> None:
 @click.argument("watts")
 @state_option
 def budget_command(watts: str, folder: str | None) -> None:
-    """Watts for all cards of the node together, or `off`."""
+    """Set the watts of all cards of the node together, or `off`."""
     _change(folder, budget_w=_watts(watts))
 
 
@@ -65,7 +65,7 @@ def budget_command(watts: str, folder: str | None) -> None:
 @click.argument("watts")
 @state_option
 def cap_command(device: str, watts: str, folder: str | None) -> None:
-    """The most that one card may draw, or `off`."""
+    """Set the most that one card may draw, or `off`."""
     _bound(folder, device, at_most_w=_watts(watts))
 
 
@@ -74,7 +74,7 @@ def cap_command(device: str, watts: str, folder: str | None) -> None:
 @click.argument("watts")
 @state_option
 def floor_command(device: str, watts: str, folder: str | None) -> None:
-    """The least that one card's limit may be, but for heat; or `off`."""
+    """Set the least that one card's limit may be, heat excepted; or `off`."""
     _bound(folder, device, at_least_w=_watts(watts))
 
 
@@ -83,7 +83,7 @@ def floor_command(device: str, watts: str, folder: str | None) -> None:
 @click.argument("watts")
 @state_option
 def tenant_command(user: str, watts: str, folder: str | None) -> None:
-    """The most for all cards together that jobs of this user hold, or `off`."""
+    """Set the watts of all cards that jobs of this user hold, or `off`."""
     value = _watts(watts)
     tenants = dict(_rules(own(folder, "power")).tenants)
     if value:
@@ -98,9 +98,10 @@ def tenant_command(user: str, watts: str, folder: str | None) -> None:
 @click.argument("watts")
 @state_option
 def draws_command(device: str, watts: str, folder: str | None) -> None:
-    """What a device without power limit draws at full load; or `off`.
+    """Declare the full-load draw of a device without a power limit; or `off`.
 
-    It then counts in the budget; launches or the CPU time of its jobs are held to its share.
+    The device then counts in the budget, and its jobs' launches or CPU time are throttled to its
+    share.
     """
     state, value = own(folder, "power"), _watts(watts)
     declared = dict(_rules(state).declared)
@@ -109,8 +110,8 @@ def draws_command(device: str, watts: str, folder: str | None) -> None:
     if value and device not in declared and device not in open_ones:
         if any(card.id == device for card in found.cards):
             raise BadRequest(f"{device} has a power limit: it is not declared")
-        silent = ", ".join(open_ones) or "none"
-        raise NotFound(f"no device {device!r}", hint=f"Without a limit are {silent}")
+        without_limit = ", ".join(open_ones) or "none"
+        raise NotFound(f"no device {device!r}", hint=f"Without a limit are {without_limit}")
     if value:
         declared[device] = value
     else:
@@ -122,7 +123,7 @@ def draws_command(device: str, watts: str, folder: str | None) -> None:
 @click.argument("celsius")
 @state_option
 def ceiling_command(celsius: str, folder: str | None) -> None:
-    """Die temperature that no card may pass; `off`: each card's own."""
+    """Set the die temperature that no card may exceed; `off`: each card's own."""
     _change(folder, ceiling_c=_watts(celsius))
 
 
@@ -130,7 +131,7 @@ def ceiling_command(celsius: str, folder: str | None) -> None:
 @click.argument("how", type=click.Choice(["observe", "on"]))
 @state_option
 def control_command(how: str, folder: str | None) -> None:
-    """`observe`: decide, write decisions down, set nothing. `on`: set limits and clocks."""
+    """Set the mode: `observe` decides and records, `on` also sets limits and clocks."""
     _change(folder, control=how)
 
 
@@ -141,13 +142,13 @@ def _watts(text: str) -> float:
         value = float(text)
     except ValueError:
         value = float("nan")
-    if not value > 0:  # NaN too
+    if not value > 0:  # refuses NaN too
         raise click.BadParameter(f"{text!r} is neither a number above 0 nor `off`")
     return value
 
 
-def _said(state: StateFolder | Foreign) -> status.Status:
-    """What the node's agent says; of another user's node as everybody may read it."""
+def _status(state: StateFolder | Foreign) -> status.Status:
+    """Return the status of the node's agent, which everybody can read on another user's node."""
     if isinstance(state, StateFolder):
         require(state)
         return status.read(state.run, start=call(state, "up"))
@@ -161,7 +162,7 @@ def _said(state: StateFolder | Foreign) -> status.Status:
 
 
 def _rules(state: StateFolder) -> PowerRules:
-    """Those in force."""
+    """Return the rules in force."""
     require(state)
     here = rules_file.read(state.agent / rules_file.NAME)
     return here or read_config(state.root / "config.toml").power
@@ -184,11 +185,11 @@ def _change(folder: str | None, **changes: Any) -> None:
     check(rules, cards, uncapped)
     rules_file.write(state.agent, rules)
     if rules.control == "observe":
-        click.echo("stoker: decisions are written down and nothing is set (control observe)")
+        click.echo("stoker: decisions are recorded and nothing is set (control observe)")
 
 
 def _cards(state: StateFolder) -> tuple[list[PowerCard], float]:
-    """As the agent listed them, and what those draw that take no limit."""
+    """Return the cards of the agent's last list, and the watts of those without a limit."""
     found = status.read(state.run)
     cards = [
         PowerCard(
@@ -212,9 +213,9 @@ def _text(found: status.Status, state: StateFolder | Foreign) -> str:
     if found.why:
         lines.append(f"note: {found.why}")
     if isinstance(state, Foreign):
-        lines.append(f"it is {state.text}: its owner alone may set this")
+        lines.append(f"it is {state.text}: only its owner may set this")
     elif record.path(state.agent).exists():
-        lines.append("cards are set by stoker; what they had before is on record")
+        lines.append("cards are set by stoker; their former limits are on record")
     if found.cards:
         lines.append(
             f"{'DEVICE':42} {'':3} {'LIMIT':>7} {'HOLDS':>7} {'RANGE':>11} {'POWER':>7} {'TEMP':>6}"
@@ -234,7 +235,7 @@ def _text(found: status.Status, state: StateFolder | Foreign) -> str:
 
 
 def _held(found: status.Status) -> list[str]:
-    """Why cards hold more of the budget than they draw."""
+    """Return why cards hold more of the budget than they draw."""
     lines = [
         f"{each.id}: off the bus, draws nothing; {each.holds_w:.0f} W are kept for its return"
         for each in found.cards

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verb `probe`: run an ad-hoc BCC probe on this machine and print what it says.
+"""The verb `probe`: run an ad-hoc BCC probe on this machine and print its output.
 
-Loaded by `stoker.main` alone. Owns what is printed; `probes/adhoc/adhoc_source.py` decides what a
-source is compiled against and what is refused. Data goes to stdout, notes about the run to stderr.
+Only `stoker.main` loads this module. `probes/adhoc/adhoc_source.py` decides how a source is
+compiled and what is refused. Data goes to stdout, notes about the run to stderr.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 STARS = 40
-"""Width of a histogram's longest bar."""
+"""The width of a histogram's longest bar."""
 
 
 @click.group("probe")
 def probe_command() -> None:
-    """Measure something of your own in the kernel or in a library, for as long as it runs."""
+    """Measure the kernel or a library with a probe of your own while it runs."""
 
 
 def _seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float:
@@ -51,8 +51,8 @@ def _seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> f
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.option("--for", "seconds", metavar="TIME", callback=_seconds, help="5s, 2m; else Ctrl-C.")
-@click.option("--pid", type=click.IntRange(1), help="Of one process: uprobes, stoker_wanted().")
-@click.option("--job", type=click.IntRange(1), help="Of a running job of this node.")
+@click.option("--pid", type=click.IntRange(1), help="One process: uprobes, stoker_wanted().")
+@click.option("--job", type=click.IntRange(1), help="A running job of this node.")
 @click.option("-o", "--output", type=click.Choice(["text", "jsonl"]), default="text")
 @click.option("--state", metavar="DIR", help="State folder of the node, for --job.")
 def run_command(
@@ -68,21 +68,21 @@ def run_command(
     """Compile FILE with BCC, attach it, print its events and, at the end, its tables.
 
     After `--` a command may follow: the probe is attached before it starts and ends with it.
-    Needs root. A probe that looks into kernel structures runs only where their offsets are those
-    of the running kernel: by its headers, or by its BTF.
+    Needs root. A probe that reads kernel structures runs only if their offsets are those of the
+    running kernel, from its headers or its BTF.
     """
     from stoker.probes.adhoc import adhoc_source
     from stoker.probes.adhoc.adhoc_process import AdhocRun
 
     if sum((pid is not None, job is not None, bool(command))) > 1:
-        raise BadRequest("--pid, --job and a command: one of them at most")
+        raise BadRequest("give at most one of --pid, --job and a command")
     source = adhoc_source.read_source(file)
-    with contextlib.ExitStack() as held:
-        held.enter_context(_terminated_by_exception())
-        child = held.enter_context(_held_back(command)) if command else None
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_terminated_by_exception())
+        child = stack.enter_context(_waiting_child(command)) if command else None
         target = _target(child.pid if child else pid, job, state)
         run = AdhocRun(source, target, seconds=seconds)
-        held.callback(run.close)
+        stack.callback(run.close)
         run.start()
         click.echo(f"compiling against {_BASES[run.summary.basis]}", err=True)
         handle = _printer(output == "jsonl", lambda: _release(child, run.stop))
@@ -127,8 +127,8 @@ def _attempt(cgroup: Path) -> int:
 
 
 @contextlib.contextmanager
-def _held_back(command: tuple[str, ...]) -> Iterator[_Child]:
-    """The command as a process that waits until it is let go; ended with us in any case."""
+def _waiting_child(command: tuple[str, ...]) -> Iterator[_Child]:
+    """Start the command as a process that waits until it is released; it ends with this one."""
     child = _Child(command)
     try:
         yield child
@@ -138,18 +138,18 @@ def _held_back(command: tuple[str, ...]) -> Iterator[_Child]:
 
 class _Child:
     def __init__(self, command: tuple[str, ...]) -> None:
-        hear, self._tell = os.pipe()
-        waits = f'read -r _ <&{hear} || exit 0; exec {hear}<&-; exec "$@"'
+        reader, self._release = os.pipe()
+        waits = f'read -r _ <&{reader} || exit 0; exec {reader}<&-; exec "$@"'
         argv = ["/bin/bash", "-c", waits, "bash", *command]
-        self._process = subprocess.Popen(argv, pass_fds=(hear,))
-        os.close(hear)
+        self._process = subprocess.Popen(argv, pass_fds=(reader,))
+        os.close(reader)
         self.pid = self._process.pid
         self._gone = False
 
     def go(self, then: Callable[[], None]) -> None:
-        """Let it start; `then` is called when it has ended."""
+        """Release the command; `then` is called when it has ended."""
         with contextlib.suppress(OSError):
-            os.write(self._tell, b"\n")
+            os.write(self._release, b"\n")
 
         def wait() -> None:
             code = self._process.wait()
@@ -161,7 +161,7 @@ class _Child:
 
     def close(self) -> None:
         self._gone = True
-        os.close(self._tell)
+        os.close(self._release)
         if self._process.poll() is None:
             self._process.terminate()
             try:
@@ -181,7 +181,7 @@ def _release(child: _Child | None, stop: Callable[[], None]) -> None:
 
 @contextlib.contextmanager
 def _interrupts(stop: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C ends the probe and prints its tables; a second one ends at once."""
+    """Let Ctrl-C end the probe and print its tables; a second one ends at once."""
 
     def first(number: int, frame: Any) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -196,7 +196,7 @@ def _interrupts(stop: Callable[[], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _terminated_by_exception() -> Iterator[None]:
-    """SIGTERM unwinds, so that nothing stays attached and no file is left."""
+    """Let SIGTERM raise, so that nothing stays attached and no file is left."""
 
     def leave(number: int, frame: Any) -> None:
         sys.exit(128 + number)
@@ -208,7 +208,7 @@ def _terminated_by_exception() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-# --- what is printed ------------------------------------------------------------------------------
+# --- output ---------------------------------------------------------------------------------------
 
 
 def _printer(as_json: bool, ready: Callable[[], None]) -> Callable[[Line], None]:
@@ -260,16 +260,16 @@ def _cell(value: Any) -> str:
 
 
 def _report(summary: Summary) -> None:
-    """What the run lost: nothing is lost in silence."""
+    """Print what the run lost."""
     if summary.lost:
         click.echo(f"{summary.lost} events were lost: the buffers were full", err=True)
     if summary.unshown:
         click.echo(f"{summary.unshown} events were not printed: too many a second", err=True)
     if summary.uncounted:
         names = ", ".join(summary.uncounted)
-        click.echo(f"what was lost of {names} is not known: BCC does not tell", err=True)
+        click.echo(f"the losses of {names} are unknown: BCC does not report them", err=True)
 
 
 def _why(summary: Summary) -> str:
-    said = summary.messages.strip()
-    return f"{summary.failed}\n{said}" if said else summary.failed
+    messages = summary.messages.strip()
+    return f"{summary.failed}\n{messages}" if messages else summary.failed

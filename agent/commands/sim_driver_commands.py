@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stoker sim driver`: run any command on a node of simulated cards.
 
-The node is one file in a folder of its own, which is gone when the command has ended; the command
-loads the simulated libraries through its environment alone, so nothing of the machine changes. What
-a run that was killed left is removed, and told, by the next one.
+The node is one file in its own folder, which is removed when the command has ended. The command
+loads the simulated libraries through its environment only, so the machine stays as it is. The next
+run removes and names what a killed run left.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Load = tuple[int, float, float, float]
 OPEN_TO_ALL = 0o666
-"""Mode of the node where all users share its cards; else the others have copies."""
+"""The file mode of a node whose cards all users share; otherwise others get copies."""
 
 
 def _loads(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> list[Load]:
@@ -32,7 +32,7 @@ def _loads(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -
 
 
 def _load(text: str) -> Load:
-    """`all:0.9,0.5,0.2`: card, then shares of time, of bandwidth and of work bound by memory."""
+    """Parse `all:0.9,0.5,0.2`: card, then shares of time, of bandwidth and of memory-bound work."""
     card, _, shares = text.partition(":")
     try:
         index = -1 if card == "all" else int(card)
@@ -46,16 +46,16 @@ def _load(text: str) -> Load:
 
 
 @click.command("driver", context_settings={"allow_interspersed_args": False})
-@click.option("--profile", default="8xH200", show_default=True, help="Which cards.")
+@click.option("--profile", default="8xH200", show_default=True, help="The cards.")
 @click.option("--list", "listed", is_flag=True, help="List profiles and end.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True)
-@click.option("--virtual", is_flag=True, help="Time stands still but for --settle and calls.")
+@click.option("--virtual", is_flag=True, help="Time advances only by --settle and calls.")
 @click.option(
     "--settle",
     "settle_s",
     type=click.FloatRange(0, 1e6),
     default=0.0,
-    help="Seconds under load before the command starts; with --virtual.",
+    help="Seconds under load before the command starts; needs --virtual.",
 )
 @click.option(
     "--fault",
@@ -69,13 +69,13 @@ def _load(text: str) -> Load:
     multiple=True,
     callback=_loads,
     metavar="CARD:COMPUTE[,MEMORY[,BOUND]]",
-    help="What a card, or `all`, is asked to do; shares from 0 to 1. Repeatable.",
+    help="The load of a card, or of `all`; shares from 0 to 1. Repeatable.",
 )
 @click.option(
-    "--latency-us", type=click.FloatRange(0, 1e7), default=0.0, help="Of every driver call."
+    "--latency-us", type=click.FloatRange(0, 1e7), default=0.0, help="Latency of driver calls."
 )
 @click.option(
-    "--open", "is_open", is_flag=True, help="All users share the cards, and settings need no root."
+    "--open", "is_open", is_flag=True, help="Share the cards among all users, without root."
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def sim_driver_command(  # noqa: PLR0917
@@ -165,34 +165,34 @@ def _prepare(node: _sim.Node, loads: list[Load], script: list[Fault]) -> None:
 
 
 class _Run(NamedTuple):
-    """What is run, and where."""
+    """One run: the command, the node's file, the lock and the faults."""
 
     command: tuple[str, ...]
     path: Path
     lock: int
-    """The command has it as well, and with it the folder."""
+    """The folder's lock, which the command inherits."""
     faults: list[Fault]
 
 
 def _run(run: _Run, node: _sim.Node, running: list[subprocess.Popen[bytes]]) -> int:
-    """Exit status of the command, as a shell gives it."""
+    """Run the command and return its exit status, as a shell does."""
     from stoker.probes.simdriver import faults, libraries
 
-    told: dict[str, Any] = node.describe()
-    vendors = {node.truth(card)["model"]["vendor"] for card in range(told["cards"])}
+    node_facts: dict[str, Any] = node.describe()
+    vendors = {node.truth(card)["model"]["vendor"] for card in range(node_facts["cards"])}
     environment = libraries.environment(run.path, vendors, None, faults.missing(run.faults))
-    click.echo(f"SIM: {told['profile']}, {told['cards']} simulated cards", err=True)
+    click.echo(f"SIM: {node_facts['profile']}, {node_facts['cards']} simulated cards", err=True)
     try:
         running.append(subprocess.Popen(run.command, env=environment, pass_fds=[run.lock]))
     except OSError as wrong:
         raise click.ClickException(f"{run.command[0]}: {wrong.strerror}") from None
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal has told the command as well
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal signals the command as well
     status = running[0].wait()
     return 128 - status if status < 0 else status
 
 
 def _pass_on(running: list[subprocess.Popen[bytes]], caught: int) -> None:
-    """What would end this process ends the command, or, before it has begun, both."""
+    """Pass a signal to the command; before it has started, end this process."""
     if not running:
         sys.exit(128 + caught)
     running[0].send_signal(caught)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Giving other local users a key, and taking it away again.
+"""Keys of other local users: handing them out and taking them back.
 
-Owns the order: the key is where its user can read it before the broker knows it, and the table is
-changed before the broker, so that what was cut off can be repeated.
+The user can read the key before the broker knows it, and the table changes before the broker, so an
+interrupted command can be repeated.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ PROTECTED = ("admin",)
 
 @dataclass(frozen=True)
 class Added:
-    """What `user add` did. `context` is None when the key went to a file instead."""
+    """The result of `user add`. `context` is None if the key went to a file."""
 
     name: str
     unix_user: str
     key: Path
     context: Path | None
     live: bool
-    """The running broker knows the key already; else the next `up` will."""
+    """True if the running broker knows the key; else the next `up` will."""
 
 
 @state_folder.disk_errors()
 def add(where: StateFolder, name: str, unix_user: str | None, key_out: Path | None) -> Added:
-    """A new key for `name`, whose jobs run as `unix_user` (default: the user of that name)."""
+    """Make a key for `name`, whose jobs run as `unix_user` (default: the user of that name)."""
     _check_name(name)
     cluster = state_folder.load(where)
     entry = _unix_user(unix_user or name)
@@ -69,7 +69,7 @@ def add(where: StateFolder, name: str, unix_user: str | None, key_out: Path | No
 
 @state_folder.disk_errors()
 def remove(where: StateFolder, name: str) -> bool:
-    """Takes a user's access away; True when a running broker has dropped them already."""
+    """Remove a user's access; True if a running broker has dropped their connections."""
     cluster = state_folder.load(where)
     with state_folder.edit_lock(where):
         table = startup.load_users(where)
@@ -84,7 +84,7 @@ def remove(where: StateFolder, name: str) -> bool:
 
 @state_folder.disk_errors()
 def listed(where: StateFolder) -> list[dict[str, object]]:
-    """Every user as a row: name, unix_user, admin, public_key."""
+    """Return every user as a row: name, unix_user, admin, key."""
     state_folder.load(where)
     return [
         {"name": name, "unix_user": users.describe(row), "admin": row.admin, "key": row.public_key}
@@ -119,7 +119,7 @@ def _unix_user(name: str) -> pwd.struct_passwd:
 
 
 def _write_out(target: Path, entry: pwd.struct_passwd, seed: bytes) -> Path:
-    """The seed in a new file, readable by its user alone."""
+    """Write the seed to a new file that only its user can read."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         handle = os.open(target, flags, 0o600)

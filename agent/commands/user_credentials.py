@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts a key and a context into another user's home, as that user and through no link.
+"""The delivery of a key and a context into another user's home.
 
-Owns the rule that root never follows a path another user controls: while the files are written this
-process has that user's ids, and each folder is opened from its parent with O_NOFOLLOW.
+Root never follows a path that another user controls: while the files are written this process has
+that user's ids, and each folder is opened from its parent with O_NOFOLLOW.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FORMER = "context.json.old"
 
 @contextlib.contextmanager
 def as_user(entry: pwd.struct_passwd) -> Iterator[None]:
-    """File access with the rights of that user alone; only root can become somebody else."""
+    """Access files with the rights of that user only; root alone can become another user."""
     if os.geteuid() == entry.pw_uid:
         yield
         return
@@ -51,11 +51,11 @@ def seed_name(user: str) -> str:
 def deliver(
     entry: pwd.struct_passwd, user: str, where: StateFolder, cluster: ClusterFile, seed: bytes
 ) -> Path:
-    """Writes the seed, the broker's certificate and the context that names both; returns the
+    """Write the seed, the broker's certificate and the context that names both; return the
     context's path.
 
-    A context that was there is kept as `context.json.old`. Refused when a part of the path is a
-    link or belongs to somebody else.
+    An earlier context is kept as `context.json.old`. Refused if a part of the path is a link or
+    belongs to another user.
     """
     folder = Path(entry.pw_dir).joinpath(*FOLDERS)
     pinned = certificate.read(where.broker_certificate)
@@ -107,7 +107,7 @@ def _check_owner(handle: int, entry: pwd.struct_passwd) -> None:
 
 
 def write_private(folder: int, name: str, data: bytes) -> None:
-    """A new 0600 file under `name` in an open folder, in one step; what was there is replaced."""
+    """Write a new 0600 file in an open folder, in one step; it replaces an older one."""
     partial = f".{name}.{secrets.token_hex(4)}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     handle = os.open(partial, flags, 0o600, dir_fd=folder)

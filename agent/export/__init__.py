@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the node exports to OpenTelemetry collectors.
+"""The export of a node's metrics to OpenTelemetry collectors.
 
 Imports `agent.state`.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the node knows, as OTLP metrics: devices, jobs, their kernels, what tracing costs and loses.
+"""The node's metrics for OTLP: devices, jobs, kernels, and the cost and losses of tracing.
 
-Pure. Owns the bounds: kernels of a job by device time, series in all; what is beyond is left out
-and counted by metric, never merged into another series. What has no value has no point.
+Pure. The number of kernels per job and of series in all is bounded; points beyond are left out and
+counted by metric, never merged into another series. An absent value has no point.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from stoker.probes.otlp.otlp_encoder import Attributes, Histogram, Kind, Metric,
 from stoker.scheduler.nouns import DeviceInfo, DeviceSample
 
 KERNELS_MAX = 16
-"""Of one job, by device time."""
+"""The largest number of kernels of one job, by device time."""
 SERIES_MAX = 4000
 MODES: tuple[Steered, ...] = ("dormant", "governed", "full")
 SCALE, ZERO_NS = 5, 16.0
-"""Of the histograms in native/trace/statistics/histogram.h."""
+"""The scale and zero threshold of the histograms in native/trace/histogram.h."""
 _PARTS = ("tracer_ppm", "profiler_ppm", "bpf_ppm", "sites_ppm")
 
 Point = tuple[str, Number | Histogram]
-"""A metric's name and one point of it."""
+"""The name of a metric and one point of it."""
 Buckets = tuple[tuple[int, ...], dict[int, int]]
 """Totals (count, sum, min, max, zero, high) and buckets of one histogram."""
 
@@ -52,8 +52,8 @@ class JobReading:
 
 @dataclass(frozen=True, slots=True)
 class NodeReading:
-    """Everything of one export. `start_ns`: of the agent; `failed` and `refused`: of the export.
-    `jobs`: those that have ended first, as they are not told again."""
+    """The values of one export. `start_ns`: the agent's start. `failed`, `refused`: points lost by
+    the export. `jobs`: ended jobs come first, as they are exported only once."""
 
     start_ns: int
     devices: tuple[DeviceInfo, ...]
@@ -65,7 +65,7 @@ class NodeReading:
 
 
 def metrics(reading: NodeReading) -> tuple[list[Metric], Counter[str]]:
-    """Metrics of this moment in the order of the mapping, and points left out by metric."""
+    """Return metrics in the order of the mapping, and the number of points left out by metric."""
     points: dict[str, list[Number | Histogram]] = {}
     refused: Counter[str] = Counter()
     series = 0
@@ -83,7 +83,7 @@ def metrics(reading: NodeReading) -> tuple[list[Metric], Counter[str]]:
 
 
 def _points(reading: NodeReading) -> Iterator[Point]:
-    """The node's own first: many jobs must not hide that something is lost."""
+    """Yield the node's own points first, so that many jobs never hide losses."""
     yield "stoker.export.failed", Number((), reading.failed, reading.start_ns)
     for metric, count in sorted(reading.refused.items()):
         attributes = (("stoker.metric", metric),)
@@ -104,12 +104,12 @@ def _devices(reading: NodeReading) -> Iterator[Point]:
         attributes = _device(info)
         if info.memory_bytes is not None:
             yield "hw.gpu.memory.limit", Number(attributes, info.memory_bytes, reading.start_ns)
-        for state, holds in (("ok", not info.unavailable), ("failed", bool(info.unavailable))):
+        for state, active in (("ok", not info.unavailable), ("failed", bool(info.unavailable))):
             of_state = (*attributes, ("hw.state", state))
-            yield "hw.status", Number(of_state, int(holds), reading.start_ns)
+            yield "hw.status", Number(of_state, int(active), reading.start_ns)
     for sample in reading.samples:
-        known = infos.get(sample.id)
-        attributes = _device(known) if known is not None else (("hw.id", sample.id),)
+        info = infos.get(sample.id)
+        attributes = _device(info) if info is not None else (("hw.id", sample.id),)
         for name, value in (
             ("hw.gpu.utilization", sample.busy_ratio),
             ("hw.power", sample.power_w),
@@ -176,9 +176,9 @@ def _job(job: JobReading) -> Iterator[Point]:
         yield "stoker.job.copy.io", Number(at, copy.bytes, start)
 
 
-def top(kernels: Iterable[KernelSummary], most: int = KERNELS_MAX) -> list[KernelSummary]:
-    """The kernels that took the most device time."""
-    return sorted(kernels, key=lambda row: (-row.total_ns, row.name))[:most]
+def top(kernels: Iterable[KernelSummary], count: int = KERNELS_MAX) -> list[KernelSummary]:
+    """Return the kernels with the most device time."""
+    return sorted(kernels, key=lambda row: (-row.total_ns, row.name))[:count]
 
 
 def _kernels(job: JobReading) -> Iterator[Point]:
@@ -209,21 +209,21 @@ def _histogram(job: JobReading, at: Attributes, found: Buckets) -> Histogram:
 
 
 class Deltas:
-    """What each series of sums and histograms was when it was last taken by the collector."""
+    """The last value of each sum and histogram that the collector took."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, Attributes], Number | Histogram] = {}
         self._at_ns = 0
 
     def since(self, found: Iterable[Metric]) -> list[Metric]:
-        """The same metrics with only what came since; `taken` makes them the last."""
+        """Return the metrics with only the change since; `taken` advances the last values."""
         return [
             replace(metric, points=tuple(self._since(metric.name, metric.kind, metric.points)))
             for metric in found
         ]
 
     def taken(self, found: Iterable[Metric], time_ns: int) -> None:
-        """These, as they were measured, have reached the collector."""
+        """Record that the collector took these values."""
         self._last = {
             (metric.name, point.attributes): point
             for metric in found
@@ -243,10 +243,10 @@ class Deltas:
                 more = point.value - last.value
                 yield replace(point, value=more, start_ns=self._at_ns) if more >= 0 else point
             elif isinstance(point, Histogram) and isinstance(last, Histogram):
-                yield self._fewer(point, last)
+                yield self._difference(point, last)
 
-    def _fewer(self, point: Histogram, last: Histogram) -> Histogram:
-        if point.count < last.count:  # it began anew
+    def _difference(self, point: Histogram, last: Histogram) -> Histogram:
+        if point.count < last.count:  # the series started again
             return point
         left = {i: n - last.buckets.get(i, 0) for i, n in point.buckets.items()}
         return replace(

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pushes metrics to an OTLP collector over HTTP, where config.toml names one; otherwise not there.
+"""The exporter, which pushes metrics to an OTLP collector over HTTP if config.toml names one.
 
-The final values of a job are pushed soon after its end, not at the interval's: they wait in a queue
-of FINALS_MAX until a collector has taken them, and what that has no room for is counted.
+The final values of a job are pushed soon after its end, without waiting for the interval. They stay
+in a queue of FINALS_MAX until a collector has taken them; values beyond it are counted as lost.
 
-One worker thread encodes and sends, so that a collector that is slow or gone delays nothing else.
-Retries are bounded; what reaches no collector is counted and told with the next points that do.
-Redirects are not followed.
+One worker thread encodes and sends, so that a slow or missing collector delays nothing else.
+Retries are bounded; lost points are counted, and the next push reports them. Redirects are not
+followed.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from stoker.probes.otlp.otlp_encoder import Metric
 TIMEOUT_S = 5.0
 TRIES = 3
 PAUSE_S = (0.5, 5.0)
-"""Before the second try, doubled each time; longest, also where the collector asks for more."""
+"""Seconds before the second try, doubled each time, and the longest wait, Retry-After included."""
 FINALS_MAX = 256
-"""Ended jobs whose final values wait; beyond, the oldest is given up and counted."""
+"""The largest number of ended jobs whose final values wait; past it the oldest is lost."""
 FINALS_A_PUSH = 32
-"""Of them, with one push: more could pass the limit of series."""
+"""The largest number of ended jobs in one push, which keeps below the limit of series."""
 FINALS_GAP_S = 1.0
-"""Between two pushes that are for ended jobs."""
-AGAIN = frozenset({429, 502, 503, 504})
-"""What a collector answers when the same again may succeed; by the OTLP specification."""
+"""Seconds between two pushes for ended jobs."""
+RETRYABLE = frozenset({429, 502, 503, 504})
+"""Statuses of a collector after which a retry may succeed (OTLP specification)."""
 
 _log = structlog.get_logger("exporter")
 
 
 class OtlpExporter:
-    """`read` gives the node's readings; it runs in the daemon's loop."""
+    """The exporter. `read` returns the node's readings and runs in the daemon's loop."""
 
     def __init__(
         self,
@@ -63,36 +63,36 @@ class OtlpExporter:
         self._refused: Counter[str] = Counter()
         self._stopped = False
         self._finals: deque[JobReading] = deque()
-        self._soon = asyncio.Event()
+        self._push_now = asyncio.Event()
         self.counters: Counter[str] = Counter(otlp_jobs_lost=0)
 
     async def run(self) -> None:
-        """One push each interval, and soon after a job's end; one that takes longer delays the
-        next, not the agent."""
+        """Push at each interval and soon after a job's end; a slow push delays only the next
+        one."""
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
             taken = await self.once()
             if taken and self._finals:
-                self._soon.set()
+                self._push_now.set()
             rest_s = max(0.0, began + self._config.interval_s - loop.time())
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._soon.wait(), rest_s)
+                await asyncio.wait_for(self._push_now.wait(), rest_s)
             least_s = min(FINALS_GAP_S, self._config.interval_s)
             await asyncio.sleep(max(0.0, began + least_s - loop.time()))
 
     def ended(self, reading: JobReading) -> None:
-        """The final values of a job, in the daemon's loop."""
+        """Queue the final values of a job; called in the daemon's loop."""
         if len(self._finals) >= FINALS_MAX:
             self._finals.popleft()
             self.counters["otlp_jobs_lost"] += 1
         self._finals.append(reading)
-        self._soon.set()
+        self._push_now.set()
 
     async def once(self) -> bool:
-        """Read, encode and push now; whether the collector took it."""
+        """Read, encode and push now; True if the collector took the metrics."""
         found = await self._read()
-        self._soon.clear()
+        self._push_now.clear()
         finals = tuple(self._finals)[:FINALS_A_PUSH]
         over = {(job.job, job.attempt) for job in self._finals}
         running = (job for job in found.jobs if (job.job, job.attempt) not in over)
@@ -105,12 +105,12 @@ class OtlpExporter:
         loop = asyncio.get_running_loop()
         taken = await loop.run_in_executor(self._worker, self._export, reading)
         if taken:
-            told = {id(job) for job in finals}
-            self._finals = deque(job for job in self._finals if id(job) not in told)
+            sent = {id(job) for job in finals}
+            self._finals = deque(job for job in self._finals if id(job) not in sent)
         return taken
 
     def close(self) -> None:
-        """Push no more; a push under way ends by its own limits."""
+        """Stop pushing; a push in progress ends by its own limits."""
         self._stopped = True
         self._worker.shutdown(wait=False, cancel_futures=True)
 
@@ -122,9 +122,9 @@ class OtlpExporter:
         self.counters["otlp_points_refused"] += refused.total()
         time_ns = time.time_ns()
         delta = self._config.temporality == "delta"
-        told = self._deltas.since(found) if delta else found
+        sent = self._deltas.since(found) if delta else found
         body = otlp_encoder.request(
-            self._resource, self._scope, told, time_ns, self._config.temporality
+            self._resource, self._scope, sent, time_ns, self._config.temporality
         )
         taken = self._push(body)
         self._count(found, taken)
@@ -138,23 +138,23 @@ class OtlpExporter:
         self.counters["otlp_points" if taken else "otlp_points_lost"] += points
 
     def _push(self, body: bytes) -> bool:
-        """Try, and try again while the answer says that it may help."""
+        """Push, and retry while the collector's answer allows it."""
         if self._config.compression == "gzip":
             body = gzip.compress(body, compresslevel=1)
         pause = PAUSE_S[0]
         for last in range(TRIES - 1, -1, -1):
-            again, asked_s, why = self._try(body)
+            retry, after_s, why = self._try(body)
             if not why:
                 return True
-            if not again or not last or self._stopped:
+            if not retry or not last or self._stopped:
                 _log.warning("metrics were not taken", collector=self._url.netloc, why=why)
                 return False
-            time.sleep(min(max(pause, asked_s), PAUSE_S[1]))
+            time.sleep(min(max(pause, after_s), PAUSE_S[1]))
             pause *= 2
         return False
 
     def _try(self, body: bytes) -> tuple[bool, float, str]:
-        """(the same again may help, seconds the collector asked to wait, what went wrong or "")."""
+        """Return (a retry may help, seconds of Retry-After, the failure or "")."""
         headers = {"Content-Type": "application/x-protobuf", **self._config.headers}
         if self._config.compression == "gzip":
             headers["Content-Encoding"] = "gzip"
@@ -166,8 +166,8 @@ class OtlpExporter:
             if 200 <= answer.status < 300:
                 return False, 0.0, ""
             after = answer.headers.get("Retry-After", "")
-            asked_s = float(after) if after.isdigit() else 0.0
-            return answer.status in AGAIN, asked_s, f"it answered {answer.status}"
+            after_s = float(after) if after.isdigit() else 0.0
+            return answer.status in RETRYABLE, after_s, f"it answered {answer.status}"
         except (OSError, http.client.HTTPException) as error:
             return True, 0.0, str(error) or repr(error)
         finally:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state folder of one node and what configures it: files, settings, labels, positions.
+"""The state folder of one node and its configuration: files, settings, labels, positions.
 
 Imports nothing else of `agent`.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where this node is in its commands, in a file of two slots that are written in turn.
+"""The node's position in its commands, in a file of two slots that are written alternately.
 
-Survives kill -9 at any moment: one slot is always whole. Not synced to disk on purpose: after a
-power loss the boot id is a new one, and then nothing is obeyed before a signed desired state, which
+One slot is whole at any moment, so kill -9 does no harm. The file is not synced to disk: after a
+power loss the boot id differs, and then no command is obeyed before a signed desired state, which
 answers this agent's own nonce, has moved the position forward.
 """
 
@@ -18,12 +18,12 @@ from stoker.mesh.wire.command import HASH_BYTES, Position
 from stoker.native.errors import Refused
 
 _SLOT = struct.Struct(f"<QQQ{HASH_BYTES}sI")
-"""Number of the write, term, sequence, hash, CRC-32 of what precedes it."""
+"""Number of the write, term, sequence, hash, CRC-32 of the fields before."""
 _SLOT_BYTES = 64
 
 
 class PositionFile:
-    """The open file; `position` is what it holds."""
+    """The open file; `position` is its content."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -35,9 +35,9 @@ class PositionFile:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Open or make the file at `path`; an empty or torn one is the beginning.
+        """Open or make the file at `path`; an empty or torn file is the first position.
 
-        Its room is taken now, so that storing needs none; Refused where the disk has none left.
+        Its space is reserved now, so that storing needs none; Refused if the disk is full.
         """
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
@@ -59,7 +59,7 @@ class PositionFile:
         self.position = position
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._descriptor)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel says of this machine: boot id, processors, memory, load.
+"""Facts of this machine from the kernel: boot id, processors, memory, load.
 
-Every function reads one file under a given root (default `/proc`), so tests give their own; nothing
-is cached, nothing is guessed.
+Every function reads one file under a given root (default `/proc`), so tests pass their own. Nothing
+is cached or guessed.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from stoker.scheduler.nouns import MILLI
 PROC = Path("/proc")
 RESERVE_BYTES_MIN = 512 << 20
 RESERVE_PART = 20
-"""Memory that jobs together leave: a twentieth, at least half a GiB."""
+"""Memory that all jobs leave to the machine: a twentieth, at least half a GiB."""
 
 
 def boot_id(proc: Path = PROC) -> str:
-    """The kernel's random id of this boot (proc_sys_kernel(5)); NotSupported without it."""
+    """Return the kernel's random id of this boot (proc_sys_kernel(5)); NotSupported without it."""
     path = proc / "sys/kernel/random/boot_id"
     try:
         return path.read_text().strip()
@@ -29,39 +29,39 @@ def boot_id(proc: Path = PROC) -> str:
 
 
 def cpu_milli() -> int:
-    """Processors this process may use, in thousandths of one."""
+    """Return the processors that this process may use, in thousandths of one."""
     return len(os.sched_getaffinity(0)) * MILLI
 
 
 def memory_bytes(proc: Path = PROC) -> int:
-    """Installed memory."""
+    """Return the installed memory in bytes."""
     return _meminfo(proc, "MemTotal")
 
 
 def memory_free_bytes(proc: Path = PROC) -> int:
-    """Memory that can be had without swapping, as the kernel estimates it."""
+    """Return the bytes that are available without swapping, by the kernel's estimate."""
     return _meminfo(proc, "MemAvailable")
 
 
 def load_milli(proc: Path = PROC) -> int:
-    """Load average of the last minute, in thousandths."""
+    """Return the load average of the last minute, in thousandths."""
     return round(float((proc / "loadavg").read_text().split()[0]) * MILLI)
 
 
 def processes_max(proc: Path = PROC) -> int:
-    """Processes and threads that all jobs together may be: nine tenths of what the kernel has."""
+    """Return the limit of processes and threads of all jobs: nine tenths of the kernel's."""
     names = ("sys/kernel/threads-max", "sys/kernel/pid_max")
     return min(int((proc / name).read_text()) for name in names) * 9 // 10
 
 
 def jobs_memory_bytes(proc: Path = PROC) -> int:
-    """Memory that all jobs together may take, the rest is the machine's; 0 where that is none."""
+    """Return the bytes that all jobs together may use; 0 if the machine needs all."""
     total = memory_bytes(proc)
     return max(0, total - max(RESERVE_BYTES_MIN, total // RESERVE_PART))
 
 
 def _meminfo(proc: Path, field: str) -> int:
-    """One line of /proc/meminfo in bytes; the kernel writes kibibytes and calls them kB."""
+    """Return one line of /proc/meminfo in bytes; the kernel calls its kibibytes kB."""
     path = proc / "meminfo"
     for line in path.read_text().splitlines():
         name, _, value = line.partition(":")
@@ -71,7 +71,7 @@ def _meminfo(proc: Path, field: str) -> int:
 
 
 def jobs_cgroup(instance: str, proc: Path = PROC) -> Path | None:
-    """The cgroup v2 directory that holds one cgroup per job; None where the spawner made none."""
+    """Return the cgroup v2 directory that holds a cgroup per job; None if there is none."""
     for line in (proc / "self/mountinfo").read_text().splitlines():
         fields = line.split(" ")
         if fields[fields.index("-") + 1] == "cgroup2":

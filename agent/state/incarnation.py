@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The number of an agent's start: larger than that of every start before it, whatever the date is.
+"""The number of an agent's start: larger than that of every earlier start, whatever the clock says.
 
-The scheduler takes no report of an older start than it knows, and no answer to an earlier process
-fits an ask of this one, so the number is on disk before it is used. It begins with the date, so
-that an agent whose folder was lost still gets a larger one.
+The scheduler refuses reports of an older start than the last one, and no answer to an earlier
+process fits a request of this one, so the number is on disk before it is used. It starts from the
+date, so that an agent whose folder was lost still gets a larger one.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from pathlib import Path
 from stoker.native.errors import Refused
 
 STEP = 1_000_000_000
-"""Between two starts at least: asks are numbered from the number of the start on, and observations
-by its seconds."""
+"""The least difference between two starts: state requests count up from the start's number, and
+observations from its seconds."""
 _DIGITS = 20
 
 
 def begin(path: Path, real_ns: int) -> int:
-    """The number of this start, stored. `real_ns`: CLOCK_REALTIME. Refused where it cannot be.
+    """Store and return the number of this start. `real_ns`: CLOCK_REALTIME. Refused if it fails.
 
-    Written in place, so that a full disk does not end an agent that has run before. A torn file
-    is possible after a power loss alone, and then the boot is another one: any number will do.
+    The file is overwritten in place, so a full disk does not stop an agent that has run before. It
+    can be torn only by a power loss; then the boot differs, and any number is right.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     try:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lease file: what the agent tells the watchdog, and what the watchdog did.
+"""The lease file: messages of the agent to the watchdog, and the watchdog's answers.
 
-One writer per field: the agent renews and thaws, the watchdog freezes. Every field is 8 bytes and
-aligned, so a store is whole; the expiry has its complement beside it all the same.
+Each field has one writer: the agent renews and thaws, the watchdog freezes. Every field is 8 bytes
+and aligned, so a store is atomic; the complement of the expiry is stored beside it nevertheless.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAGIC = int.from_bytes(b"stklease", "little")
 VERSION = 1
 _U64 = (1 << 64) - 1
 
-# Positions in units of 8 bytes.
+# Positions of fields in units of 8 bytes.
 _MAGIC, _VERSION, _EXPIRY, _EXPIRY_CHECK, _THAW_EPOCH = 0, 1, 2, 3, 4
 _POWER_EXPIRY, _POWER_CHECK = 5, 6
 _FREEZE_EPOCH, _FROZEN_SINCE, _WATCHDOG_SEEN, _WATCHDOG_PID, _WATCHDOG_FLAGS = 8, 9, 10, 11, 12
@@ -31,7 +31,7 @@ NO_CGROUP, FREEZE_FAILED = 1, 2
 
 
 class Lease:
-    """The mapped file; `close` or leave the `with` block when done."""
+    """The mapped file; `close` it or leave the `with` block when done."""
 
     def __init__(self, mapping: mmap.mmap) -> None:
         self._mapping = mapping
@@ -41,7 +41,7 @@ class Lease:
 
     @classmethod
     def open(cls, path: str | Path) -> Lease:
-        """Map the file at `path`, making it (0600, no expiry) where there is none.
+        """Map the file at `path`, made with mode 0600 and no expiry if it is missing.
 
         A file with another magic or version raises Corrupt.
         """
@@ -65,15 +65,15 @@ class Lease:
             view[_MAGIC] = MAGIC
         if view[_MAGIC] != MAGIC or view[_VERSION] != VERSION:
             self.close()
-            raise Corrupt(f"{path} is no lease file of version {VERSION}", hint="remove it")
+            raise Corrupt(f"{path} is not a lease file of version {VERSION}", hint="remove it")
 
     def renew(self, expiry_boottime_ns: int) -> None:
-        """Jobs may run until this CLOCK_BOOTTIME nanosecond; 0 takes the lease rule away."""
+        """Let jobs run until this CLOCK_BOOTTIME nanosecond; 0 ends the lease rule."""
         with self._renewing:
             self._store(expiry_boottime_ns)
 
     def extend(self, expiry_boottime_ns: int) -> None:
-        """As `renew`, but an earlier moment changes nothing; for two threads that both may."""
+        """Renew, unless the expiry would be earlier; safe for two threads."""
         with self._renewing:
             if not self._closed and expiry_boottime_ns > self._view[_EXPIRY]:
                 self._store(expiry_boottime_ns)
@@ -83,52 +83,52 @@ class Lease:
         self._view[_EXPIRY_CHECK] = expiry_boottime_ns ^ _U64
 
     def renew_power(self, expiry_boottime_ns: int) -> None:
-        """The agent is in charge of the cards' limits until then; 0: there is nothing to restore.
+        """Set until when the agent controls the cards' limits; 0: there is nothing to restore.
 
-        After an expiry the watchdog has them restored.
+        After this expiry the watchdog has the limits restored.
         """
         self._view[_POWER_EXPIRY] = expiry_boottime_ns
         self._view[_POWER_CHECK] = expiry_boottime_ns ^ _U64
 
     @property
     def power_expiry_ns(self) -> int:
-        """What was last renewed by `renew_power`."""
+        """The last expiry of `renew_power`."""
         return self._view[_POWER_EXPIRY]
 
     @property
     def power_restored(self) -> bool:
-        """Whether the watchdog had the limits restored after the last expiry."""
+        """True if the watchdog had the limits restored after the last expiry."""
         return 0 < self._view[_POWER_EXPIRY] == self._view[_POWER_DONE]
 
     @property
     def expiry_boottime_ns(self) -> int:
-        """What was last renewed; 0 if no lease was ever given."""
+        """The last expiry of `renew`; 0 if there was no lease."""
         return self._view[_EXPIRY]
 
     @property
     def lapsed(self) -> bool:
-        """Whether no scheduler was heard for so long that the last lease has run out."""
+        """True if the last lease has expired because no scheduler renewed it."""
         return 0 < self._view[_EXPIRY] <= time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
     def thaw(self) -> None:
-        """Let the jobs of the present freeze go on; to be called after reading the log past it.
+        """Let the jobs of the present freeze go on; call it after reading the log past the freeze.
 
-        The watchdog does so only while the lease is valid; a later freeze needs its own thaw.
+        The watchdog obeys only while the lease is valid; a later freeze needs its own thaw.
         """
         self._view[_THAW_EPOCH] = self._view[_FREEZE_EPOCH]
 
     def frozen_since(self) -> int | None:
-        """CLOCK_BOOTTIME ns at which the watchdog froze the jobs; None if they run."""
+        """Return the CLOCK_BOOTTIME ns at which the watchdog froze the jobs; None if they run."""
         return self._view[_FROZEN_SINCE] or None
 
     @property
     def freezes(self) -> int:
-        """How many times the watchdog has frozen the jobs of this file."""
+        """The number of times the watchdog has frozen the jobs of this file."""
         return self._view[_FREEZE_EPOCH]
 
     @property
     def watchdog_seen_ns(self) -> int | None:
-        """CLOCK_BOOTTIME ns of the watchdog's last look; None if there never was one."""
+        """CLOCK_BOOTTIME ns of the watchdog's last check; None if there was none."""
         return self._view[_WATCHDOG_SEEN] or None
 
     @property
@@ -137,7 +137,7 @@ class Lease:
         return self._view[_WATCHDOG_FLAGS]
 
     def close(self) -> None:
-        """Unmap; what was renewed stays in the file."""
+        """Unmap the file, which keeps the last values."""
         with self._renewing:
             self._closed = True
             self._view.release()

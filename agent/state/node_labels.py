@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The labels a node gives itself: those of config.toml and those of `stoker up --label`.
+"""The labels of a node, from config.toml and from `stoker up --label`.
 
-Owns that a label which cannot be one is refused before anything is started.
+An invalid label is refused before anything is started.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from stoker.scheduler.nouns import LABELS_PER_REPORT_MAX
 
 
 class GivenLabels(msgspec.Struct, frozen=True):
-    """`labels.json`: what `up --label` gave."""
+    """`labels.json`: the labels of `up --label`."""
 
     labels: tuple[str, ...]
 
 
 def of_node(configured: Iterable[str], where: StateFolder) -> tuple[str, ...]:
-    """All of them; BadRequest for one that is none, or for too many."""
+    """Return all labels of the node; BadRequest if one is invalid or there are too many."""
     path = file(where)
     given = state_folder.read_json(path, GivenLabels).labels if path.exists() else ()
     return checked((*configured, *given))
 
 
 def checked(labels: Iterable[str]) -> tuple[str, ...]:
-    """These labels, each once."""
+    """Return valid labels, each once; BadRequest otherwise."""
     each = tuple(dict.fromkeys(check_label(label) for label in labels))
     if len(each) > LABELS_PER_REPORT_MAX:
         raise BadRequest(f"{len(each)} labels, a node gives itself at most {LABELS_PER_REPORT_MAX}")
@@ -41,11 +41,11 @@ def checked(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def keep(labels: Iterable[str], where: StateFolder) -> None:
-    """What `up --label` gave, until it gives others; a single empty label gives none."""
+    """Store the labels of `up --label`, which replace earlier ones; one empty label stores none."""
     given = GivenLabels(checked(label for label in labels if label))
     state_folder.write_file(file(where), sealed_json.encode(given))
 
 
 def file(where: StateFolder) -> Path:
-    """Where they are kept."""
+    """Return the path of `labels.json`."""
     return where.agent / "labels.json"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where metrics are pushed to, as config.toml says it.
+"""The destination of metrics, from `[otlp]` of config.toml.
 
-Owns that a place nothing can be pushed to is refused at the start, by name.
+An invalid destination is refused at the start by name.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ HEADERS_MAX = 16
 
 
 class OtlpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`[otlp]` of config.toml. An empty endpoint: nothing is exported."""
+    """`[otlp]` of config.toml. With an empty endpoint nothing is exported."""
 
     endpoint: str = ""
-    """`http://collector:4318` or https; `/v1/metrics` is added where there is no path."""
+    """`http://collector:4318` or https; a missing path becomes `/v1/metrics`."""
     interval_s: float = 10.0
     temporality: Literal["cumulative", "delta"] = "cumulative"
     compression: Literal["none", "gzip"] = "gzip"
@@ -31,7 +31,7 @@ class OtlpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def resource(cluster: str, node: str) -> dict[str, str]:
-    """Attributes of everything that this node pushes."""
+    """Return the attributes of everything that this node pushes."""
     return {
         "host.name": node,
         "service.name": "stoker-agent",
@@ -41,7 +41,7 @@ def resource(cluster: str, node: str) -> dict[str, str]:
 
 
 def target(config: OtlpConfig) -> SplitResult:
-    """Where to push; BadRequest for what is no such place."""
+    """Return the URL to push to; BadRequest if it is invalid."""
     url = urlsplit(config.endpoint)
     if url.scheme not in ("http", "https") or not url.hostname or url.query or url.fragment:
         raise BadRequest(f"otlp.endpoint {config.endpoint!r} is not http(s)://host:port")

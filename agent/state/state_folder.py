@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state folder of one node: where everything is, who may own it, and which format it has.
+"""The state folder of one node: its paths, owner and format.
 
-Owns the invariant that a folder is either complete, private and of a known format, or refused
-without a byte changed.
+A folder is complete, private and of a known format, or it is refused without any change.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ from stoker.mesh.identity import certificate, sealed_json
 from stoker.native.errors import Corrupt, Denied, NotFound, Refused
 
 FORMAT = 3
-"""The state format this version reads and writes."""
+"""The state format that this version reads and writes."""
 
 MIGRATIONS: dict[int, Callable[[Path], None]] = {}
-"""Older format -> function that turns a folder of it into the next one, in place."""
+"""Older format -> function that converts a folder to the next format, in place."""
 
 IDENTITIES = ("scheduler", "agent", "admin")
-"""Identities every node has a key for; users come on top as `user-<name>`."""
+"""Identities whose keys every node has; those of users are `user-<name>`."""
 
 SHM = Path("/dev/shm")
-"""Everybody may make names in there, and nobody takes another's away (sticky)."""
+"""A folder in which everybody can make names and nobody removes those of others (sticky)."""
 
 _FOLDERS = ("keys", "nats", "scheduler", "agent", "log")
 _KNOWN = frozenset({*_FOLDERS, "format", "cluster.json", "users.json", "lock", "config.toml"})
@@ -44,7 +43,7 @@ T = TypeVar("T")
 
 
 class ClusterFile(msgspec.Struct, frozen=True):
-    """`cluster.json`: who this node is. `port` is where its broker listened last."""
+    """`cluster.json`: the node's identity. `port`: the last port of its broker."""
 
     cluster: str
     node: str
@@ -58,7 +57,7 @@ class ClusterFile(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class StateFolder:
-    """The names of everything a node keeps. `root` is a real, absolute path."""
+    """The paths of a node's files. `root` is a real, absolute path."""
 
     root: Path
     run: Path
@@ -69,14 +68,14 @@ class StateFolder:
 
     @property
     def shm(self) -> Path:
-        """The folder of trace segments: the one `prepare_run` took, else the one it would take."""
+        """The folder of trace segments: the one `prepare_run` made, else the one it would make."""
         with contextlib.suppress(OSError):
             return SHM / Path((self.run / "shm").read_text()).name
         return SHM / f"stoker-{self.instance}"
 
     @property
     def shm_folders(self) -> list[Path]:
-        """Every folder of trace segments that is this node's, whatever of it was lost."""
+        """All folders of trace segments of this node, even after losses."""
         found = [path for path in SHM.glob(f"stoker-{self.instance}*") if _is_own_folder(path)]
         return sorted(found)
 
@@ -122,7 +121,7 @@ class StateFolder:
 
     @property
     def certificate(self) -> Path:
-        """What clients pin the broker by: a copy for all to read."""
+        """The copy of the broker's certificate that all users can read."""
         return self.run / context.CERTIFICATE
 
     @property
@@ -134,19 +133,19 @@ class StateFolder:
         return self.keys / context.CERTIFICATE
 
     def key(self, identity: str) -> Path:
-        """The seed file of an identity: `scheduler`, `agent`, `admin` or `user-<name>`."""
+        """Return the seed file of an identity: `scheduler`, `agent`, `admin` or `user-<name>`."""
         return self.keys / f"{identity}.nk"
 
 
 def locate(option: str | os.PathLike[str] | None) -> StateFolder:
-    """The node meant by `--state`, else STOKER_STATE, else the default. Touches nothing."""
+    """Return the node of `--state`, else of STOKER_STATE, else the default; touches nothing."""
     chosen = option or os.environ.get("STOKER_STATE") or context.default_state()
     root = Path(os.path.realpath(chosen))
     return StateFolder(root=root, run=run_folder(root))
 
 
 def run_folder(root: Path) -> Path:
-    """Folder of sockets and endpoint: short-lived, so not in the state folder. The first place of
+    """Return the folder of sockets and endpoint, which end with the node: the first of
     `context.run_folders`, where clients look, that this user may write."""
     first, *own = context.run_folders(root)
     if not own:
@@ -157,7 +156,7 @@ def run_folder(root: Path) -> Path:
 
 @contextlib.contextmanager
 def disk_errors() -> Iterator[None]:
-    """A full disk or a folder out of reach becomes Refused, with the path the kernel named."""
+    """Turn a full disk or an unreachable folder into Refused, with the kernel's path."""
     try:
         yield
     except OSError as error:
@@ -165,8 +164,8 @@ def disk_errors() -> Iterator[None]:
 
 
 def check_private(folder: Path) -> None:
-    """Refuses a folder that somebody else owns, that is no state folder, or that others may look
-    into. Nobody is told to change the mode of a folder that is not stoker's own."""
+    """Refuse a folder that another user owns, that is no state folder, or that others can read. The
+    hint never suggests to change the mode of a foreign folder."""
     found = folder.stat()
     if not stat.S_ISDIR(found.st_mode):
         raise Refused(f"{folder} is not a folder", hint=CHOOSE)
@@ -178,7 +177,7 @@ def check_private(folder: Path) -> None:
     if strange := foreign_owner(folder):
         raise Refused(f"{folder} is not a stoker state folder: it holds {strange}", hint=CHOOSE)
     if stat.S_IMODE(found.st_mode) & 0o077:
-        own = any(folder.iterdir())  # and nothing in it is a foreign_owner
+        own = any(folder.iterdir())  # a foreign entry was refused before
         mode = stat.S_IMODE(found.st_mode)
         raise Refused(
             f"{folder} is open to others (mode {mode:04o})",
@@ -188,13 +187,13 @@ def check_private(folder: Path) -> None:
 
 @disk_errors()
 def require(state: StateFolder) -> None:
-    """NotFound, Denied or Refused by name where this user has no node in this folder."""
+    """Raise NotFound, Denied or Refused by name if this user has no node in this folder."""
     try:
         there = state.agent.is_dir()
     except PermissionError:
         raise Denied(
             f"the node in {state.root} belongs to {_owner_of(state.root)}",
-            hint="Its owner alone may see and set this",
+            hint="Only its owner may see and set this",
         ) from None
     if not there:
         raise NotFound(f"there is no node in {state.root}", hint="stoker up")
@@ -209,16 +208,16 @@ def _owner_of(folder: Path) -> str:
 
 
 def foreign_owner(folder: Path) -> str:
-    """The name of something that stoker did not put there; empty for a folder of its own, and for
-    an empty one."""
+    """Return the name of an entry that is not stoker's; empty for a state folder and for an empty
+    one."""
     if (folder / "format").is_file() and (folder / "cluster.json").is_file():
-        return ""  # also of a later version, which may keep more in it
+        return ""  # a later version may keep more in its folder
     names = sorted(path.name for path in folder.iterdir() if path.name not in _KNOWN)
     return next((name for name in names if not name.startswith(".new-")), "")
 
 
 def user_name(uid: int) -> str:
-    """`uid 1000 (alice)`, for messages."""
+    """Return `uid 1000 (alice)`, for messages."""
     try:
         return f"uid {uid} ({pwd.getpwuid(uid).pw_name})"
     except KeyError:
@@ -226,48 +225,48 @@ def user_name(uid: int) -> str:
 
 
 def prepare(state: StateFolder) -> None:
-    """Makes the folder and its subfolders, private from the first moment. Idempotent.
+    """Make the folder and its subfolders, private from the first moment. Idempotent.
 
-    A folder that holds anything stoker did not put there is refused: it was named by mistake.
+    A folder with foreign entries is refused, since it was named by mistake.
     """
     state.root.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         state.root.mkdir(mode=0o700)
     check_private(state.root)
-    # Of a folder that was set up, what is missing was lost: `load` names it. Logs are no loss.
+    # A missing folder of a complete node was lost, and `load` names it. Lost logs do no harm.
     for name in ("log",) if is_set_up(state) else _FOLDERS:
         (state.root / name).mkdir(mode=0o700, exist_ok=True)
 
 
 def is_set_up(state: StateFolder) -> bool:
-    """Whether a first start got as far as naming the node, even if `format` was lost since."""
+    """True if a first start has named the node, even if `format` was lost since."""
     return exists(state) or state.cluster.exists()
 
 
 def check_first(state: StateFolder) -> None:
-    """Corrupt where `format` is missing although a node has run here: it was lost, and whoever
-    took this for a first start would make another node of it."""
+    """Raise Corrupt if `format` is missing although a node has run here: a first start would make
+    another node of the folder."""
     ran = [state.nats / "jetstream", state.agent / "journal"]
-    proof = next((path for path in ran if path.exists()), None)
-    if proof is not None:
+    evidence = next((path for path in ran if path.exists()), None)
+    if evidence is not None:
         raise Corrupt(
-            f"{state.root / 'format'} is missing, and a node has run here ({proof} is there)",
+            f"{state.root / 'format'} is missing, and a node has run here ({evidence} exists)",
             hint="Restore it from a backup",
         )
 
 
 def exists(state: StateFolder) -> bool:
-    """Whether a node was ever set up here completely. `format` is written last."""
+    """True if the setup of a node was completed here; `format` is written last."""
     return (state.root / "format").exists()
 
 
 def seal_format(state: StateFolder) -> None:
-    """Marks the folder complete. Everything else must be on disk before."""
+    """Mark the folder complete; everything else must be on disk before."""
     write_file(state.root / "format", f"{FORMAT}\n".encode())
 
 
 def check_format(state: StateFolder) -> None:
-    """Refuses a format of the future, migrates one of the past, accepts the present."""
+    """Refuse a newer format, migrate an older one, accept the present one."""
     path = state.root / "format"
     text = path.read_bytes()[:32].strip()
     if not text.isdigit():
@@ -290,7 +289,7 @@ def check_format(state: StateFolder) -> None:
 
 
 def load(state: StateFolder) -> ClusterFile:
-    """Reads and checks a complete folder; raises Corrupt or Refused, changes nothing else."""
+    """Read and check a complete folder; raises Corrupt or Refused and changes nothing else."""
     check_private(state.root)
     check_format(state)
     cluster = read_json(state.cluster, ClusterFile)
@@ -302,14 +301,14 @@ def load(state: StateFolder) -> ClusterFile:
 
 
 def check_folders(state: StateFolder) -> None:
-    """Those of a node that was set up are never missing."""
+    """Raise Corrupt if a folder of a complete node is missing."""
     for folder in _FOLDERS:
         if not (state.root / folder).is_dir():
             raise Corrupt(f"{state.root / folder} is missing", hint="Restore it from a backup")
 
 
 def check_key(path: Path) -> None:
-    """A seed file must be there, private and not empty; its content is checked on use."""
+    """Check that a seed file exists, is private and not empty; its content is checked on use."""
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -321,7 +320,7 @@ def check_key(path: Path) -> None:
 
 
 def read_json(path: Path, of: type[T]) -> T:
-    """One JSON file as a checked record; anything wrong with it is Corrupt, by name."""
+    """Read one JSON file as a checked record; raises Corrupt by name."""
     try:
         with path.open("rb") as file:
             data = file.read(_JSON_BYTES_MAX + 1)
@@ -335,17 +334,17 @@ def read_json(path: Path, of: type[T]) -> T:
 
 
 def write_cluster(state: StateFolder, cluster: ClusterFile) -> None:
-    """Replaces `cluster.json`, sealed: a changed bit in it would make this another node."""
+    """Replace `cluster.json`, sealed: a changed bit would make this another node."""
     write_file(state.cluster, sealed_json.encode(cluster))
 
 
 def write_json(path: Path, record: Any, mode: int = 0o600) -> None:
-    """Replaces one JSON file in one step, indented so that people can read it."""
+    """Replace one JSON file in one step, indented for people."""
     write_file(path, msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n", mode)
 
 
 def write_file(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Replaces a file so that a crash leaves the old one or the new one, durably."""
+    """Replace a file durably, so that a crash leaves the old one or the new one."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -369,7 +368,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def prepare_run(state: StateFolder) -> None:
-    """Makes the run folder and the shared-memory folder; refuses what somebody else planted."""
+    """Make the run folder and the shared-memory folder; refuse those of other users."""
     state.run.parent.parent.mkdir(parents=True, exist_ok=True)
     _make_open(state.run.parent, state.run)
     _settle_shm(state)
@@ -377,8 +376,8 @@ def prepare_run(state: StateFolder) -> None:
 
 
 def _settle_shm(state: StateFolder) -> None:
-    """Takes another name where somebody else has the usual one, and keeps it while the node lives:
-    jobs that run have it in their environment."""
+    """Choose another name if another user has the usual one, and store it while the node lives:
+    running jobs have it in their environment."""
     with contextlib.suppress(FileExistsError):
         state.shm.mkdir(mode=0o755)
     if _is_own_folder(state.shm):
@@ -400,13 +399,13 @@ def _make_open(*folders: Path) -> None:
     for folder in folders:
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o755)
-            folder.chmod(0o755)  # whatever the umask: clients of other users look in here
+            folder.chmod(0o755)  # despite the umask: clients of other users read it
         found = folder.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
             owner = user_name(found.st_uid)
             raise Refused(
                 f"{folder} belongs to somebody else: {owner}",
-                hint="Nothing of this node is in it: ask them, or root, to take it away",
+                hint="This node has nothing in it: ask them, or root, to remove it",
             )
         if found.st_mode & 0o022:
             raise Refused(f"{folder} is writable by others", hint=f"chmod 755 {folder}")
@@ -414,7 +413,7 @@ def _make_open(*folders: Path) -> None:
 
 @contextlib.contextmanager
 def edit_lock(state: StateFolder) -> Iterator[None]:
-    """Holds the folder while users or keys change; waits for another editor."""
+    """Lock the folder while users or keys change; waits for another editor."""
     import fcntl
 
     handle = os.open(state.root, os.O_RDONLY | os.O_DIRECTORY)

@@ -450,7 +450,7 @@ def test_a_users_context_decides_which_node_is_spoken_of(unchanged: LiveNode, fo
         assert f"`stoker {words[0]}` is for a node's owner" in line and theirs in line
     shown = plain("power")
     assert shown.returncode == 0, shown.stderr
-    assert f"it is {theirs}: its owner alone may set this" in shown.stdout.decode()
+    assert f"it is {theirs}: only its owner may set this" in shown.stdout.decode()
     named = plain("power", "budget", "100", "--state", str(unchanged.root))
     assert f"the node in {unchanged.root} belongs to uid 0 (root)" in one_line(named, 1)
 

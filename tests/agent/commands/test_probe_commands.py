@@ -70,7 +70,7 @@ def test_ctrl_c_detaches_and_prints_the_tables(source: Path) -> None:
 
 def test_what_is_asked_wrongly_is_said(source: Path, tmp_path: Path) -> None:
     for words, said in (
-        (["--pid", "1", "--job", "1"], "one of them at most"),
+        (["--pid", "1", "--job", "1"], "at most one of"),
         (["--for", "soon"], "not a time"),
         (["--pid", str(2**22 + 1)], "no process"),
         (["--job", "4711", "--state", str(tmp_path)], "does not run on this machine"),
