@@ -108,8 +108,8 @@ def _devices(reading: NodeReading) -> Iterator[Point]:
             of_state = (*attributes, ("hw.state", state))
             yield "hw.status", Number(of_state, int(active), reading.start_ns)
     for sample in reading.samples:
-        info = infos.get(sample.id)
-        attributes = _device(info) if info is not None else (("hw.id", sample.id),)
+        own = infos.get(sample.id)
+        attributes = _device(own) if own is not None else (("hw.id", sample.id),)
         for name, value in (
             ("hw.gpu.utilization", sample.busy_ratio),
             ("hw.power", sample.power_w),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent with a real broker and a real spawner, under a scripted scheduler: jobs run once,
-whatever is killed; output, input and the node's report are there."""
+"""The agent with a real broker and a real spawner, under a scripted scheduler: jobs run once after
+any kill, and output, input and the node's report are served."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def node(tmp_path: Path) -> AsyncIterator[OneNode]:
 
 @pytest.fixture
 def shared() -> Iterator[Path]:
-    """A folder any user may write to; pytest closes its own again whenever a session starts."""
+    """A folder that any user may write; pytest closes its own at every session."""
     folder = Path(tempfile.mkdtemp(prefix="stoker-test-", dir="/tmp"))
     folder.chmod(0o777)
     yield folder
@@ -152,7 +152,7 @@ async def test_a_lost_command_is_asked_for(node: OneNode) -> None:
 
 
 async def test_an_outcome_whose_answer_is_lost_is_told_again(node: OneNode) -> None:
-    node.scheduler.lose_answers = 2  # that it runs, and how it ended; or both at once
+    node.scheduler.lose_answers = 2  # the start and the end, or both at once
     (key,) = await node.scheduler.submit(sh("exit 0"), owner=node.owner)
     await node.scheduler.until_ended(key)
     await asyncio.to_thread(node.kill, "broker")
@@ -307,7 +307,7 @@ async def test_a_held_device_is_told_and_told_again_when_it_is_free(
     if os.geteuid():
         pytest.skip("mknod needs root")
     path = shared / "card"
-    os.mknod(path, 0o020666, os.makedev(1, 5))  # numbers of /dev/zero: it can be opened
+    os.mknod(path, 0o020666, os.makedev(1, 5))  # the numbers of /dev/zero, which can be opened
     config = f'[[device]]\nid = "card-0"\nnodes = ["{path}"]\n'
     holder = _holder(path)
     try:

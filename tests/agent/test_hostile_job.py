@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs that try what they must not do: refused or contained, and named where the kernel tells."""
+"""Jobs that attack the node are refused or contained, and named if the kernel reports them."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def make_device(node: Node, major: int, minor: int) -> str:
 
 
 def tries(node: Node, ended: Exited) -> dict[str, int]:
-    """What the hostile program said: name of the try -> errno."""
+    """Map each attack of the hostile program to its errno."""
     lines = [line.rsplit(" ", 1) for line in node.out(ended).decode().splitlines()]
     return {name: int(number) for name, number in lines}
 
 
 def openable_device() -> tuple[int, int]:
-    """A device with a driver that lets anybody open it and is not among the harmless ones."""
+    """A device whose driver lets anybody open it, and which is not among the harmless ones."""
     for line in Path("/proc/misc").read_text().splitlines():
         minor, name = line.split()
         if name in ("fuse", "tun", "loop-control", "kvm"):
@@ -79,7 +79,7 @@ async def test_it_cannot_leave_its_cgroup(node: Node, hostile: str) -> None:
 async def test_it_cannot_touch_bpf(node: Node, hostile: str) -> None:
     ended = await node.run(hostile, "bpf", str(node.spawner.jobs_cgroup))
     said = tries(node, ended)
-    # Detaching takes a descriptor of the program, and every way to get one is closed.
+    # Detaching needs a descriptor of the program, and every way to get one is closed.
     assert said.pop("detach") in DENIED | {errno.EINVAL}
     assert said.keys() == {"next-id", "program-by-id", "map-by-id", "load"}
     assert set(said.values()) <= DENIED
@@ -136,7 +136,7 @@ with open(sys.argv[1], "w") as file:
     file.write(str(serial))
 os.execv(sys.argv[2], sys.argv[2:])
 """
-"""Runs a program with a key in a session keyring of its own; the key's number goes to a file."""
+"""Runs a program with a key in its own session keyring; the key's number goes to a file."""
 
 
 async def test_it_finds_no_key_of_who_started_it(hostile: str) -> None:
@@ -164,7 +164,7 @@ async def test_it_finds_no_key_of_who_started_it(hostile: str) -> None:
 
 
 async def test_whether_it_can_leave_the_order_of_victims_is_said_as_it_is(node: Node) -> None:
-    """Held with CAP_SYS_RESOURCE, or where no process goes below what all jobs have."""
+    """A job cannot lower its score if the node has CAP_SYS_RESOURCE, or if no score is lower."""
     script = (
         "score=$(cat /proc/$$/oom_score_adj); echo $score; "
         "for lower in $((score - 1)) -1000; do "
@@ -179,7 +179,7 @@ async def test_whether_it_can_leave_the_order_of_victims_is_said_as_it_is(node: 
     assert feature.works or not with_capability
     assert score == 500 if with_capability or lowered else score >= 0
     spawner = Path(f"/proc/{node.pid}/oom_score_adj").read_text()
-    assert spawner == Path("/proc/self/oom_score_adj").read_text()  # its own is as it was
+    assert spawner == Path("/proc/self/oom_score_adj").read_text()  # the spawner's is unchanged
 
 
 async def test_it_opens_granted_devices_and_no_others(node: Node, hostile: str) -> None:
@@ -189,7 +189,7 @@ async def test_it_opens_granted_devices_and_no_others(node: Node, hostile: str) 
     granted = ((195, 0), (226, 128))
     ended = await node.run(hostile, "open", *nodes.values(), devices=granted)
     said = tries(node, ended)
-    # A granted node has no driver here: the gate let the open through to where that is noticed.
+    # A granted device has no driver here: the gate admits the open, and the kernel finds none.
     assert {said[nodes[pair]] for pair in granted} <= NO_DRIVER
     assert {said[nodes[195, 1]], said[nodes[226, 129]]} == {errno.EPERM}
     assert ended.reason == (
@@ -261,7 +261,7 @@ async def test_a_device_held_open_is_let_go_before_the_job_is_over(
     await node.start(launch)
     ended = await node.ended(launch)
     assert node.out(ended) == b"hold 0\n"
-    # A descriptor opened under the grant cannot be denied later: who holds it must be gone.
+    # A descriptor opened under the grant stays valid, so its process must be gone.
     assert not alive(int(note.read_text()))
     assert "processes it left behind were ended" in ended.reason
     assert tries(node, await node.run(hostile, "open", device)) == {device: errno.EPERM}
@@ -304,7 +304,7 @@ async def test_signals_to_everybody_reach_only_its_own(node: Node) -> None:
     for launch in own:
         ended = await node.ended(launch)
         assert (ended.cause, ended.signal) == ("signalled", 9)
-    # Several at once: no STOP here, with which two could freeze each other for good.
+    # They kill all at once and send no STOP, with which two could freeze each other for ever.
     rivals = [node.launch("sh", "-c", "kill -KILL -1; exit 9") for _ in range(4)]
     await node.start(*rivals)
     for launch in rivals:
@@ -340,7 +340,7 @@ async def test_a_flood_of_output_harms_nobody(node: Node) -> None:
 
 
 async def test_its_streams_handed_to_a_stranger_do_not_keep_the_job_open(node: Node) -> None:
-    """A job of root's could keep a pipe open from outside its cgroup: its end is the cgroup's."""
+    """A job of root could keep a pipe open from outside its cgroup, whose end is the job's end."""
     launch = node.launch("sh", "-c", "echo here; exec sleep 1000")
     await node.start(launch)
     pid = (await node.begun(launch)).pid

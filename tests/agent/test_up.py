@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole node, started and ended as a person does it, with everything that can die killed."""
+"""A whole node, started and ended as people do it, with every process killed once."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ PATIENCE_S = 60.0
 
 
 class Node:
-    """One state folder and the verbs over it."""
+    """One state folder and the verbs on it."""
 
     def __init__(self, where: StateFolder) -> None:
         self.where = where
 
     def stoker(self, *words: str, code: int | None = 0, **more: str) -> str:
-        """Standard output and error of one verb; `code` is the exit code it must have."""
+        """Return output and error of one verb; `code` is the required exit code."""
         done = subprocess.run(
             [STOKER, *words],
             env={**os.environ, "STOKER_STATE": str(self.where.root), "NO_COLOR": "1", **more},
@@ -71,7 +71,7 @@ class Node:
         self.wait(f"the job is not {states}", lambda: self.job()["state"] in states, every_s=0.3)
 
     def assert_gone(self) -> None:
-        """Nothing of the node is on the machine, by a search of the test's own."""
+        """Check that nothing of the node is on the machine, by a search of the test's own."""
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and pids.identify(int(entry.name)):
@@ -209,7 +209,7 @@ def test_a_second_local_user(node: Node, tmp_path: Path) -> None:
     out = tmp_path / "other.nk"
     said = node.stoker("user", "add", "other", "--unix-user", "daemon", "--key-out", str(out))
     assert "next `stoker up`" not in said
-    os.chown(out, 0, 0)  # this test is root and speaks for them
+    os.chown(out, 0, 0)  # root runs this test in place of the user
     context = tmp_path / "stoker/context.json"
     state_folder.prepare_run(node.where)
     context.parent.mkdir()

@@ -24,7 +24,7 @@ ALWAYS = {
     "build.spawner", "build.watchdog", "broker.version", "state.folder", "node.running",
     "disk.state", "disk.shm", "rights.root", "limits.nofile", "cgroup.v2", "opencl.loader",
 }  # fmt: skip
-"""Ids that scripts may ask for on every machine. Adding is free, renaming is not."""
+"""Ids that scripts rely on; new ones may come, none is renamed."""
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""up, down, user, install-service as a person types them: messages, exit codes, nothing changed."""
+"""up, down, user and install-service as people type them: messages, exit codes, side effects."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def stoker(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where a state folder may be made; parents that everybody may enter."""
+    """A folder for state folders, below parents that everybody may enter."""
     return tmp_path / "state"
 
 
@@ -148,7 +148,7 @@ def test_a_start_that_fails_puts_its_options_back(where: StateFolder, tmp_path: 
 
 
 def settings(where: StateFolder) -> dict[str, bytes]:
-    """What a later start reads of the options of earlier ones."""
+    """The labels of earlier starts, as a later start reads them."""
     paths = (where.cluster, where.users, node_labels.file(where))
     return {path.name: path.read_bytes() for path in paths if path.exists()}
 
@@ -159,7 +159,7 @@ def settings(where: StateFolder) -> dict[str, bytes]:
 def test_nobody_is_told_to_change_a_folder_that_is_not_stokers(
     tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    """As with `STOKER_STATE=/etc`: its mode is not stoker's to advise on."""
+    """STOKER_STATE=/etc is refused without advice on the mode of a foreign folder."""
     (tmp_path / "agent").mkdir()
     (tmp_path / "passwd").write_text("root")
     tmp_path.chmod(0o755)

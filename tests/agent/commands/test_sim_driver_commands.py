@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker sim driver`: the command runs on simulated cards, and nothing is left of them."""
+"""`stoker sim driver`: the command runs on simulated cards, which leave nothing behind."""
 
 from __future__ import annotations
 

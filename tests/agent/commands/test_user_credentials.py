@@ -25,7 +25,7 @@ PINNED = b"-----BEGIN CERTIFICATE-----"
 
 @dataclass(frozen=True, slots=True)
 class Where(StateFolder):
-    """A state folder of which nothing but the certificate is there."""
+    """A state folder that holds only the certificate."""
 
     pinned: Path
 
@@ -36,7 +36,7 @@ class Where(StateFolder):
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A home folder that its user can reach (pytest's own folders are root's alone)."""
+    """A home folder that its user can reach, unlike pytest's own folders of root."""
     with tempfile.TemporaryDirectory(prefix="stoker-home-", dir="/tmp") as folder:
         os.chown(folder, USER.pw_uid, USER.pw_gid)
         yield Path(folder)
@@ -47,7 +47,7 @@ def entry(home: Path) -> pwd.struct_passwd:
 
 
 def deliver(home: Path, seed: bytes = b"SUxx\n") -> Path:
-    """What is delivered comes from a state folder whose certificate lies beside the home."""
+    """Deliver credentials from a state folder whose certificate lies beside the home."""
     where = Where(STATE, STATE, home.parent / f"{home.name}.crt")
     where.broker_certificate.write_bytes(PINNED)
     try:

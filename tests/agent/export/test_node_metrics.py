@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what the node knows to metrics: values, bounds, deltas."""
+"""Metrics from a node's readings: values, bounds, deltas."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def node(*jobs: JobReading, **fields: Any) -> NodeReading:
 
 
 def points(found: list[Metric], name: str) -> dict[tuple[Any, ...], Any]:
-    """Last attribute's value, or all values, -> value of each point of a metric."""
+    """Map the last attribute's value, or all values, to the value of each point of a metric."""
     (metric,) = [metric for metric in found if metric.name == name]
     return {tuple(value for _, value in point.attributes): point for point in metric.points}
 
@@ -132,7 +132,7 @@ def test_series_are_bounded_and_what_is_left_out_is_counted() -> None:
     found, refused = metrics(node(*(job(number) for number in range(1, 400))))
     assert sum(len(metric.points) for metric in found) == SERIES_MAX
     assert refused.total() > 0
-    assert points(found, "stoker.export.failed")  # of the node's own nothing is left out
+    assert points(found, "stoker.export.failed")  # the node's own points are never left out
     again, _ = metrics(node(refused=dict(refused), failed=3))
     told = points(again, "stoker.export.refused")
     assert sum(point.value for point in told.values()) == refused.total()
@@ -152,7 +152,7 @@ def series(metrics: list[Metric]) -> dict[Any, Any]:
 
 
 def test_deltas_add_up_to_what_was_measured() -> None:
-    """Whatever the collector takes or refuses, the sum of what it took is the last it was told."""
+    """The sum of all taken deltas is the last value, whatever the collector refuses."""
     chance = random.Random(5)
     deltas, taken_count, taken_buckets = Deltas(), 0, 0
     count, bucket, last = 0, 0, 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics over HTTP to a collector of the test's own: taken, refused, tried again, gone."""
+"""Metrics over HTTP to the test's own collector: taken, refused, retried, lost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from stoker.scheduler.nouns import DeviceShare, JobSpec
 
 
 class Collector:
-    """Answers with the statuses it is given, then with 200, and keeps what it was sent."""
+    """Answers with given statuses, then with 200, and records the requests."""
 
     def __init__(self) -> None:
         self.answers: list[int] = []
@@ -142,7 +142,7 @@ async def test_deltas_tell_each_event_once(collector: Collector) -> None:
 
 
 async def test_an_agent_pushes_what_a_job_does(collector: Collector, tmp_path: Path) -> None:
-    """From a kernel on a device to a collector's histogram, through everything between."""
+    """A kernel on a device reaches a collector's histogram through all parts between."""
     config = f'[otlp]\nendpoint = "{collector.url}"\ninterval_s = 0.3\n'
     async with OneNode(tmp_path, config) as node:
         await node.scheduler.until(lambda: bool(node.scheduler.reports))
@@ -166,7 +166,7 @@ async def test_an_agent_pushes_what_a_job_does(collector: Collector, tmp_path: P
 
 
 async def ran(node: OneNode, *argv: str) -> tuple[Key, TraceSummary]:
-    """One traced job to its end, and what `job.get` says of it."""
+    """Run one traced job to its end and return its record from `job.get`."""
     spec = JobSpec(argv, gpu_milli=1000, trace="full", name="short")
     (key,) = await node.scheduler.submit(spec, owner=node.owner, shares=(DeviceShare(0, 1000),))
     await node.scheduler.until_ended(key)
@@ -175,7 +175,7 @@ async def ran(node: OneNode, *argv: str) -> tuple[Key, TraceSummary]:
 
 
 def newest(collector: Collector, metric: str) -> dict[tuple[int, str], Any]:
-    """(job, its last attribute that is a name) -> the newest point of that metric."""
+    """Map (job, its last attribute that is a name) to the newest point of that metric."""
     found: dict[tuple[int, str], Any] = {}
     for message in list(collector.taken):
         for each in message.resource_metrics[0].scope_metrics[0].metrics:
@@ -189,7 +189,7 @@ def newest(collector: Collector, metric: str) -> dict[tuple[int, str], Any]:
 async def test_the_final_values_of_a_job_are_pushed_at_its_end(
     collector: Collector, tmp_path: Path
 ) -> None:
-    """Of one that is over long before the next interval, and of the job after it."""
+    """Final values of two jobs, the first of which ends long before the next interval."""
     config = f'[otlp]\nendpoint = "{collector.url}"\ninterval_s = 3600\n'
     program = str(paths.program("stoker-demo-opencl"))
     async with OneNode(tmp_path, config) as node:
@@ -248,12 +248,12 @@ def jobs_of_one(message: Any) -> set[int]:
 
 
 def timed(collector: Collector) -> int:
-    """Launches in the newest points; a kernel may have a point before the first was timed."""
+    """Return launches in the newest points; a kernel may have one before any launch was timed."""
     return sum(point.count for point in histograms(collector).values())
 
 
 def histograms(collector: Collector) -> dict[str, Any]:
-    """Kernel -> its newest histogram point."""
+    """Map each kernel to its newest histogram point."""
     found: dict[str, Any] = {}
     for message in collector.taken:
         for metric in message.resource_metrics[0].scope_metrics[0].metrics:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lease follows the scheduler while the agent's loop, and the scheduler's, are kept busy."""
+"""The lease follows the scheduler while the loops of agent and scheduler are busy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PATIENCE_S = 30.0
 
 
 class Ends:
-    """Both threads around one broker; this test's own loop has no part in it."""
+    """Both threads around one broker; the test's own loop takes no part."""
 
     def __init__(self, server: Server, lease: Lease) -> None:
         self.server = server
@@ -56,7 +56,7 @@ class Ends:
 
 
 def blocking_until(what: str, holds: object) -> None:
-    """Without giving the loop of this thread a turn: as a loop that a request keeps busy."""
+    """Block this thread's loop, as a long request does."""
     deadline = time.monotonic() + PATIENCE_S
     while not holds():  # type: ignore[operator]
         assert time.monotonic() < deadline, what
@@ -82,7 +82,7 @@ def ends(stopped_server: Server, lease: Lease) -> Iterator[Ends]:  # noqa: F811
 
 
 async def test_a_busy_loop_on_both_sides_delays_no_lease(ends: Ends) -> None:
-    """Six rounds are longer than a lease; nobody in this thread's loop lifts a finger."""
+    """Six rounds take longer than a lease, and this thread's loop does nothing."""
     seen = 0
     for _ in range(6):
         blocking_until("no beat", lambda: ends.lease.expiry_boottime_ns > seen)  # noqa: B023

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The number of an agent's start grows, whatever the date does."""
+"""The number of an agent's start grows, whatever the clock says."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a job and a user may take of the node without asking."""
+"""Bounds of jobs and users without limits of their own."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def test_what_the_file_names_holds_and_zero_is_no_bound() -> None:
     [
         (Limit(), None, None, None),
         (Limit(), 7, 7, None),
-        (Limit(100), None, None, 100),  # where it is free
+        (Limit(100), None, None, 100),  # set where that is free
         (Limit(100), 7, 7, 100),
-        (Limit(100), 700, 700, 100),  # nobody forbade it
-        (Limit(100, named=True), None, 100, 100),  # everywhere
+        (Limit(100), 700, 700, 100),  # the file sets no bound
+        (Limit(100, named=True), None, 100, 100),  # enforced everywhere
         (Limit(100, named=True), 700, 100, 100),
         (Limit(0, named=True), 700, 700, None),
     ],

@@ -115,15 +115,15 @@ async def test_an_expired_lease_freezes_and_only_a_thaw_of_it_undoes_that(node: 
             lease.thaw()
             await until(lambda: not frozen(node))
             await until(lambda: len(node.out(launch)) > size)
-            await until(lambda: lease.frozen_since() is None)  # said once the job runs
+            await until(lambda: lease.frozen_since() is None)  # recorded once the job runs
             assert (lease.freezes, lease.watchdog_flags) == (1, 0)
-            lease.renew(boot_ns() - 1)  # the thaw of the first freeze is not one of the second
+            lease.renew(boot_ns() - 1)  # a thaw holds for one freeze only
             await until(lambda: frozen(node))
             lease.renew(boot_ns() + 60 * SECOND)
             seen = lease.watchdog_seen_ns
             await until(lambda: lease.watchdog_seen_ns != seen)
             assert frozen(node)
-    # A frozen job can be stopped all the same.
+    # A frozen job can be stopped.
     await node.spawner.stop(launch.job, 1, "evicted", 0.1)
     assert (await node.ended(launch)).reason == "evicted"
 
@@ -134,8 +134,8 @@ async def test_an_expired_lease_freezes_and_only_a_thaw_of_it_undoes_that(node: 
 async def test_a_freeze_that_the_watchdog_died_in_is_found_and_can_be_undone(
     node: Node, recorded: bool
 ) -> None:
-    """Killed between the freeze and its record, in either order; the lease is renewed before its
-    successor looks."""
+    """The watchdog is killed between the freeze and its record, in either order; the lease is
+    renewed before the next watchdog looks."""
     jobs = node.spawner.jobs_cgroup
     assert jobs is not None
     path = node.folder / "lease"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Labels a node gives itself."""
+"""The labels of a node."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from stoker.native.errors import Corrupt, Refused, StokerError
 
 @pytest.fixture
 def folder(tmp_path: Path) -> StateFolder:
-    """A complete state folder, as the first `stoker up` leaves it."""
+    """A complete state folder, as the first `stoker up` makes it."""
     where = state_folder.locate(tmp_path / "state")
     state_folder.prepare(where)
     startup.load_or_create(where)
@@ -64,7 +64,7 @@ def test_a_second_start_changes_no_identity(folder: StateFolder) -> None:
 
 @pytest.mark.parametrize("made", [0, 1, 2])
 def test_a_first_start_that_was_cut_off_is_completed(folder: StateFolder, made: int) -> None:
-    """After each of its steps: keys, the table of users, the cluster, and `format` last."""
+    """Return snapshots after each step: keys, the table of users, the cluster, and `format`."""
     steps = [folder.users, folder.cluster, folder.root / "format"]
     for path in steps[made:]:
         path.unlink()
@@ -243,9 +243,7 @@ def test_who_has_the_name_in_shared_memory_first_does_not_keep_the_node_from_sta
         found = taken.lstat()
         assert taken != usual and taken.name.startswith(f"stoker-{folder.instance}-")
         assert (stat.S_IMODE(found.st_mode), found.st_uid) == (0o755, 0)
-        state_folder.prepare_run(
-            folder
-        )  # a later start has the same: its jobs' segments are in there
+        state_folder.prepare_run(folder)  # a later start finds its jobs' segments there
         assert folder.shm == taken and folder.shm_folders == [taken]
         assert teardown.finish(folder).left == []
         assert not taken.exists() and usual.lstat().st_uid == OWNER
@@ -253,7 +251,7 @@ def test_who_has_the_name_in_shared_memory_first_does_not_keep_the_node_from_sta
         for left in (usual, *folder.shm_folders):
             left.rmdir() if left.is_dir() and not left.is_symlink() else left.unlink()
         shutil.rmtree(folder.run, ignore_errors=True)
-        with contextlib.suppress(OSError):  # another node has a folder in there
+        with contextlib.suppress(OSError):  # another node has a folder there
             folder.run.parent.rmdir()
 
 
@@ -266,7 +264,7 @@ def test_the_run_folder_is_open_whatever_the_umask(folder: StateFolder) -> None:
         os.umask(former)
         folder.run.rmdir()
         folder.shm.rmdir()
-        with contextlib.suppress(OSError):  # another node has a folder in there
+        with contextlib.suppress(OSError):  # another node has a folder there
             folder.run.parent.rmdir()
 
 

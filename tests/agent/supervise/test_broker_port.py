@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The broker's port: the same at every start, and who is in the way."""
+"""The broker's port is the same at every start, and its present user is named."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs stay within their limit while somebody goes on writing."""
+"""Logs stay within their limit while a process writes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other nodes of a host: found by what they say of themselves, which is read as hostile input."""
+"""Other nodes of a host are found by their records, which are read as hostile input."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ URL = "tls://127.0.0.1:20007"
 
 @pytest.fixture
 def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateFolder:
-    """The node that is to start, on a host whose run folders lie in `tmp_path`."""
+    """The node that starts, on a host whose run folders lie in `tmp_path`."""
     monkeypatch.setattr(other_nodes, "_ROOTS", ((str(tmp_path / "run"), "*"),))
     return state_folder.locate(tmp_path / "state")
 
 
 @pytest.fixture
 def process() -> Iterator[subprocess.Popen[bytes]]:
-    """Some process of this user, as a supervisor."""
+    """Start a process of this user in place of a supervisor."""
     started = subprocess.Popen(["sleep", "600"])
     try:
         yield started

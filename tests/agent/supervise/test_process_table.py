@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the processes of a node are called with and may know."""
+"""The arguments and environments of a node's processes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_the_environment_is_a_list_of_names(
 def test_files_of_compilers_are_the_nodes_own(
     where: StateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A service of the system has no home: they would else be below /tmp, where anybody writes."""
+    """A system service has no home, so caches would be below /tmp, where anybody writes."""
     for name in ("HOME", "POCL_CACHE_DIR", "CUDA_CACHE_PATH"):
         monkeypatch.delenv(name, raising=False)
     found = process_table.environment(where)

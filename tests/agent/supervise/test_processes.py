@@ -46,7 +46,7 @@ def tree() -> ProcessTree:
 
 
 def quiet(effects: list[Effect]) -> list[Effect]:
-    """Effects without what is only for the log."""
+    """Return the effects that are not only for the log."""
     return [effect for effect in effects if not isinstance(effect, TreeNote)]
 
 
@@ -216,7 +216,7 @@ def test_a_spec_out_of_order_is_a_defect() -> None:
 
 @given(st.lists(st.sampled_from([*NAMES, "tick", "restart", "stop"]), max_size=60))
 def test_whatever_happens_nothing_runs_twice_and_stop_ends(events: list[str]) -> None:
-    """Drives the tree with a made-up machine; checks against the machine's own table."""
+    """Drive the tree with a simulated machine and compare it with the machine's own table."""
     t, now, running = tree(), 0.0, set[str]()
 
     def carry_out(effects: list[Effect]) -> None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every file of the state folder, damaged in every way: a start has everything that was there, or
-refuses by the file's name with exit code 3, and changes no byte."""
+"""Every file of the state folder is damaged in every way: a start works completely, or it refuses
+by the file's name with exit code 3, and changes no byte."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from stoker.probes.calls import site_report, trap_cost
 BOOT = "b007"
 STRANGER = 61001
 STEP = 3
-"""Every so many bytes one bit is flipped, another one each time."""
+"""The distance in bytes between two flipped bits."""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> StateFolder:
-    """A folder as a node leaves it that ran and was ended."""
+    """The folder of a node that has run and was ended."""
     where = state_folder.locate(tmp_path_factory.mktemp("whole") / "state")
     state_folder.prepare(where)
     startup.load_or_create(where)
@@ -51,7 +51,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> StateFolder:
 
 
 def meaning(where: StateFolder) -> dict[str, Any]:
-    """What a start of this folder has."""
+    """Return everything that a start reads from this folder."""
     cluster = startup.load_or_create(where)
     pem = where.broker_certificate.read_bytes()
     return {
@@ -77,9 +77,9 @@ NAMES = [
     *(f"agent/{name}" for name in ("labels.json", "power-rules.json", "health.json")),
     "agent/devices.json",
 ]
-"""Files that a start reads here; `keys/user.nk` stands for the caller's own."""
+"""Files that a start reads; `keys/user.nk` is the caller's."""
 OPTIONAL = ("agent/labels.json", "agent/power-rules.json", "agent/health.json")
-"""Those that a node need not have, so that nobody can tell that one was there."""
+"""Optional files, whose absence cannot be noticed."""
 
 
 def flips(data: bytes) -> Iterator[bytes]:
@@ -201,7 +201,7 @@ def test_a_node_that_ran_is_never_taken_for_a_new_one(
             path.chmod(0o600)
 
 
-# --- what is made anew without a loss -------------------------------------------------------------
+# --- files that are made again without loss -----------------------------------------------------
 
 
 def _position(path: Path) -> object:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The supervisor with real processes: order, restart, adoption, what children give up."""
+"""The supervisor with real processes: order, restart, adoption, confinement."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Node:
         self.reports: list[dict[str, object]] = []
 
     def start(self, environment: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
-        """Starts a supervisor and waits until it says ready, or closes its report."""
+        """Start a supervisor and wait until it is ready, or closes its report."""
         held = lock.take(self.where)
         assert held is not None
         heard, said = os.pipe()

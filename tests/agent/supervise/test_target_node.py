@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which node a verb of its owner means: always the one that the user's other commands reach."""
+"""A verb of an owner means the node that the user's other commands reach."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def save(home: Path, root: str) -> None:
 
 
 def foreign_folder(home: Path) -> Path:
-    """A state folder of root's, of whoever runs this: `/proc/1` is nobody else's."""
+    """Return a folder of another user; `/proc/1` belongs to root."""
     if os.geteuid() != 0:
         return Path("/proc/1")
     folder = home / "theirs"

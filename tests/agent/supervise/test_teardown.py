@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`down` after anything was killed: real spawner, shims, jobs and cgroups, nothing left."""
+"""`down` after kills: real spawner, shims, jobs and cgroups, and nothing is left."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def where() -> Iterator[StateFolder]:
 
 
 def start(where: StateFolder) -> subprocess.Popen[bytes]:
-    """A supervisor with spawner and watchdog; returns when both serve."""
+    """Start a supervisor with spawner and watchdog; return when both serve."""
     held = lock.take(where)
     assert held is not None
     settings = SupervisorSettings(str(where.root), held)
@@ -61,7 +61,7 @@ def start(where: StateFolder) -> subprocess.Popen[bytes]:
 
 
 async def start_jobs(where: StateFolder, script: str) -> list[int]:
-    """JOBS jobs of another user, all running; returns their pids."""
+    """Start JOBS jobs of another user and return their pids."""
     spawner = await Spawner.connect(where.run / "spawner.sock")
     try:
         launches = []
@@ -85,7 +85,7 @@ async def start_jobs(where: StateFolder, script: str) -> list[int]:
 
 
 def processes_of(where: StateFolder) -> set[int]:
-    """Every process that has to do with this node, found without the product's own search."""
+    """Return all processes of this node, found without the product's own search."""
     found = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -94,7 +94,7 @@ def processes_of(where: StateFolder) -> set[int]:
             except OSError:
                 continue
             ours = str(where.root).encode() in text or where.instance.encode() in text
-            if ours and pids.identify(int(entry.name)):  # a zombie is its parent's business
+            if ours and pids.identify(int(entry.name)):  # a zombie belongs to its parent
                 found.add(int(entry.name))
     return found
 
@@ -131,7 +131,7 @@ async def test_down_ends_everything_whatever_was_killed(
 
 
 async def test_down_without_pids_journal_and_marks(where: StateFolder) -> None:
-    """Nothing but the cgroups says that there are jobs."""
+    """Only the cgroups show that there are jobs."""
     if os.geteuid() != 0:
         pytest.skip("without root there are no cgroups to find jobs by")
     supervisor = start(where)
