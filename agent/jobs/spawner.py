@@ -88,7 +88,7 @@ class Spawner(asyncio.Protocol):
 
     @property
     def features(self) -> Mapping[str, Feature]:
-        """What this spawner supports: cgroup, gate, cpu, memory, pids, node_cap, oom, users."""
+        """The features of this spawner: cgroup, gate, cpu, memory, pids, node_cap, oom, users."""
         return self._features
 
     @property

@@ -34,7 +34,7 @@ KILL_ALL_S = 30.0
 
 @dataclass
 class TeardownResult:
-    """What the teardown ended and what it could not remove."""
+    """The parts that the teardown ended, and those that it could not remove."""
 
     processes: list[str] = field(default_factory=list)
     jobs: int = 0
