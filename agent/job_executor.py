@@ -158,10 +158,10 @@ class JobExecutor:
         traced = record.trace != "off" and self._tracer.used(record, lived_ns)
         return steps.JobEnded(outcome, stopped=event.cause == "stopped", traced=traced)
 
-    async def known(self, expected: frozenset[Key]) -> steps.SpawnerHas:
+    async def known(self, expected: frozenset[Key]) -> steps.SpawnerAttempts:
         """Return all attempts of the spawner; `expected`: those it had taken before this call."""
         slots = await self._spawner.known()
-        return steps.SpawnerHas(tuple(map(self._has, slots)), expected, time.time_ns())
+        return steps.SpawnerAttempts(tuple(map(self._has, slots)), expected, time.time_ns())
 
     def exited(self, key: Key) -> Exited | None:
         """Return the end of an attempt until the log has it; None before and after."""
@@ -174,11 +174,11 @@ class JobExecutor:
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _has(self, slot: KnownAttempt) -> steps.Has:
+    def _has(self, slot: KnownAttempt) -> steps.SpawnerAttempt:
         key = (slot.job, slot.attempt)
-        news = self.heard(slot.event) if slot.event is not None else None
-        assert news is None or isinstance(news, steps.Ran | steps.JobEnded | steps.NeverStarted)
-        return steps.Has(key, self._starts.get(key).decision, news)
+        result = self.heard(slot.event) if slot.event is not None else None
+        assert result is None or isinstance(result, steps.Ran | steps.JobEnded | steps.NeverStarted)
+        return steps.SpawnerAttempt(key, self._starts.get(key).decision, result)
 
     def _prepare(self, start: StartJob, promised: Counter[int]) -> tuple[Launch, Begun]:
         granted = job_launch.grant(self._devices(), start.decision.devices)

@@ -75,7 +75,7 @@ async def _finish(
             view = await client.tracing(schema.TracingRequest(job=job))
         window = _of(view, job, number)
     if window.state == "failed":
-        raise StokerError(f"nothing was kept of the window: {window.reason}")
+        raise StokerError(f"the window has no records: {window.reason}")
     return window
 
 

@@ -155,7 +155,7 @@ def _status(state: StateFolder | Foreign) -> status.Status:
     run = state.run()
     if run is None:
         raise Unavailable(
-            f"{state.text} says nothing about power here",
+            f"{state.text} reports nothing about power here",
             hint=f"Ask {state.whose}: `stoker power` there",
         )
     return status.read(run, start=f"ask {state.whose}")
@@ -209,7 +209,7 @@ def _text(found: status.Status, state: StateFolder | Foreign) -> str:
         lines[0] += f", committed {found.committed_w:.0f} W"
     age = time.time() - found.t_ns / 1e9
     if age > STALE_S:
-        lines.append(f"the agent has said nothing for {age:.0f} s")
+        lines.append(f"the agent has not reported for {age:.0f} s")
     if found.why:
         lines.append(f"note: {found.why}")
     if isinstance(state, Foreign):
@@ -237,7 +237,7 @@ def _text(found: status.Status, state: StateFolder | Foreign) -> str:
 def _held(found: status.Status) -> list[str]:
     """Return why cards hold more of the budget than they draw."""
     lines = [
-        f"{each.id}: off the bus, draws nothing; {each.holds_w:.0f} W are kept for its return"
+        f"{each.id}: off the bus, draws nothing; {each.holds_w:.0f} W are reserved for its return"
         for each in found.cards
         if each.gone and each.holds_w is not None
     ]

@@ -181,7 +181,7 @@ class Attempts:
 
     # --- what the spawner says --------------------------------------------------------------------
 
-    def compare(self, event: steps.SpawnerHas, now_s: float, effects: list[Effect]) -> bool:
+    def compare(self, event: steps.SpawnerAttempts, now_s: float, effects: list[Effect]) -> bool:
         """Bring the table in line with the spawner; True if a start was lost on its way there."""
         stale = tuple(has.key for has in event.has if has.key in self._reaped)
         if stale:
@@ -198,17 +198,17 @@ class Attempts:
                 self._conclude(key, attempt, "lost", VANISHED, event.t_ns)
         return lost
 
-    def _adopt(self, has: steps.Has, now_s: float, effects: list[Effect]) -> bool:
+    def _adopt(self, has: steps.SpawnerAttempt, now_s: float, effects: list[Effect]) -> bool:
         attempt = self._held.setdefault(has.key, _Attempt(has.decision))
         if attempt.phase is AttemptPhase.SENT:
             attempt.phase = AttemptPhase.TAKEN
-        match has.news:
+        match has.event:
             case steps.Ran():
-                self.ran(has.news)
+                self.ran(has.event)
             case steps.JobEnded():
-                self.ended(has.news, now_s, effects)
+                self.ended(has.event, now_s, effects)
             case steps.NeverStarted():
-                return self.never_started(has.news, effects)
+                return self.never_started(has.event, effects)
         return False
 
     def accepted(self, keys: tuple[Key, ...]) -> None:

@@ -132,7 +132,7 @@ class JobOutput:
     def _read(self, query: LogsQuery) -> LogsReply | None:
         """Return what is there now; None for a job that is unknown here and has no folder."""
         key = (query.job, query.attempt)
-        live = self._attempts.live(key)  # asked before the read, which then sees everything written
+        live = self._attempts.live(key)  # before the read, which then sees all output
         path = self._folder / folder_name(query.job, query.attempt) / query.stream
         try:
             with path.open("rb") as file:

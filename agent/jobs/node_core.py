@@ -115,7 +115,7 @@ class NodeCore:
         return self._attempts.phase(key)
 
     def taken(self) -> frozenset[Key]:
-        """Return the attempts that the spawner must have, for `SpawnerHas.expected`."""
+        """Return the attempts that the spawner must have, for `SpawnerAttempts.expected`."""
         return self._attempts.taken()
 
     def deadline(self) -> float | None:
@@ -144,7 +144,7 @@ class NodeCore:
             self._requested_frozen = self._frozen
             effects.append(steps.RequestState(self._chain.state_request(sent_keys)))
         if outcomes := self._outcomes.take(now_s):
-            effects.append(steps.Tell(self._outcomes.number, outcomes))
+            effects.append(steps.SendOutcomes(self._outcomes.number, outcomes))
 
     # --- the node -----------------------------------------------------------------------------
 
@@ -174,7 +174,9 @@ class NodeCore:
 
     # --- the desired state --------------------------------------------------------------------
 
-    def _offered(self, event: steps.Offered, now_s: float, effects: list[Effect]) -> None:
+    def _command_received(
+        self, event: steps.CommandReceived, now_s: float, effects: list[Effect]
+    ) -> None:
         if not self._caught_up:
             # The stored position may be behind what was done, and a new boot must be in the log
             # first; the desired state answers this agent's own nonce and covers this command.
@@ -193,7 +195,9 @@ class NodeCore:
             case CommandRefused(counter, why):
                 self._refuse(counter, why, effects)
 
-    def _beaten(self, event: steps.Beaten, now_s: float, effects: list[Effect]) -> None:
+    def _heartbeat_received(
+        self, event: steps.HeartbeatReceived, now_s: float, effects: list[Effect]
+    ) -> None:
         match self._chain.beat(event.data):
             case LeaseRenewal(heartbeat):
                 self._frozen = event.frozen
@@ -208,7 +212,9 @@ class NodeCore:
             case CommandRefused(counter, why):
                 self._refuse(counter, why, effects)
 
-    def _answered(self, event: steps.Answered, now_s: float, effects: list[Effect]) -> None:
+    def _state_received(
+        self, event: steps.StateReceived, now_s: float, effects: list[Effect]
+    ) -> None:
         desired = self._chain.reconcile(event.data)
         if isinstance(desired, CommandRefused):
             self._wanted.failed(now_s)
@@ -224,7 +230,9 @@ class NodeCore:
         if not desired.more:
             self._renew(event, desired, effects)
 
-    def _renew(self, event: steps.Answered, desired: DesiredState, effects: list[Effect]) -> None:
+    def _renew(
+        self, event: steps.StateReceived, desired: DesiredState, effects: list[Effect]
+    ) -> None:
         """Renew the lease from the time of the request, so that a late answer does not lengthen it.
         Only an answer that was requested after the freeze lets frozen jobs go on."""
         thaw, self._requested_frozen = self._requested_frozen, False
@@ -244,7 +252,7 @@ class NodeCore:
             missing = set(desired.wanted) - self._requested - starting
             self._attempts.lose(sorted(missing), desired.now_ns)
 
-    def _not_answered(self, event: steps.NotAnswered, now_s: float, effects: list[Effect]) -> None:
+    def _state_failed(self, event: steps.StateFailed, now_s: float, effects: list[Effect]) -> None:
         self._wanted.failed(now_s)
         effects.append(steps.LogNote(f"the desired state was not answered: {event.why}"))
 
@@ -254,7 +262,9 @@ class NodeCore:
 
     # --- the spawner's events -----------------------------------------------------------------
 
-    def _spawner_has(self, event: steps.SpawnerHas, now_s: float, effects: list[Effect]) -> None:
+    def _spawner_attempts(
+        self, event: steps.SpawnerAttempts, now_s: float, effects: list[Effect]
+    ) -> None:
         self._met_spawner = True
         if self._attempts.compare(event, now_s, effects):
             self._wanted.want(now_s)
@@ -306,11 +316,11 @@ _HANDLERS: dict[type, Callable[[NodeCore, Any, float, list[Effect]], None]] = {
     steps.MeshDown: NodeCore._mesh_down,
     steps.Greeted: NodeCore._on_greeted,
     steps.NotGreeted: NodeCore._not_greeted,
-    steps.Offered: NodeCore._offered,
-    steps.Beaten: NodeCore._beaten,
-    steps.Answered: NodeCore._answered,
-    steps.NotAnswered: NodeCore._not_answered,
-    steps.SpawnerHas: NodeCore._spawner_has,
+    steps.CommandReceived: NodeCore._command_received,
+    steps.HeartbeatReceived: NodeCore._heartbeat_received,
+    steps.StateReceived: NodeCore._state_received,
+    steps.StateFailed: NodeCore._state_failed,
+    steps.SpawnerAttempts: NodeCore._spawner_attempts,
     steps.NeverStarted: NodeCore._never_started,
     steps.Taken: NodeCore._taken,
     steps.NotTaken: NodeCore._not_taken,

@@ -50,14 +50,14 @@ class NotGreeted:
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class CommandReceived:
     """Bytes on the command subject."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Beaten:
+class HeartbeatReceived:
     """Bytes on the heartbeat subject. `frozen`: the watchdog has stopped the jobs."""
 
     data: bytes
@@ -65,7 +65,7 @@ class Beaten:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class StateReceived:
     """The answer to the latest RequestState, sent at `requested_ns` (CLOCK_BOOTTIME)."""
 
     data: bytes
@@ -73,7 +73,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class NotAnswered:
+class StateFailed:
     """The latest RequestState got no answer."""
 
     why: str
@@ -113,24 +113,24 @@ class NeverStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class Has:
+class SpawnerAttempt:
     """One attempt that the spawner has and that is not acknowledged."""
 
     key: Key
     decision: int
-    news: Ran | JobEnded | NeverStarted | None = None
+    event: Ran | JobEnded | NeverStarted | None = None
     """The newest event of the attempt."""
 
 
 @dataclass(frozen=True, slots=True)
-class SpawnerHas:
+class SpawnerAttempts:
     """All attempts of the spawner, reported at the start of the agent and now and then.
 
     `expected`: the attempts that it had taken when the list was requested (`NodeCore.taken`); one
     that is not in `has` is gone.
     """
 
-    has: tuple[Has, ...]
+    has: tuple[SpawnerAttempt, ...]
     expected: frozenset[Key]
     t_ns: int
 
@@ -173,14 +173,14 @@ class Faulted:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The log has every outcome of the Tell with this number."""
+    """The log has every outcome of the SendOutcomes with this number."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class NotCommitted:
-    """The Tell with this number got no answer, or was refused with the code of an error."""
+    """The SendOutcomes with this number got no answer, or was refused with the code of an error."""
 
     number: int
     why: str
@@ -198,14 +198,14 @@ Event = (
     | MeshDown
     | Greeted
     | NotGreeted
-    | Offered
-    | Beaten
-    | Answered
-    | NotAnswered
+    | CommandReceived
+    | HeartbeatReceived
+    | StateReceived
+    | StateFailed
     | Ran
     | JobEnded
     | NeverStarted
-    | SpawnerHas
+    | SpawnerAttempts
     | Taken
     | NotTaken
     | TraceSettled
@@ -228,7 +228,7 @@ class SayHello:
 
 @dataclass(frozen=True, slots=True)
 class RequestState:
-    """Request the desired state; answer with Answered or NotAnswered."""
+    """Request the desired state; answer with StateReceived or StateFailed."""
 
     request: StateRequest
 
@@ -263,7 +263,7 @@ class Settle:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class SendOutcomes:
     """Send these outcomes; answer with Committed or NotCommitted and the number."""
 
     number: int
@@ -308,7 +308,7 @@ Effect = (
     | StartAttempts
     | StopAttempt
     | Settle
-    | Tell
+    | SendOutcomes
     | Acknowledge
     | DropFolder
     | RenewLease

@@ -38,7 +38,7 @@ class LeaseThread:
         judge: HeartbeatJudge,
         lease: Lease,
         position: Callable[[], Position],
-        post: Callable[[steps.Beaten], None],
+        post: Callable[[steps.HeartbeatReceived], None],
     ) -> None:
         self.counters: Counter[str] = Counter()
         self._connect = connect
@@ -74,7 +74,7 @@ class LeaseThread:
             now_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
             self._lease.extend(now_ns + verdict.heartbeat.lease_ms * 1_000_000)
         else:  # behind, frozen or refused: the core requests the state, and counts
-            self._post(steps.Beaten(message.data, frozen))
+            self._post(steps.HeartbeatReceived(message.data, frozen))
 
     def _run(self) -> None:
         while not self._stopping.is_set():

@@ -221,7 +221,7 @@ class QueryAnswers:
                 folder = self._jobs / folder_name(query.job, query.attempt)
                 return _piece_of(folder / WINDOW_TIMELINE_FILE, query)
             if window.state == "failed":
-                raise StokerError(f"nothing was kept of the window: {window.reason}")
+                raise StokerError(f"the window has no records: {window.reason}")
             if loop.time() >= deadline:
                 return TraceReply(b"", query.offset, eof=False)
             await asyncio.sleep(WINDOW_LOOK_S)

@@ -39,10 +39,10 @@ class SchedulerRequests:
         self._post = post
         self._spawn = spawn
 
-    def begin(self, effect: steps.SayHello | steps.RequestState | steps.Tell) -> None:
+    def begin(self, effect: steps.SayHello | steps.RequestState | steps.SendOutcomes) -> None:
         """Send the request of an effect."""
         match effect:
-            case steps.Tell():
+            case steps.SendOutcomes():
                 self._spawn(self._tell(effect))
             case steps.SayHello():
                 self._spawn(self._hello(effect))
@@ -58,7 +58,7 @@ class SchedulerRequests:
             return
         self._post(steps.Greeted(report) if reply.ok else steps.NotGreeted(reply.message))
 
-    async def _tell(self, tell: steps.Tell) -> None:
+    async def _tell(self, tell: steps.SendOutcomes) -> None:
         try:
             reply = await self._request(subjects.outcome(self._node), tell.outcomes)
         except StokerError as error:
@@ -75,9 +75,9 @@ class SchedulerRequests:
         try:
             data = await self._link.request(subject, _encoder.encode(request.request), REQUEST_S)
         except StokerError as error:
-            self._post(steps.NotAnswered(error.message))
+            self._post(steps.StateFailed(error.message))
             return
-        self._post(steps.Answered(data, requested_ns))
+        self._post(steps.StateReceived(data, requested_ns))
 
     async def _request(self, subject: str, payload: object) -> NodeReply:
         data = await self._link.request(subject, _encoder.encode(payload), REQUEST_S)

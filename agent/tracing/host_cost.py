@@ -54,6 +54,6 @@ class HostMeter:
         if not cost.absent and self._due_s is not None:
             self._spent = HostCost(cost.run_ns // max(jobs, 1), cost.window_ns)
 
-    def anew(self) -> None:
+    def restart(self) -> None:
         """Measure again soon: the programs do something else now, or serve other jobs."""
         self._due_s, self._spent = None, HostCost()

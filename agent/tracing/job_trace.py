@@ -182,7 +182,7 @@ class TracedJob:
         too."""
         if self._trace is None:
             return 0.0
-        self.window.tell()
+        self.window.apply_mode()
         self._select_probes()
         stats = self._trace.drain(fed_ns)
         self._report_segments()

@@ -289,7 +289,7 @@ class TraceThread:
             removal=self._removal,
         )
         if not self._traced:
-            self._meter.anew()
+            self._meter.restart()
         self._traced[begun.key] = job
         if cgroup_id:
             self._by_cgroup[cgroup_id] = job
@@ -326,7 +326,7 @@ class TraceThread:
         for key, summary in opened.items():
             if summary is not None:
                 if self._traced[key].govern(summary, host):
-                    self._meter.anew()
+                    self._meter.restart()
             else:
                 self._traced[key].govern_alone()
         return {

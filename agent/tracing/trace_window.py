@@ -68,7 +68,7 @@ class TraceWindow:
             self._store_mode(query.mode)
         if self.plan.window is not before:
             self._begin()
-        self.tell()
+        self.apply_mode()
         return self.view()
 
     def _begin(self) -> None:
@@ -82,10 +82,10 @@ class TraceWindow:
             place = RecordTarget(sink.node, *key, window.number, window.by)
             self._publication = Publication(place, self._trace, sink.send, sink.allowance)
 
-    def tell(self) -> None:
+    def apply_mode(self) -> None:
         """Before a drain, set the mode that is wanted now."""
         if self._tracers is not None:
-            self._tracers.tell(self.plan.wanted, self.plan.budget_ppm)
+            self._tracers.apply(self.plan.wanted, self.plan.budget_ppm)
 
     def drained(self, now_ns: int, write: Write) -> None:
         """After a drain, store and publish new records and end the window when its time is over."""

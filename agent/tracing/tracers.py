@@ -15,13 +15,13 @@ from stoker.probes.kernels.job_trace import JobTrace
 
 
 class Tracers:
-    """The tracers of one job; call `tell` before its drain, `settled` and `views` after it."""
+    """The tracers of one job; call `apply` before its drain, `settled` and `views` after it."""
 
     def __init__(self, trace: JobTrace) -> None:
         self._trace = trace
         self._sent: tuple[Steered, int] | None = None
 
-    def tell(self, mode: Steered, budget_ppm: int) -> None:
+    def apply(self, mode: Steered, budget_ppm: int) -> None:
         """Set the mode of all tracers from the next drain on."""
         if (mode, budget_ppm) != self._sent:
             self._trace.control(mode, budget_ppm, LEASE_NS)

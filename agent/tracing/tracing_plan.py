@@ -38,7 +38,7 @@ class OpenWindow:
     until_ns: int | None = None
     to_ns: int | None = None
     over: bool = False
-    kept: int | None = None
+    record_count: int | None = None
     lost: int = 0
     published: int = 0
     publish_dropped: int = 0
@@ -62,7 +62,7 @@ class OpenWindow:
             by=self.by,
             from_ns=self.from_ns,
             to_ns=self.to_ns,
-            records=self.kept,
+            records=self.record_count,
             records_lost=self.lost,
             published=self.published,
             publish_dropped=self.publish_dropped,
@@ -159,10 +159,10 @@ class TracingPlan:
             return False
         return window.to_ns is not None and (settled or now_ns >= window.settle_ns)
 
-    def written(self, kept: int, lost: int) -> None:
+    def written(self, record_count: int, lost: int) -> None:
         """Record that the window's timeline is on disk."""
         assert self.window is not None
-        self.window.over, self.window.kept, self.window.lost = True, kept, lost
+        self.window.over, self.window.record_count, self.window.lost = True, record_count, lost
 
     def failed(self, reason: str) -> None:
         """Record that the window gets no timeline."""

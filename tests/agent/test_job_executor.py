@@ -67,7 +67,7 @@ async def test_a_start_without_a_process_for_it_is_given_again(
 ) -> None:
     spawner = Full(3)
     given = hands(spawner, tmp_path, told)
-    await given._give([launch_of(1), launch_of(2)])
+    await given._send([launch_of(1), launch_of(2)])
     assert spawner.taken == [1, 2]
     assert [event for event in told if event != steps.Taken(())] == [steps.Taken(((1, 1), (2, 1)))]
     assert given.counters["spawner_short"] == 3
@@ -77,7 +77,7 @@ async def test_one_that_finds_none_for_long_has_never_started_and_has_not_failed
     tmp_path: Path, told: list[steps.Event]
 ) -> None:
     spawner = Full(10_000, errno.ENOMEM)
-    await hands(spawner, tmp_path, told)._give([launch_of(1)])
+    await hands(spawner, tmp_path, told)._send([launch_of(1)])
     (last,) = [event for event in told if not isinstance(event, steps.Taken)]
     assert isinstance(last, steps.NeverStarted) and last.key == (1, 1)
     assert spawner.taken == []
@@ -88,7 +88,7 @@ async def test_one_that_is_stopped_meanwhile_is_not_given_again(
 ) -> None:
     spawner = Full(2)
     given = hands(spawner, tmp_path, told)
-    giving = asyncio.ensure_future(given._give([launch_of(1), launch_of(2)]))
+    giving = asyncio.ensure_future(given._send([launch_of(1), launch_of(2)]))
     await spawner.asked.wait()
     await asyncio.sleep(0)
     given.stop((1, 1), "cancelled")
@@ -99,7 +99,7 @@ async def test_one_that_is_stopped_meanwhile_is_not_given_again(
 
 
 async def test_another_refusal_is_final(tmp_path: Path, told: list[steps.Event]) -> None:
-    await hands(Full(1, errno.EINVAL), tmp_path, told)._give([launch_of(1)])
+    await hands(Full(1, errno.EINVAL), tmp_path, told)._send([launch_of(1)])
     (final,) = [event for event in told if isinstance(event, steps.NotTaken)]
     assert (final.key, final.reason) == ((1, 1), "none")
 

@@ -98,19 +98,19 @@ class World:
                 self.stored = effect.position
             elif isinstance(effect, steps.RequestState):
                 self.nonce = effect.request.nonce
-            elif isinstance(effect, steps.Tell):
+            elif isinstance(effect, steps.SendOutcomes):
                 self.number, self.told = effect.number, effect.outcomes
 
     def event(self, what: str, words: list[str]) -> Event | None:  # noqa: PLR0911, PLR0912
         if what in ("command", "lost-command", "forged-command"):
             return self.command(what, actions_of(words))
         if what == "desired":
-            return steps.Answered(self.desired(words))
+            return steps.StateReceived(self.desired(words))
         if what == "beat":
-            return steps.Beaten(self.heartbeat(), frozen="frozen" in words)
+            return steps.HeartbeatReceived(self.heartbeat(), frozen="frozen" in words)
         match [what, *words]:
             case ["again"]:
-                return steps.Offered(self.last)
+                return steps.CommandReceived(self.last)
             case ["report", name]:
                 self.report = NodeReport(NODE, name, 1, 2000, 1)
                 return steps.Reported(self.report)
@@ -124,7 +124,7 @@ class World:
             case ["not-greeted"]:
                 return steps.NotGreeted("nobody there")
             case ["not-answered"]:
-                return steps.NotAnswered("nobody there")
+                return steps.StateFailed("nobody there")
             case ["taken", *keys]:
                 return steps.Taken(tuple(map(key_of, keys)))
             case ["not-taken", key]:
@@ -158,9 +158,9 @@ class World:
         body = wire.encode(record)
         self.last = wire.seal_body(body, Seal())
         if what == "forged-command":
-            return steps.Offered(bytes([self.last[0] ^ 1]) + self.last[1:])
+            return steps.CommandReceived(bytes([self.last[0] ^ 1]) + self.last[1:])
         self.at = Position(self.at.term, seq, wire.body_hash(body))
-        return None if what == "lost-command" else steps.Offered(self.last)
+        return None if what == "lost-command" else steps.CommandReceived(self.last)
 
     def desired(self, words: list[str]) -> bytes:
         more = "more" in words
@@ -200,21 +200,21 @@ class World:
         outcome = Outcome(*key, key[0] * 65536, state, 8)  # type: ignore[arg-type]
         return steps.JobEnded(outcome, stopped="stopped" in how, traced="traced" in how)
 
-    def spawner(self, has: list[str]) -> steps.SpawnerHas:
+    def spawner(self, has: list[str]) -> steps.SpawnerAttempts:
         asked = self.node.taken()
-        return steps.SpawnerHas(tuple(map(self.has, has)), asked, 5)
+        return steps.SpawnerAttempts(tuple(map(self.has, has)), asked, 5)
 
-    def has(self, word: str) -> steps.Has:
+    def has(self, word: str) -> steps.SpawnerAttempt:
         name, _, state = word.partition(":")
         key = key_of(name)
         decision = key[0] * 65536
         if state == "running":
-            return steps.Has(key, decision, steps.Ran(key, decision, 7))
+            return steps.SpawnerAttempt(key, decision, steps.Ran(key, decision, 7))
         if state == "never":
-            return steps.Has(key, decision, steps.NeverStarted(key, 6))
+            return steps.SpawnerAttempt(key, decision, steps.NeverStarted(key, 6))
         if state:
-            return steps.Has(key, decision, self.ended(key, state, []))
-        return steps.Has(key, decision)
+            return steps.SpawnerAttempt(key, decision, self.ended(key, state, []))
+        return steps.SpawnerAttempt(key, decision)
 
     def show(self, effect: Effect) -> str:  # noqa: PLR0911  # one branch per effect
         match effect:
@@ -231,7 +231,7 @@ class World:
                 return f"stop {names([key])} ({reason})"
             case steps.Settle(key):
                 return f"settle {names([key])}"
-            case steps.Tell(number, outcomes):
+            case steps.SendOutcomes(number, outcomes):
                 told = ", ".join(
                     f"{o.job}.{o.attempt} {o.state}" + (f" ({o.reason})" if o.reason else "")
                     for o in outcomes

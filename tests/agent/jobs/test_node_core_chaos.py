@@ -88,18 +88,20 @@ class Spawner:
     def start(self, key: Key) -> None:
         self.taken.setdefault(key, "taken")
 
-    def has(self, key: Key) -> steps.Has:
+    def has(self, key: Key) -> steps.SpawnerAttempt:
         decision = key[0] * 65536
         match self.taken[key]:
             case "running":
-                return steps.Has(key, decision, steps.Ran(key, decision, 7))
+                return steps.SpawnerAttempt(key, decision, steps.Ran(key, decision, 7))
             case "never":
-                return steps.Has(key, decision, steps.NeverStarted(key, 6))
+                return steps.SpawnerAttempt(key, decision, steps.NeverStarted(key, 6))
             case "ended" | "stopped" as how:  # of a stop that a new agent may not know
                 state = "cancelled" if how == "stopped" else "succeeded"
                 outcome = Outcome(*key, decision, state, 8)
-                return steps.Has(key, decision, steps.JobEnded(outcome, stopped=how == "stopped"))
-        return steps.Has(key, decision)
+                return steps.SpawnerAttempt(
+                    key, decision, steps.JobEnded(outcome, stopped=how == "stopped")
+                )
+        return steps.SpawnerAttempt(key, decision)
 
     def go_on(self, chance: random.Random) -> list[Event]:
         """Time passes for one attempt; what it tells, which may get lost."""
@@ -115,7 +117,7 @@ class Spawner:
                 self.taken[key] = "running"
             case "running":
                 self.taken[key] = "ended"
-        news = self.has(key).news
+        news = self.has(key).event
         return [news] if news is not None else []
 
 
@@ -139,7 +141,7 @@ class World:
         self.inbox += [
             steps.Reported(report),
             steps.MeshUp(),
-            steps.SpawnerHas(has, frozenset(), 1),
+            steps.SpawnerAttempts(has, frozenset(), 1),
         ]
 
     def lost(self, share: float = 0.2) -> bool:
@@ -152,16 +154,16 @@ class World:
     def turn(self, step: int) -> None:
         self.now_s += 0.05
         if step < JOBS:
-            self.tell(steps.Offered(self.scheduler.submit(step + 1)))
+            self.tell(steps.CommandReceived(self.scheduler.submit(step + 1)))
         if self.chance.random() < 0.1 and self.scheduler.open and self.faults:
             key = self.chance.choice(list(self.scheduler.open))
-            self.tell(steps.Offered(self.scheduler.cancel(key)))
+            self.tell(steps.CommandReceived(self.scheduler.cancel(key)))
         for event in self.spawner.go_on(self.chance):
             self.tell(event)
         if step % 20 == 0:
-            self.tell(steps.Beaten(self.scheduler.heartbeat()))
+            self.tell(steps.HeartbeatReceived(self.scheduler.heartbeat()))
             has = tuple(map(self.spawner.has, list(self.spawner.taken)))
-            self.inbox.append(steps.SpawnerHas(has, self.node.taken(), 1))
+            self.inbox.append(steps.SpawnerAttempts(has, self.node.taken(), 1))
         self.inbox.append(steps.NodeTick())
         self.deliver()
 
@@ -185,8 +187,8 @@ class World:
                     steps.NotGreeted("lost") if self.lost() else steps.Greeted(report)
                 )
             case steps.RequestState(ask):
-                answer = steps.Answered(self.scheduler.desired(ask))
-                self.inbox.append(steps.NotAnswered("lost") if self.lost() else answer)
+                answer = steps.StateReceived(self.scheduler.desired(ask))
+                self.inbox.append(steps.StateFailed("lost") if self.lost() else answer)
             case steps.StartAttempts(starts):
                 for start in starts:
                     self.spawner.start((start.job, start.attempt))
@@ -194,7 +196,7 @@ class World:
             case steps.StopAttempt(key, _):
                 if self.spawner.taken.get(key) in ("taken", "running"):
                     self.spawner.taken[key] = "stopped"
-            case steps.Tell(number, outcomes):
+            case steps.SendOutcomes(number, outcomes):
                 answered = not self.lost()
                 if answered or self.chance.random() < 0.5:  # the answer may be lost, not the deed
                     self.scheduler.commit(outcomes)

@@ -36,7 +36,7 @@ class Ends:
     def __init__(self, server: Server, lease: Lease) -> None:
         self.server = server
         self.lease = lease
-        self.posted: list[steps.Beaten] = []
+        self.posted: list[steps.HeartbeatReceived] = []
         self.position = AT
         self.beats = HeartbeatThread(server.identities["scheduler"], write_state(server))
         judge = HeartbeatJudge(CLUSTER, NODE, server.identities["scheduler"].verifier)
@@ -124,7 +124,7 @@ def sealed(signer: Identity) -> bytes:
     return data
 
 
-def quiet(lease: Lease, signer: Identity, posted: list[steps.Beaten]) -> LeaseThread:
+def quiet(lease: Lease, signer: Identity, posted: list[steps.HeartbeatReceived]) -> LeaseThread:
     judge = HeartbeatJudge(CLUSTER, NODE, signer.verifier)
 
     def nobody(hear: Hear) -> AgentConnection:
@@ -137,12 +137,12 @@ def test_a_frozen_node_is_not_renewed_by_a_beat(
     lease: Lease, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     signer = identity.create(tmp_path / "s")
-    posted: list[steps.Beaten] = []
+    posted: list[steps.HeartbeatReceived] = []
     thread = quiet(lease, signer, posted)
     monkeypatch.setattr(Lease, "frozen_since", lambda _: 5)
     data = sealed(signer)
     thread.hear(message(data))
-    assert (posted, lease.expiry_boottime_ns) == ([steps.Beaten(data, frozen=True)], 0)
+    assert (posted, lease.expiry_boottime_ns) == ([steps.HeartbeatReceived(data, frozen=True)], 0)
 
 
 def test_a_beat_never_shortens_a_lease(lease: Lease, tmp_path: Path) -> None:

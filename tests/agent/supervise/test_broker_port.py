@@ -43,7 +43,7 @@ def test_a_port_of_root_is_told_from_one_that_is_taken(monkeypatch: pytest.Monke
             broker_port.check(port)
     monkeypatch.setattr(broker_port, "lowest_open", lambda: port + 1)
     assert not broker_port.is_usable(port)
-    with pytest.raises(Refused, match=rf"kept for root.* Give one from {port + 1} to 65535"):
+    with pytest.raises(Refused, match=rf"reserved for root.* Give one from {port + 1} to 65535"):
         broker_port.check(port)
 
 

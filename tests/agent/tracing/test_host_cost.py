@@ -57,7 +57,7 @@ def test_a_drain_that_comes_at_once_closes_no_window() -> None:
 def test_what_was_measured_before_a_change_is_not_told_after_it() -> None:
     meter, programs = HostMeter(), Programs()
     assert measured(meter, programs, 100.0).run_ns == 300
-    meter.anew()
+    meter.restart()
     programs.run_ns = 20
     assert meter.newest(programs, 101.0) == NOTHING
     meter.look(programs, 1, 101.0 + LEAST_S)
@@ -67,7 +67,7 @@ def test_what_was_measured_before_a_change_is_not_told_after_it() -> None:
 def test_a_window_in_which_they_changed_is_thrown_away_and_another_opened() -> None:
     meter, programs = HostMeter(), Programs()
     meter.newest(programs, 100.0)
-    meter.anew()
+    meter.restart()
     meter.look(programs, 1, 100.0 + LEAST_S)
     assert meter.newest(programs, 101.0) == NOTHING
     assert programs.opened == 2

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The states of attempts for readers of output, from the core, the spawner and the folders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stoker.agent.jobs.attempts import OVER
+from stoker.agent.jobs.job_folders import JobFolders
+from stoker.agent.jobs.job_output import AttemptLookup, Changed
+from stoker.agent.jobs.node_core import NodeCore
+from stoker.agent.jobs.spawner_messages import Exited
+from stoker.agent.jobs.steps import Key
+
+
+def attempt_lookup(
+    core: NodeCore,
+    folders: JobFolders,
+    exited: Callable[[Key], Exited | None],
+    changed: Changed,
+) -> AttemptLookup:
+    """Return the answers about attempts; `exited` returns an end that the log does not have yet."""
+
+    def live(key: Key) -> bool:
+        phase = core.phase(key)
+        return phase is not None and phase not in OVER
+
+    def ended(key: Key) -> bool:
+        return exited(key) is not None or folders.silent(key)
+
+    def dropped(key: Key) -> int:
+        return folders.dropped(key, exited(key))
+
+    return AttemptLookup(live, ended, dropped, changed)

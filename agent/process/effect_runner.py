@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Carries out the effects of the agent's core: files, the lease, jobs, messages to the scheduler.
+
+The newest position is stored before any other effect of its batch. Starts and acknowledgements of a
+batch are merged; a stop never overtakes the starts before it.
+"""
+
+from __future__ import annotations
+
+import time
+
+import structlog
+
+from stoker.agent.job_executor import JobExecutor
+from stoker.agent.jobs import steps
+from stoker.agent.jobs.job_folders import JobFolders
+from stoker.agent.jobs.steps import Effect, Key
+from stoker.agent.link.scheduler_requests import SchedulerRequests
+from stoker.agent.link.status_reporter import StatusReporter
+from stoker.agent.state.command_position import PositionFile
+from stoker.agent.state.lease import Lease
+from stoker.scheduler.nouns import StartJob
+
+_log = structlog.get_logger("agent")
+
+
+class EffectRunner:
+    """Carries out batches of effects. `executor` is set once the spawner has answered."""
+
+    def __init__(
+        self,
+        position: PositionFile,
+        lease: Lease,
+        folders: JobFolders,
+        requests: SchedulerRequests,
+        status: StatusReporter,
+    ) -> None:
+        self._position = position
+        self._lease = lease
+        self._folders = folders
+        self._requests = requests
+        self._status = status
+        self.executor: JobExecutor | None = None
+
+    def carry_out(self, effects: list[Effect]) -> None:
+        """Carry out one batch in order, except that the newest position is stored first."""
+        executor = self.executor
+        positions = [effect for effect in effects if isinstance(effect, steps.Persist)]
+        if positions:
+            self._position.store(positions[-1].position)
+        starts: list[StartJob] = []
+        done: list[Key] = []
+        for effect in effects:
+            match effect:
+                case steps.StartAttempts():
+                    starts += effect.starts
+                case steps.Acknowledge():
+                    done += effect.keys
+                case steps.StopAttempt(key, reason):
+                    assert executor is not None
+                    executor.start(starts)
+                    starts = []
+                    executor.stop(key, reason)
+                case steps.Settle(key):
+                    assert executor is not None
+                    executor.settle(key)
+                case _:
+                    self._carry_out_one(effect)
+        if executor is not None and starts:
+            executor.start(starts)
+        if executor is not None and done:
+            executor.acknowledge(done)
+
+    def _carry_out_one(self, effect: Effect) -> None:
+        match effect:
+            case steps.SendOutcomes() | steps.SayHello() | steps.RequestState():
+                self._requests.begin(effect)
+            case steps.RenewLease():
+                self._renew(effect)
+            case steps.DropFolder(job):
+                self._folders.forget(job)
+            case steps.LogNote(text):
+                self._status.note(text)
+
+    def _renew(self, renewal: steps.RenewLease) -> None:
+        now_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        begin_ns = now_ns if renewal.since_ns is None else renewal.since_ns
+        self._lease.extend(begin_ns + int(renewal.lease_s * 1e9))
+        if renewal.thaw:
+            self._lease.thaw()
+            _log.warning("frozen jobs go on: the log was read past the freeze")
