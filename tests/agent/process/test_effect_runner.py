@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A batch of effects: the position first, starts merged, no stop before an earlier start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+from fakes.orders import start_of
+
+from stoker.agent.jobs import steps
+from stoker.agent.jobs.steps import Key
+from stoker.agent.process.effect_runner import EffectRunner
+from stoker.mesh.wire.command import Position
+from stoker.scheduler.nouns import StartJob
+
+
+class Parts:
+    """Stands for every part of the agent and records the calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    def store(self, position: Position) -> None:
+        self.calls.append(("store", position.seq))
+
+    def start(self, starts: Iterable[StartJob]) -> None:
+        self.calls.append(("start", *(each.job for each in starts)))
+
+    def stop(self, key: Key, reason: str) -> None:
+        self.calls.append(("stop", key[0]))
+
+    def acknowledge(self, keys: Iterable[Key]) -> None:
+        self.calls.append(("acknowledge", *(job for job, _ in keys)))
+
+    def forget(self, job: int) -> None:
+        self.calls.append(("forget", job))
+
+    def extend(self, expiry_ns: int) -> None:
+        self.calls.append(("extend", expiry_ns))
+
+    def thaw(self) -> None:
+        self.calls.append(("thaw",))
+
+
+def calls_of(*effects: steps.Effect) -> list[tuple[Any, ...]]:
+    parts = cast(Any, Parts())
+    runner = EffectRunner(parts, parts, parts, parts, parts)
+    runner.executor = parts
+    runner.carry_out(list(effects))
+    calls: list[tuple[Any, ...]] = parts.calls
+    return calls
+
+
+def starts(*jobs: int) -> steps.StartAttempts:
+    return steps.StartAttempts(tuple(start_of((job, 1)) for job in jobs))
+
+
+def test_the_newest_position_is_stored_first_and_once() -> None:
+    first, second = Position(1, 5), Position(1, 6)
+    effects = (starts(1), steps.Persist(first), steps.Persist(second))
+    assert calls_of(*effects) == [("store", 6), ("start", 1)]
+
+
+def test_starts_and_acknowledgements_are_merged() -> None:
+    effects = (starts(1), steps.Acknowledge(((4, 1),)), starts(2), steps.Acknowledge(((5, 1),)))
+    assert calls_of(*effects) == [("start", 1, 2), ("acknowledge", 4, 5)]
+
+
+def test_a_stop_follows_the_starts_before_it() -> None:
+    effects = (starts(1), steps.StopAttempt((1, 1), "why"), starts(2))
+    assert calls_of(*effects) == [("start", 1), ("stop", 1), ("start", 2)]
+
+
+def test_a_lease_counts_from_its_request_and_may_thaw() -> None:
+    renewal = steps.RenewLease(2.0, 1_000, thaw=True)
+    assert calls_of(renewal, steps.DropFolder(7)) == [
+        ("extend", 2_000_001_000),
+        ("thaw",),
+        ("forget", 7),
+    ]
