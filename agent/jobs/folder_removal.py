@@ -166,7 +166,7 @@ def _open_taken(name: str | Path, top: int | None = None) -> int:
 
 def _take(pinned: int) -> None:
     """Make root the only user of the folder behind a descriptor; the job's user may have removed
-    even the own access. fchmod(2) refuses O_PATH, so this goes through the link in /proc, which
+    even the owner's access. fchmod(2) refuses O_PATH, so this goes through the link in /proc, which
     leads to the folder itself, whatever has its name now."""
     with contextlib.suppress(OSError):  # the operation that needed this fails later and is reported
         if os.geteuid() == 0:

@@ -2,7 +2,8 @@
 """The audit log of jobs: kills, refused devices, device opens and Xids that the kernel reported.
 
 Critical notices are logged one by one. All opens of device files are counted, and the first open of
-each device by each job is logged. Past `PAIRS_MAX` pairs of job and device, logging starts again.
+each device by each job is logged. Past `PAIRS_MAX` pairs of job and device, first opens are logged
+again.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Home:
 @dataclass(frozen=True, slots=True)
 class JobPlace:
     """The folders and libraries of this node's jobs. `layer`: the OpenCL layer, in a folder that
-    jobs can read. `tracers`: the other tracers by the names of `probes.environment.LIBRARIES`.
+    jobs can read. `tracers`: the other tracers by the names of `tracer_environment.LIBRARIES`.
     `simulated`: the variables that lead a job with a simulated card to the simulated drivers
     (SIM)."""
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The messages between agent and spawner, with their wire form.
 
-Pure: bytes in, bytes out. The layouts are those of native/runner/wire.h; `test_launch.py` compares
-both sides.
+Pure: bytes in, bytes out. The layouts are those of native/runner/wire.h; `test_spawner_messages.py`
+compares both sides.
 """
 
 from __future__ import annotations

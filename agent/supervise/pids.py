@@ -22,7 +22,7 @@ from stoker.agent.state.state_folder import StateFolder, read_json, write_json
 from stoker.native.errors import Corrupt
 
 MARK = "STOKER_PROCESS"
-"""The environment variable `<instance>/<name>/<pid>` of every process of a node. It finds the
+"""The environment variable `<instance>/<name>/<pid>` of every process of a node. It identifies the
 process even if pids.json is lost, and its pid tells the children of the process apart."""
 
 SUPERVISOR = "supervisor"

@@ -92,8 +92,7 @@ class JobCalls:
             use.found(segments, now_ns)
 
     def rows(self, cgroup_id: int) -> tuple[CallRow, ...]:
-        """Return the job's calls by name, with the part of the time in which each was not
-        counted."""
+        """Return the job's calls by name, with those that it may have made unobserved."""
         probes, group = self._watch.probes, self._groups.get(cgroup_id)
         if probes is None or group is None:
             return ()

@@ -18,7 +18,7 @@ import pytest
 from fakes.one_node import NODE, OneNode
 
 from stoker.agent.state import host_facts
-from stoker.mesh.wire import queries as asks
+from stoker.mesh.wire import queries as queries
 from stoker.mesh.wire.queries import LogsQuery, StdinQuery, TraceQuery
 from stoker.native.errors import BadRequest, NotFound
 from stoker.scheduler.nouns import DeviceShare, ForgetJob, JobSpec
@@ -103,14 +103,14 @@ async def test_output_is_followed_while_the_job_writes(node: OneNode) -> None:
     assert outcome.state == "succeeded"
 
 
-async def test_asks_that_are_wrong_are_answered_by_name(node: OneNode) -> None:
+async def test_queries_that_are_wrong_are_answered_by_name(node: OneNode) -> None:
     with pytest.raises(NotFound, match="job 77"):
         await node.scheduler.ask("logs", LogsQuery(77, 1, "out", 0))
     with pytest.raises(NotFound, match="job 77"):
         await node.scheduler.ask("trace", TraceQuery("summary", 77, 1))
     with pytest.raises(BadRequest, match="not a query"):
         reply = await node.scheduler.connection.request(f"stoker.v1.ask.{NODE}.logs", b"\xc1")
-        asks.decode_reply(reply.data)
+        queries.decode_reply(reply.data)
     kernels = await node.scheduler.ask("trace", TraceQuery("kernels"))
     assert (kernels.data, kernels.eof) == (b"[]", True)
 

@@ -44,7 +44,7 @@ def traced_job(folder: Path, **more: Any) -> TracedJob:
         host=None,
         dropped={},
         feed=lambda: None,
-        way=RecordSink("n", lambda subject, data: None, Allowance()),
+        sink=RecordSink("n", lambda subject, data: None, Allowance()),
         **more,
     )
 
