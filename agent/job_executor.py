@@ -204,7 +204,7 @@ class JobExecutor:
             await asyncio.sleep(wait_s)
             launches = [each for each in launches if self._is_wanted(each)]
         for launch in launches:
-            _log.warning("the spawner had nothing for a start", job=launch.job)
+            _log.warning("the spawner had no resources for a start", job=launch.job)
             self._never_sent((launch.job, launch.attempt))
 
     async def _start_batch(self, launches: list[Launch]) -> list[Refusal]:
@@ -221,7 +221,7 @@ class JobExecutor:
                 return [refusal for each in launches for refusal in await self._start_batch([each])]
             except Unavailable as error:
                 self.counters["spawner_unavailable"] += 1
-                _log.warning("the spawner took no starts", error=str(error))
+                _log.warning("the spawner accepted no starts", error=str(error))
                 await asyncio.sleep(RETRY_S)
 
     def _short_of(self, launches: list[Launch], refusals: list[Refusal]) -> list[Launch]:
@@ -261,7 +261,7 @@ class JobExecutor:
                 return
             except Unavailable as error:
                 self.counters["spawner_unavailable"] += 1
-                _log.warning("the spawner took no stop", job=key[0], error=str(error))
+                _log.warning("the spawner accepted no stop", job=key[0], error=str(error))
                 await asyncio.sleep(RETRY_S)
             except NotFound:
                 return  # it is over or never came here; the next comparison shows which

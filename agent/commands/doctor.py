@@ -234,13 +234,13 @@ def _memory_order(where: StateFolder) -> Iterator[Check]:
     if os.geteuid() != 0:
         return
     if confine.holds(confine.CAP_SYS_RESOURCE):
-        text = "jobs are ended before the node's processes when memory runs out, and cannot leave"
+        text = "when memory runs out, jobs end before the node's processes and cannot change that"
         yield Check("memory.order", "PASS", text)
         return
     yield Check(
         "memory.order",
         "WARN",
-        "CAP_SYS_RESOURCE is missing: a job may lower its oom_score_adj, and others are then ended "
+        "CAP_SYS_RESOURCE is missing: a job may lower its oom_score_adj, and other jobs are then ended "
         "before it when memory runs out",
         "Give the container SYS_RESOURCE, or bound jobs: memory_per_job of [jobs] in config.toml",
     )

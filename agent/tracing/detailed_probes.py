@@ -52,5 +52,5 @@ class DetailedProbes:
             return {name: why for name, why in self._why.items() if name != "page faults"}
         default = "page faults are timed while every launch is (full)"
         why = self._why.get("page faults", default)
-        reason = f"{self._untimed} were not timed, what they took is host on CPU: {why}"
+        reason = f"{self._untimed} were not timed and count as host on CPU: {why}"
         return {**self._why, "page faults": reason}

@@ -114,7 +114,9 @@ class TracedJob:
             segments = self._segments if self.begun.devices else None
             self._calls.begin(self.begun.key, self.cgroup_id, segments)
         if host is None or not self.cgroup_id:
-            self._absent["host"] = "without cgroups (no root) threads of jobs cannot be count apart"
+            self._absent["host"] = (
+                "without cgroups (no root) threads of jobs cannot be distinguished"
+            )
             return
         spans = (state for state in host.states if state.id in SPAN_PROBES)
         refused = next((state for state in spans if state.state != "attached"), None)

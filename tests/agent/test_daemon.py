@@ -18,7 +18,7 @@ import pytest
 from fakes.one_node import NODE, OneNode
 
 from stoker.agent.state import host_facts
-from stoker.mesh.wire import queries as queries
+from stoker.mesh.wire import queries
 from stoker.mesh.wire.queries import LogsQuery, StdinQuery, TraceQuery
 from stoker.native.errors import BadRequest, NotFound
 from stoker.scheduler.nouns import DeviceShare, ForgetJob, JobSpec

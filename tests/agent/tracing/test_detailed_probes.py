@@ -60,7 +60,7 @@ def test_faults_that_were_not_timed_are_said_where_they_are_many() -> None:
     look.read(times(minor_faults=50_000, user_faults=1_000, kernel_faults=500))
     assert look.absent(100 * SECOND) == {}
     said = look.absent(SECOND)["page faults"]
-    assert said.startswith("48500 were not timed, what they took is host on CPU: ")
+    assert said.startswith("48500 were not timed and count as host on CPU: ")
     look.read(times(minor_faults=50_000, user_faults=50_000))
     assert look.absent(SECOND) == {}
 
