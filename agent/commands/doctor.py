@@ -240,7 +240,7 @@ def _memory_order(where: StateFolder) -> Iterator[Check]:
     yield Check(
         "memory.order",
         "WARN",
-        "CAP_SYS_RESOURCE is missing: a job may lower its oom_score_adj, and other jobs are then ended "
+        "CAP_SYS_RESOURCE is missing: a job may lower its oom_score_adj, and others are then ended "
         "before it when memory runs out",
         "Give the container SYS_RESOURCE, or bound jobs: memory_per_job of [jobs] in config.toml",
     )
