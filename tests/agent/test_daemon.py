@@ -129,19 +129,19 @@ async def test_nothing_that_arrives_ends_the_agent(node: OneNode) -> None:
 async def test_a_broker_of_another_user_gets_no_agent(node: OneNode) -> None:
     (key,) = await node.scheduler.submit(sh("sleep 60"), owner=node.owner)
     await node.scheduler.until(lambda: bool(node.scheduler.told))
-    with squatter(node.port) as stranger:
+    with squatter(node.port) as outsider:
         node.kill("broker")
-        stranger.wait_bound()
+        outsider.wait_bound()
         await node.scheduler.until(lambda: "it is not this node's broker" in node.log())
-        await node.scheduler.until(lambda: b"" in stranger.heard())
-        assert all(told_nothing(said) for said in stranger.heard()), stranger.heard()
+        await node.scheduler.until(lambda: b"" in outsider.heard())
+        assert all(told_nothing(said) for said in outsider.heard()), outsider.heard()
     node.start_broker()
     await node.scheduler.stop(key)
     (outcome,) = await node.scheduler.until_ended(key)
     assert outcome.state == "cancelled"
 
 
-async def test_a_lost_command_is_asked_for(node: OneNode) -> None:
+async def test_a_lost_command_is_requested(node: OneNode) -> None:
     scheduler = node.scheduler
     publish, scheduler._publish = scheduler._publish, _nowhere  # type: ignore[method-assign]
     (lost,) = await scheduler.submit(sh("echo lost"), owner=node.owner)

@@ -228,7 +228,7 @@ async def test_grants_outlive_the_spawner(node: Node, hostile: str) -> None:
     assert attached.count("device_gate") == 1
 
 
-async def test_a_killed_shims_grants_are_taken_back(node: Node) -> None:
+async def test_the_grants_of_a_killed_shim_are_taken_back(node: Node) -> None:
     launch = node.launch("sleep", "1000", devices=((195, 3), (226, 1)))
     await node.start(launch)
     started = await node.begun(launch)
@@ -339,7 +339,7 @@ async def test_a_flood_of_output_harms_nobody(node: Node) -> None:
     assert ended.usage.output_dropped_bytes > 0
 
 
-async def test_its_streams_handed_to_a_stranger_do_not_keep_the_job_open(node: Node) -> None:
+async def test_its_streams_handed_to_another_process_do_not_keep_the_job_open(node: Node) -> None:
     """A job of root could keep a pipe open from outside its cgroup, whose end is the job's end."""
     launch = node.launch("sh", "-c", "echo here; exec sleep 1000")
     await node.start(launch)

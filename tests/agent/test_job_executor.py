@@ -26,10 +26,10 @@ class Full:
     def __init__(self, refusals: int, error: int = errno.EAGAIN) -> None:
         self.left, self.error = refusals, error
         self.taken: list[int] = []
-        self.asked = asyncio.Event()
+        self.requested = asyncio.Event()
 
     async def start(self, launches: list[Launch]) -> list[Refusal]:
-        self.asked.set()
+        self.requested.set()
         self.left -= 1
         if self.left >= 0:
             return [Refusal(each.job, each.attempt, self.error, "none") for each in launches]
@@ -44,7 +44,7 @@ def launch_of(job: int) -> Launch:
     return Launch(job, 1, ("true",), {}, "/", 1, 1, "/jobs")
 
 
-def hands(spawner: Full, tmp_path: Path, told: list[steps.Event]) -> JobExecutor:
+def executor_of(spawner: Full, tmp_path: Path, events: list[steps.Event]) -> JobExecutor:
     none = cast(Any, None)
     return JobExecutor(
         cast(Any, spawner),
@@ -52,55 +52,57 @@ def hands(spawner: Full, tmp_path: Path, told: list[steps.Event]) -> JobExecutor
         place=JobPlace("n", "/jobs", "/segments"),
         tracer=none,
         devices=lambda: (),
-        post=told.append,
+        post=events.append,
     )
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[steps.Event]:
+def events(monkeypatch: pytest.MonkeyPatch) -> list[steps.Event]:
     monkeypatch.setattr(job_executor, "SHORT_S", (0.0,) * 5)
     return []
 
 
 async def test_a_start_without_a_process_for_it_is_given_again(
-    tmp_path: Path, told: list[steps.Event]
+    tmp_path: Path, events: list[steps.Event]
 ) -> None:
     spawner = Full(3)
-    given = hands(spawner, tmp_path, told)
+    given = executor_of(spawner, tmp_path, events)
     await given._send([launch_of(1), launch_of(2)])
     assert spawner.taken == [1, 2]
-    assert [event for event in told if event != steps.Taken(())] == [steps.Taken(((1, 1), (2, 1)))]
+    assert [event for event in events if event != steps.Taken(())] == [
+        steps.Taken(((1, 1), (2, 1)))
+    ]
     assert given.counters["spawner_short"] == 3
 
 
 async def test_one_that_finds_none_for_long_has_never_started_and_has_not_failed(
-    tmp_path: Path, told: list[steps.Event]
+    tmp_path: Path, events: list[steps.Event]
 ) -> None:
     spawner = Full(10_000, errno.ENOMEM)
-    await hands(spawner, tmp_path, told)._send([launch_of(1)])
-    (last,) = [event for event in told if not isinstance(event, steps.Taken)]
+    await executor_of(spawner, tmp_path, events)._send([launch_of(1)])
+    (last,) = [event for event in events if not isinstance(event, steps.Taken)]
     assert isinstance(last, steps.NeverStarted) and last.key == (1, 1)
     assert spawner.taken == []
 
 
 async def test_one_that_is_stopped_meanwhile_is_not_given_again(
-    tmp_path: Path, told: list[steps.Event], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, events: list[steps.Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spawner = Full(2)
-    given = hands(spawner, tmp_path, told)
+    given = executor_of(spawner, tmp_path, events)
     giving = asyncio.ensure_future(given._send([launch_of(1), launch_of(2)]))
-    await spawner.asked.wait()
+    await spawner.requested.wait()
     await asyncio.sleep(0)
     given.stop((1, 1), "cancelled")
     await giving
     assert spawner.taken == [2]
-    (never,) = [event for event in told if isinstance(event, steps.NeverStarted)]
+    (never,) = [event for event in events if isinstance(event, steps.NeverStarted)]
     assert never.key == (1, 1)
 
 
-async def test_another_refusal_is_final(tmp_path: Path, told: list[steps.Event]) -> None:
-    await hands(Full(1, errno.EINVAL), tmp_path, told)._send([launch_of(1)])
-    (final,) = [event for event in told if isinstance(event, steps.NotTaken)]
+async def test_another_refusal_is_final(tmp_path: Path, events: list[steps.Event]) -> None:
+    await executor_of(Full(1, errno.EINVAL), tmp_path, events)._send([launch_of(1)])
+    (final,) = [event for event in events if isinstance(event, steps.NotTaken)]
     assert (final.key, final.reason) == ((1, 1), "none")
 
 

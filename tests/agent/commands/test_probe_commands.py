@@ -68,7 +68,7 @@ def test_ctrl_c_detaches_and_prints_the_tables(source: Path) -> None:
     assert [line.split()[:2] for line in out.splitlines()] == [["calls:"], [str(os.getpid()), "71"]]
 
 
-def test_what_is_asked_wrongly_is_said(source: Path, tmp_path: Path) -> None:
+def test_wrong_options_are_refused(source: Path, tmp_path: Path) -> None:
     for words, said in (
         (["--pid", "1", "--job", "1"], "at most one of"),
         (["--for", "soon"], "not a time"),

@@ -34,7 +34,7 @@ class Collector:
         self.answers: list[int] = []
         self.taken: list[Any] = []
         self.headers: list[Any] = []
-        self.asked = 0
+        self.requests = 0
         collector = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -50,7 +50,7 @@ class Collector:
         self.thread.start()
 
     def hear(self, handler: BaseHTTPRequestHandler) -> None:
-        self.asked += 1
+        self.requests += 1
         data = handler.rfile.read(int(handler.headers["Content-Length"]))
         status = self.answers.pop(0) if self.answers else 200
         if status == 200:
@@ -107,13 +107,13 @@ async def test_a_push_arrives(collector: Collector, compression: Any) -> None:
 async def test_what_may_pass_is_tried_again_and_what_may_not_is_not(collector: Collector) -> None:
     made = exporter_to(collector.url)
     collector.answers = [503, 429]
-    assert await made.once() and collector.asked == 3
+    assert await made.once() and collector.requests == 3
     collector.answers = [400]
-    assert not await made.once() and collector.asked == 4
+    assert not await made.once() and collector.requests == 4
     collector.answers = [301]  # not followed
-    assert not await made.once() and collector.asked == 5
+    assert not await made.once() and collector.requests == 5
     collector.answers = [503] * 3
-    assert not await made.once() and collector.asked == 8
+    assert not await made.once() and collector.requests == 8
     assert made.counters["otlp_push_failed"] == 3
     assert await made.once()
     assert values(collector.taken[-1])["stoker.export.failed"] == made.counters["otlp_points_lost"]

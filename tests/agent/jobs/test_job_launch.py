@@ -154,7 +154,7 @@ def test_limits_devices_and_identity_are_passed_on() -> None:
     assert pack_launch(launch)
 
 
-def test_a_job_that_asks_for_nothing_has_the_nodes_bounds() -> None:
+def test_a_job_that_requests_nothing_has_the_nodes_bounds() -> None:
     given = NodeBounds(900, Limit(300), Limit(1 << 30, named=True))
     place = dataclasses.replace(PLACE, bounds=given)
     launch = job_launch.launch(start(JobSpec(("true",))), (), HOME, place, traced=False)

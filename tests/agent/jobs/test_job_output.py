@@ -44,7 +44,7 @@ class Node:
         self.live.discard((job, 1))
         self.waiting.changed(job)
 
-    async def ask(self, job: int, offset: int = 0, **more: object) -> LogsReply:
+    async def read(self, job: int, offset: int = 0, **more: object) -> LogsReply:
         return await self.logs.answer(LogsQuery(job, 1, "out", offset, **more))  # type: ignore[arg-type]
 
 
@@ -59,24 +59,24 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 
 async def test_any_piece_by_offset_and_the_end_with_what_was_dropped(node: Node) -> None:
     node.begin(1).write_bytes(b"hello world")
-    assert await node.ask(1, 0, limit=5) == LogsReply(b"hello", 5, eof=False)
-    assert await node.ask(1, 6) == LogsReply(b"world", 11, eof=False)
+    assert await node.read(1, 0, limit=5) == LogsReply(b"hello", 5, eof=False)
+    assert await node.read(1, 6) == LogsReply(b"world", 11, eof=False)
     node.end(1)
-    assert await node.ask(1, 6, limit=2) == LogsReply(b"wo", 8, eof=False)
-    assert await node.ask(1, 8) == LogsReply(b"rld", 11, eof=True, dropped=7)
-    assert await node.ask(1, 11) == LogsReply(b"", 11, eof=True, dropped=7)
+    assert await node.read(1, 6, limit=2) == LogsReply(b"wo", 8, eof=False)
+    assert await node.read(1, 8) == LogsReply(b"rld", 11, eof=True, dropped=7)
+    assert await node.read(1, 11) == LogsReply(b"", 11, eof=True, dropped=7)
 
 
 async def test_a_live_job_without_new_bytes_answers_after_the_wait(node: Node) -> None:
     node.begin(1).write_bytes(b"ab")
-    assert await node.ask(1, 2) == LogsReply(b"", 2, eof=False)
-    assert await node.ask(1, 2, wait_s=0.05) == LogsReply(b"", 2, eof=False)
+    assert await node.read(1, 2) == LogsReply(b"", 2, eof=False)
+    assert await node.read(1, 2, wait_s=0.05) == LogsReply(b"", 2, eof=False)
 
 
 async def test_a_write_wakes_the_reader(node: Node) -> None:
     out = node.begin(1)
     out.write_bytes(b"ab")
-    reader = asyncio.create_task(node.ask(1, 2, wait_s=20.0))
+    reader = asyncio.create_task(node.read(1, 2, wait_s=20.0))
     await asyncio.sleep(0.02)
     with out.open("ab") as file:
         file.write(b"cd")
@@ -84,7 +84,7 @@ async def test_a_write_wakes_the_reader(node: Node) -> None:
 
 
 async def test_the_first_write_of_a_job_wakes_the_reader(node: Node) -> None:
-    reader = asyncio.create_task(node.ask(1, 0, wait_s=20.0))
+    reader = asyncio.create_task(node.read(1, 0, wait_s=20.0))
     await asyncio.sleep(0.02)
     out = node.begin(1)
     await asyncio.sleep(0.02)
@@ -94,7 +94,7 @@ async def test_the_first_write_of_a_job_wakes_the_reader(node: Node) -> None:
 
 async def test_the_end_wakes_the_reader(node: Node) -> None:
     node.begin(1).write_bytes(b"")
-    reader = asyncio.create_task(node.ask(1, 0, wait_s=20.0))
+    reader = asyncio.create_task(node.read(1, 0, wait_s=20.0))
     await asyncio.sleep(0.02)
     node.end(1)
     assert (await asyncio.wait_for(reader, 5)).eof
@@ -103,18 +103,18 @@ async def test_the_end_wakes_the_reader(node: Node) -> None:
 async def test_a_job_that_ended_before_it_wrote_is_over(node: Node) -> None:
     node.begin(1)
     node.end(1)
-    assert await node.ask(1, 0) == LogsReply(b"", 0, eof=True, dropped=7)
+    assert await node.read(1, 0) == LogsReply(b"", 0, eof=True, dropped=7)
 
 
 async def test_a_job_that_ended_without_a_folder_is_over(node: Node) -> None:
     """A job without output gets no folder."""
     node.ended.add((3, 1))
-    assert await node.ask(3, 0) == LogsReply(b"", 0, eof=True, dropped=7)
+    assert await node.read(3, 0) == LogsReply(b"", 0, eof=True, dropped=7)
 
 
 async def test_a_reader_that_came_before_the_folder_sees_the_first_byte(node: Node) -> None:
     node.live.add((4, 1))
-    reader = asyncio.create_task(node.ask(4, 0, wait_s=20.0))
+    reader = asyncio.create_task(node.read(4, 0, wait_s=20.0))
     await asyncio.sleep(0.02)
     folder = node.folder / "4"
     folder.mkdir()
@@ -126,16 +126,16 @@ async def test_a_reader_that_came_before_the_folder_sees_the_first_byte(node: No
 async def test_a_job_nobody_knows_is_not_found(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "COMING_S", 0.05)
     with pytest.raises(NotFound, match="no output of job 9"):
-        await node.ask(9, 0, wait_s=20.0)
+        await node.read(9, 0, wait_s=20.0)
 
 
 async def test_readers_are_bounded(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "READERS_MAX", 2)
     node.begin(1).write_bytes(b"")
-    readers = [asyncio.create_task(node.ask(1, 0, wait_s=20.0)) for _ in range(2)]
+    readers = [asyncio.create_task(node.read(1, 0, wait_s=20.0)) for _ in range(2)]
     await asyncio.sleep(0.02)
     with pytest.raises(Refused, match="2 readers"):
-        await node.ask(1, 0, wait_s=1.0)
+        await node.read(1, 0, wait_s=1.0)
     node.end(1)
     assert all(reply.eof for reply in await asyncio.gather(*readers))
 
@@ -147,7 +147,7 @@ async def test_a_thousand_pieces_are_the_whole(node: Node) -> None:
 
     async def follow() -> None:
         while True:
-            reply = await node.ask(1, len(read), limit=100, wait_s=5.0)
+            reply = await node.read(1, len(read), limit=100, wait_s=5.0)
             read.extend(reply.data)
             if reply.eof:
                 return

@@ -201,8 +201,8 @@ class World:
         return steps.JobEnded(outcome, stopped="stopped" in how, traced="traced" in how)
 
     def spawner(self, has: list[str]) -> steps.SpawnerAttempts:
-        asked = self.node.taken()
-        return steps.SpawnerAttempts(tuple(map(self.has, has)), asked, 5)
+        expected = self.node.taken()
+        return steps.SpawnerAttempts(tuple(map(self.has, has)), expected, 5)
 
     def has(self, word: str) -> steps.SpawnerAttempt:
         name, _, state = word.partition(":")

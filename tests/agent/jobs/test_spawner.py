@@ -402,7 +402,7 @@ async def test_past_its_maximum_the_node_refuses_and_takes_again() -> None:
         assert await node.start(launches[3]) == []
 
 
-# --- strangers and noise -------------------------------------------------------------------------
+# --- outsiders and noise -------------------------------------------------------------------------
 
 
 async def test_another_user_cannot_reach_the_socket(node: Node, job_program: str) -> None:
@@ -427,12 +427,12 @@ async def test_another_user_cannot_reach_the_socket(node: Node, job_program: str
     ],
 )
 async def test_noise_ends_its_own_connection_alone(node: Node, noise: bytes) -> None:
-    stranger = socket.socket(socket.AF_UNIX)
-    stranger.settimeout(5)
-    with stranger:
-        stranger.connect(str(node.socket))
-        stranger.sendall(noise)
-        while stranger.recv(65536):
+    outsider = socket.socket(socket.AF_UNIX)
+    outsider.settimeout(5)
+    with outsider:
+        outsider.connect(str(node.socket))
+        outsider.sendall(noise)
+        while outsider.recv(65536):
             pass
     assert (await node.run("true")).exit_code == 0
 

@@ -130,7 +130,7 @@ async def test_a_killed_shim_takes_its_job_with_it(node: Node) -> None:
     assert (await node.run("true")).exit_code == 0
 
 
-async def test_a_shim_killed_while_no_spawner_lives_is_told_by_the_next(node: Node) -> None:
+async def test_a_shim_killed_while_no_spawner_lives_is_reported_by_the_next(node: Node) -> None:
     launch = node.launch("sh", "-c", "setsid sleep 1000 & sleep 1000")
     await node.start(launch)
     started = await node.begun(launch)
@@ -149,7 +149,7 @@ async def test_idle_shims_leave_with_their_spawner(node: Node) -> None:
     await until(lambda: not shims_of(node.journal))
 
 
-async def test_a_keeper_that_ended_is_collected_and_another_takes_its_place(node: Node) -> None:
+async def test_a_shim_that_ended_is_collected_and_another_takes_its_place(node: Node) -> None:
     """Uncollected shims would fill the node's process limit after enough jobs."""
     await node.run("true")
     before = [pid for pid in shims_of(node.journal) if pid != node.pid]

@@ -87,7 +87,7 @@ def test_frame_kinds_and_causes_are_those_of_c() -> None:
         assert f"SK_{name} = {getattr(wire, name)}," in header
 
 
-def test_a_default_limit_holds_only_where_none_was_asked_for(validate: Path) -> None:
+def test_a_default_limit_holds_only_where_none_was_requested(validate: Path) -> None:
     plain = msgspec.structs.replace(FULL, pids=None)
     for launch, said in (
         (plain, "flags 27 umask 27 cpu 1500 pids 0 "),

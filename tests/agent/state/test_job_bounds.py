@@ -19,7 +19,7 @@ def test_what_the_file_names_holds_and_zero_is_no_bound() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "asked", "enforced", "default"),
+    ("limit", "requested", "enforced", "default"),
     [
         (Limit(), None, None, None),
         (Limit(), 7, 7, None),
@@ -31,7 +31,7 @@ def test_what_the_file_names_holds_and_zero_is_no_bound() -> None:
         (Limit(0, named=True), 700, 700, None),
     ],
 )
-def test_a_job_may_ask_for_less_and_for_more_than_a_default(
-    limit: Limit, asked: int | None, enforced: int | None, default: int | None
+def test_a_job_may_request_less_and_for_more_than_a_default(
+    limit: Limit, requested: int | None, enforced: int | None, default: int | None
 ) -> None:
-    assert (limit.enforced(asked), limit.default) == (enforced, default)
+    assert (limit.enforced(requested), limit.default) == (enforced, default)

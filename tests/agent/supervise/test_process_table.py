@@ -35,7 +35,7 @@ def test_no_argument_holds_a_secret(where: StateFolder) -> None:
         assert not any(seed in argument for seed in seeds for argument in program.argv)
 
 
-def test_jobs_as_root_are_allowed_only_when_asked_for(where: StateFolder) -> None:
+def test_jobs_as_root_are_allowed_only_on_request(where: StateFolder) -> None:
     spawner = {
         allow: process_table.programs(where, allow_root=allow)[1].argv for allow in (True, False)
     }

@@ -155,7 +155,7 @@ def test_stopping_before_anything_runs() -> None:
     assert tree().step(StopRequested(), 0) == [AllStopped()]
 
 
-def test_an_asked_restart_is_no_failure() -> None:
+def test_a_requested_restart_is_no_failure() -> None:
     t = all_ready()
     assert quiet(t.step(RestartRequested("broker", "disk full"), 60)) == [Terminate("broker")]
     assert quiet(t.step(ProcessExited("broker", "exit code 0"), 61)) == [StartProcess("broker")]
@@ -168,7 +168,7 @@ def test_a_restart_that_hangs_is_forced() -> None:
     assert quiet(t.step(Tick(), 65)) == [Kill("broker")]
 
 
-def test_restarts_are_not_asked_for_too_often() -> None:
+def test_restarts_are_not_repeated_too_often() -> None:
     t = all_ready(now_s=100)
     assert t.step(RestartRequested("broker", "disk full"), 100 + RESTART_GAP_S - 1) == []
 

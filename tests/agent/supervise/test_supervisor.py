@@ -186,16 +186,16 @@ def test_adoption_without_pids_file_ends_and_restarts(node: Node) -> None:
 
 
 def test_a_reused_pid_is_not_adopted(node: Node) -> None:
-    stranger = subprocess.Popen(["sleep", "60"])
+    unrelated = subprocess.Popen(["sleep", "60"])
     try:
-        false = pids.ProcessId(stranger.pid, 1, ready=True)
+        false = pids.ProcessId(unrelated.pid, 1, ready=True)
         pids.write(node.where, {"agent": false})
         node.start()
-        assert node.pid("agent") != stranger.pid
-        assert stranger.poll() is None
+        assert node.pid("agent") != unrelated.pid
+        assert unrelated.poll() is None
     finally:
-        stranger.kill()
-        stranger.wait()
+        unrelated.kill()
+        unrelated.wait()
 
 
 def test_an_adopted_child_is_watched(node: Node) -> None:
@@ -276,7 +276,7 @@ def test_a_broker_restart_is_not_carried_out_right_after_its_start(node: Node) -
     assert node.pid("nats-server") == broker
 
 
-def test_a_broker_restart_that_is_asked_for(node: Node) -> None:
+def test_a_requested_broker_restart(node: Node) -> None:
     (node.where.root / "agent.says").write_text("STATUS=broker-restart disk full")
     node.start(environment={"RESTART_GAP_S": "0"})
     node.wait("it is not restarted", lambda: node.log("nats-server").count("starts") == 2)
@@ -285,7 +285,7 @@ def test_a_broker_restart_that_is_asked_for(node: Node) -> None:
     assert node.log("scheduler").count("starts") == 1
 
 
-def test_a_stranger_cannot_notify(node: Node) -> None:
+def test_a_foreign_process_cannot_notify(node: Node) -> None:
     node.start()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
         sock.sendto(b"STATUS=broker-restart now", str(node.where.run / "notify.sock"))

@@ -22,11 +22,11 @@ class Kernel:
         self.states = [
             ProbeState("host.memory.handling", state, "" if state == "attached" else "no")
         ]
-        self.asked: list[tuple[bool, bool]] = []
+        self.calls: list[tuple[bool, bool]] = []
         self._refusal = refusal
 
     def opt_in(self, job: int, *, stacks: bool, faults: bool) -> None:
-        self.asked.append((stacks, faults))
+        self.calls.append((stacks, faults))
         if self._refusal:
             raise Refused(self._refusal)
 
@@ -40,16 +40,16 @@ def times(**counts: int) -> StateDurations:
     return cast(StateDurations, SimpleNamespace(**{**zero, **counts}))
 
 
-def test_the_kernel_is_asked_when_something_changes() -> None:
+def test_the_kernel_is_called_when_something_changes() -> None:
     kernel = Kernel()
     look = look_at(kernel)
     for faults in (False, True, True, False, False):
         look.want(stacks=False, faults=faults)
-    assert kernel.asked == [(False, True), (False, False)]
+    assert kernel.calls == [(False, True), (False, False)]
     assert look.absent(SECOND) == {}
 
 
-def test_without_probes_nothing_is_asked() -> None:
+def test_without_probes_nothing_is_called() -> None:
     look = DetailedProbes(None, 0)
     look.want(stacks=True, faults=True)
     assert look.absent(SECOND) == {}

@@ -75,7 +75,7 @@ def test_a_window_in_which_they_changed_is_thrown_away_and_another_opened() -> N
     assert meter.newest(programs, 102.0).run_ns == 600
 
 
-def test_a_kernel_that_does_not_count_is_asked_again_later() -> None:
+def test_a_kernel_that_does_not_count_is_tried_again_later() -> None:
     meter, programs = HostMeter(), Programs()
     programs.absent = "bpf_stats_enabled is not there"
     assert measured(meter, programs, 100.0) == NOTHING

@@ -59,9 +59,9 @@ def test_a_job_is_watched_from_its_beginning_to_its_end(jobs: Path, tmp_path: Pa
         assert (row.name, row.count, row.open) == (LAUNCH, 1_009, 0)
         assert row.seen > 0
         assert calls.absent == ""
-        calls.obey(job, GovernorAction("sample", GRAPH, 20_000, "dear"))
+        calls.obey(job, GovernorAction("sample", GRAPH, 20_000, "over budget"))
         eventually(lambda: _told(tmp_path, GRAPH) == "sampled")
-        calls.obey(job, GovernorAction("detach", LAUNCH, 0, "too dear"))
+        calls.obey(job, GovernorAction("detach", LAUNCH, 0, "over budget"))
         eventually(lambda: _told(tmp_path, LAUNCH) == "off")
         caller.end()
         eventually(lambda: processes_of(jobs / "5.1") == [])

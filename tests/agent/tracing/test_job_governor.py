@@ -41,7 +41,7 @@ def test_a_cheap_tracer_is_left_alone() -> None:
     assert job.governor.record.state == "kept"
 
 
-def test_a_dear_tracer_is_given_less_and_the_reason_is_told() -> None:
+def test_a_tracer_over_budget_gets_less_and_the_reason_is_kept() -> None:
     job = Job()
     job.run(3, 0.05)
     assert job.plan.budget_ppm < 10_000
@@ -69,7 +69,7 @@ def test_a_window_is_not_counted_against_the_budget() -> None:
     assert (job.plan.wanted, job.plan.budget_ppm) == ("governed", 10_000)
 
 
-def test_full_was_asked_for() -> None:
+def test_full_mode_is_not_limited() -> None:
     job = Job("full")
     job.run(10, 0.3)
     assert (job.plan.wanted, job.plan.budget_ppm) == ("full", 10_000)

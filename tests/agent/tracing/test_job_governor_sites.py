@@ -41,7 +41,7 @@ def test_a_cheap_site_is_left_alone() -> None:
     assert job.governor.record.sites_ppm == 4_000
 
 
-def test_a_dear_site_is_told_to_those_who_attach() -> None:
+def test_a_site_over_budget_is_reported_to_the_probes() -> None:
     job = Job()
     (action,) = job.run(2, 50_000)
     assert (action.kind, action.target) == ("sample", LAUNCH)

@@ -74,8 +74,8 @@ async def test_the_timeline_comes_in_pieces_and_is_whole(node: OneNode) -> None:
     await node.scheduler.until_ended(key)
     data, size = b"", None
     while size is None or len(data) < size:
-        ask = TraceQuery("perfetto", *key, offset=len(data), limit=50_000)
-        reply = await node.scheduler.ask("trace", ask)
+        query = TraceQuery("perfetto", *key, offset=len(data), limit=50_000)
+        reply = await node.scheduler.ask("trace", query)
         data, size = data + reply.data, reply.size
     assert reply.eof
     assert data == (node.state.agent / "jobs" / str(key[0]) / "trace.perfetto").read_bytes()

@@ -28,7 +28,7 @@ class Machine:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.kinds: dict[int, untraced_processes.Kind | None] = {}
-        self.asked = 0
+        self.calls = 0
         self.use = HiddenUse(0, Path("/segments"))
         monkeypatch.setattr(
             untraced_processes, "start_time", lambda pid: 1 if pid in self.kinds else None
@@ -36,7 +36,7 @@ class Machine:
         monkeypatch.setattr(untraced_processes, "_kind", self._kind)
 
     def _kind(self, pid: int, told: bytes) -> untraced_processes.Kind | None:
-        self.asked += 1
+        self.calls += 1
         return self.kinds[pid]
 
     def look(self, at_s: float, **kinds: untraced_processes.Kind | None) -> None:
@@ -124,7 +124,7 @@ def test_who_executes_a_program_without_a_tracer_hides_from_then_on(machine: Mac
     assert machine.use.until(2 * S) == UntracedProcesses(2 * S, 1)
 
 
-def test_who_has_made_a_segment_is_asked_however_late(machine: Machine) -> None:
+def test_segments_are_read_however_late(machine: Machine) -> None:
     machine.look(1, p7="hidden")
     machine.found(7, 1.1)
     machine.look(8, p7="traced")
@@ -139,7 +139,7 @@ def test_who_gets_its_tracer_much_later_has_hidden(machine: Machine) -> None:
     assert machine.use.until(9 * S) == UntracedProcesses(9 * S, 1)
 
 
-def test_one_that_nobody_may_look_at_is_asked_again(machine: Machine) -> None:
+def test_one_that_nobody_may_look_at_is_tried_again(machine: Machine) -> None:
     machine.look(1, p7=None)
     machine.look(1.1, p7="hidden")
     assert machine.use.until(2 * S) == UntracedProcesses(2 * S, 1)
@@ -148,7 +148,7 @@ def test_one_that_nobody_may_look_at_is_asked_again(machine: Machine) -> None:
 def test_mappings_are_read_ever_more_rarely(machine: Machine) -> None:
     for tenth in range(600):
         machine.look(tenth / 10, p7="none")
-    assert 15 <= machine.asked <= 25
+    assert 15 <= machine.calls <= 25
 
 
 def test_processes_are_bounded(machine: Machine) -> None:
