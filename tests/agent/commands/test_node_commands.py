@@ -141,7 +141,7 @@ def test_a_start_that_fails_puts_its_options_back(where: StateFolder, tmp_path: 
         assert done.returncode == 2
         assert done.stderr.startswith(
             "stoker: nats-server: Can't listen on 127.0.0.1:9: bind: no way (ended: exit code 1)."
-            f" Everything started was ended; its log is {where.log}/nats-server.log"
+            f" All started processes were ended; its log is {where.log}/nats-server.log"
         )
         assert len(done.stderr.splitlines()) == 1
         assert settings(where) == before
