@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from stoker.agent.jobs.job_launch import LOADER_PATH, JobPlace
-from stoker.agent.jobs.retention import Keep
+from stoker.agent.jobs.retention import RetentionLimits
 from stoker.agent.power.rules import PowerRules
 from stoker.agent.state import host_facts, incarnation, node_labels, state_folder
 from stoker.agent.state.job_bounds import Bounds
@@ -46,7 +46,7 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Config(msgspec.Struct, frozen=True):
     """The agent's tables of `config.toml`; other tables are ignored."""
 
-    retention: Keep = msgspec.field(default_factory=Keep)
+    retention: RetentionLimits = msgspec.field(default_factory=RetentionLimits)
     device: list[dict[str, Any]] = []
     jobs: Bounds = msgspec.field(default_factory=Bounds)
     node: NodeConfig = msgspec.field(default_factory=NodeConfig)

@@ -33,7 +33,7 @@ from stoker.agent.jobs.job_waiters import JobWaiters
 from stoker.agent.jobs.node_core import NodeCore
 from stoker.agent.jobs.retention import cap
 from stoker.agent.jobs.spawner import Spawner
-from stoker.agent.jobs.start_records import Starts
+from stoker.agent.jobs.start_records import StartRecords
 from stoker.agent.jobs.steps import Event
 from stoker.agent.link.broker_connections import BrokerConnections
 from stoker.agent.link.node_telemetry import NodeTelemetry
@@ -82,7 +82,7 @@ class AgentDaemon:
         self.failed = False
         """True if the agent ended because of an error after which it must not go on."""
         self._position = PositionFile.open(setting.agent / "position")
-        self._starts = Starts.open(setting.agent / "starts")
+        self._starts = StartRecords.open(setting.agent / "starts")
         self._lease = Lease.open(setting.state.run / "lease")
         chain = CommandChain(
             setting.cluster.cluster,

@@ -22,7 +22,7 @@ from stoker.agent.jobs.job_launch import JobPlace
 from stoker.agent.jobs.spawner import Spawner
 from stoker.agent.jobs.spawner_messages import Event as SpawnerEvent
 from stoker.agent.jobs.spawner_messages import Exited, KnownAttempt, Launch, Refusal, Started
-from stoker.agent.jobs.start_records import Begun, Starts, begun
+from stoker.agent.jobs.start_records import StartRecord, StartRecords, start_record
 from stoker.agent.jobs.steps import Event, Key
 from stoker.agent.jobs.user_homes import UserHomes
 from stoker.agent.link import node_observation
@@ -54,7 +54,7 @@ class JobExecutor:
         self,
         spawner: Spawner,
         *,
-        starts: Starts,
+        starts: StartRecords,
         place: JobPlace,
         tracer: TraceThread,
         devices: Callable[[], tuple[DeviceInfo, ...]],
@@ -86,7 +86,7 @@ class JobExecutor:
     def start(self, wanted: Iterable[StartJob]) -> None:
         """Send a batch to the spawner; a start that cannot be described is refused at once."""
         launches: list[Launch] = []
-        records: list[Begun] = []
+        records: list[StartRecord] = []
         promised: Counter[int] = Counter()
         for each in wanted:
             try:
@@ -180,7 +180,7 @@ class JobExecutor:
         assert result is None or isinstance(result, steps.Ran | steps.JobEnded | steps.NeverStarted)
         return steps.SpawnerAttempt(key, self._starts.get(key).decision, result)
 
-    def _prepare(self, start: StartJob, promised: Counter[int]) -> tuple[Launch, Begun]:
+    def _prepare(self, start: StartJob, promised: Counter[int]) -> tuple[Launch, StartRecord]:
         granted = job_launch.grant(self._devices(), start.decision.devices)
         traced = job_launch.wants_trace(start.spec, self._place)
         launch = job_launch.launch(
@@ -192,7 +192,7 @@ class JobExecutor:
         launch = msgspec.structs.replace(launch, output_bytes_max=output_bytes_max)
         aside = job_launch.aside(start, granted, self._place) | gone(self._place) if traced else {}
         devices = tuple(device.id for device in granted)
-        return launch, begun(start, devices, traced, aside, output_bytes_max)
+        return launch, start_record(start, devices, traced, aside, output_bytes_max)
 
     async def _send(self, launches: list[Launch]) -> None:
         """Send launches until the spawner has answered; repeating one is safe."""

@@ -19,7 +19,7 @@ from stoker.agent.power import record, rules_file, status
 from stoker.agent.power.card import PowerCard, PowerRange
 from stoker.agent.power.rules import CardRule, PowerRules, check
 from stoker.agent.state.state_folder import StateFolder
-from stoker.agent.supervise.target_node import Foreign, call, node, own, require
+from stoker.agent.supervise.target_node import ForeignNode, call, node, own, require
 from stoker.native.errors import BadRequest, NotFound, Unavailable
 
 STALE_S = 10.0
@@ -147,7 +147,7 @@ def _watts(text: str) -> float:
     return value
 
 
-def _status(state: StateFolder | Foreign) -> status.Status:
+def _status(state: StateFolder | ForeignNode) -> status.Status:
     """Return the status of the node's agent, which everybody can read on another user's node."""
     if isinstance(state, StateFolder):
         require(state)
@@ -201,7 +201,7 @@ def _cards(state: StateFolder) -> tuple[list[PowerCard], float]:
     return cards, uncapped
 
 
-def _text(found: status.Status, state: StateFolder | Foreign) -> str:
+def _text(found: status.Status, state: StateFolder | ForeignNode) -> str:
     rules = found.rules
     budget = f"{rules.budget_w:g} W" if rules.budget_w else "none"
     lines = [f"control {found.control}, budget {budget}"]
@@ -212,7 +212,7 @@ def _text(found: status.Status, state: StateFolder | Foreign) -> str:
         lines.append(f"the agent has not reported for {age:.0f} s")
     if found.why:
         lines.append(f"note: {found.why}")
-    if isinstance(state, Foreign):
+    if isinstance(state, ForeignNode):
         lines.append(f"it is {state.text}: only its owner may set this")
     elif record.path(state.agent).exists():
         lines.append("cards are set by stoker; their former limits are on record")

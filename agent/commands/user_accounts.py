@@ -31,7 +31,7 @@ PROTECTED = ("admin",)
 
 
 @dataclass(frozen=True)
-class Added:
+class AddedUser:
     """The result of `user add`. `context` is None if the key went to a file."""
 
     name: str
@@ -43,7 +43,7 @@ class Added:
 
 
 @state_folder.disk_errors()
-def add(where: StateFolder, name: str, unix_user: str | None, key_out: Path | None) -> Added:
+def add(where: StateFolder, name: str, unix_user: str | None, key_out: Path | None) -> AddedUser:
     """Make a key for `name`, whose jobs run as `unix_user` (default: the user of that name)."""
     _check_name(name)
     cluster = state_folder.load(where)
@@ -64,7 +64,7 @@ def add(where: StateFolder, name: str, unix_user: str | None, key_out: Path | No
             row = User(public_key=public, unix_user=entry.pw_name)
             _change(where, cluster, {**table, name: row})
             live = _reload(where, cluster, seed_file)
-    return Added(name, entry.pw_name, key, context, live)
+    return AddedUser(name, entry.pw_name, key, context, live)
 
 
 @state_folder.disk_errors()

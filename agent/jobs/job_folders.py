@@ -22,7 +22,7 @@ from stoker.agent.jobs import folder_owners, retention
 from stoker.agent.jobs.attempt_folders import folder_name, key_of
 from stoker.agent.jobs.folder_owners import FolderOwners
 from stoker.agent.jobs.folder_removal import clear
-from stoker.agent.jobs.retention import NOBODY, Keep, Shelf
+from stoker.agent.jobs.retention import NOBODY, FinishedFolders, RetentionLimits
 from stoker.agent.jobs.spawner_messages import Exited
 from stoker.agent.jobs.steps import Key
 
@@ -35,11 +35,11 @@ _log = structlog.get_logger("job_folders")
 
 
 class JobFolders:
-    """Folders of finished jobs. One worker thread does the disk's work; the loop owns the shelf."""
+    """Folders of finished jobs. One worker thread reads and deletes; the loop decides."""
 
-    def __init__(self, jobs: Path, keep: Keep) -> None:
+    def __init__(self, jobs: Path, limits: RetentionLimits) -> None:
         self._jobs = jobs
-        self._shelf = Shelf(keep)
+        self._finished = FinishedFolders(limits)
         self._early: list[tuple[Key, int, int]] | None = []
         self._owners = FolderOwners(jobs.parent / OWNERS_FILE)
         self._forgotten: set[int] = set()
@@ -83,11 +83,11 @@ class JobFolders:
             return
         self._running = measured.result()
         for uid, size in self._running.items():
-            self._let_go(self._shelf.fit(uid, size))
+            self._let_go(self._finished.fit(uid, size))
 
     def keep(self, exited: Exited, traced: bool, uid: int = NOBODY) -> None:
-        """Put the folder of an ended job on the shelf, from which it may be deleted: the log has
-        its end."""
+        """Let the folder of an ended job be deleted by retention from now on: the log has its
+        end."""
         key = (exited.job, exited.attempt)
         size = exited.out_bytes + exited.err_bytes
         dropped = exited.usage.output_dropped_bytes if exited.usage is not None else 0
@@ -115,7 +115,7 @@ class JobFolders:
             return
         keys = [(job, 1), *later]
         for key in keys:
-            self._shelf.drop(key)
+            self._finished.drop(key)
         self._delete(keys)
 
     def silent(self, key: Key) -> bool:
@@ -143,7 +143,7 @@ class JobFolders:
     def _put(self, key: Key, size: int, uid: int) -> None:
         if key[1] > 1:
             self._later.setdefault(key[0], []).append(key)
-        self._let_go(self._shelf.put(key, size, uid, self._running.get(uid, 0)))
+        self._let_go(self._finished.put(key, size, uid, self._running.get(uid, 0)))
 
     def _let_go(self, gone: list[Key]) -> None:
         for job, _ in gone:

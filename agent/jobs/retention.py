@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Retention of finished jobs' folders: limits by number and bytes, of each user and of all.
 
-`Shelf` decides and is pure; a worker thread reads the disk. The folder of a running job is never on
-the shelf. Over a user's limit, that user's oldest folder goes; over the node's limit, a folder of
+`FinishedFolders` decides and is pure; a worker thread reads the disk. It never sees the folder of a
+running job. Over a user's limit, that user's oldest folder goes; over the node's limit, a folder of
 the user who has most.
 """
 
@@ -24,7 +24,7 @@ NOBODY = -1
 """The owner of a folder whose owner is unknown."""
 
 
-class Keep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RetentionLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`[retention]` of config.toml."""
 
     jobs: int = 10_000
@@ -46,11 +46,11 @@ class _Row:
         return key
 
 
-class Shelf:
+class FinishedFolders:
     """Finished jobs of all users."""
 
-    def __init__(self, keep: Keep) -> None:
-        self._keep = keep
+    def __init__(self, limits: RetentionLimits) -> None:
+        self._limits = limits
         self._rows: dict[int, _Row] = {}
         self._owners: dict[Key, int] = {}
 
@@ -77,15 +77,15 @@ class Shelf:
         stays."""
         gone: list[Key] = []
         row = self._rows.get(uid)
-        while row and row.bytes + running > self._keep.user_bytes and len(row.sizes) > 1:
+        while row and row.bytes + running > self._limits.user_bytes and len(row.sizes) > 1:
             gone.append(self._pop(uid))
         return gone
 
     def _fit_all(self) -> list[Key]:
         gone: list[Key] = []
-        while len(self) > self._keep.jobs:
+        while len(self) > self._limits.jobs:
             gone.append(self._pop(max(self._rows, key=lambda uid: len(self._rows[uid].sizes))))
-        while self.total_bytes > self._keep.bytes and len(self) > 1:
+        while self.total_bytes > self._limits.bytes and len(self) > 1:
             gone.append(self._pop(max(self._rows, key=lambda uid: self._rows[uid].bytes)))
         return gone
 
@@ -108,10 +108,10 @@ class Shelf:
             del self._rows[uid]
 
 
-def cap(keep: Keep, requested: int, promised: int) -> int:
+def cap(limits: RetentionLimits, requested: int, promised: int) -> int:
     """Return the bytes that a job which starts now may write: `requested`, or half of the user's
     budget that is left after `promised` bytes of running jobs, but at least CAP_MIN."""
-    return min(requested, max((keep.user_bytes - promised) // 2, CAP_MIN))
+    return min(requested, max((limits.user_bytes - promised) // 2, CAP_MIN))
 
 
 def scan(folder: Path, keys: Iterable[Key]) -> list[tuple[Key, int]]:

@@ -25,7 +25,7 @@ _LENGTH = struct.Struct("<I")
 _RECORD_BYTES_MAX = 64 * 1024
 
 
-class Begun(Record, frozen=True):
+class StartRecord(Record, frozen=True):
     """One start. `devices`: ids granted; `trace` is "off" if no tracer was offered."""
 
     job: int
@@ -52,16 +52,16 @@ class Begun(Record, frozen=True):
 UNKNOWN_GRACE_S = 5.0
 
 
-def begun(
+def start_record(
     start: StartJob,
     devices: tuple[str, ...],
     traced: bool,
     aside: Mapping[str, str] | None = None,
     output_bytes_max: int = 0,
-) -> Begun:
+) -> StartRecord:
     """Return the record of one start."""
     spec = start.spec
-    return Begun(
+    return StartRecord(
         start.job,
         start.attempt,
         start.decision.id,
@@ -78,15 +78,15 @@ def begun(
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Begun)
+_decoder = msgspec.msgpack.Decoder(StartRecord)
 
 
-class Starts:
+class StartRecords:
     """The file, and its records of living attempts."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._alive: dict[Key, Begun] = {}
+        self._alive: dict[Key, StartRecord] = {}
         self._promised: Counter[int] = Counter()
         self._descriptor = -1
         self._size = 0
@@ -115,9 +115,9 @@ class Starts:
     def __len__(self) -> int:
         return len(self._alive)
 
-    def get(self, key: Key) -> Begun:
+    def get(self, key: Key) -> StartRecord:
         """Return the record of a start; an unknown start gets one without decision or trace."""
-        return self._alive.get(key) or Begun(*key, 0, 0, UNKNOWN_GRACE_S)
+        return self._alive.get(key) or StartRecord(*key, 0, 0, UNKNOWN_GRACE_S)
 
     def holders(self) -> dict[str, frozenset[int]]:
         """Return device -> user ids of the attempts that were granted it."""
@@ -131,7 +131,7 @@ class Starts:
         """Return the attempts that were granted a device."""
         return tuple(key for key, record in list(self._alive.items()) if device in record.devices)
 
-    def add(self, records: Iterable[Begun]) -> None:
+    def add(self, records: Iterable[StartRecord]) -> None:
         """Store a batch in one write; raises OSError if the disk is full."""
         batch = list(records)
         data = b"".join(map(_frame, batch))
@@ -184,12 +184,12 @@ class Starts:
         self._descriptor, self._size = descriptor, len(data)
 
 
-def _frame(record: Begun) -> bytes:
+def _frame(record: StartRecord) -> bytes:
     body = _encoder.encode(record)
     return _LENGTH.pack(len(body)) + body
 
 
-def _records(path: Path) -> list[Begun]:
+def _records(path: Path) -> list[StartRecord]:
     try:
         data = path.read_bytes()
     except FileNotFoundError:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from stoker.agent.jobs.start_records import Begun
+from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.jobs.steps import Key
 from stoker.agent.state import host_facts
 from stoker.probes.kernels.job_trace import TraceSummary
@@ -83,12 +83,12 @@ def device_ns(summary: TraceSummary, gpu_milli: int) -> int | None:
     )
 
 
-def job_samples(running: Mapping[Key, tuple[Begun, TraceSummary]]) -> tuple[JobSample, ...]:
+def job_samples(running: Mapping[Key, tuple[StartRecord, TraceSummary]]) -> tuple[JobSample, ...]:
     """Return the device time used so far by jobs with a device, as far as it is traced."""
     samples = [
         JobSample(*key, used)
-        for key, (begun, summary) in sorted(running.items())
-        if (used := device_ns(summary, begun.gpu_milli)) is not None
+        for key, (record, summary) in sorted(running.items())
+        if (used := device_ns(summary, record.gpu_milli)) is not None
     ]
     return tuple(samples[:JOB_SAMPLES_MAX])
 

@@ -21,7 +21,7 @@ from stoker.agent.devices.registry import Devices
 from stoker.agent.export.node_metrics import JobReading
 from stoker.agent.health.sources import PROBE
 from stoker.agent.jobs.spawner_messages import Feature
-from stoker.agent.jobs.start_records import Begun
+from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.jobs.steps import Key
 from stoker.agent.link import node_observation
 from stoker.agent.state import host_facts
@@ -151,7 +151,7 @@ class NodeTelemetry:
             return ()
         return await self._call_tracer(self._tracer.readings, ())
 
-    async def _summaries(self) -> dict[Key, tuple[Begun, TraceSummary]]:
+    async def _summaries(self) -> dict[Key, tuple[StartRecord, TraceSummary]]:
         """Return summaries of all traced jobs; none if the tracing thread has no time."""
         if not self._tracer.busy:
             return {}

@@ -23,7 +23,7 @@ from stoker.agent.jobs.attempts import AttemptPhase
 from stoker.agent.jobs.job_output import Changed, JobOutput
 from stoker.agent.jobs.node_core import NodeCore
 from stoker.agent.jobs.spawner import Spawner
-from stoker.agent.jobs.start_records import Begun
+from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.jobs.steps import Key
 from stoker.agent.tracing.job_trace import NO_SEGMENT, SUMMARY_FILE, TIMELINE_FILE
 from stoker.agent.tracing.trace_thread import TraceThread
@@ -57,7 +57,7 @@ WAITING = (AttemptPhase.SENT, AttemptPhase.TAKEN)
 
 _log = structlog.get_logger("queries")
 
-Summaries = dict[Key, tuple[Begun, TraceSummary]]
+Summaries = dict[Key, tuple[StartRecord, TraceSummary]]
 
 
 class QueryAnswers:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker.agent.devices.readings import Absent, CardReadings
-from stoker.agent.jobs.start_records import Starts
+from stoker.agent.jobs.start_records import StartRecords
 from stoker.agent.power.card_setters import CardSetter
 from stoker.agent.power.cpu_limit_v1 import cpu_hold
 from stoker.agent.power.launch_limit import LaunchLimit, on_device
@@ -27,7 +27,7 @@ class JobLimits:
     jobs_cgroup: Callable[[], Path | None]
     kind: Callable[[str], str | None]
     """The kind of a device, or None if the node has no such device."""
-    starts: Starts
+    starts: StartRecords
     throttle: LaunchThrottle
     readings: Callable[[], Mapping[str, CardReadings]]
 

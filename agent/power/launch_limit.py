@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, Protocol
 
 from stoker.agent.devices.readings import Absent
-from stoker.agent.jobs.start_records import Begun
+from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.jobs.steps import Key
 from stoker.agent.power.card import ClockRange, PowerRange
 from stoker.agent.power.record import RecordedSetting
@@ -46,7 +46,7 @@ class OnDevice(NamedTuple):
     """Why it may launch without a tracer; empty: it cannot."""
 
 
-def on_device(begun: Begun) -> OnDevice:
+def on_device(begun: StartRecord) -> OnDevice:
     """Of an attempt that was granted the device."""
     aside = dict(begun.aside).get("opencl", "")
     return OnDevice(begun.key, "tracing is off" if begun.trace == "off" else aside)

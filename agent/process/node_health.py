@@ -11,7 +11,7 @@ from stoker.agent.health import sources
 from stoker.agent.health.sources import Source
 from stoker.agent.health.watch import HealthInputs, HealthWatch
 from stoker.agent.jobs import steps
-from stoker.agent.jobs.start_records import Starts
+from stoker.agent.jobs.start_records import StartRecords
 from stoker.agent.jobs.steps import Event
 from stoker.agent.link.node_telemetry import NodeTelemetry
 from stoker.agent.tracing.trace_thread import TraceThread
@@ -29,7 +29,7 @@ class NodeHealth:
         setting: AgentSettings,
         telemetry: NodeTelemetry,
         tracer: TraceThread,
-        starts: Starts,
+        starts: StartRecords,
         *,
         post: Callable[[Event], None],
         from_thread: Callable[..., None],

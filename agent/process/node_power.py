@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stoker.agent.agent_settings import AgentSettings
-from stoker.agent.jobs.start_records import Starts
+from stoker.agent.jobs.start_records import StartRecords
 from stoker.agent.link.node_telemetry import NodeTelemetry
 from stoker.agent.power.job_limits import JobLimits
 from stoker.agent.power.power_loop import PowerInputs, PowerLoop
@@ -19,7 +19,7 @@ def start_power(
     setting: AgentSettings,
     telemetry: NodeTelemetry,
     tracer: TraceThread,
-    starts: Starts,
+    starts: StartRecords,
     lease: Lease,
     *,
     connected: Callable[[], bool],

@@ -20,7 +20,7 @@ from stoker.native.errors import Corrupt, Denied, NotFound, Refused
 
 
 @dataclass(frozen=True, slots=True)
-class Foreign:
+class ForeignNode:
     """The node of this user's context, owned by another user."""
 
     file: Path
@@ -52,7 +52,7 @@ def is_named(option: str | None) -> bool:
     return bool(option or os.environ.get("STOKER_STATE"))
 
 
-def node(option: str | None) -> StateFolder | Foreign:
+def node(option: str | None) -> StateFolder | ForeignNode:
     """Return the node that is meant; touches nothing. Corrupt if the context cannot be read."""
     file = context.saved_path(os.environ)
     if is_named(option) or not os.path.exists(file):  # noqa: PTH110  an unreachable home has none
@@ -62,7 +62,7 @@ def node(option: str | None) -> StateFolder | Foreign:
     owner = _owner(root) if root else None
     if root is not None and owner == os.geteuid():
         return states.locate(root)
-    return Foreign(file, saved.url, root, owner)
+    return ForeignNode(file, saved.url, root, owner)
 
 
 def own(option: str | None, verb: str) -> StateFolder:

@@ -18,7 +18,7 @@ import msgspec
 
 from stoker.agent.export.node_metrics import Buckets, JobReading, top
 from stoker.agent.jobs.folder_removal import FolderRemoval
-from stoker.agent.jobs.start_records import Begun
+from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.tracing.detailed_probes import DetailedProbes
 from stoker.agent.tracing.job_calls import JobCalls
 from stoker.agent.tracing.job_governor import HostCost, JobGovernor
@@ -69,7 +69,7 @@ class TracedJob:
 
     def __init__(
         self,
-        begun: Begun,
+        record: StartRecord,
         segments: Path,
         store: Path,
         *,
@@ -84,8 +84,8 @@ class TracedJob:
     ) -> None:
         """`feed` gives the spans that wait in the ring to their jobs."""
         self._removal = removal or FolderRemoval()
-        self.begun = begun
-        self.window = TraceWindow(begun, store, sink)
+        self.record = record
+        self.window = TraceWindow(record, store, sink)
         self._governor: JobGovernor | None = None
         self.cgroup_id = cgroup_id
         self._segments, self._store = segments, store
@@ -99,7 +99,7 @@ class TracedJob:
         self._feed = feed
         self._early: list[bytes] = []
         self._early_lost = 0
-        self._absent: dict[str, str] = dict(begun.aside)
+        self._absent: dict[str, str] = dict(record.aside)
         self._given_up = False
         self._share = HOLD_WHOLE
         self.last: TraceSummary | None = None
@@ -111,8 +111,8 @@ class TracedJob:
             return  # following a dormant job starts with its first window
         host = self._host
         if self._calls is not None and self.cgroup_id:
-            segments = self._segments if self.begun.devices else None
-            self._calls.begin(self.begun.key, self.cgroup_id, segments)
+            segments = self._segments if self.record.devices else None
+            self._calls.begin(self.record.key, self.cgroup_id, segments)
         if host is None or not self.cgroup_id:
             self._absent["host"] = (
                 "without cgroups (no root) threads of jobs cannot be distinguished"
@@ -152,7 +152,7 @@ class TracedJob:
         return True
 
     def _open_fold(self) -> JobTrace | None:
-        begun = self.begun
+        record = self.record
         folded = (self._store / FOLD_FILE).exists()
         if folded and not (self._store / SUMMARY_FILE).exists():
             # An agent died after folding the last segment and before writing the summary.
@@ -163,9 +163,9 @@ class TracedJob:
             return JobTrace.open(
                 self._segments,
                 self._store,
-                begun.trace,
-                owner_uid=begun.uid,
-                devices=begun.devices,
+                record.trace,
+                owner_uid=record.uid,
+                devices=record.devices,
             )
         except NotFound:
             return None
@@ -214,7 +214,7 @@ class TracedJob:
         if self._trace is None:
             return
         for sample in samples:
-            if sample.id in self.begun.devices:
+            if sample.id in self.record.devices:
                 for name, value, unit in (
                     ("power", sample.power_w, "W"),
                     ("temperature", sample.temperature_c, "Cel"),
@@ -232,7 +232,7 @@ class TracedJob:
 
     def _write_part(self, path: Path, part: TimeWindow, events: BinaryIO) -> TimelineCounts:
         assert self._trace is not None
-        title = f"window of job {self.begun.job} {self.begun.name}".strip()
+        title = f"window of job {self.record.job} {self.record.name}".strip()
         return self._trace.write_timeline(path, title=title, part=part, events=events)
 
     def summary(self) -> TraceSummary | None:
@@ -275,15 +275,15 @@ class TracedJob:
                 histograms[row.name] = found.totals(), found.buckets()
         plan = self.window.plan
         return JobReading(
-            *self.begun.key,
-            self.begun.name,
+            *self.record.key,
+            self.record.name,
             summary.window.from_ns + offset_ns,
             plan.wanted,
             plan.budget_ppm,
             summary,
             histograms,
             self._governor.record if self._governor is not None else None,
-            self.begun.user,
+            self.record.user,
         )
 
     def finish(self, ended_ns: int, cpu_ns: int | None = None) -> TraceSummary:
@@ -321,12 +321,12 @@ class TracedJob:
         """Select the opt-in probes: stacks for a job submitted as full, page faults in full
         mode."""
         if self._followed:
-            full = self.begun.trace == "full"
+            full = self.record.trace == "full"
             self._detailed.want(stacks=full, faults=self.window.plan.wanted == "full")
 
     def _waits(self) -> tuple[StackWait, ...]:
         """Return where the job's threads waited longest, for a job submitted as full."""
-        if self._host is None or not self._followed or self.begun.trace != "full":
+        if self._host is None or not self._followed or self.record.trace != "full":
             return ()
         return tuple(self._host.stack_waits(self.cgroup_id))
 
@@ -353,12 +353,12 @@ class TracedJob:
         absent |= self._uncounted_calls()
         if hidden is not None and hidden.ns:
             absent["tracer"] = hidden_reason(hidden)
-        elif self.begun.devices and not idle and not self._given_up:
+        elif self.record.devices and not idle and not self._given_up:
             absent["tracer"] = NO_TRACER
         return TraceSummary(
-            self.begun.trace,
+            self.record.trace,
             TimeWindow(self._began_ns, self._began_ns + window_ns),
-            devices=tuple(DeviceRow(id, window_ns, causes) for id in self.begun.devices),
+            devices=tuple(DeviceRow(id, window_ns, causes) for id in self.record.devices),
             loss=self._lost_by_probes(),
             calls=self._call_rows(),
             pressure=self._pressure(),
@@ -376,8 +376,8 @@ class TracedJob:
     def write_timeline(self, path: Path) -> None:
         """Write the Perfetto file of what is folded so far; NotFound while there is no fold."""
         if self._trace is None:
-            raise NotFound(f"job {self.begun.job} has no timeline: {NO_SEGMENT}")
-        title = f"job {self.begun.job} {self.begun.name}".strip()
+            raise NotFound(f"job {self.record.job} has no timeline: {NO_SEGMENT}")
+        title = f"job {self.record.job} {self.record.name}".strip()
         self._trace.write_timeline(path, title=title)
 
     def give_up(self, why: str) -> None:

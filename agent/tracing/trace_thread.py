@@ -25,7 +25,7 @@ from stoker.agent.jobs.attempt_folders import folder_name
 from stoker.agent.jobs.folder_removal import FolderRemoval
 from stoker.agent.jobs.job_audit import Audit
 from stoker.agent.jobs.spawner_messages import Exited, Started
-from stoker.agent.jobs.start_records import Begun
+from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.jobs.steps import Key
 from stoker.agent.tracing.host_cost import HostMeter
 from stoker.agent.tracing.job_calls import JobCalls
@@ -63,7 +63,7 @@ _log = structlog.get_logger("tracing")
 class _Candidate:
     """A running job that may be traced. `offset_ns`: CLOCK_REALTIME minus CLOCK_MONOTONIC."""
 
-    begun: Begun
+    record: StartRecord
     started: Started
     offset_ns: int
     look_at: float = 0.0
@@ -72,9 +72,9 @@ class _Candidate:
     @property
     def follow(self) -> bool:
         """True if its threads are followed before it calls a device."""
-        if self.begun.trace == "dormant":
+        if self.record.trace == "dormant":
             return False
-        return bool(self.begun.gpu_milli) or self.begun.trace == "full"
+        return bool(self.record.gpu_milli) or self.record.trace == "full"
 
 
 Done = Callable[[Any], None]
@@ -127,47 +127,47 @@ class TraceThread:
         self._order(lambda: self._answer(done, lambda: self._attach(jobs_cgroup)))
         self._thread.start()
 
-    def begin(self, begun: Begun, started: Started) -> None:
+    def begin(self, record: StartRecord, started: Started) -> None:
         """Watch a running job; a second call changes nothing.
 
         The threads of a job with a device or with a full trace are followed at once. Any other job
         costs nothing until one of its processes makes a segment; the thread never hears of a job
         that is over before that.
         """
-        candidate = _Candidate(begun, started, _offset_ns())
-        self._candidates[begun.key] = candidate
+        candidate = _Candidate(record, started, _offset_ns())
+        self._candidates[record.key] = candidate
         if candidate.follow:
             self._order(lambda: self._begin(candidate))
         elif self._idle:
             self._wake.set()
 
-    def used(self, begun: Begun, lived_ns: int) -> bool:
+    def used(self, record: StartRecord, lived_ns: int) -> bool:
         """True if an ended job has a trace to settle; otherwise the job is forgotten here."""
-        candidate = self._candidates.pop(begun.key, None)
+        candidate = self._candidates.pop(record.key, None)
         try:
-            (self._segments / folder_name(*begun.key)).rmdir()  # fails if it is not empty
+            (self._segments / folder_name(*record.key)).rmdir()  # fails if it is not empty
         except FileNotFoundError:
             pass  # settled by an earlier agent, or never made
         except OSError:
             return True
         # A drain removes the segment of a process that ended, so the folder may be empty by now.
-        folder = f"{self._jobs_folder}/{folder_name(*begun.key)}"
+        folder = f"{self._jobs_folder}/{folder_name(*record.key)}"
         if os.path.exists(f"{folder}/{FOLD_FILE}"):  # noqa: PTH110
             return True
-        if begun.gpu_milli and lived_ns >= SHORT_NS:
+        if record.gpu_milli and lived_ns >= SHORT_NS:
             return True
         if candidate is None or candidate.follow:
-            self._orders.append(lambda: self._drop(begun.key))
+            self._orders.append(lambda: self._drop(record.key))
         return False
 
-    def end(self, begun: Begun, exited: Exited, done: Done) -> None:
+    def end(self, record: StartRecord, exited: Exited, done: Done) -> None:
         """Drain the rest of an ended job and write its summary, then call `done` with it."""
         offset = _offset_ns()
         began = (exited.started_ns or exited.t_ns) - offset
-        self._order(lambda: self._end(begun, exited, began, exited.t_ns - offset, done))
+        self._order(lambda: self._end(record, exited, began, exited.t_ns - offset, done))
 
     def summaries(self, done: Done) -> None:
-        """Pass `done` the summaries of all traced jobs: Key -> (Begun, TraceSummary)."""
+        """Pass `done` the summaries of all traced jobs: Key -> (StartRecord, TraceSummary)."""
         self._order(lambda: self._answer(done, self._summaries))
 
     def sampled(self, samples: Sequence[DeviceSample], t_ns: int) -> None:
@@ -260,25 +260,25 @@ class TraceThread:
 
     def _first_segment(self, candidate: _Candidate) -> None:
         self._begin(candidate)
-        job = self._traced.get(candidate.begun.key)
+        job = self._traced.get(candidate.record.key)
         if job is not None:
             job.open()
 
     def _begin(self, candidate: _Candidate) -> None:
-        begun, started = candidate.begun, candidate.started
-        if begun.key in self._traced:
+        record, started = candidate.record, candidate.started
+        if record.key in self._traced:
             return
         if len(self._traced) >= JOBS_MAX:
             self.counters["trace_refused"] += 1
-            self.throttle.answered(begun.key, HOLD_WHOLE, (), "too many jobs are traced")
+            self.throttle.answered(record.key, HOLD_WHOLE, (), "too many jobs are traced")
             return
-        self._add(begun, started.t_ns - candidate.offset_ns, started.cgroup_id).follow()
+        self._add(record, started.t_ns - candidate.offset_ns, started.cgroup_id).follow()
 
-    def _add(self, begun: Begun, began_ns: int, cgroup_id: int) -> TracedJob:
+    def _add(self, record: StartRecord, began_ns: int, cgroup_id: int) -> TracedJob:
         job = TracedJob(
-            begun,
-            self._segments / folder_name(*begun.key),
-            self._jobs_folder / folder_name(*begun.key),
+            record,
+            self._segments / folder_name(*record.key),
+            self._jobs_folder / folder_name(*record.key),
             began_ns=began_ns,
             cgroup_id=cgroup_id,
             host=self._host,
@@ -290,20 +290,22 @@ class TraceThread:
         )
         if not self._traced:
             self._meter.restart()
-        self._traced[begun.key] = job
+        self._traced[record.key] = job
         if cgroup_id:
             self._by_cgroup[cgroup_id] = job
         return job
 
-    def _end(self, begun: Begun, exited: Exited, began_ns: int, ended_ns: int, done: Done) -> None:
-        job = self._traced.get(begun.key) or self._add(begun, began_ns, exited.cgroup_id)
+    def _end(
+        self, record: StartRecord, exited: Exited, began_ns: int, ended_ns: int, done: Done
+    ) -> None:
+        job = self._traced.get(record.key) or self._add(record, began_ns, exited.cgroup_id)
         try:
             self._feed_spans()
             cpu_ns = exited.usage.cpu_ns if exited.usage is not None else None
             self._answer(done, lambda: job.finish(ended_ns, cpu_ns))
             self._post_final(job)
         finally:
-            self._drop(begun.key)
+            self._drop(record.key)
 
     def _post_final(self, job: TracedJob) -> None:
         """Pass on the final values before the fold is closed: the next export comes too late."""
@@ -318,7 +320,7 @@ class TraceThread:
             job.close()
         self.throttle.forget(key)
 
-    def _summaries(self) -> dict[Key, tuple[Begun, TraceSummary]]:
+    def _summaries(self) -> dict[Key, tuple[StartRecord, TraceSummary]]:
         opened = {key: job.summary() for key, job in self._traced.items()}
         host = HostCost()
         if self._host is not None and self._traced:
@@ -330,7 +332,7 @@ class TraceThread:
             else:
                 self._traced[key].govern_alone()
         return {
-            key: (self._traced[key].begun, summary)
+            key: (self._traced[key].record, summary)
             for key, summary in opened.items()
             if summary is not None
         }
@@ -384,17 +386,17 @@ class TraceThread:
         fill = 0.0
         for job in list(self._traced.values()):
             try:
-                share = self.throttle.share(job.begun.devices)
+                share = self.throttle.share(job.record.devices)
                 job.throttle(share)
                 fill = max(fill, job.drain(read, self._fed_ns))
                 if share < HOLD_WHOLE:
-                    self.throttle.answered(job.begun.key, share, job.answers(), job.unreachable)
+                    self.throttle.answered(job.record.key, share, job.answers(), job.unreachable)
             except Refused as error:  # a full disk: the rings keep their records
                 self.counters["trace_refused"] += 1
-                _log.warning("a trace cannot be stored", job=job.begun.job, error=error.message)
+                _log.warning("a trace cannot be stored", job=job.record.job, error=error.message)
             except Exception as error:
                 self.counters["trace_failed"] += 1
-                _log.exception("a trace is given up", job=job.begun.job, error=str(error))
+                _log.exception("a trace is given up", job=job.record.job, error=str(error))
                 job.give_up(str(error))
         return fill > FULL_AT
 
@@ -419,7 +421,7 @@ class TraceThread:
     def _number_of(self, cgroup: int) -> int | None:
         """Return the number of the traced job whose cgroup this is."""
         job = self._by_cgroup.get(cgroup)
-        return None if job is None else job.begun.job
+        return None if job is None else job.record.job
 
 
 def _offset_ns() -> int:

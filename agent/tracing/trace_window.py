@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from stoker.agent.jobs.start_records import Begun
+from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.tracing.record_publisher import Allowance, Publication, RecordTarget, Send
 from stoker.agent.tracing.tracers import Tracers
 from stoker.agent.tracing.tracing_plan import TracingPlan
@@ -44,9 +44,9 @@ class RecordSink:
 class TraceWindow:
     """The windows of one job. Before `attach`, while there is no fold, only the plan changes."""
 
-    def __init__(self, begun: Begun, store: Path, sink: RecordSink) -> None:
-        self._begun, self._store, self._sink = begun, store, sink
-        self.plan = TracingPlan(begun.trace)
+    def __init__(self, record: StartRecord, store: Path, sink: RecordSink) -> None:
+        self._record, self._store, self._sink = record, store, sink
+        self.plan = TracingPlan(record.trace)
         self._trace: JobTrace | None = None
         self._tracers: Tracers | None = None
         self._publication: Publication | None = None
@@ -78,7 +78,7 @@ class TraceWindow:
             (self._store / name).unlink(missing_ok=True)
         self._capture = WindowCapture(self._store / CAPTURE_FILE, self._trace)
         if window.records:
-            sink, key = self._sink, self._begun.key
+            sink, key = self._sink, self._record.key
             place = RecordTarget(sink.node, *key, window.number, window.by)
             self._publication = Publication(place, self._trace, sink.send, sink.allowance)
 
@@ -143,10 +143,10 @@ class TraceWindow:
 
     def view(self) -> TracingView:
         """Return how the job is traced, as users see it."""
-        plan, begun = self.plan, self._begun
+        plan, record = self.plan, self._record
         window = plan.window
         return TracingView(
-            job=begun.job,
+            job=record.job,
             node=self._sink.node,
             mode=plan.mode,
             wanted=plan.wanted,

@@ -102,9 +102,9 @@ class _Process:
 class HiddenUse:
     """The hidden processes of one job. `look` is for one thread, `found` and `until` for any."""
 
-    def __init__(self, begun_ns: int, segments: Path) -> None:
+    def __init__(self, last_look_ns: int, segments: Path) -> None:
         """`segments`: the folder to which the job's tracers write."""
-        self._begun_ns = begun_ns
+        self._last_look_ns = last_look_ns
         self._segment_variable = f"STOKER_TRACE_DIR={segments}".encode()
         self._processes: dict[tuple[int, int], _Process] = {}
         self._living: set[tuple[int, int]] = set()
@@ -117,10 +117,10 @@ class HiddenUse:
             for key in living | self._living:
                 if key not in self._processes and len(self._processes) < PROCESSES_MAX:
                     # It began after the last look, which would have seen it.
-                    self._processes[key] = _Process(self._begun_ns, now_ns)
+                    self._processes[key] = _Process(self._last_look_ns, now_ns)
                 if key in self._processes:
                     self._processes[key].to_ns = now_ns
-            self._living, self._begun_ns = living, now_ns
+            self._living, self._last_look_ns = living, now_ns
             due = [
                 (k, p) for k, p in self._processes.items() if k in living and now_ns >= p.look_at
             ]

@@ -16,7 +16,7 @@ from stoker.agent.job_executor import JobExecutor, gone
 from stoker.agent.jobs import steps
 from stoker.agent.jobs.job_launch import JobPlace
 from stoker.agent.jobs.spawner_messages import Launch, Refusal
-from stoker.agent.jobs.start_records import Starts
+from stoker.agent.jobs.start_records import StartRecords
 from stoker.native.errors import NotFound
 
 
@@ -48,7 +48,7 @@ def executor_of(spawner: Full, tmp_path: Path, events: list[steps.Event]) -> Job
     none = cast(Any, None)
     return JobExecutor(
         cast(Any, spawner),
-        starts=Starts.open(tmp_path / "starts"),
+        starts=StartRecords.open(tmp_path / "starts"),
         place=JobPlace("n", "/jobs", "/segments"),
         tracer=none,
         devices=lambda: (),

@@ -12,7 +12,7 @@ import pytest
 
 from stoker.agent.jobs import folder_owners
 from stoker.agent.jobs.job_folders import JobFolders
-from stoker.agent.jobs.retention import Keep
+from stoker.agent.jobs.retention import RetentionLimits
 from stoker.agent.jobs.spawner_messages import Exited
 from stoker.scheduler.nouns import Usage
 
@@ -48,23 +48,23 @@ async def test_segments_of_jobs_long_over_go_and_nothing_that_comes_later(
     for job in (1, 2):
         (segments / str(job)).mkdir()
     (segments / "cache").mkdir()
-    keeping = JobFolders(tmp_path / "jobs", Keep())
-    keeping.begin(segments, {(2, 1)})
+    folders = JobFolders(tmp_path / "jobs", RetentionLimits())
+    folders.begin(segments, {(2, 1)})
     (segments / "3").mkdir()  # a job that starts while folders are listed
-    await until(lambda: keeping.counters["segments_removed"] == 1)
-    keeping.close()
+    await until(lambda: folders.counters["segments_removed"] == 1)
+    folders.close()
     assert sorted(entry.name for entry in segments.iterdir()) == ["2", "3", "cache"]
 
 
 async def test_old_folders_count_and_the_oldest_go_first(tmp_path: Path, segments: Path) -> None:
     for job in (1, 2, 3):
         folder(tmp_path, job)
-    keeping = JobFolders(tmp_path / "jobs", Keep(jobs=2))
-    keeping.begin(segments, {(3, 1)})
+    folders = JobFolders(tmp_path / "jobs", RetentionLimits(jobs=2))
+    folders.begin(segments, {(3, 1)})
     folder(tmp_path, 4)
-    keeping.keep(exited(4), traced=False)
-    await until(lambda: keeping.counters["folders_deleted"] == 1)
-    keeping.close()
+    folders.keep(exited(4), traced=False)
+    await until(lambda: folders.counters["folders_deleted"] == 1)
+    folders.close()
     left = {entry.name for entry in (tmp_path / "jobs").iterdir()}
     assert len(left) == 3
     assert {"3", "4"} <= left  # one runs, one is the newest
@@ -74,12 +74,12 @@ async def test_what_was_dropped_is_known_after_the_spawner_forgot(
     tmp_path: Path, segments: Path
 ) -> None:
     folder(tmp_path, 1)
-    keeping = JobFolders(tmp_path / "jobs", Keep())
-    assert keeping.dropped((1, 1), exited(1, dropped=7)) == 7
-    keeping.keep(exited(1, dropped=7), traced=False)
-    assert JobFolders(tmp_path / "jobs", Keep()).dropped((1, 1), None) == 7
-    assert keeping.dropped((2, 1), None) == 0
-    keeping.close()
+    folders = JobFolders(tmp_path / "jobs", RetentionLimits())
+    assert folders.dropped((1, 1), exited(1, dropped=7)) == 7
+    folders.keep(exited(1, dropped=7), traced=False)
+    assert JobFolders(tmp_path / "jobs", RetentionLimits()).dropped((1, 1), None) == 7
+    assert folders.dropped((2, 1), None) == 0
+    folders.close()
 
 
 async def test_a_forgotten_job_goes_with_all_its_attempts(tmp_path: Path, segments: Path) -> None:
@@ -87,36 +87,36 @@ async def test_a_forgotten_job_goes_with_all_its_attempts(tmp_path: Path, segmen
     for path in paths[1:]:
         path.mkdir()
         (path / "out").write_text("x")
-    keeping = JobFolders(tmp_path / "jobs", Keep())
-    keeping.begin(segments, set())
-    await until(lambda: len(keeping._shelf) == 4)
-    keeping.forget(1)
-    await until(lambda: keeping.counters["folders_deleted"] == 3)
-    keeping.close()
+    folders = JobFolders(tmp_path / "jobs", RetentionLimits())
+    folders.begin(segments, set())
+    await until(lambda: len(folders._finished) == 4)
+    folders.forget(1)
+    await until(lambda: folders.counters["folders_deleted"] == 3)
+    folders.close()
     assert [path.exists() for path in paths] == [False, False, False, True]
 
 
 async def test_a_forgotten_job_is_deleted(tmp_path: Path, segments: Path) -> None:
     path = folder(tmp_path, 1)
-    keeping = JobFolders(tmp_path / "jobs", Keep())
-    keeping.begin(segments, set())
-    keeping.forget(1)
+    folders = JobFolders(tmp_path / "jobs", RetentionLimits())
+    folders.begin(segments, set())
+    folders.forget(1)
     await until(lambda: not path.exists())
-    keeping.close()
+    folders.close()
 
 
 async def test_a_job_that_said_nothing_has_no_folder_and_is_known_for_it(
     tmp_path: Path, segments: Path
 ) -> None:
-    keeping = JobFolders(tmp_path / "jobs", Keep())
-    keeping.keep(exited(5, out=0), traced=False)
-    keeping.keep(exited(6), traced=False)
-    assert keeping.silent((5, 1))
-    assert not keeping.silent((6, 1))
-    keeping.forget(5)
-    assert not keeping.silent((5, 1))
-    keeping.close()
-    assert keeping.counters["folders_deleted"] == 0
+    folders = JobFolders(tmp_path / "jobs", RetentionLimits())
+    folders.keep(exited(5, out=0), traced=False)
+    folders.keep(exited(6), traced=False)
+    assert folders.silent((5, 1))
+    assert not folders.silent((6, 1))
+    folders.forget(5)
+    assert not folders.silent((5, 1))
+    folders.close()
+    assert folders.counters["folders_deleted"] == 0
 
 
 async def test_whose_a_folder_is_outlives_the_agent(tmp_path: Path, segments: Path) -> None:
@@ -125,44 +125,44 @@ async def test_whose_a_folder_is_outlives_the_agent(tmp_path: Path, segments: Pa
         path = folder(tmp_path, job)
         (path / "out").write_bytes(b"x" * 8192)
         os.utime(path, (1000 + job, 1000 + job))
-    before = JobFolders(tmp_path / "jobs", Keep())
+    before = JobFolders(tmp_path / "jobs", RetentionLimits())
     before.begin(segments, {(1, 1), (2, 1), (3, 1)})
     await until(lambda: before._early is None)
     for job, uid in ((1, 1000), (2, 1001), (3, 1000)):
         before.keep(exited(job, out=8192), traced=False, uid=uid)
     await until(lambda: len(folder_owners.read(tmp_path / "owners")) == 3)
     before.close()
-    keeping = JobFolders(tmp_path / "jobs", Keep(user_bytes=20_000))
-    keeping.begin(segments, set())
-    await until(lambda: len(keeping._shelf) == 3)
+    folders = JobFolders(tmp_path / "jobs", RetentionLimits(user_bytes=20_000))
+    folders.begin(segments, set())
+    await until(lambda: len(folders._finished) == 3)
     folder(tmp_path, 4)
-    keeping.keep(exited(4, out=8192), traced=False, uid=1000)
-    await until(lambda: keeping.counters["folders_deleted"] == 1)
+    folders.keep(exited(4, out=8192), traced=False, uid=1000)
+    await until(lambda: folders.counters["folders_deleted"] == 1)
     assert {entry.name for entry in (tmp_path / "jobs").iterdir()} == {"2", "3", "4"}
-    keeping.close()
+    folders.close()
 
 
 async def test_what_runs_takes_room_from_what_is_over(tmp_path: Path, segments: Path) -> None:
-    keeping = JobFolders(tmp_path / "jobs", Keep(user_bytes=20_000))
-    keeping.begin(segments, set())
-    await until(lambda: keeping._early is None)
+    folders = JobFolders(tmp_path / "jobs", RetentionLimits(user_bytes=20_000))
+    folders.begin(segments, set())
+    await until(lambda: folders._early is None)
     for job in (1, 2, 3):
         (folder(tmp_path, job) / "out").write_bytes(b"x" * 8192)
-    keeping.keep(exited(1, out=8192), traced=False, uid=1000)
-    keeping.keep(exited(2, out=8192), traced=False, uid=1000)
-    keeping.weigh({(3, 1): 1000, (9, 1): 1001})
-    await until(lambda: keeping.counters["folders_deleted"] == 1)
+    folders.keep(exited(1, out=8192), traced=False, uid=1000)
+    folders.keep(exited(2, out=8192), traced=False, uid=1000)
+    folders.weigh({(3, 1): 1000, (9, 1): 1001})
+    await until(lambda: folders.counters["folders_deleted"] == 1)
     assert {entry.name for entry in (tmp_path / "jobs").iterdir()} == {"2", "3"}
-    keeping.close()
+    folders.close()
 
 
 async def test_a_job_forgotten_while_stock_is_taken_takes_no_room(
     tmp_path: Path, segments: Path
 ) -> None:
     path = folder(tmp_path, 1)
-    keeping = JobFolders(tmp_path / "jobs", Keep())
-    keeping.begin(segments, set())
-    keeping.forget(1)
-    await until(lambda: keeping._early is None and not path.exists())
-    assert (len(keeping._shelf), keeping._shelf.total_bytes) == (0, 0)
-    keeping.close()
+    folders = JobFolders(tmp_path / "jobs", RetentionLimits())
+    folders.begin(segments, set())
+    folders.forget(1)
+    await until(lambda: folders._early is None and not path.exists())
+    assert (len(folders._finished), folders._finished.total_bytes) == (0, 0)
+    folders.close()

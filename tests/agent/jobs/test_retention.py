@@ -7,34 +7,34 @@ import os
 from pathlib import Path
 
 from stoker.agent.jobs import retention
-from stoker.agent.jobs.retention import Keep, Shelf
+from stoker.agent.jobs.retention import FinishedFolders, RetentionLimits
 
 
 def test_the_oldest_goes_when_there_are_too_many() -> None:
-    shelf = Shelf(Keep(jobs=2, bytes=1000))
-    assert shelf.put((5, 1), 10) == []
-    assert shelf.put((3, 2), 10) == []
-    assert shelf.put((9, 1), 10) == [(5, 1)]
-    assert (len(shelf), shelf.total_bytes) == (2, 20)
+    folders = FinishedFolders(RetentionLimits(jobs=2, bytes=1000))
+    assert folders.put((5, 1), 10) == []
+    assert folders.put((3, 2), 10) == []
+    assert folders.put((9, 1), 10) == [(5, 1)]
+    assert (len(folders), folders.total_bytes) == (2, 20)
 
 
 def test_the_oldest_go_until_the_bytes_fit_but_the_newest_stays() -> None:
-    shelf = Shelf(Keep(jobs=10, bytes=100))
+    folders = FinishedFolders(RetentionLimits(jobs=10, bytes=100))
     for job in (1, 2, 3):
-        shelf.put((job, 1), 30)
-    assert shelf.put((4, 1), 80) == [(1, 1), (2, 1), (3, 1)]
-    assert shelf.put((5, 1), 500) == [(4, 1)]
-    assert len(shelf) == 1
+        folders.put((job, 1), 30)
+    assert folders.put((4, 1), 80) == [(1, 1), (2, 1), (3, 1)]
+    assert folders.put((5, 1), 500) == [(4, 1)]
+    assert len(folders) == 1
 
 
 def test_a_job_told_of_twice_counts_once() -> None:
-    shelf = Shelf(Keep(jobs=10, bytes=100))
-    shelf.put((1, 1), 30)
-    shelf.put((1, 1), 40)
-    assert shelf.total_bytes == 40
-    shelf.drop((1, 1))
-    shelf.drop((1, 1))
-    assert shelf.total_bytes == 0
+    folders = FinishedFolders(RetentionLimits(jobs=10, bytes=100))
+    folders.put((1, 1), 30)
+    folders.put((1, 1), 40)
+    assert folders.total_bytes == 40
+    folders.drop((1, 1))
+    folders.drop((1, 1))
+    assert folders.total_bytes == 0
 
 
 def test_scan_gives_finished_jobs_oldest_first(tmp_path: Path) -> None:
@@ -49,26 +49,26 @@ def test_scan_gives_finished_jobs_oldest_first(tmp_path: Path) -> None:
 
 
 def test_a_users_own_oldest_goes_for_what_that_user_has_too_much_of() -> None:
-    shelf = Shelf(Keep(user_bytes=100))
-    assert shelf.put((1, 1), 60, uid=1) == []
-    assert shelf.put((2, 1), 90, uid=2) == []
-    assert shelf.put((3, 1), 50, uid=1) == [(1, 1)]
-    assert shelf.put((4, 1), 10, uid=1, running=45) == [(3, 1)]
-    assert shelf.fit(2, 1000) == []  # the newest of a user stays
-    assert shelf.total_bytes == 100
+    folders = FinishedFolders(RetentionLimits(user_bytes=100))
+    assert folders.put((1, 1), 60, uid=1) == []
+    assert folders.put((2, 1), 90, uid=2) == []
+    assert folders.put((3, 1), 50, uid=1) == [(1, 1)]
+    assert folders.put((4, 1), 10, uid=1, running=45) == [(3, 1)]
+    assert folders.fit(2, 1000) == []  # the newest of a user stays
+    assert folders.total_bytes == 100
 
 
 def test_what_all_have_too_much_of_goes_from_whoever_has_most() -> None:
-    shelf = Shelf(Keep(jobs=5, bytes=1000))
-    shelf.put((1, 1), 10, uid=2)
-    gone = [key for job in range(2, 20) for key in shelf.put((job, 1), 10, uid=1)]
+    folders = FinishedFolders(RetentionLimits(jobs=5, bytes=1000))
+    folders.put((1, 1), 10, uid=2)
+    gone = [key for job in range(2, 20) for key in folders.put((job, 1), 10, uid=1)]
     assert gone == [(job, 1) for job in range(2, 16)]
-    gone = [key for job in range(20, 24) for key in shelf.put((job, 1), 400, uid=1)]
+    gone = [key for job in range(20, 24) for key in folders.put((job, 1), 400, uid=1)]
     assert (1, 1) not in gone
 
 
 def test_what_a_job_may_write_leaves_room_for_the_next() -> None:
-    keep = Keep(user_bytes=1000 << 20)
+    keep = RetentionLimits(user_bytes=1000 << 20)
     assert retention.cap(keep, 100 << 20, 0) == 100 << 20
     promised, caps = 0, []
     for _ in range(50):

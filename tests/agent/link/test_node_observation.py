@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.agent.jobs.start_records import Begun
+from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.link import node_observation
 from stoker.agent.state import host_facts
 from stoker.native.errors import NotSupported
@@ -85,7 +85,7 @@ def test_only_jobs_that_hold_devices_are_told_of_and_no_more_than_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     running = {
-        (job, 1): (Begun(job, 1, 5, 0, 1.0, gpu_milli=1000 * (job != 2)), row(kernel_ns=job))
+        (job, 1): (StartRecord(job, 1, 5, 0, 1.0, gpu_milli=1000 * (job != 2)), row(kernel_ns=job))
         for job in (3, 1, 2)
     }
     assert node_observation.job_samples(running) == (JobSample(1, 1, 1), JobSample(3, 1, 3))

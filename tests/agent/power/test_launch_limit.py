@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from stoker.agent.devices.readings import Absent
-from stoker.agent.jobs.start_records import Begun
+from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.power.launch_limit import LEAST_SHARE, LaunchLimit, OnDevice, on_device
 from stoker.agent.tracing.launch_throttle import LaunchThrottle
 from stoker.probes.kernels.job_trace import HOLD_WHOLE, TracerAnswer
@@ -175,7 +175,7 @@ def test_what_cannot_be_kept_is_refused_with_the_range(holds: LaunchThrottle, wa
 
 
 def test_which_jobs_may_launch_without_a_tracer() -> None:
-    begun: Callable[..., Begun] = lambda **more: Begun(7, 1, 0, 0, 1.0, **more)  # noqa: E731
+    begun: Callable[..., StartRecord] = lambda **more: StartRecord(7, 1, 0, 0, 1.0, **more)  # noqa: E731
     assert on_device(begun(trace="dormant")) == OnDevice(KEY, "")
     assert on_device(begun(trace="off")).untraced == "tracing is off"
     assert on_device(begun(trace="full", aside=(("opencl", "its own"),))).untraced == "its own"

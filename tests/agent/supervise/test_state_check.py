@@ -15,7 +15,7 @@ from cryptography import x509
 from stoker.agent.devices import order
 from stoker.agent.health import journal as health
 from stoker.agent.health.log_place import LogPlace
-from stoker.agent.jobs.start_records import Begun, Starts
+from stoker.agent.jobs.start_records import StartRecord, StartRecords
 from stoker.agent.power import rules_file
 from stoker.agent.power.rules import PowerRules
 from stoker.agent.state import node_labels, state_folder
@@ -209,7 +209,7 @@ def _position(path: Path) -> object:
 
 
 def _starts(path: Path) -> object:
-    return Starts.open(path).get((1, 1))
+    return StartRecords.open(path).get((1, 1))
 
 
 READERS: dict[str, Callable[[Path], object]] = {
@@ -228,8 +228,8 @@ def made(folder: Path, name: str) -> bytes:
             file.store(Position(1, seq, bytes(32)))
         file.close()
     elif name == "starts":
-        starts = Starts.open(folder / name)
-        starts.add([Begun(job, 1, 0, 1000, 5.0, name="train") for job in (1, 2, 3)])
+        starts = StartRecords.open(folder / name)
+        starts.add([StartRecord(job, 1, 0, 1000, 5.0, name="train") for job in (1, 2, 3)])
         starts.close()
     else:
         text = '{"boot_id": "b007", "sequence": 12, "told_ns": 7, "source": "%s"}' % ("é" * 20)

@@ -12,7 +12,7 @@ import pytest
 from stoker.agent.state import state_folder
 from stoker.agent.supervise import other_nodes, target_node
 from stoker.agent.supervise.other_nodes import OtherNode
-from stoker.agent.supervise.target_node import Foreign
+from stoker.agent.supervise.target_node import ForeignNode
 from stoker.mesh.connection.context import SavedContext
 from stoker.native.errors import Corrupt, Denied, NotFound, Refused
 
@@ -69,7 +69,7 @@ def test_a_context_of_somebody_elses_node_is_named_as_theirs(home: Path) -> None
     root = foreign_folder(home)
     save(home, str(root))
     found = target_node.node(None)
-    assert isinstance(found, Foreign)
+    assert isinstance(found, ForeignNode)
     assert (
         found.text == f"the node of {state_folder.user_name(root.stat().st_uid)} in {root} ({URL})"
     )

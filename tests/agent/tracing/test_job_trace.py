@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from stoker.agent.jobs.start_records import Begun
+from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.tracing import untraced_processes
 from stoker.agent.tracing.job_calls import JobCalls
 from stoker.agent.tracing.job_trace import TracedJob
@@ -36,7 +36,7 @@ CGROUP, MADE_AT = 5, 24
 
 
 def traced_job(folder: Path, **more: Any) -> TracedJob:
-    begun = Begun(7, 1, os.getuid(), 0, 5.0, "full", 1000, ("pocl-0",))
+    begun = StartRecord(7, 1, os.getuid(), 0, 5.0, "full", 1000, ("pocl-0",))
     return TracedJob(
         begun,
         folder / "segments",
@@ -80,7 +80,7 @@ def test_a_process_that_was_looked_at_as_it_loaded_its_tracer_hides_nothing(
 
 
 def test_readings_of_the_jobs_devices_and_no_others(tmp_path: Path) -> None:
-    begun = Begun(7, 1, 1, 0, 5.0, "full", 1000, ("GPU-1",))
+    begun = StartRecord(7, 1, 1, 0, 5.0, "full", 1000, ("GPU-1",))
     job = TracedJob(
         begun,
         tmp_path / "segments",
