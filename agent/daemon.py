@@ -105,7 +105,7 @@ class AgentDaemon:
             self._tracer.ended = self._exporter.ended
         self._folders = JobFolders(setting.jobs, setting.config.retention)
         self._link = connections.daemon(
-            lambda message: self.post(steps.CommandReceived(message.data)), self._hear_query
+            lambda message: self.post(steps.CommandReceived(message.data)), self._handle_query
         )
         self._link.on_up = lambda: self.post(steps.MeshUp())
         self._link.on_down = lambda: self.post(steps.MeshDown())
@@ -284,9 +284,9 @@ class AgentDaemon:
             self._health.watch.committed(event.report)
         self.post(event)
 
-    def _hear_query(self, message: Msg) -> None:
+    def _handle_query(self, message: Msg) -> None:
         assert self._queries is not None
-        self._queries.hear(message)
+        self._queries.handle(message)
 
     async def _weigh(self) -> None:
         while True:

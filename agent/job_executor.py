@@ -139,7 +139,7 @@ class JobExecutor:
 
     # --- the spawner's events ---------------------------------------------------------------------
 
-    def heard(self, event: SpawnerEvent) -> Event:
+    def core_event(self, event: SpawnerEvent) -> Event:
         """Return the core's event for one of the spawner."""
         key = (event.job, event.attempt)
         record = self._starts.get(key)
@@ -176,7 +176,7 @@ class JobExecutor:
 
     def _has(self, slot: KnownAttempt) -> steps.SpawnerAttempt:
         key = (slot.job, slot.attempt)
-        result = self.heard(slot.event) if slot.event is not None else None
+        result = self.core_event(slot.event) if slot.event is not None else None
         assert result is None or isinstance(result, steps.Ran | steps.JobEnded | steps.NeverStarted)
         return steps.SpawnerAttempt(key, self._starts.get(key).decision, result)
 

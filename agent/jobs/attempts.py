@@ -67,27 +67,27 @@ class Attempts:
     def __init__(self, counters: Counter[str], outcomes: OutcomeQueue) -> None:
         self._counters = counters
         self._outcomes = outcomes
-        self._held: dict[Key, _Attempt] = {}
+        self._attempts: dict[Key, _Attempt] = {}
         self._settling: dict[Key, _Attempt] = {}
         self._reaped: OrderedDict[Key, None] = OrderedDict()
 
     def keys(self) -> tuple[Key, ...]:
         """Return all attempts here, running or ended, in order of arrival."""
-        return tuple(self._held)
+        return tuple(self._attempts)
 
     def phase(self, key: Key) -> AttemptPhase | None:
         """Return the attempt's phase; None if it is not here or its end is in the log."""
-        attempt = self._held.get(key)
+        attempt = self._attempts.get(key)
         return attempt.phase if attempt else None
 
     def taken(self) -> frozenset[Key]:
         """Return the attempts that the spawner has durably and whose end it has not reported."""
         phases = (AttemptPhase.TAKEN, AttemptPhase.RUNNING)
-        return frozenset(key for key, held in self._held.items() if held.phase in phases)
+        return frozenset(key for key, attempt in self._attempts.items() if attempt.phase in phases)
 
     def settle_by(self) -> float | None:
         """Return when the next outcome has waited long enough for its trace; None if none waits."""
-        return next((held.settle_by for held in self._settling.values()), None)
+        return next((attempt.settle_by for attempt in self._settling.values()), None)
 
     # --- what the scheduler wants -----------------------------------------------------------------
 
@@ -114,7 +114,7 @@ class Attempts:
     def _forget(self, jobs: list[int], effects: list[Effect]) -> None:
         """Delete the folders of jobs; a folder in use goes when the log has its job's end."""
         used: dict[int, list[_Attempt]] = {}
-        for (job, _), attempt in self._held.items():
+        for (job, _), attempt in self._attempts.items():
             used.setdefault(job, []).append(attempt)
         for job in jobs:
             for attempt in used.get(job, ()):
@@ -125,24 +125,24 @@ class Attempts:
     def _admit(self, start: StartJob, now_ns: int) -> bool:
         """Accept a start; False if the attempt is or was here, or the table is full."""
         key = (start.job, start.attempt)
-        if key in self._held or key in self._reaped:
+        if key in self._attempts or key in self._reaped:
             self._counters["start_repeat"] += 1
             return False
-        if len(self._held) >= 2 * ATTEMPTS_MAX:  # the desired state repeats it
+        if len(self._attempts) >= 2 * ATTEMPTS_MAX:  # the desired state repeats it
             self._counters["start_dropped"] += 1
             return False
         attempt = _Attempt(start.decision.id)
-        if len(self._held) >= ATTEMPTS_MAX:
+        if len(self._attempts) >= ATTEMPTS_MAX:
             reason = f"this node holds {ATTEMPTS_MAX} attempts whose end is not in the log yet"
             self._conclude(key, attempt, "failed", reason, now_ns)
             return False
-        self._held[key] = attempt
+        self._attempts[key] = attempt
         return True
 
     def stop(self, stop: StopJob, now_ns: int, effects: list[Effect]) -> None:
         """End an attempt; one that never came here takes the stop's state and can never start."""
         key = (stop.job, stop.attempt)
-        attempt = self._held.get(key)
+        attempt = self._attempts.get(key)
         if attempt is None:
             if key not in self._reaped:
                 self._conclude(key, _Attempt(0), stop.state, stop.reason, now_ns)
@@ -156,7 +156,7 @@ class Attempts:
         many."""
         ended = 0
         for key in event.keys:
-            attempt = self._held.get(key)
+            attempt = self._attempts.get(key)
             if attempt is not None and attempt.phase not in OVER and attempt.stop is None:
                 attempt.stop = StopJob(*key, event.reason, "failed")
                 effects.append(steps.StopAttempt(key, event.reason))
@@ -166,7 +166,7 @@ class Attempts:
     def stop_unknown(self, keys: Iterable[Key], now_ns: int, effects: list[Effect]) -> None:
         """End attempts that run here and that the log does not know."""
         for key in keys:
-            attempt = self._held.get(key)
+            attempt = self._attempts.get(key)
             if attempt is not None and attempt.phase not in OVER and attempt.stop is None:
                 self._counters["attempt_unknown"] += 1
                 self.stop(StopJob(*key, UNKNOWN, "lost"), now_ns, effects)
@@ -175,7 +175,7 @@ class Attempts:
         """End attempts that the log wants and that left no trace here, so that their devices are
         free. Attempts that are here, or whose end the log had, stay as they are."""
         for key in keys:
-            if key not in self._held and key not in self._reaped:
+            if key not in self._attempts and key not in self._reaped:
                 self._counters["attempt_missing"] += 1
                 self._conclude(key, _Attempt(0), "lost", MISSING, now_ns)
 
@@ -191,7 +191,7 @@ class Attempts:
             if has.key not in self._reaped:
                 lost |= self._adopt(has, now_s, effects)
         for key in event.expected - {has.key for has in event.has}:
-            attempt = self._held.get(key)
+            attempt = self._attempts.get(key)
             if attempt is not None and attempt.phase in (AttemptPhase.TAKEN, AttemptPhase.RUNNING):
                 # The spawner had taken it, so it may have run: it is never started again.
                 self._counters["attempt_vanished"] += 1
@@ -199,7 +199,7 @@ class Attempts:
         return lost
 
     def _adopt(self, has: steps.SpawnerAttempt, now_s: float, effects: list[Effect]) -> bool:
-        attempt = self._held.setdefault(has.key, _Attempt(has.decision))
+        attempt = self._attempts.setdefault(has.key, _Attempt(has.decision))
         if attempt.phase is AttemptPhase.SENT:
             attempt.phase = AttemptPhase.TAKEN
         match has.event:
@@ -214,20 +214,20 @@ class Attempts:
     def accepted(self, keys: tuple[Key, ...]) -> None:
         """Mark these attempts as durable at the spawner."""
         for key in keys:
-            attempt = self._held.get(key)
+            attempt = self._attempts.get(key)
             if attempt is not None and attempt.phase is AttemptPhase.SENT:
                 attempt.phase = AttemptPhase.TAKEN
 
     def refused(self, event: steps.NotTaken) -> None:
         """End an attempt that the spawner refused to start."""
-        attempt = self._held.get(event.key)
+        attempt = self._attempts.get(event.key)
         if attempt is not None and attempt.phase is AttemptPhase.SENT:
             self._conclude(event.key, attempt, "failed", event.reason, event.t_ns)
 
     def never_started(self, event: steps.NeverStarted, effects: list[Effect]) -> bool:
         """Forget an attempt that began nothing; True if it is still wanted and must be sent
         again."""
-        attempt = self._held.get(event.key)
+        attempt = self._attempts.get(event.key)
         if attempt is not None and attempt.stop is not None and attempt.phase not in OVER:
             stop = attempt.stop
             self._conclude(event.key, attempt, stop.state, stop.reason, event.t_ns)
@@ -235,14 +235,14 @@ class Attempts:
         if attempt is None or attempt.phase not in OVER:
             effects.append(steps.Acknowledge((event.key,)))
             self._counters["attempt_never_started"] += 1
-            return self._held.pop(event.key, None) is not None
+            return self._attempts.pop(event.key, None) is not None
         return False
 
     def ran(self, event: steps.Ran) -> None:
         """Report that the program runs; the spawner repeats this event after every reconnect."""
         if event.key in self._reaped:
             return
-        attempt = self._held.setdefault(event.key, _Attempt(event.decision))
+        attempt = self._attempts.setdefault(event.key, _Attempt(event.decision))
         if attempt.phase in (AttemptPhase.SENT, AttemptPhase.TAKEN):
             attempt.phase = AttemptPhase.RUNNING
             self._outcomes.put(Outcome(*event.key, event.decision, "running", event.t_ns))
@@ -253,7 +253,7 @@ class Attempts:
         if key in self._reaped:
             effects.append(steps.Acknowledge((key,)))
             return
-        attempt = self._held.setdefault(key, _Attempt(outcome.decision))
+        attempt = self._attempts.setdefault(key, _Attempt(outcome.decision))
         if attempt.phase in OVER:
             return
         if event.stopped and attempt.stop is not None:
@@ -293,7 +293,7 @@ class Attempts:
         keys, forgotten = [], []
         for outcome in outcomes:
             key = (outcome.job, outcome.attempt)
-            if outcome.state == "running" or (attempt := self._held.pop(key, None)) is None:
+            if outcome.state == "running" or (attempt := self._attempts.pop(key, None)) is None:
                 continue
             keys.append(key)
             self._reaped[key] = None
@@ -314,7 +314,7 @@ class Attempts:
         now_ns: int,
     ) -> None:
         """Record an end that the spawner does not report."""
-        self._held[key] = attempt
+        self._attempts[key] = attempt
         self._over(key, attempt, Outcome(*key, attempt.decision, state, now_ns, reason=reason))
 
     def _over(self, key: Key, attempt: _Attempt, outcome: Outcome) -> None:

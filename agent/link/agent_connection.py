@@ -27,7 +27,7 @@ RETRY_FIRST_S, RETRY_MAX_S = 0.05, 1.0
 
 _log = structlog.get_logger("link")
 
-Hear = Callable[[Msg], None]
+MessageHandler = Callable[[Msg], None]
 """Called in the loop with each message of a subject; must return at once."""
 
 
@@ -40,7 +40,7 @@ class AgentConnection:
         where: Callable[[], str],
         seed: Path,
         inbox: str,
-        subjects: Mapping[str, Hear],
+        subjects: Mapping[str, MessageHandler],
     ) -> None:
         self._name = name
         self._where = where
@@ -132,8 +132,8 @@ class AgentConnection:
 
     async def _serve(self, client: Client) -> None:
         try:
-            for subject, hear in self._subjects.items():
-                await client.subscribe(subject, cb=self._heard(hear))
+            for subject, handle in self._subjects.items():
+                await client.subscribe(subject, cb=self._callback(handle))
             await client.flush(timeout=CONNECT_S)
         except (nats.errors.Error, OSError, TimeoutError) as error:
             _log.warning("could not subscribe", connection=self._name, error=repr(error))
@@ -147,10 +147,10 @@ class AgentConnection:
             self._client = None
             self.on_down()
 
-    def _heard(self, hear: Hear) -> Callable[[Msg], Awaitable[None]]:
+    def _callback(self, handle: MessageHandler) -> Callable[[Msg], Awaitable[None]]:
         async def callback(message: Msg) -> None:
             try:
-                hear(message)
+                handle(message)
             except Exception as error:
                 self.counters["message_failed"] += 1
                 _log.exception("a message could not be handled", error=str(error))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from stoker.agent.agent_settings import AgentSettings
 from stoker.agent.jobs import steps
-from stoker.agent.link.agent_connection import AgentConnection, Hear
+from stoker.agent.link.agent_connection import AgentConnection, MessageHandler
 from stoker.agent.link.lease_thread import LeaseThread
 from stoker.agent.state.lease import Lease
 from stoker.mesh.identity.identity import Verifier
@@ -24,7 +24,7 @@ class BrokerConnections:
     def __init__(self, setting: AgentSettings) -> None:
         self._setting = setting
 
-    def daemon(self, command: Hear, query: Hear) -> AgentConnection:
+    def daemon(self, command: MessageHandler, query: MessageHandler) -> AgentConnection:
         """Return the daemon's connection, which hears commands and queries."""
         node = self._setting.node
         queries = {subjects.query(node, kind): query for kind in subjects.QUERIES}
@@ -37,14 +37,14 @@ class BrokerConnections:
         node = self._setting.node
         key = self._setting.cluster.scheduler_public_key
         return LeaseThread(
-            lambda hear: self._connection(f"{node} lease", {subjects.heartbeat(node): hear}),
+            lambda handle: self._connection(f"{node} lease", {subjects.heartbeat(node): handle}),
             HeartbeatJudge(chain.cluster, node, Verifier(key)),
             lease,
             lambda: chain.position,
             post,
         )
 
-    def _connection(self, name: str, heard: Mapping[str, Hear]) -> AgentConnection:
+    def _connection(self, name: str, handlers: Mapping[str, MessageHandler]) -> AgentConnection:
         setting = self._setting
         inbox = subjects.inbox(f"agent.{setting.node}")
-        return AgentConnection(name, setting.broker, setting.state.key("agent"), inbox, heard)
+        return AgentConnection(name, setting.broker, setting.state.key("agent"), inbox, handlers)

@@ -19,7 +19,7 @@ import structlog
 from nats.aio.msg import Msg
 
 from stoker.agent.jobs import steps
-from stoker.agent.link.agent_connection import AgentConnection, Hear
+from stoker.agent.link.agent_connection import AgentConnection, MessageHandler
 from stoker.agent.state.lease import Lease
 from stoker.mesh.wire.command import HeartbeatJudge, LeaseRenewal, Position
 
@@ -34,7 +34,7 @@ class LeaseThread:
 
     def __init__(
         self,
-        connect: Callable[[Hear], AgentConnection],
+        connect: Callable[[MessageHandler], AgentConnection],
         judge: HeartbeatJudge,
         lease: Lease,
         position: Callable[[], Position],
@@ -65,7 +65,7 @@ class LeaseThread:
                     self._cancel()
             self._thread.join(JOIN_S)
 
-    def hear(self, message: Msg) -> None:
+    def handle(self, message: Msg) -> None:
         """Handle one heartbeat."""
         frozen = self._lease.frozen_since() is not None
         verdict = self._judge.judge(message.data, self._position())
@@ -92,4 +92,4 @@ class LeaseThread:
         assert task is not None
         self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
         if not self._stopping.is_set():  # `stop` may have come before there was a task to cancel
-            await self._connect(self.hear).run()
+            await self._connect(self.handle).run()

@@ -86,7 +86,7 @@ class QueryAnswers:
         self._tasks: set[asyncio.Task[None]] = set()
         self.counters: Counter[str] = Counter()
 
-    def hear(self, message: Msg) -> None:
+    def handle(self, message: Msg) -> None:
         """Begin to answer one message; returns at once."""
         task = asyncio.get_running_loop().create_task(self._serve(message))
         self._tasks.add(task)

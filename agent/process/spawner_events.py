@@ -48,7 +48,7 @@ class SpawnerEvents:
         while True:
             for event in await self._spawner.next_events():
                 try:
-                    self._post(self._executor.heard(event))
+                    self._post(self._executor.core_event(event))
                 except Exception as error:  # the rest of the batch goes on
                     self._counters["event_failed"] += 1
                     _log.exception("an event could not be handled", job=event.job, error=str(error))

@@ -91,7 +91,7 @@ def start(options: StartOptions) -> StartedNode:
     programs(where, allow_root=False)  # raises with the name of a part that was not built
     check_options(options, where)
     state_folder.prepare(where)
-    held = _lock(where)
+    lock_file = _lock(where)
     undo = FileBackup({})
     try:
         cluster = load_or_create(where)
@@ -99,7 +99,7 @@ def start(options: StartOptions) -> StartedNode:
         started = replace(_arrange(where, cluster, options), undo=undo)
         settings = {
             "state": str(where.root),
-            "lock": held,
+            "lock": lock_file,
             "port": started.cluster.port,
             "foreground": options.foreground,
             "allow_root": any(_is_root(user) for user in load_users(where).values()),
@@ -107,11 +107,11 @@ def start(options: StartOptions) -> StartedNode:
         }
     except BaseException:
         undo.put_back()
-        os.close(held)
+        os.close(lock_file)
         raise
     if options.foreground:
         _become_supervisor(settings)
-    return _detach(started, settings, held)
+    return _detach(started, settings, lock_file)
 
 
 def check_options(options: StartOptions, where: StateFolder) -> None:
@@ -158,14 +158,14 @@ def check_broker() -> str:
 
 
 def _lock(where: StateFolder) -> int:
-    held = lock.take(where)
-    if held is None:
+    lock_file = lock.take(where)
+    if lock_file is None:
         pid = lock.holder(where)
         raise Refused(
             f"a node already runs in {where.root} (pid {pid}{_endpoint(where)})",
             hint=f"`{target_node.call(where, 'down')}` ends it",
         )
-    return held
+    return lock_file
 
 
 def _endpoint(where: StateFolder) -> str:
@@ -361,14 +361,14 @@ def _command(settings: dict[str, object]) -> list[str]:
 
 def _become_supervisor(settings: dict[str, object]) -> None:
     """Become the supervisor with the same pid, so that systemd and a terminal see one process."""
-    held = settings["lock"]
-    assert isinstance(held, int)
-    os.set_inheritable(held, True)
+    lock_file = settings["lock"]
+    assert isinstance(lock_file, int)
+    os.set_inheritable(lock_file, True)
     command = _command(settings)
     os.execv(command[0], command)
 
 
-def _detach(started: StartedNode, settings: dict[str, object], held: int) -> StartedNode:
+def _detach(started: StartedNode, settings: dict[str, object], lock_file: int) -> StartedNode:
     """Start the supervisor in its own session and follow its reports until the node serves."""
     reader, writer = os.pipe()
     log = log_rotation.open_log(started.state.log / "supervisor.log")
@@ -379,10 +379,10 @@ def _detach(started: StartedNode, settings: dict[str, object], held: int) -> Sta
         stderr=log,
         cwd="/",
         env=environment(started.state),
-        pass_fds=(held, writer),
+        pass_fds=(lock_file, writer),
         start_new_session=True,
     )
-    for handle in (held, writer, log):
+    for handle in (lock_file, writer, log):
         os.close(handle)
     try:
         failed = _follow(reader, READY_S)

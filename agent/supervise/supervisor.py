@@ -105,7 +105,7 @@ class Supervisor:
         loop.add_signal_handler(signal.SIGHUP, self._reload)
         loop.add_signal_handler(signal.SIGCHLD, self._reap)
         self.notify = open_notify_socket(self.state)
-        loop.add_reader(self.notify, self._heard)
+        loop.add_reader(self.notify, self._read_notification)
         rotating = asyncio.create_task(self._rotate())
         beating = asyncio.create_task(beat_watchdog())
         self._adopt()
@@ -116,7 +116,7 @@ class Supervisor:
 
     # --- events in ---------------------------------------------------------------------------
 
-    def _happened(self, event: Event) -> None:
+    def _feed(self, event: Event) -> None:
         """Pass one event to the tree and carry out its effects, in order."""
         self.events.append(event)
         if len(self.events) > 1:
@@ -134,20 +134,20 @@ class Supervisor:
         due = self.tree.deadline()
         if due is not None:
             wait = max(0.0, due - time.monotonic())
-            self.timer = asyncio.get_running_loop().call_later(wait, self._happened, Tick())
+            self.timer = asyncio.get_running_loop().call_later(wait, self._feed, Tick())
 
     def _stop_requested(self, number: signal.Signals) -> None:
         self._log("supervisor", f"{number.name}: stopping")
         self.end_all = self.settings.foreground and number == signal.SIGINT
         notify_above("STOPPING=1")
-        self._happened(StopRequested())
+        self._feed(StopRequested())
 
     def _reload(self) -> None:
         broker = self.running.get(BROKER)
         if broker is not None:
             pids.send(broker, signal.SIGHUP)
 
-    def _heard(self) -> None:
+    def _read_notification(self) -> None:
         """Handle one datagram of sd_notify(3) from a child; others are dropped and logged."""
         data, control, _, _ = self.notify.recvmsg(NOTIFY_BYTES_MAX, 64)
         sender = next((_CREDENTIALS.unpack(c[2])[0] for c in control), 0)
@@ -159,9 +159,9 @@ class Supervisor:
             if line == "READY=1":
                 self._ready(name)
             elif line == "WATCHDOG=1":
-                self._happened(WatchdogBeat(name))
+                self._feed(WatchdogBeat(name))
             elif line.startswith("STATUS=broker-restart"):
-                self._happened(RestartRequested(BROKER, f"{name} requested it: {line[7:]}"))
+                self._feed(RestartRequested(BROKER, f"{name} requested it: {line[7:]}"))
             elif line.startswith("STATUS=") and self.statuses.get(name) != line:
                 self.statuses[name] = line
                 self._log(name, line[7:])
@@ -175,12 +175,12 @@ class Supervisor:
         self._save()
         if name == BROKER:
             self._write_endpoint()
-        self._happened(Ready(name))
+        self._feed(Ready(name))
 
     def _store_port(self) -> None:
         """Store the broker's port, which is proven only now that the broker listens."""
         if self.recorded != self.cluster:
-            with self._tolerated("cluster.json"):
+            with self._disk_errors_logged("cluster.json"):
                 write_cluster(self.state, self.cluster)
                 self.recorded = self.cluster
 
@@ -195,7 +195,7 @@ class Supervisor:
             self.own.discard(name)
             how = self._ended_as(name, os.waitpid(process.pid, 0)[1])
         self._save()
-        self._happened(ProcessExited(name, how))
+        self._feed(ProcessExited(name, how))
         self._reap()
 
     def _ended_as(self, name: str, status: int) -> str:
@@ -242,11 +242,11 @@ class Supervisor:
             pid = spawn(program, self.state)
         except (OSError, StokerError) as error:  # no memory, a full disk: tried again after a wait
             self.codes.pop(name, None)
-            self._happened(ProcessExited(name, f"cannot be started: {error}"))
+            self._feed(ProcessExited(name, f"cannot be started: {error}"))
             return
         process = pids.identify(pid)
         if process is None:  # it ended at once
-            self._happened(ProcessExited(name, self._ended_as(name, os.waitpid(pid, 0)[1])))
+            self._feed(ProcessExited(name, self._ended_as(name, os.waitpid(pid, 0)[1])))
             return
         self._log(name, f"started as pid {pid}")
         self.own.add(name)
@@ -320,7 +320,7 @@ class Supervisor:
             str(self.state.root),
             str(self.state.certificate),
         )
-        with self._tolerated("endpoint.json"):
+        with self._disk_errors_logged("endpoint.json"):
             write_json(self.state.endpoint, record, mode=0o644)
 
     # --- housekeeping ------------------------------------------------------------------------
@@ -340,23 +340,23 @@ class Supervisor:
                 self._log(name, f"adopted as pid {process.pid}")
                 self._watch(name, process, handle)
         self._save()
-        self._happened(Adopted(tuple(self.running)))
+        self._feed(Adopted(tuple(self.running)))
 
     def _save(self) -> None:
         me = pids.identify(os.getpid())
         assert me is not None
-        with self._tolerated("pids.json"):
+        with self._disk_errors_logged("pids.json"):
             pids.write(self.state, {pids.SUPERVISOR: me, **self.running})
 
     async def _rotate(self) -> None:
         while True:
             for name in (pids.SUPERVISOR, *self.programs):
-                with self._tolerated(f"rotating the log of {name}"):
+                with self._disk_errors_logged(f"rotating the log of {name}"):
                     log_rotation.rotate(self.state.log / f"{name}.log", self.settings.log_max_bytes)
             await asyncio.sleep(ROTATE_EVERY_S)
 
     @contextlib.contextmanager
-    def _tolerated(self, what: str) -> Iterator[None]:
+    def _disk_errors_logged(self, what: str) -> Iterator[None]:
         """Log a full disk, which must not end the process that keeps the others alive."""
         try:
             yield

@@ -57,10 +57,10 @@ class Publication:
     """One window of one job."""
 
     def __init__(
-        self, place: RecordTarget, trace: JobTrace, send: Send, allowance: Allowance
+        self, target: RecordTarget, trace: JobTrace, send: Send, allowance: Allowance
     ) -> None:
-        self._place, self._trace = place, trace
-        self._subject = subjects.records(place.user, place.node, place.job)
+        self._target, self._trace = target, trace
+        self._subject = subjects.records(target.user, target.node, target.job)
         self._send, self._allowance = send, allowance
         self._sequence = 0
         self._rows_ns = 0
@@ -116,10 +116,10 @@ class Publication:
     ) -> None:
         envelope = Envelope(
             what,
-            self._place.node,
-            self._place.job,
-            self._place.attempt,
-            self._place.window,
+            self._target.node,
+            self._target.job,
+            self._target.attempt,
+            self._target.window,
             self._sequence,
             first,
             count,

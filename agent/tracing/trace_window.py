@@ -79,8 +79,8 @@ class TraceWindow:
         self._capture = WindowCapture(self._store / CAPTURE_FILE, self._trace)
         if window.records:
             sink, key = self._sink, self._record.key
-            place = RecordTarget(sink.node, *key, window.number, window.by)
-            self._publication = Publication(place, self._trace, sink.send, sink.allowance)
+            target = RecordTarget(sink.node, *key, window.number, window.by)
+            self._publication = Publication(target, self._trace, sink.send, sink.allowance)
 
     def apply_mode(self) -> None:
         """Before a drain, set the mode that is wanted now."""

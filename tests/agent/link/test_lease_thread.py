@@ -12,7 +12,7 @@ import pytest
 from nats.aio.msg import Msg
 
 from stoker.agent.jobs import steps
-from stoker.agent.link.agent_connection import AgentConnection, Hear
+from stoker.agent.link.agent_connection import AgentConnection, MessageHandler
 from stoker.agent.link.lease_thread import LeaseThread
 from stoker.agent.state.lease import Lease
 from stoker.mesh.identity import identity
@@ -44,7 +44,7 @@ class Ends:
             self._link, judge, lease, lambda: self.position, self.posted.append
         )
 
-    def _link(self, hear: Hear) -> AgentConnection:
+    def _link(self, hear: MessageHandler) -> AgentConnection:
         seed = self.server.folder / f"{NODE}.nk"
         inbox = subjects.inbox(f"agent.{NODE}")
         return AgentConnection(
@@ -127,7 +127,7 @@ def sealed(signer: Identity) -> bytes:
 def quiet(lease: Lease, signer: Identity, posted: list[steps.HeartbeatReceived]) -> LeaseThread:
     judge = HeartbeatJudge(CLUSTER, NODE, signer.verifier)
 
-    def nobody(hear: Hear) -> AgentConnection:
+    def nobody(hear: MessageHandler) -> AgentConnection:
         raise AssertionError("this thread is not started")
 
     return LeaseThread(nobody, judge, lease, lambda: AT, posted.append)
@@ -141,7 +141,7 @@ def test_a_frozen_node_is_not_renewed_by_a_beat(
     thread = quiet(lease, signer, posted)
     monkeypatch.setattr(Lease, "frozen_since", lambda _: 5)
     data = sealed(signer)
-    thread.hear(message(data))
+    thread.handle(message(data))
     assert (posted, lease.expiry_boottime_ns) == ([steps.HeartbeatReceived(data, frozen=True)], 0)
 
 
@@ -150,7 +150,7 @@ def test_a_beat_never_shortens_a_lease(lease: Lease, tmp_path: Path) -> None:
     thread = quiet(lease, signer, [])
     later = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 100 * LEASE_MS * 1_000_000
     lease.renew(later)
-    thread.hear(message(sealed(signer)))
+    thread.handle(message(sealed(signer)))
     assert (thread.counters["lease_renewed"], lease.expiry_boottime_ns) == (1, later)
 
 
