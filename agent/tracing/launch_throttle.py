@@ -102,4 +102,4 @@ class LaunchThrottle:
 def _why(answer: TracerAnswer) -> str:
     if not answer.holds:
         return f"the {answer.tracer} tracer of process {answer.pid} cannot hold launches"
-    return f"process {answer.pid} has overwritten the share that was set"
+    return f"process {answer.pid} has changed the share that was set"
