@@ -151,7 +151,7 @@ async def test_a_lost_command_is_requested(node: OneNode) -> None:
     assert await scheduler.output(lost) == b"lost\n"
 
 
-async def test_an_outcome_whose_answer_is_lost_is_told_again(node: OneNode) -> None:
+async def test_an_outcome_whose_answer_is_lost_is_sent_again(node: OneNode) -> None:
     node.scheduler.lose_answers = 2  # the start and the end, or both at once
     (key,) = await node.scheduler.submit(sh("exit 0"), owner=node.owner)
     await node.scheduler.until_ended(key)
@@ -301,7 +301,7 @@ async def _nowhere(subject: str, data: bytes) -> None:
     pass
 
 
-async def test_a_held_device_is_told_and_told_again_when_it_is_free(
+async def test_a_held_device_is_reported_and_reported_again_when_it_is_free(
     tmp_path: Path, shared: Path
 ) -> None:
     if os.geteuid():

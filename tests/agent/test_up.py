@@ -241,7 +241,7 @@ def test_a_second_local_user(node: Node, tmp_path: Path) -> None:
 
 
 @pytest.mark.needs_root
-def test_jobs_of_root_as_root_only_when_said(node: Node) -> None:
+def test_jobs_of_root_run_as_root_only_on_request(node: Node) -> None:
     if not ROOT:
         pytest.skip("only root's jobs are mapped")
     node.stoker("up", SUDO_USER="")

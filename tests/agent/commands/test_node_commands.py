@@ -156,7 +156,7 @@ def settings(where: StateFolder) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     "words", [("up",), ("down",), ("power", "budget", "9"), ("power", "status"), ("user", "list")]
 )
-def test_nobody_is_told_to_change_a_folder_that_is_not_stokers(
+def test_no_hint_changes_a_folder_that_is_not_stokers(
     tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     """STOKER_STATE=/etc is refused without advice on the mode of a foreign folder."""
@@ -432,7 +432,7 @@ def test_a_unit_of_somebody_else_is_kept(tmp_path: Path) -> None:
     assert path.read_text() == "[Service]\nExecStart=/opt/other\n"
 
 
-def test_the_same_unit_twice_is_said(tmp_path: Path) -> None:
+def test_an_unchanged_unit_is_reported(tmp_path: Path) -> None:
     assert "written" in stoker("install-service", "--root", str(tmp_path)).stdout
     assert "unchanged" in stoker("install-service", "--root", str(tmp_path)).stdout
 

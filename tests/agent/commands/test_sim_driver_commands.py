@@ -47,7 +47,7 @@ def test_a_command_sees_the_cards_and_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_signal_is_passed_on_and_told(tmp_path: Path) -> None:
+def test_a_signal_is_passed_on_and_reported(tmp_path: Path) -> None:
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     program = "import time; print('up', flush=True); time.sleep(60)"
     argv = [*STOKER, "--", sys.executable, "-c", program]
@@ -122,7 +122,7 @@ def test_folders_of_others_stay(tmp_path: Path) -> None:
         (b'[[fault]]\nkind = "missing"\ncall = "nvmlNothing"\n', "'nvmlNothing'"),
     ],
 )
-def test_a_wrong_script_is_told_in_a_line_and_leaves_nothing(
+def test_a_wrong_script_is_refused_in_a_line_and_leaves_nothing(
     script: bytes, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -135,7 +135,7 @@ def test_a_wrong_script_is_told_in_a_line_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_folder_that_cannot_be_made_is_told(
+def test_a_folder_that_cannot_be_made_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
@@ -155,7 +155,7 @@ def test_a_folder_that_cannot_be_made_is_told(
         (["--", "/nowhere/at/all"], "No such file"),
     ],
 )
-def test_what_is_wrong_is_told_and_leaves_nothing(
+def test_wrong_options_are_refused_and_leave_nothing(
     argv: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

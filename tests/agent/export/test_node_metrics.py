@@ -177,7 +177,7 @@ def test_deltas_add_up_to_what_was_measured() -> None:
         assert taken_count == last
 
 
-def test_a_counter_that_began_anew_is_told_as_it_is() -> None:
+def test_a_counter_that_started_again_is_exported_as_it_is() -> None:
     deltas = Deltas()
     deltas.taken([Metric("s", "", "", "sum", (Number((), 10, 1),))], 5)
     told = series(deltas.since([Metric("s", "", "", "sum", (Number((), 4, 6),))]))

@@ -105,7 +105,7 @@ async def test_a_forgotten_job_is_deleted(tmp_path: Path, segments: Path) -> Non
     folders.close()
 
 
-async def test_a_job_that_said_nothing_has_no_folder_and_is_known_for_it(
+async def test_a_job_without_output_has_no_folder_and_is_remembered(
     tmp_path: Path, segments: Path
 ) -> None:
     folders = JobFolders(tmp_path / "jobs", RetentionLimits())
@@ -119,7 +119,7 @@ async def test_a_job_that_said_nothing_has_no_folder_and_is_known_for_it(
     assert folders.counters["folders_deleted"] == 0
 
 
-async def test_whose_a_folder_is_outlives_the_agent(tmp_path: Path, segments: Path) -> None:
+async def test_the_owner_of_a_folder_outlives_the_agent(tmp_path: Path, segments: Path) -> None:
     """New output of one user takes room from that user's own folders, also of an earlier agent."""
     for job in (1, 2, 3):
         path = folder(tmp_path, job)

@@ -190,7 +190,7 @@ def exited(cause: str, code: int | None = None, signal: int | None = None) -> Ex
         (exited("lost"), "lost"),
     ],
 )
-def test_what_the_log_is_told_of_an_end(end: Exited, state: str) -> None:
+def test_the_outcome_of_an_end(end: Exited, state: str) -> None:
     outcome = job_launch.outcome(end, 9)
     assert outcome is not None
     assert (outcome.job, outcome.attempt, outcome.decision, outcome.state) == (7, 2, 9, state)

@@ -123,7 +123,7 @@ async def test_a_reader_that_came_before_the_folder_sees_the_first_byte(node: No
     assert (await asyncio.wait_for(reader, 5)).data == b"late"
 
 
-async def test_a_job_nobody_knows_is_not_found(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unknown_job_is_not_found(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "COMING_S", 0.05)
     with pytest.raises(NotFound, match="no output of job 9"):
         await node.read(9, 0, wait_s=20.0)

@@ -27,7 +27,7 @@ def test_the_oldest_go_until_the_bytes_fit_but_the_newest_stays() -> None:
     assert len(folders) == 1
 
 
-def test_a_job_told_of_twice_counts_once() -> None:
+def test_a_job_reported_twice_counts_once() -> None:
     folders = FinishedFolders(RetentionLimits(jobs=10, bytes=100))
     folders.put((1, 1), 30)
     folders.put((1, 1), 40)

@@ -166,7 +166,7 @@ async def test_a_start_that_fails_says_which_step_and_why(node: Node) -> None:
     assert node.cgroups() == []
 
 
-async def test_root_is_refused_unless_the_spawner_was_told(node: Node) -> None:
+async def test_root_is_refused_unless_the_spawner_allows_it(node: Node) -> None:
     ended = await node.run("id", "-u", uid=0)
     assert ended.cause == "start_failed"
     assert ended.reason == "a job of uid 0 was refused: the spawner runs without --allow-root"
@@ -341,7 +341,7 @@ async def test_input_that_nobody_reads_blocks_nobody(node: Node) -> None:
 # --- counting ----------------------------------------------------------------------------------
 
 
-async def test_each_job_is_told_exactly_once(node: Node) -> None:
+async def test_each_job_is_reported_exactly_once(node: Node) -> None:
     launches = [node.launch("sh", "-c", f"echo {n}; exit {n}") for n in range(23)]
     assert await node.start(*launches) == []
     ends = [await node.ended(launch) for launch in launches]

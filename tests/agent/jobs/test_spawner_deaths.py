@@ -62,7 +62,7 @@ async def test_killed_spawners_lose_no_byte_and_no_exit_status(
         assert len({(type(e), e.t_ns) for e in events}) == 2
 
 
-async def test_ends_that_no_spawner_saw_are_told_by_the_next(node: Node) -> None:
+async def test_ends_that_no_spawner_saw_are_reported_by_the_next(node: Node) -> None:
     launches = [node.launch("sh", "-c", f"sleep 1.{n}; exit {n}") for n in range(1, 9)]
     await node.start(*launches)
     for launch in launches:

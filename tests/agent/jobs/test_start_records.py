@@ -30,7 +30,7 @@ def test_what_was_added_is_there_after_a_restart(tmp_path: Path) -> None:
     assert len(again) == 3
 
 
-def test_a_start_nobody_knows_has_no_decision_and_no_trace(tmp_path: Path) -> None:
+def test_an_unknown_start_has_no_decision_and_no_trace(tmp_path: Path) -> None:
     unknown = StartRecords.open(tmp_path / "starts").get((9, 1))
     assert (unknown.decision, unknown.trace, unknown.key) == (0, "off", (9, 1))
 

@@ -50,7 +50,7 @@ def test_a_planted_folder_is_not_used(tmp_path: Path, monkeypatch: pytest.Monkey
     assert target.stat().st_uid == ME
 
 
-def test_an_owner_nobody_knows_has_a_shell_and_no_home(tmp_path: Path) -> None:
+def test_an_unknown_owner_has_a_shell_and_no_home(tmp_path: Path) -> None:
     home = UserHomes(tmp_path).of(4_000_000_001, 1) if ME == 0 else None
     if home is None:
         pytest.skip("only root can make a folder for somebody else")

@@ -92,7 +92,7 @@ async def test_a_busy_loop_on_both_sides_delays_no_lease(ends: Ends) -> None:
     assert ends.beats.lost == 0
 
 
-def test_a_node_that_is_behind_is_not_renewed_but_told(ends: Ends) -> None:
+def test_a_node_that_is_behind_is_not_renewed_but_reported(ends: Ends) -> None:
     ends.position = Position(1, 6)
     before = ends.lease.expiry_boottime_ns
     blocking_until("nothing was posted", lambda: ends.posted)

@@ -81,7 +81,7 @@ def test_device_time_is_work_and_the_jobs_share_of_what_was_not_seen() -> None:
     assert node_observation.device_ns(found, 0) is None
 
 
-def test_only_jobs_that_hold_devices_are_told_of_and_no_more_than_fit(
+def test_only_jobs_that_hold_devices_are_reported_and_no_more_than_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     running = {

@@ -8,7 +8,7 @@ import pytest
 from stoker.agent.state.job_bounds import Bounds, Limit, NodeBounds
 
 
-def test_without_a_word_a_user_has_a_quarter_and_a_job_leaves_room() -> None:
+def test_by_default_a_user_has_a_quarter_and_a_job_leaves_room() -> None:
     assert Bounds().resolve(8000, 1000) == NodeBounds(2000, Limit(1000), Limit(900))
 
 

@@ -33,7 +33,7 @@ def test_a_taken_port_is_passed_over_and_its_holder_named() -> None:
     assert broker_port.is_free(port)
 
 
-def test_a_port_of_root_is_told_from_one_that_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_of_root_differs_from_one_that_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     port = broker_port.choose("00000009")
     broker_port.check(port)
     with socket.socket() as taken:
@@ -47,5 +47,5 @@ def test_a_port_of_root_is_told_from_one_that_is_taken(monkeypatch: pytest.Monke
         broker_port.check(port)
 
 
-def test_a_holder_that_cannot_be_seen_is_said() -> None:
+def test_a_holder_that_cannot_be_seen_is_reported() -> None:
     assert "another" in broker_port.holder(1)

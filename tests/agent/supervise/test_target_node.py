@@ -91,7 +91,7 @@ def test_a_context_without_a_folder_here_is_still_the_one_meant(home: Path, root
         target_node.own(None, "down")
 
 
-def test_who_has_no_node_is_told_of_the_one_that_runs_here(
+def test_a_user_without_a_node_is_shown_the_one_that_runs_here(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = state_folder.locate(home / "none")

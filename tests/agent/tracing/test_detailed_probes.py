@@ -55,7 +55,7 @@ def test_without_probes_nothing_is_called() -> None:
     assert look.absent(SECOND) == {}
 
 
-def test_faults_that_were_not_timed_are_said_where_they_are_many() -> None:
+def test_faults_that_were_not_timed_are_reported_if_they_are_many() -> None:
     look = look_at(Kernel())
     look.read(times(minor_faults=50_000, user_faults=1_000, kernel_faults=500))
     assert look.absent(100 * SECOND) == {}

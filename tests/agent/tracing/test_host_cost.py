@@ -54,7 +54,7 @@ def test_a_drain_that_comes_at_once_closes_no_window() -> None:
     assert programs.closed == 1
 
 
-def test_what_was_measured_before_a_change_is_not_told_after_it() -> None:
+def test_a_cost_from_before_a_change_is_void_after_it() -> None:
     meter, programs = HostMeter(), Programs()
     assert measured(meter, programs, 100.0).run_ns == 300
     meter.restart()

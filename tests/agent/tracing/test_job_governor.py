@@ -75,7 +75,7 @@ def test_full_mode_is_not_limited() -> None:
     assert (job.plan.wanted, job.plan.budget_ppm) == ("full", 10_000)
 
 
-def test_another_mode_begins_anew() -> None:
+def test_another_mode_starts_again() -> None:
     job = Job()
     job.run(12, 0.5)
     job.plan.take(TracingQuery("mode", 1, 1, "alice", "full"), 0)

@@ -47,7 +47,7 @@ def counts(summary: dict[str, Any]) -> dict[str, int]:
     return {row["name"]: row["count"] for row in summary["kernels"]}
 
 
-async def test_a_job_that_holds_a_device_has_its_trace_when_its_end_is_told(
+async def test_a_job_that_holds_a_device_has_its_trace_when_its_end_is_reported(
     node: OneNode,
 ) -> None:
     key = await start(node, "--rounds", "3")

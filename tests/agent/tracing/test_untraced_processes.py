@@ -139,7 +139,7 @@ def test_who_gets_its_tracer_much_later_has_hidden(machine: Machine) -> None:
     assert machine.use.until(9 * S) == UntracedProcesses(9 * S, 1)
 
 
-def test_one_that_nobody_may_look_at_is_tried_again(machine: Machine) -> None:
+def test_a_process_that_cannot_be_examined_is_tried_again(machine: Machine) -> None:
     machine.look(1, p7=None)
     machine.look(1.1, p7="hidden")
     assert machine.use.until(2 * S) == UntracedProcesses(2 * S, 1)
