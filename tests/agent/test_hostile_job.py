@@ -163,7 +163,7 @@ async def test_it_finds_no_key_of_who_started_it(hostile: str) -> None:
         node.remove()
 
 
-async def test_the_doctor_knows_if_a_job_can_leave_the_order_of_victims(node: Node) -> None:
+async def test_the_oom_feature_shows_if_a_job_can_lower_its_score(node: Node) -> None:
     """A job cannot lower its score if the node has CAP_SYS_RESOURCE, or if no score is lower."""
     script = (
         "score=$(cat /proc/$$/oom_score_adj); echo $score; "
