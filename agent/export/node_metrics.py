@@ -25,7 +25,7 @@ KERNELS_MAX = 16
 SERIES_MAX = 4000
 MODES: tuple[Steered, ...] = ("dormant", "governed", "full")
 SCALE, ZERO_NS = 5, 16.0
-"""The scale and zero threshold of the histograms in native/trace/histogram.h."""
+"""The scale and zero threshold of the histograms in native/trace/statistics/histogram.h."""
 _PARTS = ("tracer_ppm", "profiler_ppm", "bpf_ppm", "sites_ppm")
 
 Point = tuple[str, Number | Histogram]

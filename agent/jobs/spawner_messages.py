@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The messages between agent and spawner, with their wire form.
 
-Pure: bytes in, bytes out. The layouts are those of native/runner/wire.h; `test_spawner_messages.py`
-compares both sides.
+Pure: bytes in, bytes out. The layouts are those of native/runner/wire/wire.h;
+`test_spawner_messages.py` compares both sides.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ CAUSES: tuple[Cause, ...] = (
     "never_started",
     "lost",
 )
-"""The number on the wire (`enum sk_cause`) is the position + 1."""
+"""The number on the wire (`enum sk_runner_cause`) is the position + 1."""
 
 State: TypeAlias = Literal["starting", "running", "ended"]
 
@@ -176,7 +176,7 @@ def pack_frame(kind: int, request: int, payload: bytes = b"", count: int = 0) ->
 
 
 def pack_launch(launch: Launch) -> bytes:
-    """Pack a Launch as `struct sk_launch` with its arrays and strings, padded to 8 bytes."""
+    """Pack a Launch as `struct sk_runner_launch` with its arrays and strings, padded to 8 bytes."""
     try:
         return _pack(launch)
     except (struct.error, OverflowError, UnicodeEncodeError) as error:
@@ -300,7 +300,7 @@ def unpack_known(payload: memoryview) -> KnownAttempt:
 
 
 def _unpack(payload: memoryview, at: int) -> tuple[int, Event | None, int]:
-    """Return (state, event, bytes used) of one `struct sk_event`."""
+    """Return (state, event, bytes used) of one `struct sk_runner_event`."""
     (job, attempt, pid, bits, cause, code, signal, state, *numbers, length, _) = _EVENT.unpack_from(
         payload, at
     )

@@ -13,7 +13,8 @@ from stoker.probes.kernels.job_trace import JobTrace
 from stoker.probes.kernels.record_batches import EVENT_BYTES
 
 CAPTURE_MAX = 1 << 18
-"""The largest number of records of one window's timeline, 16 MiB (`native/trace/timeline.h`)."""
+"""The largest number of records of one window's timeline, 16 MiB
+(`native/trace/timeline/timeline.h`)."""
 COPY_MAX = 1 << 16
 """The largest number of records copied at once; a fold keeps no more."""
 
