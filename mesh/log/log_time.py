@@ -13,8 +13,19 @@ meanwhile carry a time that is ahead of the date, or behind it.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 SLACK_NS = 1_000_000_000
 """The date may run ahead by so much at once: the correction of a clock that was a little off."""
+
+
+class Instant(NamedTuple):
+    """The moment of one event, by both clocks of a replica."""
+
+    log_ns: int
+    """The log's time, which is written into entries."""
+    boot_ns: int
+    """CLOCK_BOOTTIME, by which deadlines are measured."""
 
 
 class LogTime:

@@ -55,7 +55,7 @@ def test_a_defect_while_a_request_is_read_is_its_own_answer(
     def broken(*_: Any) -> Any:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("stoker.mesh.replica.replica.cancel_works", broken)
+    monkeypatch.setattr("stoker.mesh.replica.user_works.cancel_works", broken)
     bench.feed(events.CancelRequested("c", [1], ""))
     assert bench.replies["c"].code == "internal"
     assert bench.replica.role == "leading"

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers of Get: at once, when the job has come to the state waited for, or at the deadline.
+
+Owns that each Get is answered exactly once.
+"""
+
+from __future__ import annotations
+
+from stoker.mesh.replica import events
+from stoker.mesh.replica.outbox import Outbox
+from stoker.mesh.replica.state import Applied, ReplicaState
+from stoker.mesh.replica.waiters import Waiters, reached
+from stoker.native.errors import NotFound
+from stoker.scheduler.book import Job
+
+
+class JobGets:
+    """The Gets of one replica."""
+
+    def __init__(self, state: ReplicaState, waiters: Waiters, outbox: Outbox) -> None:
+        self._state = state
+        self._waiters = waiters
+        self._outbox = outbox
+
+    def get(self, event: events.Get, now_ns: int) -> None:
+        """Answer now or hold the reply; NotFound, or Busy when too many are held."""
+        job = self._state.book.get(event.job)
+        if reached(job.state, event.until) or event.deadline_ns <= now_ns:
+            self._outbox.reply(event.token, job)
+        else:
+            self._waiters.add(event.job, event.until, event.deadline_ns, event.token, event.user)
+
+    def applied(self, applied: Applied) -> None:
+        """Answer those whose job has come to the state they wait for."""
+        if not self._waiters.count:
+            return
+        for number in applied.changed:
+            job = self._find(number)
+            for waiter in self._waiters.changed(number, job.state if job else None):
+                self._outbox.reply(waiter.token, job or _unknown(number))
+
+    def expire(self, now_ns: int) -> None:
+        """Answer those whose deadline has come; `now_ns` is CLOCK_BOOTTIME."""
+        for waiter in self._waiters.expired(now_ns):
+            self._outbox.reply(waiter.token, self._find(waiter.job) or _unknown(waiter.job))
+
+    def _find(self, job: int) -> Job | None:
+        try:
+            return self._state.book.get(job)
+        except NotFound:
+            return None
+
+
+def _unknown(job: int) -> NotFound:
+    return NotFound(f"there is no job {job}")

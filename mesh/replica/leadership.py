@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The role of one replica, the term that it took, and its right to renew the leases of nodes.
+
+Owns leadership as an entry in the log: a replica leads only in the newest term of the log, and
+never after another replica has taken a newer one.
+"""
+
+from __future__ import annotations
+
+from stoker.mesh.identity.identity import Signs
+from stoker.mesh.log.log_time import Instant
+from stoker.mesh.replica import events
+from stoker.mesh.replica.leader_tick import LeaderTick
+from stoker.mesh.replica.node_channels import TERMS_LOST_MAX, NodeChannels
+from stoker.mesh.replica.outbox import Outbox
+from stoker.mesh.replica.replica_settings import Role
+from stoker.mesh.replica.state import ReplicaState
+from stoker.mesh.wire.command import Position
+from stoker.native.errors import Corrupt, Unavailable
+
+
+class Leadership:
+    """One replica's leadership. `why` says why it does not lead, when that lasts."""
+
+    def __init__(self, state: ReplicaState, signer: Signs, outbox: Outbox) -> None:
+        self.role: Role = "waiting"
+        self.why = ""
+        self.channels = NodeChannels(state, signer)
+        self.tick = LeaderTick()
+        self._state = state
+        self._outbox = outbox
+        self._deposed = False
+        self._newest_lost = 0
+        """The newest term that a node follows although the log lost its end."""
+
+    @property
+    def leads(self) -> bool:
+        """True while this replica may decide."""
+        return self.role == "leading"
+
+    @property
+    def halted(self) -> bool:
+        """True once this replica applies and appends nothing any more."""
+        return self.role == "halted"
+
+    @property
+    def has_led(self) -> bool:
+        """True if this process ever led."""
+        return self.channels.term > 0
+
+    @property
+    def owns_term(self) -> bool:
+        """True if the newest term of the log, as far as it was read, is this replica's."""
+        return 0 < self.channels.term == self._state.term
+
+    @property
+    def may_resume(self) -> bool:
+        """True if this replica can lead on in its term, without a new TERM entry."""
+        return self.owns_term and self.channels.term > self._newest_lost
+
+    # --- roles ------------------------------------------------------------------------------------
+
+    def wait(self, why: str) -> None:
+        """Stop leading for this reason, until the log has been read to its end."""
+        self.role, self.why = "waiting", why
+
+    def read(self) -> None:
+        """Read the log forward."""
+        self.role = "reading"
+        self._outbox.put(events.Read(self._state.seen + 1))
+
+    def elect(self) -> int:
+        """Become a candidate; return the term to append."""
+        self.role = "electing"
+        return max(self._state.term, self._newest_lost) + 1
+
+    def lead(self, term: int) -> None:
+        """Lead: the log ends with an entry of this replica in this term."""
+        self.channels.begin(term)
+        self._outbox.put(events.Lead(term))
+        self.role, self.why = "leading", ""
+        self.tick = LeaderTick()
+        self.renew()
+
+    def halt(self, reason: str) -> None:
+        """Apply and append nothing any more."""
+        self.role, self.why = "halted", reason
+        self._outbox.count("halted")
+        self._outbox.put(events.Halt(reason))
+
+    # --- terms in the log and at nodes ------------------------------------------------------------
+
+    def read_own(self, term: int) -> None:
+        """An entry of this replica was read in the log: its term was taken."""
+        self.channels.begin(max(term, self.channels.term))
+
+    def read_other(self, seq: int, term: int) -> None:
+        """An entry of another process was read; Corrupt if it ends this replica's rule."""
+        if 0 < self.channels.term < term:
+            self._deposed = True
+            raise Corrupt(f"another scheduler took the lead with log entry {seq}")
+
+    def desired(
+        self, event: events.StateRequested, now: Instant, *, idle: bool
+    ) -> bytes | Unavailable:
+        """The sealed state that a node should be in, or why there is none.
+
+        `idle` is true while no append is in flight, so that the term may be given up.
+        """
+        if not self.leads or event.node not in self._state.book.nodes:
+            return Unavailable("the scheduler does not lead, or this node has not said hello")
+        if self._is_ahead(event.request.position):
+            self._give_up(event.request.position.term, idle=idle)
+            return Unavailable(
+                "this node has followed a term whose end the log lost; a newer one is taken"
+            )
+        return self.channels.desired(event.node, event.request, now.log_ns)
+
+    def _is_ahead(self, at: Position) -> bool:
+        """True if a node has followed the log further than this replica knows it."""
+        return (at.term, at.seq) > (self.channels.term, self._state.seen)
+
+    def _give_up(self, term: int, *, idle: bool) -> None:
+        """Take a term above `term`: the node accepts no other entry of that number."""
+        if idle and term < self.channels.term + TERMS_LOST_MAX:
+            self._outbox.count("term_outrun")
+            self._newest_lost = max(self._newest_lost, term)
+            self.role = "waiting"
+
+    # --- leases -----------------------------------------------------------------------------------
+
+    def renew(self) -> None:
+        """Renew the leases of all nodes, whether the log works or not.
+
+        With one replica nobody else can have been given their work, so having led is enough, also
+        after a halt. With more replicas, this needs unexpired pledges of a majority.
+        """
+        if self._deposed:
+            self._outbox.put(events.RenewLeases(None))
+        elif self.has_led:
+            self._outbox.put(events.RenewLeases(self.channels.authority()))

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Log compaction: snapshots of the state, and trimming the log behind them.
+
+Owns the order: a snapshot is durable before the log says so, and the log is trimmed only after.
+"""
+
+from __future__ import annotations
+
+from stoker.mesh.replica import events
+from stoker.mesh.replica.outbox import Outbox
+from stoker.mesh.replica.snapshot_plan import SnapshotPlan
+from stoker.mesh.replica.state import ReplicaState
+
+
+class LogCompaction:
+    """The snapshots of one replica; `plan` says when and how far."""
+
+    def __init__(self, plan: SnapshotPlan, state: ReplicaState, outbox: Outbox) -> None:
+        self._plan = plan
+        self._state = state
+        self._outbox = outbox
+
+    def applied(self, size: int) -> None:
+        """An entry of `size` bytes was applied."""
+        self._plan.applied(size)
+
+    def start_if_due(self) -> None:
+        """Take a snapshot if enough entries or bytes came since the last one."""
+        if self._plan.due():
+            self.start()
+
+    def start(self) -> None:
+        """Take a snapshot, unless one is under way."""
+        if not self._plan.under_way:
+            self._plan.begin()
+            self._outbox.put(events.SaveSnapshot(self._state.snapshot()))
+
+    def saved(self, seq: int, *, full: bool) -> None:
+        """The snapshot of log entry `seq` is durable.
+
+        A full log cannot record it first, so it is trimmed now: the file was read back.
+        """
+        self._outbox.count("snapshots")
+        self._trim(self._plan.saved(seq, full=full))
+
+    def failed(self) -> None:
+        """No snapshot was taken; the next is due after as many entries again."""
+        self._plan.under_way = False
+        self._outbox.count("snapshot_failed")
+
+    def recorded(self, trim_to: int) -> None:
+        """The log records a snapshot and is not needed up to `trim_to`; 0 if nothing is new."""
+        self._trim(self._plan.trim(trim_to))
+
+    def trimmed(self, seq: int) -> None:
+        """The log holds nothing up to `seq` any more."""
+        self._plan.trimmed(seq)
+
+    def trim_failed(self) -> None:
+        """The log may still hold what was to go."""
+        self._plan.trim_failed()
+        self._outbox.count("trim_failed")
+
+    def make_room(self) -> None:
+        """The log is full: take a snapshot, so that it can be trimmed."""
+        self._plan.refused()
+        self._outbox.count("log_full")
+        self.start()
+
+    def _trim(self, seq: int | None) -> None:
+        if seq is not None:
+            self._outbox.put(events.Trim(seq))

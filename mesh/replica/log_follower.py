@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading the log forward: which entries count, which are passed over, and where the log ends.
+
+Owns what is trusted: an entry counts only if its leader signed it and it fits the chain, and a log
+that lacks an acknowledged entry is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stoker.mesh.identity.identity import Checks
+from stoker.mesh.log import entry as entries
+from stoker.mesh.log.entry import Opened
+from stoker.mesh.log.unreadable_entry import UnreadableEntry
+from stoker.mesh.replica.outbox import Outbox
+from stoker.mesh.replica.state import Applied, ReplicaState
+from stoker.native.errors import Corrupt
+
+
+class LogFollower:
+    """One replica's reading of the log.
+
+    `loaded` is the log entry and the digest of the snapshot that the state was restored from, or
+    (0, b""). `known_tail` is an entry that was acknowledged before the process started.
+    """
+
+    def __init__(
+        self,
+        state: ReplicaState,
+        verifiers: Mapping[int, Checks],
+        loaded: tuple[int, bytes],
+        known_tail: int,
+        outbox: Outbox,
+    ) -> None:
+        self.unreadable = UnreadableEntry()
+        self._state = state
+        self._verifiers = verifiers
+        self._loaded = loaded
+        self._known_tail = known_tail
+        self._outbox = outbox
+
+    def open(self, seq: int, data: bytes) -> Opened | None:
+        """Return the entry if it counts; pass over it, counted, if not.
+
+        Raises Corrupt where the log is damaged or has a gap.
+        """
+        opened = entries.unseal(seq, data)
+        verifier = self._verifiers.get(opened.entry.leader)
+        signed = verifier is not None and entries.signed_by(opened, verifier)
+        counter = self._state.judge(seq, opened, signed=signed)
+        if not counter:
+            return opened
+        self._state.refuse(seq, counter)
+        self._outbox.count(counter)
+        return None
+
+    def apply(self, seq: int, opened: Opened) -> Applied:
+        """Apply an entry that another process appended.
+
+        Raises Corrupt if it records another snapshot than the one that was loaded.
+        """
+        applied = self._state.apply(seq, opened.entry, opened.hash)
+        saved, (loaded_seq, digest) = applied.snapshot, self._loaded
+        if saved is not None and saved.seq == loaded_seq and saved.digest != digest:
+            raise Corrupt(f"the snapshot of log entry {saved.seq} is not the one that was taken")
+        return applied
+
+    def end(self) -> None:
+        """The log was read to its end; Corrupt if that is before `known_tail`."""
+        seen = self._state.seen
+        if seen < self._known_tail:
+            known = f"entry {self._known_tail} was acknowledged"
+            raise Corrupt(f"the log ends at entry {seen}, though {known}")
+        behind = self.unreadable.passes(seen)
+        if behind is not None:  # every acknowledged entry was read, so this one promised nothing
+            self._outbox.count("log_hole")
+            self._state.pass_over(behind)
