@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that crosses the network: subjects, codec, identities, the log and its replicas."""
+"""The network side of stoker: subjects, codec, identities, the log and its replicas."""

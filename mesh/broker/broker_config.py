@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The embedded broker: nats-server's configuration as text, and the check of its version.
+"""The configuration of the embedded nats-server as text, and the check of its version.
 
-Pure. Owns who may say what: allow-lists only, one account per user, no anonymous access. Settings
-and their reasons: DESIGN section 5 and NATS documentation of each option.
+Pure. Owns the permissions: allow-lists only, one account per user, no anonymous access.
 """
 
 from __future__ import annotations
@@ -18,31 +17,32 @@ from stoker.mesh.wire.subjects import PREFIX, token
 from stoker.native.errors import BadRequest, NotSupported
 
 MINIMUM_VERSION = (2, 15, 1)
-"""Older ones lose acknowledged entries after a crash (nats-server #8475, #8370)."""
+"""Older versions lose acknowledged entries after a crash (nats-server #8475, #8370)."""
 
 LOG_MAX_BYTES = 64 << 20
 LOG_ENTRY_BYTES_MAX = 256 * 1024
 MAX_PAYLOAD = "512KB"
 CONNECTIONS_MAX = 16_384
-"""Of all, also of those who have not said yet who they are."""
+"""The most connections, including those that are not authenticated yet."""
 SUBSCRIPTIONS_MAX = 65_536
-"""Per connection, of nodes and the scheduler."""
+"""The most subscriptions of one connection of a node or the scheduler."""
 PENDING_BYTES_MAX = 32 << 20
-"""What is kept for a connection that does not read."""
+"""The most bytes that the broker keeps for a connection that does not read."""
 WRITE_DEADLINE_S = 3
-"""How long it is kept; then the connection is ended."""
+"""The broker closes a connection that reads nothing for this long."""
 AUTHENTICATE_S = 2.0
-"""Until then a connection has shown its key or is ended."""
+"""The broker closes a connection that is not authenticated after this time."""
 MEMORY_STORE_BYTES = 16 << 20
 LOG_STORE_FACTOR = 2
-"""Room on disk over the log's limit: block files are freed only when all they hold was trimmed."""
+"""Room on disk as a multiple of the log's limit: a block file is freed only when all of its entries
+were trimmed."""
 
 TLS_S = 10
-"""Longest handshake; a loaded machine needs more than the server's own two seconds."""
+"""The longest TLS handshake; a loaded machine needs more than nats-server's default of 2 s."""
 
 GREETING_MS = 150
-"""A connection that has not begun with TLS by then is greeted in the clear: what the node's own
-processes wait for, and how late a slow client may be (it is told so and tries again)."""
+"""The broker greets a connection in the clear if it has not begun TLS by then. The node's own
+processes wait for that greeting; a slow client that receives it tries again."""
 
 CONTROL = "CTRL"
 SYSTEM = "SYS"
@@ -50,38 +50,38 @@ SYSTEM = "SYS"
 
 @dataclass(frozen=True)
 class BrokerSettings:
-    """What differs from one state folder to the next."""
+    """The settings that differ between state folders."""
 
     server_name: str
     port: int
     store_dir: str
     key_file: str
     certificate_file: str
-    """What the broker proves itself by, `mesh/identity/certificate.py`."""
+    """The broker's certificate, which `mesh/identity/certificate.py` makes."""
     host: str = "127.0.0.1"
     log_max_bytes: int = LOG_MAX_BYTES
     http_port: int | None = None
-    """Monitoring, always on loopback; None is off."""
+    """The port of nats-server's monitoring on loopback; None turns it off."""
     pid_file: str | None = None
     budgets: Budgets = field(default_factory=Budgets)
-    """What one user may take."""
+    """The limits of one user."""
 
 
 @dataclass(frozen=True)
 class BrokerKeys:
-    """Public nkeys of everyone who may connect; nobody else can."""
+    """The public nkeys of everybody who may connect."""
 
     scheduler: str
     agents: dict[str, str] = field(default_factory=dict)
-    """Node name -> key."""
+    """The key of each node, by name."""
     users: dict[str, str] = field(default_factory=dict)
-    """User name -> key."""
+    """The key of each user, by name."""
     admins: frozenset[str] = frozenset()
     """Users who may also change queues and nodes."""
 
 
 def render(settings: BrokerSettings, keys: BrokerKeys) -> str:
-    """The whole nats-server.conf; the same input gives the same bytes."""
+    """Return the whole nats-server.conf; equal input gives equal bytes."""
     _check(settings, keys)
     return "\n".join(
         [
@@ -101,12 +101,13 @@ def render(settings: BrokerSettings, keys: BrokerKeys) -> str:
 
 
 def account(user: str) -> str:
-    """The NATS account of one user: the name's token, which the exports compare (position 4)."""
+    """Return the NATS account of a user: the token at position 4 of the exported subjects."""
     return token(user)
 
 
 def check_version(text: str) -> tuple[int, int, int]:
-    """Parse `nats-server --version`; NotSupported when it is too old or not nats-server at all."""
+    """Parse the output of `nats-server --version`; NotSupported if it is too old or another
+    program's."""
     match = re.search(r"nats-server:? v?(\d+)\.(\d+)\.(\d+)", text)
     wanted = ".".join(map(str, MINIMUM_VERSION))
     if match is None:
@@ -158,9 +159,11 @@ def _server(settings: BrokerSettings) -> list[str]:
 
 
 def _tls(settings: BrokerSettings) -> list[str]:
-    """TLS from the first byte, which nobody can be talked out of. Processes of the node itself
-    wait to be greeted in the clear and know the broker by its socket's owner instead,
-    `mesh/connection/local_connection.py`."""
+    """Return the TLS settings: TLS from the first byte, except for the node's own processes.
+
+    Those wait for a greeting in the clear and identify the broker by the owner of its socket
+    (`mesh/connection/local_connection.py`).
+    """
     return [
         "tls {",
         f"  cert_file: {json.dumps(settings.certificate_file)}",
@@ -226,7 +229,7 @@ def _arriving(user: str, noun: str) -> str:
 
 
 def _user(user: str, keys: BrokerKeys, budgets: Budgets) -> list[str]:
-    """An account of one: requests cross with the name written in, nothing else does."""
+    """Return the account of one user; requests leave it with the user's name."""
     imports = [
         f"{{ service: {{ account: {CONTROL}, subject: {json.dumps(_arriving(user, noun))} }},"
         f" to: {json.dumps(subjects.request(noun, '*'))} }}"
@@ -264,7 +267,7 @@ def _scheduler_may_hear() -> list[str]:
     discovered = [subjects.request(noun, verb) for noun, verb in subjects.REQUESTS]
     return [
         subjects.EVERY_USER_REQUEST,
-        *discovered,  # nobody can publish these there: they are what `nats micro` shows
+        *discovered,  # nobody can publish on these; `nats micro` lists them
         subjects.EVERY_NODE_REQUEST,
         subjects.EVERY_OBSERVATION,
         "$SRV.>",
@@ -283,13 +286,13 @@ def _agent_may_publish(node: str) -> list[str]:
 
 
 def _agent_may_hear(node: str) -> list[str]:
-    asks = [subjects.query(node, what) for what in subjects.QUERIES]
+    queries = [subjects.query(node, what) for what in subjects.QUERIES]
     inbox = f"{subjects.inbox(f'agent.{node}')}.>"
-    return [subjects.command(node), subjects.heartbeat(node), *asks, inbox]
+    return [subjects.command(node), subjects.heartbeat(node), *queries, inbox]
 
 
 def _identity(public: str, publish: list[str], hear: list[str], *, reply: bool = False) -> str:
-    """One nkey user. `reply`: may answer what it was asked, once, within the longest wait."""
+    """Return one nkey user; with `reply` it may answer each request once, within 40 s."""
     answer = ', allow_responses: { max: 1, expires: "40s" }' if reply else ""
     return (
         f"{{ nkey: {public}, permissions: {{ publish: {{ allow: {json.dumps(publish)} }},"

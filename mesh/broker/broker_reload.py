@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make a running broker take a configuration that has a new user, without dropping anybody.
+"""Reload a running broker's configuration for a new user, without dropping a connection.
 
 Owns one fact of nats-server 2.15: an account that is new at a reload gets its imports only at the
-next one (configureAccounts starts them "only if not reloading"), so a new user needs two SIGHUPs,
-the second after the first is done.
+next reload (configureAccounts starts them "only if not reloading"), so a new user needs two
+SIGHUPs, the second after the first is done.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ PATIENCE_S = 5.0
 
 
 async def add_account(pid: int, url: str, seed_file: Path, pinned: Path) -> None:
-    """After the new configuration is in place: reload until this key's requests are carried over.
+    """Reload the new configuration so that this key's requests reach the scheduler.
 
-    `pinned` is the broker's certificate.
-    Raises Unavailable when the broker does not take it; it then goes on with the old one.
+    `pinned` is the broker's certificate. Raises Unavailable if the broker does not take the
+    configuration; it then keeps the old one.
     """
     os.kill(pid, signal.SIGHUP)
     connection = await _connected(url, seed_file, pinned)
     try:
-        # Not before the first reload is done, or the two signals become one.
+        # The first reload is done now; two signals before that would become one.
         os.kill(pid, signal.SIGHUP)
         await asyncio.sleep(2 * STEP_S)
         await connection.flush(timeout=2)
@@ -61,4 +61,4 @@ async def _connected(url: str, seed_file: Path, pinned: Path) -> Connection:
 
 
 async def _ignore(error: Exception) -> None:
-    """Refusals before the reload are expected."""
+    """Ignore refusals, which are expected before the reload."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one user may take of what all users share: `[budgets]` of config.toml, and their defaults.
+"""The budgets of one user: `[budgets]` in config.toml, and their defaults.
 
-The scheduler holds requests and jobs to them, the broker connections and subscriptions. Each is a
-part of a global limit: with the defaults USERS_AT_LIMIT users may use all of theirs at once, and
-nobody is refused because somebody else has filled a table.
+The scheduler limits requests and jobs by them, the broker connections and subscriptions. Each is a
+part of a global limit. Owns that, with the defaults, USERS_AT_LIMIT users may use up their budgets
+at once and no other user is refused because of them.
 """
 
 from __future__ import annotations
@@ -17,48 +17,49 @@ import msgspec
 from stoker.native.errors import BadRequest, Busy, Refused
 
 USERS_AT_LIMIT = 16
-"""So many users fit beside each other, each with all of what the defaults allow one."""
+"""The number of users who can use up their default budgets at the same time."""
 WAITERS_MAX = 4096
-"""Held replies of all users."""
+"""The most held replies of all users together."""
 PROXIED_MAX = 4096
-"""Requests of all users that nodes are answering."""
+"""The most requests of all users together that nodes are answering."""
 SPEC_BYTES_MAX = 128 << 20
-"""Requests of all jobs that are not over, as the log has them."""
+"""The most bytes of requests of all jobs that are not over, as encoded in the log."""
 REPLY_BYTES_PER_S = 64 << 20
-"""Replies to all users together; the broker holds what a client does not read for some seconds."""
+"""The most bytes of replies to all users in a second; the broker keeps unread replies for some
+seconds."""
 
 
 class Budgets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Each is of one user."""
+    """Limits of one user."""
 
     pending_jobs: int = 4096
     """Jobs that are not over."""
     spec_bytes: int = 8 << 20
-    """Bytes of their requests, as the log has them."""
+    """Bytes of the requests of those jobs, as encoded in the log."""
     waiters: int = 256
-    """`job.get` held back by `wait_s`."""
+    """Requests `job.get` that are held back by `wait_s`."""
     proxied: int = 256
     """Requests that a node answers: output that is followed, input, traces."""
     queued: int = 512
-    """Requests that wait for this user's turn."""
+    """Requests that wait in this user's queue."""
     queued_bytes: int = 8 << 20
     in_flight: int = 256
-    """Submits, cancels and settings on their way into the log; further ones wait for a turn."""
+    """Submits, cancels and settings on their way into the log; more of them wait in the queue."""
     in_flight_bytes: int = 4 << 20
     requests_per_s: int = 2000
-    """Past a second's worth of it requests wait."""
+    """Requests above this rate wait, after a burst of one second's worth."""
     refusals_per_s: int = 1000
-    """Past a second's worth of it, what finds its queue full is dropped without an answer."""
+    """Requests that find their queue full are dropped without an answer above this rate."""
     reply_bytes_per_s: int = 16 << 20
-    """Past a second's worth of it requests wait."""
+    """Requests wait while their replies exceed this rate, after a burst of one second's worth."""
     connections: int = 256
-    """To the broker."""
+    """Connections to the broker."""
     subscriptions: int = 16
-    """Of one connection. Each that a reply matches is sent a copy of it."""
+    """Subscriptions of one connection; each that matches a reply gets a copy of it."""
 
 
 def read(path: Path) -> Budgets:
-    """The table of `config.toml`, or what holds without one; BadRequest names what is wrong."""
+    """Return the budgets of a `config.toml`, or the defaults; BadRequest says what is wrong."""
     try:
         table = tomllib.loads(path.read_text()).get("budgets", {})
         budgets = msgspec.convert(table, Budgets)
@@ -74,7 +75,7 @@ def read(path: Path) -> Budgets:
 
 
 def busy(user: str, budget: str, limit: int | str, what: str) -> Busy:
-    """The refusal of what passes by itself. `limit`: a count, or a size with its unit."""
+    """Return the refusal at a limit that clears by itself; `limit` is a count or a size."""
     return Busy(
         f"{user} has {limit} {what}, as many as one user may have (budget {budget})",
         hint="ask again when some are answered",
@@ -82,7 +83,7 @@ def busy(user: str, budget: str, limit: int | str, what: str) -> Busy:
 
 
 def refused(user: str, budget: str, limit: int | str, what: str) -> Refused:
-    """The refusal of what only the user can change."""
+    """Return the refusal at a limit that only the user can clear; `limit` is a count or a size."""
     return Refused(
         f"{user} would have more than {limit} {what}, the most that one user may have"
         f" (budget {budget})",
@@ -91,7 +92,7 @@ def refused(user: str, budget: str, limit: int | str, what: str) -> Refused:
 
 
 class Seats:
-    """A global table of `limit` places of which no user has more than `each`."""
+    """A table of `limit` seats for all users, of which no user takes more than `each`."""
 
     def __init__(self, budget: str, what: str, each: int, limit: int) -> None:
         self.budget, self.what = budget, what
@@ -100,7 +101,7 @@ class Seats:
         self.count = 0
 
     def take(self, user: str) -> None:
-        """One more of this user; Busy says which limit is in the way."""
+        """Take a seat for this user; Busy says which limit is reached."""
         if self._taken[user] >= self.each:
             raise busy(user, self.budget, self.each, self.what)
         if self.count >= self.limit:
@@ -110,7 +111,7 @@ class Seats:
         self.count += 1
 
     def leave(self, user: str) -> None:
-        """One fewer."""
+        """Give a seat of this user back."""
         self._taken[user] -= 1
         self.count -= 1
         self._tidy(user)

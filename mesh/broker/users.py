@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may ask: `<state>/users.json`, a user's public key and the Unix identity their jobs run as.
+"""The table of users, `<state>/users.json`: their public keys and the Unix identity of their jobs.
 
-Owns the rule that a job runs as root only where the table says so in as many words.
+Owns the rule that a job runs as root only if the table says so explicitly.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ FILE_BYTES_MAX = 1 << 20
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One row. `unix_user` (looked up at each submit), or `uid` and `gid`, or neither: no jobs."""
+    """One user.
+
+    Jobs run as `unix_user`, which is looked up at each submit, or as `uid` and `gid`. A user with
+    neither can submit no jobs.
+    """
 
     public_key: str
     unix_user: str | None = None
@@ -33,14 +37,14 @@ class User(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     gid: int | None = None
     groups: tuple[int, ...] = ()
     admin: bool = False
-    """Sees, cancels and reads the jobs of all users."""
+    """True if this user may see, cancel and read the jobs of all users."""
 
 
 Users = dict[str, User]
 
 
 def load(path: Path) -> Users:
-    """The table; Corrupt by name when it cannot be read as one, NotFound when there is none."""
+    """Return the table; NotFound if there is no file, Denied or Corrupt if it is unusable."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -58,7 +62,7 @@ def load(path: Path) -> Users:
 
 
 def save(path: Path, users: Users) -> None:
-    """Replace the table whole, or not at all; readable by its owner alone."""
+    """Replace the table atomically; only its owner can read it."""
     check(users)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
@@ -70,7 +74,7 @@ def save(path: Path, users: Users) -> None:
 
 
 def check(users: Users) -> None:
-    """Names, keys and identities that can be used as they stand; BadRequest names the bad one."""
+    """Check names, keys and identities; BadRequest names the first bad one."""
     if len(users) > USERS_MAX:
         raise BadRequest(f"{len(users)} users, at most {USERS_MAX}")
     keys: dict[str, str] = {}
@@ -89,7 +93,7 @@ def check(users: Users) -> None:
 
 
 def owner(name: str, user: User) -> Owner:
-    """The identity the jobs of this user run as; Denied if there is none."""
+    """Return the identity that jobs of this user run as; Denied if there is none."""
     if user.uid is not None and user.gid is not None:
         return Owner(name, user.uid, user.gid, user.groups)
     if user.unix_user is None:
@@ -105,7 +109,8 @@ def owner(name: str, user: User) -> Owner:
 
 
 def describe(user: User) -> str:
-    """`alice (1000:1000)` for tables; a name that this machine does not know stays a name."""
+    """Return the Unix identity for tables: `user`, `user:group`, numbers without names, or
+    `nobody`."""
     if user.unix_user is not None:
         return user.unix_user
     if user.uid is None:

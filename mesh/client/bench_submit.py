@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a job takes from the request to its own first statement, and how many fit in a second.
+"""The benchmark of the submit path: latency from request to first statement, and jobs per second.
 
-The job is a static program whose first statement reads CLOCK_MONOTONIC, the clock this side reads
-before the request; every job is a process of its own. The floor is posix_spawn and wait of the same
-program by a C parent, measured in the same run.
+The job is a static program whose first statement reads CLOCK_MONOTONIC, which the benchmark reads
+before the request. Every job is a process of its own. The floor is the same program started and
+awaited by a C parent with posix_spawn, measured in the same run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stoker.native.errors import StokerError, Unavailable
 from stoker.scheduler.nouns import JobState
 
 IN_FLIGHT = 128
-"""Submits that wait for their answer at once."""
+"""The most submits that wait for their answer at once."""
 ROUNDS = 3
 WARM_UP = 20
 END_S = 120.0
@@ -31,14 +31,17 @@ OPEN_STATES: tuple[JobState, ...] = ("pending", "starting", "running", "stopping
 
 
 class SubmitPrograms(msgspec.Struct, frozen=True):
-    """Absolute paths: the no-op where jobs can read it, and the C parent of the floor."""
+    """Absolute paths of the no-op, which jobs must be able to read, and of the floor's C parent."""
 
     noop: str
     floor: str
 
 
 class SubmitRow(msgspec.Struct, frozen=True):
-    """One kind of job. Rates are the median of ROUNDS; `ratio` is jobs_per_s / floor_per_s."""
+    """The figures of one kind of job.
+
+    Rates are the median of ROUNDS; `ratio` is jobs_per_s / floor_per_s.
+    """
 
     gpu_milli: int
     jobs: int
@@ -52,7 +55,7 @@ class SubmitRow(msgspec.Struct, frozen=True):
 
 
 class SubmitResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The top-level figures are those of jobs without a GPU."""
+    """The result; its top-level figures are those of jobs without a GPU."""
 
     schema: str = schema.VERSION
     bench: str = "submit"
@@ -62,19 +65,19 @@ class SubmitResult(msgspec.Struct, frozen=True, kw_only=True):
     floor_per_s: float
     ratio: float
     floor_parallel_per_s: float
-    """The floor with as many processes at once as there are CPUs."""
+    """The floor with one process per CPU at once."""
     rows: tuple[SubmitRow, ...]
 
 
-Say = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 async def measure(
-    client: Client, programs: SubmitPrograms, jobs: int, cpus: int, say: Say
+    client: Client, programs: SubmitPrograms, jobs: int, cpus: int, report: Report
 ) -> SubmitResult:
-    """The whole bench: jobs without a GPU, then jobs with a thousandth of one if there is one."""
+    """Measure jobs without a GPU, then jobs with 1/1000 of a GPU if there is one."""
     shares = [0] + ([1] if (await client.devices()).devices else [])
-    rows = [await _row(client, programs, jobs, milli, say) for milli in shares]
+    rows = [await _row(client, programs, jobs, milli, report) for milli in shares]
     parallel = await _floor(programs, jobs, cpus)
     first = rows[0]
     return SubmitResult(
@@ -89,18 +92,18 @@ async def measure(
 
 
 async def _row(
-    client: Client, programs: SubmitPrograms, jobs: int, milli: int, say: Say
+    client: Client, programs: SubmitPrograms, jobs: int, milli: int, report: Report
 ) -> SubmitRow:
     request = schema.JobRequest(
         argv=(programs.noop,), cwd="/", gpu_milli=milli, device_kind="any", name="noop"
     )
     for _ in range(WARM_UP):
         await _start_latency(client, request)
-    say(f"{jobs} jobs at {milli} milli-shares, one after the other")
+    report(f"{jobs} jobs at {milli} milli-shares, one after the other")
     latencies = sorted([await _start_latency(client, request) for _ in range(jobs)])
     rates, floors = [], []
-    for turn in range(ROUNDS):
-        say(f"{jobs} jobs at {milli} milli-shares at once, round {turn + 1} of {ROUNDS}")
+    for number in range(1, ROUNDS + 1):
+        report(f"{jobs} jobs at {milli} milli-shares at once, round {number} of {ROUNDS}")
         floors.append(await _floor(programs, jobs, 1))
         rates.append(await _rate(client, request, jobs))
     rate, floor = statistics.median(rates), statistics.median(floors)
@@ -118,18 +121,19 @@ async def _row(
 
 
 def percentile(ordered: Sequence[int], percent: int) -> int:
-    """The smallest value that `percent` of the ordered values do not exceed (nearest rank)."""
+    """Return the smallest value that `percent` of the ordered values do not exceed (nearest
+    rank)."""
     return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
 
 
 async def _start_latency(client: Client, request: schema.JobRequest) -> int:
-    """ns from before the request to the job's first statement."""
-    asked_ns = time.monotonic_ns()
+    """Return the ns from before the request to the job's first statement."""
+    began_ns = time.monotonic_ns()
     job = (await client.submit(request)).job
     view = await client.wait(job)
     if view.state != "succeeded":
         raise StokerError(f"no-op job {job} {view.state}: {view.reason or 'no reason given'}")
-    return _first_statement(await client.logs(schema.LogsRequest(job=job, wait_s=1.0))) - asked_ns
+    return _first_statement(await client.logs(schema.LogsRequest(job=job, wait_s=1.0))) - began_ns
 
 
 def _first_statement(logs: schema.LogsView) -> int:
@@ -139,7 +143,7 @@ def _first_statement(logs: schema.LogsView) -> int:
 
 
 async def _rate(client: Client, request: schema.JobRequest, jobs: int) -> float:
-    """Jobs per second from the first submit to the moment the last end is known here."""
+    """Return the jobs per second from the first submit until the last end is known here."""
     gate = asyncio.Semaphore(IN_FLIGHT)
 
     async def one() -> int:
@@ -155,7 +159,7 @@ async def _rate(client: Client, request: schema.JobRequest, jobs: int) -> float:
 
 
 async def _all_ended(client: Client, newest: int, deadline: float) -> None:
-    """Holds on one job that is not over, then on the next: one request at a time."""
+    """Wait for all jobs, with one request at a time: for one open job, then for the next."""
     job = newest
     while True:
         await client.wait(job)
@@ -179,7 +183,7 @@ async def _all_succeeded(client: Client, numbers: Sequence[int]) -> None:
 
 
 async def _floor(programs: SubmitPrograms, jobs: int, window: int) -> float:
-    """Programs per second of the C parent with `window` of them at once."""
+    """Return the programs per second of the C parent with `window` of them at once."""
     command = [programs.floor, str(jobs), str(window), programs.noop]
     done = await asyncio.to_thread(
         subprocess.run, command, capture_output=True, timeout=END_S, check=False

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client library: every public request as a typed call that survives restarts.
+"""The client library: every public request as a typed call that survives restarts of the node.
 
-Owns two promises: whatever goes wrong is one StokerError that says whether anything was changed,
-and a request is repeated only when repeating it is harmless (reads, cancels, offsets, and submits
-under their idempotency key). Where no more requests of this user are held back, it asks again and
-again instead.
+Owns two promises. Every failure is one StokerError that says whether anything was changed. A
+request is repeated only when that is harmless: reads, cancels, offsets, and submits under their
+idempotency key. A client polls if the node holds no more requests of its user.
 """
 
 from __future__ import annotations
@@ -33,15 +32,16 @@ from stoker.native.errors import (
 from stoker.scheduler.nouns import ENDED
 
 REPLY_S = 3.0
-"""How long past its own `wait_s` an answer may take before the request is sent again."""
+"""A request is sent again if its answer takes longer than its `wait_s` plus this time."""
 PATIENCE_S = 15.0
-"""How long a request is repeated while broker or scheduler are away, unless told otherwise."""
+"""The default time for which a request is repeated while broker or scheduler are away."""
 OPEN_S = 2.0
-"""How long a node that says where it is may refuse the first connection: its broker may just be
-coming back, at another port."""
+"""The longest time for which the first connection may be refused by a node that has an endpoint;
+its broker may be restarting at another port."""
 NOTICE_S = 5.0
+"""`on_trouble` is called after an outage of this length."""
 HOLD_S = 2.0
-"""`wait_s` of one held request: the longest that a lost answer goes unnoticed, plus REPLY_S."""
+"""The `wait_s` of one held request; a lost answer is noticed after this time plus REPLY_S."""
 BACK_OFF_S = (0.02, 0.5)
 
 T = TypeVar("T", bound=schema.Message)
@@ -49,30 +49,32 @@ Find = Callable[[], Context]
 
 
 def new_key() -> str:
-    """An idempotency key that nobody else has: 128 random bits."""
+    """Return an idempotency key of 128 random bits."""
     return secrets.token_hex(16)
 
 
 class Client:
-    """A connection that is made when needed, and made again when lost, wherever the node now is."""
+    """A client of one node. It connects when needed, and again after a loss, at the node's present
+    address."""
 
     def __init__(self, find: Find, patience_s: float = PATIENCE_S) -> None:
         self._find = find
         self.patience_s = patience_s
         self.on_trouble: Callable[[StokerError], None] | None = None
-        """Told once per outage that lasts NOTICE_S, so that a person knows why nothing happens."""
-        self._link: ClientConnection | None = None
+        """Called once per outage that lasts NOTICE_S, to tell a person why nothing happens."""
+        self._connection: ClientConnection | None = None
         self._connecting = asyncio.Lock()
         self._was_there = False
         self._signs = False
-        """Whether this node has said that it takes no change without its user's signature."""
+        """True if this node accepts changes only with the user's signature."""
 
     @classmethod
     @asynccontextmanager
     async def open(
         cls, where: Context | str | None = None, *, patience_s: float = PATIENCE_S
     ) -> AsyncIterator[Client]:
-        """A connected client; `where` is a context, a state folder, or None to look in order."""
+        """Yield a connected client; `where` is a context, a state folder, or None for the default
+        order of `contexts.find`."""
         find: Find = (lambda: where) if isinstance(where, Context) else _finder(where)
         client = cls(find, patience_s)
         try:
@@ -82,7 +84,7 @@ class Client:
             await client.close()
 
     async def _first(self, patience_s: float) -> None:
-        """The first connection: a broker that is being started again is waited for, briefly."""
+        """Connect for the first time, and wait `patience_s` for a broker that restarts."""
         deadline = time.monotonic() + patience_s
         while True:
             try:
@@ -94,15 +96,15 @@ class Client:
             await asyncio.sleep(BACK_OFF_S[0])
 
     async def close(self) -> None:
-        """Give the connection back; safe to call twice."""
-        link, self._link = self._link, None
-        if link is not None and not link.connection.is_closed:
-            await link.connection.close()
+        """Close the connection; may be called twice."""
+        client, self._connection = self._connection, None
+        if client is not None and not client.connection.is_closed:
+            await client.connection.close()
 
     # --- jobs -------------------------------------------------------------------------------------
 
     async def submit(self, request: schema.JobRequest) -> schema.JobView:
-        """Submit once, however often it must be sent; a key is chosen if the request has none."""
+        """Submit a job exactly once; an idempotency key is made if the request has none."""
         if not request.idempotency_key:
             request = msgspec.structs.replace(request, idempotency_key=new_key())
         try:
@@ -118,12 +120,12 @@ class Client:
     async def get(
         self, job: schema.JobRef, *, until: str = "", wait_s: float = 0.0, trace: bool = False
     ) -> schema.JobView:
-        """One job; with `until` held back up to `wait_s` for `running` or `ended`."""
+        """Return one job; `until` waits up to `wait_s` for `running` or `ended`."""
         request = schema.GetRequest(job=job, until=until, wait_s=wait_s, trace=trace)  # type: ignore[arg-type]
         return await self._call("job", "get", request, schema.JobView, wait_s)
 
     async def wait(self, job: schema.JobRef, until: str = "ended") -> schema.JobView:
-        """One job when it has ended (or runs), however long that takes."""
+        """Wait without limit until a job has ended, or runs; return it."""
         while True:
             started = time.monotonic()
             view = await self.get(job, until=until, wait_s=HOLD_S)
@@ -132,11 +134,11 @@ class Client:
             await _no_faster_than(started, 0.1)
 
     async def list(self, request: schema.ListRequest) -> schema.JobList:
-        """One page of jobs, newest first."""
+        """Return one page of jobs, newest first."""
         return await self._call("job", "list", request, schema.JobList)
 
     async def list_all(self, request: schema.ListRequest) -> AsyncIterator[schema.JobView]:
-        """All pages, job by job."""
+        """Yield the jobs of all pages."""
         while True:
             page = await self.list(request)
             for job in page.jobs:
@@ -146,70 +148,70 @@ class Client:
             request = msgspec.structs.replace(request, before=page.next)
 
     async def cancel(self, select: str, reason: str = "") -> schema.CancelView:
-        """Stop the selected jobs; those that are over stay as they are."""
+        """Stop the selected jobs that are not over."""
         request = schema.CancelRequest(select=select, reason=reason)
         return await self._call("job", "cancel", request, schema.CancelView)
 
     async def remove(self, select: str) -> schema.RemoveView:
-        """Forget the selected jobs, which are over, and delete their output."""
+        """Forget the selected ended jobs and delete their output."""
         request = schema.RemoveRequest(select=select)
         return await self._call("job", "remove", request, schema.RemoveView)
 
     async def logs(self, request: schema.LogsRequest) -> schema.LogsView:
-        """One piece of output."""
+        """Return one piece of a job's output."""
         return await self._call("job", "logs", request, schema.LogsView, request.wait_s)
 
     async def stdin(self, request: schema.StdinRequest) -> schema.StdinView:
-        """One piece of input."""
+        """Send one piece of a job's input."""
         return await self._call("job", "stdin", request, schema.StdinView, request.wait_s)
 
     async def explain(self, job: schema.JobRef) -> schema.ExplainView:
-        """Why a job is where it is."""
+        """Explain why a job waits, or why it was placed where it is."""
         request = schema.ExplainRequest(job=job)
         return await self._call("job", "explain", request, schema.ExplainView)
 
     async def trace(self, request: schema.TraceRequest) -> schema.TraceView:
-        """One piece of a job's timeline file."""
+        """Return one piece of a job's timeline file."""
         return await self._call("job", "trace", request, schema.TraceView, request.wait_s)
 
     async def tracing(self, request: schema.TracingRequest) -> schema.TracingView:
-        """How a running job is traced; what is asked for can be repeated."""
+        """Return how a running job is traced, or change it; repeating is safe."""
         return await self._call("job", "tracing", request, schema.TracingView, request.wait_s)
 
     # --- the cluster ------------------------------------------------------------------------------
 
     async def nodes(self) -> schema.NodeList:
-        """All nodes."""
+        """Return all nodes."""
         return await self._call("node", "list", schema.NodeRequest(), schema.NodeList)
 
     async def devices(self) -> schema.DeviceList:
-        """All devices."""
+        """Return all devices."""
         return await self._call("device", "list", schema.NodeRequest(), schema.DeviceList)
 
     async def readings(
         self, node: str, device: str, history: tuple[str, ...] = (), since_ns: int = 0
     ) -> schema.ReadingsView:
-        """Everything that is read of one device, and the past minute of some fields."""
+        """Return all readings of one device, and the past minute of the fields in `history`."""
         request = schema.ReadingsRequest(
             node=node, device=device, history=history, since_ns=since_ns
         )
         return await self._call("device", "readings", request, schema.ReadingsView)
 
     async def topology(self, node: str) -> schema.TopologyView:
-        """Who is near whom on one node."""
+        """Return the topology of one node."""
         request = schema.TopologyRequest(node=node)
         return await self._call("node", "topology", request, schema.TopologyView)
 
     async def queues(self) -> schema.QueueList:
-        """All queues."""
+        """Return all queues."""
         return await self._call("queue", "list", schema.QueueRequest(), schema.QueueList)
 
     async def settle(self, noun: str, verb: str, request: schema.Message) -> schema.Done:
-        """A request of an administrator, one of `subjects.ADMIN_REQUESTS`; repeating is safe."""
+        """Send one of `subjects.ADMIN_REQUESTS`; repeating is safe."""
         return await self._call(noun, verb, request, schema.Done)
 
     async def kernels(self, job: schema.JobRef | None = None) -> schema.KernelList:
-        """GPU kernels of the caller's running jobs, or of one job."""
+        """Return the GPU kernels of the caller's running jobs, or of one job."""
         request = schema.KernelRequest(job=job)
         return await self._call("kernel", "list", request, schema.KernelList)
 
@@ -225,7 +227,7 @@ class Client:
         *,
         repeat: schema.Message | None = None,
     ) -> T:
-        """`repeat` is sent instead of `request` from the second time on."""
+        """Send a request until it is answered; from the second time on, send `repeat` instead."""
         subject = subjects.request(noun, verb)
         data = _encoded(request)
         began = time.monotonic()
@@ -247,7 +249,7 @@ class Client:
                 if now > notice and self.on_trouble is not None:
                     notice = deadline
                     self.on_trouble(error)
-                if isinstance(error, Busy) and wait_s:  # too many are held: ask without waiting
+                if isinstance(error, Busy) and wait_s:  # no more are held: do not wait
                     wait_s = 0.0
                     data = _encoded(msgspec.structs.replace(request, wait_s=0.0))
             if repeat is not None:
@@ -256,32 +258,33 @@ class Client:
             back_off = min(back_off * 2, BACK_OFF_S[1])
 
     async def _request(self, subject: str, data: bytes, timeout_s: float) -> bytes:
-        """One request on a live connection; whatever may pass is Unavailable."""
-        link = await self._live()
-        link.signs = self._signs
-        most = link.connection.max_payload
+        """Send one request on a live connection; Unavailable for failures that may pass."""
+        client = await self._live()
+        client.signs = self._signs
+        most = client.connection.max_payload
         if len(data) > most:
             raise BadRequest(
                 f"the request has {len(data)} bytes and the node takes {most}",
                 hint="put large data into a file that the job reads, or send it as stdin",
             )
-        return await link.request(subject, data, timeout_s)
+        return await client.request(subject, data, timeout_s)
 
     async def _live(self) -> ClientConnection:
-        if self._link is not None and self._link.connection.is_connected:
-            return self._link
+        """Return a live connection; make one if there is none."""
+        if self._connection is not None and self._connection.connection.is_connected:
+            return self._connection
         async with self._connecting:
-            if self._link is None or not self._link.connection.is_connected:
+            if self._connection is None or not self._connection.connection.is_connected:
                 await self.close()
                 try:
-                    self._link = await connect(self._find())
+                    self._connection = await connect(self._find())
                 except NotFound as error:
-                    # A node that was there a moment ago may be restarting.
+                    # A node that was found before may be restarting.
                     if not self._was_there:
                         raise
                     raise Unavailable(error.message) from None
                 self._was_there = True
-            return self._link
+            return self._connection
 
 
 def _finder(state: str | None) -> Find:
@@ -310,5 +313,5 @@ def _decoded(noun: str, verb: str, data: bytes, kind: type[T]) -> T:
 
 
 async def _no_faster_than(started: float, period_s: float) -> None:
-    """A node that answers a held request at once must not be asked in a busy loop."""
+    """Sleep until `period_s` after `started`, so that polling has a highest rate."""
     await asyncio.sleep(max(0.0, started + period_s - time.monotonic()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections to the broker: of clients, of the node's own processes, of the scheduler for users.
+"""Connections to the broker by clients, by the node's processes, and by the scheduler for users.
 
 Imports `mesh.wire` and `mesh.identity`.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One connection of a client: made with the user's key, lost at most once, never mended in place.
+"""One connection of a client, made with the user's key; it is never reconnected.
 
-Owns the settings of a connection and the translation of what nats-py hides in callbacks: a loss,
-and a subject the server refused.
+Owns the settings of the connection. A loss, or a subject that the server refused, which nats-py
+reports to callbacks only, ends the requests that it concerns with an error.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ CONNECT_S = 2
 
 
 class ClientConnection:
-    """One connection: its questions by number, each with a future that always comes to an end.
+    """One connection and its open requests; each request ends with a reply or an error.
 
-    nats-py's own `request` costs twice the time and does not notice that the connection was lost.
+    nats-py's own `request` takes twice the time and does not notice a lost connection.
     """
 
     def __init__(self, key: Signs) -> None:
         self.connection = Connection()
         self._key = key
         self.signs = False
-        """Whether requests that change something are signed: where the node demands it."""
+        """True if requests that change something are signed, because the node demands it."""
         self._denied = ""
         self._inbox = f"_INBOX.{secrets.token_hex(12)}"
         self._count = 0
@@ -42,11 +42,14 @@ class ClientConnection:
         self._lost = False
 
     async def listen(self) -> None:
-        """Take answers; before the first question."""
+        """Subscribe to replies; call this before the first request."""
         await self.connection.subscribe(f"{self._inbox}.*", cb=self._on_answer)
 
     async def request(self, subject: str, data: bytes, timeout_s: float) -> bytes:
-        """The answer to one request: Unavailable without one, Denied if it may not be asked."""
+        """Return the reply to one request.
+
+        Raises Unavailable if there is none, Denied if the server refuses the subject.
+        """
         loop = asyncio.get_running_loop()
         self._count += 1
         number = str(self._count)
@@ -87,12 +90,12 @@ class ClientConnection:
             answer.set_exception(Unavailable(f"no answer within {timeout_s:g} s"))
 
     async def on_error(self, error: Exception) -> None:
-        """Keep a refused publish: its sender sees nothing but silence."""
+        """Remember a refused publish, which its sender would only see as a timeout."""
         if "permissions violation" in str(error).lower():
             self._denied = str(error)[:500]
 
     async def on_end(self) -> None:
-        """Nothing that was asked on this connection will be answered any more."""
+        """The connection is lost: end its open requests."""
         self._lost = True
         for answer in self._open.values():
             if not answer.done():
@@ -104,19 +107,17 @@ def _lost() -> Unavailable:
 
 
 async def connect(where: Context) -> ClientConnection:
-    """A connection to this node as this user, or the reason there is none."""
+    """Connect to this node as this user; a StokerError says why that failed."""
     secured = certificate.connecting(where.certificate)
-    link = ClientConnection(
-        identity.load(where.seed_file)
-    )  # nats-py reads the file once more by itself
+    client = ClientConnection(identity.load(where.seed_file))  # nats-py reads the file again
     try:
-        # Reconnecting is done here, request by request: the node may come back at another port.
-        await link.connection.connect(
+        # The caller makes a new connection instead, since the node may return at another port.
+        await client.connection.connect(
             where.url,
             name="stoker client",
-            error_cb=link.on_error,
-            closed_cb=link.on_end,
-            disconnected_cb=link.on_end,
+            error_cb=client.on_error,
+            closed_cb=client.on_end,
+            disconnected_cb=client.on_end,
             allow_reconnect=False,
             max_reconnect_attempts=1,
             reconnect_time_wait=0,
@@ -127,7 +128,7 @@ async def connect(where: Context) -> ClientConnection:
             nkeys_seed=str(where.seed_file),
             **secured,
         )
-        await link.listen()
+        await client.listen()
     except ssl.SSLCertVerificationError as error:
         raise Unavailable(
             f"what answers at {where.url} is not this node's broker: {error.reason or error}",
@@ -140,7 +141,7 @@ async def connect(where: Context) -> ClientConnection:
         ) from None
     except nats.errors.Error as error:
         raise _refused(where, error) from None
-    return link
+    return client
 
 
 def _refused(where: Context, error: Exception) -> StokerError:

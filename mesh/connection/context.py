@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a client finds a node and the key to talk to it with.
+"""The context of a client: which node it talks to, and with which key.
 
-Owns the order in which places are tried: `--state`, STOKER_STATE, `~/.config/stoker/context.json`,
-the default state folder; the first that is named is the only one used, so that a command never
-reaches another node than the one it was told.
+Owns the order of the places: `--state`, STOKER_STATE, `~/.config/stoker/context.json`, the default
+state folder. Only the first that is named is used, so that a command never reaches another node
+than the one that was meant.
 """
 
 from __future__ import annotations
@@ -23,65 +23,68 @@ from stoker.native.errors import Corrupt, Denied, NotFound
 T = TypeVar("T")
 FILE_BYTES_MAX = 64 * 1024
 CERTIFICATE = "broker.crt"
-"""The file of the broker's certificate, wherever it is kept."""
+"""The name of the file with the broker's certificate."""
 NO_NODE = "no stoker node found: start one with `stoker up` or pass --state"
 
 
 class SavedContext(msgspec.Struct, frozen=True):
-    """`context.json`: what an administrator hands to another user of the machine."""
+    """`context.json`, which an administrator gives to another user of the machine."""
 
     url: str
     seed_file: str
     user: str
     state: str = ""
-    """The node's state folder; where its endpoint can be read, a new port is noticed."""
+    """The node's state folder; its endpoint, if readable, names the present port."""
     certificate_file: str = ""
-    """The broker's certificate, for who cannot look into the node's run folder."""
+    """The broker's certificate, for users who cannot read the node's run folder."""
 
 
 class NodeEndpoint(msgspec.Struct, frozen=True):
-    """`endpoint.json`, written by a running node."""
+    """`endpoint.json`, which a running node writes."""
 
     url: str
     cluster: str
     node: str
     state: str
     certificate: str
-    """The broker's certificate, which whoever connects must be shown."""
+    """The file of the broker's certificate, which clients pin."""
 
 
 class _Port(msgspec.Struct, frozen=True):
-    """What of `cluster.json` is needed here."""
+    """The part of `cluster.json` that is used here."""
 
     port: int = 0
 
 
 @dataclass(frozen=True)
 class Context:
-    """Where to connect and as whom. `seed_file` is read only when connecting."""
+    """A node and a user. `seed_file` is read only when connecting."""
 
     url: str
     seed_file: Path
     user: str
     certificate: Path
-    """What the broker must prove itself by."""
+    """The file of the certificate that the broker must have."""
     state: Path | None = None
 
 
 def find(state: str | None = None, environ: Mapping[str, str] | None = None) -> Context:
-    """The node a command means; NotFound, Denied or Corrupt in one clear line."""
+    """Return the context of the node that a command means.
+
+    Raises NotFound, Denied or Corrupt.
+    """
     environ = os.environ if environ is None else environ
     named = state or environ.get("STOKER_STATE")
     if named:
         return _of_state(Path(named))
     saved = saved_path(environ)
-    if os.path.exists(saved):  # noqa: PTH110  a home out of reach, of whoever called sudo, has none
+    if os.path.exists(saved):  # noqa: PTH110  an unreadable home, as after sudo, has no context
         return _of_saved(saved)
     return _of_state(default_state())
 
 
 def saved_path(environ: Mapping[str, str]) -> Path:
-    """`context.json` of this user."""
+    """Return the path of this user's `context.json`."""
     base = (
         environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME") or "~").expanduser() / ".config"
     )
@@ -89,31 +92,33 @@ def saved_path(environ: Mapping[str, str]) -> Path:
 
 
 def default_state() -> Path:
-    """Where a node of this user keeps its state when nothing else is said."""
+    """Return the default state folder of this user's node."""
     if os.geteuid() == 0:
         return Path("/var/lib/stoker")
     return Path.home() / ".local/state/stoker"
 
 
 def broker_url(port: int) -> str:
-    """How a node's own broker is called."""
+    """Return the URL of a broker on this host."""
     return f"tls://127.0.0.1:{port}"
 
 
 def own_broker(state: Path) -> str:
-    """Where the broker of this state folder listens now, for the node's own processes: it moves
-    when a stranger took its port, and before the node serves only `cluster.json` knows it."""
+    """Return the URL of this state folder's broker, for the node's own processes.
+
+    The port changes if another program took it. Before the node serves, only `cluster.json` has it.
+    """
     found = _endpoint(state)
     return found.url if found else broker_url(_read(state / "cluster.json", _Port).port)
 
 
 def instance(state: Path) -> str:
-    """8 hex digits that tell the state folders of one host apart."""
+    """Return 8 hex digits that identify a state folder on its host."""
     return hashlib.blake2b(os.fsencode(os.path.realpath(state))).hexdigest()[:8]
 
 
 def run_folders(state: Path) -> tuple[Path, ...]:
-    """Where the node of this state folder may have its endpoint: a system's, then a user's."""
+    """Return the folders that may hold the node's endpoint: the system's, then the user's."""
     name, uid = instance(state), os.geteuid()
     runtime = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{uid}"
     own = (Path(runtime) / "stoker" / name, Path(f"/tmp/stoker-{uid}") / name)
@@ -157,10 +162,10 @@ def _of_saved(path: Path) -> Context:
 
 
 def _endpoint(state: Path) -> NodeEndpoint | None:
-    """What the node of this state folder says of itself."""
+    """Return the endpoint of this state folder's node, or None if no node has written one."""
     for folder in run_folders(state):
         path = folder / "endpoint.json"
-        # Only the node's owner may say where it is: a planted file would collect signatures.
+        # Only the node's owner may name the endpoint: a planted file would collect signatures.
         if path.is_file() and path.stat().st_uid in (0, os.geteuid()):
             return _read(path, NodeEndpoint)
     return None

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A connection to the broker of this very host, for processes of the node itself.
+"""A connection to the broker of this host, for the node's own processes.
 
-The kernel says who holds the other end: a socket's owner cannot be forged, so a broker that runs as
-this process's own user is believed without a handshake, and what goes over the connection costs
-what it did before (TLS costs a scheduler about as much again as all else it does with a message).
-Owns the order: the owner is asked after the greeting, when the other end must have been accepted,
-and before anything is signed.
+The kernel names the owner of the other end of a local socket, so a broker that runs as this
+process's user is trusted without TLS, which would double the scheduler's cost of a message. Owns
+the order: the owner is checked after the greeting, when the other end was surely accepted, and
+before anything is signed.
 """
 
 from __future__ import annotations
@@ -20,20 +19,23 @@ from stoker.native.errors import NotSupported
 
 TABLE = Path("/proc/net/tcp")
 _ESTABLISHED = "01"
-"""TCP_ESTABLISHED in /proc/net/tcp, include/net/tcp_states.h."""
+"""TCP_ESTABLISHED as /proc/net/tcp prints it (include/net/tcp_states.h)."""
 Address = tuple[str, int]
 
 
 class LocalConnection(Client):
-    """nats-py's client, which says nothing to a broker of another user."""
+    """nats-py's client; it sends nothing to a broker of another user."""
 
     def __init__(self) -> None:
         super().__init__()
         self._proven = 0
 
     def _connect_command(self) -> bytes:
-        """Called by nats-py between the greeting and the answer to it, which carries the key's
-        signature; OSError is what it takes for a connection that failed."""
+        """Check the broker's owner, then return the answer to its greeting.
+
+        nats-py calls this before it sends the key's signature and treats OSError as a failed
+        connection.
+        """
         check_owner(self._socket())
         self._proven += 1
         command: bytes = super()._connect_command()
@@ -44,13 +46,13 @@ class LocalConnection(Client):
         return writer.get_extra_info("sockname"), writer.get_extra_info("peername")
 
     def check_proven(self) -> None:
-        """NotSupported where nats-py connected without having asked: another version of it."""
+        """Raise NotSupported if this version of nats-py connected without the check."""
         if not self._proven:
             raise NotSupported("this nats-py connects in a way in which the broker is not checked")
 
 
 def check_owner(ends: tuple[Address, Address]) -> None:
-    """PermissionError unless the far end of this connection is held by this process's user."""
+    """Raise PermissionError unless this process's user owns the far end of this connection."""
     found = owner(*ends)
     if found != os.geteuid():
         whose = "nobody whom the kernel names" if found is None else f"uid {found}"
@@ -62,10 +64,10 @@ def check_owner(ends: tuple[Address, Address]) -> None:
 
 
 def owner(ours: Address, theirs: Address) -> int | None:
-    """The uid that holds the far end of a connection within this host, proc_net_tcp.rst.
+    """Return the uid that owns the far end of a connection within this host (proc_net_tcp.rst).
 
-    None for an end that nobody has accepted (inode 0: the kernel then names root, whoever listens)
-    or that is not open any more, and for one that is not on this host.
+    None if the far end is not accepted yet (inode 0; the kernel then names root), is closed, or is
+    on another host.
     """
     wanted = (_hexadecimal(theirs), _hexadecimal(ours), _ESTABLISHED)
     for line in TABLE.read_text().splitlines()[1:]:
@@ -76,6 +78,6 @@ def owner(ours: Address, theirs: Address) -> int | None:
 
 
 def _hexadecimal(address: Address) -> str:
-    """As the kernel prints it: the four bytes of the host as one number of this machine's order."""
+    """Return an address as the kernel prints it: the host is one number in native byte order."""
     raw = socket.inet_aton(address[0])
     return f"{int.from_bytes(raw, 'little'):08X}:{address[1]:04X}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler's own connections to its node's broker: made once, kept by nats-py, led after it.
+"""The scheduler's own connections to its node's broker, which nats-py reconnects.
 
-Owns their settings: no publish is repeated behind our back after a reconnect, a broker of another
-user is told nothing, and one that moved to another port is found again.
+Owns their settings: no publish is repeated after a reconnect, nothing is sent to a broker of
+another user, and a broker that moved to another port is found again.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ HANDSHAKE_S = 3
 log = structlog.get_logger("scheduler")
 
 
-class Heard(NamedTuple):
-    """What the daemon is told of a connection."""
+class ConnectionCallbacks(NamedTuple):
+    """The functions that nats-py calls for errors, a loss and a reconnect."""
 
     error: Callable[[Exception], Awaitable[None]]
     lost: Callable[[], Awaitable[None]]
@@ -37,12 +37,14 @@ class Heard(NamedTuple):
 
 
 def key_file(state: Path) -> Path:
-    """The scheduler's seed."""
+    """Return the path of the scheduler's seed."""
     return state / "keys" / "scheduler.nk"
 
 
-async def connect(nc: LocalConnection, state: Path, name: str, heard: Heard) -> None:
-    """Connects for good: nats-py reconnects by itself once the first connection stood."""
+async def connect(
+    nc: LocalConnection, state: Path, name: str, callbacks: ConnectionCallbacks
+) -> None:
+    """Connect, however often that must be tried; nats-py reconnects from then on."""
     while True:
         try:
             await nc.connect(
@@ -50,9 +52,9 @@ async def connect(nc: LocalConnection, state: Path, name: str, heard: Heard) -> 
                 name=name,
                 nkeys_seed=str(key_file(state)),
                 inbox_prefix=subjects.inbox("scheduler").encode(),
-                error_cb=heard.error,
-                disconnected_cb=heard.lost,
-                reconnected_cb=heard.back,
+                error_cb=callbacks.error,
+                disconnected_cb=callbacks.lost,
+                reconnected_cb=callbacks.back,
                 pending_size=-1,
                 connect_timeout=HANDSHAKE_S,
                 ping_interval=2,
@@ -70,8 +72,10 @@ async def connect(nc: LocalConnection, state: Path, name: str, heard: Heard) -> 
 
 
 def follow(connections: Iterable[Connection], state: Path) -> None:
-    """Tells connections that are lost where the broker is now; it moves when a stranger took its
-    port. Called whenever one is lost and once a second."""
+    """Point lost connections at the broker's present port, which may have changed.
+
+    Call this when a connection is lost and once a second.
+    """
     lost = [nc for nc in connections if not nc.is_connected]
     with contextlib.suppress(StokerError, nats.errors.Error):  # the next call tries again
         where = context.own_broker(state) if lost else ""

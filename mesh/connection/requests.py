@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests on one connection: answered by callback, timed out, and ended at once when it is lost.
+"""Requests on one connection that end at once when the connection is lost.
 
-Owns one inbox; every request has exactly one end.
+Owns one inbox, and that every request ends exactly once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ PENDING_MAX = 256
 
 
 class Requests:
-    """Give `on_error` and `on_lost` to the connection's error_cb and disconnected_cb."""
+    """The open requests of a connection.
+
+    `on_error` and `on_lost` must be the connection's error_cb and disconnected_cb.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -28,19 +31,19 @@ class Requests:
         self._pending: dict[str, asyncio.Future[Msg]] = {}
 
     async def on_error(self, error: Exception) -> None:
-        """A refused publish shows up nowhere else: end what waits for the refused subject."""
+        """End the open requests if a publish was refused, which is reported nowhere else."""
         text = str(error)
         if "permissions violation" in text.lower():
             self._fail(Denied(f"the broker refused it: {text[:300]}"))
 
     async def on_lost(self) -> None:
-        """Nothing asked so far will be answered."""
+        """End the open requests: their replies cannot arrive any more."""
         self._fail(Unavailable("the connection to the broker was lost"))
 
     async def request(
         self, subject: str, data: bytes, timeout_s: float, headers: dict[str, str] | None = None
     ) -> bytes:
-        """The answer; Unavailable when there is none, Denied when the broker refused to ask."""
+        """Return the reply; Unavailable if there is none, Denied if the broker refused."""
         if not self._inbox:
             self._inbox = self.connection.new_inbox()
             await self.connection.subscribe(f"{self._inbox}.*", cb=self._answered)
@@ -61,7 +64,7 @@ class Requests:
             timer.cancel()
             del self._pending[name]
             if future.done() and not future.cancelled():
-                future.exception()  # seen, also where publishing failed first
+                future.exception()  # retrieved, also if publishing failed first
         if message.headers is not None and message.headers.get("Status") == "503":
             raise Unavailable(f"nobody serves {subject}")
         return message.data

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler's connections to the broker for users' requests: one for each user.
+"""The scheduler's connections to the broker for the requests of users, one for each user.
 
-The daemon opens them for the table of users and keeps them in step with it. Owns that requests of
-one user never stand before those of another on their way here: what comes faster than it is taken
-waits at the broker behind that user's connection alone.
+The daemon opens and closes them with the table of users. Owns that requests of one user never
+delay those of another on their way here: a user's excess waits at the broker behind that user's
+connection.
 """
 
 from __future__ import annotations
@@ -23,27 +23,30 @@ from stoker.mesh.connection.local_connection import LocalConnection
 from stoker.mesh.wire import subjects
 
 OPENING_MAX = 16
-"""Connections that are made at the same time."""
+"""The most connections that are made at the same time."""
 CLOSE_S = 1.0
 SHUT_S = 1.0
-"""How long nothing is heard of a user who sends more than can even be refused."""
+"""How long a user who sends more than can be refused is not served."""
 
 _log = structlog.get_logger("scheduler")
 
 Connect = Callable[[LocalConnection, str], Awaitable[None]]
-"""Connects for good, under a name."""
-Hear = Callable[[Any], Awaitable[bool]]
-"""Takes a request; True where its user sends more than is even refused."""
+"""Connects under a name, however often that must be tried."""
+Receive = Callable[[Any], Awaitable[bool]]
+"""Takes a request; returns True if its user sends more than can be refused."""
 
 
 class UserConnection:
-    """One user's connection. Where too much comes on it, it is deaf for SHUT_S: the broker then
-    answers at once that nobody is there, and a flood costs the scheduler and its memory nothing."""
+    """One user's connection.
 
-    def __init__(self, user: str, hear: Hear, count: Callable[[str], None]) -> None:
+    After too many requests it is unsubscribed for SHUT_S. The broker then answers that nobody is
+    there, so a flood costs the scheduler neither time nor memory.
+    """
+
+    def __init__(self, user: str, receive: Receive, count: Callable[[str], None]) -> None:
         self.user = user
         self.connection = LocalConnection()
-        self._hear = hear
+        self._receive = receive
         self._count = count
         self._subscription: Subscription | None = None
         self._shutting: asyncio.Task[None] | None = None
@@ -59,25 +62,25 @@ class UserConnection:
         await self.connection.flush()
 
     async def _request(self, message: Msg) -> None:
-        if await self._hear(message) and self._shutting is None:
+        if await self._receive(message) and self._shutting is None:
             self._count("users_shut")
             self._shutting = asyncio.create_task(self._shut())
 
     async def _shut(self) -> None:
-        """A task of its own: ending a subscription ends the task that reads it."""
+        """Unsubscribe for SHUT_S; runs in its own task, since this ends the reading task."""
         try:
             if self._subscription is not None:
                 await self._subscription.unsubscribe()
             await asyncio.sleep(SHUT_S)
             await self._listen()
         except (nats.errors.Error, OSError) as error:
-            _log.warning("a user's requests are not heard", user=self.user, error=repr(error))
-            await self.connection.close()  # and opened anew with the next look at the table
+            _log.warning("a user's requests are not received", user=self.user, error=repr(error))
+            await self.connection.close()  # `settle` opens it again
         finally:
             self._shutting = None
 
     async def close(self) -> None:
-        """Let go of it; whoever asked on it asks again."""
+        """Close the connection; clients repeat the requests that were open on it."""
         if self._shutting is not None:
             self._shutting.cancel()
         with contextlib.suppress(Exception):
@@ -85,34 +88,34 @@ class UserConnection:
 
 
 class UserConnections:
-    """All users' connections."""
+    """The connections of all users."""
 
-    def __init__(self, connect: Connect, hear: Hear, count: Callable[[str], None]) -> None:
+    def __init__(self, connect: Connect, receive: Receive, count: Callable[[str], None]) -> None:
         self._connect = connect
-        self._hear = hear
+        self._receive = receive
         self._count = count
-        self._lines: dict[str, UserConnection] = {}
+        self._of_user: dict[str, UserConnection] = {}
 
     @property
     def connections(self) -> list[Connection]:
-        """Those that are open or were."""
-        return [line.connection for line in self._lines.values()]
+        """The connections, open or lost."""
+        return [each.connection for each in self._of_user.values()]
 
     async def settle(self, users: Iterable[str]) -> None:
-        """Open those of new users and close those of users who are gone."""
+        """Open the connections of new users and close those of users who are gone."""
         wanted = set(users)
-        closed = {user for user, line in self._lines.items() if line.connection.is_closed}
-        for user in (self._lines.keys() - wanted) | closed:
-            await self._lines.pop(user).close()
+        closed = {user for user, each in self._of_user.items() if each.connection.is_closed}
+        for user in (self._of_user.keys() - wanted) | closed:
+            await self._of_user.pop(user).close()
         gate = asyncio.Semaphore(OPENING_MAX)
-        new = sorted(wanted - self._lines.keys())
+        new = sorted(wanted - self._of_user.keys())
         await asyncio.gather(*(self._open(user, gate) for user in new))
 
     async def _open(self, user: str, gate: asyncio.Semaphore) -> None:
-        line = self._lines[user] = UserConnection(user, self._hear, self._count)
+        connection = self._of_user[user] = UserConnection(user, self._receive, self._count)
         async with gate:
-            await line.open(self._connect)
+            await connection.open(self._connect)
 
     async def close(self) -> None:
-        """All of them."""
-        await asyncio.gather(*(line.close() for line in self._lines.values()))
+        """Close all connections."""
+        await asyncio.gather(*(each.close() for each in self._of_user.values()))

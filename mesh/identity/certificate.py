@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The broker's certificate: made once by the node, pinned by everybody who connects.
+"""The broker's certificate, which the node makes once and every client pins.
 
-A connection that does not end at the holder of this certificate's key is refused before a word is
-said on it, so whoever takes the broker's port learns nothing and can pass nothing on. Owns the
-settings of TLS on both sides. The certificate signs itself and names no authority: trust comes from
-the file alone, which only the node's owner can write.
+Owns the settings of TLS on both sides. A client refuses a broker without this certificate's key
+before it sends anything, so a process that takes over the broker's port learns nothing. The
+certificate is self-signed: trust comes from the file alone, which only the node's owner can write.
 """
 
 from __future__ import annotations
@@ -22,18 +21,21 @@ from typing import Any
 from stoker.native.errors import Corrupt, Denied, NotFound
 
 NAMES = ("localhost", "127.0.0.1", "::1")
-"""Hosts by which the broker of one node is called."""
+"""The host names under which clients reach the broker of one node."""
 MINIMUM = ssl.TLSVersion.TLSv1_3
 FILE_BYTES_MAX = 64 * 1024
 _FIRST_DAY = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
 _NO_LAST_DAY = datetime.datetime(9999, 12, 31, 23, 59, 59, tzinfo=datetime.UTC)
-"""RFC 5280, 4.1.2.5: a certificate without an end. A clock that is wrong must not stop a node, and
-what is pinned is given up by replacing the file."""
+"""The certificate does not expire (RFC 5280, 4.1.2.5), so a wrong clock cannot stop a node.
+Replacing the file revokes it."""
 
 
 def make(subject: str) -> tuple[bytes, bytes]:
-    """A new key and its certificate as PEM; `subject` is for people, NAMES are what is checked."""
-    # Loaded here: nothing else needs it, and every command would pay for its import.
+    """Return a new key and its certificate as PEM.
+
+    `subject` is for people; clients check NAMES.
+    """
+    # This import is slow and only needed here, so no other command pays for it.
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -70,7 +72,7 @@ def _general(host: str) -> Any:
 
 
 def check_pair(key: Path, certificate: Path) -> None:
-    """Refuses, by name, a key and a certificate that cannot be read or do not belong together."""
+    """Raise Corrupt if a key and a certificate cannot be read or do not belong together."""
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
     except (ssl.SSLError, OSError) as error:
@@ -81,15 +83,18 @@ def check_pair(key: Path, certificate: Path) -> None:
 
 
 def pinned(certificate: Path) -> ssl.SSLContext:
-    """A client's side of TLS that takes this certificate and no other.
+    """Return the TLS context of a client that accepts this certificate only.
 
-    NotFound, Denied or Corrupt where the file is not one that its owner alone can write.
+    Raises NotFound, Denied or Corrupt unless the file is one that only its owner can write.
     """
     return _context(read(certificate), str(certificate))
 
 
 def read(certificate: Path) -> bytes:
-    """The PEM text of a pinned certificate; a planted file would bless a foreign broker."""
+    """Return the PEM text of a pinned certificate.
+
+    The owner and the mode are checked, because a planted file would make a foreign broker trusted.
+    """
     try:
         descriptor = os.open(certificate, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -109,7 +114,7 @@ def read(certificate: Path) -> bytes:
 def _context(pem: bytes, where: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # checks the certificate and the host
     context.minimum_version = MINIMUM
-    # Newer OpenSSL takes a certificate of no authority as an anchor only where it is told to.
+    # Newer OpenSSL accepts a certificate that is no authority as a trust anchor only with this.
     context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
     try:
         context.load_verify_locations(cadata=pem.decode("ascii"))
@@ -119,13 +124,16 @@ def _context(pem: bytes, where: str) -> ssl.SSLContext:
 
 
 def connecting(certificate: Path) -> dict[str, Any]:
-    """Options of `nats.connect`: TLS from the first byte, so nobody can ask for less."""
+    """Return the options of `nats.connect` for TLS from the first byte, without a downgrade."""
     return {"tls": pinned(certificate), "tls_handshake_first": True}
 
 
 class _NoEofWarning(logging.Filter):
-    """asyncio warns at each end of a TLS stream that its own reader asked for a half-close, which
-    TLS has not: nobody can act on that, and it would stand in every command's output."""
+    """Drops asyncio's warning that a TLS stream cannot be half-closed.
+
+    asyncio logs it at the end of each TLS stream. No user can act on it, and it would appear in
+    the output of every command.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
         return "eof_received() has no effect" not in record.getMessage()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Identities: one Ed25519 nkey each, its seed in a file only its owner can read.
+"""Identities: each is one Ed25519 nkey, with its seed in a file that only its owner can read.
 
-Owns the rule that a seed leaves its file only into this process's memory: never into an argument, a
-log line, an exception or a repr.
+Owns the rule that a seed is read into this process's memory and appears nowhere else: in no
+argument, log line, exception or repr.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from stoker.native.errors import BadRequest, Corrupt, Denied, NotFound, Refused
 
 SIGNATURE_BYTES = 64
 _PUBLIC_RAW_BYTES = 35
-"""Prefix byte, 32 bytes of key, CRC-16 (little endian), as in the nkeys specification."""
+"""A public nkey is a prefix byte, 32 bytes of key and a CRC-16 (little endian), as specified."""
 
 
 class Signs(Protocol):
-    """What sealing a record needs."""
+    """Signs records."""
 
     def sign(self, data: bytes) -> bytes: ...
 
 
 class Checks(Protocol):
-    """What opening a sealed record needs."""
+    """Verifies signatures of sealed records."""
 
     def verify(self, data: bytes, signature: bytes) -> bool: ...
 
 
 class Verifier:
-    """Checks signatures of one public nkey (`U...`)."""
+    """Verifies signatures of one public nkey (`U...`)."""
 
     def __init__(self, public: str) -> None:
         self.public = public
         self._key = VerifyKey(_public_bytes(public))
 
     def verify(self, data: bytes, signature: bytes) -> bool:
-        """Whether this key signed these bytes; never raises for a bad signature."""
+        """Return True if this key signed these bytes; a bad signature raises nothing."""
         if len(signature) != SIGNATURE_BYTES:
             return False
         try:
@@ -57,13 +57,13 @@ class Verifier:
 
 
 class Identity:
-    """A key pair. `public` is the nkey other parties know it by."""
+    """A key pair. `public` is its public nkey."""
 
     def __init__(self, seed: bytes) -> None:
         try:
             prefix, raw = nkeys.decode_seed(seed)  # type: ignore[no-untyped-call]
             key = SigningKey(raw)
-            whole = base64.b32decode(seed + b"=" * (-len(seed) % 8))  # whose CRC nkeys ignores
+            whole = base64.b32decode(seed + b"=" * (-len(seed) % 8))  # nkeys ignores its CRC
         except (nkeys.NkeysError, ValueError, TypeError, AttributeError):
             raise Corrupt("not an nkey seed") from None
         if _crc16(whole[:-2]) != whole[-2:]:
@@ -76,24 +76,24 @@ class Identity:
         return f"Identity({self.public})"
 
     def sign(self, data: bytes) -> bytes:
-        """64 bytes, Ed25519 (RFC 8032): the same data gives the same signature."""
+        """Return an Ed25519 signature (RFC 8032) of 64 bytes; equal data gives equal signatures."""
         return self._key.sign(data).signature
 
     def verify(self, data: bytes, signature: bytes) -> bool:
-        """As Verifier.verify, for tests and self-checks."""
+        """Return True if this key signed these bytes; for tests and self-checks."""
         return Verifier(self.public).verify(data, signature)
 
     @property
     def verifier(self) -> Verifier:
-        """The half that may be given away."""
+        """The public half."""
         return Verifier(self.public)
 
     def sign_nonce(self, nonce: str) -> bytes:
-        """nats-py's `signature_cb`: the server's nonce, signed and in base64."""
+        """Return the signed nonce of the server in base64; nats-py's `signature_cb`."""
         return base64.b64encode(self.sign(nonce.encode()))
 
     def public_bytes(self) -> bytearray:
-        """nats-py's `user_jwt_cb` counterpart wants the public nkey as a bytearray."""
+        """Return the public nkey as nats-py's counterpart of `user_jwt_cb` takes it."""
         return bytearray(self.public.encode())
 
 
@@ -140,7 +140,7 @@ def load(path: Path) -> Identity:
 
 
 def load_or_create(path: Path) -> Identity:
-    """The key at `path`, made now if there is none."""
+    """Return the key at `path`; create it if there is none."""
     try:
         return load(path)
     except NotFound:
@@ -151,7 +151,7 @@ def _check_owner(path: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise Denied(f"{path} is not a regular file")
     if status.st_mode & 0o077:
-        # A file of another name may be no key at all: nobody is told to change its mode.
+        # Only a file named .nk is surely a key; changing the mode of another file may be wrong.
         own = f"chmod 600 {path}" if path.suffix == ".nk" else "Keep the key in a file of its own"
         raise Denied(f"{path} can be read by others", hint=own)
     if status.st_uid not in (os.geteuid(), 0):
@@ -169,7 +169,7 @@ def _crc16(body: bytes) -> bytes:
 
 
 def _public_bytes(public: str) -> bytes:
-    """The 32 key bytes of a public user nkey; BadRequest names what is wrong with it."""
+    """Return the 32 key bytes of a public user nkey; BadRequest says what is wrong with it."""
     try:
         raw = base64.b32decode(public + "=" * (-len(public) % 8))
     except (binascii.Error, ValueError):

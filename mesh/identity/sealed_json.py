@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON files that say themselves whether they are what stoker wrote.
+"""JSON files that carry a digest of their content.
 
-Owns the invariant that one changed bit is noticed: a file that decodes and has another meaning is
-worse than one that does not. A file without a seal is taken as it is; the seal guards against
-damage and proves nothing about who wrote.
+Owns the invariant that one changed bit is noticed, since a damaged file may still decode. A file
+without a digest is accepted. The digest detects damage; it does not prove who wrote the file.
 """
 
 from __future__ import annotations
@@ -14,31 +13,31 @@ from typing import Any, TypeVar
 import msgspec
 
 NAME = "#blake2b"
-"""The seal's place beside the record's own fields."""
+"""The field of the digest, beside the record's own fields."""
 _DIGEST_BYTES = 16
 
 T = TypeVar("T")
 
 
 def encode(record: Any) -> bytes:
-    """A record (an object of JSON) with its seal, indented so that people can read it."""
+    """Return a record (a JSON object) with its digest, indented for people."""
     raw = msgspec.to_builtins(record)
-    assert isinstance(raw, dict) and NAME not in raw, "only objects have room for a seal"
+    assert isinstance(raw, dict) and NAME not in raw, "only objects have room for a digest"
     text = msgspec.json.encode({**raw, NAME: _digest(raw)})
     return msgspec.json.format(text, indent=2) + b"\n"
 
 
 def decode(data: bytes, kind: type[T]) -> T:
-    """The record; msgspec.DecodeError where it is none, or was changed."""
+    """Return the record; msgspec.DecodeError if it is not one or was changed."""
     try:
         raw = msgspec.json.decode(data)
     except UnicodeDecodeError as error:
         raise msgspec.DecodeError(str(error)) from None
     if isinstance(raw, dict) and NAME in raw:
-        seal = raw.pop(NAME)
-        if seal != _digest(raw):
+        digest = raw.pop(NAME)
+        if digest != _digest(raw):
             raise msgspec.DecodeError(
-                f"its content was changed; who changed it on purpose takes the line {NAME!r} out"
+                f"its content was changed; remove the line {NAME!r} if that was on purpose"
             )
     return msgspec.convert(raw, kind)
 

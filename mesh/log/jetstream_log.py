@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The replicated log behind four calls over a JetStream stream: append_at, read_from, trim, seal.
+"""The replicated log as four calls over a JetStream stream: append_at, read_from, trim, seal.
 
-Owns the translation of everything the engine can answer into: done, WrongTail, LogFull, Denied, or
-OutcomeUnknown. Order, gaps and chain are checked by the reader (replica), never taken from the
-engine's own bookkeeping.
+Owns the translation of every answer of JetStream into: done, WrongTail, LogFull, Denied or
+OutcomeUnknown. The replica that reads checks order, gaps and chain itself and trusts no answer of
+JetStream about them.
 """
 
 from __future__ import annotations
@@ -33,14 +33,17 @@ INACTIVE_NS = 30 * 10**9
 _WRONG_LAST_SEQUENCE = 10071
 _STORE_FAILED = 10077
 _NO_RESOURCES = (10002, 10023, 10028, 10047)
-"""Limits of account or server, checked before anything is stored (nats-server errors.json)."""
+"""Error codes of account and server limits, which are checked before anything is stored
+(nats-server errors.json)."""
 _STREAM_NOT_FOUND = 10059
 _STREAM_SEALED = 10109
 
 
 class WrongTail(StokerError):
-    """Something else was appended first: read forward, then decide anew. `last`: the last entry
-    that the engine says it has; 0 if it does not say."""
+    """Another entry was appended first: read forward, then decide again.
+
+    `last` is the last entry that JetStream names, 0 if it names none.
+    """
 
     title, code = "log moved on", "wrong_tail"
 
@@ -50,13 +53,13 @@ class WrongTail(StokerError):
 
 
 class OutcomeUnknown(StokerError):
-    """No answer: the entry may or may not be in the log; append nothing before reading forward."""
+    """The entry may or may not be in the log; append nothing before reading forward."""
 
     title, code = "outcome unknown", "outcome_unknown"
 
 
 class LogFull(Refused):
-    """The log takes no more bytes; certainly nothing was appended."""
+    """The log takes no more bytes; nothing was appended."""
 
     title, code = "log full", "refused"
 
@@ -68,30 +71,35 @@ class LogGap(Corrupt):
 
 
 class StreamGone(LogGap):
-    """There is no stream, though there was one."""
+    """The log's stream, which existed, is gone."""
 
     title = "log vanished"
 
 
 class Log(Protocol):
-    """What the daemon needs of a log. Sequences start at 1 and are never reused."""
+    """A log as the daemon uses it. Sequences start at 1 and are never reused."""
 
     async def append_at(self, tail: int, entry: bytes, name: str) -> int:
-        """Append as `tail + 1`, return that; WrongTail, LogFull, OutcomeUnknown, Denied, Gap."""
+        """Append as `tail + 1` and return that.
+
+        Raises WrongTail, LogFull, OutcomeUnknown, Denied or LogGap.
+        """
 
     def read_from(self, seq: int) -> AsyncIterator[list[tuple[int, bytes]]]:
-        """Batches from `seq` to the end as it is now, without what the engine cannot read: whether
-        anything that counts is missing, the chain of the entries shows."""
+        """Yield batches of (sequence, entry) from `seq` to the present end of the log.
+
+        Entries that JetStream cannot read are left out; the chain of entries shows a gap.
+        """
 
     async def trim(self, seq: int) -> None:
         """Drop all entries up to and including `seq`."""
 
     async def seal(self) -> None:
-        """No more entries, for ever: for a move to another engine."""
+        """Refuse all further entries, before a move to another engine."""
 
 
 class StreamConfig(msgspec.Struct, kw_only=True):
-    """Settings of the stream; their reasons are in the reliability notes of the design."""
+    """The settings of the stream, as JetStream names them."""
 
     name: str = subjects.LOG_STREAM
     subjects: tuple[str, ...] = (subjects.LOG,)
@@ -131,7 +139,7 @@ class _Config(msgspec.Struct):
 
 
 class _Answer(msgspec.Struct):
-    """Any answer of the JetStream API; what is not named here is not used."""
+    """The fields of the JetStream API's answers that are used here."""
 
     error: _ApiError | None = None
     seq: int = 0
@@ -144,7 +152,7 @@ _answers = msgspec.json.Decoder(_Answer)
 
 
 class JetStreamLog:
-    """The log on a connection of its own, whose callbacks `requests` must be given."""
+    """The log on a connection of its own; the connection's callbacks must call `requests`."""
 
     def __init__(self, requests: Requests, cluster: str, max_bytes: int = LOG_MAX_BYTES) -> None:
         self._requests = requests
@@ -154,8 +162,11 @@ class JetStreamLog:
         self._readers = 0
 
     async def open(self, *, may_make: bool) -> int:
-        """Take the stream if it is ours; returns the bytes it holds. Where there is none it is
-        made if that is allowed, else StreamGone."""
+        """Open the stream of this cluster and return how many bytes it holds.
+
+        A missing stream is made if `may_make`, else StreamGone is raised; Corrupt if it belongs to
+        another cluster, Unavailable if JetStream refuses.
+        """
         answer = await self._api(f"STREAM.INFO.{subjects.LOG_STREAM}", b"")
         if answer.error is not None and answer.error.err_code == _STREAM_NOT_FOUND:
             if not may_make:
@@ -175,7 +186,7 @@ class JetStreamLog:
             raise Corrupt(f"the log belongs to cluster {found}, this is {self._cluster}")
 
     async def size(self) -> int:
-        """Bytes the stream holds now, for metering only."""
+        """Return the bytes that the stream holds now, for metering only."""
         answer = await self._api(f"STREAM.INFO.{subjects.LOG_STREAM}", b"")
         return answer.state.bytes if answer.state is not None else 0
 
@@ -210,13 +221,16 @@ class JetStreamLog:
                 yield batch
         finally:
             await reader.close()
-            # A lost connection leaves the consumer to its inactivity limit.
+            # Without a connection, the consumer ends by its inactivity limit.
             if self._nc.is_connected:
                 with contextlib.suppress(StokerError, nats.errors.Error):
                     await self._api(f"CONSUMER.DELETE.{subjects.LOG_STREAM}.{name}", b"")
 
     async def _consumer(self, seq: int) -> str:
-        """A consumer for one pass; named, so that nothing is left if the answer is lost."""
+        """Make a consumer for one pass and return its name.
+
+        The name is chosen here, so that the consumer can be deleted if the answer is lost.
+        """
         self._readers += 1
         name = f"read-{self._readers}"
         await self._api(f"CONSUMER.DELETE.{subjects.LOG_STREAM}.{name}", b"")
@@ -292,11 +306,11 @@ _ENDS = (
     "409 Batch Completed",
     "409 Message Size Exceeds MaxBytes",
 )
-"""How the server says that a pull request was served; anything else is a failure of reading."""
+"""Statuses that end a pull request normally; any other status is a failure of reading."""
 
 
 class _Reader:
-    """Pull requests answered into one inbox; a fetch ends when the server says there is no more."""
+    """Sends pull requests that are answered into one inbox."""
 
     def __init__(self, connection: Connection, consumer: str) -> None:
         self._nc = connection
@@ -338,7 +352,7 @@ class _Reader:
             self._over.set()
 
     async def close(self) -> None:
-        """Listen no more."""
+        """End the subscription of the inbox."""
         if self._subscription is not None and self._nc.is_connected:
             with contextlib.suppress(nats.errors.Error):
                 await self._subscription.unsubscribe()

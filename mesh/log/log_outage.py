@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands between a replica and its log: since when, why, and when to try again.
+"""Outages of the log: since when it is down or full, why, and when to try again.
 
-Without I/O: the moments of CLOCK_BOOTTIME come in as arguments. Owns the bounds after which those
-who ask are refused instead of kept waiting.
+Without I/O; moments are CLOCK_BOOTTIME and come in as arguments. Owns the bounds after which
+requests are refused instead of queued.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import random
 
 BACK_OFF_NS = (50_000_000, 1_000_000_000)
 BLOCKED_NS = 5_000_000_000
-"""Without a working log for so long, submits are refused at once instead of queued."""
+"""After this time without a working log, submits are refused at once instead of queued."""
 FULL_NS = 2_000_000_000
-"""A full log makes room for itself in less; after that users are refused."""
+"""After this time without room in the log, users are refused; a trim usually takes less."""
 
 
 class LogOutage:
-    """`full` and `disk` say why no job is taken, or are empty."""
+    """The outage of one replica's log. `full` and `disk` say why no job is taken, or are empty."""
 
     def __init__(self, seed: int) -> None:
         self.full = ""
@@ -47,40 +47,40 @@ class LogOutage:
         self.full, self._full_since_ns = "", None
 
     def over(self) -> None:
-        """The log is read to its end and ends with an entry of ours."""
+        """The log works again: this replica leads."""
         self._down_since_ns = None
         self.hurry()
 
     def hurry(self) -> None:
-        """There is no reason to wait any longer."""
+        """Try again at once."""
         self._retries = self._retry_ns = 0
 
     def back_off(self, now_ns: int) -> None:
-        """Wait, longer each time, with chance in it."""
+        """Wait before the next try: exponential back-off with jitter."""
         low, high = BACK_OFF_NS
         self._retries += 1
         pause = min(high, low << min(self._retries - 1, 10))
         self._retry_ns = now_ns + int(pause * (0.5 + self._chance.random() / 2))
 
     def may_try(self, now_ns: int) -> bool:
-        """Whether the wait is over."""
+        """True if the wait before the next try is over."""
         return now_ns >= self._retry_ns
 
     @property
     def is_down(self) -> bool:
-        """Whether the log failed and was not led again since."""
+        """True if the log failed and this replica has not led since."""
         return self._down_since_ns is not None
 
     def is_blocked(self, now_ns: int) -> bool:
-        """Whether the log is down for so long that users should know."""
+        """True if the log has been down for BLOCKED_NS."""
         since = self._down_since_ns
         return since is not None and now_ns - since >= BLOCKED_NS
 
     def is_full(self, now_ns: int) -> bool:
-        """Whether there was no room for so long that users should know."""
+        """True if the log has been full for FULL_NS."""
         since = self._full_since_ns
         return since is not None and now_ns - since >= FULL_NS
 
     def refusal(self, now_ns: int) -> str:
-        """Why no job is taken now, or empty."""
+        """Return why no job is taken now, or an empty string."""
         return self.disk or (self.full if self.is_full(now_ns) else "")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the state folder knows of the log: whether it was ever begun, and how far it surely reached.
+"""The state folder's record of the log: whether a stream was made, and how far it reached.
 
-Owns the rule that losing any one thing (this file, the stream, a part of it) is noticed: jobs that
-were promised are never forgotten in silence.
+Owns the rule that the loss of this file, of the stream or of a part of it is noticed, so that no
+acknowledged job is lost in silence.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ _BYTES = len(_MADE) + 1 + _DIGITS + 1
 
 @dataclass(frozen=True)
 class LogRecord:
-    """`is_new`: no stream was ever made. `tail`: this entry was acknowledged: it must be there."""
+    """The content of the file.
+
+    `is_new` is true until the stream was made; the acknowledged entry `tail` must be in the log.
+    """
 
     is_new: bool
     tail: int = 0
 
 
 def begin(folder: Path) -> None:
-    """For a state that is being made: the log's stream may be made, once. A file that is there
-    already is left as it is."""
+    """Allow a new state folder to make the log's stream once; an existing file is left as it is."""
     path = folder / NAME
     folder.mkdir(mode=0o700, exist_ok=True)
     if not path.exists():
@@ -38,7 +40,7 @@ def begin(folder: Path) -> None:
 
 
 def read(folder: Path) -> LogRecord | None:
-    """None where the file is missing; Corrupt where it is not what was written."""
+    """Return the record, or None if there is no file; Corrupt if no scheduler wrote it."""
     path = folder / NAME
     try:
         text = path.read_bytes()[: _BYTES + 1]
@@ -52,18 +54,18 @@ def read(folder: Path) -> LogRecord | None:
 
 
 def made(folder: Path, tail: int) -> None:
-    """The stream is there and reaches `tail` for sure; on disk when this returns."""
+    """Record durably that the stream exists and reaches `tail`."""
     _write(folder / NAME, LogRecord(is_new=False, tail=tail), create=True)
     _sync_folder(folder)
 
 
 def reached(folder: Path, tail: int) -> None:
-    """The log grew; needs no room on the disk."""
+    """Record durably that the log reaches `tail`; this takes no room on the disk."""
     _write(folder / NAME, LogRecord(is_new=False, tail=tail), create=False)
 
 
 def vanished(folder: Path) -> Corrupt:
-    """The refusal of a stream that is gone."""
+    """Return the error for a stream that is gone."""
     return Corrupt(
         "the log's stream is gone, and with it every job that was promised",
         hint=f"Restore {folder.parent} from a backup, or begin anew in another folder with --state",
@@ -71,7 +73,7 @@ def vanished(folder: Path) -> Corrupt:
 
 
 def remedy(folder: Path) -> str:
-    """What to do about a log that ends before `LogRecord.tail`."""
+    """Return what to do about a log that ends before `LogRecord.tail`."""
     return f"Restore the folder {folder.parent} from a backup. {_remove(folder / NAME)}"
 
 
@@ -80,7 +82,7 @@ def _remove(path: Path) -> str:
 
 
 def _write(path: Path, known: LogRecord, *, create: bool) -> None:
-    """In place and in one write: no crash of the process leaves anything between old and new."""
+    """Write in place and at once, so that a crash leaves either the old or the new record."""
     word = _NEW if known.is_new else _MADE
     line = word.ljust(len(_MADE)) + b" %0*d\n" % (_DIGITS, known.tail)
     flags = os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if create else 0)

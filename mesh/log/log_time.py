@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The time that goes into log entries: CLOCK_REALTIME without its steps.
 
-Pure: both clocks come in as arguments. Owns three promises. It never goes back: where the date was
-set back, it goes on at the pace of CLOCK_BOOTTIME until the date has caught up, so a pause of a
-second is a second. It never leaps while the scheduler runs: where the date was set forward, it
-follows at twice that pace, so what is due in an hour is due in half an hour at the soonest. And a
-new scheduler begins with the date, but not before the last entry.
+Pure: both clocks come in as arguments. Owns three promises. The time never goes back: after the
+date was set back, it goes on at the pace of CLOCK_BOOTTIME until the date has caught up. It never
+leaps while the scheduler runs: after the date was set forward, it follows at twice that pace, so
+an event that is due in an hour comes in half an hour at the soonest. A new scheduler begins with
+the date, but not before the last entry.
 
-A step of the date by D is therefore seen in `times` of jobs for at most as long as D: entries made
-meanwhile carry a time that is ahead of the date, or behind it.
+So after a step of the date by D, entries may carry a time ahead of the date, or behind it, for at
+most D.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 SLACK_NS = 1_000_000_000
-"""The date may run ahead by so much at once: the correction of a clock that was a little off."""
+"""The time follows a date that is ahead by at most this much at once, as after a small correction
+of the clock."""
 
 
 class Instant(NamedTuple):
@@ -29,19 +30,19 @@ class Instant(NamedTuple):
 
 
 class LogTime:
-    """One scheduler's. `read` is to be called at least once for each entry."""
+    """The log's time of one scheduler. Call `read` at least once for each entry."""
 
     def __init__(self) -> None:
         self._floor_ns = 0
         self._last: tuple[int, int] | None = None
-        """(log time, CLOCK_BOOTTIME) of the last reading."""
+        """The log's time and CLOCK_BOOTTIME at the last reading."""
 
     def begin(self, entry_ns: int) -> None:
-        """An entry of this time is in the log."""
+        """The log has an entry of this time: never go below it."""
         self._floor_ns = max(self._floor_ns, entry_ns)
 
     def read(self, real_ns: int, boot_ns: int) -> int:
-        """The time now."""
+        """Return the log's time now, in ns."""
         now_ns = max(real_ns, self._floor_ns)
         if self._last is not None:
             last_ns, at_ns = self._last
@@ -54,7 +55,7 @@ class LogTime:
 
     @staticmethod
     def _slack(ahead_ns: int, passed_ns: int) -> int:
-        """How much of what the date is ahead is made up now."""
+        """Return how many ns of the date's lead are made up now."""
         if ahead_ns <= 0:
             return 0
         return ahead_ns if ahead_ns <= SLACK_NS else min(ahead_ns, passed_ns)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A log in memory with the four calls of `mesh.log`, for simulations and tests.
+"""A log in memory with the four calls of `Log`, for simulations and tests.
 
-Owns the semantics that an engine must have: a place is taken once, sequences are never reused, a
-full log refuses before it stores.
+Owns the semantics that an engine must have: a sequence is taken once and never reused, and a full
+log refuses before it stores.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ BATCH = 64
 
 
 class ModelLog:
-    """The synchronous core; the async methods are the `Log` interface over it."""
+    """A log in memory; the async methods are the `Log` interface over the synchronous ones."""
 
     def __init__(self, max_bytes: int = 1 << 62) -> None:
         self.entries: dict[int, bytes] = {}
@@ -26,11 +26,11 @@ class ModelLog:
 
     @property
     def size(self) -> int:
-        """What the entries take."""
+        """The bytes of all entries."""
         return sum(map(len, self.entries.values()))
 
     def append(self, tail: int, entry: bytes) -> int:
-        """As `append_at`."""
+        """Append as `append_at` does."""
         if self.sealed:
             raise Denied("the log is sealed")
         if tail > self.last:
@@ -44,16 +44,16 @@ class ModelLog:
         return self.last
 
     def read(self, seq: int) -> list[tuple[int, bytes]]:
-        """As `read_from`, all at once."""
+        """Return all that `read_from` yields."""
         found = range(seq, self.last + 1)
         return [(at, self.entries[at]) for at in found if at in self.entries]
 
     def tear(self) -> None:
-        """A number that was given and cannot be read: a write that a full disk cut off."""
+        """Count an entry that cannot be read, as after a write that a full disk cut off."""
         self.last += 1
 
     def drop(self, seq: int) -> None:
-        """As `trim`."""
+        """Trim as `trim` does."""
         for old in [at for at in self.entries if at <= seq]:
             del self.entries[old]
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An end of the log that the engine counts and nobody can read: when to go on behind it.
+"""An entry at the end of the log that JetStream counts and cannot read: when to append behind it.
 
-A write that was cut off, as by a full disk, may leave a number without an entry: the engine then
-refuses every append before it, and a reading never comes to it. Owns the rule that HOLE_READS
-readings to the end must agree; that nothing was promised by what is missing is for the replica to
-know. An entry behind a hole is signed and names the last one that counted.
+A write that was cut off, for example by a full disk, may leave a number without an entry. JetStream
+then refuses every append before that number, and no reading reaches it. Owns the rule that
+HOLE_READS readings to the end must agree before the number is passed over. The replica makes sure
+that no acknowledged entry is missing.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ HOLE_READS = 3
 
 
 class UnreadableEntry:
-    """What the engine says against what was read."""
+    """Compares the last entry that JetStream names with the last one that was read."""
 
     def __init__(self) -> None:
         self._last, self._readings = 0, 0
         self._passed_from: int | None = None
 
     def said(self, last: int) -> None:
-        """The engine refused an append because entry `last` is there; 0: it said nothing."""
+        """JetStream refused an append because it has entry `last`; 0 if it named none."""
         if last != self._last:
             self._last, self._readings = last, 0
 
     def passes(self, seen: int) -> int | None:
-        """A reading ended at `seen`: where to append behind instead, if it is time."""
+        """A reading ended at `seen`; return the number to append behind, or None."""
         if self._last <= seen:
             return None
         self._readings += 1
@@ -35,11 +35,13 @@ class UnreadableEntry:
         return last
 
     def sealed(self) -> None:
-        """An entry was appended: it stands behind whatever was missing."""
+        """An entry was appended: forget what was passed over."""
         self._last, self._passed_from = 0, None
 
     def withdrawn(self) -> int | None:
-        """The engine does not even have what was passed, as after its restart: where reading had
-        ended. None if nothing was passed."""
-        found, self._passed_from = self._passed_from, None
-        return found
+        """JetStream no longer counts the number that was passed over, for example after a restart.
+
+        Return where reading had ended, or None if nothing was passed over.
+        """
+        seen, self._passed_from = self._passed_from, None
+        return seen

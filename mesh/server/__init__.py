@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler process: takes users' requests, carries out what the replica wants done.
+"""The scheduler process: it takes the requests of users and carries out the replica's effects.
 
-Imports everything else of `mesh` except `mesh.client`.
+Imports everything else in `mesh` except `mesh.client`.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose request is next: each user has a queue of their own, and the queues are served in turn.
+"""Fair queueing of requests: each user has a queue, and the queues are served round-robin.
 
-The daemon puts every request in and takes one at a time out. Pure; time comes in as an argument.
-Owns that one user's flood costs another at most one request's work, and that no queue grows.
+Pure; time comes in as an argument. Owns that one user's flood delays another user by at most the
+work of one request, and that every queue is bounded.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from stoker.scheduler.figures import size as size_of
 T = TypeVar("T")
 NS = 1_000_000_000
 BURST_NS = NS
-"""How far a user may run ahead of a rate."""
+"""A user may run ahead of a rate by this much: one second's worth."""
 
 
 class Rate:
-    """So much a second, with a second's worth at once: the moment until which it is spent."""
+    """A rate limit with a burst of one second's worth, kept as the moment until which it is
+    spent."""
 
     __slots__ = ("_until_ns", "per_s")
 
@@ -29,16 +30,16 @@ class Rate:
         self._until_ns = 0
 
     def spend(self, amount: int, now_ns: int) -> None:
-        """May go past what there is; what follows waits for it."""
+        """Spend this amount, also beyond the limit; later requests wait for it."""
         self._until_ns = max(self._until_ns, now_ns) + amount * NS // self.per_s
 
     def ready_ns(self) -> int:
-        """From when on there is something again."""
+        """Return the moment from which on something may be spent."""
         return self._until_ns - BURST_NS
 
 
 class _Queue(Generic[T]):
-    """One user's requests that wait, and what of theirs is under way."""
+    """One user's waiting requests, and the number and bytes of those in flight."""
 
     def __init__(self, budgets: Budgets) -> None:
         self.waiting: deque[tuple[T, int]] = deque()
@@ -53,19 +54,20 @@ class _Queue(Generic[T]):
         return max(self.requests.ready_ns(), self.replies.ready_ns())
 
     def idle(self, now_ns: int) -> bool:
-        """Whether nothing would be lost by forgetting this user."""
+        """Return True if this user's queue can be dropped without losing anything."""
         return not self.waiting and not self.in_flight and self.ready_ns() + BURST_NS <= now_ns
 
 
 class Next(NamedTuple, Generic[T]):
-    """What to do now; `item` None: nothing before `at_ns`, or before something happens (0)."""
+    """The next request; None if there is none before `at_ns`, or before another event if that is
+    0."""
 
     item: T | None
     at_ns: int = 0
 
 
 class FairQueue(Generic[T]):
-    """All users' queues, in the order of their turns."""
+    """The queues of all users, in the order in which they are served."""
 
     def __init__(self, budgets: Budgets) -> None:
         self._budgets = budgets
@@ -77,12 +79,12 @@ class FairQueue(Generic[T]):
         return len(self._queues)
 
     def offer(self, user: str, item: T, size: int) -> None:
-        """A request of `size` bytes came; Busy if this user has too many waiting."""
+        """Queue a request of `size` bytes; Busy if too many requests of this user wait."""
         queue = self._queue(user)
         budgets = self._budgets
         if len(queue.waiting) >= budgets.queued:
             self.refused += 1
-            raise busy(user, "queued", budgets.queued, "requests waiting for their turn")
+            raise busy(user, "queued", budgets.queued, "requests waiting to be served")
         if queue.waiting and queue.bytes + size > budgets.queued_bytes:
             self.refused += 1
             raise busy(user, "queued_bytes", size_of(budgets.queued_bytes), "of requests waiting")
@@ -90,7 +92,7 @@ class FairQueue(Generic[T]):
         queue.bytes += size
 
     def answers_refusal(self, user: str, now_ns: int) -> bool:
-        """Whether one more refusal is sent to this user: saying no costs as much as work does."""
+        """Return True if one more refusal is sent to this user; refusals have a rate too."""
         refusals = self._queue(user).refusals
         if refusals.ready_ns() > now_ns:
             return False
@@ -98,7 +100,7 @@ class FairQueue(Generic[T]):
         return True
 
     def next(self, now_ns: int) -> Next[T]:
-        """The next request of the user whose turn it is; that user is then the last in the row."""
+        """Take the next request; its user is then the last in the order."""
         soonest = 0
         floor_ns = self._replies.ready_ns()
         for user in list(self._queues):
@@ -127,13 +129,13 @@ class FairQueue(Generic[T]):
         queue.in_flight_bytes += size
 
     def end(self, user: str, size: int) -> None:
-        """It was answered."""
+        """A request of this user that was in flight is answered."""
         queue = self._queue(user)
         queue.in_flight -= 1
         queue.in_flight_bytes -= size
 
     def replied(self, user: str, size: int, now_ns: int) -> None:
-        """So many bytes went to this user."""
+        """A reply of `size` bytes was sent to this user."""
         self._queue(user).replies.spend(size, now_ns)
         self._replies.spend(size, now_ns)
 

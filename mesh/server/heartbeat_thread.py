@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The thread that sends heartbeats, on a connection and a loop of its own.
 
-However long users keep the daemon's loop busy, leases are renewed: all that this thread needs of it
-is the last `Authority`, and `mesh/replica/authority.py` bounds how old that may be.
+Owns that leases are renewed however busy the daemon's loop is: this thread needs only the last
+`Authority` from it, and `mesh/replica/authority.py` bounds how old that may be.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import structlog
 
 from stoker.mesh.connection import process_connection
 from stoker.mesh.connection.local_connection import LocalConnection
-from stoker.mesh.connection.process_connection import Heard
+from stoker.mesh.connection.process_connection import ConnectionCallbacks
 from stoker.mesh.identity.identity import Signs
 from stoker.mesh.replica.authority import Authority, Heartbeats
 from stoker.mesh.wire import subjects
@@ -30,31 +30,31 @@ log = structlog.get_logger("scheduler")
 
 
 class HeartbeatThread:
-    """Of the scheduler whose state folder this is."""
+    """The heartbeats of the scheduler with this state folder."""
 
     def __init__(self, signer: Signs, state: Path) -> None:
         self.lost = 0
-        """Heartbeats that could not be sent."""
+        """The number of heartbeats that could not be sent."""
         self._beats = Heartbeats(signer)
         self._state = state
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeats", daemon=True)
 
     def start(self) -> None:
-        """Begin; nothing is sent before the first `grant`."""
+        """Start the thread; it sends nothing before the first `grant`."""
         self._thread.start()
 
     def grant(self, authority: Authority | None) -> None:
-        """What holds from now on; from the daemon's loop."""
+        """Set the authority that heartbeats carry from now on; called by the daemon's loop."""
         self._beats.grant(authority, time.monotonic_ns())
 
     @property
     def counters(self) -> dict[str, int]:
-        """By name, for the daemon's."""
+        """The thread's counters by name, to be added to the daemon's."""
         return {"heartbeat_lost": self.lost, "heartbeat_withheld": self._beats.withheld}
 
     def stop(self) -> None:
-        """End soon; a scheduler that ends renews nothing more."""
+        """End the thread within JOIN_S; no lease is renewed after that."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(JOIN_S)
@@ -64,14 +64,14 @@ class HeartbeatThread:
             try:
                 asyncio.run(self._serve())
             except Exception:
-                log.exception("heartbeats failed, and are begun again")
+                log.exception("heartbeats failed and are started again")
                 self._stopping.wait(LOOK_S)
 
     async def _serve(self) -> None:
         connection = LocalConnection()
-        heard = Heard(_say, _nothing, _nothing)
+        callbacks = ConnectionCallbacks(_log_error, _nothing, _nothing)
         connecting = asyncio.ensure_future(
-            process_connection.connect(connection, self._state, "scheduler heartbeats", heard)
+            process_connection.connect(connection, self._state, "scheduler heartbeats", callbacks)
         )
         try:
             while not self._stopping.is_set():
@@ -93,9 +93,9 @@ class HeartbeatThread:
                 self.lost += 1
 
 
-async def _say(error: Exception) -> None:
+async def _log_error(error: Exception) -> None:
     log.warning("broker", error=repr(error))
 
 
 async def _nothing() -> None:
-    """The next round shows whether the connection stands."""
+    """Do nothing: the next round notices whether the connection works."""

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A daemon's log on its standard error, which may be a file on a full disk.
+"""A daemon's log lines on its standard error, which may be a file on a full disk.
 
-Owns the rule that a line which cannot be written is counted and never an error of the one who
-wanted to say something: a scheduler whose warning about the full disk raised an exception forgot
-the append that the warning was about, and never appended again.
+Owns the rule that a line that cannot be written is counted and raises nothing, so that logging
+never breaks the work that it reports.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ import structlog
 
 
 class LogLines:
-    """What structlog writes to: whole lines, one call for each."""
+    """The file that structlog writes whole lines to, with one call for each line."""
 
     def __init__(self, descriptor: int = 2) -> None:
         self.lost = 0
-        """Lines not written, or not to their end, since one last was."""
+        """The number of lines not written, or not completely, since the last written one."""
         self._descriptor = descriptor
         self._torn = False
 
     def write(self, text: str) -> int:
-        """Try to write a line; the first after lost ones says how many they were."""
+        """Try to write a line; the first one after lost lines says how many were lost."""
         data = text.encode(errors="backslashreplace")
         if self.lost:
             data = b'{"event": "log lines were lost", "count": %d}\n' % self.lost + data
@@ -39,12 +38,14 @@ class LogLines:
         return len(text)
 
     def flush(self) -> None:
-        """Nothing is kept back."""
+        """Do nothing: no line is buffered."""
 
 
 def configure_logging() -> None:
-    """JSON lines with level and UTC time; exceptions as one field. For `main` of a daemon alone:
-    modules log through structlog and configure nothing."""
+    """Configure structlog: JSON lines with level and UTC time, exceptions as one field.
+
+    Only `main` of a daemon calls this; modules configure nothing.
+    """
     structlog.configure(
         processors=[
             structlog.stdlib.add_log_level,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the daemon does to log and snapshots for the replica: append, read, save, trim.
+"""The replica's effects on log and snapshots: append, read, save, trim.
 
-Owns the translation of every failure into the one event that the replica may conclude from it.
+Owns the translation of every failure into the event that the replica may conclude from it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Feed = Callable[[events.Event], Awaitable[None]]
 
 
 class LogWriter:
-    """Each method is one effect from its begin to the event that answers it."""
+    """Carries out effects; each method ends with the event that answers its effect."""
 
     def __init__(self, engine: Log, folder: SnapshotFolder, feed: Feed) -> None:
         self._log = engine

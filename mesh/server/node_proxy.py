@@ -259,7 +259,7 @@ class NodeProxy:
     async def _cluster(self, caller: Caller) -> bytes:
         request = caller.request
         if isinstance(request, ReadingsRequest | TopologyRequest):
-            payload = queries.encode(node_proxy_devices.question(self._replica, request))
+            payload = queries.encode(node_proxy_devices.query_of(self._replica, request))
             found = await self._query_node(
                 request.node, "devices", payload, node_proxy_devices.ANSWER_S
             )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users ask of devices that only the node knows: readings of one, and the topology.
+"""Queries about devices that only their node can answer: readings and topology.
 
-Owns who may see what: anybody the readings of any device, but what processes on it are called only
-administrators.
+Owns who may see what: every user may see the readings of every device, but only administrators see
+the names of the processes on it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from stoker.native.errors import BadRequest, NotFound, Unavailable
 ANSWER_S = 3.0
 
 
-def question(replica: Replica, request: ReadingsRequest | TopologyRequest) -> DevicesQuery:
-    """What the node is to be asked; BadRequest or NotFound for what cannot be."""
+def query_of(replica: Replica, request: ReadingsRequest | TopologyRequest) -> DevicesQuery:
+    """Return the query to the node; BadRequest or NotFound for a wrong request."""
     report = replica.state.book.nodes.get(request.node)
     if report is None:
         raise NotFound(f"there is no node {request.node}")
@@ -35,7 +35,7 @@ def question(replica: Replica, request: ReadingsRequest | TopologyRequest) -> De
 
 
 def answer(data: bytes, request: ReadingsRequest | TopologyRequest, *, admin: bool) -> bytes:
-    """The node's reply as the user's; Unavailable if it cannot be read."""
+    """Return the user's reply, made of the node's; Unavailable if that cannot be read."""
     reply = queries.decode_reply(data)
     if not isinstance(reply, DevicesReply):
         raise Unavailable(f"the node answered with {type(reply).__name__}")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tell whoever started this process that it is ready, and how it is: systemd's sd_notify protocol.
+"""Notifications to the supervisor by systemd's sd_notify protocol: ready, status, watchdog.
 
-Silent when NOTIFY_SOCKET is not set; a supervisor that does not listen never stops or delays the
-process that notifies.
+Does nothing if NOTIFY_SOCKET is not set. Owns that a supervisor that does not read never stops or
+delays this process.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ _LINE_BYTES_MAX = 512
 
 
 def ready(status: str = "") -> None:
-    """READY=1, once everything the process serves is served."""
+    """Send READY=1: the process serves everything."""
     _send("READY=1", *_status(status))
 
 
 def status(text: str) -> None:
-    """A new STATUS= line; the first word is for programs: `ok`, `waiting` or `blocked`."""
+    """Send a STATUS= line; its first word is for programs: `ok`, `waiting` or `blocked`."""
     _send(*_status(text))
 
 
 def stopping() -> None:
-    """STOPPING=1: an ordered end began."""
+    """Send STOPPING=1: an orderly shutdown began."""
     _send("STOPPING=1")
 
 
 def alive() -> None:
-    """WATCHDOG=1: the main loop still turns."""
+    """Send WATCHDOG=1: the main loop runs."""
     _send("WATCHDOG=1")
 
 

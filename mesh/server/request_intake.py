@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door through which users' requests come: taken one at a time, in turn between users.
+"""The intake of users' requests, which are served one at a time and fairly between users.
 
-The daemon gives it every request and the replies to those that went on. Owns that every request is
-answered, also one that meets a defect, and that no request and no number of them ends the process
-or keeps what else runs in it waiting for longer than one request takes.
+The daemon gives it every request, and the replica's replies. Owns that every request is answered,
+also if it meets a defect, and that no request ends the process or delays its other work for longer
+than one request takes.
 """
 
 from __future__ import annotations
@@ -29,26 +29,27 @@ from stoker.mesh.wire.subjects import UserRequest
 from stoker.native.errors import Busy, Internal, Refused, StokerError
 
 OWN_WEIGHT = 4
-"""A byte of a reply that is made here, such as a list, costs as much time as four passed on."""
+"""The weight of a byte of a reply that is made here, such as a list; a byte that is passed on
+from a node takes a quarter of its time and has weight 1."""
 
-TURNS_NS = 1_000_000
-"""Short requests are served together for so long; a long one is served alone."""
+PASS_NS = 1_000_000
+"""Requests are served for this long before other work runs; a long request is served alone."""
 
 _log = structlog.get_logger("scheduler")
 
 Count = Callable[[str], None]
-"""Adds one to a counter of that name."""
+"""Adds one to the counter of this name."""
 
 
 class Arrival(NamedTuple):
-    """A request that waits for its user's turn."""
+    """A request in its user's queue."""
 
     request: Any
     address: UserRequest
 
 
-class IntakeShell(NamedTuple):
-    """What the door has of the daemon."""
+class DaemonCalls(NamedTuple):
+    """The daemon's functions that the intake calls."""
 
     feed: Callable[[Event], Awaitable[None]]
     spawn: Callable[[Coroutine[Any, Any, None]], None]
@@ -56,7 +57,7 @@ class IntakeShell(NamedTuple):
 
 
 async def respond(to: Any, data: bytes, count: Count) -> None:
-    """To whoever waits; a lost connection loses the reply, and they ask again."""
+    """Send a reply; if the connection is lost, the client repeats its request."""
     if len(data) > schema.PAYLOAD_BYTES_MAX:  # the broker would end the connection for it
         count("reply_too_large")
         most = schema.PAYLOAD_BYTES_MAX
@@ -69,49 +70,49 @@ async def respond(to: Any, data: bytes, count: Count) -> None:
 
 
 class RequestIntake:
-    """`hear` takes a request, `run` serves for ever, `reply` answers those that the replica has."""
+    """All requests of users: `receive` queues one, `run` serves them, `reply` answers one."""
 
     def __init__(
-        self, service: Service, proxy: NodeProxy, shell: IntakeShell, budgets: Budgets
+        self, service: Service, proxy: NodeProxy, daemon: DaemonCalls, budgets: Budgets
     ) -> None:
         self._service = service
         self._proxy = proxy
-        self._shell = shell
-        self._turns: FairQueue[Arrival] = FairQueue(budgets)
+        self._daemon = daemon
+        self._queue: FairQueue[Arrival] = FairQueue(budgets)
         self._offered = asyncio.Event()
         self.defects = Defects()
 
-    async def hear(self, request: Any) -> bool:
-        """Put a request into its user's queue; refused at once where that is full.
+    async def receive(self, request: Any) -> bool:
+        """Put a request into its user's queue; refuse it if that is full.
 
-        True: this user sends more than is even refused.
+        Returns True if this user sends more than can be refused.
         """
         try:
             address = subjects.parse_user_request(request.subject)
-            self._turns.offer(address.user, Arrival(request, address), len(request.data))
+            self._queue.offer(address.user, Arrival(request, address), len(request.data))
         except Busy as error:
-            if not self._turns.answers_refusal(address.user, time.monotonic_ns()):
-                self._shell.tally("request_dropped")
+            if not self._queue.answers_refusal(address.user, time.monotonic_ns()):
+                self._daemon.tally("request_dropped")
                 return True
-            self._shell.tally("request_busy")
-            await respond(request, schema.error_reply(error), self._shell.tally)
+            self._daemon.tally("request_busy")
+            await respond(request, schema.error_reply(error), self._daemon.tally)
         except StokerError as error:
-            self._shell.tally(f"request_{error.code}")
-            await respond(request, schema.error_reply(error), self._shell.tally)
+            self._daemon.tally(f"request_{error.code}")
+            await respond(request, schema.error_reply(error), self._daemon.tally)
         else:
             self._offered.set()
         return False
 
     async def run(self) -> None:
-        """Serve requests in turn, and let everything else run after TURNS_NS of it."""
+        """Serve requests for ever; let other work run after each PASS_NS."""
         began_ns = 0
         while True:
             self._offered.clear()
             now_ns = time.monotonic_ns()
-            if now_ns - began_ns > TURNS_NS:
+            if now_ns - began_ns > PASS_NS:
                 await asyncio.sleep(0)
                 now_ns = began_ns = time.monotonic_ns()
-            following = self._turns.next(now_ns)
+            following = self._queue.next(now_ns)
             if following.item is not None:
                 await self._serve(following.item)
             else:
@@ -119,7 +120,7 @@ class RequestIntake:
                 began_ns = time.monotonic_ns()
 
     async def _until(self, at_ns: int) -> None:
-        """Until there may be something to serve."""
+        """Wait until `at_ns` or until a request arrives."""
         left_s = (at_ns - time.monotonic_ns()) / NS if at_ns else None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(left_s):
@@ -143,18 +144,18 @@ class RequestIntake:
         if isinstance(taken, bytes):
             await self._send(address.user, request, taken, OWN_WEIGHT)
         elif isinstance(taken, Proxied):
-            self._shell.spawn(self._asked(taken.caller, self._proxy.answer(taken)))
+            self._daemon.spawn(self._answer_later(taken.caller, self._proxy.answer(taken)))
         elif isinstance(taken, Caller):
-            self._shell.spawn(self._asked(taken, self._proxy.cluster(taken)))
+            self._daemon.spawn(self._answer_later(taken, self._proxy.cluster(taken)))
         else:
             if not isinstance(taken, Get):
                 jobs = len(taken.array) if isinstance(taken, JobSubmitted) else 1
                 taken.token.weight = len(request.data) * max(jobs, 1)
-                self._turns.begin(address.user, taken.token.weight)
-            await self._shell.feed(taken)
+                self._queue.begin(address.user, taken.token.weight)
+            await self._daemon.feed(taken)
 
-    async def _asked(self, caller: Caller, answer: Awaitable[bytes]) -> None:
-        """Whatever the answer meets is the answer: this task must not end in an exception."""
+    async def _answer_later(self, caller: Caller, answer: Awaitable[bytes]) -> None:
+        """Send an answer when it is there; an exception becomes the answer."""
         try:
             data = await answer
         except StokerError as error:
@@ -164,7 +165,7 @@ class RequestIntake:
         await self._send(caller.user, caller.reply, data)
 
     async def reply(self, caller: Caller, value: Any) -> None:
-        """What the replica answered."""
+        """Send the replica's answer to a request."""
         try:
             data = self._service.encode(caller, value)
             if isinstance(value, Internal) and value.__cause__ is not None:
@@ -172,16 +173,16 @@ class RequestIntake:
         except Exception as error:
             data = self._defect(error, _title(caller))
         if caller.weight is not None:
-            self._turns.end(caller.user, caller.weight)
+            self._queue.end(caller.user, caller.weight)
             self._offered.set()
         await self._send(caller.user, caller.reply, data)
 
     async def _send(self, user: str, to: Any, data: bytes, weight: int = 1) -> None:
-        self._turns.replied(user, len(data) * weight, time.monotonic_ns())
-        await respond(to, data, self._shell.tally)
+        self._queue.replied(user, len(data) * weight, time.monotonic_ns())
+        await respond(to, data, self._daemon.tally)
 
     def _defect(self, error: BaseException, request: str) -> bytes:
-        self._shell.tally("request_defect")
+        self._daemon.tally("request_defect")
         return schema.error_reply(self.defects.met(error, request))
 
 

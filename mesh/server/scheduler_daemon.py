@@ -32,7 +32,7 @@ from stoker import __version__
 from stoker.mesh.broker import broker_config, budgets, users
 from stoker.mesh.connection import process_connection
 from stoker.mesh.connection.local_connection import LocalConnection
-from stoker.mesh.connection.process_connection import RECONNECT_S, Heard, key_file
+from stoker.mesh.connection.process_connection import RECONNECT_S, ConnectionCallbacks, key_file
 from stoker.mesh.connection.requests import Requests
 from stoker.mesh.connection.user_connections import UserConnections
 from stoker.mesh.identity import identity
@@ -49,7 +49,7 @@ from stoker.mesh.server.heartbeat_thread import HeartbeatThread
 from stoker.mesh.server.log_output import configure_logging
 from stoker.mesh.server.log_writer import LogWriter
 from stoker.mesh.server.node_proxy import NodeProxy
-from stoker.mesh.server.request_intake import IntakeShell, RequestIntake, respond
+from stoker.mesh.server.request_intake import DaemonCalls, RequestIntake, respond
 from stoker.mesh.server.service import Caller, Service
 from stoker.mesh.wire import node_messages, request_signature, subjects
 from stoker.mesh.wire.command import NodeReply
@@ -115,10 +115,10 @@ class SchedulerDaemon:
         requests = request_signature.read(options.state / "config.toml")
         self.service = Service(self.replica, {}, requests)
         self.proxy = NodeProxy(self.replica, self._query_node, self._await_job)
-        shell = IntakeShell(self._feed, self._spawn, self.replica.count)
-        self.door = RequestIntake(self.service, self.proxy, shell, self.replica.settings.budgets)
+        calls = DaemonCalls(self._feed, self._spawn, self.replica.count)
+        self.door = RequestIntake(self.service, self.proxy, calls, self.replica.settings.budgets)
         self.nc = LocalConnection()
-        self.lines = UserConnections(self._connect_user, self.door.hear, self.replica.count)
+        self.lines = UserConnections(self._connect_user, self.door.receive, self.replica.count)
         self.log_nc = LocalConnection()
         self.log_requests = Requests(self.log_nc)
         self.log = JetStreamLog(self.log_requests, self.cluster.cluster, options.log_max_bytes)
@@ -135,12 +135,12 @@ class SchedulerDaemon:
         self._young = 0
         """Idempotency keys forgotten too soon, as far as the log was told."""
         self._stuck_since_s: float | None = None
-        hands = LogWriter(self.log, self.folder, self._feed)
+        writer = LogWriter(self.log, self.folder, self._feed)
         self._do: dict[type, Callable[[Any], Awaitable[None]]] = {
-            events.Append: self._apart(hands.append),
-            events.Read: self._apart(hands.read),
-            events.SaveSnapshot: self._apart(hands.save),
-            events.Trim: self._apart(hands.trim),
+            events.Append: self._apart(writer.append),
+            events.Read: self._apart(writer.read),
+            events.SaveSnapshot: self._apart(writer.save),
+            events.Trim: self._apart(writer.trim),
             events.Reply: self._reply,
             events.Send: self._send,
             events.RenewLeases: self._renew,
@@ -193,11 +193,11 @@ class SchedulerDaemon:
     async def _start(self) -> None:
         notify.status("waiting: connecting to the broker")
         self._spawn(self._every(SECOND_S, self._look_where))
-        heard = Heard(self._on_error, self._on_lost, self._on_back)
+        callbacks = ConnectionCallbacks(self._on_error, self._on_lost, self._on_back)
         state = self.options.state
         await asyncio.gather(
-            process_connection.connect(self.nc, state, "scheduler", heard),
-            process_connection.connect(self.log_nc, state, "scheduler log", heard),
+            process_connection.connect(self.nc, state, "scheduler", callbacks),
+            process_connection.connect(self.log_nc, state, "scheduler log", callbacks),
         )
         self.beats.start()
         await self._open_log()
@@ -246,8 +246,8 @@ class SchedulerDaemon:
         process_connection.follow(connections, self.options.state)
 
     async def _connect_user(self, nc: LocalConnection, name: str) -> None:
-        heard = Heard(self._on_users_error, self._look_where, _nothing)
-        await process_connection.connect(nc, self.options.state, name, heard)
+        callbacks = ConnectionCallbacks(self._on_users_error, self._look_where, _nothing)
+        await process_connection.connect(nc, self.options.state, name, callbacks)
 
     async def _on_users_error(self, error: Exception) -> None:
         """The broker ends this connection when users send more than is read; the log goes on."""

@@ -203,13 +203,13 @@ async def test_a_repeated_submit_says_when_it_was_first_sent(
 ) -> None:
     sent: list[schema.JobRequest] = []
 
-    async def ask(self: Client, subject: str, data: bytes, timeout_s: float) -> bytes:
+    async def answer(self: Client, subject: str, data: bytes, timeout_s: float) -> bytes:
         sent.append(msgspec.json.decode(data, type=schema.JobRequest))
         if len(sent) < 3:
             raise Unavailable("no answer")
         return schema.error_reply(KeyWindow("too old"))
 
-    monkeypatch.setattr(Client, "_ask", ask)
+    monkeypatch.setattr(Client, "_request", answer)
     before = time.time_ns()
     client = Client(lambda: Context("nowhere", Path("nowhere"), "tester"), patience_s=5.0)
     with pytest.raises(KeyWindow, match="too old"):
