@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lets nodes go on: the right to renew their leases, and the heartbeats that renew them.
+"""The leader's authority to renew leases, and the heartbeats that renew them.
 
-Without I/O. Owns two bounds: a beat goes out once a second and at once in a new term, and none goes
-out when the replica itself has said nothing for SILENT_NS.
+Without I/O. Owns two bounds: a heartbeat is sent once a second and at once in a new term, and none
+is sent when the replica has granted nothing for SILENT_NS.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from stoker.mesh.wire.command import Heartbeat, Position
 
 BEAT_NS = 1_000_000_000
 LEASE_MS = 5000
-"""A scheduler that dies right before a beat must be restarted, read its log, take a term and answer
-a node within this time, or running jobs freeze: 1 s without a beat and 1.5 s for the restart leave
-half of it for a slow machine."""
+"""The length of a lease; running jobs freeze when it ends. A scheduler that dies must restart, read
+its log, take a term and answer a node within it: 1 s without a heartbeat and 1.5 s for the restart
+leave half of it for a slow machine."""
 SILENT_NS = 30_000_000_000
-"""The supervisor restarts a scheduler whose loop has not turned for 30 s (SILENT_S of
-`agent/supervise/processes.py`). Until then its nodes are safe to go on: nobody else can have been
-given their work."""
+"""Heartbeats stop when the replica has been silent for this long; by then the supervisor restarts
+the scheduler (SILENT_S of `agent/supervise/processes.py`). Until then no other replica can have
+taken over the nodes' work."""
 
 
 class Authority(NamedTuple):
-    """The nodes a replica may let go on, and the last command it sent to each. Never changed."""
+    """The nodes whose leases a replica may renew, and the last command it sent to each."""
 
     cluster: str
     term: int
@@ -33,23 +33,23 @@ class Authority(NamedTuple):
 
 
 class Heartbeats:
-    """Heartbeats of one process. `grant` may be called from another thread than `due`."""
+    """The heartbeats of one process. `grant` may be called from another thread than `due`."""
 
     def __init__(self, signer: Signs) -> None:
         self._signer = signer
         self._granted: tuple[Authority | None, int] = (None, 0)
         self._sent: tuple[int, int] = (0, 0)
-        """Term and moment of the last round."""
+        """The term and the moment of the last round."""
         self._number = 0
         self.withheld = 0
-        """Rounds that were due and not sent, because the replica had gone silent."""
+        """The number of rounds that were not sent because the replica was silent."""
 
     def grant(self, authority: Authority | None, now_ns: int) -> None:
-        """What holds from now on: one store, so that a reader sees all of it or nothing."""
+        """Set the authority from now on, in one store, so that `due` sees all of it or nothing."""
         self._granted = (authority, now_ns)
 
     def due(self, real_ns: int, now_ns: int) -> list[tuple[str, bytes]]:
-        """(node, sealed heartbeat) of the round that is due now, or nothing."""
+        """Return (node, sealed heartbeat) of the round that is due now, or an empty list."""
         authority, granted_ns = self._granted
         term, sent_ns = self._sent
         if authority is None or (authority.term == term and now_ns - sent_ns < BEAT_NS):

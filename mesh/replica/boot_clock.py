@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clock by which the scheduler's process measures: it knows no dates and counts a suspend."""
+"""The scheduler's clock for deadlines: it has no date and counts suspends."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ import time
 
 
 def boot_ns() -> int:
-    """CLOCK_BOOTTIME: what the replica's deadlines are of."""
+    """Return CLOCK_BOOTTIME, by which the replica measures deadlines."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the core makes of a batch of works, before anything of it is in the log.
+"""The core's decisions on a batch of works, before any of it is in the log.
 
-The replica calls it for every entry. Pure: it reads the state and changes nothing, so whatever it
-raises has harmed nobody, and the replica can look for the work that is to blame.
+Owns that deciding changes nothing: an exception here has harmed no state, so the replica can look
+for the work that caused it.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from stoker.scheduler.reasons import Reason
 
 
 class DecidedBatch(NamedTuple):
-    """One entry's worth of decisions."""
+    """The decisions of one entry."""
 
     batch: WorkBatch
     blobs: tuple[Blob, ...]
     back: list[Work]
-    """Arrays for which this entry has no room: they come first in the next one."""
+    """Arrays for which this entry has no room; they come first in the next one."""
     refused: dict[Work, StokerError]
-    """Arrays of which only a part could be taken, and why."""
+    """Arrays of which only a part could be taken, with the reason."""
 
 
 def decide(state: ReplicaState, works: list[Work], now_ns: int, *, measure: bool) -> DecidedBatch:
-    """Decide on these works together; an array is taken whole or not at all."""
+    """Decide on these works together; an array is taken completely or not at all."""
     back: list[Work] = []
     refused: dict[Work, StokerError] = {}
     for work in works:
@@ -40,7 +40,7 @@ def decide(state: ReplicaState, works: list[Work], now_ns: int, *, measure: bool
         if not torn:
             return DecidedBatch(batch, batch.blobs(state), back, refused)
         for work, why in torn.items():
-            if why is None and len(works) > 1:  # the batch was full: into the next one
+            if why is None and len(works) > 1:  # the batch is full
                 back.append(work)
             else:
                 refused[work] = why or Refused("this array does not fit into one batch")
@@ -48,7 +48,7 @@ def decide(state: ReplicaState, works: list[Work], now_ns: int, *, measure: bool
 
 
 def propose(state: ReplicaState, works: list[Work], now_ns: int, *, measure: bool) -> WorkBatch:
-    """The works with what becomes of each of their requests."""
+    """Return the works as a batch, with the fate of each request."""
     batch = WorkBatch(works)
     proposal = state.core.propose(batch.requests, now_ns, state.seen + 1, measure=measure)
     batch.decided(proposal)
@@ -56,13 +56,13 @@ def propose(state: ReplicaState, works: list[Work], now_ns: int, *, measure: boo
 
 
 def repeats(state: ReplicaState, work: SubmitWork, now_ns: int, *, measure: bool) -> bool:
-    """Whether all of it was taken before under the same keys, so that it asks for nothing new."""
+    """Return True if all jobs of this work were taken before under the same keys."""
     (fates,) = propose(state, [work], now_ns, measure=measure).fates
     return all(f.rejected is not None and f.rejected.reason == Reason.DUPLICATE for f in fates)
 
 
 def answer_of(work: Work, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
-    """What a work's token is told once its entry is applied; a defect in saying so is told too."""
+    """Return the answer to a work whose entry is applied; a defect in making it is the answer."""
     try:
         return work.answer(fates, applied, state)
     except Exception as error:

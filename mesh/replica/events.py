@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can happen to a replica, and what it can want done: the whole of its contact with the world.
+"""The events that a replica takes and the effects that it returns: its whole interface.
 
-Owns nothing but the names; a token is whatever the shell needs to find the one who waits for a
-reply, and comes back untouched.
+A token identifies who waits for a reply; the replica returns it unchanged.
 """
 
 from __future__ import annotations
@@ -25,30 +24,30 @@ if TYPE_CHECKING:
 
 
 class JobSubmitted(NamedTuple):
-    """A user's job, admitted."""
+    """A user submits a job, which was admitted."""
 
     token: Any
     owner: Owner
     key: bytes
     spec: JobSpec
     array: tuple[int, ...] = ()
-    """Indexes of an array: one job for each."""
+    """The indexes of an array, with one job for each; empty for a single job."""
     since_ns: int = 0
-    """When its key was first sent, if this is a repeat."""
+    """When the idempotency key was first sent, if this is a repeat."""
 
 
 class Admin(NamedTuple):
-    """An administrator's settings of queues and nodes; repeated they change nothing."""
+    """An administrator sets queues or nodes; repeating it changes nothing."""
 
     token: Any
     requests: tuple[Request, ...]
     settings: tuple[Setting, ...]
     again: Callable[[ReplicaState], tuple[Request, ...]] | None = None
-    """The same requests of a later state, where they depend on it."""
+    """Makes the requests again from a later state, if they depend on it."""
 
 
 class CancelRequested(NamedTuple):
-    """Stop these jobs; the caller may."""
+    """A user stops these jobs and is allowed to."""
 
     token: Any
     jobs: list[int]
@@ -56,7 +55,7 @@ class CancelRequested(NamedTuple):
 
 
 class Remove(NamedTuple):
-    """Forget these jobs, which are over; the caller may. `selected`: what the answer says."""
+    """A user has these ended jobs forgotten and is allowed to; `selected` is the answer."""
 
     token: Any
     jobs: list[int]
@@ -65,18 +64,21 @@ class Remove(NamedTuple):
 
 
 class Get(NamedTuple):
-    """One job, now or when it has come to `until`; the deadline is of CLOCK_BOOTTIME."""
+    """Somebody wants one job, at once or when it has come to `until`.
+
+    `deadline_ns` is CLOCK_BOOTTIME.
+    """
 
     token: Any
     job: int
     until: str
     deadline_ns: int
     user: str = ""
-    """Whose budget of held requests it takes; empty: another limit holds it."""
+    """The user whose budget of held requests is used; empty if another limit applies."""
 
 
 class Outcomes(NamedTuple):
-    """What a node says became of its commands."""
+    """A node reports the outcomes of its attempts."""
 
     token: Any
     node: str
@@ -84,14 +86,14 @@ class Outcomes(NamedTuple):
 
 
 class NodeReported(NamedTuple):
-    """What a node says it is."""
+    """A node reports its devices, labels and resources."""
 
     token: Any
     report: NodeReport
 
 
 class StateRequested(NamedTuple):
-    """A node asks for all that should be there."""
+    """A node requests the state that it should be in."""
 
     token: Any
     node: str
@@ -99,18 +101,18 @@ class StateRequested(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """One telemetry sample; never logged."""
+    """A node sent one telemetry sample, which is never logged."""
 
     node: str
     observation: Observation
 
 
 class TimePassed(NamedTuple):
-    """Some time has passed; a tenth of a second is often enough."""
+    """Some time has passed; send one every 0.1 s."""
 
 
 class LogEntries(NamedTuple):
-    """What Read brought, in order."""
+    """Read returned these entries, in order."""
 
     entries: list[tuple[int, bytes]]
 
@@ -120,8 +122,10 @@ class LogEnd(NamedTuple):
 
 
 class LogFailed(NamedTuple):
-    """Read, or an append that may have happened: `why` it is not known. `last`: the last entry
-    that the engine says it has; 0: it did not say."""
+    """Read failed, or the outcome of an append is unknown.
+
+    `last` is the last entry that JetStream names, 0 if it names none.
+    """
 
     why: str
     last: int = 0
@@ -134,7 +138,7 @@ class AppendDone(NamedTuple):
 
 
 class AppendFull(NamedTuple):
-    """The append certainly did not happen, and none will before a trim."""
+    """The append did not happen, and none will before a trim."""
 
     why: str
 
@@ -147,35 +151,35 @@ class SnapshotSaved(NamedTuple):
 
 
 class SnapshotFailed(NamedTuple):
-    """There is no snapshot, for this reason."""
+    """The snapshot could not be saved."""
 
     why: str
 
 
 class Trimmed(NamedTuple):
-    """The log holds nothing up to `seq` any more."""
+    """The log was trimmed up to `seq`."""
 
     seq: int
 
 
 class TrimFailed(NamedTuple):
-    """The log may still hold what was to go."""
+    """The log may not have been trimmed."""
 
     why: str
 
 
 class LogReachable(NamedTuple):
-    """The log's engine is there again: no reason to wait longer."""
+    """The connection to the log is back: try again at once."""
 
 
 class LogBroken(NamedTuple):
-    """The log contradicts what it confirmed: nothing may go on."""
+    """The log contradicts what it confirmed."""
 
     why: str
 
 
 class Disk(NamedTuple):
-    """Why the disk takes no more jobs, or empty."""
+    """The state of the disk; `why` says why it takes no more jobs, or is empty."""
 
     why: str
 
@@ -210,7 +214,7 @@ Event = (
 
 
 class Append(NamedTuple):
-    """Append at `tail`; answered by AppendDone, AppendFull or LogFailed."""
+    """Append an entry at `tail`; answered by AppendDone, AppendFull, LogFailed or LogBroken."""
 
     tail: int
     data: bytes
@@ -218,51 +222,52 @@ class Append(NamedTuple):
 
 
 class Read(NamedTuple):
-    """Read from `seq` to the end; answered by LogEntries, then LogEnd or LogFailed."""
+    """Read from `seq` to the end; answered by LogEntries, then LogEnd, LogFailed or LogBroken."""
 
     seq: int
 
 
 class Reply(NamedTuple):
-    """Job, list of Cancelled, Settled, NodeReply, bytes of a DesiredState, or a StokerError."""
+    """Answer a request: with a Job, list of Cancelled or Removed, AdminApplied, NodeReply, bytes of
+    a DesiredState, or a StokerError."""
 
     token: Any
     value: Any
 
 
 class Send(NamedTuple):
-    """Signed commands for a node."""
+    """Send signed commands to a node."""
 
     node: str
     data: bytes
 
 
 class RenewLeases(NamedTuple):
-    """Nodes may go on by this; heartbeats say so until the next one. None: no longer by us."""
+    """Send heartbeats with this authority until the next one; None ends them."""
 
     authority: Authority | None
 
 
 class SaveSnapshot(NamedTuple):
-    """Answered by SnapshotSaved or SnapshotFailed."""
+    """Save a snapshot; answered by SnapshotSaved or SnapshotFailed."""
 
     snapshot: Snapshot
 
 
 class Trim(NamedTuple):
-    """Nothing up to `seq` is needed any more; need not succeed."""
+    """Trim the log up to `seq`; answered by Trimmed or TrimFailed."""
 
     seq: int
 
 
 class Lead(NamedTuple):
-    """This replica leads from here on."""
+    """This replica leads from now on."""
 
     term: int
 
 
 class Halt(NamedTuple):
-    """Nothing more is applied or appended; a person must look."""
+    """The replica applies and appends nothing more; a person must look."""
 
     reason: str
 

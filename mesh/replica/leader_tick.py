@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a leader does as time passes: decide again, charge running jobs.
+"""The leader's periodic work: decide again, and charge device time to running jobs.
 
-Without I/O; remembers only when it last did what. Owns the bounds: a look at what waits each
-second, device time of at most USAGES_MAX jobs every ten.
+Without I/O. Owns the bounds: waiting jobs are looked at once a second, and at most USAGES_MAX jobs
+are charged every ten.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from stoker.scheduler.policies import Order
 from stoker.scheduler.records import Usage
 
 LOOK_NS = 1_000_000_000
-"""Reservations begin, shares decay and jobs become preemptible without any request."""
+"""Waiting jobs are looked at this often: reservations begin, shares decay and jobs become
+preemptible without any request."""
 USAGE_NS = 10_000_000_000
 USAGES_MAX = 256
-"""Jobs charged at once; the rest in the next round."""
+"""The most jobs that are charged at once; the rest follow in the next round."""
 
 
 class LeaderTick:
-    """One leader's clockwork; `now_ns` is CLOCK_BOOTTIME, `real_ns` the time of the log."""
+    """One leader's timers; `now_ns` is CLOCK_BOOTTIME, `real_ns` the time of the log."""
 
     def __init__(self) -> None:
         self._looked_ns = 0
@@ -31,7 +32,7 @@ class LeaderTick:
         self._after = 0
 
     def decide_again(self, state: ReplicaState, real_ns: int, now_ns: int) -> bool:
-        """Whether what waits may be placed now though nobody asked for anything."""
+        """Return True if waiting jobs may be placed now without a new request."""
         due_ns = state.core.due_ns()
         if due_ns and due_ns <= real_ns:
             return True
@@ -44,7 +45,7 @@ class LeaderTick:
     def charges(
         self, state: ReplicaState, observed: Mapping[str, Observation], real_ns: int, now_ns: int
     ) -> list[Usage]:
-        """Device time of running jobs that is not charged yet, now and then."""
+        """Return the device time of running jobs that is not charged yet, if a round is due."""
         if self._charged_ns is None:
             self._charged_ns = now_ns
         if now_ns - self._charged_ns < USAGE_NS or not _matters(state, real_ns):
@@ -57,7 +58,8 @@ class LeaderTick:
 
 
 def _matters(state: ReplicaState, real_ns: int) -> bool:
-    """Whether anything is decided by device time: several queues, or an order that asks for it."""
+    """Return True if device time affects decisions: there are several queues, or their order uses
+    it."""
     queues = state.core.queues()
     only = state.core.queue(0, real_ns)
     return len(queues) > 1 or (only is not None and only.order == Order.LEAST_ATTAINED)
@@ -66,7 +68,8 @@ def _matters(state: ReplicaState, real_ns: int) -> bool:
 def _charges(
     state: ReplicaState, observed: Mapping[str, Observation], real_ns: int
 ) -> Iterator[Usage]:
-    """Measured where the node measures it; else what a job holds times how long it held it."""
+    """Yield the device time of each running job: as measured by its node, else its share of devices
+    times the time since it was placed."""
     for node in state.book.nodes:
         sample = observed.get(node)
         measured = _measured(sample.jobs if sample is not None else ())

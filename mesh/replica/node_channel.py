@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The leader's side of a node's command chain: commands in parts, the wanted state.
+"""The leader's side of a node's command chain: commands in parts, and the desired state.
 
-Owns the chain: what it seals names what it sealed before, and an answer to RangeAsk brings a node
-to exactly the place from which the next command follows.
+Owns the chain: each sealed command names the one before it, and an answer to a StateRequest brings
+a node to exactly the position from which the next command follows.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import Action, StartJob, StopJob
 
 _BODY_BYTES = COMMAND_BYTES_MAX - 2048
-"""Room for actions in one sealed record."""
+"""The most bytes of actions in one sealed record."""
 _STARTS_BYTES = 160 * 1024
 _STOPS_BYTES = 96 * 1024
 FORGETS_MAX = 4096
-"""Of one DesiredState; the rest is told in the next one, nothing hurts meanwhile."""
+"""The most jobs to forget in one DesiredState; the rest follow in the next one."""
 _encoder = msgspec.msgpack.Encoder()
 
 
@@ -44,7 +44,7 @@ class NodeChannel:
         self._signer = signer
 
     def commands(self, seq: int, now_ns: int, actions: list[Action]) -> Iterator[bytes]:
-        """The actions of entry `seq` as sealed NodeCommands, each a link of the chain."""
+        """Yield the actions of entry `seq` as sealed NodeCommands, each chained to the last."""
         for part in _parts(actions):
             at = self.position
             body = command.encode(
@@ -64,13 +64,13 @@ class NodeChannel:
             yield command.seal_body(body, self._signer)
 
     def desired(self, request: StateRequest, now_ns: int) -> bytes:
-        """All that should be at the node now, as far as it fits; sealed."""
+        """Return the sealed state that the node should be in now, as far as it fits."""
         have = set(request.have)
         tasks = self._state.core.node_tasks(name_id(self.node))
         wanted = tuple((task.job, task.attempt) for task in tasks)
         stopping = {(t.job, t.attempt) for t in tasks if "stopping" in (t.state, t.job_state)}
-        # Only what was never reported as running may be started: the rest ran here, and a node
-        # that lost it must say so.
+        # Only attempts that were never reported as running may start; a node that lost a running
+        # one must report that.
         old = have | stopping
         new = [t.job for t in tasks if t.state == "starting" and (t.job, t.attempt) not in old]
         starts, more = self._starts(new)
@@ -125,7 +125,7 @@ class NodeChannel:
 
 
 def _within(room: int, stops: Iterable[StopJob]) -> Iterator[StopJob]:
-    """Those that fit; the node ends them and asks again, then come the others."""
+    """Yield the stops that fit; the node requests the others when it has ended these."""
     for stop in stops:
         room -= len(_encoder.encode(stop))
         if room < 0:

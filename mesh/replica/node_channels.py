@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The leader's side of all nodes: one chain of commands for each, in the present term.
+"""The leader's command chains to all nodes in the present term.
 
-Owns the rule that chains begin anew with a term, and says which nodes may go on by them.
+Owns the rule that all chains begin anew with a term.
 """
 
 from __future__ import annotations
@@ -17,45 +17,45 @@ from stoker.mesh.wire.command import StateRequest
 from stoker.scheduler.nouns import Action
 
 TERMS_LOST_MAX = 1 << 20
-"""A node that claims to have followed more terms than the log holds is not believed."""
+"""The most terms that a node may be ahead of the log; a node that claims more is not believed."""
 
 
 class NodeChannels:
-    """`term` is the one this replica took; 0: none yet."""
+    """The channels of one leader; `term` is the newest that this replica took, or 0."""
 
     def __init__(self, state: ReplicaState, signer: Signs) -> None:
         self.term = 0
         self._state = state
         self._signer = signer
-        self._links: dict[str, NodeChannel] = {}
+        self._channels: dict[str, NodeChannel] = {}
 
     def begin(self, term: int) -> None:
-        """Another term: what was said in the one before counts no more."""
+        """Begin a term: all chains start anew."""
         if term != self.term:
             self.term = term
-            self._links.clear()
+            self._channels.clear()
 
     def commands(
         self, seq: int, now_ns: int, actions: Mapping[str, list[Action]]
     ) -> Iterator[events.Send]:
-        """What log entry `seq` means for nodes."""
+        """Yield the commands that log entry `seq` has for nodes."""
         for node, todo in actions.items():
-            for data in self._link(node).commands(seq, now_ns, todo):
+            for data in self._channel(node).commands(seq, now_ns, todo):
                 yield events.Send(node, data)
 
     def desired(self, node: str, request: StateRequest, now_ns: int) -> bytes:
-        """All that should be at a node now; sealed."""
-        return self._link(node).desired(request, now_ns)
+        """Return the sealed state that a node should be in now."""
+        return self._channel(node).desired(request, now_ns)
 
     def authority(self) -> Authority:
-        """Every node, and how far it was told."""
+        """Return the authority over every node, with the last command sent to each."""
         nodes = self._state.book.nodes
-        places = tuple((node, self._link(node).position) for node in nodes)
+        places = tuple((node, self._channel(node).position) for node in nodes)
         return Authority(self._state.cluster, self.term, places)
 
-    def _link(self, node: str) -> NodeChannel:
-        link = self._links.get(node)
-        if link is None:
-            link = NodeChannel(self._state, node, self._signer, self.term, self._state.seen)
-            self._links[node] = link
-        return link
+    def _channel(self, node: str) -> NodeChannel:
+        channel = self._channels.get(node)
+        if channel is None:
+            channel = NodeChannel(self._state, node, self._signer, self.term, self._state.seen)
+            self._channels[node] = channel
+        return channel

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The core's reasons as sentences in which queues, jobs and moments have names people use.
+"""The core's reasons as sentences with the names of queues and labels, and with times to wait.
 
-Pure. Owns which figure of which reason is the id of a queue, of a label, or a moment; everything
-else is said by `scheduler/reasons.py`.
+Pure. Owns which figure of which reason is the id of a queue or label, or a moment;
+`scheduler/reasons.py` has the sentences.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _NAME_IN_ASKED = frozenset(
         Reason.NO_NODE_HAS_MODEL,
     }
 )
-"""`asked` is the id of one label, taint or model that is in the way."""
+"""Reasons whose `asked` is the id of the label, taint or model that prevents the placement."""
 _MOMENT: dict[int, str] = {
     Reason.WAITS_UNTIL: "waits {wait} until its next attempt",
     Reason.EXPECTED_START: "expected to start in {wait}",
 }
 _OF_KIND = frozenset({Reason.NEEDS_DEVICES, Reason.NEEDS_SHARE, Reason.NEEDS_ONE_VENDOR})
-"""`detail` holds the kinds that will do."""
+"""Reasons whose `detail` holds the kinds of devices that are acceptable."""
 KINDS = {1: "GPU", 2: "CPU device", 3: "device"}
 NS = 1_000_000_000
 
@@ -47,9 +47,12 @@ def words(
     whose: str = "",
     now_ns: int = 0,
 ) -> str:
-    """One sentence without a full stop; `now_ns`: CLOCK_REALTIME, for moments to come; `detail`:
-    the kinds of devices that are needed, or the reason why it can never run; `whose`: what is to be
-    said of `job`, such as " of another user"."""
+    """Return one sentence without a full stop.
+
+    `now_ns` is CLOCK_REALTIME, for moments to come. `detail` holds the kinds of devices that are
+    needed, or the reason why a job can never run. `whose` follows the job's number, for example
+    " of another user".
+    """
     if reason == Reason.NEVER_AS_IT_IS:
         return words(book, detail, asked=asked, have=have, node=node)
     if reason == Reason.NO_NODE_HAS_KIND and len(book.nodes) == 1:
@@ -67,7 +70,7 @@ def words(
 
 
 def hint(book: Book, reason: int, asked: int, have: int) -> str:
-    """What somebody whose request is refused for this can do about it, or empty."""
+    """Return what a user can do about a request refused for this reason, or an empty string."""
     if reason != Reason.NO_NODE_HAS_KIND:
         return ""
     if asked == Kind.GPU and have & Kind.CPU:
@@ -78,13 +81,13 @@ def hint(book: Book, reason: int, asked: int, have: int) -> str:
 
 
 def _cpu_devices(book: Book) -> str:
-    """What the CPU devices of all nodes are called: "the CPU device pocl-0"."""
+    """Return a name of the CPU devices of all nodes, for example "the CPU device pocl-0"."""
     ids = sorted({d.id for r in book.nodes.values() for d in r.devices if d.kind == "cpu"})
     return f"the CPU device {ids[0]}" if len(ids) == 1 else "a CPU device"
 
 
 def span(ns: int) -> str:
-    """How long, to the second: "12 s", "3 min 5 s", "2 h 10 min"; what is past is 0 s."""
+    """Return a duration as text, "12 s", "3 min 5 s" or "2 h 10 min"; a negative one is "0 s"."""
     seconds = max(0, -(-ns // NS))
     if seconds < 60:
         return f"{seconds} s"

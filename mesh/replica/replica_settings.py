@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What differs between replicas of the scheduler."""
+"""The settings of one replica of the scheduler."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Role = Literal["reading", "electing", "leading", "waiting", "halted"]
 
 @dataclass(frozen=True)
 class ReplicaSettings:
-    """Of one replica."""
+    """The settings of one replica."""
 
     cluster: str
     leader: int
@@ -25,14 +25,17 @@ class ReplicaSettings:
     seed: int = 0
     snapshot_entries: int = SNAPSHOT_ENTRIES
     budgets: Budgets = field(default_factory=Budgets)
-    """What one user may take."""
+    """The limits of one user."""
     measure: bool = True
-    """False in simulations: decision latencies are 0, so bytes do not depend on a clock."""
+    """True to measure decision latencies; without, they are 0 and no byte depends on a clock."""
     known_tail: int = 0
-    """An entry that was acknowledged: a log without it is cut."""
+    """An acknowledged entry, which the log must hold; 0 if none is known."""
 
     @property
     def ended_kept(self) -> int:
-        """Ended jobs that are kept: fewer than the core has room for, so that the leader, which
-        knows whose they are, has time to choose before the core drops the oldest of all."""
+        """The number of ended jobs that are kept.
+
+        It is less than the core's limit, so that the leader, which knows the jobs' users, chooses
+        which to forget before the core drops the oldest.
+        """
         return self.limits.finished * 2 // 3

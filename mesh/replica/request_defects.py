@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defects that a user's request meets: each is that request's answer and never the daemon's end.
+"""Defects of stoker that a user's request meets: each becomes the answer to that request.
 
-The scheduler's process answers with what `met` returns. A traceback is logged the first time it is
-seen, later ones are counted, so that a request that is repeated does not fill the log.
+Owns that a defect never ends the daemon or fills its log file: a traceback is logged the first time
+it is seen, and counted later.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import structlog
 from stoker.native.errors import Internal
 
 PLACES_MAX = 256
-"""Places in the code that are told apart; defects at further ones are counted without a log."""
+"""The most places in the code that are counted and logged; defects at further ones are not."""
 
 _log = structlog.get_logger("scheduler")
 
 
 class Defects:
-    """What went wrong where it should not have. `counts`: place -> how often."""
+    """The defects met so far; `counts` has the number at each place of the code."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
 
     def met(self, error: BaseException, request: str) -> Internal:
-        """The answer to the request that met this defect; nothing was changed by it."""
+        """Log or count a defect; return the answer to the request that met it."""
         place = _place(error)
         if place not in self.counts and len(self.counts) < PLACES_MAX:
             _log.error("a request met a defect", request=request, exc_info=error)
@@ -37,17 +37,17 @@ class Defects:
 
 
 def answer(error: BaseException) -> Internal:
-    """What a user is told of a defect; it remembers its cause for the log."""
-    told = Internal(
+    """Return the error that a user gets for a defect; its cause is for the log."""
+    internal = Internal(
         f"the request met a defect of stoker ({type(error).__name__}); nothing was changed by it",
         hint="the scheduler's log has its traceback: please report it",
     )
-    told.__cause__ = error
-    return told
+    internal.__cause__ = error
+    return internal
 
 
 def _place(error: BaseException) -> str:
-    """Kind and innermost line: what makes two defects the same one."""
+    """Return kind and innermost line, by which defects are told apart."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "nowhere"
     return f"{type(error).__name__} at {where}"

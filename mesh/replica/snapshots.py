@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshot files: the whole state after one log entry, so that the entries before it may go.
+"""Snapshot files: the whole state after one log entry, so that the log can be trimmed.
 
-Owns two promises: a file under its final name was whole on disk when it got that name, and a file
-that is not whole is never taken for one.
+Owns two promises: a file is complete on disk before it gets its final name, and a damaged file is
+never loaded.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from stoker.scheduler.nouns import Record
 
 FORMAT = 2
 KEPT = 2
-"""Files kept: the newest and the one before, for when the newest turns out to be damaged."""
+"""The number of files that are kept; the older one is for a damaged newest one."""
 _MAGIC = b"stoker snapshot\n"
 _DIGEST_BYTES = 32
 _SUFFIX = ".snapshot"
 
 
 class Snapshot(Record, frozen=True):
-    """The state after entry `seq`, and the place in the chain where the next entry must fit."""
+    """The state after entry `seq`, and the position in the chain that the next entry follows."""
 
     format: int
     cluster: str
@@ -41,18 +41,18 @@ class Snapshot(Record, frozen=True):
     core: bytes
     book: bytes
     time_ns: int = 0
-    """Of the last entry."""
+    """The time of the last entry."""
 
 
 class Encoded(NamedTuple):
-    """The bytes of a file, and the digest that the log records."""
+    """A snapshot as the bytes of a file, with the digest that the log records."""
 
     data: bytes
     digest: bytes
 
 
 class FoundSnapshots(NamedTuple):
-    """What a folder holds: the newest good snapshot, and what is wrong with newer ones."""
+    """The newest good snapshot of a folder, and what is wrong with newer files."""
 
     snapshot: Snapshot | None
     digest: bytes
@@ -64,14 +64,14 @@ _decoder = msgspec.msgpack.Decoder(Snapshot)
 
 
 def encode(snapshot: Snapshot) -> Encoded:
-    """Magic, digest of the rest, the rest."""
+    """Return the bytes of a snapshot file: magic, digest of the body, body."""
     body = _encoder.encode(snapshot)
     digest = hashlib.blake2b(body, digest_size=_DIGEST_BYTES).digest()
     return Encoded(_MAGIC + digest + body, digest)
 
 
 def decode(data: bytes, what: str = "snapshot") -> tuple[Snapshot, bytes]:
-    """The reverse; Corrupt for anything that `encode` did not make, whole."""
+    """Return the snapshot and its digest; Corrupt unless `encode` made exactly these bytes."""
     head = len(_MAGIC) + _DIGEST_BYTES
     digest, body = data[len(_MAGIC) : head], data[head:]
     if not data.startswith(_MAGIC):
@@ -88,13 +88,16 @@ def decode(data: bytes, what: str = "snapshot") -> tuple[Snapshot, bytes]:
 
 
 class SnapshotFolder:
-    """The files of one replica, named by log sequence."""
+    """The snapshot files of one replica, named by log sequence."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def save(self, snapshot: Snapshot) -> Encoded:
-        """Write durably, read back, verify, drop old ones; what is in the file. OSError if full."""
+        """Write a file durably, verify it, drop old ones; return its content.
+
+        Raises OSError if it cannot be written, Corrupt if it reads back differently.
+        """
         encoded = encode(snapshot)
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         partial = self.path / f".{snapshot.seq}.partial"
@@ -111,7 +114,7 @@ class SnapshotFolder:
         return encoded
 
     def newest(self, cluster: str) -> FoundSnapshots:
-        """The newest file that is whole; one of another cluster is Corrupt, not merely damaged."""
+        """Return the newest good file; raise Corrupt if that belongs to another cluster."""
         damaged: list[str] = []
         for file in reversed(self._files()):
             try:

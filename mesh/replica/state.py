@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The replicated state: core and job book after so many log entries, and what an entry changes.
+"""The replicated state: core and job book after a log entry, and how the next entry changes them.
 
-Pure and deterministic: the same entries give the same bytes on every machine. Owns the judgement of
-entries: a stale one is a counted no-op, a gap or a broken chain ends it all.
+Pure and deterministic: equal entries give equal bytes on every machine. Owns the judgement of
+entries: a stale entry is a counted no-op, a gap or a broken chain is an error.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ LOST_WITH_NODE = "its node rebooted or was given up"
 
 
 class StartRaw(Record, tag="start", frozen=True):
-    """A StartJob whose spec is passed through as logged: the same bytes, without decoding."""
+    """A StartJob whose spec has the bytes of the log and is not decoded."""
 
     job: int
     attempt: int
@@ -75,23 +75,26 @@ class StartRaw(Record, tag="start", frozen=True):
 
 @dataclass
 class Applied:
-    """What one entry did, for those who wait for it."""
+    """The changes of one entry, for those who wait for it."""
 
     submitted: dict[int, int] = field(default_factory=dict)
-    """Position of the command -> job."""
+    """The job of each submit, by position of the command."""
     ignored: dict[int, int] = field(default_factory=dict)
-    """Position of the command -> reason code."""
+    """The reason code of each ignored command, by its position."""
     changed: list[int] = field(default_factory=list)
-    """Jobs whose state is another than before."""
+    """The jobs whose state changed."""
     actions: dict[str, list[Action]] = field(default_factory=dict)
-    """Node -> what to do."""
+    """The actions of each node, by name."""
     snapshot: SnapshotBlob | None = None
     trim_to: int = 0
-    """The log may be trimmed up to here; 0: nothing new."""
+    """The log may be trimmed up to this entry; 0 if the entry says nothing about that."""
 
 
 class ReplicaState:
-    """Core, book, chain. `seen` is the last entry looked at, `accepted` the last that counted."""
+    """Core, book and chain after one entry.
+
+    `seen` is the last entry that was read, `accepted_seq` the last that counted.
+    """
 
     def __init__(self, cluster: str, limits: Limits) -> None:
         self.cluster = cluster
@@ -104,9 +107,9 @@ class ReplicaState:
         self.batch = 0
         self.snapshot_seq = 0
         self.time_ns = 0
-        """Of the last entry that counted."""
+        """The time of the last entry that counted."""
         self.refused: dict[str, int] = {}
-        """Entries that changed nothing, by why."""
+        """The number of entries that did not count, by reason."""
         self._names: dict[int, str] = {}
         self._handlers: dict[type, Callable[[Any, _Step], None]] = {
             StateChanged: self._state_changed,
@@ -120,7 +123,7 @@ class ReplicaState:
     # --- snapshots --------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """The whole state; equal states give equal snapshots."""
+        """Return the whole state; equal states give equal snapshots."""
         return Snapshot(
             snapshots.FORMAT,
             self.cluster,
@@ -137,7 +140,7 @@ class ReplicaState:
 
     @classmethod
     def restore(cls, snapshot: Snapshot) -> ReplicaState:
-        """The state of a snapshot; Corrupt where core or book cannot be one."""
+        """Return the state of a snapshot; Corrupt if core or book cannot be restored."""
         state = cls(snapshot.cluster, Limits(*(1,) * len(Limits._fields)))
         state.core = Core.restore(snapshot.core)
         state.book = Book.restore(snapshot.book)
@@ -152,20 +155,21 @@ class ReplicaState:
         return state
 
     def digest(self) -> bytes:
-        """Of everything: replicas that are equal at the same entry have the same."""
+        """Return a digest of the whole state, equal in all replicas after one entry."""
         return snapshots.encode(self.snapshot()).digest
 
     def node_name(self, node: int) -> str:
-        """The name behind the core's id of a node."""
+        """Return the name of a node by its id in the core."""
         return self._names.get(node, str(node))
 
     # --- entries ----------------------------------------------------------------------------------
 
     def judge(self, seq: int, opened: Opened, *, signed: bool) -> str:
-        """Empty if the entry counts, else the counter of why not. Gap or Corrupt: stop applying.
+        """Return an empty string if the entry counts, else the counter of the reason.
 
-        A number may be missing before it, as after a write that a full disk cut off: the entry
-        itself, which is signed, names the last one that counted.
+        Raises LogGap or Corrupt if nothing may be applied any more. A number may be missing before
+        the entry, as after a write that a full disk cut off: the entry, which is signed, names the
+        last one that counted.
         """
         entry = opened.entry
         if seq <= self.seen:
@@ -190,16 +194,16 @@ class ReplicaState:
         return ""
 
     def refuse(self, seq: int, counter: str) -> None:
-        """Pass over an entry that does not count."""
+        """Count an entry that does not count, and pass over it."""
         self.refused[counter] = self.refused.get(counter, 0) + 1
         self.seen = seq
 
     def pass_over(self, seq: int) -> None:
-        """There is nothing that counts up to `seq`."""
+        """Pass over all entries up to `seq`."""
         self.seen = seq
 
     def apply(self, seq: int, entry: Entry, digest: bytes) -> Applied:
-        """Carry out an entry that `judge` let pass."""
+        """Apply an entry that `judge` accepted; return its changes."""
         step = _Step(seq, entry)
         effects: list[Effect] = []
         if entry.commands:
@@ -223,7 +227,7 @@ class ReplicaState:
         commands: bytes,
         blobs: tuple[entries.Blob, ...],
     ) -> Entry:
-        """The entry that may come next in the log."""
+        """Return the entry that follows in the log."""
         return Entry(
             entries.FORMAT,
             self.cluster,
@@ -254,7 +258,7 @@ class ReplicaState:
             self._take_setting(blob, step)
 
     def _take_setting(self, blob: entries.Setting, step: _Step) -> None:
-        """What people call the things that commands of this entry set, which were applied."""
+        """Record the names of what this entry's commands have set."""
         if isinstance(blob, NamesBlob):
             self.book.named(blob.names)
         elif isinstance(blob, DrainBlob):
@@ -270,10 +274,10 @@ class ReplicaState:
         else:
             self.book.queues.pop(blob.queue, None)
 
-    # --- what is seen, which is not replicated ----------------------------------------------------
+    # --- observations, which are not replicated ---------------------------------------------------
 
     def observe(self, node: str, seen: Observation) -> None:
-        """Load, power and temperature for the placements that go by them."""
+        """Give the core load, power and temperature for placements that use them."""
         number = name_id(node)
         self.core.observe(number, seen.id, seen.load_milli)
         places = {device.id: index for index, device in enumerate(self.book.nodes[node].devices)}
@@ -306,19 +310,19 @@ class ReplicaState:
         self._note_time(record, step.entry.now_ns if outcome is None else outcome.t_ns)
         step.applied.changed.append(effect.job)
         if effect.state in ENDED:
-            if outcome is not None:  # else the core's are those of an earlier attempt
+            if outcome is not None:  # else the figures belong to an earlier attempt
                 record.exit_code, record.signal = outcome.exit_code, outcome.signal
                 record.usage = outcome.usage
             self.book.end(record)
 
     def _waits_again(self, effect: StateChanged, record: Job, step: _Step) -> None:
-        """An attempt is over and another one will follow: kept apart, so that nothing is lost."""
+        """Record an attempt that is over, since another one will follow."""
         outcome = step.outcomes.get(effect.command)
         retried = effect.reason == Reason.RETRIED
         why = record.reason
         if retried:
-            told = outcome is not None
-            why = self._why(effect, outcome, record, step) if told else LOST_WITH_NODE
+            reported = outcome is not None
+            why = self._why(effect, outcome, record, step) if reported else LOST_WITH_NODE
         ended = Attempt(
             record.attempt,
             outcome.state if outcome is not None else "lost",
@@ -391,7 +395,7 @@ class ReplicaState:
 
     @staticmethod
     def start_action(record: Job) -> StartJob:
-        """The command that starts a placed job. Typed as what the receiver decodes."""
+        """Return the command that starts a placed job, typed as its receiver decodes it."""
         assert record.decision is not None
         return StartRaw(  # type: ignore[return-value]
             record.job, record.attempt, record.decision, record.owner, msgspec.Raw(record.spec)
@@ -425,7 +429,7 @@ class ReplicaState:
 
 
 class _Step:
-    """One entry while it is applied: its blobs by command, and what came of it."""
+    """One entry while it is applied: its blobs by command, and its changes."""
 
     def __init__(self, seq: int, entry: Entry) -> None:
         self.seq = seq
@@ -440,7 +444,7 @@ class _Step:
 
 
 def _preempted(effect: StateChanged, step: _Step) -> str:
-    """For whom: the command says so, the effect does not."""
+    """Return the reason of a preemption, with the job that needs the room."""
     commands = unpack_commands(step.entry.commands)
     command = next(islice(commands, effect.command, None), None)
     why = "another queue was short of its guarantee" if effect.reason == Reason.RECLAIMED else ""

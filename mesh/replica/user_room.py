@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a user's jobs still fit: what the book has of theirs, and what is on its way there.
+"""The room for a user's jobs: those in the book, and those on their way into the log.
 
-The replica asks before it takes a submit. Owns that one user's waiting jobs leave room for those of
-others, and that a submit which only repeats an earlier one is not refused for want of room.
+Owns that one user's jobs leave room for those of other users.
 """
 
 from __future__ import annotations
@@ -17,11 +16,12 @@ from stoker.scheduler.figures import size as size_of
 from stoker.scheduler.records import BATCH_REQUESTS_MAX
 
 ENDED_BYTES_KEPT = 128 << 20
-"""Past it ended jobs are forgotten before their number is up, of whoever has most."""
+"""Above this, ended jobs of the user with most bytes are forgotten, even if their number is
+allowed."""
 
 
 class UserRoom:
-    """Reads the book; what is on its way is told by `enter` and `leave`."""
+    """The jobs and bytes of submits that are on their way; the book has the others."""
 
     def __init__(self, budgets: Budgets) -> None:
         self._budgets = budgets
@@ -29,7 +29,7 @@ class UserRoom:
         self._bytes: Counter[str] = Counter()
 
     def refusal(self, work: SubmitWork, book: Book) -> Refused | None:
-        """Why these jobs do not fit; None if they do."""
+        """Return why these jobs do not fit, or None if they do."""
         user, budgets = work.owner.user, self._budgets
         share = book.shares.of(user)
         size = sum(map(len, work.specs))
@@ -46,13 +46,13 @@ class UserRoom:
         return None
 
     def enter(self, work: Work) -> None:
-        """This work waits for the log."""
+        """A work is on its way into the log."""
         if isinstance(work, SubmitWork):
             self._jobs[work.owner.user] += work.count
             self._bytes[work.owner.user] += sum(map(len, work.specs))
 
     def leave(self, work: Work) -> None:
-        """It was answered: what came of it is in the book."""
+        """A work was answered: the book has its jobs."""
         if isinstance(work, SubmitWork):
             user = work.owner.user
             self._jobs[user] -= work.count
@@ -62,6 +62,6 @@ class UserRoom:
 
 
 def to_forget(book: Book, ended_kept: int) -> ForgetWork | None:
-    """Ended jobs that are more than can be kept, as many as one entry takes."""
+    """Return work that forgets ended jobs beyond the limits, as many as one entry takes."""
     jobs = book.shares.excess(ended_kept, ENDED_BYTES_KEPT, BATCH_REQUESTS_MAX)
     return ForgetWork(jobs) if jobs else None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replies that are held back until a job runs or is over: the only push that clients need.
+"""Replies that are held back until a job runs or is over.
 
-Owns the bounds: so many at once of one user and of all, each until its deadline.
+Owns the bounds: the number of held replies of one user and of all users, and a deadline for each.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from stoker.scheduler.nouns import ENDED, JobState
 
 
 class Waiter(NamedTuple):
-    """Whom to answer, and when at the latest."""
+    """One held reply and its deadline."""
 
     deadline_ns: int
     number: int
@@ -25,7 +25,7 @@ class Waiter(NamedTuple):
 
 
 def reached(state: JobState, until: str) -> bool:
-    """Whether a job in this state need not be waited for: "" never waits."""
+    """Return True if a job in this state has come to `until`; the empty string never waits."""
     if until == "ended":
         return state in ENDED
     if until == "running":
@@ -44,7 +44,7 @@ class Waiters:
         self.count = 0
 
     def add(self, job: int, until: str, deadline_ns: int, token: Any, user: str = "") -> None:
-        """Hold a reply; Busy when there are too many. Without a user another limit holds it."""
+        """Hold a reply; Busy if there are too many. Without a user, no limit applies here."""
         if user:
             self._seats.take(user)
         self._numbers += 1
@@ -52,12 +52,12 @@ class Waiters:
         self._by_job.setdefault(job, []).append(waiter)
         heapq.heappush(self._by_deadline, waiter)
         self.count += 1
-        if len(self._by_deadline) > 4 * self._seats.limit:  # most are answered
+        if len(self._by_deadline) > 4 * self._seats.limit:  # most are answered already
             self._by_deadline = [w for waiting in self._by_job.values() for w in waiting]
             heapq.heapify(self._by_deadline)
 
     def changed(self, job: int, state: JobState | None) -> list[Waiter]:
-        """Those whose wait is over because of this state; None: the job is forgotten."""
+        """Remove and return those whose job has come to `state`; None if it is forgotten."""
         waiting = self._by_job.get(job)
         if waiting is None:
             return []
@@ -68,7 +68,7 @@ class Waiters:
         return over
 
     def expired(self, now_ns: int) -> list[Waiter]:
-        """Those whose deadline has come."""
+        """Remove and return those whose deadline has come."""
         over: list[Waiter] = []
         while self._by_deadline and self._by_deadline[0].deadline_ns <= now_ns:
             waiter = heapq.heappop(self._by_deadline)

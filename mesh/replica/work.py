@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked of the log: kinds of work as requests to the core, and the nouns logged with them.
+"""The kinds of work that become log entries: requests to the core and the blobs logged with them.
 
-Owns the way there and back: which command came of which request, and what to answer when the batch
-is committed, refused or lost.
+Owns the mapping of requests to commands, and the answer to each work when its batch is committed.
 """
 
 from __future__ import annotations
@@ -40,7 +39,8 @@ from stoker.scheduler.reasons import Reason, sentence
 from stoker.scheduler.submit import Submit
 
 BATCH_BYTES_MAX = 208 * 1024
-"""Requests and nouns of one entry; with 256 decisions and the envelope it stays below 256 KiB."""
+"""The most bytes of requests and blobs in one entry; with 256 decisions and the envelope an entry
+stays below 256 KiB."""
 _FULL = frozenset(
     {
         Reason.JOBS_FULL,
@@ -53,11 +53,11 @@ _FULL = frozenset(
     }
 )
 DRAINED = Reason.OUTER + 1
-"""Why a node is down that somebody drained."""
+"""The reason of a node that is down because it was drained."""
 
 
 class Cancelled(NamedTuple):
-    """What a cancel did to one job."""
+    """The effect of a cancel on one job."""
 
     job: int
     state: JobState
@@ -65,21 +65,24 @@ class Cancelled(NamedTuple):
 
 
 class AdminApplied(NamedTuple):
-    """An administrator's settings hold; `changed` false: they held already."""
+    """An administrator's settings are in force; `changed` is false if they were before."""
 
     changed: bool
 
 
 class Fate(NamedTuple):
-    """What became of one request of a work."""
+    """The fate of one request of a work."""
 
     command: int
-    """Its position in the entry; -1 if it was rejected."""
+    """The position of the command in the entry; -1 if the request was rejected."""
     rejected: Rejected | None
 
 
 class Work:
-    """One thing to be committed. `token` is whom to answer, None for nobody."""
+    """Requests that are committed and answered together.
+
+    `token` says whom to answer; None if nobody waits.
+    """
 
     __slots__ = ("answered", "count", "requests", "size", "token")
 
@@ -95,23 +98,24 @@ class Work:
 
     @property
     def of_node(self) -> str:
-        """The node whose availability this decides, if any: one such work an entry."""
+        """The node whose availability this decides, or empty; an entry takes one such work of a
+        node."""
         return ""
 
     def refresh(self, state: ReplicaState) -> None:
-        """Make the requests anew where they depend on the state, just before they are decided."""
+        """Make the requests again if they depend on the state; called before they are decided."""
 
     def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
-        """The nouns to log with the commands that came of this."""
+        """Return the blobs to log with the commands of this work."""
         raise AssertionError(f"{type(self).__name__} logs nothing")
 
     def answer(self, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
-        """The value or the StokerError for the token."""
+        """Return the value or the StokerError that answers this work."""
         raise AssertionError(f"{type(self).__name__} answers nothing")
 
 
 class SubmitWork(Work):
-    """A job asks in, or all jobs of an array, which are taken together or not at all."""
+    """The submit of a job, or of all jobs of an array, which are taken together or not at all."""
 
     __slots__ = ("first_key", "owner", "queue", "specs")
 
@@ -129,7 +133,7 @@ class SubmitWork(Work):
         self.queue = spec.queue
         self.specs: list[bytes] = []
         self.first_key = b""
-        """Under which the job is known, or the first of an array."""
+        """The idempotency key of the job, or of the first job of an array."""
         requests: list[Submit] = []
         for own, own_key in core_request.expand(spec, key, array):
             raw = encode_spec(own)
@@ -147,12 +151,12 @@ class SubmitWork(Work):
         ]
 
     def is_torn(self, fates: list[Fate]) -> bool:
-        """Whether only a part of an array would be taken."""
+        """Return True if only a part of the array would be taken."""
         return 0 < sum(fate.rejected is not None for fate in fates) < len(fates)
 
     @staticmethod
     def why_torn(fates: list[Fate]) -> StokerError | None:
-        """Why the rest would not; None: only because this batch is full."""
+        """Return why the rest is not taken; None if only because this batch is full."""
         rejected = [fate.rejected for fate in fates if fate.rejected is not None]
         if all(each.retry for each in rejected):
             return None
@@ -177,7 +181,7 @@ class SubmitWork(Work):
 
 
 class AdminWork(Work):
-    """An administrator's settings. What is so already, or not there to be removed, is no error."""
+    """An administrator's settings; a setting that is in force already is no error."""
 
     __slots__ = ("again", "nouns_size", "settings")
 
@@ -215,7 +219,7 @@ class AdminWork(Work):
 
 
 class CancelWork(Work):
-    """Stop jobs. `selected` are all that the answer speaks of, `jobs` those not over when asked."""
+    """The cancel of `jobs`, which are not over; the answer is about all `selected` jobs."""
 
     __slots__ = ("jobs", "reason", "selected")
 
@@ -248,7 +252,10 @@ class CancelWork(Work):
 def cancel_works(
     token: Any, live: list[int], selected: list[int], reason: str
 ) -> Iterator[CancelWork]:
-    """As many as one entry cannot hold; the last answers for all: they are committed in order."""
+    """Yield the works of one cancel, each small enough for an entry.
+
+    They are committed in order, so the last one answers for all.
+    """
     room = BATCH_BYTES_MAX // (64 + len(reason.encode()))
     size = min(records.BATCH_REQUESTS_MAX, room)
     while len(live) > size:
@@ -258,14 +265,14 @@ def cancel_works(
 
 
 class Removed(NamedTuple):
-    """What a removal did to one job; `changed` false: it was not there any more."""
+    """The effect of a removal on one job; `changed` is false if the job was gone before."""
 
     job: int
     changed: bool
 
 
 class RemoveWork(Work):
-    """Forget ended jobs because a user said so. `selected`: what the answer says."""
+    """A user's request to forget ended jobs; `selected` is the answer."""
 
     __slots__ = ("selected", "why")
 
@@ -279,13 +286,13 @@ class RemoveWork(Work):
         return [CancelBlob(fate.command, self.why) for fate in fates if fate.command >= 0]
 
     def answer(self, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
-        return self.selected  # what is over stays so, and one that is gone already is gone
+        return self.selected
 
 
 def remove_works(
     token: Any, jobs: list[int], selected: list[Removed], why: str
 ) -> Iterator[RemoveWork]:
-    """As many as one entry cannot hold, likewise."""
+    """Yield the works of one removal, each small enough for an entry; the last one answers."""
     size = min(records.BATCH_REQUESTS_MAX, BATCH_BYTES_MAX // (64 + len(why.encode())))
     while len(jobs) > size:
         yield RemoveWork(None, jobs[:size], [], why)
@@ -294,7 +301,7 @@ def remove_works(
 
 
 class OutcomeWork(Work):
-    """What a node says became of its commands."""
+    """The outcomes that a node reports."""
 
     __slots__ = ("outcomes",)
 
@@ -323,14 +330,13 @@ class OutcomeWork(Work):
         ]
 
     def answer(self, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
-        # What cannot be taken will not be taken later either, so the node must not send it again.
+        # A rejected outcome would be rejected again, so the node must not repeat it.
         wrong = [fate.rejected for fate in fates if fate.rejected and not fate.rejected.benign]
         return NodeReply(True, message="; ".join(r.text() for r in wrong[:8]))
 
 
 class HelloWork(Work):
-    """A node says what it is; `state` tells what it said before, whether it is drained, and which
-    of its devices are cordoned."""
+    """A node's report of itself; the requests depend on its last report, drains and cordons."""
 
     __slots__ = ("nouns_size", "report")
 
@@ -364,7 +370,7 @@ class HelloWork(Work):
 
 
 class ForgetWork(Work):
-    """Drop ended jobs before their number is up, because they take too many bytes."""
+    """Ended jobs that the leader forgets because there are too many, or too many bytes."""
 
     __slots__ = ()
 
@@ -376,7 +382,7 @@ class ForgetWork(Work):
 
 
 class UsageWork(Work):
-    """Device time of running jobs so far."""
+    """The device time of running jobs so far."""
 
     __slots__ = ()
 
@@ -388,7 +394,7 @@ class UsageWork(Work):
 
 
 class TermWork(Work):
-    """Take the lead."""
+    """The TERM entry of a candidate."""
 
     __slots__ = ("term",)
 
@@ -402,7 +408,7 @@ class TermWork(Work):
 
 
 class SnapshotWork(Work):
-    """Record that a snapshot is durable."""
+    """The record that a snapshot is durable."""
 
     __slots__ = ("blob",)
 
@@ -415,7 +421,7 @@ class SnapshotWork(Work):
 
 
 class WorkBatch:
-    """Works that share one entry, and the fate of their requests."""
+    """The works of one entry, and the fates of their requests."""
 
     def __init__(self, works: list[Work]) -> None:
         self.works = works
@@ -426,11 +432,11 @@ class WorkBatch:
 
     @property
     def requests(self) -> bytes:
-        """All requests, in the order of the works."""
+        """The packed requests of all works, in order."""
         return b"".join(work.requests for work in self.works)
 
     def decided(self, proposal: Proposal) -> None:
-        """Note what the core made of the requests: what it took became commands in their order."""
+        """Note the core's proposal; accepted requests became commands, in order."""
         rejected = {row.request: row for row in proposal.rejected}
         position = command = 0
         for work in self.works:
@@ -444,12 +450,13 @@ class WorkBatch:
         self.commands, self.more = proposal.commands, proposal.more
 
     def blobs(self, state: ReplicaState) -> tuple[Blob, ...]:
-        """The nouns of all works."""
+        """Return the blobs of all works."""
         pairs = zip(self.works, self.fates, strict=True)
         return tuple(blob for work, fates in pairs for blob in work.blobs(fates, state))
 
     def torn(self) -> dict[Work, StokerError | None]:
-        """Arrays of which only a part would be taken, and why; None: this batch is full."""
+        """Return arrays of which only a part would be taken, with the reason; None if the batch is
+        full."""
         return {
             work: work.why_torn(fates)
             for work, fates in zip(self.works, self.fates, strict=True)
@@ -457,7 +464,7 @@ class WorkBatch:
         }
 
     def to_repeat(self) -> list[Work]:
-        """Works of which a request did not fit into this batch; repeating the rest is harmless."""
+        """Return works with a request that did not fit; repeating their other ones is harmless."""
         return [
             work
             for work, fates in zip(self.works, self.fates, strict=True)
@@ -466,7 +473,7 @@ class WorkBatch:
 
 
 class InFlight(NamedTuple):
-    """An entry that was sent and is not known to be in the log or not."""
+    """An entry that was sent and has no known outcome yet."""
 
     entry: Entry
     hash: bytes
@@ -486,12 +493,12 @@ def _not_taken(fate: Fate) -> bool:
 
 
 def _no_matter(rejected: Rejected) -> bool:
-    """What was asked for is so already."""
+    """Return True if the rejected request would have changed nothing."""
     return rejected.benign or rejected.reason in (Reason.UNKNOWN_LABEL, Reason.UNKNOWN_QUEUE)
 
 
 def hello_requests(report: NodeReport, state: ReplicaState) -> list[records.Request]:
-    """What a report means to the core in this state."""
+    """Return the requests that a report becomes in this state."""
     requests = node_requests(report, state, state.book.nodes.get(report.node))
     if report.node in state.book.drained or report.drain:
         requests.append(records.NodeDown(name_id(report.node), reason=DRAINED))
@@ -501,8 +508,11 @@ def hello_requests(report: NodeReport, state: ReplicaState) -> list[records.Requ
 def node_requests(
     report: NodeReport, state: ReplicaState, before: NodeReport | None = None
 ) -> list[records.Request]:
-    """The node is up; labels that `before` had and this one lacks are cleared. A device is
-    available if neither its node nor an administrator has anything against it."""
+    """Return the requests of a node that is up.
+
+    Labels of the report `before` that this one lacks are cleared. A device is available unless its
+    node or an administrator keeps jobs off it.
+    """
     number = name_id(report.node)
     up = records.NodeUp(
         number,
@@ -524,7 +534,7 @@ def node_requests(
 
 
 def device_set(report: NodeReport, index: int, allowed: bool) -> records.DeviceSet:
-    """One device of a report; without `allowed` an administrator keeps jobs away."""
+    """Return the request for one device of a report; `allowed` is false if it is cordoned."""
     device = report.devices[index]
     return records.DeviceSet(
         name_id(report.node),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work that waits for the next log entry, first come first served and bounded in number and bytes.
+"""The queue of works for the next log entry: first in, first out, bounded in number and bytes.
 
-Owns the order: what is put back comes before everything that came later.
+Owns the order: work that is put back comes before all later work.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from stoker.scheduler.records import BATCH_REQUESTS_MAX
 
 QUEUE_MAX = 8192
 USERS = (SubmitWork, CancelWork, RemoveWork, AdminWork)
-"""Work that a user waits for."""
+"""The kinds of work that a user waits for."""
 QUEUE_BYTES_MAX = 64 << 20
 
 
 class WorkQueue:
-    """What is not in any entry yet."""
+    """The works that are in no entry yet."""
 
     def __init__(self) -> None:
         self._works: deque[Work] = deque()
@@ -43,11 +43,11 @@ class WorkQueue:
 
     @property
     def forgets(self) -> bool:
-        """Whether the next entry will have jobs forgotten."""
+        """True if the next entry will have jobs forgotten."""
         return bool(self._works) and isinstance(self._works[0], ForgetWork)
 
     def no_room(self, work: Work) -> Refused | None:
-        """Why this work cannot be queued."""
+        """Return why this work cannot be queued, or None."""
         if work.size > BATCH_BYTES_MAX or work.count > BATCH_REQUESTS_MAX:
             return Refused(f"{work.size} bytes do not fit into one log entry")
         if len(self._works) >= QUEUE_MAX or self._bytes + work.size > QUEUE_BYTES_MAX:
@@ -55,19 +55,19 @@ class WorkQueue:
         return None
 
     def push(self, work: Work) -> None:
-        """To the end; ask `no_room` first."""
+        """Queue a work last; call `no_room` first."""
         self._works.append(work)
         self._bytes += work.size
 
     def put_back(self, works: list[Work]) -> None:
-        """Unanswered work, to the front, in its order. TERM entries are made anew when needed."""
+        """Queue unanswered works first, in their order; TERM entries are made again when needed."""
         for work in reversed(works):
             if not work.answered and not isinstance(work, TermWork):
                 self._works.appendleft(work)
                 self._bytes += work.size
 
     def take(self, alone: int = 0) -> list[Work]:
-        """As much as fits into one entry; one work with `alone`."""
+        """Take as many works as fit into one entry, or one with `alone`."""
         taken: list[Work] = []
         nodes: set[str] = set()
         size = count = 0
@@ -78,7 +78,7 @@ class WorkQueue:
             if taken and (alone or size > BATCH_BYTES_MAX or count > BATCH_REQUESTS_MAX):
                 break
             if work.of_node:
-                if work.of_node in nodes:  # what one of them decides the other must know
+                if work.of_node in nodes:  # the second one must see what the first one decided
                     break
                 nodes.add(work.of_node)
             taken.append(self._works.popleft())
@@ -86,13 +86,13 @@ class WorkQueue:
         return taken
 
     def take_users(self) -> list[Work]:
-        """All that users asked for; what nodes said stays."""
+        """Take all works of users; those of nodes stay."""
         users: list[Work] = [work for work in self._works if isinstance(work, USERS)]
         self._works = deque(w for w in self._works if not isinstance(w, USERS))
         self._bytes = sum(work.size for work in self._works)
         return users
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all works."""
         self._works.clear()
         self._bytes = 0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an administrator changes: queues, quotas, labels, reservations, drained nodes, cordons.
+"""The requests of administrators: queues, quotas, labels, reservations, drains, cordons.
 
-Pure: a request and the state in, requests for the core and the names that go with them out. Owns
-that each of them may be repeated: what is so already is no error.
+Pure: a request and the state in, requests for the core and the names to log with them out. Owns
+that each request may be repeated: a setting that is in force already is no error.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ COST_LABEL = "cost"
 REASON_CHARS_MAX = 200
 CORDONS_MAX = 4096
 CHANGES_MAX = 32
-"""Labels, taints and removals of one request."""
+"""The most labels, taints and removals in one request."""
 
 
 def queue_set(
     token: Any, request: schema.QueueSetRequest, state: ReplicaState, now_ns: int
 ) -> Admin:
-    """Make or change a queue; what is not given stays as it is."""
+    """Make or change a queue; fields that are not given stay as they are."""
     number = known_name(request.queue, state)
     old = state.core.queue(number, now_ns)
     if request.parent is not None:
@@ -61,7 +61,7 @@ def queue_set(
 def queue_remove(
     token: Any, request: schema.QueueRemoveRequest, state: ReplicaState, now_ns: int
 ) -> Admin:
-    """Remove a queue; one that is not there is removed already."""
+    """Remove a queue, if it exists."""
     number = known_name(request.queue, state)
     if number == 0:
         raise BadRequest(f"the queue {DEFAULT_QUEUE!r} is always there")
@@ -71,7 +71,7 @@ def queue_remove(
 def queue_quota(
     token: Any, request: schema.QueueQuotaRequest, state: ReplicaState, now_ns: int
 ) -> Admin:
-    """What a queue is guaranteed and may hold of one device model, or of all."""
+    """Set how much of one device model, or of all, a queue is guaranteed and may use."""
     number = _there(request.queue, state, now_ns)
     limit = records.NO_LIMIT if request.limit_milli is None else request.limit_milli
     for what, value in (("guaranteed", request.guaranteed_milli), ("limit", request.limit_milli)):
@@ -92,7 +92,7 @@ def queue_quota(
 def node_label(
     token: Any, request: schema.NodeLabelRequest, state: ReplicaState, now_ns: int
 ) -> Admin:
-    """Set labels and taints of a node; another value of the same key goes."""
+    """Set labels and taints of a node; each replaces other values of its key."""
     number = _node(request.node, state)
     if len(request.labels) + len(request.taints) + len(request.remove) > CHANGES_MAX:
         raise BadRequest(f"at most {CHANGES_MAX} labels at once")
@@ -118,7 +118,7 @@ def node_label(
 def node_reserve(
     token: Any, request: schema.NodeReserveRequest, state: ReplicaState, now_ns: int
 ) -> Admin:
-    """Keep a node for one queue from a moment on, or end that."""
+    """Reserve a node for one queue for a time, or end its reservation."""
     number = _node(request.node, state)
     if request.until_ns is None:
         return Admin(token, (records.NodeReserve(number),), ())
@@ -134,7 +134,7 @@ def node_reserve(
 def node_drain(
     token: Any, request: schema.NodeDrainRequest, state: ReplicaState, now_ns: int
 ) -> Admin:
-    """No new jobs on a node, or as before."""
+    """Drain a node, so that it gets no new jobs, or undrain it."""
     number = _node(request.node, state)
     _check_reason(request.reason)
     if request.drain:
@@ -158,14 +158,17 @@ def node_drain(
 def device_cordon(
     token: Any, request: schema.DeviceCordonRequest, state: ReplicaState, now_ns: int
 ) -> Admin:
-    """No new jobs on a device; what runs there goes on. Without a reason the given one stays."""
+    """Cordon a device: it gets no new jobs, and running ones go on.
+
+    Without a new reason, an earlier one stays.
+    """
     node, device = request.node, _device(request.node, request.device, state)
     _check_reason(request.reason)
-    known = state.book.cordoned.get((node, device))
-    why = request.reason or known or "on request"
-    if known == why:
+    before = state.book.cordoned.get((node, device))
+    why = request.reason or before or "on request"
+    if before == why:
         return Admin(token, (), ())
-    if known is None and len(state.book.cordoned) >= CORDONS_MAX:
+    if before is None and len(state.book.cordoned) >= CORDONS_MAX:
         raise Refused(f"{CORDONS_MAX} devices are cordoned, which is the limit")
     return _cordon(token, CordonBlob(node, device, why), state)
 
@@ -173,9 +176,9 @@ def device_cordon(
 def device_uncordon(
     token: Any, request: schema.DeviceUncordonRequest, state: ReplicaState, now_ns: int
 ) -> Admin:
-    """The end of that; a device that its node finds sick gets no jobs all the same."""
+    """Uncordon a device; it still gets no jobs if its node reports it as unavailable."""
     node = request.node
-    if (node, request.device) in state.book.cordoned:  # also one that is gone since
+    if (node, request.device) in state.book.cordoned:  # the device may be gone since
         device = request.device
     else:
         device = _device(node, request.device, state)
@@ -196,7 +199,7 @@ def _cordon(token: Any, blob: CordonBlob, state: ReplicaState) -> Admin:
 
 
 def _device(node: str, name: str, state: ReplicaState) -> str:
-    """The id of the device that is meant by id or index."""
+    """Return the id of the device that is named by id or index."""
     _node(node, state)
     ids = [device.id for device in state.book.nodes[node].devices]
     if name in ids:
@@ -222,11 +225,11 @@ HANDLERS = {
     ("device", "cordon"): device_cordon,
     ("device", "uncordon"): device_uncordon,
 }
-"""(noun, verb) -> handler(token, request, state, now_ns), `now_ns` of CLOCK_REALTIME."""
+"""The handler of each (noun, verb): handler(token, request, state, now_ns) with CLOCK_REALTIME."""
 
 
 def known_name(name: str, state: ReplicaState) -> int:
-    """The id of a queue that may be made; Refused where another name has the same."""
+    """Return the id of a queue name; Refused if another queue's name has the same id."""
     number = queue_id(check_name(name, "queue"))
     if number and state.book.queues.get(number, name) != name:
         raise Refused(f"{name!r} and {state.book.queues[number]!r} have one id: take another name")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the replicated state to what a user reads of the cluster: nodes, devices, queues.
+"""The public views of nodes, devices and queues, made from the replicated state.
 
-Pure; owns the translation of the core's ids of labels, models and queues into names.
+Pure. Owns the translation of the core's ids of labels, models and queues into names.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from stoker.scheduler.policies import Order, Placement
 from stoker.scheduler.records import NO_LIMIT
 
 SILENT_NS = 5_000_000_000
-"""A node without a sample for so long is shown as silent."""
+"""A node without a sample for this long is shown as silent."""
 
 
 def node_list(replica: Replica, now_ns: int) -> schema.NodeList:
-    """All nodes that ever said hello, by name."""
+    """Return all nodes that ever said hello, by name."""
     book = replica.state.book
     return schema.NodeList(
         nodes=tuple(_node(replica, book.nodes[name], now_ns) for name in sorted(book.nodes))
@@ -33,7 +33,7 @@ def _node(replica: Replica, report: NodeReport, now_ns: int) -> schema.NodeView:
     book, number = replica.state.book, name_id(report.node)
     sample, heard_ns = replica.observations.get(report.node, (None, 0))
     info = replica.state.core.node(number)
-    # An agent that has just started said hello, and that is a sign of life as well.
+    # The hello of an agent that has just started counts like a sample.
     silent = now_ns - max(heard_ns, replica.greeted.get(report.node, 0)) >= SILENT_NS
     drained = book.drained.get(report.node, "") or report.drain
     labels = replica.state.core.labels(number)
@@ -72,7 +72,7 @@ def _reserved(replica: Replica, info: NodeInfo | None) -> schema.Reservation | N
 
 
 def queue_list(replica: Replica, real_ns: int) -> schema.QueueList:
-    """All queues, each after the one above it; usage decayed up to `real_ns`."""
+    """Return all queues, each after its parent; usage is decayed up to `real_ns`."""
     core = replica.state.core
     found = [core.queue(number, real_ns) for number in core.queues()]
     by_parent: dict[int, list[QueueInfo]] = {}
@@ -126,7 +126,7 @@ def _quota(replica: Replica, quota: QuotaInfo) -> schema.QuotaView:
 
 
 def device_list(replica: Replica, user: str | None) -> schema.DeviceList:
-    """All devices, by node and index; jobs of `user` only, or of all with None."""
+    """Return all devices by node and index, with the jobs of `user`, or of all users if None."""
     book = replica.state.book
     rows: list[schema.DeviceView] = []
     for name in sorted(book.nodes):
@@ -169,7 +169,7 @@ def _devices(replica: Replica, report: NodeReport, user: str | None) -> list[sch
 
 
 def why_unavailable(book: Book, node: str, index: int) -> str:
-    """ " (pocl-0: cordoned: a new fan)", or empty where nothing is known."""
+    """Return a text such as " (pocl-0: cordoned: a new fan)", or an empty string."""
     report = book.nodes.get(node)
     if report is None or index >= len(report.devices):
         return ""
@@ -182,7 +182,7 @@ def why_unavailable(book: Book, node: str, index: int) -> str:
 
 
 def _holders(replica: Replica, node: str, user: str | None) -> dict[int, list[int]]:
-    """Device index -> jobs that hold part of it, of one user or of all."""
+    """Return the jobs on each device index, of one user or of all users."""
     holders: dict[int, list[int]] = {}
     for task in replica.state.core.node_tasks(name_id(node)):
         record = replica.state.book.live(task.job)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a job is where it is, as a user reads it: what holds it or ended it, and what would help.
+"""The explanation of a job for a user: why it waits, runs or ended, and what would help.
 
-Pure. Owns what somebody is told of jobs that are not his: that they are in the way, and never that
-he could do something about them.
+Pure. Owns what a user reads about other users' jobs: that they are in the way, but no action on
+them.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from stoker.scheduler.remedies import Remedy
 LINES_MAX = 64
 ACTIONS_MAX = 6
 _NOT_TOLD = frozenset({Reason.PLACED_ON, Reason.DECIDED_IN, Reason.OBSERVED, Reason.ENDED})
-"""Said by the summary, or by the decision that is shown with it."""
+"""Reasons that the summary, or the decision beside it, shows already."""
 _OF_A_JOB = frozenset({Reason.HOLDS, Reason.BEHIND, Reason.HELD_BY_ORDER, Reason.WAITS_FOR_JOB})
-"""`job` is somebody's."""
+"""Reasons whose `job` is another job."""
 _BESIDE = _OF_A_JOB | {Reason.EXPECTED_START, Reason.DEVICES_UNAVAILABLE}
-"""Not what a job in the way waits for, or said beside it."""
+"""Reasons that do not say what a job in the way waits for."""
 _PLACED = frozenset(reason for reason in Reason if 200 <= reason < 300)
-"""Why a task is where it is."""
+"""Reasons for a placement."""
 _NO_HELP = frozenset(
     {
         (Remedy.WAIT, Reason.WAITS_FOR_JOB),
         (Remedy.WAIT, Reason.WAITS_UNTIL),
     }
 )
-"""What the reason says itself."""
+"""Remedies that the reason's own text contains."""
 AT_ONCE_NS = 1_000_000
-_SHIM_KILLED = "the process that kept watch over it was killed, and it with that"
+_SHIM_KILLED = "its job shim was killed, and the job with it"
 _PLAIN = {"shim killed": _SHIM_KILLED, "keeper killed": _SHIM_KILLED}
-"""Reasons that nodes report, as a person reads them. Logs of earlier versions say keeper."""
+"""Sentences for reasons that nodes report in short form; older logs say keeper."""
 
 
 def explain_view(replica: Replica, job: Job, real_ns: int) -> schema.ExplainView:
-    """The core's ranked reasons, then what would help."""
+    """Return the core's ranked reasons and the actions that would help."""
     return _Explanation(replica, job, real_ns).view()
 
 
@@ -74,14 +74,14 @@ class _Explanation:
     def view(self) -> schema.ExplainView:
         paused = any(line.reason == Reason.WAITS_UNTIL for line in self._lines)
         hidden = _NOT_TOLD | ({Reason.EXPECTED_START} if paused else set())
-        told = [line for line in self._lines if line.reason not in hidden]
-        reasons = tuple(map(self._reason, told))
+        shown = [line for line in self._lines if line.reason not in hidden]
+        reasons = tuple(map(self._reason, shown))
         return schema.ExplainView(
             job=self._job.job,
             state=self._job.state,
             summary=self._summary(reasons),
             reasons=reasons,
-            actions=tuple(dict.fromkeys(self._actions(told)))[:ACTIONS_MAX],
+            actions=tuple(dict.fromkeys(self._actions(shown)))[:ACTIONS_MAX],
             decision=job_views.decision_view(self._replica, self._job.decision),
         )
 
@@ -95,7 +95,7 @@ class _Explanation:
             data={"asked": line.asked, "have": line.have, "count": line.number, "job": line.job},
         )
 
-    # --- what is so -------------------------------------------------------------------------------
+    # --- reasons ----------------------------------------------------------------------------------
 
     def _text(self, line: Explained) -> str:
         node = self._replica.state.node_name(line.node) if line.node else ""
@@ -143,7 +143,8 @@ class _Explanation:
         )
 
     def _what_it_waits_for(self, job: int) -> str:
-        """Of the job in the way: ", which needs 4 free GPUs, node n1 has 2 free"."""
+        """Return what the job in the way waits for: ", which needs 4 free GPUs, node n1 has 2
+        free"."""
         lines = self._replica.state.core.explain(job)
         first = next((line for line in lines if line.reason not in _BESIDE), None)
         broken = [line for line in lines if line.reason == Reason.DEVICES_UNAVAILABLE]
@@ -163,12 +164,12 @@ class _Explanation:
         return f"{said} ({who})" if who else said
 
     def _drained(self) -> dict[str, str]:
-        """Node -> why, for those that an administrator or the node itself has drained."""
+        """Return why each drained node is drained, by an administrator or by itself."""
         own = {name: r.drain for name, r in self._book.nodes.items() if r.drain}
         return dict(self._book.drained) | own
 
     def _cordoned(self, line: Explained) -> str:
-        """NODE:DEVICE if the device that the line names is cordoned by an administrator."""
+        """Return NODE:DEVICE if the line's device is cordoned by an administrator, else empty."""
         node = self._replica.state.node_name(line.node)
         report = self._book.nodes.get(node)
         if report is None or line.asked >= len(report.devices):
@@ -198,14 +199,14 @@ class _Explanation:
             return ""
         return f" for {figures.span(until_ns - since_ns)}"
 
-    # --- what would help --------------------------------------------------------------------------
+    # --- actions ----------------------------------------------------------------------------------
 
-    def _actions(self, told: list[Explained]) -> Iterator[str]:
-        """What would help: first what the first reasons ask for."""
+    def _actions(self, lines: list[Explained]) -> Iterator[str]:
+        """Yield what would help, in the order of the reasons."""
         if self._job.state in ENDED:
             yield from self._after_the_end()
         elif self._job.state == "pending":
-            for line in told:
+            for line in lines:
                 for remedy in line.remedies:
                     yield from self._help(remedy, line)
 
@@ -220,7 +221,7 @@ class _Explanation:
             yield said
 
     def _cancel_holder(self, line: Explained) -> str:
-        """Only what its user can see and do."""
+        """Return the command that cancels the holder, if the user owns it; else empty."""
         if line.reason != Reason.HOLDS or not self._is_own(line.job):
             return ""
         return f"cancel your job {line.job}, which holds it: stoker cancel {line.job}"
@@ -292,4 +293,4 @@ HELPS: dict[Remedy, str] = {
     Remedy.CHANGE_ORDER: "have an administrator let others pass: stoker queue set",
     Remedy.FORBID_PREEMPTION: "submit it without --preemptible, or with --min-run",
 }
-"""In words; some are said otherwise where more is known of the job."""
+"""The default sentence of each remedy; some are replaced by more exact ones."""

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the replicated state to what a user reads: jobs and what was decided of them.
+"""The public views of jobs and of the decisions about them, made from the replicated state.
 
-Pure; owns the translation of indexes and codes into ids and sentences, and that one reply stays
-below the broker's limit.
+Pure. Owns the translation of indexes and codes into ids and sentences.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from stoker.scheduler.names import DEFAULT_QUEUE
 from stoker.scheduler.nouns import Decision, DeviceShare, JobSpec, NodeReport
 
 SHORT_ARGV_CHARS = 400
-"""Of the command line in a list."""
+"""The most characters of a command line in a list."""
 
 
 def job_view(replica: Replica, job: Job, *, short: bool = False) -> schema.JobView:
-    """One job; `short` leaves out the environment and most of a long command line."""
+    """Return one job; `short` omits the environment and most of a long command line."""
     spec = job.decoded_spec()
     return schema.JobView(
         job=job.job,
@@ -55,7 +54,7 @@ def job_view(replica: Replica, job: Job, *, short: bool = False) -> schema.JobVi
 
 
 def shortened(view: schema.JobView) -> schema.JobView:
-    """The job without its environment and most of a long command line."""
+    """Return the job without its environment and most of a long command line."""
     argv, _ = short_argv(view.spec.argv)
     spec = msgspec.structs.replace(view.spec, env=None, argv=argv, short=True)
     return msgspec.structs.replace(view, spec=spec)
@@ -128,7 +127,7 @@ def _spec(spec: JobSpec, short: bool) -> schema.Spec:
 
 
 def short_argv(argv: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
-    """The beginning of a command line, and whether it is not all of it."""
+    """Return the beginning of a command line, and True if anything was cut."""
     room = SHORT_ARGV_CHARS
     words: list[str] = []
     for word in argv:
@@ -141,7 +140,7 @@ def short_argv(argv: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
 
 
 def decision_view(replica: Replica, decision: Decision | None) -> schema.DecisionView | None:
-    """Where it went and on what grounds, with the devices by their ids."""
+    """Return where a job was placed and why, with its devices by id."""
     if decision is None:
         return None
     report = replica.state.book.nodes.get(decision.node)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that a job's node answers: output, stdin, traces, kernels; carried there and back.
+"""The proxy for requests that a job's node answers: output, stdin, traces, kernels.
 
-Owns the bound on how many are under way and the answers for a job that has not got a node yet, or
-never will.
+Owns the bound on open requests, and the answers for a job that has no node yet, or never will.
 """
 
 from __future__ import annotations
@@ -34,23 +33,23 @@ from stoker.scheduler.book import ATTEMPTS_KEPT, Job
 from stoker.scheduler.nouns import ENDED, Usage
 
 ANSWER_S = 3.0
-"""How long past its own wait a node may take."""
+"""A node may take this long beyond the query's own wait."""
 KERNELS_S = 2.0
 TRACE_BYTES_MAX = 320 * 1024
-"""Largest summary put into a JobView; the timeline has its own request."""
+"""The largest trace summary in a JobView; the timeline has its own request."""
 KERNEL_ROWS_MAX = 1000
 
-AskNode = Callable[[str, str, bytes, float], Awaitable[bytes]]
-"""(node, what, payload, timeout_s) -> reply, or Unavailable."""
+QueryNode = Callable[[str, str, bytes, float], Awaitable[bytes]]
+"""Sends a query (node, what, payload, timeout_s); returns the reply or raises Unavailable."""
 AwaitJob = Callable[[int, str, float], Awaitable[Job]]
-"""(job, until, wait_s) -> the job then."""
+"""Waits for a job (job, until, wait_s) and returns it."""
 
 R = TypeVar("R", LogsReply, StdinReply, TraceReply)
 _rows = msgspec.json.Decoder(list[KernelRow])
 
 
 class _Ran(NamedTuple):
-    """One attempt that was placed. `silent`: it ended without any output."""
+    """One attempt that was placed; `silent` is true if it ended without output."""
 
     attempt: int
     node: str
@@ -59,17 +58,17 @@ class _Ran(NamedTuple):
 
 
 class NodeProxy:
-    """Both ends are given as functions, so that it can be tested without either."""
+    """The open requests to nodes."""
 
-    def __init__(self, replica: Replica, ask_node: AskNode, await_job: AwaitJob) -> None:
+    def __init__(self, replica: Replica, query_node: QueryNode, await_job: AwaitJob) -> None:
         self._replica = replica
-        self._query_node = ask_node
+        self._query_node = query_node
         self._await_job = await_job
         each = replica.settings.budgets.proxied
         self._seats = Seats("proxied", "requests that nodes answer", each, PROXIED_MAX)
 
     async def answer(self, proxied: Proxied) -> bytes:
-        """The reply to the user; a StokerError is raised."""
+        """Return the reply to the user; a StokerError is the refusal."""
         user = proxied.caller.user
         self._seats.take(user)
         try:
@@ -172,7 +171,7 @@ class NodeProxy:
         )
 
     async def _tracing(self, request: TracingRequest, job: Job, user: str) -> schema.Message:
-        """Ask the node of a running job; what is wrong with the job itself is said here."""
+        """Query or change the tracing of a running job; BadRequest or NotFound if it has none."""
         if request.do == "open":
             _check_window(request)
         if job.decoded_spec().trace == "off":
@@ -208,7 +207,7 @@ class NodeProxy:
         return msgspec.structs.replace(view, subject=subjects.records(user, ran.node, job.job))
 
     async def _get(self, request: GetRequest, job: Job) -> schema.JobView:
-        """The job with the node's trace summary, or with why there is none."""
+        """Return the job with its node's trace summary, or with the reason why there is none."""
         if request.until:
             job = await self._await_job(job.job, request.until, request.wait_s)
         view = job_views.job_view(self._replica, job)
@@ -216,7 +215,7 @@ class NodeProxy:
             data = await self._summary(job)
         except StokerError as error:
             return msgspec.structs.replace(view, trace_absent=error.message)
-        # It was checked to be JSON and goes through as it is.
+        # `_summary` has checked that the data is JSON.
         return _fitted(msgspec.structs.replace(view, trace=msgspec.Raw(data)))
 
     async def _summary(self, job: Job) -> bytes:
@@ -235,7 +234,7 @@ class NodeProxy:
         raise Refused(f"the summary has more than {TRACE_BYTES_MAX} bytes: stoker trace has it all")
 
     async def _query(self, ran: _Ran, what: str, query: Query, kind: type[R]) -> R | None:
-        """The node's reply; None while an attempt that is not over is not known there yet."""
+        """Return the node's reply; None if the node does not know a running attempt yet."""
         payload = queries.encode(query)
         data = await self._query_node(ran.node, what, payload, query.wait_s + ANSWER_S)
         try:
@@ -249,7 +248,7 @@ class NodeProxy:
         return reply
 
     async def cluster(self, caller: Caller) -> bytes:
-        """The reply to a request that is of no job; a StokerError is raised."""
+        """Return the reply to a request about no job; a StokerError is the refusal."""
         self._seats.take(caller.user)
         try:
             return await self._cluster(caller)
@@ -267,7 +266,7 @@ class NodeProxy:
         return await self.kernels(caller)
 
     async def kernels(self, caller: Caller) -> bytes:
-        """Kernels of all nodes, those of the caller's jobs, by total time."""
+        """Return the kernels of the caller's jobs on all nodes, by total time."""
         request = caller.request
         assert isinstance(request, schema.KernelRequest)
         book = self._replica.state.book
@@ -307,12 +306,15 @@ class NodeProxy:
 
 
 def _ran(job: Job) -> bool:
-    """Whether any attempt of it was placed."""
+    """Return True if any attempt of the job was placed."""
     return job.decision is not None or bool(job.attempts)
 
 
 def _chosen(job: Job, attempt: int = 0) -> _Ran | None:
-    """That attempt, 0: the last one that was placed; None where none was. NotFound if not kept."""
+    """Return an attempt; 0 is the last one that was placed.
+
+    None if no attempt was placed, NotFound if the attempt is not kept.
+    """
     if attempt and job.decision is not None and attempt == job.attempt:
         attempt = 0
     if not attempt and job.decision is not None:
@@ -330,14 +332,14 @@ def _chosen(job: Job, attempt: int = 0) -> _Ran | None:
 
 
 def _goes_on(job: Job, attempt: int) -> bool:
-    """Whether another attempt has followed this one, or may."""
+    """Return True if another attempt has followed this one, or may."""
     if job.attempt > attempt:
         return True
     return job.state not in ENDED and job.decoded_spec().may_run_again
 
 
 def _silent(usage: Usage | None) -> bool:
-    """Whether an attempt ended without output: then its node may have nothing of it."""
+    """Return True if an attempt ended without output, so that its node may have nothing of it."""
     return usage is not None and not usage.output_bytes and not usage.output_dropped_bytes
 
 
@@ -356,7 +358,7 @@ def _check_window(request: TracingRequest) -> None:
 
 
 def _fitted(view: schema.JobView) -> schema.JobView:
-    """A view with a trace, its request cut down where both do not fit into one reply."""
+    """Return a view with a trace; the job is shortened if both do not fit into one reply."""
     if len(schema.encode(view)) <= schema.REPLY_BYTES_MAX:
         return view
     return job_views.shortened(view)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job service: a user's request as bytes in, an event for the replica or a reply as bytes out.
+"""The job service: it turns a user's request into an event for the replica, or into a reply.
 
-Without I/O. Owns who may see what: a user their own jobs, an administrator all; and that a request
-that is wrong changes nothing and is answered with what is wrong.
+Without I/O. Owns who may see what: users see their own jobs, administrators see all. Owns that a
+wrong request changes nothing and is answered with what is wrong.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ from stoker.scheduler.nouns import Owner
 
 REASON_CHARS_MAX = 200
 ROWS_AT_ONCE = 200
-"""Jobs of one JobList, and JOBS_AT_ONCE looked at for it: what one turn of a user may take."""
+"""The most jobs in one JobList, which bounds the time of one request."""
 JOBS_AT_ONCE = 4096
+"""The most jobs that are looked at for one JobList."""
 PROXY_ANSWERS = (("kernel", "list"), *LOOKS)
-"""What nodes are asked for beside what belongs to one job."""
+"""The requests that nodes answer and that do not belong to one job."""
 NS = 1_000_000_000
 _NO_DEMANDS = RequestPolicy()
 
 
 @dataclass(slots=True)
 class Caller:
-    """Who asks, and whatever the daemon needs to reply."""
+    """The sender of a request, and what the daemon needs for the reply."""
 
     reply: Any
     user: str
@@ -49,11 +50,12 @@ class Caller:
     admin: bool = False
     request: Message | None = None
     weight: int | None = None
-    """What it takes of its user's budget on the way into the log; None: it does not go there."""
+    """The bytes that the request takes of its user's budget on the way into the log; None if it
+    does not go there."""
 
     @property
     def scope(self) -> str | None:
-        """Whose jobs this caller sees; None: everybody's."""
+        """The user whose jobs this caller sees; None for all users."""
         return None if self.admin else self.user
 
 
@@ -67,28 +69,28 @@ class Proxied:
 
 
 class OwnerLookup:
-    """Unix identities of users, looked up at most once per OWNER_NS each."""
+    """The Unix identities of users, each looked up at most once per OWNER_NS."""
 
     OWNER_NS = 10 * NS
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[int, Owner]] = {}
+        self._cached: dict[str, tuple[int, Owner]] = {}
 
     def of(self, name: str, user: User, now_ns: int) -> Owner:
-        """The owner of this user's jobs; Denied when there is none."""
-        until, owner = self._known.get(name, (0, None))
+        """Return the owner of this user's jobs; Denied if there is none."""
+        until, owner = self._cached.get(name, (0, None))
         if owner is None or now_ns > until:
             owner = user_table.owner(name, user)
-            self._known[name] = (now_ns + self.OWNER_NS, owner)
+            self._cached[name] = (now_ns + self.OWNER_NS, owner)
         return owner
 
     def clear(self) -> None:
-        """After the table changed."""
-        self._known.clear()
+        """Forget all identities, because the table changed."""
+        self._cached.clear()
 
 
 class Service:
-    """One service over one replica. `users` is the table as the daemon last read it."""
+    """The service of one replica; `users` is the table as the daemon last read it."""
 
     def __init__(
         self, replica: Replica, users: Mapping[str, User], requests: RequestPolicy = _NO_DEMANDS
@@ -116,8 +118,10 @@ class Service:
     def authenticate(
         self, address: UserRequest, headers: Mapping[str, str] | None, data: bytes, real_ns: int
     ) -> None:
-        """Denied for a user who is not in the table, a signature that is wrong and one that is
-        missing where it is required. `real_ns`: CLOCK_REALTIME."""
+        """Raise Denied for an unknown user or a wrong signature, Unsigned for a missing one.
+
+        `real_ns` is CLOCK_REALTIME.
+        """
         user = self.users.get(address.user)
         if user is None:
             raise Denied(f"the scheduler does not know {address.user}")
@@ -126,8 +130,11 @@ class Service:
         request_signature.check(user.public_key, request, headers, data, real_ns, required=required)
 
     def take(self, address: UserRequest, reply: Any, data: bytes, now_ns: int) -> Any:
-        """What an authenticated request comes to: an Event to feed, a Proxied or a Caller whom
-        nodes must answer, or a reply as bytes; a StokerError is raised."""
+        """Return what an authenticated request becomes.
+
+        That is an Event for the replica, a Proxied or a Caller that nodes answer, or a reply as
+        bytes. A StokerError is the refusal.
+        """
         user = self.users[address.user]
         request = schema.decode_request(address.noun, address.verb, data)
         caller = Caller(reply, address.user, address.noun, address.verb, user.admin, request)
@@ -140,7 +147,7 @@ class Service:
         return self._handlers[address.noun, address.verb](caller, request, now_ns)
 
     def encode(self, caller: Caller, value: Any) -> bytes:
-        """The reply for what the replica answered."""
+        """Return the reply for a value of the replica."""
         if isinstance(value, StokerError):
             return schema.error_reply(value)
         if isinstance(value, Job):
@@ -215,10 +222,10 @@ class Service:
             )
         over = sorted(set(jobs).difference(open_jobs))
         gone = [job for job in book.removed(caller.scope) if chosen(job)]
-        told = [Removed(job, True) for job in over]
+        answer = [Removed(job, True) for job in over]
         if request.select != "all":
-            told += [Removed(job, False) for job in gone]
-        return Remove(caller, over, sorted(told), f"removed by {caller.user}")
+            answer += [Removed(job, False) for job in gone]
+        return Remove(caller, over, sorted(answer), f"removed by {caller.user}")
 
     def _explain(self, caller: Caller, request: schema.ExplainRequest, now_ns: int) -> bytes:
         job = self._refer(caller, request.job)
@@ -247,7 +254,7 @@ def _signed_reason(caller: Caller, reason: str) -> str:
 
 
 def _job_list(replica: Replica, request: schema.ListRequest, scope: str | None, me: str) -> bytes:
-    """As many as asked for, as fit and as one turn may take; `next` says where to go on."""
+    """Return as many jobs as requested, as fit and as one request may take; `next` continues."""
     book = replica.state.book
     chosen = book.select(request.select, scope, me)
     most = min(request.limit, ROWS_AT_ONCE)

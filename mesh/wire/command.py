@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the scheduler tells a node: committed actions, the wanted state, the heartbeat; signed.
+"""The signed messages of the scheduler to a node: commands, the desired state, heartbeats.
 
-Owns the rule of `CommandChain`: a node acts on a command only if it is signed, for this cluster and
-node, of no older term, and the very next one.
+Owns the rule of `CommandChain`: a node obeys a command only if it is signed, names this cluster and
+node, has no older term, and is the next one.
 """
 
 from __future__ import annotations
@@ -21,23 +21,24 @@ FORMAT = 1
 HASH_BYTES = 32
 NO_HASH = bytes(HASH_BYTES)
 COMMAND_BYTES_MAX = 384 * 1024
-"""Largest sealed record; below the broker's max_payload of 512 KB. More actions: several parts."""
+"""The largest sealed record, below the broker's max_payload of 512 KB; more actions take several
+records."""
 HAVE_MAX = 16_384
-"""Most attempts a RangeAsk may name."""
+"""The most attempts in one StateRequest."""
 
 
 class Position(Record, frozen=True):
-    """How far a node has followed its commands; durable at the agent."""
+    """How far a node has followed its commands; the agent stores it durably."""
 
     term: int = 0
     seq: int = 0
-    """Log sequence of the last command taken in."""
+    """The log sequence of the last command that was accepted."""
     hash: bytes = NO_HASH
-    """blake2b-256 of that command's body; NO_HASH at the start of a term."""
+    """The blake2b-256 of that command's body; NO_HASH at the start of a term."""
 
 
 class NodeCommand(Record, tag="command", frozen=True):
-    """The actions one log entry means for one node; (prev_seq, prev_hash) is the one before."""
+    """The actions of one log entry for one node; (prev_seq, prev_hash) name the command before."""
 
     format: int
     cluster: str
@@ -47,17 +48,16 @@ class NodeCommand(Record, tag="command", frozen=True):
     prev_seq: int
     prev_hash: bytes
     now_ns: int
-    """CLOCK_REALTIME ns of the entry."""
+    """The CLOCK_REALTIME of the entry."""
     actions: tuple[Action, ...]
 
 
 class DesiredState(Record, tag="desired", frozen=True):
-    """All that should be at a node now; the answer to RangeAsk. Acting on it twice is acting once.
+    """The state that a node should be in now; the answer to a StateRequest. It is idempotent.
 
-    `wanted` names every attempt the node should have; `starts` holds those of them that the request
-    did not name; what the node has beyond `wanted` is in `stops`, with the reason, or the log does
-    not know it.
-    `more`: the starts did not fit, take these and request again; the last answer has a position.
+    `wanted` names every attempt that the node should have, and `starts` has those that the request
+    did not name. An attempt of the node beyond `wanted` is in `stops`, with the reason, unless the
+    log does not know it. `more` is true if the starts did not fit: the node then requests again.
     """
 
     format: int
@@ -69,14 +69,14 @@ class DesiredState(Record, tag="desired", frozen=True):
     nonce: int
     now_ns: int
     wanted: tuple[tuple[int, int], ...] = ()
-    """(job, attempt)."""
+    """Attempts as (job, attempt)."""
     starts: tuple[StartJob, ...] = ()
     stops: tuple[StopJob, ...] = ()
     more: bool = False
     forgets: tuple[int, ...] = ()
-    """Jobs of the ask that the log has forgotten: delete what is kept of them."""
+    """Jobs of the request that the log has forgotten; the node deletes what it keeps of them."""
     lease_ms: int = 0
-    """Renews the lease for so long, counted on CLOCK_BOOTTIME from when the node asked."""
+    """The lease, on CLOCK_BOOTTIME from when the node sent the request."""
 
 
 class Heartbeat(Record, tag="heartbeat", frozen=True):
@@ -87,25 +87,25 @@ class Heartbeat(Record, tag="heartbeat", frozen=True):
     node: str
     term: int
     seq: int
-    """Of the last command for this node: a node that is behind it asks."""
+    """The log sequence of the last command for this node; a node behind it requests its state."""
     hash: bytes
     beat: int
-    """Grows by one per heartbeat of a term: an old one, sent again, renews nothing."""
+    """A number that grows with each heartbeat of a term, so that a replayed one renews nothing."""
     lease_ms: int
     now_ns: int
 
 
 class StateRequest(Record, frozen=True):
-    """Payload of `subjects.log_range`: where the agent is and what it has, running or ended."""
+    """A node's position and its attempts, running or ended, on `subjects.log_range`."""
 
     nonce: int
     position: Position = Position()
     have: tuple[tuple[int, int], ...] = ()
-    """(job, attempt)."""
+    """Attempts as (job, attempt)."""
 
 
 class NodeReply(Record, frozen=True):
-    """Answer to hello and outcome: committed, or the error to log and to try again after."""
+    """The answer to a hello or an outcome: committed, or the error after which to try again."""
 
     ok: bool
     code: str = ""
@@ -117,31 +117,31 @@ Sealable = NodeCommand | DesiredState | Heartbeat
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Sealable] = msgspec.msgpack.Decoder(Sealable)
 _DOMAIN = b"stoker.v1.sealed\0"
-"""Signed in front of the body, so no other signature of the same key can be passed off as one."""
+"""A prefix that is signed with the body, so that no other signature of the key fits a record."""
 
 
 def seal(record: Sealable, signer: Signs) -> bytes:
-    """Signature, then body. The body's hash is what the next command's prev_hash names."""
+    """Return the signature followed by the body; the next command's prev_hash is the body's."""
     return seal_body(_encoder.encode(record), signer)
 
 
 def seal_body(body: bytes, signer: Signs) -> bytes:
-    """`seal` for a caller that needs the body for its hash as well."""
+    """Return the signature followed by the body, for a caller that has encoded the body."""
     return signer.sign(_DOMAIN + body) + body
 
 
 def encode(record: Sealable) -> bytes:
-    """The body of a record, unsigned."""
+    """Return the body of a record, unsigned."""
     return _encoder.encode(record)
 
 
 def body_hash(body: bytes) -> bytes:
-    """blake2b-256 of a body: the link of the chain."""
+    """Return the blake2b-256 of a body, by which the chain is linked."""
     return hashlib.blake2b(body, digest_size=HASH_BYTES).digest()
 
 
 def open_sealed(data: bytes, verifier: Checks) -> Sealable:
-    """Check the signature, decode; Denied if badly signed, BadRequest for what is no record."""
+    """Check the signature and decode; Denied if badly signed, BadRequest if no record."""
     if not SIGNATURE_BYTES < len(data) <= COMMAND_BYTES_MAX + SIGNATURE_BYTES:
         raise BadRequest(f"{len(data)} bytes are no sealed record")
     body = data[SIGNATURE_BYTES:]
@@ -167,42 +167,42 @@ def _open_as(kind: type[_T], data: bytes, verifier: Checks) -> _T:
 
 
 def open_command(data: bytes, verifier: Checks) -> NodeCommand:
-    """A NodeCommand, checked; place in the chain is CommandChain's business."""
+    """Open a NodeCommand; `CommandChain` checks its position in the chain."""
     return _open_as(NodeCommand, data, verifier)
 
 
 def open_desired(data: bytes, verifier: Checks) -> DesiredState:
-    """A DesiredState, checked."""
+    """Open a DesiredState."""
     return _open_as(DesiredState, data, verifier)
 
 
 def open_heartbeat(data: bytes, verifier: Checks) -> Heartbeat:
-    """A Heartbeat, checked."""
+    """Open a Heartbeat."""
     return _open_as(Heartbeat, data, verifier)
 
 
 @dataclass(frozen=True)
 class CommandAccepted:
-    """The next command: carry out its actions, then store `CommandChain.position`."""
+    """The next command; carry out its actions, then store `CommandChain.position`."""
 
     command: NodeCommand
 
 
 @dataclass(frozen=True)
 class CommandRepeat:
-    """A command already taken in; nothing to do."""
+    """A command that was accepted before; nothing to do."""
 
 
 @dataclass(frozen=True)
 class CommandGap:
-    """Commands are missing, or a new term began: ask `subjects.log_range`, then `reconcile`."""
+    """Commands are missing, or a new term began: send a StateRequest, then `reconcile`."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class CommandRefused:
-    """Not obeyed and not a reason to ask; `counter` is its name in the loss counters."""
+    """A record that is not obeyed and needs no StateRequest; `counter` counts it."""
 
     counter: str
     why: str
@@ -216,10 +216,10 @@ class LeaseRenewal:
 
 
 class CommandChain:
-    """The agent's side: pure, fed with bytes from the network and with the stored Position.
+    """The agent's side of the chain. Pure: bytes and the stored Position come in.
 
-    `nonce`: where its requests begin to count; the agent's start time, so that an answer once given
-    to an earlier process of it fits none of them.
+    Its requests are numbered from `nonce`, the agent's start time, so that no answer to an earlier
+    process fits them.
     """
 
     def __init__(
@@ -233,7 +233,7 @@ class CommandChain:
         self._nonce = nonce
 
     def offer(self, data: bytes) -> CommandAccepted | CommandRepeat | CommandGap | CommandRefused:
-        """Judge one NodeCommand. Only Accepted moves the position."""
+        """Judge one NodeCommand; only CommandAccepted moves the position."""
         try:
             command = open_command(data, self._verifier)
         except (Denied, BadRequest) as error:
@@ -255,16 +255,16 @@ class CommandChain:
         return CommandAccepted(command)
 
     def beat(self, data: bytes) -> LeaseRenewal | CommandGap | CommandRefused:
-        """Judge one Heartbeat. A Gap does not renew the lease: the node must catch up first."""
+        """Judge one Heartbeat; a CommandGap renews nothing, since the node must catch up first."""
         return self._beats.judge(data, self.position)
 
     def state_request(self, have: tuple[tuple[int, int], ...]) -> StateRequest:
-        """A new StateRequest; only the answer to the latest one is taken by `reconcile`."""
+        """Return a new StateRequest; `reconcile` accepts only the answer to the latest one."""
         self._nonce += 1
         return StateRequest(self._nonce, self.position, have[:HAVE_MAX])
 
     def reconcile(self, data: bytes) -> DesiredState | CommandRefused:
-        """Judge the answer to the newest request; the position moves with its last part only."""
+        """Judge an answer to the newest request; only its last part moves the position."""
         try:
             desired = open_desired(data, self._verifier)
         except (Denied, BadRequest) as error:
@@ -287,7 +287,7 @@ class CommandChain:
 
 
 class HeartbeatJudge:
-    """Heartbeats alone: for a thread that hears nothing else, and so is never behind a request."""
+    """The judgement of heartbeats, for a thread that receives nothing else."""
 
     def __init__(self, cluster: str, node: str, verifier: Checks) -> None:
         self.cluster = cluster
@@ -296,7 +296,7 @@ class HeartbeatJudge:
         self._last = (0, -1)
 
     def judge(self, data: bytes, at: Position) -> LeaseRenewal | CommandGap | CommandRefused:
-        """What a Heartbeat means for a node that has followed its commands up to `at`."""
+        """Judge a Heartbeat for a node that has followed its commands up to `at`."""
         try:
             heartbeat = open_heartbeat(data, self._verifier)
         except (Denied, BadRequest) as error:

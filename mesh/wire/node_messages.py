@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nodes send, decoded and checked before anything is made of it.
+"""The messages of nodes, decoded and checked.
 
 Owns the ranges: a number that the core cannot hold, a name that is not the sender's, or more than a
-node may send is refused here, so no message can stop the scheduler.
+node may send is refused here, so that no message can stop the scheduler.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from stoker.scheduler.nouns import (
 from stoker.scheduler.records import BATCH_REQUESTS_MAX
 
 OUTCOMES_MAX = 512
-"""Outcomes of one message; an agent that has more sends several."""
+"""The most outcomes in one message; an agent that has more sends several."""
 REPORT_BYTES_MAX = 128 * 1024
 OBSERVATION_BYTES_MAX = 64 * 1024
 REASON_BYTES_MAX = 512
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 def outcomes(data: bytes) -> tuple[Outcome, ...]:
-    """Outcomes whose numbers the core can hold; long reasons are cut."""
+    """Return outcomes whose numbers the core can hold; long reasons are cut."""
     found = _decode(_outcomes, data, "outcomes")
     if not 0 < len(found) <= min(OUTCOMES_MAX, BATCH_REQUESTS_MAX):
         raise BadRequest(f"{len(found)} outcomes, from 1 to {OUTCOMES_MAX}")
@@ -70,7 +70,7 @@ def _checked(outcome: Outcome) -> Outcome:
 
 
 def report(data: bytes, node: str) -> NodeReport:
-    """A report of this very node."""
+    """Return a report of this node; BadRequest if it is another's or out of range."""
     if len(data) > REPORT_BYTES_MAX:
         raise BadRequest(f"a report of {len(data)} bytes, at most {REPORT_BYTES_MAX}")
     found = _decode(_reports, data, "report")
@@ -99,7 +99,7 @@ def _places(device: DeviceInfo) -> tuple[int, int, int]:
 
 
 def observation(data: bytes, node: str) -> Observation:
-    """A sample of this very node."""
+    """Return a sample of this node; BadRequest if it is another's or out of range."""
     if len(data) > OBSERVATION_BYTES_MAX:
         raise BadRequest(f"a sample of {len(data)} bytes, at most {OBSERVATION_BYTES_MAX}")
     found = _decode(_observations, data, "observation")
@@ -122,7 +122,7 @@ def _finite(sample: DeviceSample) -> bool:
 
 
 def state_request(data: bytes) -> StateRequest:
-    """Where a node is and what it has."""
+    """Return a node's StateRequest; BadRequest if a number is out of range."""
     found = _decode(_ranges, data, "range")
     if len(found.have) > HAVE_MAX:
         raise BadRequest(f"{len(found.have)} attempts, at most {HAVE_MAX}")

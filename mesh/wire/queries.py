@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the scheduler asks a node for a user: output, stdin, traces; all in bounded pieces.
+"""The queries of the scheduler to a node on behalf of a user: output, stdin, traces, devices.
 
-Owns the limits of one piece; an offset is a byte position in the whole, so any piece may be asked
-for again.
+Owns the limits of one piece. An offset is a byte position in the whole, so any query may be
+repeated.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from stoker.native import errors
 from stoker.scheduler.nouns import Record
 
 CHUNK_BYTES_MAX = 256 * 1024
-"""Most bytes of one reply; base64 of it still fits the broker's max_payload of 512 KB."""
+"""The most bytes in one reply; as base64 they still fit the broker's max_payload of 512 KB."""
 STDIN_BYTES_MAX = 256 * 1024
 WAIT_S_MAX = 30.0
-"""Longest an agent holds an ask back until there is something to say."""
+"""The longest time for which an agent holds a query back until it has an answer."""
 
 
 class LogsQuery(Record, tag="logs", frozen=True):
-    """Bytes of a job's output from `offset`; waits up to `wait_s` while there are none yet."""
+    """Requests a job's output from `offset`; waits up to `wait_s` while there is none yet."""
 
     job: int
     attempt: int
@@ -33,17 +33,20 @@ class LogsQuery(Record, tag="logs", frozen=True):
 
 
 class LogsReply(Record, tag="logs", frozen=True):
-    """`data` begins at the asked offset. `eof`: the job is over and nothing follows `data`."""
+    """A job's output from the requested offset.
+
+    `eof` is true if the job is over and nothing follows `data`.
+    """
 
     data: bytes
     next_offset: int
     eof: bool
     dropped: int = 0
-    """Bytes past the output limit that were counted and not kept."""
+    """The bytes beyond the output limit, which were counted and not kept."""
 
 
 class StdinQuery(Record, tag="stdin", frozen=True):
-    """Bytes for a job's stdin at `offset`; the same offset twice is one write."""
+    """Writes to a job's stdin at `offset`; a repeated offset is written once."""
 
     job: int
     attempt: int
@@ -51,19 +54,22 @@ class StdinQuery(Record, tag="stdin", frozen=True):
     data: bytes
     eof: bool = False
     wait_s: float = 0.0
-    """How long to wait for room in the job's pipe."""
+    """The longest wait for room in the job's pipe."""
 
 
 class StdinReply(Record, tag="stdin", frozen=True):
-    """`next_offset`: how far the node has taken stdin in; less than sent when the pipe is full."""
+    """The progress of a job's stdin.
+
+    `next_offset` is where the next write begins; it is less than was sent if the pipe is full.
+    """
 
     next_offset: int
     closed: bool = False
-    """The job reads no more."""
+    """True if the job reads no more."""
 
 
 class TraceQuery(Record, tag="trace", frozen=True):
-    """`summary`: trace summary JSON; `perfetto`: the timeline; `kernels`: rows of all jobs."""
+    """Requests the trace summary as JSON, the timeline (`perfetto`), or kernel rows of all jobs."""
 
     what: Literal["summary", "perfetto", "kernels"]
     job: int = 0
@@ -72,18 +78,21 @@ class TraceQuery(Record, tag="trace", frozen=True):
     limit: int = CHUNK_BYTES_MAX
     wait_s: float = 0.0
     window: int = 0
-    """Of `perfetto`: the number of a window; 0: all that is kept."""
+    """For `perfetto`, the number of a window; 0 is everything that is kept."""
 
 
 class TracingQuery(Record, tag="tracing", frozen=True):
-    """How a job is traced, or is to be; fields as in `schema_trace.TracingRequest`. The reply's
-    data is a TracingView as JSON."""
+    """Queries or changes how a job is traced; the fields are those of
+    `schema_trace.TracingRequest`.
+
+    The reply's data is a TracingView as JSON.
+    """
 
     do: Literal["look", "mode", "open", "close"]
     job: int
     attempt: int
     by: str
-    """The user who asks; the right to do so has been checked."""
+    """The user who sent the request, whose permission was checked."""
     mode: Literal["dormant", "governed", "full"] = "full"
     seconds: float = 0.0
     window: int = 0
@@ -92,7 +101,7 @@ class TracingQuery(Record, tag="tracing", frozen=True):
 
 
 class DevicesQuery(Record, tag="devices", frozen=True):
-    """`readings` of one device, with the history of some fields; or the node's `topology`."""
+    """Requests the readings of one device, with the history of some fields, or the topology."""
 
     what: Literal["readings", "topology"]
     device: str = ""
@@ -108,7 +117,7 @@ class DevicesReply(Record, tag="devices", frozen=True):
 
 
 class TraceReply(Record, tag="trace", frozen=True):
-    """Bytes at the asked offset; `size` is the whole, None while it still grows."""
+    """Trace data from the requested offset; `size` is that of the whole, None while it grows."""
 
     data: bytes
     next_offset: int
@@ -117,7 +126,7 @@ class TraceReply(Record, tag="trace", frozen=True):
 
 
 class QueryError(Record, tag="error", frozen=True):
-    """The node's refusal; becomes the same error at the user."""
+    """The node's refusal, which the user receives as the same error."""
 
     code: str
     message: str
@@ -133,12 +142,12 @@ _replies: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
 
 
 def encode(message: Query | Reply) -> bytes:
-    """One query or reply on the wire."""
+    """Return the bytes of a query or reply."""
     return _encoder.encode(message)
 
 
 def decode_query(data: bytes) -> Query:
-    """An query within its limits; BadRequest otherwise."""
+    """Return a query whose fields are within the limits; BadRequest otherwise."""
     try:
         query = _decoder.decode(data)
     except msgspec.MsgspecError as error:
@@ -158,7 +167,7 @@ def decode_query(data: bytes) -> Query:
 
 
 def decode_reply(data: bytes) -> LogsReply | StdinReply | TraceReply | DevicesReply:
-    """A node's answer, or the error it gave, raised."""
+    """Return a node's reply, or raise the error that it contains."""
     try:
         reply = _replies.decode(data)
     except msgspec.MsgspecError as error:
@@ -170,12 +179,12 @@ def decode_reply(data: bytes) -> LogsReply | StdinReply | TraceReply | DevicesRe
 
 
 def encode_error(error: errors.StokerError) -> bytes:
-    """An operating error as a reply."""
+    """Return the bytes of an error as a reply."""
     return _encoder.encode(QueryError(error.code, error.message, error.hint))
 
 
 def errors_by_code() -> dict[str, type[errors.StokerError]]:
-    """The error family by its public code."""
+    """Return the classes of errors by public code."""
     kinds: list[type[errors.StokerError]] = [errors.StokerError]
     kinds += errors.StokerError.__subclasses__()
     return {kind.code: kind for kind in kinds}

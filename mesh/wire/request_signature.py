@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user's own signature over one request, beside what the broker says of who sent it.
+"""The signature of a user over one request, in addition to the broker's authentication.
 
-Where the administrator demands signatures (`[requests]` of config.toml) the scheduler takes no
-change without one, and the client signs once it has been told so; one that is given is checked in
-any case. Then even a broker that lies about a sender changes nothing in a user's name. A signature
-holds for its subject and its bytes, and for VALID_S; within that time it may be repeated, as the
-client itself repeats requests whose answer was lost.
+If the administrator demands signatures (`[requests]` in config.toml), the scheduler refuses changes
+without one, and the client signs from then on. A signature that is given is always checked. Owns
+that a broker which lies about a sender then changes nothing in a user's name. A signature is valid
+for its subject, its bytes and VALID_S, within which the client may repeat the request.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from stoker.mesh.wire import subjects
 from stoker.native.errors import BadRequest, Denied, Unsigned
 
 SIGNED_AT = "Stoker-Signed-At"
-"""Header: CLOCK_REALTIME of the signer in ns, as decimal digits."""
+"""The header with the signer's CLOCK_REALTIME in ns, as decimal digits."""
 SIGNATURE = "Stoker-Signature"
-"""Header: base64 of the Ed25519 signature over `_signed_bytes`."""
+"""The header with the Ed25519 signature over `_signed_bytes`, in base64."""
 VALID_S = 120
-"""Before and after the scheduler's own time: clocks of hosts differ, and requests wait."""
+"""The most that a signature may differ from the scheduler's time: clocks differ, requests wait."""
 NS = 1_000_000_000
 _DIGITS_MAX = 20
 
@@ -40,19 +39,19 @@ CHANGES = frozenset(
         *subjects.ADMIN_REQUESTS,
     }
 )
-"""Every (noun, verb) that changes something."""
+"""All (noun, verb) that change something."""
 _CHANGE_SUBJECTS = frozenset(subjects.request(noun, verb) for noun, verb in CHANGES)
 
 
 class RequestPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`[requests]` of config.toml."""
+    """The table `[requests]` of config.toml."""
 
     require_signature: bool = False
-    """Refuse what changes anything and is not signed by its user's key."""
+    """True to refuse changes that are not signed with the user's key."""
 
 
 def read(path: Path) -> RequestPolicy:
-    """The table of `config.toml`, or what holds without one; BadRequest names what is wrong."""
+    """Return the policy of a `config.toml`, or the default; BadRequest says what is wrong."""
     try:
         return msgspec.convert(tomllib.loads(path.read_text()).get("requests", {}), RequestPolicy)
     except FileNotFoundError:
@@ -62,7 +61,7 @@ def read(path: Path) -> RequestPolicy:
 
 
 def headers(signer: Signs, subject: str, data: bytes) -> dict[str, str] | None:
-    """What goes with a request; None for one that changes nothing."""
+    """Return the headers that sign a request; None if it changes nothing."""
     if subject not in _CHANGE_SUBJECTS:
         return None
     at = str(time.time_ns())
@@ -79,9 +78,9 @@ def check(
     *,
     required: bool,
 ) -> None:
-    """Unsigned or Denied unless the signature is good, or none is given and none is required.
+    """Raise Denied for a bad signature, Unsigned for a missing one that is required.
 
-    `request`: (noun, verb); `given`: its headers; `now_ns`: CLOCK_REALTIME.
+    `request` is (noun, verb), `given` its headers, `now_ns` CLOCK_REALTIME.
     """
     at, made = (given or {}).get(SIGNED_AT, ""), (given or {}).get(SIGNATURE, "")
     if not made:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every NATS subject of stoker, built and parsed; no other file spells one.
+"""All NATS subjects of stoker, built and parsed; no other file spells one.
 
-Owns the one rule that keeps a name from becoming a wildcard or a second token: names pass through
-`token`, which is injective into [a-z0-9_-].
+Owns the rule that a name never becomes a wildcard or a second token: names pass through `token`,
+which is injective into [a-z0-9_-].
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from stoker.native.errors import BadRequest
 
 PREFIX = "stoker.v1"
 NAME_BYTES_MAX = 64
-"""Longest user or node name; Linux takes 32 for users and 64 for hosts."""
+"""The longest user or node name; Linux allows 32 for users and 64 for hosts."""
 
 JOB_VERBS = (
     "submit",
@@ -30,33 +30,33 @@ JOB_VERBS = (
 )
 LIST_NOUNS = ("node", "device", "kernel", "queue")
 LOOKS: tuple[tuple[str, str], ...] = (("device", "readings"), ("node", "topology"))
-"""What any user may ask of a node itself."""
+"""The (noun, verb) about a node that any user may send and the node answers."""
 ADMIN_REQUESTS: tuple[tuple[str, str], ...] = (
     *(("queue", verb) for verb in ("set", "remove", "quota")),
     *(("node", verb) for verb in ("label", "reserve", "drain")),
     *(("device", verb) for verb in ("cordon", "uncordon")),
 )
-"""Every (noun, verb) that only an administrator's key may ask for."""
+"""All (noun, verb) that only an administrator may send."""
 USER_REQUESTS: tuple[tuple[str, str], ...] = (
     *(("job", verb) for verb in JOB_VERBS),
     *((noun, "list") for noun in LIST_NOUNS),
     *LOOKS,
 )
-"""Every (noun, verb) any user may ask for."""
+"""All (noun, verb) that any user may send."""
 REQUESTS = (*USER_REQUESTS, *ADMIN_REQUESTS)
 QUERIES = ("logs", "stdin", "trace", "devices")
-"""What the scheduler asks of a node on behalf of a user."""
+"""The kinds of queries to a node on behalf of a user."""
 
 LOG_STREAM = "SCHED_LOG"
 LOG = f"{PREFIX}.log.entry"
-"""The one subject of the one stream, so that stream sequence is log index."""
+"""The only subject of the stream, so that the stream's sequence is the log's index."""
 
 _PLAIN = re.compile(r"[a-z0-9_][a-z0-9_-]*", re.ASCII)
 _ENCODED = "x--"
 
 
 class UserRequest(NamedTuple):
-    """What the control account sees of a user's request; the broker wrote the name."""
+    """The address of a user's request in the control account; the broker wrote the name."""
 
     user: str
     noun: str
@@ -64,14 +64,14 @@ class UserRequest(NamedTuple):
 
 
 class NodeMessage(NamedTuple):
-    """A message from a node; the broker's allow-list ties the name to the key."""
+    """The address of a message of a node; the broker's allow-list ties the name to the key."""
 
     node: str
     what: str
 
 
 def token(name: str) -> str:
-    """A user or node name as one subject token: itself if plain, else `x--` and its hex bytes."""
+    """Return a user or node name as one token: the name if plain, else `x--` and its hex bytes."""
     raw = name.encode()
     if not 0 < len(raw) <= NAME_BYTES_MAX:
         raise BadRequest(f"a name has 1 to {NAME_BYTES_MAX} bytes, not {len(raw)}: {name[:80]!r}")
@@ -81,7 +81,7 @@ def token(name: str) -> str:
 
 
 def name_of(text: str) -> str:
-    """The name behind a token; BadRequest for anything `token` cannot have made."""
+    """Return the name of a token; BadRequest unless `token` made it."""
     try:
         name = bytes.fromhex(text[3:]).decode() if text.startswith(_ENCODED) else text
         if token(name) == text:
@@ -95,22 +95,22 @@ def name_of(text: str) -> str:
 
 
 def request(noun: str, verb: str) -> str:
-    """What a client publishes inside its own account: `stoker.v1.job.submit`."""
+    """Return a request's subject inside the user's account: `stoker.v1.job.submit`."""
     return f"{PREFIX}.{noun}.{verb}"
 
 
 def user_request(user: str, noun: str, verb: str) -> str:
-    """The same request as it arrives in the control account, with the user's name written in."""
+    """Return a request's subject in the control account, with the user's name."""
     return f"{PREFIX}.user.{token(user)}.{noun}.{verb}"
 
 
 def requests_of_user(user: str) -> str:
-    """All requests of one user, to subscribe to."""
+    """Return the subject of all requests of one user, to subscribe to."""
     return f"{PREFIX}.user.{token(user)}.*.*"
 
 
 def parse_user_request(subject: str) -> UserRequest:
-    """The reverse of `user_request`."""
+    """Parse the subject that `user_request` makes."""
     parts = _fields(subject, "user", 3)
     if (parts[1], parts[2]) not in REQUESTS:
         raise BadRequest(f"no such request: {parts[1][:40]}.{parts[2][:40]}")
@@ -125,25 +125,25 @@ EVERY_AGENT_INBOX = "_INBOX.agent.*.>"
 
 
 def command(node: str) -> str:
-    """Signed NodeCommands for one node."""
+    """Return the subject of signed NodeCommands for one node."""
     return f"{PREFIX}.cmd.{token(node)}"
 
 
 def heartbeat(node: str) -> str:
-    """Signed Heartbeats for one node, which renew its lease."""
+    """Return the subject of signed Heartbeats for one node."""
     return f"{PREFIX}.hb.{token(node)}"
 
 
 def query(node: str, what: str) -> str:
-    """A question to one node: `what` is one of QUERIES."""
+    """Return the subject of a query to one node; `what` is one of QUERIES."""
     return f"{PREFIX}.ask.{token(node)}.{what}"
 
 
 def parse_query(subject: str) -> NodeMessage:
-    """The reverse of `ask`."""
+    """Parse the subject that `query` makes."""
     parts = _fields(subject, "ask", 2)
     if parts[1] not in QUERIES:
-        raise BadRequest(f"no such question: {parts[1][:40]}")
+        raise BadRequest(f"no such query: {parts[1][:40]}")
     return NodeMessage(name_of(parts[0]), parts[1])
 
 
@@ -151,43 +151,43 @@ def parse_query(subject: str) -> NodeMessage:
 
 
 def hello(node: str) -> str:
-    """Request: NodeReport; answered once it is committed."""
+    """Return the subject of a NodeReport, which is answered once it is committed."""
     return f"{PREFIX}.node.{token(node)}.hello"
 
 
 def outcome(node: str) -> str:
-    """Request: a list of Outcome; answered once they are committed."""
+    """Return the subject of a list of Outcome, which is answered once it is committed."""
     return f"{PREFIX}.node.{token(node)}.outcome"
 
 
 def log_range(node: str) -> str:
-    """Request: RangeAsk; the reply is a signed DesiredState, only for the node that asks."""
+    """Return the subject of a StateRequest; its reply is a signed DesiredState."""
     return f"{PREFIX}.node.{token(node)}.range"
 
 
 def observation(node: str) -> str:
-    """One Observation a second, not answered and never logged."""
+    """Return the subject of one Observation a second, which is not answered and never logged."""
     return f"{PREFIX}.obs.{token(node)}"
 
 
 def records(user: str, node: str, job: int) -> str:
-    """Batches of what is recorded of a job, for the user who asked; not answered, never logged."""
+    """Return the subject of a job's records for one user; they are not answered, never logged."""
     return f"{PREFIX}.records.{token(user)}.{token(node)}.{job}"
 
 
 def records_of_user(user: str) -> str:
-    """All records that one user asked for: what crosses into the user's account."""
+    """Return the subject of all records for one user, which the user's account imports."""
     return f"{PREFIX}.records.{token(user)}.>"
 
 
 def records_of_node(node: str) -> str:
-    """All records that one node may publish."""
+    """Return the subject of all records that one node may publish."""
     return f"{PREFIX}.records.*.{token(node)}.*"
 
 
 EVERY_RECORDS = f"{PREFIX}.records.*.>"
 RECORDS_USER_POSITION = 4
-"""Which token of a records subject names the user, whose account alone may import it."""
+"""The position of the user's token in a records subject; only that user's account may import it."""
 
 
 NODE_REQUESTS = ("hello", "outcome", "range")
@@ -196,7 +196,7 @@ EVERY_OBSERVATION = f"{PREFIX}.obs.*"
 
 
 def parse_node_request(subject: str) -> NodeMessage:
-    """The reverse of `hello`, `outcome` and `log_range`."""
+    """Parse a subject that `hello`, `outcome` or `log_range` makes."""
     parts = _fields(subject, "node", 2)
     if parts[1] not in NODE_REQUESTS:
         raise BadRequest(f"no such request of a node: {parts[1][:40]}")
@@ -204,7 +204,7 @@ def parse_node_request(subject: str) -> NodeMessage:
 
 
 def parse_observation(subject: str) -> str:
-    """The node behind an observation's subject."""
+    """Return the node of an observation's subject."""
     return name_of(_fields(subject, "obs", 1)[0])
 
 
@@ -212,7 +212,8 @@ def parse_observation(subject: str) -> str:
 
 
 def inbox(identity: str) -> str:
-    """Inbox prefix of one identity (`scheduler`, `agent.<node>`): nobody else may listen there."""
+    """Return the inbox prefix of one identity (`scheduler`, `agent.<node>`), which alone may
+    subscribe there."""
     return ".".join(["_INBOX", *(token(part) for part in identity.split(".", 1))])
 
 
