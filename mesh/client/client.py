@@ -313,5 +313,5 @@ def _decoded(noun: str, verb: str, data: bytes, kind: type[T]) -> T:
 
 
 async def _no_faster_than(started: float, period_s: float) -> None:
-    """Sleep until `period_s` after `started`, so that polling has a highest rate."""
+    """Sleep until `period_s` after `started`, which bounds the rate of polling."""
     await asyncio.sleep(max(0.0, started + period_s - time.monotonic()))

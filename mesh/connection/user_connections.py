@@ -26,7 +26,7 @@ OPENING_MAX = 16
 """The most connections that are made at the same time."""
 CLOSE_S = 1.0
 SHUT_S = 1.0
-"""How long a user who sends more than can be refused is not served."""
+"""A user who sends more than can be refused is not served for this long."""
 
 _log = structlog.get_logger("scheduler")
 

@@ -61,7 +61,7 @@ class AppendPipeline:
         self._unknown: list[InFlight] = []
         self._appends = 0
         self._alone = 0
-        """How many of the next works are decided one by one, because one of them has a defect."""
+        """The number of next works that are decided one by one, since one of them has a defect."""
 
     # --- the queue --------------------------------------------------------------------------------
 
@@ -163,7 +163,7 @@ class AppendPipeline:
     # --- outcomes of an append --------------------------------------------------------------------
 
     def confirmed(self, seq: int) -> InFlight | None:
-        """Take the append in flight, which is durable as `seq`; None if it cannot be that one."""
+        """Take the append in flight, which is durable as `seq`; None if that cannot be."""
         sent = self._in_flight
         if sent is None or seq != self._state.seen + 1:
             return None
@@ -176,8 +176,8 @@ class AppendPipeline:
         if sent is not None:
             self._queue.put_back(sent.batch.works)
 
-    def lost_sight(self) -> None:
-        """The append in flight may have happened or not: keep it as unknown."""
+    def set_unknown(self) -> None:
+        """The append in flight may have happened or not: keep it as an unknown append."""
         if self._in_flight is not None:
             self._unknown.append(self._in_flight)
             self._in_flight = None
@@ -195,7 +195,7 @@ class AppendPipeline:
         return any(sent.entry.prev_seq >= self._state.accepted_seq for sent in self._unknown)
 
     def retry_unknown(self) -> None:
-        """Queue the works of unknown appends again: the log has passed them."""
+        """Queue the works of unknown appends again: none of them can count any more."""
         lost = [work for sent in self._unknown for work in sent.batch.works]
         self._unknown.clear()
         self._queue.put_back(lost)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers of Get: at once, when the job has come to the state waited for, or at the deadline.
+"""The answers to Get events: at once, at the requested state of the job, or at the deadline.
 
 Owns that each Get is answered exactly once.
 """
@@ -31,7 +31,7 @@ class JobGets:
             self._waiters.add(event.job, event.until, event.deadline_ns, event.token, event.user)
 
     def applied(self, applied: Applied) -> None:
-        """Answer those whose job has come to the state they wait for."""
+        """Answer the Gets whose job has come to the requested state."""
         if not self._waiters.count:
             return
         for number in applied.changed:
@@ -40,7 +40,7 @@ class JobGets:
                 self._outbox.reply(waiter.token, job or _unknown(number))
 
     def expire(self, now_ns: int) -> None:
-        """Answer those whose deadline has come; `now_ns` is CLOCK_BOOTTIME."""
+        """Answer the Gets whose deadline has come; `now_ns` is CLOCK_BOOTTIME."""
         for waiter in self._waiters.expired(now_ns):
             self._outbox.reply(waiter.token, self._find(waiter.job) or _unknown(waiter.job))
 

@@ -20,7 +20,7 @@ from stoker.native.errors import Corrupt, Unavailable
 
 
 class Leadership:
-    """One replica's leadership. `why` says why it does not lead, when that lasts."""
+    """The leadership of one replica. `why` says why it does not lead, if that lasts."""
 
     def __init__(self, state: ReplicaState, signer: Signs, outbox: Outbox) -> None:
         self.role: Role = "waiting"
@@ -40,7 +40,7 @@ class Leadership:
 
     @property
     def halted(self) -> bool:
-        """True once this replica applies and appends nothing any more."""
+        """True after a halt, when this replica applies and appends nothing any more."""
         return self.role == "halted"
 
     @property
@@ -103,7 +103,7 @@ class Leadership:
     def desired(
         self, event: events.StateRequested, now: Instant, *, idle: bool
     ) -> bytes | Unavailable:
-        """The sealed state that a node should be in, or why there is none.
+        """Return the sealed state that a node should be in, or why there is none.
 
         `idle` is true while no append is in flight, so that the term may be given up.
         """
@@ -121,7 +121,7 @@ class Leadership:
         return (at.term, at.seq) > (self.channels.term, self._state.seen)
 
     def _give_up(self, term: int, *, idle: bool) -> None:
-        """Take a term above `term`: the node accepts no other entry of that number."""
+        """Stop leading, so that a term above the node's is taken; the node accepts no lower one."""
         if idle and term < self.channels.term + TERMS_LOST_MAX:
             self._outbox.count("term_outrun")
             self._newest_lost = max(self._newest_lost, term)

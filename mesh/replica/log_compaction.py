@@ -49,7 +49,7 @@ class LogCompaction:
         self._outbox.count("snapshot_failed")
 
     def recorded(self, trim_to: int) -> None:
-        """The log records a snapshot and is not needed up to `trim_to`; 0 if nothing is new."""
+        """The log recorded a snapshot and can be trimmed up to `trim_to`; 0 if not."""
         self._trim(self._plan.trim(trim_to))
 
     def trimmed(self, seq: int) -> None:
@@ -57,7 +57,7 @@ class LogCompaction:
         self._plan.trimmed(seq)
 
     def trim_failed(self) -> None:
-        """The log may still hold what was to go."""
+        """The log may not have been trimmed."""
         self._plan.trim_failed()
         self._outbox.count("trim_failed")
 

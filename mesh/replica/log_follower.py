@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading the log forward: which entries count, which are passed over, and where the log ends.
+"""Reading the log forward: the judgement of each entry, and of the end of the log.
 
-Owns what is trusted: an entry counts only if its leader signed it and it fits the chain, and a log
-that lacks an acknowledged entry is refused.
+Owns the trust in the log: an entry counts only if its leader signed it and it fits the chain, and a
+log without an acknowledged entry is refused.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class LogFollower:
         self._outbox = outbox
 
     def open(self, seq: int, data: bytes) -> Opened | None:
-        """Return the entry if it counts; pass over it, counted, if not.
+        """Return the entry if it counts; else count it, pass over it and return None.
 
-        Raises Corrupt where the log is damaged or has a gap.
+        Raises Corrupt if the log is damaged or has a gap.
         """
         opened = entries.unseal(seq, data)
         verifier = self._verifiers.get(opened.entry.leader)
@@ -73,6 +73,6 @@ class LogFollower:
             known = f"entry {self._known_tail} was acknowledged"
             raise Corrupt(f"the log ends at entry {seen}, though {known}")
         behind = self.unreadable.passes(seen)
-        if behind is not None:  # every acknowledged entry was read, so this one promised nothing
+        if behind is not None:  # every acknowledged entry was read, so this one is not needed
             self._outbox.count("log_hole")
             self._state.pass_over(behind)

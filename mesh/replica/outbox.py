@@ -19,11 +19,11 @@ class Outbox:
         self._effects: list[events.Effect] = []
 
     def put(self, *effects: events.Effect) -> None:
-        """Add effects behind those that are there."""
+        """Add effects after the present ones."""
         self._effects += effects
 
     def reply(self, token: Any, value: Any) -> None:
-        """Answer whoever waits behind `token`."""
+        """Answer the request with this token."""
         self.put(events.Reply(token, value))
 
     def take(self) -> list[events.Effect]:

@@ -33,7 +33,7 @@ from stoker.scheduler.nouns import Observation
 
 
 class Replica:
-    """One scheduler. Feed it events; carry out the effects in their order."""
+    """One scheduler: `step` takes an event and returns effects, to be carried out in order."""
 
     def __init__(
         self,
@@ -50,9 +50,9 @@ class Replica:
             else ReplicaState.restore(snapshot)
         )
         self.observations: dict[str, tuple[Observation, int]] = {}
-        """Node -> its newest observation, and when it came (CLOCK_BOOTTIME)."""
+        """The newest observation of each node, and when it came (CLOCK_BOOTTIME)."""
         self.greeted: dict[str, int] = {}
-        """Node -> when it last said hello (CLOCK_BOOTTIME)."""
+        """The moment of the last hello of each node (CLOCK_BOOTTIME)."""
         self.real_ns = 0
         """The log's time of the latest event: CLOCK_REALTIME without its steps."""
         self._time = LogTime()
@@ -105,9 +105,9 @@ class Replica:
     def step(self, event: events.Event, real_ns: int, now_ns: int) -> list[events.Effect]:
         """Return what to do because of `event`, in order.
 
-        `real_ns` (CLOCK_REALTIME) is written into entries and commands as far as `LogTime` lets
-        it; deadlines are measured with `now_ns` (CLOCK_BOOTTIME), so that no change of the date
-        stops or hurries anything.
+        `real_ns` (CLOCK_REALTIME) is the source of the time in entries, which `LogTime` smooths.
+        Deadlines are measured with `now_ns` (CLOCK_BOOTTIME), so that a change of the date neither
+        stops nor hurries anything.
         """
         self._time.begin(self.state.time_ns)
         self.real_ns = self._time.read(real_ns, now_ns)
@@ -116,12 +116,12 @@ class Replica:
 
     @property
     def role(self) -> Role:
-        """What this replica does about the log now."""
+        """The role of this replica."""
         return self._leadership.role
 
     @property
     def why(self) -> str:
-        """Why it does not lead, when that lasts; or empty."""
+        """The reason why this replica does not lead, if that lasts; else empty."""
         return self._leadership.why
 
     @property
@@ -217,7 +217,7 @@ class Replica:
 
     def _log_failed(self, why: str, last: int, now: Instant) -> None:
         """Append nothing until the log was read to its end; `last` is as in `LogFailed`."""
-        self._appends.lost_sight()
+        self._appends.set_unknown()
         if self._leadership.halted:
             return
         self._leadership.wait(why)
@@ -333,7 +333,7 @@ class Replica:
             self._appends.refuse_users(f"no job is taken now: {full}; nothing was changed")
 
     def _retry_full_log(self, now: Instant) -> None:
-        """Take a snapshot of a full log: its own entry will show whether there is room."""
+        """Take a snapshot if the log is full; the snapshot's entry will show if there is room."""
         if self._outage.full and self._appends.is_empty and self._outage.may_try(now.boot_ns):
             self._outage.back_off(now.boot_ns)
             self._compaction.start()

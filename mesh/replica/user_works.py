@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The works that a user's request becomes, or why it is refused before any work is made.
+"""The works that a user's request becomes, or the refusal of the request.
 
-Owns that making works changes nothing: what goes wrong here is the answer to this request alone.
+Owns that making works changes nothing, so an error here is the answer to one request alone.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ HAVE_MAX = 16_384
 
 
 class Position(Record, frozen=True):
-    """How far a node has followed its commands; the agent stores it durably."""
+    """The last command that a node has accepted; the agent stores it durably."""
 
     term: int = 0
     seq: int = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A replica on a table: effects lie in the open, the test decides what becomes of each append."""
+"""A replica without I/O whose effects are visible; the test decides the fate of each append."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ LIMITS = Limits(nodes=4, devices=8, jobs=64, finished=16, tasks=64, node_tasks=6
 
 
 class Bench:
-    """`answering`: appends are carried out at once; else they wait in `appends`."""
+    """One replica and its log. While `answering`, appends are carried out at once; else they wait
+    in `appends`."""
 
     def __init__(
         self,
@@ -39,13 +40,13 @@ class Bench:
         self.log = log or ModelLog()
         self.now = 1_700_000_000_000_000_000
         self.date = 0
-        """By how much somebody has set the date forward."""
+        """The ns by which the date was set forward."""
         self.answering = True
         self.replies: dict[Any, Any] = {}
         self.sent: list[events.Send] = []
         self.beats = Heartbeats(signer)
         self.beaten: list[tuple[str, bytes]] = []
-        """Heartbeats, with the node of each."""
+        """The heartbeats, with the node of each."""
         self.log_is_down = False
         self.appends: list[events.Append] = []
         self.saves: list[Snapshot] = []
@@ -136,7 +137,7 @@ class Bench:
         self.feed(events.JobSubmitted(token, owner, key, JobSpec(**spec), since_ns=since_ns))
 
     def submit_many(self, count: int) -> None:
-        """So many at once, in as few entries as they fit in; tokens are 0, 1, ..."""
+        """Submit `count` jobs in as few entries as possible; their tokens are 0, 1, ..."""
         spec = JobSpec(("true",))
         self.feed(*(events.JobSubmitted(token, ALICE, b"", spec) for token in range(count)))
 

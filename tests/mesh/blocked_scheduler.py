@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scheduler's process with one change: a submit of BLOCK keeps its loop busy.
 
-From the moment it says so in the file `blocked` of the state folder until somebody removes that.
+The loop is busy while the file `blocked`, which it makes, is in the state folder.
 """
 
 from __future__ import annotations

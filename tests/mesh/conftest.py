@@ -23,7 +23,7 @@ def keyring(tmp_path: Path) -> dict[str, Identity]:
 
 @pytest.fixture
 def stopped_server(tmp_path: Path, keyring: dict[str, Identity]) -> Iterator[Server]:
-    """Configured, not started."""
+    """A broker that is configured and not started."""
     public = {name: key.public for name, key in keyring.items()}
     server = Server(
         tmp_path,
@@ -45,7 +45,7 @@ def stopped_server(tmp_path: Path, keyring: dict[str, Identity]) -> Iterator[Ser
 
 @pytest.fixture
 async def server_stopped_with_admin(stopped_server: Server) -> AsyncIterator[Server]:
-    """As `stopped_server`, with an administrator; connections are closed at the end."""
+    """A stopped broker with an administrator; connections are closed at the end."""
     stopped_server.grant("admin")
     try:
         yield stopped_server
@@ -55,7 +55,7 @@ async def server_stopped_with_admin(stopped_server: Server) -> AsyncIterator[Ser
 
 @pytest.fixture
 async def server(stopped_server: Server) -> AsyncIterator[Server]:
-    """Started; its connections are closed at the end."""
+    """A started broker, whose connections are closed at the end."""
     stopped_server.start()
     try:
         yield stopped_server

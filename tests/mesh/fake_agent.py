@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An agent that runs nothing: it obeys commands at once and answers questions from tables."""
+"""An agent that runs nothing: it obeys commands at once and answers queries from tables."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ from stoker.scheduler.nouns import (
 encode = msgspec.msgpack.encode
 _replies = msgspec.msgpack.Decoder(NodeReply)
 HOLD = "hold"
-"""argv[0] of a job that runs until it is stopped."""
+"""The argv[0] of a job that runs until it is stopped."""
 
 
 class FakeAgent:
-    """Jobs run no time at all, except those called HOLD."""
+    """An agent whose jobs end at once, except those called HOLD."""
 
     def __init__(
         self, nc: Connection, cluster: str, verifier: Verifier, node: str = "node1"
@@ -60,7 +60,7 @@ class FakeAgent:
         self.stdin: dict[int, bytes] = {}
         self.summary: dict[int, bytes] = {}
         self.piece = 7
-        """Bytes of a summary in one reply."""
+        """The bytes of a summary in one reply."""
         self.kernels = b"[]"
         self.looks: dict[str, bytes] = {}
         self.tasks: set[asyncio.Task[None]] = set()
@@ -71,7 +71,7 @@ class FakeAgent:
         await self.nc.subscribe(subjects.command(self.node), cb=self._command)
         await self.nc.subscribe(subjects.heartbeat(self.node), cb=self._beat)
         for what in subjects.QUERIES:
-            await self.nc.subscribe(subjects.query(self.node, what), cb=self._asked)
+            await self.nc.subscribe(subjects.query(self.node, what), cb=self._queried)
         await self.hello()
         await self.reconcile()
         return self
@@ -172,35 +172,35 @@ class FakeAgent:
                         continue
                 await asyncio.sleep(0.05)
 
-    async def _asked(self, message: Msg) -> None:
+    async def _queried(self, message: Msg) -> None:
         try:
             reply = queries.encode(self._answer(queries.decode_query(message.data)))
         except StokerError as error:
             reply = queries.encode_error(error)
         await self.nc.publish(message.reply, reply)
 
-    def _answer(self, question: queries.Query) -> queries.Reply:
-        if isinstance(question, queries.LogsQuery):
-            whole = self.output.get(question.job, b"")
-            data = whole[question.offset : question.offset + question.limit]
-            end = question.offset + len(data)
+    def _answer(self, query: queries.Query) -> queries.Reply:
+        if isinstance(query, queries.LogsQuery):
+            whole = self.output.get(query.job, b"")
+            data = whole[query.offset : query.offset + query.limit]
+            end = query.offset + len(data)
             return queries.LogsReply(data, end, end >= len(whole))
-        if isinstance(question, queries.StdinQuery):
-            taken = self.stdin.get(question.job, b"")[: question.offset] + question.data
-            self.stdin[question.job] = taken
-            return queries.StdinReply(len(taken), question.eof)
-        if isinstance(question, queries.DevicesQuery):
-            return queries.DevicesReply(self.looks[question.what])
-        return self._trace(question)
+        if isinstance(query, queries.StdinQuery):
+            taken = self.stdin.get(query.job, b"")[: query.offset] + query.data
+            self.stdin[query.job] = taken
+            return queries.StdinReply(len(taken), query.eof)
+        if isinstance(query, queries.DevicesQuery):
+            return queries.DevicesReply(self.looks[query.what])
+        return self._trace(query)
 
-    def _trace(self, question: queries.TraceQuery) -> queries.TraceReply:
-        if question.what == "kernels":
+    def _trace(self, query: queries.TraceQuery) -> queries.TraceReply:
+        if query.what == "kernels":
             return queries.TraceReply(self.kernels, len(self.kernels), True)
-        whole = self.summary.get(question.job)
+        whole = self.summary.get(query.job)
         if whole is None:
             raise NotFound("nothing was traced")
-        data = whole[question.offset : question.offset + self.piece]
-        end = question.offset + len(data)
+        data = whole[query.offset : query.offset + self.piece]
+        end = query.offset + len(data)
         return queries.TraceReply(data, end, end >= len(whole), len(whole))
 
     def _spawn(self, work: Any) -> None:
@@ -209,8 +209,11 @@ class FakeAgent:
         task.add_done_callback(self.tasks.discard)
 
     async def close(self) -> None:
-        """Again and again: a request that ends as it is cancelled keeps that to itself (wait_for
-        of Python 3.11, python/cpython#86296), and its loop would go on for ever."""
+        """Cancel all tasks until they have ended.
+
+        One cancel may be lost: wait_for of Python 3.11 swallows it if the request ends at the same
+        time (python/cpython#86296).
+        """
         while tasks := list(self.tasks):
             for task in tasks:
                 task.cancel()

@@ -27,7 +27,7 @@ CLUSTER = "3f8c0a52-test"
 
 
 def free_port() -> int:
-    """A port nobody listens on now."""
+    """Return a port on which no process listens now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -35,7 +35,7 @@ def free_port() -> int:
 
 @dataclass
 class Server:
-    """One nats-server, its keys, and how to make it worse."""
+    """One nats-server with its keys, which tests can kill, restart and reload."""
 
     folder: Path
     settings: broker_config.BrokerSettings
@@ -51,7 +51,7 @@ class Server:
 
     @property
     def secured(self) -> dict[str, Any]:
-        """What `nats.connect` needs beside the address."""
+        """The options of `nats.connect` beside the address."""
         return certificate.connecting(Path(self.settings.certificate_file))
 
     @property
@@ -103,7 +103,7 @@ class Server:
         self.process.send_signal(signal.SIGHUP)
 
     def grant(self, name: str) -> None:
-        """A key and an account for one more user."""
+        """Add a key and an account for one more user."""
         self.identities[name] = identity.create(self.folder / f"{name}.nk")
         users = {**self.keys.users, name: self.identities[name].public}
         admins = self.keys.admins | ({name} if name == "admin" else set())
@@ -115,14 +115,14 @@ class Server:
                 await asyncio.wait_for(nc.close(), 2)
 
     async def add_user(self, name: str) -> None:
-        """What the `user` verb does: write, reload twice."""
+        """Add a user as the verb `user` does: write, then reload twice."""
         self.grant(name)
         self.write()
         assert self.process is not None
         await broker_reload(self, name)
 
     async def connect(self, who: str, **options: Any) -> Connection:
-        """A connection as one identity; violations end up in `errors`."""
+        """Connect as one identity; permission violations go to `errors`."""
 
         async def on_error(error: Exception) -> None:
             self.errors.append(str(error))
@@ -144,7 +144,7 @@ class Server:
 
 
 async def settle(nc: Connection) -> None:
-    """Until the server has taken in all subscriptions of this connection.
+    """Wait until the server has all subscriptions of this connection.
 
     nats-py writes the PING of `flush` past what is still buffered, so one flush may be answered
     before a SUB that was sent first (nats-py 2.16 `_send_ping`).

@@ -32,7 +32,7 @@ LOG_BYTES = 4 << 20
 
 
 def write_state(server: Server) -> Path:
-    """What the scheduler needs to find its broker; the folder."""
+    """Write the files by which the scheduler finds its broker; return the state folder."""
     keys = server.folder / "keys"
     keys.mkdir(mode=0o700)
     os.link(server.folder / "scheduler.nk", keys / "scheduler.nk")
@@ -49,14 +49,14 @@ def write_state(server: Server) -> Path:
 
 
 class Node:
-    """The state folder is the server's folder; `stop` leaves no process."""
+    """One control side, in the server's folder as its state folder; `stop` leaves no process."""
 
     def __init__(
         self, server: Server, *options: str, module: str = "stoker.mesh.server.scheduler_daemon"
     ) -> None:
         self.module = module
         self.stderr: Path | None = None
-        """Where it writes its log; None: where `log` finds it."""
+        """The log file of the scheduler; None is the file that `log` reads."""
         self.server = server
         self.folder = server.folder
         self.options = options
@@ -99,7 +99,7 @@ class Node:
         self.process.wait()
 
     def end_scheduler(self) -> int:
-        """SIGTERM; the exit code."""
+        """Send SIGTERM and return the exit code."""
         assert self.process is not None
         self.process.terminate()
         return self.process.wait(10)
@@ -110,14 +110,14 @@ class Node:
         return (self.folder / "scheduler.log").read_text()[-3000:]
 
     def listen(self) -> list[str]:
-        """All lines of sd_notify so far."""
+        """Return all lines of sd_notify so far."""
         with contextlib.suppress(BlockingIOError):
             while True:
                 self.heard += self._notify.recv(4096).decode().splitlines()
         return self.heard
 
     async def until(self, what: Any, seconds: float = 15.0) -> None:
-        """Until `what()` is true."""
+        """Wait until `what()` is true."""
         deadline = time.monotonic() + seconds
         while not what():
             assert time.monotonic() < deadline, self.log()
@@ -135,20 +135,20 @@ class Node:
         return self
 
     async def raw(self, user: str, subject: str, data: bytes, timeout: float = 5.0) -> bytes:
-        """One request as plain bytes."""
+        """Send one request as plain bytes and return the reply."""
         async with self._connecting:
             if user not in self.connections:
                 self.connections[user] = await self.server.connect(user)
         return bytes((await self.connections[user].request(subject, data, timeout=timeout)).data)
 
     async def ask(self, caller: str, noun: str, verb: str, /, **fields: Any) -> Any:
-        """One request; the decoded reply, or its error raised."""
+        """Send one request; return the decoded reply or raise its error."""
         request: Message = schema.ENDPOINTS[noun, verb].request(**fields)
         data = await self.raw(caller, f"stoker.v1.{noun}.{verb}", schema.encode(request), 35.0)
         return schema.decode_reply(noun, verb, data)
 
     async def persist(self, caller: str, noun: str, verb: str, /, **fields: Any) -> Any:
-        """As `ask`, again and again while broker or scheduler are away."""
+        """Send one request as `ask` does, and repeat it while broker or scheduler are away."""
         request: Message = schema.ENDPOINTS[noun, verb].request(**fields)
         deadline = time.monotonic() + 20
         while True:

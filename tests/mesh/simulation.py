@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A seeded world around the real replica: a log that loses answers, nodes and users that repeat.
+"""A seeded simulation around the real replica: a faulty log, and nodes and users that repeat.
 
-Time is a number. Every fault is drawn from one generator, so a seed is a whole history. Two books
-are kept beside the product's: what each node really started, what each user was promised.
+Time is a number. Every fault is drawn from one generator, so that a seed determines the whole
+history. The simulation records by itself what each node started and which job each user has.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _SEED = b"SUAIBDPBAUTWCWBKIO6XHQNINK5FWJW4OHLXC3HQ2KFE4PEJUA44CNHTAM"
 
 @dataclass
 class Faults:
-    """Probabilities per thing that happens; `none()` is a healed world."""
+    """The probability of each fault; with `none()` there are no faults."""
 
     ack_lost: float = 0.06
     append_lost: float = 0.04
@@ -65,9 +65,9 @@ class Faults:
     snapshot_failed: float = 0.2
     snapshot_torn: float = 0.1
     torn: float = 0.02
-    """The number of an entry is given, the entry is not written."""
+    """An entry gets a number and is not written."""
     forced: float = 0.02
-    """A late append is stored though its place is taken: the engine's own check fails."""
+    """A late append is stored although its number is taken, because the engine's check fails."""
 
     @staticmethod
     def none() -> Faults:
@@ -76,12 +76,12 @@ class Faults:
 
 @dataclass
 class Node:
-    """An agent reduced to its duties. What it started survives its crashes; its mail does not."""
+    """A minimal agent. Its attempts survive its crashes; messages to it do not."""
 
     name: str
     chain: CommandChain
     started: dict[tuple[int, int], str] = field(default_factory=dict)
-    """The journal: attempt -> state it has come to, as told to the scheduler until acknowledged."""
+    """The journal: the states of each attempt that the scheduler has not acknowledged."""
     untold: dict[tuple[int, int], list[str]] = field(default_factory=dict)
     starts: Counter[tuple[int, int]] = field(default_factory=Counter)
     decisions: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class Node:
 
 
 class World:
-    """One history."""
+    """One simulated history."""
 
     def __init__(self, seed: int, signer: Identity, faults: Faults | None = None) -> None:
         self.chance = random.Random(seed)
@@ -104,7 +104,7 @@ class World:
         self.mail: deque[tuple[str, str, bytes]] = deque()
         self.pending: deque[events.Effect] = deque()
         self.jobs: dict[str, int] = {}
-        """Idempotency key -> the job that was promised for it."""
+        """The job of each idempotency key, as it was acknowledged."""
         self.cancelled: set[int] = set()
         self.asked: dict[str, int] = {}
         self.torn: set[int] = set()
@@ -116,13 +116,13 @@ class World:
         }
         self.beats = Heartbeats(signer)
         self.acknowledged = 0
-        """The last entry that surely is in the log; the state folder knows it."""
+        """The last entry that was acknowledged; the state folder records it."""
         self.replica = self._boot()
 
     # --- the replica's surroundings ---------------------------------------------------------------
 
     def _boot(self) -> Replica:
-        """A new process: what is on disk and in the log is all it has."""
+        """Start a new process, which has only the disk and the log."""
         found, digest = None, b""
         for _, data in reversed(self.files):
             try:
@@ -191,7 +191,7 @@ class World:
             self.land(effect)
 
     def land(self, effect: events.Append) -> None:
-        # All that is kept waiting meanwhile becomes one entry, which a tiny log could not hold.
+        # All works that wait meanwhile become one entry, which would not fit into a tiny log.
         roomy = self.log.max_bytes > LOG_BYTES[0] and effect.tail == self.log.last
         if self.happens(self.faults.torn) and roomy:
             self.log.tear()
@@ -209,7 +209,7 @@ class World:
             self.feed(events.LogFailed("no answer") if lost else events.AppendDone(seq))
 
     def land_late(self) -> None:
-        """What timed out arrives after all, perhaps twice, perhaps after others took its place."""
+        """Deliver late appends, perhaps twice, perhaps after other entries took their numbers."""
         for tail, data in [*self.late, *self.late]:
             try:
                 self.log.append(self.log.last if self.happens(self.faults.forced) else tail, data)
@@ -235,10 +235,10 @@ class World:
         self.feed(events.SnapshotSaved(effect.snapshot.seq, encoded.digest))
 
     def tear_newest(self) -> None:
-        """The newest file is cut on disk; the one before must do, where there is one that can."""
+        """Cut the newest file on disk, if there is an older one that suffices."""
         if len(self.files) < 2 or any(seq in self.torn for seq, _ in self.files):
             return
-        # After a full log there may be none: then room was made with the newest file alone.
+        # After a full log there may be none, because the log was trimmed to the newest file.
         enough = self.files[0][0] + 1 in self.log.entries
         if enough and self.happens(self.faults.snapshot_torn):
             seq, data = self.files[-1]
@@ -325,7 +325,7 @@ class World:
             node.untold.pop(attempt, None)
 
     def live(self, node: Node) -> None:
-        """One step of a node: hello, end some jobs, tell what is untold."""
+        """Make one step of a node: hello, end some jobs, report outcomes."""
         if self.happens(self.faults.node_crash):
             position = node.chain.position
             node.chain = CommandChain(CLUSTER, node.name, self.signer.verifier, position)
@@ -393,7 +393,7 @@ class World:
     # --- running ----------------------------------------------------------------------------------
 
     def step(self, keys: list[str]) -> None:
-        """Everybody does a little, then all effects are carried out."""
+        """Make one step of users and nodes, then carry out all effects."""
         self.now += STEP_NS
         self.feed(events.TimePassed())
         for key in keys:
@@ -418,7 +418,7 @@ class World:
         self.tear_newest()
 
     def over(self, keys: list[str]) -> bool:
-        """Every job promised, ended, and its node knows that the scheduler knows."""
+        """Return True if every key has a job that ended, and its node has the acknowledgement."""
         if self.replica.role != "leading" or any(key not in self.jobs for key in keys):
             return False
         if any(node.untold for node in self.nodes.values()):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A state disk that fills up: submits are refused with the reason, and taken again with room."""
+"""A full state disk: submits are refused with the reason, and taken again once there is room."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.needs_root
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """24 MiB of tmpfs."""
+    """A tmpfs of 24 MiB."""
     if os.geteuid() != 0:
         pytest.skip("mounting a small disk needs root")
     folder = tmp_path / "disk"
@@ -64,7 +64,7 @@ async def node(small_disk: Path) -> AsyncIterator[Node]:
 
 
 def fill(folder: Path) -> Path:
-    """Take all the space there is."""
+    """Fill the disk of this folder."""
     path = folder / "filler"
     with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
         while True:
@@ -76,7 +76,7 @@ def fill(folder: Path) -> Path:
 
 
 async def restart_when_asked(node: Node) -> None:
-    """What the supervisor does on STATUS=broker-restart."""
+    """Restart the broker on STATUS=broker-restart, as the supervisor does."""
     done = 0
     while True:
         asked = [line for line in node.listen() if line.startswith("STATUS=broker-restart")]
@@ -88,7 +88,7 @@ async def restart_when_asked(node: Node) -> None:
 
 
 async def submit(node: Node, number: int) -> str:
-    """`job`, or the code and message of the error."""
+    """Submit a job; return its number, or the code and message of the error."""
     try:
         view = await node.ask("alice", "job", "submit", argv=("true", str(number), "x" * 4000))
     except StokerError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The broker's configuration against the real server: who may say what, nobody else anything."""
+"""The broker's configuration against the real server: permissions, limits and refusals."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def ask(nc: Any, subject: str) -> str:
 
 
 async def violations(server: Server, what: str, count: int) -> bool:
-    """Whether the server refused that often; nats-py tells it in a callback, a little later."""
+    """Wait for this many refusals, which nats-py reports in a callback; return if they came."""
     for _ in range(200):
         said = [text for text in server.errors if f"violation for {what}" in text.lower()]
         if len(said) >= count:
@@ -167,7 +167,7 @@ async def test_records_reach_the_user_they_are_for_and_nobody_else(server: Serve
         for subject in (subjects.records_of_user("alice"), subjects.records_of_user("bob")):
             await link.subscribe(subject, cb=hear)
         await settle(link)
-    assert await violations(server, "subscription", 2)  # each of the other's
+    assert await violations(server, "subscription", 2)  # the other user's
     node = await server.connect("node1")
     await node.publish(subjects.records("alice", "node1", 7), b"x")
     await settle(node)
@@ -205,7 +205,7 @@ async def test_a_large_payload_ends_the_connection_that_sent_it(server: Server) 
     bob = await server.connect("bob")
     with pytest.raises(nats.errors.MaxPayloadError):
         await alice.request("stoker.v1.job.submit", b"x" * 10_000_000, timeout=1)
-    alice._max_payload = 1 << 30  # a client that does not look at the limit
+    alice._max_payload = 1 << 30  # a client that ignores the limit
     with pytest.raises((nats.errors.Error, asyncio.TimeoutError)):
         await alice.request("stoker.v1.job.submit", b"x" * 10_000_000, timeout=0.5)
     assert await ask(bob, "stoker.v1.job.get") == "stoker.v1.user.bob.job.get"
@@ -231,7 +231,7 @@ async def test_names_that_are_no_tokens_cross_encoded(server: Server) -> None:
 
 
 async def test_a_user_has_so_many_connections_and_subscriptions(stopped_server: Server) -> None:
-    """Past them this user is refused by name, and another one is not."""
+    """A user above the limits is refused by name, and another user is not."""
     budgets = Budgets(connections=2, subscriptions=4)
     stopped_server.settings = replace(stopped_server.settings, budgets=budgets)
     stopped_server.start()
@@ -241,7 +241,7 @@ async def test_a_user_has_so_many_connections_and_subscriptions(stopped_server: 
             await alice.subscribe("_INBOX.x")
         await settle(alice)
         assert stopped_server.errors == []
-        with contextlib.suppress(nats.errors.Error):  # nats-py takes it for a connection's end
+        with contextlib.suppress(nats.errors.Error):  # nats-py ends the connection here
             await alice.subscribe("_INBOX.x")
             await settle(alice)
         assert "maximum subscriptions" in str(alice.last_error).lower()
@@ -268,7 +268,7 @@ async def test_a_user_has_so_many_connections_and_subscriptions(stopped_server: 
 
 
 async def _quiet(error: Exception) -> None:
-    """Expected."""
+    """Ignore an expected error."""
 
 
 async def _fail() -> None:

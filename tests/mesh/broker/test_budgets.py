@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Budgets: what config.toml may say, and that the defaults leave room for other users."""
+"""Budgets: valid values in config.toml, and the room that defaults leave to other users."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stoker.scheduler.core import Limits
 
 
 def test_so_many_users_fit_with_all_of_theirs() -> None:
-    """One user's share of each table, times the users for whom that is promised."""
+    """The share of one user in each table, times USERS_AT_LIMIT, fits the table."""
     one = Budgets()
     for share, table in (
         (one.pending_jobs, Limits().jobs),

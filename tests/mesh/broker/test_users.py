@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of users: who owns jobs, and that root owns none by accident."""
+"""The table of users: the owners of jobs, among whom root is never by accident."""
 
 from __future__ import annotations
 

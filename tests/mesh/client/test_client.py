@@ -121,7 +121,7 @@ async def test_a_broker_that_is_gone_is_named(node: Any) -> None:
 
 
 async def test_a_broker_with_another_certificate_is_told_nothing(node: Any) -> None:
-    """Not even which key this is: the connection ends within the handshake."""
+    """A foreign broker learns nothing, not even the key: the connection ends in the handshake."""
     node.stop_broker()
     node.become_another()
     node.start_broker()

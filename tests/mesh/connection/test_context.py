@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a client looks for a node, in which order, and what it says when there is none."""
+"""The places in which a client looks for a node, their order, and the error if there is none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stoker.native.errors import Corrupt, Denied, NotFound
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: Any) -> Path:
-    """A home and run folders of the test's own."""
+    """An environment with a home and run folders of the test's own."""
     monkeypatch.setattr(context, "run_folders", lambda state: (tmp_path / "run" / state.name,))
     monkeypatch.setattr(context, "default_state", lambda: tmp_path / "default")
     monkeypatch.setattr(context, "_login", lambda: "alice")
@@ -89,7 +89,7 @@ def test_a_saved_context_follows_the_node_to_another_port(place: Path) -> None:
 
 
 def test_a_saved_context_without_its_node_needs_a_certificate(place: Path) -> None:
-    """Without one, whoever listens at the address would be believed."""
+    """A context without a certificate is refused: any program at the address would be trusted."""
     environ = save(place, url="tls://far", seed_file="/s", user="a")
     with pytest.raises(NotFound, match="names no certificate of the broker"):
         context.find(None, environ)
@@ -131,7 +131,7 @@ def test_the_instance_is_of_the_real_path(tmp_path: Path) -> None:
 
 @pytest.mark.needs_root
 def test_a_home_out_of_reach_has_no_context(tmp_path: Path) -> None:
-    """As of `sudo -u alice stoker jobs` where HOME stays root's."""
+    """A home that cannot be read has no context, as after `sudo -u alice` with root's HOME."""
     if os.geteuid() != 0:
         pytest.skip("only root can become somebody else")
     script = (

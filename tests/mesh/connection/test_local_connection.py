@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections within a host: the kernel's word on who holds the other end."""
+"""Connections within a host: the kernel names the owner of the other end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def connected(
 
 
 def test_the_owner_of_the_far_end_is_known_once_it_was_accepted() -> None:
-    """Before that the kernel names root, whoever listens: nobody is to be believed for it."""
+    """An end that is not accepted has no owner: the kernel names root for it, whoever listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         near, *ends = connected(listener.getsockname()[1])
         with near:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A connection for each user: who sends too much is not heard for a while, and nobody else's
-requests are lost or late for it."""
+"""A connection for each user: one who sends too much is not served for a while, and no request of
+another user is lost or late because of that."""
 
 from __future__ import annotations
 
@@ -58,6 +58,6 @@ async def test_a_user_who_is_taken_away_is_not_heard_any_more(node: Node) -> Non
     nc = await node.server.connect("alice")
     with pytest.raises(nats.errors.NoRespondersError):
         while True:
-            with contextlib.suppress(TimeoutError):  # it was on its way when the line was closed
+            with contextlib.suppress(TimeoutError):  # the request was on its way at the close
                 await nc.request("stoker.v1.job.list", b"{}", timeout=1)
     assert (await node.ask("bob", "job", "list")).jobs == ()

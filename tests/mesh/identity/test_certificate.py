@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The broker's certificate: who is taken for the broker, and who is not."""
+"""The broker's certificate: clients accept the broker that has its key, and no other."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from tests.fakes import pinned
 
 
 def shake(theirs: tuple[str, str], ours: Path, host: str = "127.0.0.1") -> str:
-    """One handshake between a server with a pair of files and a client that pins another: its
-    TLS version, or the error raised."""
+    """Handshake between a server with one pair of files and a client that pins another.
+
+    Returns the TLS version, or raises the error of the client.
+    """
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(theirs[1], theirs[0])
     near, far = socket.socketpair()

@@ -77,7 +77,7 @@ def test_files_that_are_not_private_are_refused(tmp_path: Path) -> None:
         path.chmod(mode)
         with pytest.raises(Denied, match="can be read by others"):
             identity.load(path)
-    other = tmp_path / "shadow"  # whoever names a file that is no key is not to change its mode
+    other = tmp_path / "shadow"  # a file that is no key may need its mode
     other.write_text("root:x")
     other.chmod(0o644)
     with pytest.raises(Denied) as caught:
@@ -96,7 +96,7 @@ def test_files_that_are_not_private_are_refused(tmp_path: Path) -> None:
 
 
 def _load_pipe(path: Path) -> None:
-    keep = os.open(path, os.O_RDWR)  # else opening it for reading would wait for a writer
+    keep = os.open(path, os.O_RDWR)  # opening it for reading alone would wait for a writer
     try:
         identity.load(path)
     finally:

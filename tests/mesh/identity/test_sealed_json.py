@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sealed file is what stoker wrote, or is refused."""
+"""A sealed file is unchanged since stoker wrote it, or it is refused."""
 
 from __future__ import annotations
 

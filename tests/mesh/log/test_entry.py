@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Log entries prove that they are whole, whose they are, and what they follow."""
+"""Log entries prove that they are whole, who wrote them, and which entry they follow."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ async def open_log(server: Server, max_bytes: int = 1 << 20) -> JetStreamLog:
 
 
 async def connect(server: Server, who: str) -> Requests:
-    """A connection with its callbacks, as the daemon makes it."""
+    """Return a connection with its callbacks, as the daemon makes it."""
     requests = Requests(Connection())
 
     async def on_error(error: Exception) -> None:
@@ -131,7 +131,7 @@ async def test_without_a_server_the_outcome_is_unknown(server: Server) -> None:
 
 
 async def test_a_timed_out_append_is_not_sent_after_a_reconnect(server: Server) -> None:
-    """nats-py's reconnect buffer would append it later: the connection has none."""
+    """The connection has no reconnect buffer, from which nats-py would append the entry later."""
     log = await open_log(server)
     await log.append_at(0, b"first", "1-0")
     server.kill()
@@ -151,7 +151,7 @@ async def test_kill_9_in_an_append_loop_loses_nothing_acknowledged(server: Serve
         killer: asyncio.TimerHandle | None = None
         try:
             for n in range(100_000):
-                if n == 30:  # by appends and not by time: a busy machine does few in a while
+                if n == 30:  # counted in appends, not in time: a busy machine makes few
                     killer = asyncio.get_running_loop().call_later(0.05, server.kill)
                 data = b"%d-%d" % (round_, n)
                 tail = await log.append_at(tail, data, data.decode())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of the log beside the log: one that vanished or was cut is refused by name."""
+"""The record of the log in the state folder: a log that vanished or was cut is refused by name."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_file_says_new_then_made_then_how_far(tmp_path: Path) -> None:
     log_record.begin(tmp_path)
     assert log_record.read(tmp_path) == LogRecord(is_new=True)
     log_record.made(tmp_path, 0)
-    log_record.begin(tmp_path)  # a second first start changes nothing
+    log_record.begin(tmp_path)  # beginning twice changes nothing
     assert log_record.read(tmp_path) == LogRecord(is_new=False)
     log_record.reached(tmp_path, 1 << 60)
     assert log_record.read(tmp_path) == LogRecord(is_new=False, tail=1 << 60)
@@ -58,7 +58,7 @@ def test_a_log_that_holds_less_than_is_known_is_not_led(signer: Identity) -> Non
 
 
 def torn(signer: Identity, log: ModelLog | None = None) -> Bench:
-    """A scheduler that met a full disk: the second entry has a number and no content."""
+    """Return a scheduler that met a full disk: its second entry has a number and no content."""
     bench = Bench(signer, log).lead()
     bench.log.tear()
     bench.submit("s", key=b"k")
@@ -79,7 +79,7 @@ def test_an_end_that_cannot_be_read_is_passed_over_and_attested(signer: Identity
 
 
 class Forgetful(ModelLog):
-    """Its engine is restarted just before the append behind a hole, and counts what is there."""
+    """JetStream restarts just before the append behind a hole, and counts only what it has."""
 
     def append(self, tail: int, entry: bytes) -> int:
         if tail == self.last and tail and tail not in self.entries:
@@ -138,7 +138,7 @@ async def test_a_vanished_stream_is_refused_and_never_made_again(node: Node) -> 
     node.server.start()
     assert exit_code(node) == 3
     assert "the log's stream is gone, and with it every job that was promised" in node.log()
-    (node.folder / "scheduler" / "log").unlink()  # whoever lost both is not helped to forget
+    (node.folder / "scheduler" / "log").unlink()  # with both lost, nothing is proposed
     assert exit_code(node) == 3
     assert not stream.exists()
 

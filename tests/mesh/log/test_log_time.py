@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log's time while somebody sets the date, alone and as the whole replica uses it."""
+"""The log's time while the date is set, by itself and in a whole replica."""
 
 from __future__ import annotations
 

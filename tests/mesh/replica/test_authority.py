@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lets nodes go on: beats in every weather that leaves the scheduler alive; their bounds."""
+"""Heartbeats: they are sent as long as the scheduler lives, whatever fails, and are bounded."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def bench(signer: Identity) -> Bench:
 
 
 class Lease:
-    """A node that has followed all its commands, and how near it came to freezing."""
+    """A node that follows all its commands; it records how near it came to freezing."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
@@ -54,7 +54,7 @@ class Lease:
         assert desired.lease_ms == LEASE_MS
 
     def pass_time(self, seconds: float) -> None:
-        """Tick by tick, with everything that is sent delivered at once."""
+        """Run tick by tick, and deliver everything that is sent at once."""
         for _ in range(round(seconds / STEP_S)):
             self.bench.tick(STEP_S)
             for _, data in self.bench.beaten:
@@ -71,7 +71,7 @@ def test_a_log_outage_freezes_nothing_and_acknowledges_nothing(bench: Bench) -> 
     assert bench.outcome(1, "running") is None
     lease.pass_time(600.0)
     assert [reply.ok for reply in bench.replies.values() if isinstance(reply, NodeReply)] == [
-        True,  # hello, when the log was there
+        True,  # the hello is answered once the log is back
         False,
     ]
     assert (bench.replica.role, lease.freezes) == ("waiting", 0)
@@ -121,7 +121,7 @@ def test_a_restart_beats_at_once_and_its_answer_renews(bench: Bench, signer: Ide
     again.lead()
     ((node, data),) = again.beaten
     assert node == "n1"
-    assert isinstance(lease.chain.beat(data), CommandGap)  # a new term: the node asks
+    assert isinstance(lease.chain.beat(data), CommandGap)  # a new term: a state request follows
     again.feed(events.StateRequested("r", "n1", lease.chain.state_request(())))
     lease.bench = again
     lease.answer("r")
@@ -173,7 +173,7 @@ def test_a_replica_that_has_gone_silent_is_not_spoken_for(signer: Identity) -> N
 def test_a_node_that_followed_what_the_log_lost_gets_a_newer_term(
     bench: Bench, signer: Identity
 ) -> None:
-    """Its chain would refuse a second term of the same number as stale, for ever."""
+    """A node ahead of the log gets a larger term: its chain would refuse the same one for ever."""
     whole = dict(bench.log.entries)
     second = Bench(signer, bench.log).lead()
     second.submit("lost with the end of the log")

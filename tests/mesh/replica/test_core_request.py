@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the core is asked for a spec."""
+"""The core's request that a spec becomes."""
 
 from __future__ import annotations
 

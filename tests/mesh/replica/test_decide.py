@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deciding harms nobody: a request with a defect is answered with it, the others are taken."""
+"""Deciding changes nothing: a request with a defect is answered with it, and others are taken."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def bench(signer: Identity) -> Bench:
 def test_a_defect_of_one_request_is_its_own_answer(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    """It shares an entry with good requests of others; they are taken, and the replica goes on."""
+    """Good requests of other users in the same entry are taken, and the replica goes on."""
     real = getattr(SubmitWork, where)
 
     def broken(work: SubmitWork, *arguments: Any) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a leader does as time passes, and how often."""
+"""The leader's periodic work and its intervals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ S = 1_000_000_000
 
 @pytest.fixture
 def state() -> ReplicaState:
-    """Two running jobs that hold half a device each since second 1, and one that waits."""
+    """Return a state with two jobs on half a device each since second 1, and a waiting one."""
     state = ReplicaState("c", Limits(4, 8, 16, 16, 16, 16, 16))
     node = name_id("n1")
     state.book.join(NodeReport("n1", "b", 1, 8000, 1 << 30))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reasons with names people use."""
+"""The sentences of reasons, with names of queues and labels."""
 
 from __future__ import annotations
 

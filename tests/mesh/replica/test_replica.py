@@ -16,7 +16,7 @@ def signer(tmp_path_factory: pytest.TempPathFactory) -> Identity:
 
 
 def run(world: World, jobs: int, faulty_steps: int) -> list[str]:
-    """Faults for a while, then a healed world until all is over; returns the keys."""
+    """Run with faults for a while, then without until all jobs are over; return the keys."""
     pool = [f"{('alice', 'bob')[n % 2]}-{n}-{(0, 300, 1000)[n % 3]}" for n in range(jobs)]
     for step in range(faulty_steps):
         world.step(pool[: 1 + step * jobs // faulty_steps])

@@ -68,7 +68,7 @@ def test_a_failed_job_is_tried_again_after_its_pause_and_its_first_attempt_is_ke
     assert first.decision is not None and first.decision.node == "n1"
     bench.tick(4.9)
     assert starts(bench) == [(1, 1)]
-    bench.tick(0.7)  # the pause is 5 s and up to a tenth more
+    bench.tick(0.7)  # the pause is 5 s plus up to a tenth
     assert starts(bench) == [(1, 1), (1, 2)]
     says(bench, 1, 2, "running")
     says(bench, 1, 2, "failed", signal=9)
@@ -164,7 +164,7 @@ def test_a_preemptor_of_higher_priority_takes_the_place_and_the_other_runs_again
     bench.submit("low", gpu_milli=1000, preemptible=True)
     says(bench, 1, 1, "running")
     bench.submit("high", gpu_milli=1000, priority=10, preemptor=True)
-    if job(bench, 1).state != "stopping":  # whoever decides it, this is what becomes of it
+    if job(bench, 1).state != "stopping":  # the outcome when the core decides it
         bench.feed(events.Admin("p", (Preempt(1, 1, 2, Reason.PREEMPTED),), ()))
     (stop,) = [a for a in bench.actions() if isinstance(a, StopJob)]
     assert (stop.job, stop.attempt, stop.state) == (1, 1, "cancelled")
@@ -249,7 +249,7 @@ def test_running_jobs_are_charged_now_and_then_by_what_was_measured(bench: Bench
     assert info is not None and 20_000_000_000 < info.charged_ns < 23_000_000_000
     says(bench, 1, 1, "succeeded", device_ns=4_000_000_000)
     info = state.core.job(1)
-    assert info is not None and info.attained_ns > 20_000_000_000  # what was charged stays
+    assert info is not None and info.attained_ns > 20_000_000_000  # charges stay
 
 
 def test_a_snapshot_knows_queues_labels_and_drained_nodes(bench: Bench, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_from_submit_to_end(bench: Bench) -> None:
     assert start.owner.groups == (27,)
     assert start.decision == job.decision
     assert (start.decision.node, start.decision.devices[0].milli) == ("n1", 1000)
-    assert start.decision.observations == ()  # this placement reads none
+    assert start.decision.observations == ()  # this placement reads no observation
     assert start.decision.id >> 16 == bench.replica.state.seen
     bench.outcome(1, "running")
     assert bench.replica.state.book.get(1).started_ns == bench.now
@@ -371,7 +371,7 @@ def forge(bench: Bench, signer: Any, **changes: Any) -> bytes:
 
 
 def read_back(bench: Bench, *data: bytes) -> None:
-    """Put entries behind the replica's back and make it read forward."""
+    """Append entries that the replica did not make, and make it read forward."""
     for item in data:
         bench.log.append(bench.log.last, item)
     bench.feed(events.LogFailed("test"))
@@ -456,7 +456,7 @@ def test_an_unknown_append_that_landed_is_done_once(bench: Bench) -> None:
     bench.tick(2.0)
     assert bench.replies["s"].job == 1
     assert [type(action) for action in bench.actions()] == [StartJob]
-    assert bench.leads == 2  # in the same term: the log ended with an entry of ours
+    assert bench.leads == 2  # in the same term, since the log ended with an entry of this replica
 
 
 def test_an_unknown_append_that_got_lost_is_made_again_behind_a_barrier(bench: Bench) -> None:
@@ -470,7 +470,7 @@ def test_an_unknown_append_that_got_lost_is_made_again_behind_a_barrier(bench: B
     assert bench.replies["s"].job == 1
     assert bench.replica.state.term == term + 1
     tail = bench.log.last
-    bench.log.append(tail, lost.data)  # it arrives after all, past the engine's own check
+    bench.log.append(tail, lost.data)  # it arrives late, and the engine's check fails
     bench.submit("t")
     bench.tick(2.0)
     assert bench.replica.state.refused == {"entry_stale": 1}
@@ -543,7 +543,7 @@ def test_an_unavailable_device_is_not_granted(bench: Bench) -> None:
 
 
 def test_a_device_that_is_gone_is_none_once_no_job_holds_it(bench: Bench) -> None:
-    """Not for admission, not for errors, not for lists; it is one again when it is back."""
+    """Admission, errors and lists ignore a device that is gone, until it is back."""
     report = bench.replica.state.book.nodes["n1"]
     cpu = DeviceInfo("pocl-0", "pocl", "cpu", kind="cpu")
     bench.feed(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshots and trims: with its tail one is the full replay, and the log stays small."""
+"""Snapshots and trims: a snapshot and its tail equal the full replay, and the log stays small."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_another_snapshot_than_the_log_names_is_refused(signer: Identity) -> Non
 
 
 def test_a_million_jobs_would_not_fill_the_log(signer: Identity) -> None:
-    """A thousandth of it: the log stays within its limit and the state within its own."""
+    """The log stays within its limit, and the state within its own."""
     log = ModelLog(max_bytes=64 * 1024)
     bench = Bench(signer, log, log_max_bytes=log.max_bytes).lead().hello()
     most = taken = 0
@@ -98,7 +98,7 @@ def test_a_million_jobs_would_not_fill_the_log(signer: Identity) -> None:
 
 def test_a_full_log_makes_room_by_itself(signer: Identity) -> None:
     log = ModelLog(max_bytes=20_000)
-    bench = Bench(signer, log, log_max_bytes=1 << 30).lead().hello()  # too late to plan ahead
+    bench = Bench(signer, log, log_max_bytes=1 << 30).lead().hello()  # the log is full too soon
     n = fill(bench)
     assert n - 1 not in bench.replies
     saved(bench)

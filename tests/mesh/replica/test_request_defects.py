@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defects: answered each time, counted each time, logged once."""
+"""Defects are answered and counted each time, and logged once."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When snapshots are due, and that a trimmed log starts at a file that is kept."""
+"""The plan of snapshots: when they are due, and that a trimmed log begins at a kept file."""
 
 from stoker.mesh.replica.snapshot_plan import SnapshotPlan
 
@@ -19,7 +19,7 @@ def test_one_is_due_after_entries_or_bytes_and_only_one_is_under_way() -> None:
 
 
 def test_a_full_log_keeps_what_the_file_before_needs() -> None:
-    """Files saved in a full log, none of them recorded in it yet, and no trim done yet."""
+    """Several files are saved while the log is full, before any is recorded or trimmed to."""
     plan = SnapshotPlan(1000, 10, newest=21)
     assert plan.trim(16) == 16
     plan.refused()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshot files: whole under their name or not there; a damaged one gives way to an older one."""
+"""Snapshot files: each is whole or absent, and an older one replaces a damaged one."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_all_damaged_is_said_and_not_taken_for_none(tmp_path: Path) -> None:
 def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
     folder = SnapshotFolder(tmp_path)
     folder.save(at(7))
-    (tmp_path / ".9.partial").mkdir()  # in the way: the write fails
+    (tmp_path / ".9.partial").mkdir()  # a folder in its place makes the write fail
     with pytest.raises(OSError, match="partial"):
         folder.save(at(9))
     assert folder.newest("c1").snapshot == at(7)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Room for each user's jobs: waiting ones are bounded, ended ones are not forgotten for others."""
+"""The room of each user: waiting jobs are bounded, and a flood displaces no other user's jobs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def bench(signer: Identity) -> Bench:
 
 
 def test_one_users_flood_leaves_anothers_ended_job(bench: Bench) -> None:
-    """Twice as many ended jobs as are kept: those that go are the flood's own, the oldest first."""
+    """A user with twice as many ended jobs as are kept loses own jobs, the oldest first."""
     kept = bench.replica.settings.ended_kept
     bench.submit("bob", owner=BOB)
     bench.outcome(1, "succeeded", exit_code=0)
@@ -41,7 +41,7 @@ def test_one_users_flood_leaves_anothers_ended_job(bench: Bench) -> None:
 
 
 def test_one_users_waiting_jobs_leave_room_for_others(signer: Identity) -> None:
-    """Number and bytes, also of what is still on its way into the log; a repeat takes no room."""
+    """Number and bytes are bounded, also for jobs on their way; a repeat takes no room."""
     budgets = Budgets(pending_jobs=3, spec_bytes=10_000)
     bench = Bench(signer, budgets=budgets).lead()
     bench.answering = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Held replies: told once, at the state or at the deadline, and bounded."""
+"""Held replies are sent once, at the state or at the deadline, and are bounded."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_bounded_and_no_memory_of_the_answered() -> None:
         held.add(n, "ended", 10**9, n, "bob")
     with pytest.raises(Busy, match="which is the limit"):
         held.add(99, "ended", 10**9, 99, "carol")
-    held.add(99, "ended", 5, "node", "")  # held by another limit
+    held.add(99, "ended", 5, "node", "")  # another limit applies
     assert tokens(held.expired(5)) == ["node"]
     for n in range(1000):
         over = held.changed(n % 10, "failed")

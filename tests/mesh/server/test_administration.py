@@ -56,7 +56,7 @@ def bench(signer: Identity) -> Bench:
 
 
 def settle(bench: Bench, request: Any) -> Any:
-    """Whether it changed anything, or the error it met."""
+    """Return True if the request changed anything, or the error that it met."""
     handler: Any = administration.HANDLERS[VERBS[type(request)]]
     token = ("admin", len(bench.replies))
     bench.feed(handler(token, request, bench.replica.state, bench.now))
@@ -74,7 +74,7 @@ def node(bench: Bench) -> schema.NodeView:
 
 
 def test_a_new_cluster_and_a_queue_made_without_an_order_backfill(bench: Bench) -> None:
-    """A job that can never start as things are holds up nobody."""
+    """A job that can never start delays no other job."""
     settle(bench, schema.QueueSetRequest("q"))
     shown = [queue(bench, name) for name in ("default", "q")]
     assert [view.order for view in shown if view] == ["backfill", "backfill"]
@@ -224,7 +224,7 @@ def test_a_cordoned_device_stays_so_through_hellos_and_reboots(bench: Bench) -> 
     assert settle(bench, cordon()) is True
     assert settle(bench, cordon()) is False
     assert settle(bench, cordon(reason="two fans")) is True
-    assert settle(bench, cordon(reason="")) is False  # nor does it take the reason away
+    assert settle(bench, cordon(reason="")) is False  # the reason stays as well
     assert device(bench).cordoned == "two fans" and device(bench).unavailable == ""
     bench.hello("n1", "boot-1", 2).hello("n1", "boot-2", 3)
     assert not available(bench)
@@ -238,7 +238,7 @@ def test_cordon_and_health_are_two_reasons(bench: Bench) -> None:
     sick = msgspec.structs.replace(report.devices[0], unavailable="sick: a link", warning="w")
     ill = msgspec.structs.replace(report, devices=(sick,))
     bench.feed(events.NodeReported("h1", ill))
-    assert settle(bench, cordon()) is True  # though it is not available already
+    assert settle(bench, cordon()) is True  # it is unavailable already
     bench.feed(events.NodeReported("h2", report))
     assert not available(bench)
     bench.feed(events.NodeReported("h3", ill))
@@ -285,7 +285,7 @@ def test_explain_says_which_device_is_cordoned(bench: Bench) -> None:
 def test_a_cordon_and_a_hello_that_wait_together_do_not_undo_each_other(
     bench: Bench, cordon_first: bool
 ) -> None:
-    """Both are made of the same state; whichever comes second must know the first."""
+    """Two requests made of one state: the second one must see the effect of the first."""
     state = bench.replica.state
     hello = events.NodeReported("h", msgspec.structs.replace(state.book.nodes["n1"], incarnation=9))
     admin = administration.device_cordon("c", cordon(), state, bench.now)

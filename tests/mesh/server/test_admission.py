@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a request can have wrong by itself: refused by field, and whatever passes fits the log."""
+"""Admission: wrong fields are refused by name, and every admitted request fits the log."""
 
 from __future__ import annotations
 

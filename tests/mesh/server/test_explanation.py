@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stoker explain` of every kind of job as golden text, for a reader who knows nothing of the code.
 
-Each scene is a replica with one node and one job that is asked about. `make golden` rewrites the
+Each scene is a replica with one node and one job that is explained. `make golden` rewrites the
 texts under tests/golden/explain: read them before they are committed.
 """
 
@@ -34,7 +34,7 @@ CARDS = (
     DeviceInfo("pocl-0", "pocl", "cpu", kind="cpu"),
 )
 SCENES: dict[str, Callable[[Bench], int]] = {}
-"""Name -> what makes it so and returns the job to explain."""
+"""The function of each scene, by name; it makes the scene and returns the job to explain."""
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def submit(bench: Bench, **spec: Any) -> int:
 
 
 def settle(bench: Bench, work: Callable[[Any], Any]) -> None:
-    """An administrator's request, committed."""
+    """Commit an administrator's request."""
     token = ("admin", len(bench.replies))
     bench.feed(work(token))
     assert not isinstance(bench.replies[token], Exception), bench.replies[token]
@@ -90,7 +90,7 @@ def text_of(bench: Bench, job: int) -> str:
 
 @scene
 def behind_the_order(bench: Bench) -> int:
-    """One GPU is free, but the next in line needs two and would be overtaken."""
+    """One GPU is free, but the next job in the queue needs two and may not be overtaken."""
     submit(bench, gpu_milli=1000)
     submit(bench, owner=BOB, gpu_milli=2000)
     return submit(bench, gpu_milli=1000)

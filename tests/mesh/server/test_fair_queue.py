@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns: served by round robin, held to rates, bounded in number and bytes."""
+"""Fair queues: round-robin service, rates, and bounds in number and bytes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_rate_is_waited_for_and_is_no_others_trouble() -> None:
     turns: FairQueue[str] = FairQueue(Budgets(requests_per_s=10))
     for _ in range(30):
         turns.offer("mallory", "m", 1)
-    assert len(drained(turns)) == 11  # a second's worth, and the one that uses it up
+    assert len(drained(turns)) == 11  # one second's worth, and the one that exceeds it
     turns.offer("alice", "a", 1)
     following = turns.next(0)
     assert following.item == "a"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scheduler whose loop is kept busy goes on sending heartbeats."""
+"""A scheduler whose loop is busy still sends heartbeats."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.mesh.nats_server import Server
 from tests.mesh.node import Node
 
 ROUNDS = LEASE_MS * 1_000_000 // BEAT_NS + 2
-"""More than one lease lasts."""
+"""Longer than one lease."""
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A log that cannot be written costs lines and nothing else."""
+"""A log file that cannot be written loses lines and breaks nothing else."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def node(server_stopped_with_admin: Server) -> AsyncIterator[Node]:
 
 
 async def test_a_scheduler_that_can_say_nothing_leads_and_comes_back(node: Node) -> None:
-    """Each restart of the broker makes it warn of appends, connections and the log."""
+    """Each restart of the broker makes the scheduler log warnings, which cannot be written."""
     for number in range(1, 4):
         asked = node.ask("alice", "job", "submit", argv=("true",), idempotency_key=str(number))
         assert (await asked).job == number

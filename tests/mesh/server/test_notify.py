@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Telling the supervisor: exact words when it listens, silence when it does not."""
+"""Notifications: exact lines for a supervisor that listens, nothing for one that does not."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler's process behind a real broker: what users meet, and what kills do not lose."""
+"""The scheduler's process behind a real broker: requests of users, and kills that lose nothing."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def ended(node: Node, job: int, user: str = "alice") -> schema.JobView:
 
 
 async def test_plain_json_over_plain_nats(node: Node) -> None:
-    """What `nats req` sends is enough, and the replies are what docs/schema promises."""
+    """A request of `nats req` suffices, and the replies match docs/schema."""
     documents = {name: json.loads(text) for name, text in schema.documents().items()}
     for verb, text in (
         ("submit", b'{"argv":["true"],"gpu_milli":500}'),
@@ -250,7 +250,7 @@ async def test_nodes_and_devices_show_their_latest_sample(node: Node) -> None:
     assert (device.power_w, device.absent) == (None, {"power_w": "no sensor"})
     assert (await node.ask("bob", "device", "list")).devices[0].jobs == ()
     job = await node.ask("alice", "job", "get", job=1)
-    assert job.decision.observations == ()  # this placement reads none
+    assert job.decision.observations == ()  # this placement reads no observation
 
 
 async def test_a_long_list_comes_in_pages(node: Node) -> None:
@@ -273,7 +273,7 @@ async def test_a_long_list_comes_in_pages(node: Node) -> None:
 
 
 async def submit_all(node: Node, keys: list[str], kill: Any) -> dict[str, int]:
-    """Submit under keys until each has its job, while something is killed."""
+    """Submit under keys until each has its job, while a process is killed."""
     jobs: dict[str, int] = {}
 
     async def one(key: str) -> None:
@@ -291,7 +291,7 @@ async def submit_all(node: Node, keys: list[str], kill: Any) -> dict[str, int]:
 
 
 async def check_all(node: Node, jobs: dict[str, int]) -> None:
-    """Every accepted job ended well, ran once, and a key still means the same job."""
+    """Check that every accepted job succeeded and ran once, and that keys still name their jobs."""
     assert node.agent is not None
     assert len(set(jobs.values())) == len(jobs)
     for key, job in jobs.items():
@@ -353,7 +353,7 @@ async def test_snapshots_bound_the_log_and_a_damaged_one_gives_way(fresh: Node) 
 
 
 async def submit_large(node: Node, part: int) -> None:
-    """60 jobs of 30 kB each, also while the log makes room for them."""
+    """Submit 60 jobs of 30 kB each, also while the log is trimmed for them."""
     await asyncio.gather(
         *(
             node.persist(
@@ -428,7 +428,7 @@ async def test_where_signatures_are_demanded_plain_nats_changes_nothing(fresh: N
 
 
 async def test_a_signature_that_is_not_the_users_is_refused(node: Node) -> None:
-    """Also where none is demanded: bob's broker may say alice, bob's key cannot."""
+    """A wrong signature is refused even where none is demanded."""
     data = b'{"argv":["true"]}'
     headers = request_signature.headers(node.server.identities["bob"], "stoker.v1.job.submit", data)
     alice = await node.server.connect("alice")
@@ -438,13 +438,13 @@ async def test_a_signature_that_is_not_the_users_is_refused(node: Node) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 async def test_a_broker_of_another_user_gets_no_scheduler(fresh: Node) -> None:
-    """Whoever took the port greets, and hears nothing: no key, no signature, no entry."""
+    """A program that took the port greets and receives no key, no signature and no entry."""
     await fresh.start()
     with squatter(fresh.server.settings.port) as stranger:
         fresh.server.kill()
         stranger.wait_bound()
         await fresh.until(lambda: fresh.log().count(f"belongs to uid {squatting.UID}") >= 2)
-        # The scheduler told him nothing; the test's own users began a handshake that failed.
+        # The scheduler sent nothing; the test's own users began a handshake that failed.
         await fresh.until(lambda: b"" in stranger.heard())
         assert all(told_nothing(said) for said in stranger.heard()), stranger.heard()
     fresh.server.start()

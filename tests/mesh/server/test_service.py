@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job service in its real process: whatever a user sends is answered and ends nobody."""
+"""The job service in its real process: every request is answered and ends no process."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HOSTILE = (
     "[1e308]",
     '{"a":1e308}',
 )
-"""JSON texts, and texts that are none, to stand where a field's value does."""
+"""JSON texts, and texts that are not JSON, that replace a field's value."""
 NEEDED = {"argv": '["true"]', "select": '"1"', "job": "1", "node": '"node1"', "device": '"gpu-0"'}
 AT_ONCE = 32
 
@@ -54,7 +54,7 @@ async def node(server_stopped_with_admin: Server) -> AsyncIterator[Node]:
 
 
 def texts() -> list[tuple[str, str, bytes]]:
-    """(noun, verb, body): one hostile value in each field of each request, then several at once."""
+    """Yield (noun, verb, body) with a hostile value in each field, then in several at once."""
     chance = random.Random(11)
     found: list[tuple[str, str, bytes]] = []
     for (noun, verb), endpoint in schema.ENDPOINTS.items():
@@ -85,7 +85,7 @@ async def answered(node: Node, user: str, found: list[tuple[str, str, bytes]]) -
 
 
 async def test_hostile_values_in_every_field_of_every_request(node: Node) -> None:
-    """Each is answered, none with a defect, and the process that answers the last is the first."""
+    """Each request is answered, none with a defect, and one process answers all."""
     assert node.process is not None
     await node.ask("alice", "job", "submit", argv=(HOLD,))
     await node.ask("alice", "job", "get", job=1, until="running", wait_s=10.0)
@@ -103,7 +103,7 @@ async def test_hostile_values_in_every_field_of_every_request(node: Node) -> Non
 
 
 async def test_no_wait_is_longer_than_the_longest(node: Node) -> None:
-    """A wait without end on a running job, with its trace: refused, by whatever door it comes."""
+    """An endless wait for a running job with its trace is refused, whichever request it is in."""
     assert node.process is not None
     await node.ask("alice", "job", "submit", argv=(HOLD,), stdin=True)
     await node.ask("alice", "job", "get", job=1, until="running", wait_s=10.0)
@@ -124,7 +124,7 @@ async def test_no_wait_is_longer_than_the_longest(node: Node) -> None:
 
 
 async def test_a_job_with_a_large_trace_and_a_large_request_is_answered(node: Node) -> None:
-    """Together they may be more than the broker carries: then the request is cut."""
+    """A job and its trace may exceed one reply of the broker: then the job is shortened."""
     assert node.agent is not None
     node.agent.piece = 100_000
     for number, words in ((1, 0), (2, 3)):
@@ -143,7 +143,7 @@ async def test_a_job_with_a_large_trace_and_a_large_request_is_answered(node: No
 
 @pytest.fixture
 async def small(server_stopped_with_admin: Server) -> AsyncIterator[Node]:
-    """A node whose users may have next to nothing."""
+    """A node whose users have tiny budgets."""
     (server_stopped_with_admin.folder / "config.toml").write_text(
         "[budgets]\nwaiters = 1\nproxied = 1\npending_jobs = 3\nqueued = 4\nin_flight = 1\n"
     )
@@ -160,7 +160,7 @@ def client_of(node: Node, user: str) -> Client:
 
 
 async def test_a_wait_that_is_not_held_is_asked_for_again(small: Node) -> None:
-    """Two jobs are waited for where one wait is held: both ends are told, and no client fails."""
+    """Two waits where only one is held: both clients learn the end, and none fails."""
     assert small.agent is not None
     client = client_of(small, "alice")
     try:
@@ -195,7 +195,7 @@ async def test_what_is_refused_names_its_budget_and_others_are_not(small: Node) 
 
 
 async def test_a_flood_is_answered_and_costs_another_user_nothing(small: Node) -> None:
-    """Each of a thousand requests at once has an answer, most of them that there are too many."""
+    """A thousand requests at once are all answered, most of them with a refusal."""
     nc = await small.server.connect("alice")
 
     async def one() -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands at the node: only the next one, of this cluster, node and term, and signed."""
+"""Commands at the node: it accepts only the next one, signed, for its cluster, node and term."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_stolen_broker_cannot_command(
         data[:64],
         b"",
         data[:70] + bytes([data[70] ^ 1]) + data[71:],
-        signer.sign(data[64:]) + data[64:],  # a signature without the domain in front
+        signer.sign(data[64:]) + data[64:],  # a signature without the domain prefix
     ):
         verdict = chain.offer(forged)
         assert isinstance(verdict, CommandRefused)

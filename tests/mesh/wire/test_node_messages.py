@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever a node sends: refused, or it fits the core."""
+"""Messages of nodes: each is refused or fits the core."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions to nodes: limits are kept on the asking wire, errors cross as their kind."""
+"""Queries to nodes: their limits are checked, and errors keep their class."""
 
 from __future__ import annotations
 

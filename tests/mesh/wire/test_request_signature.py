@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signed requests: what a signature holds for, and what is taken without one."""
+"""Signed requests: the validity of a signature, and the requests that need none."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_only_what_changes_something_needs_one(keyring: dict[str, Identity]) -> 
 
 
 def test_every_request_that_changes_something_is_known() -> None:
-    """A new verb that only looks is named here; any other must be in CHANGES."""
+    """A new verb that only reads is listed here; any other must be in CHANGES."""
     looks = {"get", "list", "logs", "explain", "trace", "readings", "topology"}
     for noun, verb in schema.ENDPOINTS:
         assert ((noun, verb) in request_signature.CHANGES) != (verb in looks), (noun, verb)

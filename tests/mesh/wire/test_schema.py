@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The public schema: what it refuses, and that docs/schema/ says what the code does."""
+"""The public schema: its refusals, and that docs/schema/ matches the code."""
 
 from __future__ import annotations
 

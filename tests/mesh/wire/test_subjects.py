@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Subjects: whatever a name is, it is one token, and comes back as it was."""
+"""Subjects: every name is one token and can be restored from it."""
 
 from __future__ import annotations
 

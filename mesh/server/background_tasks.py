@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The asyncio tasks of the scheduler's process.
+
+Owns that a defect in a task ends the process with its name in the log file: state in memory may be
+half changed then, but the log is whole, and the next process reads it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, NoReturn
+
+import structlog
+
+log = structlog.get_logger("scheduler")
+
+
+class BackgroundTasks:
+    """The tasks that run beside the main one, until the loop ends."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run `work` in a task."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def repeat(self, period_s: float, work: Callable[[], Awaitable[None]]) -> None:
+        """Call `work` now and `period_s` after each end of it."""
+        self.spawn(_repeat(period_s, work))
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            die(str(task.get_coro()), task.exception())
+
+
+async def _repeat(period_s: float, work: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await work()
+        await asyncio.sleep(period_s)
+
+
+def die(where: str, error: BaseException | None = None) -> NoReturn:
+    """End the process at once because of a defect; `error` is by default the one being handled."""
+    try:
+        log.critical("a defect ends the scheduler", where=where, exc_info=error or True)
+    finally:
+        os._exit(70)  # EX_SOFTWARE of sysexits.h

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line of the scheduler's process, and the record of the cluster in its state folder.
+
+Owns that a key which is not the one that cluster.json names is refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from stoker.mesh.broker import broker_config
+from stoker.mesh.connection.process_connection import key_file
+from stoker.mesh.identity import identity
+from stoker.mesh.identity.identity import Identity
+from stoker.native.errors import Corrupt
+
+DISK_RESERVE_BYTES = 64 << 20
+"""The bytes of the state disk that are kept free for running jobs; below that no job is taken."""
+
+
+class ClusterRecord(msgspec.Struct, frozen=True):
+    """The part of cluster.json that the scheduler uses."""
+
+    cluster: str
+    node: str
+    scheduler_public_key: str
+    port: int
+
+
+@dataclass(frozen=True)
+class SchedulerOptions:
+    """The command line."""
+
+    state: Path
+    log_max_bytes: int = broker_config.LOG_MAX_BYTES
+    disk_reserve_bytes: int = DISK_RESERVE_BYTES
+
+
+def parse(arguments: list[str], description: str | None) -> SchedulerOptions:
+    """Return the options of a command line."""
+    parser = argparse.ArgumentParser(prog="stoker-scheduler", description=description)
+    parser.add_argument("--state", type=Path, required=True)
+    limit = os.environ.get("STOKER_SCHEDULER_LOG_MAX_BYTES", str(broker_config.LOG_MAX_BYTES))
+    parser.add_argument("--log-max-bytes", type=int, default=limit)
+    parser.add_argument("--disk-reserve-bytes", type=int, default=DISK_RESERVE_BYTES)
+    return SchedulerOptions(**vars(parser.parse_args(arguments)))
+
+
+def read_cluster(state: Path) -> ClusterRecord:
+    """Return the record of the cluster; Corrupt if it cannot be read."""
+    file = state / "cluster.json"
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=ClusterRecord)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Corrupt(f"{file}: {error}") from None
+
+
+def read_key(state: Path, cluster: ClusterRecord) -> Identity:
+    """Return the scheduler's key; Corrupt if it is not the one of the cluster."""
+    key = identity.load(key_file(state))
+    if key.public != cluster.scheduler_public_key:
+        raise Corrupt(f"{key_file(state)} is not the key that cluster.json names")
+    return key

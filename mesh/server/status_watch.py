@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scheduler's status for the supervisor and the log file: disk, broker, halts.
+
+Owns when a person or the supervisor must act: a halt is logged again every minute, and a broker
+whose log stays silent although the disk has room is to be restarted.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+import structlog
+
+from stoker.mesh.replica.replica import Replica
+from stoker.mesh.server import notify
+from stoker.mesh.server.scheduler_options import SchedulerOptions
+
+DISK_RESERVE_SHARE = 0.05
+"""The reserve is at most this part of the disk."""
+BROKER_STUCK_S = 6.0
+"""A log that is silent for this long, with room on the disk, needs a restart of its broker."""
+BROKER_AGAIN_S = 11.0
+"""The pause between two requests for a restart; a broker younger than 10 s is not restarted."""
+HALT_AGAIN_S = 60.0
+"""A halt is logged again after this time."""
+
+log = structlog.get_logger("scheduler")
+
+
+class StatusWatch:
+    """The status of one scheduler; call `look` once a second."""
+
+    def __init__(self, replica: Replica, options: SchedulerOptions) -> None:
+        self._replica = replica
+        self._options = options
+        self._status = ""
+        self._halt_logged_s = 0.0
+        self._restart_requested_s = 0.0
+        self._stuck_since_s: float | None = None
+        self._keys_forgotten_young = 0
+
+    def leads(self) -> None:
+        """The replica leads now: the process is ready."""
+        self._stuck_since_s = None
+        notify.ready("ok")
+        self._status = "ok"
+
+    def halts(self) -> None:
+        """The replica halts now."""
+        self._log_halt()
+        notify.status(self._replica.status())
+
+    def look(self) -> None:
+        """Notify the supervisor of the status, and log what a person should know."""
+        self._watch_broker()
+        self._watch_keys()
+        halted = self._replica.role == "halted"
+        if halted and time.monotonic() - self._halt_logged_s > HALT_AGAIN_S:
+            self._log_halt()
+        status = self._replica.status()
+        if status != self._status and self._status:
+            log.info("status", status=status)
+            notify.status(status)
+            self._status = status
+        notify.alive()
+
+    def disk(self) -> str:
+        """Return why the state disk takes no more jobs, or an empty string."""
+        try:
+            found = os.statvfs(self._options.state)
+        except OSError as error:
+            return f"the state disk cannot be read: {error.strerror}"
+        size, free = found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
+        reserve = min(self._options.disk_reserve_bytes, int(size * DISK_RESERVE_SHARE))
+        if free >= reserve:
+            return ""
+        have, want = free / (1 << 20), reserve / (1 << 20)
+        return f"the state disk has {have:.1f} MiB free, {want:.1f} MiB are kept in reserve"
+
+    def _log_halt(self) -> None:
+        self._halt_logged_s = time.monotonic()
+        log.critical(
+            "halted: running jobs go on, but nothing is placed, and no end of a job is recorded",
+            reason=self._replica.why,
+            hint="keep a copy of the state folder; `stoker down` and `stoker up` read the log anew",
+        )
+
+    def _watch_keys(self) -> None:
+        young = self._replica.state.core.counters()["keys_forgotten_young"]
+        if young > self._keys_forgotten_young:
+            log.warning("idempotency keys were forgotten within an hour", count=young)
+            self._keys_forgotten_young = young
+
+    def _watch_broker(self) -> None:
+        """Request a restart of a broker that stays silent after a full disk has room again."""
+        now_s = time.monotonic()
+        blocked = self._replica.status().startswith("blocked")
+        if not blocked or self._replica.role == "halted":
+            self._stuck_since_s = None
+            return
+        if self._stuck_since_s is None:
+            self._stuck_since_s = now_s
+        stuck = now_s - self._stuck_since_s > BROKER_STUCK_S
+        if stuck and not self.disk() and now_s - self._restart_requested_s > BROKER_AGAIN_S:
+            self._restart_requested_s = now_s
+            log.error("requesting a restart of the broker", why=self._replica.why)
+            notify.status(f"broker-restart: {self._replica.why}")
