@@ -66,7 +66,8 @@ class Identity:
             whole = base64.b32decode(seed + b"=" * (-len(seed) % 8))  # nkeys ignores its CRC
         except (nkeys.NkeysError, ValueError, TypeError, AttributeError):
             raise Corrupt("not an nkey seed") from None
-        if _crc16(whole[:-2]) != whole[-2:]:
+        # The last character has two bits that decoding ignores, so the text is compared as well.
+        if _crc16(whole[:-2]) != whole[-2:] or base64.b32encode(whole).rstrip(b"=") != seed:
             raise Corrupt("a damaged nkey seed (checksum)")
         self._seed = seed
         self._key = key

@@ -10,7 +10,7 @@ import nkeys
 import pytest
 
 from stoker.mesh.identity import identity
-from stoker.mesh.identity.identity import Verifier
+from stoker.mesh.identity.identity import Identity, Verifier
 from stoker.native.errors import BadRequest, Corrupt, Denied, NotFound, Refused
 
 
@@ -68,6 +68,15 @@ def test_a_seed_with_a_changed_character_is_no_seed(tmp_path: Path) -> None:
         path.write_text(seed[:at] + other + seed[at + 1 :])
         with pytest.raises(Corrupt):
             identity.load(path)
+
+
+def test_a_seed_with_changed_unused_bits_is_no_seed() -> None:
+    """The last of a seed's 58 characters has two bits that base32 decoding ignores."""
+    seeds = (nkeys.encode_seed(bytes([n]) * 32, nkeys.PREFIX_BYTE_USER) for n in range(256))
+    seed = next(seed for seed in seeds if seed.endswith(b"A"))
+    Identity(seed)
+    with pytest.raises(Corrupt, match="damaged"):
+        Identity(seed[:-1] + b"B")
 
 
 def test_files_that_are_not_private_are_refused(tmp_path: Path) -> None:
