@@ -78,7 +78,7 @@ def busy(user: str, budget: str, limit: int | str, what: str) -> Busy:
     """Return the refusal at a limit that clears by itself; `limit` is a count or a size."""
     return Busy(
         f"{user} has {limit} {what}, as many as one user may have (budget {budget})",
-        hint="ask again when some are answered",
+        hint="try again when some are answered",
     )
 
 

@@ -131,7 +131,7 @@ async def connect(where: Context) -> ClientConnection:
         await client.listen()
     except ssl.SSLCertVerificationError as error:
         raise Unavailable(
-            f"what answers at {where.url} is not this node's broker: {error.reason or error}",
+            f"the program at {where.url} is not this node's broker: {error.reason or error}",
             hint=f"another program took its port, or {where.certificate} is an old copy",
         ) from None
     except (TimeoutError, nats.errors.NoServersError, OSError):

@@ -55,10 +55,10 @@ def check_owner(ends: tuple[Address, Address]) -> None:
     """Raise PermissionError unless this process's user owns the far end of this connection."""
     found = owner(*ends)
     if found != os.geteuid():
-        whose = "nobody whom the kernel names" if found is None else f"uid {found}"
+        user = "an unknown user" if found is None else f"uid {found}"
         where = "{}:{}".format(*ends[1])
         raise PermissionError(
-            f"what listens at {where} belongs to {whose}, not to uid {os.geteuid()}:"
+            f"the program that listens at {where} belongs to {user}, not to uid {os.geteuid()}:"
             " it is not this node's broker"
         )
 

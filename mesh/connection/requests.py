@@ -34,7 +34,7 @@ class Requests:
         """End the open requests if a publish was refused, which is reported nowhere else."""
         text = str(error)
         if "permissions violation" in text.lower():
-            self._fail(Denied(f"the broker refused it: {text[:300]}"))
+            self._fail(Denied(f"the broker refused the request: {text[:300]}"))
 
     async def on_lost(self) -> None:
         """End the open requests: their replies cannot arrive any more."""
@@ -66,7 +66,7 @@ class Requests:
             if future.done() and not future.cancelled():
                 future.exception()  # retrieved, also if publishing failed first
         if message.headers is not None and message.headers.get("Status") == "503":
-            raise Unavailable(f"nobody serves {subject}")
+            raise Unavailable(f"no process serves {subject}")
         return message.data
 
     async def _answered(self, message: Msg) -> None:

@@ -49,7 +49,9 @@ def read(folder: Path) -> LogRecord | None:
     word, _, number = text[: _BYTES - 1].partition(b" ")
     digits = number.strip()
     if len(text) != _BYTES or word not in (_NEW.strip(), _MADE) or not digits.isdigit():
-        raise Corrupt(f"{path} holds {text!r}, which no scheduler wrote", hint=_remove(path))
+        raise Corrupt(
+            f"{path} contains {text!r}, which is not a record of a log", hint=_remove(path)
+        )
     return LogRecord(word == _NEW.strip(), int(digits))
 
 
@@ -67,8 +69,8 @@ def reached(folder: Path, tail: int) -> None:
 def vanished(folder: Path) -> Corrupt:
     """Return the error for a stream that is gone."""
     return Corrupt(
-        "the log's stream is gone, and with it every job that was promised",
-        hint=f"Restore {folder.parent} from a backup, or begin anew in another folder with --state",
+        "the log's stream is gone, and every accepted job with it",
+        hint=f"Restore {folder.parent} from a backup, or start in another folder with --state",
     )
 
 
@@ -78,7 +80,7 @@ def remedy(folder: Path) -> str:
 
 
 def _remove(path: Path) -> str:
-    return f"To go on with what the log still holds, and forget the rest, remove {path}"
+    return f"To continue with the jobs that the log still has, and lose the others, remove {path}"
 
 
 def _write(path: Path, known: LogRecord, *, create: bool) -> None:

@@ -64,7 +64,7 @@ def queue_remove(
     """Remove a queue, if it exists."""
     number = known_name(request.queue, state)
     if number == 0:
-        raise BadRequest(f"the queue {DEFAULT_QUEUE!r} is always there")
+        raise BadRequest(f"the queue {DEFAULT_QUEUE!r} cannot be removed")
     return Admin(token, (records.QueueSet(number, remove=True),), _names(number, request.queue))
 
 
@@ -124,9 +124,9 @@ def node_reserve(
         return Admin(token, (records.NodeReserve(number),), ())
     since = request.from_ns or now_ns
     if not 0 <= since < request.until_ns:
-        raise BadRequest(f"a reservation from {since} to {request.until_ns} is no span of time")
+        raise BadRequest(f"a reservation from {since} to {request.until_ns} is not a span of time")
     if request.until_ns <= now_ns:
-        raise BadRequest("the reservation is over already")
+        raise BadRequest("the reservation is already over")
     queue = _there(request.queue, state, now_ns)
     return Admin(token, (records.NodeReserve(number, queue, since, request.until_ns),), ())
 
@@ -232,7 +232,9 @@ def known_name(name: str, state: ReplicaState) -> int:
     """Return the id of a queue name; Refused if another queue's name has the same id."""
     number = queue_id(check_name(name, "queue"))
     if number and state.book.queues.get(number, name) != name:
-        raise Refused(f"{name!r} and {state.book.queues[number]!r} have one id: take another name")
+        raise Refused(
+            f"{name!r} and {state.book.queues[number]!r} have the same id: choose another name"
+        )
     return number
 
 

@@ -23,15 +23,15 @@ from stoker.scheduler.remedies import Remedy
 
 LINES_MAX = 64
 ACTIONS_MAX = 6
-_NOT_TOLD = frozenset({Reason.PLACED_ON, Reason.DECIDED_IN, Reason.OBSERVED, Reason.ENDED})
+_HIDDEN = frozenset({Reason.PLACED_ON, Reason.DECIDED_IN, Reason.OBSERVED, Reason.ENDED})
 """Reasons that the summary, or the decision beside it, shows already."""
-_OF_A_JOB = frozenset({Reason.HOLDS, Reason.BEHIND, Reason.HELD_BY_ORDER, Reason.WAITS_FOR_JOB})
+_ABOUT_A_JOB = frozenset({Reason.HOLDS, Reason.BEHIND, Reason.HELD_BY_ORDER, Reason.WAITS_FOR_JOB})
 """Reasons whose `job` is another job."""
-_BESIDE = _OF_A_JOB | {Reason.EXPECTED_START, Reason.DEVICES_UNAVAILABLE}
+_NO_CAUSE = _ABOUT_A_JOB | {Reason.EXPECTED_START, Reason.DEVICES_UNAVAILABLE}
 """Reasons that do not say what a job in the way waits for."""
 _PLACED = frozenset(reason for reason in Reason if 200 <= reason < 300)
 """Reasons for a placement."""
-_NO_HELP = frozenset(
+_SAID_BY_REASON = frozenset(
     {
         (Remedy.WAIT, Reason.WAITS_FOR_JOB),
         (Remedy.WAIT, Reason.WAITS_UNTIL),
@@ -54,15 +54,15 @@ class _Explanation:
         self._replica, self._job, self._now_ns = replica, job, real_ns
         self._book = replica.state.book
         self._lines = replica.state.core.explain(job.job)[:LINES_MAX]
-        self._more: dict[int, Callable[[Explained, str], str]] = {
-            Reason.DEVICE_UNAVAILABLE: self._sick,
-            Reason.DEVICES_UNAVAILABLE: self._sick,
+        self._details: dict[int, Callable[[Explained, str], str]] = {
+            Reason.DEVICE_UNAVAILABLE: self._unavailable,
+            Reason.DEVICES_UNAVAILABLE: self._unavailable,
             Reason.NODES_DOWN: self._down,
             Reason.WAITS_UNTIL: self._paused,
             Reason.HELD_BY_ORDER: self._held_by_order,
             Reason.WAITS_FOR_JOB: self._waits_for,
         }
-        self._own_words: dict[Remedy, Callable[[Explained], str]] = {
+        self._makers: dict[Remedy, Callable[[Explained], str]] = {
             Remedy.CANCEL_HOLDER: self._cancel_holder,
             Remedy.CHANGE_ORDER: self._change_order,
             Remedy.SAY_ESTIMATE: self._say_estimate,
@@ -73,7 +73,7 @@ class _Explanation:
 
     def view(self) -> schema.ExplainView:
         paused = any(line.reason == Reason.WAITS_UNTIL for line in self._lines)
-        hidden = _NOT_TOLD | ({Reason.EXPECTED_START} if paused else set())
+        hidden = _HIDDEN | ({Reason.EXPECTED_START} if paused else set())
         shown = [line for line in self._lines if line.reason not in hidden]
         reasons = tuple(map(self._reason, shown))
         return schema.ExplainView(
@@ -99,7 +99,7 @@ class _Explanation:
 
     def _text(self, line: Explained) -> str:
         node = self._replica.state.node_name(line.node) if line.node else ""
-        said = reason_text.words(
+        text = reason_text.words(
             self._book,
             line.reason,
             asked=line.asked,
@@ -108,25 +108,25 @@ class _Explanation:
             node=node,
             count=line.number,
             detail=line.detail,
-            whose=self._whose(line) if line.reason in _OF_A_JOB else "",
+            whose=self._whose(line) if line.reason in _ABOUT_A_JOB else "",
             now_ns=self._now_ns,
         )
         if line.reason in _PLACED:
-            return f"placed on node {node}: {said}"
+            return f"placed on node {node}: {text}"
         if line.reason == Reason.WAITED and line.have < AT_ONCE_NS:
             return "it did not have to wait"
-        more = self._more.get(line.reason)
-        return more(line, said) if more is not None else said
+        detail = self._details.get(line.reason)
+        return detail(line, text) if detail is not None else text
 
-    def _sick(self, line: Explained, said: str) -> str:
+    def _unavailable(self, line: Explained, text: str) -> str:
         node = self._replica.state.node_name(line.node)
-        return said + cluster_views.why_unavailable(self._book, node, line.asked)
+        return text + cluster_views.why_unavailable(self._book, node, line.asked)
 
-    def _paused(self, line: Explained, said: str) -> str:
+    def _paused(self, line: Explained, text: str) -> str:
         attempts = self._job.attempts
-        return f"{said}: the last one ended with {attempts[-1].reason}" if attempts else said
+        return f"{text}: the last one ended with {attempts[-1].reason}" if attempts else text
 
-    def _waits_for(self, line: Explained, said: str) -> str:
+    def _waits_for(self, line: Explained, text: str) -> str:
         number = line.job
         before = self._book.live(number)
         now = f" (it is {before.state} now)" if before is not None else ""
@@ -134,22 +134,22 @@ class _Explanation:
             return f"waits until job {number} has ended{now}"
         return f"waits until job {number} has succeeded{now}; if it fails, this one is cancelled"
 
-    def _held_by_order(self, line: Explained, said: str) -> str:
+    def _held_by_order(self, line: Explained, text: str) -> str:
         queue, order = self._book.queue_name(line.asked), _order(line.detail)
-        waits = self._what_it_waits_for(line.job)
+        waits = self._cause_of_wait(line.job)
         return (
             f"what it needs is free, but the order of queue {queue} ({order}) holds it behind"
             f" job {line.job}{self._whose(line)}{waits}"
         )
 
-    def _what_it_waits_for(self, job: int) -> str:
+    def _cause_of_wait(self, job: int) -> str:
         """Return what the job in the way waits for: ", which needs 4 free GPUs, node n1 has 2
         free"."""
         lines = self._replica.state.core.explain(job)
-        first = next((line for line in lines if line.reason not in _BESIDE), None)
+        first = next((line for line in lines if line.reason not in _NO_CAUSE), None)
         broken = [line for line in lines if line.reason == Reason.DEVICES_UNAVAILABLE]
-        said = [self._text(line) for line in [first, *broken] if line is not None]
-        return f", which {'; '.join(said)}" if said else ""
+        texts = [self._text(line) for line in [first, *broken] if line is not None]
+        return f", which {'; '.join(texts)}" if texts else ""
 
     def _whose(self, line: Explained) -> str:
         return "" if self._is_own(line.job) else " of another user"
@@ -158,10 +158,10 @@ class _Explanation:
         other = self._book.live(job)
         return other is not None and other.owner.user == self._job.owner.user
 
-    def _down(self, line: Explained, said: str) -> str:
+    def _down(self, line: Explained, text: str) -> str:
         why = self._drained()
         who = "; ".join(f"{name} is drained: {why[name]}" for name in sorted(why))
-        return f"{said} ({who})" if who else said
+        return f"{text} ({who})" if who else text
 
     def _drained(self) -> dict[str, str]:
         """Return why each drained node is drained, by an administrator or by itself."""
@@ -211,14 +211,14 @@ class _Explanation:
                     yield from self._help(remedy, line)
 
     def _help(self, remedy: Remedy, line: Explained) -> Iterator[str]:
-        if (remedy, line.reason) in _NO_HELP or (
+        if (remedy, line.reason) in _SAID_BY_REASON or (
             remedy == Remedy.ASK_FOR_LESS and line.detail == Reason.NO_NODE_HAS_KIND
         ):
             return
-        make = self._own_words.get(remedy)
-        said = make(line) if make is not None else HELPS[remedy]
-        if said:
-            yield said
+        make = self._makers.get(remedy)
+        text = make(line) if make is not None else HELPS[remedy]
+        if text:
+            yield text
 
     def _cancel_holder(self, line: Explained) -> str:
         """Return the command that cancels the holder, if the user owns it; else empty."""

@@ -325,7 +325,7 @@ def _chosen(job: Job, attempt: int = 0) -> _Ran | None:
             return _Ran(each.attempt, each.decision.node, True, _silent(each.usage))
     if attempt:
         raise NotFound(
-            f"there is nothing of attempt {attempt} of job {job.job}",
+            f"attempt {attempt} of job {job.job} is not known",
             hint=f"It has had {job.attempt}; the newest {ATTEMPTS_KEPT + 1} are known",
         )
     return None

@@ -83,7 +83,7 @@ class StatusWatch:
         log.critical(
             "halted: running jobs go on, but nothing is placed, and no end of a job is recorded",
             reason=self._replica.why,
-            hint="keep a copy of the state folder; `stoker down` and `stoker up` read the log anew",
+            hint="keep a copy of the state folder; `stoker down`, `stoker up` reads the log again",
         )
 
     def _watch_keys(self) -> None:

@@ -143,7 +143,7 @@ def body_hash(body: bytes) -> bytes:
 def open_sealed(data: bytes, verifier: Checks) -> Sealable:
     """Check the signature and decode; Denied if badly signed, BadRequest if no record."""
     if not SIGNATURE_BYTES < len(data) <= COMMAND_BYTES_MAX + SIGNATURE_BYTES:
-        raise BadRequest(f"{len(data)} bytes are no sealed record")
+        raise BadRequest(f"{len(data)} bytes are not a sealed record")
     body = data[SIGNATURE_BYTES:]
     if not verifier.verify(_DOMAIN + body, data[:SIGNATURE_BYTES]):
         raise Denied("the scheduler did not sign this")
@@ -162,7 +162,7 @@ _T = TypeVar("_T", bound=Sealable)
 def _open_as(kind: type[_T], data: bytes, verifier: Checks) -> _T:
     record = open_sealed(data, verifier)
     if not isinstance(record, kind):
-        raise BadRequest(f"a {type(record).__name__} where a {kind.__name__} belongs")
+        raise BadRequest(f"expected a {kind.__name__}, got a {type(record).__name__}")
     return record
 
 

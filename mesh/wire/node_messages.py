@@ -112,7 +112,7 @@ def observation(data: bytes, node: str) -> Observation:
     if not all(0 <= each.device_ns < _U63 for each in found.jobs):
         raise BadRequest(f"the sample of {node} has a device time out of range")
     if not all(map(_finite, found.devices)):
-        raise BadRequest(f"the sample of {node} has a reading that is no number")
+        raise BadRequest(f"the sample of {node} has a reading that is not a number")
     return found
 
 

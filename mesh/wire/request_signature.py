@@ -92,12 +92,12 @@ def check(
         return
     if not at.isdecimal() or len(at) > _DIGITS_MAX or abs(int(at) - now_ns) > VALID_S * NS:
         raise Denied(
-            f"this signature is of another time than the scheduler's (by over {VALID_S} s)",
+            f"the time of this signature differs from the scheduler's by over {VALID_S} s",
             hint="compare the clocks of both machines",
         )
     signed = _signed_bytes(subjects.request(*request), at, data)
     if not _verifier(public_key).verify(signed, _decoded(made)):
-        raise Denied("this signature is not that of the user's key over this request")
+        raise Denied("this signature does not match the user's key and this request")
 
 
 def _signed_bytes(subject: str, at: str, data: bytes) -> bytes:

@@ -43,7 +43,7 @@ def test_a_retried_job_keeps_the_output_of_each_attempt(node: LiveNode) -> None:
     assert "attempt 1" in node.stoker("job", str(job)).stdout.decode()
     gone = node.stoker("logs", "--attempt", "3", str(job), check=False)
     assert (gone.returncode, gone.stdout) == (1, b"")
-    assert f"there is nothing of attempt 3 of job {job}" in gone.stderr.decode()
+    assert f"attempt 3 of job {job} is not known" in gone.stderr.decode()
 
 
 def test_retries_end_and_the_job_has_failed(node: LiveNode) -> None:

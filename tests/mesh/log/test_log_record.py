@@ -137,7 +137,7 @@ async def test_a_vanished_stream_is_refused_and_never_made_again(node: Node) -> 
     stream = lose_stream(node)
     node.server.start()
     assert exit_code(node) == 3
-    assert "the log's stream is gone, and with it every job that was promised" in node.log()
+    assert "the log's stream is gone, and every accepted job with it" in node.log()
     (node.folder / "scheduler" / "log").unlink()  # with both lost, nothing is proposed
     assert exit_code(node) == 3
     assert not stream.exists()

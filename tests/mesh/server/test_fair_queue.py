@@ -10,90 +10,90 @@ from stoker.mesh.server.fair_queue import NS, FairQueue
 from stoker.native.errors import Busy
 
 
-def drained(turns: FairQueue[str], now_ns: int = 0) -> list[str]:
+def drained(queue: FairQueue[str], now_ns: int = 0) -> list[str]:
     found: list[str] = []
-    while (following := turns.next(now_ns)).item is not None:
+    while (following := queue.next(now_ns)).item is not None:
         found.append(following.item)
     return found
 
 
 def test_one_users_flood_costs_another_one_request() -> None:
-    turns: FairQueue[str] = FairQueue(Budgets())
+    queue: FairQueue[str] = FairQueue(Budgets())
     for number in range(100):
-        turns.offer("mallory", f"m{number}", 10)
-    turns.offer("alice", "a0", 10)
-    turns.offer("alice", "a1", 10)
-    turns.offer("bob", "b0", 10)
-    assert drained(turns)[:6] == ["m0", "a0", "b0", "m1", "a1", "m2"]
+        queue.offer("mallory", f"m{number}", 10)
+    queue.offer("alice", "a0", 10)
+    queue.offer("alice", "a1", 10)
+    queue.offer("bob", "b0", 10)
+    assert drained(queue)[:6] == ["m0", "a0", "b0", "m1", "a1", "m2"]
 
 
 def test_so_many_refusals_a_second_and_no_others_are_told() -> None:
-    turns: FairQueue[str] = FairQueue(Budgets(refusals_per_s=10))
-    assert sum(turns.answers_refusal("mallory", 0) for _ in range(100)) == 11
-    assert turns.answers_refusal("alice", 0)
-    assert sum(turns.answers_refusal("mallory", NS) for _ in range(100)) == 10
+    queue: FairQueue[str] = FairQueue(Budgets(refusals_per_s=10))
+    assert sum(queue.answers_refusal("mallory", 0) for _ in range(100)) == 11
+    assert queue.answers_refusal("alice", 0)
+    assert sum(queue.answers_refusal("mallory", NS) for _ in range(100)) == 10
 
 
 def test_requests_of_one_user_keep_their_order() -> None:
-    turns: FairQueue[str] = FairQueue(Budgets())
+    queue: FairQueue[str] = FairQueue(Budgets())
     for number in range(50):
-        turns.offer("alice", str(number), 1)
-    assert drained(turns) == [str(number) for number in range(50)]
+        queue.offer("alice", str(number), 1)
+    assert drained(queue) == [str(number) for number in range(50)]
 
 
 def test_a_full_queue_refuses_its_own_user_alone() -> None:
-    turns: FairQueue[str] = FairQueue(Budgets(queued=3, queued_bytes=100))
+    queue: FairQueue[str] = FairQueue(Budgets(queued=3, queued_bytes=100))
     for _ in range(3):
-        turns.offer("mallory", "m", 10)
+        queue.offer("mallory", "m", 10)
     with pytest.raises(Busy, match=r"mallory has 3 requests waiting.*budget queued\)"):
-        turns.offer("mallory", "m", 10)
-    turns.offer("alice", "a", 1000)  # the first may be of any size
+        queue.offer("mallory", "m", 10)
+    queue.offer("alice", "a", 1000)  # the first may be of any size
     with pytest.raises(Busy, match="budget queued_bytes"):
-        turns.offer("alice", "a", 1)
-    turns.offer("bob", "b", 10)
-    assert turns.refused == 2
+        queue.offer("alice", "a", 1)
+    queue.offer("bob", "b", 10)
+    assert queue.refused == 2
 
 
 def test_a_rate_is_waited_for_and_is_no_others_trouble() -> None:
-    turns: FairQueue[str] = FairQueue(Budgets(requests_per_s=10))
+    queue: FairQueue[str] = FairQueue(Budgets(requests_per_s=10))
     for _ in range(30):
-        turns.offer("mallory", "m", 1)
-    assert len(drained(turns)) == 11  # one second's worth, and the one that exceeds it
-    turns.offer("alice", "a", 1)
-    following = turns.next(0)
+        queue.offer("mallory", "m", 1)
+    assert len(drained(queue)) == 11  # one second's worth, and the one that exceeds it
+    queue.offer("alice", "a", 1)
+    following = queue.next(0)
     assert following.item == "a"
-    at_ns = turns.next(0).at_ns
+    at_ns = queue.next(0).at_ns
     assert 0 < at_ns <= NS
-    assert turns.next(at_ns - 1).item is None
-    assert turns.next(at_ns).item == "m"
+    assert queue.next(at_ns - 1).item is None
+    assert queue.next(at_ns).item == "m"
 
 
 def test_replies_are_paid_for_by_who_gets_them() -> None:
-    turns: FairQueue[str] = FairQueue(Budgets(reply_bytes_per_s=1000))
-    turns.offer("mallory", "m", 1)
-    turns.replied("mallory", 5000, 0)
-    assert turns.next(0) == (None, 4 * NS)
-    turns.offer("alice", "a", 1)
-    assert turns.next(0).item == "a"
-    assert turns.next(4 * NS).item == "m"
+    queue: FairQueue[str] = FairQueue(Budgets(reply_bytes_per_s=1000))
+    queue.offer("mallory", "m", 1)
+    queue.replied("mallory", 5000, 0)
+    assert queue.next(0) == (None, 4 * NS)
+    queue.offer("alice", "a", 1)
+    assert queue.next(0).item == "a"
+    assert queue.next(4 * NS).item == "m"
 
 
 def test_what_is_on_its_way_into_the_log_is_bounded_per_user() -> None:
-    turns: FairQueue[str] = FairQueue(Budgets(in_flight=2))
+    queue: FairQueue[str] = FairQueue(Budgets(in_flight=2))
     for user in ("mallory", "mallory", "alice"):
-        turns.begin(user, 100)
+        queue.begin(user, 100)
     for user in ("mallory", "alice"):
-        turns.offer(user, user, 1)
-    assert drained(turns) == ["alice"]
-    turns.end("mallory", 100)
-    assert drained(turns) == ["mallory"]
+        queue.offer(user, user, 1)
+    assert drained(queue) == ["alice"]
+    queue.end("mallory", 100)
+    assert drained(queue) == ["mallory"]
 
 
 def test_users_who_are_gone_are_forgotten() -> None:
-    turns: FairQueue[str] = FairQueue(Budgets())
+    queue: FairQueue[str] = FairQueue(Budgets())
     for number in range(1000):
-        turns.offer(f"u{number}", "x", 1)
-    turns.begin("busy", 1)
-    assert len(drained(turns)) == 1000
-    assert turns.next(10 * NS).item is None
-    assert len(turns) == 1
+        queue.offer(f"u{number}", "x", 1)
+    queue.begin("busy", 1)
+    assert len(drained(queue)) == 1000
+    assert queue.next(10 * NS).item is None
+    assert len(queue) == 1

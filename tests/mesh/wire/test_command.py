@@ -119,7 +119,7 @@ def test_records_do_not_pass_for_each_other(chain: CommandChain, signer: Identit
     verdict = chain.offer(heartbeat)
     assert isinstance(verdict, CommandRefused)
     assert isinstance(chain.beat(command.seal(next_command(), signer)), CommandRefused)
-    with pytest.raises(BadRequest, match="a Heartbeat where a NodeCommand belongs"):
+    with pytest.raises(BadRequest, match="expected a NodeCommand, got a Heartbeat"):
         command.open_command(heartbeat, signer.verifier)
     with pytest.raises(Denied):
         command.open_heartbeat(heartbeat[:-1] + b"\x00", signer.verifier)
