@@ -41,7 +41,7 @@ def test_the_file_says_new_then_made_then_how_far(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", [b"", b"made\n", b"new  0000", b"made " + b"x" * 20 + b"\n"])
 def test_anything_else_is_refused_by_name(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "log").write_bytes(text)
-    with pytest.raises(Corrupt, match="no scheduler wrote"):
+    with pytest.raises(Corrupt, match="is not a record of a log"):
         log_record.read(tmp_path)
 
 

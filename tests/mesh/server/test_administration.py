@@ -131,7 +131,7 @@ def test_what_a_queue_cannot_be_is_refused(bench: Bench) -> None:
 
 def test_two_names_with_one_id_are_not_mixed_up(bench: Bench) -> None:
     bench.replica.state.book.queues[queue_id("a")] = "somebody else"
-    with pytest.raises(Refused, match="one id"):
+    with pytest.raises(Refused, match="the same id"):
         administration.known_name("a", bench.replica.state)
 
 

@@ -100,7 +100,7 @@ def test_deep_nesting_is_refused(data: bytes) -> None:
 def test_a_reading_that_is_no_number_is_refused(reading: float) -> None:
     for fields in ({"power_w": reading}, {"temperature_c": reading}, {"busy_ratio": reading}):
         sample = Observation(1, "n1", 1, 0, 0, (DeviceSample("gpu", **fields),))
-        refused(lambda data: node_messages.observation(data, "n1"), sample, "no number")
+        refused(lambda data: node_messages.observation(data, "n1"), sample, "not a number")
 
 
 def refused(decode: Any, message: Any, says: str) -> None:
