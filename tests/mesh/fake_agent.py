@@ -54,7 +54,7 @@ class FakeAgent:
         self.chain = CommandChain(cluster, node, verifier, Position())
         self.held: dict[tuple[int, int], StartJob] = {}
         self.started: Counter[tuple[int, int]] = Counter()
-        self.untold: list[Outcome] = []
+        self.unreported: list[Outcome] = []
         self.forgotten: set[int] = set()
         self.output: dict[int, bytes] = {}
         self.stdin: dict[int, bytes] = {}
@@ -64,8 +64,8 @@ class FakeAgent:
         self.kernels = b"[]"
         self.looks: dict[str, bytes] = {}
         self.tasks: set[asyncio.Task[None]] = set()
-        self._telling = asyncio.Lock()
-        self._asking = asyncio.Lock()
+        self._reporting = asyncio.Lock()
+        self._requesting = asyncio.Lock()
 
     async def start(self) -> FakeAgent:
         await self.nc.subscribe(subjects.command(self.node), cb=self._command)
@@ -98,7 +98,7 @@ class FakeAgent:
         await self.nc.publish(subjects.observation(self.node), encode(sample))
 
     async def reconcile(self) -> None:
-        async with self._asking:
+        async with self._requesting:
             done = await self._reconciled()
             while not done:
                 await asyncio.sleep(0.05)
@@ -136,8 +136,8 @@ class FakeAgent:
             elif isinstance(action, ForgetJob):
                 self.held.pop((action.job, 1), None)
                 self.forgotten.add(action.job)
-        if self.untold:
-            self._spawn(self.tell())
+        if self.unreported:
+            self._spawn(self.report_outcomes())
 
     def _start(self, action: StartJob) -> None:
         attempt = (action.job, action.attempt)
@@ -155,20 +155,20 @@ class FakeAgent:
             self._outcome(action, "cancelled", signal=15)
 
     def _outcome(self, action: StartJob, state: Any, **fields: Any) -> None:
-        self.untold.append(
+        self.unreported.append(
             Outcome(action.job, action.attempt, action.decision.id, state, time.time_ns(), **fields)
         )
 
-    async def tell(self) -> None:
-        async with self._telling:
-            while self.untold:
-                batch = self.untold[:256]
+    async def report_outcomes(self) -> None:
+        async with self._reporting:
+            while self.unreported:
+                batch = self.unreported[:256]
                 with contextlib.suppress(nats.errors.Error, TimeoutError):
                     reply = await self.nc.request(
                         subjects.outcome(self.node), encode(batch), timeout=3
                     )
                     if _replies.decode(reply.data).ok:
-                        del self.untold[: len(batch)]
+                        del self.unreported[: len(batch)]
                         continue
                 await asyncio.sleep(0.05)
 

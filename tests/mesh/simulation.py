@@ -82,10 +82,10 @@ class Node:
     chain: CommandChain
     started: dict[tuple[int, int], str] = field(default_factory=dict)
     """The journal: the states of each attempt that the scheduler has not acknowledged."""
-    untold: dict[tuple[int, int], list[str]] = field(default_factory=dict)
+    unreported: dict[tuple[int, int], list[str]] = field(default_factory=dict)
     starts: Counter[tuple[int, int]] = field(default_factory=Counter)
     decisions: dict[tuple[int, int], int] = field(default_factory=dict)
-    ask_sent: bool = False
+    request_sent: bool = False
     hello_done: bool = False
     incarnation: int = 1
 
@@ -106,7 +106,7 @@ class World:
         self.jobs: dict[str, int] = {}
         """The job of each idempotency key, as it was acknowledged."""
         self.cancelled: set[int] = set()
-        self.asked: dict[str, int] = {}
+        self.requested: dict[str, int] = {}
         self.torn: set[int] = set()
         self.halted = ""
         self.restarts = 0
@@ -147,9 +147,9 @@ class World:
         self.pending.clear()
         self.beats = Heartbeats(self.signer)
         self.replica = self._boot()
-        self.asked.clear()
+        self.requested.clear()
         for node in self.nodes.values():
-            node.ask_sent = False
+            node.request_sent = False
 
     def feed(self, event: events.Event) -> None:
         self.pending.extend(self.replica.step(event, self.now, self.now))
@@ -269,28 +269,30 @@ class World:
                     self.obey(node, verdict.command.actions)
             elif what == "desired":
                 verdict = node.chain.reconcile(data)
-                node.ask_sent = False
+                node.request_sent = False
                 if isinstance(verdict, DesiredState):
                     self.obey_desired(node, verdict)
             else:
                 verdict = node.chain.beat(data)
             if isinstance(verdict, CommandGap):
-                self.ask(node)
+                self.request_state(node)
 
-    def ask(self, node: Node) -> None:
+    def request_state(self, node: Node) -> None:
         if not node.hello_done:
             return
-        ask = node.chain.state_request(tuple(node.started))
-        self.feed(events.StateRequested(("range", node.name), node.name, ask))
+        request = node.chain.state_request(tuple(node.started))
+        self.feed(events.StateRequested(("range", node.name), node.name, request))
 
     def obey_desired(self, node: Node, desired: DesiredState) -> None:
         self.obey(node, (*desired.starts, *desired.stops))
         for attempt in desired.wanted:
-            assert attempt in node.started or desired.more, f"{attempt} is wanted but never told"
+            assert attempt in node.started or desired.more, (
+                f"{attempt} is wanted but was never sent"
+            )
         for job in desired.forgets:
             self.forget(node, job)
         if desired.more:
-            self.ask(node)
+            self.request_state(node)
 
     def obey(self, node: Node, actions: tuple[Any, ...]) -> None:
         for action in actions:
@@ -316,13 +318,13 @@ class World:
 
     def become(self, node: Node, attempt: tuple[int, int], state: str) -> None:
         node.started[attempt] = state
-        node.untold.setdefault(attempt, []).append(state)
+        node.unreported.setdefault(attempt, []).append(state)
 
     def forget(self, node: Node, job: int) -> None:
         for attempt in [attempt for attempt in node.started if attempt[0] == job]:
             assert node.started[attempt] in ENDED, f"forgotten while {node.started[attempt]}"
             del node.started[attempt]
-            node.untold.pop(attempt, None)
+            node.unreported.pop(attempt, None)
 
     def live(self, node: Node) -> None:
         """Make one step of a node: hello, end some jobs, report outcomes."""
@@ -336,7 +338,7 @@ class World:
         for attempt, state in list(node.started.items()):
             if state == "running" and self.happens(0.2):
                 self.become(node, attempt, self.chance.choice(("succeeded", "failed")))
-        self.tell(node)
+        self.report_outcomes(node)
         sample = Observation(self.now // STEP_NS, node.name, self.now, 500, 1 << 30)
         self.feed(events.Observed(node.name, sample))
 
@@ -344,28 +346,28 @@ class World:
         device = DeviceInfo("d0", "sim", "sim", nodes=((195, 0),))
         return NodeReport(node.name, "boot-1", node.incarnation, 8000, 1 << 34, (device,))
 
-    def tell(self, node: Node) -> None:
+    def report_outcomes(self, node: Node) -> None:
         outcomes = tuple(
             Outcome(job, attempt, node.decisions.get((job, attempt), 0), state, self.now)  # type: ignore[arg-type]
-            for (job, attempt), states in node.untold.items()
+            for (job, attempt), states in node.unreported.items()
             for state in states
         )
         if outcomes and not self.happens(self.faults.message_lost):
-            told = [(key, list(states)) for key, states in node.untold.items()]
-            self.feed(events.Outcomes(("told", node.name, told), node.name, outcomes[:64]))
+            reported = [(key, list(states)) for key, states in node.unreported.items()]
+            self.feed(events.Outcomes(("reported", node.name, reported), node.name, outcomes[:64]))
 
     # --- users ------------------------------------------------------------------------------------
 
     def submit(self, key: str) -> None:
         user, _, gpu_milli = key.split("-")
         spec = JobSpec(("job", user), gpu_milli=int(gpu_milli))
-        self.asked[key] = self.now
+        self.requested[key] = self.now
         owner = Owner(user, 1000, 1000)
         self.feed(events.JobSubmitted(("submit", key), owner, key.encode()[:16], spec))
 
     def reply(self, token: Any, value: Any) -> None:
         if token[0] == "submit":
-            self.asked.pop(token[1], None)
+            self.requested.pop(token[1], None)
             if isinstance(value, Job):
                 promised = self.jobs.setdefault(token[1], value.job)
                 assert promised == value.job, f"{token[1]}: job {promised}, then {value.job}"
@@ -375,20 +377,20 @@ class World:
             self.nodes[token[1]].hello_done = True
         elif token[0] == "range" and isinstance(value, bytes):
             self.post("desired", token[1], value)
-        elif token[0] == "told" and value.ok:
-            self.told(self.nodes[token[1]], token[2])
+        elif token[0] == "reported" and value.ok:
+            self.acknowledge(self.nodes[token[1]], token[2])
         elif token[0] == "get":
             assert isinstance(value, Job | StokerError)
 
     @staticmethod
-    def told(node: Node, told: list[tuple[tuple[int, int], list[str]]]) -> None:
+    def acknowledge(node: Node, reported: list[tuple[tuple[int, int], list[str]]]) -> None:
         """Acknowledged is what was in that message, not what became of it since."""
-        for attempt, states in told:
-            rest = [state for state in node.untold.get(attempt, []) if state not in states]
+        for attempt, states in reported:
+            rest = [state for state in node.unreported.get(attempt, []) if state not in states]
             if rest:
-                node.untold[attempt] = rest
+                node.unreported[attempt] = rest
             else:
-                node.untold.pop(attempt, None)
+                node.unreported.pop(attempt, None)
 
     # --- running ----------------------------------------------------------------------------------
 
@@ -397,7 +399,7 @@ class World:
         self.now += STEP_NS
         self.feed(events.TimePassed())
         for key in keys:
-            if key not in self.jobs and key not in self.asked:
+            if key not in self.jobs and key not in self.requested:
                 self.submit(key)
         if self.jobs and self.happens(0.1):
             job = self.chance.choice(list(self.jobs.values()))
@@ -421,6 +423,6 @@ class World:
         """Return True if every key has a job that ended, and its node has the acknowledgement."""
         if self.replica.role != "leading" or any(key not in self.jobs for key in keys):
             return False
-        if any(node.untold for node in self.nodes.values()):
+        if any(node.unreported for node in self.nodes.values()):
             return False
         return not any(self.replica.state.book.live(job) is not None for job in self.jobs.values())

@@ -75,13 +75,13 @@ def fill(folder: Path) -> Path:
     return path
 
 
-async def restart_when_asked(node: Node) -> None:
+async def restart_on_request(node: Node) -> None:
     """Restart the broker on STATUS=broker-restart, as the supervisor does."""
     done = 0
     while True:
-        asked = [line for line in node.listen() if line.startswith("STATUS=broker-restart")]
-        if len(asked) > done:
-            done = len(asked)
+        requests = [line for line in node.listen() if line.startswith("STATUS=broker-restart")]
+        if len(requests) > done:
+            done = len(requests)
             node.server.kill()
             node.server.start()
         await asyncio.sleep(0.05)
@@ -98,9 +98,9 @@ async def submit(node: Node, number: int) -> str:
     return f"job {view.job}"
 
 
-async def test_refused_with_a_reason_and_back_without_a_restart_of_ours(node: Node) -> None:
+async def test_submits_are_refused_with_a_reason_until_there_is_room(node: Node) -> None:
     await node.start()
-    supervisor = asyncio.ensure_future(restart_when_asked(node))
+    supervisor = asyncio.ensure_future(restart_on_request(node))
     try:
         assert (await submit(node, 0)).startswith("job ")
         filler = fill(node.folder)

@@ -181,7 +181,7 @@ async def test_records_reach_the_user_they_are_for_and_nobody_else(server: Serve
     assert heard == {"alice": [subjects.records("alice", "node1", 7)], "bob": []}
 
 
-async def test_an_agent_may_answer_what_it_was_asked(server: Server) -> None:
+async def test_an_agent_may_answer_a_query(server: Server) -> None:
     scheduler = await server.connect("scheduler")
     node = await server.connect("node1")
 
@@ -194,7 +194,7 @@ async def test_an_agent_may_answer_what_it_was_asked(server: Server) -> None:
     assert reply.data == b"here"
 
 
-async def test_nobody_without_a_key(server: Server) -> None:
+async def test_a_connection_without_a_key_is_refused(server: Server) -> None:
     with pytest.raises(nats.errors.Error, match="Authorization"):
         await nats.connect(server.url, allow_reconnect=False, error_cb=_quiet, **server.secured)
 
@@ -212,7 +212,7 @@ async def test_a_large_payload_ends_the_connection_that_sent_it(server: Server) 
     assert len(seen) == 1
 
 
-async def test_a_reload_adds_a_user_and_drops_nobody(server: Server) -> None:
+async def test_a_reload_adds_a_user_and_drops_no_connection(server: Server) -> None:
     await echo_subject(server)
     alice = await server.connect("alice", disconnected_cb=_fail)
     assert await ask(alice, "stoker.v1.job.get") == "stoker.v1.user.alice.job.get"
@@ -230,7 +230,7 @@ async def test_names_that_are_no_tokens_cross_encoded(server: Server) -> None:
     assert subjects.parse_user_request(await ask(nc, "stoker.v1.job.list")) == (name, "job", "list")
 
 
-async def test_a_user_has_so_many_connections_and_subscriptions(stopped_server: Server) -> None:
+async def test_connections_and_subscriptions_of_a_user_are_bounded(stopped_server: Server) -> None:
     """A user above the limits is refused by name, and another user is not."""
     budgets = Budgets(connections=2, subscriptions=4)
     stopped_server.settings = replace(stopped_server.settings, budgets=budgets)

@@ -14,7 +14,7 @@ from stoker.native.errors import BadRequest, Busy
 from stoker.scheduler.core import Limits
 
 
-def test_so_many_users_fit_with_all_of_theirs() -> None:
+def test_the_promised_number_of_users_fits_each_table() -> None:
     """The share of one user in each table, times USERS_AT_LIMIT, fits the table."""
     one = Budgets()
     for share, table in (
@@ -49,7 +49,7 @@ def test_a_wrong_table_is_refused_by_name(tmp_path: Path, text: str, says: str) 
     assert says in caught.value.message
 
 
-def test_what_is_not_given_is_the_default(tmp_path: Path) -> None:
+def test_missing_fields_have_defaults(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     assert budgets.read(file) == Budgets()
     file.write_text("[node]\nlabels = []\n[budgets]\npending_jobs = 7")

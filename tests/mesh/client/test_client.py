@@ -120,7 +120,7 @@ async def test_a_broker_that_is_gone_is_named(node: Any) -> None:
             pass
 
 
-async def test_a_broker_with_another_certificate_is_told_nothing(node: Any) -> None:
+async def test_a_broker_with_another_certificate_learns_nothing(node: Any) -> None:
     """A foreign broker learns nothing, not even the key: the connection ends in the handshake."""
     node.stop_broker()
     node.become_another()
@@ -130,7 +130,7 @@ async def test_a_broker_with_another_certificate_is_told_nothing(node: Any) -> N
             pass
 
 
-async def test_a_stranger_key_is_denied(node: Any, tmp_path: Path) -> None:
+async def test_an_unknown_key_is_denied(node: Any, tmp_path: Path) -> None:
     from stoker.mesh.identity import identity
 
     identity.create(tmp_path / "stranger.nk")
@@ -181,7 +181,7 @@ async def test_all_pages_are_read(node: Any) -> None:
     assert jobs == [5, 4, 3, 2, 1]
 
 
-async def test_a_wait_asks_until_the_job_is_over(node: Any) -> None:
+async def test_a_wait_polls_until_the_job_is_over(node: Any) -> None:
     states = iter(["running", "stopping", "failed"])
     node.answers["job.get"] = lambda asked: fakes.job_view(3, next(states))
     async with Client.open(where(node)) as client:

@@ -39,7 +39,7 @@ def test_an_end_that_is_not_on_this_host_has_no_owner() -> None:
     assert local_connection.owner(("127.0.0.1", 1), ("192.0.2.1", 4222)) is None
 
 
-async def test_the_broker_of_this_user_is_believed(server: Server) -> None:
+async def test_the_broker_of_this_user_is_trusted(server: Server) -> None:
     nc = LocalConnection()
     await nc.connect(server.url, nkeys_seed=str(server.folder / "alice.nk"))
     nc.check_proven()
@@ -48,7 +48,7 @@ async def test_the_broker_of_this_user_is_believed(server: Server) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
-async def test_a_stranger_who_greets_hears_nothing(server: Server) -> None:
+async def test_a_foreign_broker_that_greets_receives_nothing(server: Server) -> None:
     port = free_port()
     with squatter(port) as stranger:
         stranger.wait_bound()

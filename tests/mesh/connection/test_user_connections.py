@@ -27,7 +27,7 @@ async def node(server_stopped_with_admin: Server) -> AsyncIterator[Node]:
     await node.stop()
 
 
-async def test_who_sends_too_much_is_not_heard_for_a_while(node: Node) -> None:
+async def test_a_user_who_sends_too_much_is_not_served_for_a_while(node: Node) -> None:
     nc = await node.server.connect("alice")
     became: Counter[str] = Counter()
 
@@ -51,7 +51,7 @@ async def test_who_sends_too_much_is_not_heard_for_a_while(node: Node) -> None:
     assert (await node.ask("bob", "job", "submit", argv=("true",))).job == 1
 
 
-async def test_a_user_who_is_taken_away_is_not_heard_any_more(node: Node) -> None:
+async def test_a_removed_user_is_not_served_any_more(node: Node) -> None:
     assert (await node.ask("alice", "job", "list")).jobs == ()
     left = {name: user for name, user in node.users.items() if name != "alice"}
     users.save(node.folder / "users.json", left)

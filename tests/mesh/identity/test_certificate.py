@@ -48,12 +48,12 @@ def pair(folder: Path, name: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("host", certificate.NAMES)
-def test_the_broker_is_believed_by_each_of_its_names(tmp_path: Path, host: str) -> None:
+def test_the_broker_is_trusted_under_each_of_its_names(tmp_path: Path, host: str) -> None:
     own = pair(tmp_path, "own")
     assert shake(own, Path(own[1]), host) == "TLSv1.3"
 
 
-def test_nobody_else_is_believed(tmp_path: Path) -> None:
+def test_no_other_broker_is_trusted(tmp_path: Path) -> None:
     own, other = pair(tmp_path, "own"), pair(tmp_path, "other")
     with pytest.raises(ssl.SSLCertVerificationError):
         shake(other, Path(own[1]))
@@ -61,14 +61,14 @@ def test_nobody_else_is_believed(tmp_path: Path) -> None:
         shake(own, Path(own[1]), "example.org")
 
 
-def test_a_clock_that_is_wrong_stops_nobody(tmp_path: Path) -> None:
+def test_a_wrong_clock_stops_no_client(tmp_path: Path) -> None:
     from cryptography import x509
 
     found = x509.load_pem_x509_certificate(Path(pair(tmp_path, "own")[1]).read_bytes())
     assert found.not_valid_before_utc.year == 2000 and found.not_valid_after_utc.year == 9999
 
 
-def test_a_file_that_others_can_write_blesses_nobody(tmp_path: Path) -> None:
+def test_a_certificate_that_others_can_write_is_refused(tmp_path: Path) -> None:
     path = Path(pair(tmp_path, "own")[1])
     path.chmod(0o664)
     with pytest.raises(Denied, match="written by others"):
@@ -83,7 +83,7 @@ def test_a_file_that_others_can_write_blesses_nobody(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_a_file_of_another_user_blesses_nobody(tmp_path: Path) -> None:
+def test_a_certificate_of_another_user_is_refused(tmp_path: Path) -> None:
     path = Path(pair(tmp_path, "own")[1])
     os.chown(path, 1, 1)
     with pytest.raises(Denied, match="not a file of this user"):

@@ -20,7 +20,7 @@ class Record(msgspec.Struct, frozen=True):
 RECORD = Record(("a", "é"), 3900.0, {"b": 2, "a": 1})
 
 
-def test_what_was_written_is_read() -> None:
+def test_a_record_is_read_back() -> None:
     data = sealed_json.encode(RECORD)
     assert sealed_json.decode(data, Record) == RECORD
     assert data.endswith(b"}\n") and b'\n  "watts": 3900.0' in data, "for people too"

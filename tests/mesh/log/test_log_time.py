@@ -95,7 +95,7 @@ def test_a_restart_under_a_date_set_back_goes_on_from_the_last_entry(
     assert again.replica.state.time_ns > bench.now
 
 
-def test_what_is_due_in_an_hour_is_not_due_when_the_date_is_set_forward(bench: Bench) -> None:
+def test_a_date_set_forward_does_not_make_a_later_event_due(bench: Bench) -> None:
     bench.submit("s", retries=1, backoff_s=300)
     says(bench, 1, 1, "running")
     says(bench, 1, 1, "failed", exit_code=3)

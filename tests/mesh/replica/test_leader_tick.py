@@ -34,7 +34,7 @@ def state() -> ReplicaState:
     return state
 
 
-def test_what_waits_is_looked_at_once_a_second(state: ReplicaState) -> None:
+def test_waiting_jobs_are_looked_at_once_a_second(state: ReplicaState) -> None:
     made = LeaderTick()
     assert [made.decide_again(state, S, n * S // 4) for n in range(4, 12)] == [
         True, False, False, False, True, False, False, False,
@@ -65,7 +65,7 @@ def test_more_jobs_than_one_round_holds_take_turns(
     assert [[each.job for each in found] for found in rounds] == [[1], [2], []]
 
 
-def test_nobody_is_charged_where_nothing_is_decided_by_it(state: ReplicaState) -> None:
+def test_no_job_is_charged_if_device_time_decides_nothing(state: ReplicaState) -> None:
     commands = state.core.propose([QueueSet(7, remove=True)], S).commands
     state.core.apply(commands, S)
     made = LeaderTick()

@@ -44,9 +44,7 @@ def bench(signer: Identity) -> Bench:
 # --- jobs -----------------------------------------------------------------------------------------
 
 
-def test_what_is_seen_of_devices_reaches_the_core(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_device_samples_reach_the_core(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, Sample]] = []
     monkeypatch.setattr(
         bench.replica.state.core, "observe_device", lambda _, *more: seen.append(more)
@@ -89,7 +87,7 @@ def test_nothing_is_answered_or_started_before_it_is_in_the_log(bench: Bench) ->
     assert len(bench.actions()) == 1
 
 
-def test_what_arrives_meanwhile_goes_into_the_next_entry(bench: Bench) -> None:
+def test_requests_that_arrive_meanwhile_go_into_the_next_entry(bench: Bench) -> None:
     bench.answering = False
     for n in range(20):
         bench.submit(n)
@@ -185,7 +183,7 @@ def test_a_key_is_one_job_also_in_flight_and_after_a_restart(
     assert again.replies["d"].job == 1
 
 
-def test_a_repeat_that_may_have_been_forgotten_is_told_so(signer: Identity) -> None:
+def test_a_repeat_that_may_have_been_forgotten_is_refused(signer: Identity) -> None:
     bench = Bench(signer, limits=LIMITS._replace(keys=8, jobs=256)).lead()
     began = bench.now
     bench.submit("bob", owner=BOB, key=b"b")
@@ -288,7 +286,7 @@ def test_the_wanted_state_after_everything_was_missed(bench: Bench) -> None:
     assert desired.forgets == (99,)
 
 
-def test_what_ran_is_never_started_again(bench: Bench) -> None:
+def test_an_attempt_that_ran_is_never_started_again(bench: Bench) -> None:
     """A node that lost its journal must report the loss; the scheduler does not run it twice."""
     bench.submit("s")
     bench.outcome(1, "running")
@@ -477,7 +475,7 @@ def test_an_unknown_append_that_got_lost_is_made_again_behind_a_barrier(bench: B
     assert bench.replies["t"].job == 2
 
 
-def test_a_dead_log_refuses_users_and_says_what_is_not_known(bench: Bench) -> None:
+def test_a_dead_log_refuses_users_and_names_unknown_outcomes(bench: Bench) -> None:
     bench.answering = False
     bench.submit("sent")
     bench.submit("queued")
@@ -542,7 +540,7 @@ def test_an_unavailable_device_is_not_granted(bench: Bench) -> None:
     assert bench.replica.state.book.get(1).state == "starting"
 
 
-def test_a_device_that_is_gone_is_none_once_no_job_holds_it(bench: Bench) -> None:
+def test_a_device_that_is_gone_and_unused_is_not_listed(bench: Bench) -> None:
     """Admission, errors and lists ignore a device that is gone, until it is back."""
     report = bench.replica.state.book.nodes["n1"]
     cpu = DeviceInfo("pocl-0", "pocl", "cpu", kind="cpu")

@@ -45,7 +45,7 @@ def test_with_no_file_before_the_newest_must_do() -> None:
     assert plan.saved(5, full=True) == 5
 
 
-def test_a_trim_that_failed_is_asked_for_again() -> None:
+def test_a_trim_that_failed_is_requested_again() -> None:
     plan = SnapshotPlan(1000, 10, newest=28)
     plan.refused()
     assert plan.saved(31, full=True) == 28

@@ -56,7 +56,7 @@ def test_a_flipped_bit_falls_back(tmp_path: Path) -> None:
         assert folder.newest("c1").snapshot == at(7)
 
 
-def test_all_damaged_is_said_and_not_taken_for_none(tmp_path: Path) -> None:
+def test_only_damaged_files_are_reported(tmp_path: Path) -> None:
     folder = SnapshotFolder(tmp_path)
     folder.save(at(7))
     max(tmp_path.iterdir()).write_bytes(b"")

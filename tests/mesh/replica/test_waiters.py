@@ -16,7 +16,7 @@ def tokens(over: list[waiters.Waiter]) -> list[object]:
     return [waiter.token for waiter in over]
 
 
-def test_told_when_the_state_comes() -> None:
+def test_a_waiter_is_answered_when_the_state_comes() -> None:
     held = Waiters()
     held.add(1, "ended", 100, "a")
     held.add(1, "running", 100, "b")
@@ -28,7 +28,7 @@ def test_told_when_the_state_comes() -> None:
     assert (held.count, held.expired(1000)) == (0, [])
 
 
-def test_told_at_the_deadline() -> None:
+def test_a_waiter_is_answered_at_the_deadline() -> None:
     held = Waiters()
     for deadline in (30, 10, 20):
         held.add(1, "ended", deadline, deadline)
@@ -56,7 +56,7 @@ def test_bounded_and_no_memory_of_the_answered() -> None:
     assert held.count == 10
 
 
-def test_everyone_is_told_exactly_once() -> None:
+def test_each_waiter_is_answered_exactly_once() -> None:
     chance = random.Random(5)
     held, told, added = Waiters(), [], 0
     for now in range(2000):
@@ -70,7 +70,7 @@ def test_everyone_is_told_exactly_once() -> None:
     assert sorted(told) == list(range(added))
 
 
-def test_what_is_reached() -> None:
+def test_states_that_count_as_reached() -> None:
     assert reached("pending", "")
     assert not reached("pending", "running")
     assert reached("running", "running")

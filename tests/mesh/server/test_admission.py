@@ -18,7 +18,7 @@ from stoker.native.errors import BadRequest
 from stoker.scheduler.nouns import Owner
 
 
-def test_what_is_asked_is_what_is_logged() -> None:
+def test_the_logged_spec_is_the_requested_one() -> None:
     request = JobRequest(
         argv=("a", "b"),
         cwd="/x",
@@ -131,7 +131,7 @@ TEXT = st.text(max_size=40)
         output_bytes_max=st.integers(),
     )
 )
-def test_whatever_is_admitted_can_be_packed(request: JobRequest) -> None:
+def test_every_admitted_request_can_be_packed(request: JobRequest) -> None:
     try:
         spec = admission.admit(request)
     except BadRequest:

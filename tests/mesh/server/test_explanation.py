@@ -240,7 +240,7 @@ def test_golden(bench: Bench, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SCENES)
-def test_no_wire_unit_and_no_word_of_the_core_is_told(bench: Bench, name: str) -> None:
+def test_no_unit_and_no_word_of_the_core_is_shown(bench: Bench, name: str) -> None:
     text = text_of(bench, SCENES[name](bench))
     assert not re.search(r"\d{7,}|\bmilli|\bj\d|[0-9] bytes|_ns\b", text), text
     holders = re.findall(r"stoker cancel (\d+)", text)

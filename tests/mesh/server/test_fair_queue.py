@@ -27,7 +27,7 @@ def test_one_users_flood_costs_another_one_request() -> None:
     assert drained(queue)[:6] == ["m0", "a0", "b0", "m1", "a1", "m2"]
 
 
-def test_so_many_refusals_a_second_and_no_others_are_told() -> None:
+def test_refusals_have_a_rate_per_user() -> None:
     queue: FairQueue[str] = FairQueue(Budgets(refusals_per_s=10))
     assert sum(queue.answers_refusal("mallory", 0) for _ in range(100)) == 11
     assert queue.answers_refusal("alice", 0)
@@ -54,7 +54,7 @@ def test_a_full_queue_refuses_its_own_user_alone() -> None:
     assert queue.refused == 2
 
 
-def test_a_rate_is_waited_for_and_is_no_others_trouble() -> None:
+def test_a_rate_delays_only_its_own_user() -> None:
     queue: FairQueue[str] = FairQueue(Budgets(requests_per_s=10))
     for _ in range(30):
         queue.offer("mallory", "m", 1)
@@ -78,7 +78,7 @@ def test_replies_are_paid_for_by_who_gets_them() -> None:
     assert queue.next(4 * NS).item == "m"
 
 
-def test_what_is_on_its_way_into_the_log_is_bounded_per_user() -> None:
+def test_requests_in_flight_are_bounded_per_user() -> None:
     queue: FairQueue[str] = FairQueue(Budgets(in_flight=2))
     for user in ("mallory", "mallory", "alice"):
         queue.begin(user, 100)

@@ -36,7 +36,7 @@ def test_lines_that_cannot_be_written_are_counted_and_said_later(
     os.close(file)
 
 
-def test_what_follows_a_torn_line_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_line_after_a_torn_one_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     said = bytearray()
     room = [3, 0, 1000, 1000]
 

@@ -20,13 +20,13 @@ def heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> socket.socket:
     return listener
 
 
-def test_what_is_said(heard: socket.socket) -> None:
+def test_the_lines_that_are_sent(heard: socket.socket) -> None:
     notify.ready("ok")
     notify.status("blocked: a\nb")
     notify.stopping()
     notify.alive()
-    said = [heard.recv(4096) for _ in range(4)]
-    assert said == [b"READY=1\nSTATUS=ok", b"STATUS=blocked: a b", b"STOPPING=1", b"WATCHDOG=1"]
+    lines = [heard.recv(4096) for _ in range(4)]
+    assert lines == [b"READY=1\nSTATUS=ok", b"STATUS=blocked: a b", b"STOPPING=1", b"WATCHDOG=1"]
 
 
 def test_an_abstract_socket(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,14 +38,16 @@ def test_an_abstract_socket(monkeypatch: pytest.MonkeyPatch) -> None:
         assert listener.recv(100) == b"READY=1"
 
 
-def test_nobody_listens(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_supervisor_that_does_not_listen_is_ignored(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
     notify.ready("ok")
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "gone"))
     notify.ready("ok")
 
 
-def test_a_listener_that_does_not_read_delays_nobody(heard: socket.socket) -> None:
+def test_a_listener_that_does_not_read_delays_no_notification(heard: socket.socket) -> None:
     for _ in range(2000):
         notify.status("x" * 5000)
     assert len(heard.recv(8192)) <= 520

@@ -159,7 +159,7 @@ def client_of(node: Node, user: str) -> Client:
     return Client(lambda: where)
 
 
-async def test_a_wait_that_is_not_held_is_asked_for_again(small: Node) -> None:
+async def test_a_wait_that_is_not_held_is_repeated(small: Node) -> None:
     """Two waits where only one is held: both clients learn the end, and none fails."""
     assert small.agent is not None
     client = client_of(small, "alice")
@@ -178,7 +178,7 @@ async def test_a_wait_that_is_not_held_is_asked_for_again(small: Node) -> None:
         await client.close()
 
 
-async def test_what_is_refused_names_its_budget_and_others_are_not(small: Node) -> None:
+async def test_a_refusal_names_its_budget_and_concerns_one_user(small: Node) -> None:
     for _ in range(3):
         await small.ask("alice", "job", "submit", argv=(HOLD,))
     with pytest.raises(Refused, match=r"alice .* 3 jobs that are not over.*budget pending_jobs"):

@@ -89,7 +89,7 @@ def test_foreign_commands_are_refused(
     assert chain.position == AT
 
 
-def test_gaps_are_told_and_not_jumped(chain: CommandChain, signer: Identity) -> None:
+def test_gaps_are_reported_and_not_skipped(chain: CommandChain, signer: Identity) -> None:
     for changes in ({"prev_seq": 99}, {"prev_hash": b"x" * 32}, {"term": 4}, {"prev_seq": 104}):
         assert isinstance(chain.offer(command.seal(next_command(**changes), signer)), CommandGap)  # type: ignore[arg-type]
     assert chain.position == AT
@@ -174,7 +174,7 @@ def test_old_answers_are_refused(chain: CommandChain, signer: Identity) -> None:
     assert chain.position == AT
 
 
-def test_the_ask_names_a_bounded_number_of_attempts(chain: CommandChain) -> None:
+def test_a_state_request_names_a_bounded_number_of_attempts(chain: CommandChain) -> None:
     ask = chain.state_request(tuple((job, 1) for job in range(1, command.HAVE_MAX + 10)))
     assert len(ask.have) == command.HAVE_MAX
     assert ask.position == AT

@@ -28,7 +28,7 @@ from stoker.native.errors import BadRequest, NotFound, StokerError, Unavailable
         DevicesQuery("readings", "pocl-0", ("power_w",), 5),
     ],
 )
-def test_asks_come_back(message: queries.Query) -> None:
+def test_queries_round_trip(message: queries.Query) -> None:
     assert queries.decode_query(queries.encode(message)) == message
 
 
@@ -54,7 +54,7 @@ def test_replies_come_back(
         LogsQuery(1, 1, "both", 0),  # type: ignore[arg-type]
     ],
 )
-def test_asks_past_the_limits_are_refused(message: queries.Query) -> None:
+def test_queries_beyond_the_limits_are_refused(message: queries.Query) -> None:
     with pytest.raises(BadRequest):
         queries.decode_query(queries.encode(message))
 

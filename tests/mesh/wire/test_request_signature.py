@@ -53,7 +53,7 @@ def test_a_wrong_signature_is_never_taken(keyring: dict[str, Identity], required
             pytest.fail(what)
 
 
-def test_only_what_changes_something_needs_one(keyring: dict[str, Identity]) -> None:
+def test_only_changes_need_a_signature(keyring: dict[str, Identity]) -> None:
     alice = keyring["alice"]
     check(alice, None, required=False)
     for request in schema.ENDPOINTS:
@@ -72,7 +72,7 @@ def test_every_request_that_changes_something_is_known() -> None:
         assert ((noun, verb) in request_signature.CHANGES) != (verb in looks), (noun, verb)
 
 
-def test_what_config_toml_demands(tmp_path: Path) -> None:
+def test_config_toml_may_demand_signatures(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     assert not request_signature.read(path).require_signature
     path.write_text("[requests]\nrequire_signature = true\n")
