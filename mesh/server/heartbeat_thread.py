@@ -94,7 +94,7 @@ class HeartbeatThread:
 
 
 async def _log_error(error: Exception) -> None:
-    log.warning("broker", error=repr(error))
+    log.warning("broker connection", error=repr(error))
 
 
 async def _nothing() -> None:

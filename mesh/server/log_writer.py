@@ -42,7 +42,7 @@ class LogWriter:
         except StokerError as error:
             last = error.last if isinstance(error, WrongTail) else 0
             event = events.LogFailed(error.message, last)
-            log.warning("append", why=error.message)
+            log.warning("append failed", why=error.message)
         await self._feed(event)
 
     async def read(self, effect: events.Read) -> None:
@@ -61,7 +61,7 @@ class LogWriter:
         try:
             saved = await asyncio.to_thread(self._folder.save, effect.snapshot)
             event = events.SnapshotSaved(effect.snapshot.seq, saved.digest)
-            log.info("snapshot", seq=effect.snapshot.seq, bytes=len(saved.data))
+            log.info("snapshot saved", seq=effect.snapshot.seq, bytes=len(saved.data))
         except (OSError, Corrupt) as error:
             event = events.SnapshotFailed(str(error))
             log.error("snapshot failed", error=str(error))

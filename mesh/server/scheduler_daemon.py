@@ -191,7 +191,7 @@ class SchedulerDaemon:
     # --- connections ------------------------------------------------------------------------------
 
     async def _on_error(self, error: Exception) -> None:
-        log.warning("broker", error=repr(error))
+        log.warning("broker connection", error=repr(error))
         await self.log_requests.on_error(error)
 
     async def _on_lost(self) -> None:
@@ -212,7 +212,7 @@ class SchedulerDaemon:
     async def _on_user_error(self, error: Exception) -> None:
         """Count an end of a user's connection, as when the user sends more than is read."""
         self.replica.count("users_connection_error")
-        log.warning("broker, connection of users", error=repr(error))
+        log.warning("broker connection of a user", error=repr(error))
 
     async def _settle_users(self) -> None:
         self.users_file.refresh(self.service)
@@ -269,7 +269,7 @@ class SchedulerDaemon:
         await respond(to, data, self.replica.count)
 
     async def _lead(self, effect: events.Lead) -> None:
-        log.info("leads", term=effect.term, seq=self.replica.state.seen)
+        log.info("leading", term=effect.term, seq=self.replica.state.seen)
         self.watch.leads()
 
     async def _halt(self, effect: events.Halt) -> None:

@@ -60,7 +60,7 @@ class StatusWatch:
             self._log_halt()
         status = self._replica.status()
         if status != self._status and self._status:
-            log.info("status", status=status)
+            log.info("status changed", status=status)
             notify.status(status)
             self._status = status
         notify.alive()

@@ -34,6 +34,6 @@ class UsersFile:
             self._stamp = stamp
             service.users = users.load(self._path)
             service.owners.clear()
-            log.info("users", count=len(service.users))
+            log.info("table of users read", count=len(service.users))
         except (StokerError, OSError) as error:
             log.error("the table of users cannot be read", error=str(error))
