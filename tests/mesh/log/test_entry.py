@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,17 @@ from stoker.scheduler.book import encode_spec
 from stoker.scheduler.nouns import JobSpec, NodeReport, Outcome, Owner, Usage
 
 SPEC = encode_spec(JobSpec(("true",)))
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "records" / "entry.txt"
+FULL = JobSpec(
+    argv=("a", "b"), cwd="/c", env={"D": "e"}, name="f", gpu_milli=1, cpu_milli=2, memory_bytes=3,
+    pids=4, time_limit_s=5.5, grace_s=6.5, priority=-7, trace="full", stdin=True, umask=8,
+    output_bytes_max=9, queue="g", placement="fgd", models=("h",), require=("i=j",),
+    avoid=("k=l",), tolerate=("m=n",), group="o", company="repel", estimate_s=10.5, after=11,
+    after_any=True, retries=12, backoff_s=13, preemptible=True, preemptor=False, min_run_s=14,
+    same_link=True, device_memory_bytes=15, array_size=16, array_index=17, array_place=18,
+    device_kind="any", mix_vendors=False,
+)  # fmt: skip
+"""Each option with a value of its own."""
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +46,16 @@ def made(**changes: object) -> Entry:
     )
     plain = Entry(entry.FORMAT, "c", 1, 2, 3, 4, b"p" * 32, 5, b"commands", blobs)
     return msgspec.structs.replace(plain, **changes)
+
+
+def test_golden_entry_is_the_bytes_that_the_log_keeps() -> None:
+    """The body of an entry as it was in the first log of this format; JobSpec with every option."""
+    job = JobBlob(0, Owner("alice", 1000, 1001, (1002,)), msgspec.Raw(encode_spec(FULL)))
+    body = msgspec.msgpack.encode(made(blobs=(job, *made().blobs)))
+    lines = [body[at : at + 32].hex(" ", -4) + "\n" for at in range(0, len(body), 32)]
+    if os.environ.get("STOKER_GOLDEN") == "rewrite":
+        GOLDEN.write_text("".join(lines))
+    assert "".join(lines) == GOLDEN.read_text(), f"{GOLDEN}: the format of an entry changed"
 
 
 def test_an_entry_comes_back_signed(signer: Identity, tmp_path: Path) -> None:
