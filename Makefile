@@ -5,7 +5,7 @@ RUN := .venv/bin/
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench golden mutants soak gpu-wheels gpu-check doctor build setup clean
+.PHONY: help run test check bench generate golden mutants soak gpu-wheels gpu-check doctor build setup clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -36,6 +36,9 @@ bench: setup ## measure: submit path, tracing, decisions, reading cards, faults,
 	@$(RUN)stoker bench devices --seconds 5 --json
 	@$(RUN)stoker sim faults --json
 	@echo "longer: stoker bench probes (13 min), sim power-loop, sim openb: README.md, Figures" >&2
+
+generate: ## write the files that are made from wire.h and job_options.toml
+	@$(PY) -m generate
 
 golden: setup ## rewrite the golden files; read the diff before committing it
 	@STOKER_GOLDEN=rewrite $(PY) -m pytest -q tests -k golden

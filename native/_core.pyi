@@ -2,9 +2,7 @@
 # Types of the compiled module `_core` (native/core/bind.cpp). Bytes are the records of
 # native/core/wire.h; scheduler/core.py is the typed face of this module.
 
-SIZES: dict[int, int]
-VIEW_SIZES: dict[str, int]
-HINT_SIZES: dict[str, int]
+LAYOUT: str
 
 class Core:
     def __init__(

@@ -31,7 +31,7 @@ from stoker.scheduler.records import (
 from stoker.scheduler.sim.chance import Chance
 from stoker.scheduler.sim.classes import target_classes
 from stoker.scheduler.sim.openb import MIB, Machine, TraceTask
-from stoker.scheduler.submit import Submit
+from stoker.scheduler.wire_commands import Submit
 
 BATCH: Final = 64
 TIMES_MAX: Final = 1 << 20

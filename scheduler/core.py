@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from stoker.native import _core
 from stoker.native.errors import BadRequest, Refused, StokerError, from_errno
-from stoker.scheduler import effects, hints, records
+from stoker.scheduler import effects, hints
 from stoker.scheduler.effects import (
     DeviceState,
     Effect,
@@ -27,9 +27,9 @@ from stoker.scheduler.effects import (
 )
 from stoker.scheduler.hints import Candidate, RequestClass, Sample
 from stoker.scheduler.records import BATCH_REQUESTS_MAX, Place, Prefer, Request
+from stoker.scheduler.wire_names import DIGEST
 
-_EXPECTED = (records.SIZES, effects.SIZES, hints.SIZES)
-if (_core.SIZES, _core.VIEW_SIZES, _core.HINT_SIZES) != _EXPECTED:
+if _core.LAYOUT != DIGEST:
     raise ImportError("stoker.scheduler and the compiled core do not match: run `make build`")
 
 
@@ -106,7 +106,7 @@ class Core:
             commands, rejected, latency_ns, more = self._core.propose(raw, now_ns, seed, measure)
         except OSError as error:
             raise _refusal(error) from error
-        return Proposal(commands, effects.unpack_rejected(rejected), latency_ns, more)
+        return Proposal(commands, Rejected.unpack_all(rejected), latency_ns, more)
 
     def apply(self, commands: bytes, now_ns: int) -> list[Effect]:
         """Carry out a committed batch. Raises Corrupt, having changed nothing, for malformed bytes.
@@ -181,15 +181,15 @@ class Core:
 
     def explain(self, job: int) -> list[Explained]:
         """Why the job is where it is, ranked; empty for an unknown job."""
-        return effects.unpack_explained(self._core.explain(job))
+        return Explained.unpack_all(self._core.explain(job))
 
     def job(self, job: int) -> JobInfo | None:
         raw = self._core.job(job)
-        return effects.unpack_job(raw) if raw else None
+        return JobInfo.unpack(raw) if raw else None
 
     def node(self, node: int) -> NodeInfo | None:
         raw = self._core.node(node)
-        return effects.unpack_node(raw) if raw else None
+        return NodeInfo.unpack(raw) if raw else None
 
     def nodes(self) -> list[int]:
         """Ids of all known nodes, up or down."""
@@ -197,23 +197,23 @@ class Core:
 
     def devices(self, node: int) -> list[DeviceState]:
         """By device index; empty for an unknown node."""
-        return effects.unpack_devices(self._core.devices(node))
+        return DeviceState.unpack_all(self._core.devices(node))
 
     def node_tasks(self, node: int) -> list[TaskInfo]:
         """What the node should be running, in the order it was placed."""
-        return effects.unpack_tasks(self._core.node_tasks(node))
+        return TaskInfo.unpack_all(self._core.node_tasks(node))
 
     def job_tasks(self, job: int) -> list[TaskInfo]:
         """The job's placed tasks that have not ended."""
-        return effects.unpack_tasks(self._core.job_tasks(job))
+        return TaskInfo.unpack_all(self._core.job_tasks(job))
 
     def labels(self, node: int) -> list[Label]:
         """Labels and taints of a node by hash; empty for an unknown node."""
-        return effects.unpack_labels(self._core.labels(node))
+        return Label.unpack_all(self._core.labels(node))
 
     def queue(self, queue: int, now_ns: int) -> QueueInfo | None:
         raw = self._core.queue(queue, now_ns)
-        return effects.unpack_queue(raw) if raw else None
+        return QueueInfo.unpack(raw) if raw else None
 
     def queues(self) -> list[int]:
         """Ids of all queues, queue 0 first."""

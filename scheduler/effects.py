@@ -1,76 +1,66 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the core hands out: effects of applied commands, rejections, explanations and views.
 
-Fields are plain numbers or names of `nouns`; sentences are made on request and never stored.
-Mirrors `native/core/wire.h`.
+Fields are plain numbers or names of `nouns`; sentences are made on request and never stored. The
+views are generated from `native/core/wire.h` (`make generate`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from struct import Struct
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
-from stoker.scheduler.nouns import JobState
-from stoker.scheduler.policies import Kind
 from stoker.scheduler.reasons import BENIGN, RETRY, sentence
-from stoker.scheduler.records import (
-    HAS_EXIT_CODE,
-    HAS_SIGNAL,
-    STATES,
-    Shares,
-    unpack_shares,
-)
 from stoker.scheduler.remedies import REMEDIES, Remedy
-from stoker.scheduler.submit import Submit, Submitter, unpack_ask
+from stoker.scheduler.wire_fields import Shares, unpack_shares
+from stoker.scheduler.wire_names import HAS_EXIT_CODE, HAS_SIGNAL, STATES, EffectKind, JobState
+from stoker.scheduler.wire_views import (
+    DeviceState,
+    EffectRecord,
+    ExplainRecord,
+    JobInfo,
+    Label,
+    NodeInfo,
+    QueueInfo,
+    QuotaInfo,
+    RejectedRecord,
+    TaskInfo,
+)
 
-_REJECTED = Struct("<IHHQQQ")
-_EFFECT = Struct("<HHHHIIQQQ4QiiIHH64s")
-_EXPLAIN = Struct("<HHIQQQQ")
-_JOB = Struct("<7Q4Q5Q4IiiI10H240s")
-_NODE = Struct("<9Q3IHHHHI")
-_LABEL = Struct("<QQII")
-_DEVICE = Struct("<4Q7HBB")
-_QUOTA = Struct("<4Q")
-_QUEUE = Struct("<6Q3IHHII256s")
-_TASK = Struct("<QQIHHHHI64s")
-
-SIZES: Final[dict[str, int]] = {
-    "rejected": _REJECTED.size,
-    "effect": _EFFECT.size,
-    "explain": _EXPLAIN.size,
-    "job": _JOB.size,
-    "node": _NODE.size,
-    "device": _DEVICE.size,
-    "task": _TASK.size,
-    "label": _LABEL.size,
-    "queue": _QUEUE.size,
-}
-"""Bytes of what comes out; `_core.VIEW_SIZES` must say the same."""
+__all__ = [
+    "DeviceState",
+    "Duplicate",
+    "Effect",
+    "Explained",
+    "Forgotten",
+    "Ignored",
+    "JobInfo",
+    "Label",
+    "NodeInfo",
+    "QueueInfo",
+    "QuotaInfo",
+    "Rejected",
+    "Start",
+    "StateChanged",
+    "Stop",
+    "TaskInfo",
+    "unpack_effects",
+]
 
 
-class Rejected(NamedTuple):
-    """A request that became no command. The state is as if it had not been asked."""
+class Rejected(RejectedRecord):
+    """A request that became no command. The state is as if it had not been made."""
 
-    request: int
-    """Its position among the requests."""
-    kind: int
-    """A kind of `records`, e.g. records.SUBMIT."""
-    reason: int
-    job: int
-    """The job it is about; for DUPLICATE the job that the key made, perhaps in this very batch:
-    answer only when the batch is committed."""
-    asked: int
-    have: int
+    __slots__ = ()
 
     @property
     def benign(self) -> bool:
-        """A repeated report that only needs an acknowledgement."""
+        """True for a repeated report that only needs an acknowledgement."""
         return self.reason in BENIGN
 
     @property
     def retry(self) -> bool:
-        """Nothing is wrong with it: put it into the next batch."""
+        """True where nothing is wrong with it: put it into the next batch."""
         return self.reason in RETRY
 
     def text(self) -> str:
@@ -88,7 +78,7 @@ class StateChanged(NamedTuple):
     state: JobState
     reason: int
     node: int
-    """Of the task that made the change; 0 where none did."""
+    """The node of the task that made the change; 0 where none did."""
     exit_code: int | None
     signal: int | None
 
@@ -147,22 +137,11 @@ class Ignored(NamedTuple):
 
 Effect = StateChanged | Start | Stop | Forgotten | Duplicate | Ignored
 
-_STATE, _START, _STOP, _FORGET, _DUPLICATE, _IGNORED = range(1, 7)
 
-
-class Explained(NamedTuple):
+class Explained(ExplainRecord):
     """One line of an explanation, the most telling first; unused figures are 0."""
 
-    reason: int
-    number: int
-    """How many (nodes, devices, jobs) it is true of."""
-    node: int
-    job: int
-    asked: int
-    have: int
-    detail: int = 0
-    """More on the reason: for PLACED_ON why there, for ENDED the state's code, for a node that is
-    kept out the refusal, for QUEUE_AT_LIMIT how deep the queue is, for a placement its policy."""
+    __slots__ = ()
 
     @property
     def remedies(self) -> tuple[Remedy, ...]:
@@ -182,254 +161,45 @@ class Explained(NamedTuple):
         )
 
 
-class JobInfo(NamedTuple):
-    """What the core knows of a job. Times are the now_ns of the entries that caused them, or 0."""
-
-    job: int
-    client: int
-    spec_hash: int
-    memory_bytes: int
-    submit_ns: int
-    place_ns: int
-    end_ns: int
-    latency_ns: int
-    observations: tuple[int, ...]
-    node: int
-    """Of task 0 in the last attempt; 0 where never placed."""
-    uid: int
-    tenant: int
-    gpu_milli: int
-    cpu_milli: int
-    attempt: int
-    exit_code: int | None
-    signal: int | None
-    priority: int
-    tasks: int
-    tasks_live: int
-    """Placed and not ended."""
-    state: JobState
-    reason: int
-    place_reason: int
-    candidates: int
-    attained_ns: int
-    """Device time of the attempts that ended."""
-    charged_ns: int
-    """Of this attempt, as reported while it runs."""
-    spent_ns: int
-    """Of this attempt, by its tasks that ended."""
-    not_before_ns: int
-    retried: int
-    preemptions: int
-    hold: int
-    """Why it is not in its queue though pending: 1 until not_before_ns, 2 until `after` has ended,
-    3 that ended badly."""
-    ask: Submit
-    """All that was asked for; the key is not kept."""
-
-
-class NodeInfo(NamedTuple):
-    """A node and its ledger. used may exceed the total after a node came back smaller."""
-
-    node: int
-    boot: int
-    incarnation: int
-    memory_bytes: int
-    memory_used: int
-    cpu_used: int
-    cpu_milli: int
-    tasks: int
-    up: bool
-    reason: int
-    """Why it is down; 0 while up."""
-    devices: int
-    devices_free: int
-    """Available and entirely free."""
-    domain: int
-    reserve_from_ns: int
-    reserve_until_ns: int
-    """0: not reserved."""
-    reserve_queue: int
-    labels: int
-
-
-class Label(NamedTuple):
-    """A label or taint of a node; `label` is the hash of "key=value"."""
-
-    label: int
-    value: int
-    taint: bool
-    cost: bool
-
-
-class QuotaInfo(NamedTuple):
-    """What a queue and those below it may hold of one device model (0: of all), and hold."""
-
-    model: int
-    guaranteed_milli: int
-    limit_milli: int
-    used_milli: int
-
-
-class QueueInfo(NamedTuple):
-    """A queue; what it holds counts those below it."""
-
-    queue: int
-    parent: int
-    weight: int
-    order: int
-    placement: int
-    depth: int
-    used_milli: int
-    cpu_used: int
-    memory_used: int
-    usage_ns: int
-    """Device time, decayed up to now."""
-    pending: int
-    live: int
-    """Its own pending and placed jobs."""
-    quotas: tuple[QuotaInfo, ...]
-
-
-class DeviceState(NamedTuple):
-    """One device's ledger: capacity = used + free while available, else used + unavailable."""
-
-    memory_bytes: int
-    owner: int
-    capacity_milli: int
-    used_milli: int
-    available: bool
-    reason: int
-    memory_used: int
-    model: int
-    link: int
-    bus: int
-    numa: int
-    kind: int = Kind.GPU
-    vendor: int = 0
-
-
-class TaskInfo(NamedTuple):
-    """One placed task that has not ended."""
-
-    job: int
-    node: int
-    attempt: int
-    task: int
-    state: JobState
-    job_state: JobState
-    shares: Shares
-
-
-def unpack_rejected(raw: bytes) -> list[Rejected]:
-    return [Rejected(*fields) for fields in _REJECTED.iter_unpack(raw)]
-
-
 def unpack_effects(raw: bytes) -> list[Effect]:
-    return [_effect(fields) for fields in _EFFECT.iter_unpack(raw)]
+    """The effects of a batch in their order."""
+    return [_effect(record) for record in EffectRecord.unpack_all(raw)]
 
 
-def _effect(f: tuple[Any, ...]) -> Effect:
-    kind, state, reason, task, attempt, command, job, node = f[:8]
-    if kind == _STATE:
-        flags = f[15]
+def _effect(e: EffectRecord) -> Effect:
+    if e.kind == EffectKind.STATE:
         return StateChanged(
-            command,
-            job,
-            attempt,
-            STATES[state - 1],
-            reason,
-            node,
-            f[13] if flags & HAS_EXIT_CODE else None,
-            f[14] if flags & HAS_SIGNAL else None,
+            command=e.command,
+            job=e.job,
+            attempt=e.attempt,
+            state=STATES[e.state - 1],
+            reason=e.reason,
+            node=e.node,
+            exit_code=e.exit_code if e.flags & HAS_EXIT_CODE else None,
+            signal=e.signal if e.flags & HAS_SIGNAL else None,
         )
-    if kind == _START:
-        return _start(f)
-    if kind == _STOP:
-        return Stop(command, job, attempt, task, node, STATES[state - 1], reason)
-    if kind == _FORGET:
-        return Forgotten(command, job, node, reason)
-    if kind == _DUPLICATE:
-        return Duplicate(command, job)
-    return Ignored(command, state, job, reason)
+    if e.kind == EffectKind.START:
+        return _start(e)
+    if e.kind == EffectKind.STOP:
+        state = STATES[e.state - 1]
+        return Stop(e.command, e.job, e.attempt, e.task, e.node, state, e.reason)
+    if e.kind == EffectKind.FORGET:
+        return Forgotten(e.command, e.job, e.node, e.reason)
+    if e.kind == EffectKind.DUPLICATE:
+        return Duplicate(e.command, e.job)
+    return Ignored(e.command, e.state, e.job, e.reason)
 
 
-def _start(f: tuple[Any, ...]) -> Start:
-    _, _, reason, task, attempt, command, job, node, latency = f[:9]
-    observations = tuple(filter(None, f[9:13]))
-    shares = unpack_shares(f[17], f[18])
-    return Start(command, job, attempt, task, f[16], node, shares, reason, latency, observations)
-
-
-def unpack_explained(raw: bytes) -> list[Explained]:
-    return [
-        Explained(reason, number, node, job, asked, have, detail)
-        for reason, detail, number, node, job, asked, have in _EXPLAIN.iter_unpack(raw)
-    ]
-
-
-def unpack_job(raw: bytes) -> JobInfo:
-    (
-        job, client, spec_hash, submit_ns, place_ns, end_ns, latency_ns, o1, o2, o3, o4, node,
-        attained, charged, spent, not_before, uid, tenant, attempt, flags, exit_code, signal,
-        candidates, live, state, reason, place_reason, retried, preemptions, hold, _, _, _, raw_ask,
-    ) = _JOB.unpack(raw)  # fmt: skip
-    ask = unpack_ask(raw_ask, Submitter(client, b"", spec_hash, uid, tenant))
-    return JobInfo(
-        job, client, spec_hash, ask.memory_bytes, submit_ns, place_ns, end_ns, latency_ns,
-        tuple(filter(None, (o1, o2, o3, o4))), node, uid, tenant, ask.gpu_milli, ask.cpu_milli,
-        attempt, exit_code if flags & HAS_EXIT_CODE else None,
-        signal if flags & HAS_SIGNAL else None, ask.priority, ask.tasks, live, STATES[state - 1],
-        reason, place_reason, candidates, attained, charged, spent, not_before, retried,
-        preemptions, hold, ask,
-    )  # fmt: skip
-
-
-def unpack_node(raw: bytes) -> NodeInfo:
-    (
-        node, boot, incarnation, memory, memory_used, cpu_used, domain, since, until, queue, cpu,
-        tasks, up, reason, devices, free, labels,
-    ) = _NODE.unpack(raw)  # fmt: skip
-    return NodeInfo(
-        node, boot, incarnation, memory, memory_used, cpu_used, cpu, tasks, bool(up), reason,
-        devices, free, domain, since, until, queue, labels,
-    )  # fmt: skip
-
-
-def unpack_labels(raw: bytes) -> list[Label]:
-    return [
-        Label(label, value, bool(flags & 2), bool(flags & 4))
-        for label, value, flags, _ in _LABEL.iter_unpack(raw)
-    ]
-
-
-def unpack_queue(raw: bytes) -> QueueInfo:
-    (
-        used, cpu, memory, usage, pending, live, queue, parent, weight, order, placement, quotas,
-        depth, raw_quotas,
-    ) = _QUEUE.unpack(raw)  # fmt: skip
-    known = [QuotaInfo(*f) for f in _QUOTA.iter_unpack(raw_quotas)][:quotas]
-    return QueueInfo(
-        queue, parent, weight, order, placement, depth, used, cpu, memory, usage, pending, live,
-        tuple(known),
-    )  # fmt: skip
-
-
-def unpack_devices(raw: bytes) -> list[DeviceState]:
-    return [
-        DeviceState(
-            memory, owner, capacity, used, bool(available), reason, memory_used, model, link, bus,
-            numa, kind, vendor,
-        )
-        for memory, memory_used, owner, model, capacity, used, available, reason, link, bus, numa,
-        kind, vendor in _DEVICE.iter_unpack(raw)
-    ]  # fmt: skip
-
-
-def unpack_tasks(raw: bytes) -> list[TaskInfo]:
-    return [
-        TaskInfo(
-            job, node, attempt, task, STATES[state - 1], STATES[job_state - 1],
-            unpack_shares(count, shares),
-        )
-        for job, node, attempt, task, state, job_state, count, _, shares in _TASK.iter_unpack(raw)
-    ]  # fmt: skip
+def _start(e: EffectRecord) -> Start:
+    return Start(
+        command=e.command,
+        job=e.job,
+        attempt=e.attempt,
+        task=e.task,
+        tasks=e.tasks,
+        node=e.node,
+        shares=unpack_shares(e.shares_n, e.shares),
+        reason=e.reason,
+        latency_ns=e.latency_ns,
+        observations=tuple(filter(None, e.observations)),
+    )

@@ -7,50 +7,26 @@ default. Units are in the names.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
+
+from stoker.scheduler import wire_names
 
 TraceMode = Literal["off", "governed", "full", "dormant"]
 """`dormant`: a tracer is loaded and does nothing until it is told to."""
 
-JobState = Literal[
-    "pending",  # accepted and committed, not placed
-    "starting",  # placed; the node has been told
-    "running",  # the node reported its first process
-    "stopping",  # a cancel or a limit is being carried out
-    "succeeded",  # exit code 0
-    "failed",  # another exit code, a signal, or it could not be started
-    "cancelled",  # stopped on request
-    "timeout",  # stopped at its time limit
-    "lost",  # the node cannot say how it ended; the reason says why
-]
+JobState: TypeAlias = wire_names.JobState
+Wanted: TypeAlias = wire_names.Wanted
+MILLI = wire_names.MILLI
 
 ENDED: frozenset[str] = frozenset({"succeeded", "failed", "cancelled", "timeout", "lost"})
 """States that are final."""
 
-MILLI = 1000
-"""Milli-shares of one whole device or one CPU."""
-
-Wanted = Literal[
-    "",  # what the queue says
-    "best",
-    "fgd",
-    "pack",
-    "spread",
-    "least-loaded",
-    "random",
-    "cost",
-    "power",
-    "thermal",
-    "custom",
-]
-"""How a node is chosen; the names of `policies.Placement`, in its order."""
-
 ARGV_BYTES_MAX = 128 * 1024
 ENV_BYTES_MAX = 64 * 1024
-DEVICES_PER_NODE_MAX = 64
-DEVICES_PER_JOB_MAX = 16
+DEVICES_PER_NODE_MAX = wire_names.NODE_DEVICES_MAX
+DEVICES_PER_JOB_MAX = wire_names.TASK_DEVICES_MAX
 LABELS_PER_REPORT_MAX = 8
 JOB_SAMPLES_MAX = 512
 """Of one Observation."""

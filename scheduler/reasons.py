@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import Final
 
 from stoker.scheduler.figures import Figure
+from stoker.scheduler.wire_names import PRIORITY_MAX, PRIORITY_MIN
 
 
 class Reason(IntEnum):
@@ -212,7 +213,7 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.CAPACITY_IN_USE: "a capacity of {asked} milli is below the {have} milli in use",
     Reason.DUPLICATE: "this key was used for job {job} already",
     Reason.KEY_REUSED: "this key was used for job {job}, which asked for something else",
-    Reason.BAD_PRIORITY: "a priority is between -128 and 127",
+    Reason.BAD_PRIORITY: f"a priority is between {PRIORITY_MIN} and {PRIORITY_MAX}",
     Reason.BAD_GPU_MILLI: "{asked} milli is neither a part of one device nor whole devices",
     Reason.BAD_TASKS: "{asked} tasks were asked for; a job has 1 to {have}",
     Reason.TOO_MANY_DEVICES: "asks for {asked} devices, a task may have {have}",

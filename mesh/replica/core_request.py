@@ -17,7 +17,8 @@ from stoker.scheduler.core import Core
 from stoker.scheduler.names import hash64, name_id, queue_id
 from stoker.scheduler.nouns import JobSpec, NodeReport, Owner
 from stoker.scheduler.policies import Kind, Option, Placement
-from stoker.scheduler.submit import MODELS_PER_JOB_MAX, Submit
+from stoker.scheduler.wire_commands import Submit
+from stoker.scheduler.wire_names import JOB_MODELS_MAX
 
 MODELS_SHOWN = 8
 KINDS = {"gpu": Kind.GPU, "cpu": Kind.CPU, "any": Kind.GPU | Kind.CPU}
@@ -48,8 +49,8 @@ def models_meant(asked: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
             there = ", ".join(everything[:MODELS_SHOWN]) or "none"
             raise BadRequest(f"no device of model {words!r} is known", hint=f"There are: {there}")
         meant.update(dict.fromkeys(found))
-    if len(meant) > MODELS_PER_JOB_MAX:
-        raise BadRequest(f"{len(meant)} device models are meant, at most {MODELS_PER_JOB_MAX}")
+    if len(meant) > JOB_MODELS_MAX:
+        raise BadRequest(f"{len(meant)} device models are meant, at most {JOB_MODELS_MAX}")
     return tuple(meant)
 
 

@@ -36,7 +36,7 @@ from stoker.scheduler.names import hash64, name_id, vendor_number
 from stoker.scheduler.nouns import ENDED, JobSpec, JobState, NodeReport, Owner
 from stoker.scheduler.policies import FIRST_ORDER, Kind
 from stoker.scheduler.reasons import Reason, sentence
-from stoker.scheduler.submit import Submit
+from stoker.scheduler.wire_commands import Submit
 
 BATCH_BYTES_MAX = 208 * 1024
 """The most bytes of requests and blobs in one entry; with 256 decisions and the envelope an entry

@@ -20,7 +20,7 @@ from stoker.scheduler.nouns import (
     MILLI,
     JobSpec,
 )
-from stoker.scheduler.submit import LABELS_PER_JOB_MAX, MODELS_PER_JOB_MAX
+from stoker.scheduler.wire_names import JOB_LABELS_MAX, JOB_MODELS_MAX
 
 ARGV_MAX = 4096
 ENV_MAX = 1024
@@ -176,12 +176,12 @@ def _check_names(request: JobRequest) -> None:
         raise BadRequest("placement custom needs a scoring function, which no request can give")
     for field in ("require", "avoid", "tolerate"):
         labels: tuple[str, ...] = getattr(request, field)
-        if len(labels) > LABELS_PER_JOB_MAX:
-            raise BadRequest(f"{field} has {len(labels)} labels, at most {LABELS_PER_JOB_MAX}")
+        if len(labels) > JOB_LABELS_MAX:
+            raise BadRequest(f"{field} has {len(labels)} labels, at most {JOB_LABELS_MAX}")
         for label in labels:
             check_label(label, field)
-    if len(request.models) > MODELS_PER_JOB_MAX:
-        raise BadRequest(f"models has {len(request.models)} names, at most {MODELS_PER_JOB_MAX}")
+    if len(request.models) > JOB_MODELS_MAX:
+        raise BadRequest(f"models has {len(request.models)} names, at most {JOB_MODELS_MAX}")
     for model in request.models:
         if not 0 < _bytes(model, "models") <= MODEL_BYTES_MAX or not model.isprintable():
             raise BadRequest(f"a device model has 1 to {MODEL_BYTES_MAX} bytes: {model[:80]!r}")

@@ -20,6 +20,7 @@
 extern "C" {
 #include "core/bench/bench_decide.h"
 #include "core/core.h"
+#include "core/wire_layout.h"
 }
 
 namespace nb = nanobind;
@@ -474,65 +475,13 @@ class Core
 	std::atomic<bool> busy_{false};
 };
 
-nb::dict sizes()
-{
-	nb::dict ret;
-
-	ret[nb::int_(int(SK_TERM))] = sizeof(sk_term);
-	ret[nb::int_(int(SK_NODE_UP))] = sizeof(sk_node_up);
-	ret[nb::int_(int(SK_NODE_DOWN))] = sizeof(sk_node_down);
-	ret[nb::int_(int(SK_DEVICE_SET))] = sizeof(sk_device_set);
-	ret[nb::int_(int(SK_SUBMIT))] = sizeof(sk_submit);
-	ret[nb::int_(int(SK_PLACE))] = sizeof(sk_place);
-	ret[nb::int_(int(SK_OUTCOME))] = sizeof(sk_outcome);
-	ret[nb::int_(int(SK_CANCEL))] = sizeof(sk_cancel);
-	ret[nb::int_(int(SK_FORGET))] = sizeof(sk_forget);
-	ret[nb::int_(int(SK_REFUSED))] = sizeof(sk_refused);
-	ret[nb::int_(int(SK_NODE_LABEL))] = sizeof(sk_node_label);
-	ret[nb::int_(int(SK_NODE_RESERVE))] = sizeof(sk_node_reserve);
-	ret[nb::int_(int(SK_QUEUE_SET))] = sizeof(sk_queue_set);
-	ret[nb::int_(int(SK_QUOTA_SET))] = sizeof(sk_quota_set);
-	ret[nb::int_(int(SK_USAGE))] = sizeof(sk_usage);
-	ret[nb::int_(int(SK_PREEMPT))] = sizeof(sk_preempt);
-	ret[nb::int_(int(SK_PREFER))] = sizeof(sk_place);
-	return ret;
-}
-
-nb::dict hint_sizes()
-{
-	nb::dict ret;
-
-	ret["sample"] = sizeof(sk_sample);
-	ret["class"] = sizeof(sk_class);
-	ret["candidate"] = sizeof(sk_candidate);
-	return ret;
-}
-
-nb::dict view_sizes()
-{
-	nb::dict ret;
-
-	ret["rejected"] = sizeof(sk_rejected);
-	ret["effect"] = sizeof(sk_effect);
-	ret["explain"] = sizeof(sk_explain);
-	ret["job"] = sizeof(sk_job_view);
-	ret["node"] = sizeof(sk_node_view);
-	ret["device"] = sizeof(sk_device_view);
-	ret["task"] = sizeof(sk_task_view);
-	ret["label"] = sizeof(sk_label_view);
-	ret["queue"] = sizeof(sk_queue_view);
-	return ret;
-}
-
 } // namespace
 
 NB_MODULE(_core, module)
 {
 	using namespace nb::literals;
 
-	module.attr("SIZES") = sizes();
-	module.attr("VIEW_SIZES") = view_sizes();
-	module.attr("HINT_SIZES") = hint_sizes();
+	module.attr("LAYOUT") = SK_WIRE_DIGEST;
 	nb::class_<Core>(module, "Core")
 		.def(
 			"__init__",

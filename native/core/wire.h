@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The records that enter and leave the core: commands, rejections, effects and views. Relied on by
- * the log (commands are stored as they are), the binding and scheduler/records.py, whose struct
- * formats mirror this file. Invariant: little endian, naturally aligned without holes, sizes fixed
- * by static asserts; fields are only ever added by a new kind.
+ * The records that enter and leave the core: commands, rejections and effects; wire_view.h has the
+ * views. These files are their only declaration; the log stores commands as they are. Invariant:
+ * little endian, naturally aligned without holes, sizes fixed by static asserts; fields are only
+ * ever added by a new kind.
+ *
+ * `make generate` reads them and writes the Python side (scheduler/wire_*.py) and the offsets
+ * that the compiler checks (wire_layout.h). A line "Python: Name(field, field=default, member as
+ * field, field: type)" in the comment of a record names its tuple and the order of its fields; a
+ * field that is no member is a flag, and a flag says whether a field with None or `?` is there.
+ * The comments here become the docstrings there.
  */
 #ifndef STOKER_CORE_WIRE_H
 #define STOKER_CORE_WIRE_H
@@ -17,27 +23,27 @@
 #error "records are little endian and are read in place"
 #endif
 
-#define SK_MILLI 1000u
-#define SK_TASK_DEVICES_MAX 16u
-#define SK_NODE_DEVICES_MAX 64u
-#define SK_TASKS_MAX 64u
-#define SK_OBSERVATIONS_MAX 4u
-#define SK_PRIORITY_MIN (-128)
-#define SK_PRIORITY_MAX 127
-#define SK_BATCH_REQUESTS_MAX 1024u
-#define SK_BATCH_PLACES_MAX 256u
-#define SK_EXPLAIN_MAX 32u
-#define SK_MODELS_MAX 64u      /* device models known to one state */
-#define SK_JOB_MODELS_MAX 8u   /* models a job may name */
-#define SK_JOB_LABELS_MAX 4u   /* labels of each sort a job may name */
-#define SK_NODE_LABELS_MAX 16u /* labels and taints of one node together */
-#define SK_QUEUE_QUOTAS_MAX 8u
-#define SK_QUEUE_DEPTH_MAX 8u
-#define SK_RETRIES_MAX 10u
-#define SK_AFTERS_MAX 64u /* jobs that wait for the end of one job */
-#define SK_BACKOFF_MAX_S 300u
-#define SK_PROMOTE_MAX 256u /* held jobs released by time in one propose or apply */
-#define SK_NO_LIMIT UINT64_MAX
+#define SK_MILLI 1000u		    /* Milli-shares of one whole device or one CPU. */
+#define SK_TASK_DEVICES_MAX 16u	    /* Devices of one task. */
+#define SK_NODE_DEVICES_MAX 64u	    /* Devices of one node. */
+#define SK_TASKS_MAX 64u	    /* Tasks of one job. */
+#define SK_OBSERVATIONS_MAX 4u	    /* Observations that one decision names. */
+#define SK_PRIORITY_MIN (-100)	    /* Lowest priority of a job. */
+#define SK_PRIORITY_MAX 100	    /* Highest priority of a job. */
+#define SK_BATCH_REQUESTS_MAX 1024u /* Requests of one `propose`. */
+#define SK_BATCH_PLACES_MAX 256u    /* Tasks placed by one `propose`; it says if there are more. */
+#define SK_EXPLAIN_MAX 32u	    /* Lines of one explanation. */
+#define SK_MODELS_MAX 64u	    /* Device models known to one state. */
+#define SK_JOB_MODELS_MAX 8u	    /* Device models that a job may name. */
+#define SK_JOB_LABELS_MAX 4u	    /* Labels of each sort that a job may name. */
+#define SK_NODE_LABELS_MAX 16u	    /* Labels and taints of one node together. */
+#define SK_QUEUE_QUOTAS_MAX 8u	    /* Quotas of one queue. */
+#define SK_QUEUE_DEPTH_MAX 8u	    /* Queues on the way from the root to a queue. */
+#define SK_RETRIES_MAX 10u	    /* Attempts after the first. */
+#define SK_AFTERS_MAX 64u	    /* Jobs that wait for the end of one job. */
+#define SK_BACKOFF_MAX_S 300u	    /* Longest pause before a retry, in seconds. */
+#define SK_PROMOTE_MAX 256u	    /* Held jobs released by time in one propose or apply. */
+#define SK_NO_LIMIT UINT64_MAX	    /* A quota's limit where there is none. */
 
 enum sk_kind {
 	SK_TERM = 1,
@@ -60,21 +66,21 @@ enum sk_kind {
 	SK_KIND_END,
 };
 
-/* `scheduler/nouns.py` JobState, in its order; from SK_SUCCEEDED on a state is final. */
+/* The state of a job; from SK_SUCCEEDED on a state is final. */
 enum sk_state {
-	SK_PENDING = 1,
-	SK_STARTING = 2,
-	SK_RUNNING = 3,
-	SK_STOPPING = 4,
-	SK_SUCCEEDED = 5,
-	SK_FAILED = 6,
-	SK_CANCELLED = 7,
-	SK_TIMEOUT = 8,
-	SK_LOST = 9,
+	SK_PENDING = 1,	  /* accepted and committed, not placed */
+	SK_STARTING = 2,  /* placed; the node has been told */
+	SK_RUNNING = 3,	  /* the node reported its first process */
+	SK_STOPPING = 4,  /* a cancel or a limit is being carried out */
+	SK_SUCCEEDED = 5, /* exit code 0 */
+	SK_FAILED = 6,	  /* another exit code, a signal, or it could not be started */
+	SK_CANCELLED = 7, /* stopped on request */
+	SK_TIMEOUT = 8,	  /* stopped at its time limit */
+	SK_LOST = 9,	  /* the node cannot say how it ended; the reason says why */
 	SK_STATE_END,
 };
 
-/* Which node and devices; 0 leaves it to the queue, and there to SK_PLACEMENT_BEST. */
+/* How a node and its devices are chosen. QUEUE leaves it to the job's queue, and there to BEST. */
 enum sk_placement {
 	SK_PLACEMENT_QUEUE = 0,
 	SK_PLACEMENT_BEST = 1,	       /* least fragmentation, finely quantised, then best fit */
@@ -86,7 +92,7 @@ enum sk_placement {
 	SK_PLACEMENT_COST = 7,	  /* cheapest node by its label, then most free devices */
 	SK_PLACEMENT_POWER = 8,	  /* least added power, then as BEST */
 	SK_PLACEMENT_THERMAL = 9, /* most thermal headroom, then as BEST */
-	SK_PLACEMENT_CUSTOM = 10, /* only where a SK_PREFER says */
+	SK_PLACEMENT_CUSTOM = 10, /* only where an SK_PREFER says */
 	SK_PLACEMENT_END,
 };
 
@@ -101,25 +107,26 @@ enum sk_order {
 	SK_ORDER_END,
 };
 
-/* Options of a job. */
-#define SK_PREEMPTIBLE 1u
-#define SK_SPREAD_TASKS 2u  /* no two tasks of the gang on one node */
-#define SK_PACK_TASKS 4u    /* all tasks of the gang on one node */
-#define SK_ATTRACT 8u	    /* only where a task of the same group runs, if any does */
-#define SK_REPEL 16u	    /* never where a task of the same group runs */
-#define SK_SAME_LINK 32u    /* devices of a task share a link group */
-#define SK_AFTER_ANY 64u    /* `after` may have ended in any way, not just well */
-#define SK_PREEMPTOR 128u   /* may have others preempted to start */
-#define SK_MIX_VENDORS 256u /* its devices may be of several vendors and kinds */
+/* Options of a job, as bits. Python: Option */
+#define SK_PREEMPTIBLE 1u   /* It may be stopped to make room; then it waits again. */
+#define SK_SPREAD_TASKS 2u  /* No two tasks of the gang run on one node. */
+#define SK_PACK_TASKS 4u    /* All tasks of the gang run on one node. */
+#define SK_ATTRACT 8u	    /* It runs only where a task of its group runs, if any does. */
+#define SK_REPEL 16u	    /* It never runs where a task of its group runs. */
+#define SK_SAME_LINK 32u    /* The devices of a task share a link group. */
+#define SK_AFTER_ANY 64u    /* The job that it follows may have ended in any way. */
+#define SK_PREEMPTOR 128u   /* It may have others preempted to start. */
+#define SK_MIX_VENDORS 256u /* Its devices may be of several vendors and kinds. */
 #define SK_OPTIONS 511u
 
-/* What a device is, as bits, so that the kinds a job accepts are a mask of them. */
+/* Kinds of devices, as bits, so that the kinds a job accepts are a set. Python: Kind */
 #define SK_DEVICE_GPU 1u
 #define SK_DEVICE_CPU 2u
 #define SK_DEVICE_KINDS 3u
-#define SK_VENDORS_MAX 16u /* vendors of one kind that are told apart; 0 is not known */
+#define SK_VENDORS_MAX 16u /* Numbers of vendors that are told apart; 0 is one not known. */
 
-/* `term` is the leader's term; a command of another term than the state's changes nothing. */
+/* The head of every command. `term` is the leader's term; a command of another term than the
+ * state's changes nothing. */
 struct sk_header {
 	uint16_t size;
 	uint16_t kind;
@@ -128,31 +135,38 @@ struct sk_header {
 };
 static_assert(sizeof(struct sk_header) == 16, "stored layout");
 
-/* Leadership is a fact in the log: header.term becomes the term if it is greater. */
+/* A scheduler takes the lead: header.term becomes the term if it is greater than every term before.
+ *
+ * Python: Term(term, leader) */
 struct sk_term {
 	struct sk_header header;
 	uint64_t leader;
 };
 static_assert(sizeof(struct sk_term) == 24, "stored layout");
 
-/* A new boot id means that nothing of the previous boot runs any more: its jobs are lost.
- * Devices from index `devices` on are gone; the others are described by DEVICE_SET. */
+/* A node's agent is there. A new `boot` means that nothing of the previous boot runs any more: its
+ * jobs are lost.
+ *
+ * Python: NodeUp(node, boot, incarnation, cpu_milli, memory_bytes, devices, domain=0) */
 struct sk_node_up {
 	struct sk_header header;
-	uint64_t node;
-	uint64_t boot;
-	uint64_t incarnation;
+	uint64_t node;	      /* An id chosen by the caller, not 0. */
+	uint64_t boot;	      /* Hash of the kernel's boot id. */
+	uint64_t incarnation; /* Start of the agent. */
 	uint64_t memory_bytes;
-	uint64_t domain; /* of failure or network, e.g. a rack's hash; 0 none */
+	uint64_t domain; /* Hash of a domain of failure or network, e.g. a rack; 0: none. */
 	uint32_t cpu_milli;
-	uint16_t devices;
+	uint16_t devices; /* Device indexes; those from here on are gone, DEVICE_SET says the rest.
+			   */
 	uint16_t zero;
 };
 static_assert(sizeof(struct sk_node_up) == 64, "stored layout");
 
-/* Without a flag: nothing new is placed there, what runs goes on. */
-#define SK_NODE_EVICT 1u  /* committed loss of the node: its active jobs are lost */
-#define SK_NODE_REMOVE 2u /* drop the entry of a node that is down and holds nothing */
+#define SK_NODE_EVICT 1u  /* The loss of the node is committed: its active jobs are lost. */
+#define SK_NODE_REMOVE 2u /* Drop the entry of a node that is down and holds nothing. */
+/* Nothing new is placed on the node; without a flag what runs there goes on.
+ *
+ * Python: NodeDown(node, evict=False, remove=False, reason=0) */
 struct sk_node_down {
 	struct sk_header header;
 	uint64_t node;
@@ -161,39 +175,47 @@ struct sk_node_down {
 };
 static_assert(sizeof(struct sk_node_down) == 32, "stored layout");
 
-/* `owner` and `reason` say who makes an unavailable device so (a pid, a fault code). With the
- * reason SK_DEVICE_GONE it is no device any more once no task holds it. */
+/* Capacity and availability of one device; indexes are dense from 0. With the reason
+ * SK_DEVICE_GONE it is no device any more once no task holds it.
+ *
+ * Python: DeviceSet(node, index as device, capacity_milli=1000, memory_bytes=0, available=True,
+ * owner=0, reason=0, model=0, link=0, bus=0, numa=0, kind=Kind.GPU, vendor=0) */
 struct sk_device_set {
 	struct sk_header header;
 	uint64_t node;
 	uint64_t memory_bytes;
-	uint64_t owner;
-	uint64_t model; /* hash of its name; 0 none. A partition profile is a model */
-	uint16_t index;
+	uint64_t owner; /* Who makes it unavailable, e.g. a foreign pid. */
+	uint64_t model; /* Hash of its model's name; 0: none. A partition profile is a model. */
+	uint16_t index; /* Its place in the node's list. */
 	uint16_t capacity_milli;
 	uint16_t available;
-	uint16_t reason;
-	uint16_t link; /* devices of a node with the same number share that level; 0 not known */
-	uint16_t bus;
+	uint16_t reason; /* Why it is unavailable, e.g. a fault code. */
+	uint16_t link; /* Devices of a node with the same number share a fast link; 0: not known. */
+	uint16_t bus;  /* Devices of a node with the same number share a PCIe switch. */
 	uint16_t numa;
-	uint8_t kind; /* SK_DEVICE_GPU or SK_DEVICE_CPU */
-	uint8_t vendor;
+	uint8_t kind;	/* One of the kinds. */
+	uint8_t vendor; /* A number below SK_VENDORS_MAX; 0: not known. */
 };
 static_assert(sizeof(struct sk_device_set) == 64, "stored layout");
 
-#define SK_LABEL_CLEAR 1u
-#define SK_LABEL_TAINT 2u /* only jobs that tolerate it are placed there */
-#define SK_LABEL_COST 4u  /* `value` is the node's cost, for SK_PLACEMENT_COST */
+#define SK_LABEL_CLEAR 1u /* The node loses the label. */
+#define SK_LABEL_TAINT 2u /* Only jobs that tolerate it are placed there. */
+#define SK_LABEL_COST 4u  /* `value` is the node's cost, for SK_PLACEMENT_COST. */
+/* A node gets a label or taint, another value for it, or loses it.
+ *
+ * Python: NodeLabel(node, label, value=0, taint=False, cost=False, clear=False) */
 struct sk_node_label {
 	struct sk_header header;
 	uint64_t node;
-	uint64_t label; /* hash of "key=value" */
+	uint64_t label; /* Hash of "key=value". */
 	uint64_t value;
 };
 static_assert(sizeof(struct sk_node_label) == 40, "stored layout");
 
-/* From `from_ns` to `until_ns` the node is for one queue; others must be gone by then. until 0
- * clears it. Times are those of the entries. */
+/* From `from_ns` to `until_ns` the node is for one queue and those below it; others must be gone by
+ * then. An `until_ns` of 0 clears it. Times are those of the entries.
+ *
+ * Python: NodeReserve(node, queue=0, from_ns=0, until_ns=0) */
 struct sk_node_reserve {
 	struct sk_header header;
 	uint64_t node;
@@ -204,25 +226,29 @@ struct sk_node_reserve {
 };
 static_assert(sizeof(struct sk_node_reserve) == 48, "stored layout");
 
-/* Create or change. Queue 0 is there from the start, has no children and takes jobs that name
- * none; `parent` 0 is the root. Only queues without children take jobs. */
-#define SK_QUEUE_REMOVE 1u
+#define SK_QUEUE_REMOVE 1u /* The queue goes; it must be empty. */
+/* A queue is created, changed or removed. Queue 0 is there from the start, has no children and
+ * takes jobs that name none; `parent` 0 is the root. Only queues without children take jobs.
+ *
+ * Python: QueueSet(queue, parent=0, weight=1, order=Order.FIFO, placement=Placement.QUEUE,
+ * remove=False) */
 struct sk_queue_set {
 	struct sk_header header;
 	uint32_t queue;
 	uint32_t parent;
-	uint32_t weight; /* against its siblings, 1 or more */
+	uint32_t weight; /* Its part against its siblings', 1 or more. */
 	uint16_t order;
 	uint16_t placement;
 };
 static_assert(sizeof(struct sk_queue_set) == 32, "stored layout");
 
-/* Milli-shares of devices of one model (0: of all) for a queue and all below it. The guaranteed
- * part is taken before what is borrowed; the limit is never passed (SK_NO_LIMIT: none).
- * guaranteed 0 and SK_NO_LIMIT drop the quota. */
+/* Milli-shares of devices for a queue and all below it. The guaranteed part is taken before what is
+ * borrowed; the limit is never passed. A guarantee of 0 and SK_NO_LIMIT drop the quota.
+ *
+ * Python: QuotaSet(queue, model=0, guaranteed_milli=0, limit_milli=NO_LIMIT) */
 struct sk_quota_set {
 	struct sk_header header;
-	uint64_t model;
+	uint64_t model; /* Hash of a device model; 0: devices of all models. */
 	uint64_t guaranteed_milli;
 	uint64_t limit_milli;
 	uint32_t queue;
@@ -230,40 +256,44 @@ struct sk_quota_set {
 };
 static_assert(sizeof(struct sk_quota_set) == 48, "stored layout");
 
-/* What a job asks for, as it was submitted; kept as it is. cpu_milli, memory_bytes,
- * device_memory_bytes (of each device) are reserved where not 0. gpu_milli is per task. Lists end
- * at their first 0. */
+/* What a job asks for, as it was submitted; kept as it is. CPU and memory are reserved where not 0.
+ * Lists end at their first 0. */
 struct sk_ask {
 	uint64_t memory_bytes;
-	uint64_t device_memory_bytes;
-	uint64_t estimate_ns;		    /* expected run time; 0: not known */
-	uint64_t after;			    /* job that must have ended before; 0 none */
-	uint64_t group;			    /* of SK_ATTRACT and SK_REPEL; 0 none */
-	uint64_t array;			    /* shared by the jobs of one array; 0 none */
-	uint64_t models[SK_JOB_MODELS_MAX]; /* any of these will do; none: any at all */
-	uint64_t require[SK_JOB_LABELS_MAX];
-	uint64_t avoid[SK_JOB_LABELS_MAX];
-	uint64_t tolerate[SK_JOB_LABELS_MAX];
-	uint32_t gpu_milli;
+	uint64_t device_memory_bytes;	      /* Memory of each device. */
+	uint64_t estimate_ns;		      /* Expected run time; 0: not known. */
+	uint64_t after;			      /* The job that must have ended before; 0: none. */
+	uint64_t group;			      /* The group of ATTRACT and REPEL; 0: none. */
+	uint64_t array;			      /* Shared by the jobs of one array; 0: none. */
+	uint64_t models[SK_JOB_MODELS_MAX];   /* Hashes of models; any will do, none: all will. */
+	uint64_t require[SK_JOB_LABELS_MAX];  /* Hashes of labels that the node must have. */
+	uint64_t avoid[SK_JOB_LABELS_MAX];    /* Hashes of labels that the node must not have. */
+	uint64_t tolerate[SK_JOB_LABELS_MAX]; /* Hashes of taints that do not matter. */
+	uint32_t gpu_milli;		      /* Milli-shares of devices of each task. */
 	uint32_t cpu_milli;
 	uint32_t queue;
-	uint32_t min_run_s; /* not preempted before it ran so long */
-	uint32_t backoff_s; /* base of the pause before a retry */
+	uint32_t min_run_s; /* It is not preempted before it ran so long. */
+	uint32_t backoff_s; /* Base of the pause before a retry; 0 means 1. */
 	int16_t priority;
 	uint16_t tasks;
 	uint16_t placement;
 	uint16_t options;
-	uint16_t retries; /* attempts after the first, for failed and lost ones */
-	uint16_t kinds;	  /* of devices that will do, SK_DEVICE_KINDS */
+	uint16_t retries; /* Attempts after the first, for failed and lost ones. */
+	uint16_t kinds;	  /* Kinds of devices that will do, as bits. */
 };
 static_assert(sizeof(struct sk_ask) == 240, "stored layout");
 
-/* key 0 means none. */
+/* A job asks in.
+ *
+ * Python: Submit(client, key=b"", spec_hash=0, uid=0, tenant=0, priority=0, gpu_milli=0,
+ * cpu_milli=0, memory_bytes=0, tasks=1, device_memory_bytes=0, estimate_ns=0, after=0, group=0,
+ * array=0, models=(), require=(), avoid=(), tolerate=(), queue=0, min_run_s=0, backoff_s=0,
+ * placement=Placement.QUEUE, options=0, retries=0, kinds=Kind.GPU) */
 struct sk_submit {
 	struct sk_header header;
-	uint64_t client;
-	uint64_t key[2];
-	uint64_t spec_hash;
+	uint64_t client;    /* Id of who submits; keys are per client. */
+	uint64_t key[2];    /* Idempotency key, up to 16 bytes; empty: none. */
+	uint64_t spec_hash; /* The same key with another hash is refused. */
 	uint32_t uid;
 	uint32_t tenant;
 	struct sk_ask ask;
@@ -276,8 +306,11 @@ struct sk_share {
 };
 static_assert(sizeof(struct sk_share) == 4, "stored layout");
 
-/* One task of a job. The records of a gang follow each other, tasks 0 to tasks-1, and take effect
- * together or not at all. */
+/* A decision for one task; only `propose` makes these. The records of a gang follow each other,
+ * tasks 0 to tasks-1, and take effect together or not at all.
+ *
+ * Python: Place(job, attempt, task, tasks, node, shares, reason, latency_ns, observations,
+ * candidates) */
 struct sk_place {
 	struct sk_header header;
 	uint64_t job;
@@ -289,33 +322,42 @@ struct sk_place {
 	uint16_t tasks;
 	uint16_t reason;
 	uint16_t shares_n;
-	uint32_t candidates; /* nodes looked at for this task */
+	uint32_t candidates; /* Nodes looked at for this task. */
 	struct sk_share shares[SK_TASK_DEVICES_MAX];
 };
 static_assert(sizeof(struct sk_place) == 152, "stored layout");
 
-/* SK_PREFER has the layout of a SK_PLACE: a placement from outside, tried by propose as it is. It
- * never enters the log; the SK_PLACE made of it does. */
+/* A placement from outside for one task of a job whose placement is CUSTOM, tried by propose as it
+ * is. It never enters the log; the SK_PLACE made of it does. Those of a gang follow each other,
+ * tasks 0 to tasks-1. It has the layout of a SK_PLACE.
+ *
+ * Python: Prefer(job, attempt, node, shares=(), task=0, tasks=1, observations=(), candidates=0) */
 
 #define SK_HAS_EXIT_CODE 1u
 #define SK_HAS_SIGNAL 2u
-#define SK_HAS_DEVICE_TIME 4u
+#define SK_HAS_DEVICE_NS 4u
+/* What a node says became of one task. The same outcome twice is one.
+ *
+ * Python: Outcome(job, attempt, node, state, exit_code=None, signal=None, reason=0, task=0,
+ * device_ns=None) */
 struct sk_outcome {
 	struct sk_header header;
 	uint64_t job;
-	uint64_t node;
+	uint64_t node; /* The node that says so; another node than the task's is refused. */
 	uint32_t attempt;
 	uint16_t task;
-	uint16_t state;
+	uint16_t state; /* Code of a state: running, or one that is final. */
 	int32_t exit_code;
 	int32_t signal;
-	uint64_t device_ns; /* measured device time of this task; else its shares x wall time */
-	uint16_t reason;
+	uint64_t device_ns; /* Measured device time of this task; else its shares x wall time. */
+	uint16_t reason;    /* Passed through; the caller's own codes start at Reason.OUTER. */
 	uint16_t zero[3];
 };
 static_assert(sizeof(struct sk_outcome) == 64, "stored layout");
 
-/* Measured device time of a running job so far, all tasks of this attempt together. */
+/* Measured device time of a running job so far, all tasks of this attempt together.
+ *
+ * Python: Usage(job, attempt, device_ns) */
 struct sk_usage {
 	struct sk_header header;
 	uint64_t job;
@@ -325,17 +367,22 @@ struct sk_usage {
 };
 static_assert(sizeof(struct sk_usage) == 40, "stored layout");
 
-/* Stop a running job to make room; once its tasks have ended it waits again. */
+/* Stop a running job to make room; once its tasks have ended it waits again.
+ *
+ * Python: Preempt(job, attempt, beneficiary=0, reason=0) */
 struct sk_preempt {
 	struct sk_header header;
 	uint64_t job;
-	uint64_t beneficiary; /* the job that room is made for */
+	uint64_t beneficiary; /* The job that room is made for. */
 	uint32_t attempt;
 	uint16_t reason;
 	uint16_t zero;
 };
 static_assert(sizeof(struct sk_preempt) == 40, "stored layout");
 
+/* Stop a job: at once while pending, else by its nodes.
+ *
+ * Python: Cancel(job, reason=0) */
 struct sk_cancel {
 	struct sk_header header;
 	uint64_t job;
@@ -344,13 +391,18 @@ struct sk_cancel {
 };
 static_assert(sizeof(struct sk_cancel) == 32, "stored layout");
 
+/* Drop an ended job before retention does.
+ *
+ * Python: Forget(job) */
 struct sk_forget {
 	struct sk_header header;
 	uint64_t job;
 };
 static_assert(sizeof(struct sk_forget) == 24, "stored layout");
 
-/* Requests turned away before they reached the core, so that replicas count the same. */
+/* Requests turned away before they reached the core, so that replicas count the same.
+ *
+ * Python: Refused(client, count as requests, reason) */
 struct sk_refused {
 	struct sk_header header;
 	uint64_t client;
@@ -360,18 +412,21 @@ struct sk_refused {
 };
 static_assert(sizeof(struct sk_refused) == 32, "stored layout");
 
-/* One request that propose did not turn into a command. `job` is the job it is about, for
- * SK_DUPLICATE the job the first request made. asked and have are the figures of the reason. */
+/* One request that propose did not turn into a command. The state is as if it had not been made.
+ *
+ * Python: RejectedRecord(request, kind, reason, job, asked, have) */
 struct sk_rejected {
-	uint32_t request;
-	uint16_t kind;
+	uint32_t request; /* Its position among the requests. */
+	uint16_t kind;	  /* The kind of the command. */
 	uint16_t reason;
-	uint64_t job;
-	uint64_t asked;
-	uint64_t have;
+	uint64_t job;	/* The job it is about; for DUPLICATE the one that the key made, perhaps in
+			   this   very batch: answer only when the batch is committed. */
+	uint64_t asked; /* A figure of the reason. */
+	uint64_t have;	/* A figure of the reason. */
 };
 static_assert(sizeof(struct sk_rejected) == 32, "stored layout");
 
+/* What an effect says. */
 enum sk_effect_kind {
 	SK_EFFECT_STATE = 1,	 /* the job is now in `state` */
 	SK_EFFECT_START = 2,	 /* tell `node` to start this task */
@@ -381,7 +436,8 @@ enum sk_effect_kind {
 	SK_EFFECT_IGNORED = 6,	 /* the command changed nothing, for `reason` */
 };
 
-/* `command` counts the records of the batch from 0. For IGNORED `state` is the command's kind. */
+/* One effect of an applied batch. `command` counts the records of the batch from 0. For IGNORED
+ * `state` is the command's kind. */
 struct sk_effect {
 	uint16_t kind;
 	uint16_t state;
@@ -402,143 +458,20 @@ struct sk_effect {
 };
 static_assert(sizeof(struct sk_effect) == 152, "stored layout");
 
-/* One line of an explanation; which fields carry a figure depends on `reason`. */
+/* One line of an explanation, the most telling first; figures that the reason does not use are 0.
+ *
+ * Python: ExplainRecord(reason, count as number, node, job, asked, have, detail=0) */
 struct sk_explain {
 	uint16_t reason;
-	uint16_t detail;
-	uint32_t count;
+	uint16_t detail; /* More on the reason: for PLACED_ON why there, for ENDED the state's code,
+			    for a node that is kept out the refusal, for QUEUE_AT_LIMIT how deep the
+			    queue is, for a placement its policy. */
+	uint32_t count;	 /* How many nodes, devices or jobs it is true of. */
 	uint64_t node;
 	uint64_t job;
 	uint64_t asked;
 	uint64_t have;
 };
 static_assert(sizeof(struct sk_explain) == 40, "stored layout");
-
-struct sk_job_view {
-	uint64_t job;
-	uint64_t client;
-	uint64_t spec_hash;
-	uint64_t submit_ns;
-	uint64_t place_ns;
-	uint64_t end_ns;
-	uint64_t latency_ns;
-	uint64_t observations[SK_OBSERVATIONS_MAX];
-	uint64_t node;		/* of task 0; 0 where never placed */
-	uint64_t attained_ns;	/* device time of the attempts that ended */
-	uint64_t charged_ns;	/* of this attempt, as reported while it runs */
-	uint64_t spent_ns;	/* of this attempt, by its tasks that ended */
-	uint64_t not_before_ns; /* pending, but not before this; 0: no pause */
-	uint32_t uid;
-	uint32_t tenant;
-	uint32_t attempt;
-	uint32_t flags; /* SK_HAS_EXIT_CODE, SK_HAS_SIGNAL */
-	int32_t exit_code;
-	int32_t signal;
-	uint32_t candidates;
-	uint16_t tasks_live;
-	uint16_t state;
-	uint16_t reason;
-	uint16_t place_reason;
-	uint16_t retried;     /* attempts that ended and were followed by another */
-	uint16_t preemptions; /* of those, because it was preempted */
-	uint16_t hold;	      /* enum sk_hold, while pending */
-	uint16_t zero[3];
-	struct sk_ask ask;
-};
-static_assert(sizeof(struct sk_job_view) == 416, "binding layout");
-
-/* Why a pending job is not in its queue. */
-enum sk_hold {
-	SK_HOLD_NONE = 0,
-	SK_HOLD_TIME = 1,   /* until not_before_ns */
-	SK_HOLD_AFTER = 2,  /* until ask.after has ended */
-	SK_HOLD_DOOMED = 3, /* ask.after ended badly: propose cancels it */
-};
-
-struct sk_node_view {
-	uint64_t node;
-	uint64_t boot;
-	uint64_t incarnation;
-	uint64_t memory_bytes;
-	uint64_t memory_used;
-	uint64_t cpu_used;
-	uint64_t domain;
-	uint64_t reserve_from_ns;
-	uint64_t reserve_until_ns;
-	uint32_t reserve_queue;
-	uint32_t cpu_milli;
-	uint32_t tasks;
-	uint16_t up;
-	uint16_t reason;
-	uint16_t devices;
-	uint16_t devices_free;
-	uint32_t labels;
-};
-static_assert(sizeof(struct sk_node_view) == 96, "binding layout");
-
-struct sk_label_view {
-	uint64_t label;
-	uint64_t value;
-	uint32_t flags; /* SK_LABEL_TAINT, SK_LABEL_COST */
-	uint32_t zero;
-};
-static_assert(sizeof(struct sk_label_view) == 24, "binding layout");
-
-struct sk_device_view {
-	uint64_t memory_bytes;
-	uint64_t memory_used;
-	uint64_t owner;
-	uint64_t model;
-	uint16_t capacity_milli;
-	uint16_t used_milli;
-	uint16_t available;
-	uint16_t reason;
-	uint16_t link;
-	uint16_t bus;
-	uint16_t numa;
-	uint8_t kind;
-	uint8_t vendor;
-};
-static_assert(sizeof(struct sk_device_view) == 48, "binding layout");
-
-struct sk_quota_view {
-	uint64_t model;
-	uint64_t guaranteed_milli;
-	uint64_t limit_milli;
-	uint64_t used_milli;
-};
-static_assert(sizeof(struct sk_quota_view) == 32, "binding layout");
-
-/* `used` and `pending` count the queue and all below it. */
-struct sk_queue_view {
-	uint64_t used_milli;
-	uint64_t cpu_used;
-	uint64_t memory_used;
-	uint64_t usage_ns; /* device time, decayed up to now */
-	uint64_t pending;
-	uint64_t live; /* pending and placed jobs of the queue itself */
-	uint32_t queue;
-	uint32_t parent;
-	uint32_t weight;
-	uint16_t order;
-	uint16_t placement;
-	uint32_t quotas;
-	uint32_t depth;
-	struct sk_quota_view quota[SK_QUEUE_QUOTAS_MAX];
-};
-static_assert(sizeof(struct sk_queue_view) == 328, "binding layout");
-
-struct sk_task_view {
-	uint64_t job;
-	uint64_t node;
-	uint32_t attempt;
-	uint16_t task;
-	uint16_t state;
-	uint16_t job_state;
-	uint16_t shares_n;
-	uint32_t zero;
-	struct sk_share shares[SK_TASK_DEVICES_MAX];
-};
-static_assert(sizeof(struct sk_task_view) == 96, "binding layout");
 
 #endif

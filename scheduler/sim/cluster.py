@@ -30,7 +30,8 @@ from stoker.scheduler.records import (
 )
 from stoker.scheduler.sim.classes import target_classes
 from stoker.scheduler.sim.openb import Machine, TraceTask
-from stoker.scheduler.submit import SUBMIT, Submit
+from stoker.scheduler.wire_commands import Submit
+from stoker.scheduler.wire_names import SUBMIT
 
 TOLD_AT_ONCE: Final = 256
 _BEFORE_BYTES_MAX = 16_384

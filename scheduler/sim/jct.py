@@ -32,7 +32,7 @@ from stoker.scheduler.sim.jct_bound import WaitBound
 from stoker.scheduler.sim.jct_cluster import TraceCluster, tasks_of
 from stoker.scheduler.sim.jct_policy import TracePolicy
 from stoker.scheduler.sim.jct_trace import SECOND, TraceJob
-from stoker.scheduler.submit import Submit
+from stoker.scheduler.wire_commands import Submit
 
 RESTART_S: Final = 30
 """Of a job that was stopped: checkpoint, restore and warm-up, paid on its devices when it starts

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from stoker.native.errors import BadRequest
-from stoker.scheduler.submit import MODELS_PER_JOB_MAX
+from stoker.scheduler.wire_names import JOB_MODELS_MAX
 
 NODE_COLUMNS: Final = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 TASK_COLUMNS: Final = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
@@ -162,6 +162,6 @@ def _models(row: _Row) -> tuple[str, ...]:
     """`A|B|A` is A or B; the trace does name a model twice."""
     names = [name.strip() for name in row.fields.get("gpu_spec", "").split("|")]
     models = tuple(sorted({name for name in names if name}))
-    if len(models) > MODELS_PER_JOB_MAX:
-        raise BadRequest(f"{row.where}: {len(models)} GPU models, at most {MODELS_PER_JOB_MAX}")
+    if len(models) > JOB_MODELS_MAX:
+        raise BadRequest(f"{row.where}: {len(models)} GPU models, at most {JOB_MODELS_MAX}")
     return models

@@ -30,7 +30,7 @@ from stoker.scheduler.records import (
 from stoker.scheduler.sim.chance import Chance
 from stoker.scheduler.sim.jct_cluster import cluster_of
 from stoker.scheduler.sim.thermal_model import DeviceTemperatures, Fit, Numbers
-from stoker.scheduler.submit import Submit
+from stoker.scheduler.wire_commands import Submit
 
 SECOND: Final = 1_000_000_000
 SIZES: Final = ((1, 0.5), (2, 0.2), (4, 0.15), (8, 0.15))

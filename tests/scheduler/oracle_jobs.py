@@ -76,7 +76,7 @@ class Jobs(Nodes, Queues):
 
     @staticmethod
     def refuse_shape(c: rec.Submit) -> None:
-        if not -128 <= c.priority <= 127:
+        if not rec.PRIORITY_MIN <= c.priority <= rec.PRIORITY_MAX:
             raise No(R.BAD_PRIORITY, job=0)
         if c.gpu_milli > 1000 and c.gpu_milli % 1000:
             raise No(R.BAD_GPU_MILLI, c.gpu_milli)

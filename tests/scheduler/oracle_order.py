@@ -57,7 +57,9 @@ class OrderOracle(Oracle):
         order = self.queues[job.ask.queue].order
         if order == Order.SHORTEST:
             return time_level(job.ask.estimate_ns) if job.ask.estimate_ns else 255
-        return time_level(job.attained) if order == Order.LEAST_ATTAINED else 127 - job.ask.priority
+        if order == Order.LEAST_ATTAINED:
+            return time_level(job.attained)
+        return rec.PRIORITY_MAX - job.ask.priority
 
     def rank(self, job: Job) -> tuple[int, int]:
         return self.level(job), job.id

@@ -148,7 +148,7 @@ class Stream:
             client=self.random.randrange(3),
             key=self.random.choice((b"", b"", b"", bytes([self.random.randrange(1, 9)]))),
             spec_hash=self.one_of(0, 1), uid=self.one_of(0, 1), tenant=self.one_of(0, 1),
-            priority=self.mostly((0, 30), (5, 6), (-128, 3), (127, 3)),
+            priority=self.mostly((0, 30), (5, 6), (rec.PRIORITY_MIN, 3), (rec.PRIORITY_MAX, 3)),
             gpu_milli=self.mostly(*gpus),
             cpu_milli=self.mostly((0, 20), (500, 8), (3000, 4)),
             memory_bytes=self.mostly((0, 20), (1 << 19, 5)),

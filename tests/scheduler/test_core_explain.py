@@ -26,7 +26,7 @@ from stoker.scheduler.records import (
     Request,
 )
 from stoker.scheduler.sim.chance import Chance
-from stoker.scheduler.submit import Submit
+from stoker.scheduler.wire_commands import Submit
 
 LINES_MAX = 32
 SUCCEEDED = STATE_CODES["succeeded"]

@@ -29,7 +29,7 @@ static const uint16_t sizes[SK_KIND_END] = {
 
 static const uint32_t flags[SK_KIND_END] = {
 	[SK_NODE_DOWN] = SK_NODE_EVICT | SK_NODE_REMOVE,
-	[SK_OUTCOME] = SK_HAS_EXIT_CODE | SK_HAS_SIGNAL | SK_HAS_DEVICE_TIME,
+	[SK_OUTCOME] = SK_HAS_EXIT_CODE | SK_HAS_SIGNAL | SK_HAS_DEVICE_NS,
 	[SK_NODE_LABEL] = SK_LABEL_CLEAR | SK_LABEL_TAINT | SK_LABEL_COST,
 	[SK_QUEUE_SET] = SK_QUEUE_REMOVE,
 };
@@ -42,7 +42,7 @@ static bool outcome_shape(const struct sk_outcome *outcome)
 		return false;
 	if (!(outcome->header.flags & SK_HAS_SIGNAL) && outcome->signal)
 		return false;
-	if (!(outcome->header.flags & SK_HAS_DEVICE_TIME) && outcome->device_ns)
+	if (!(outcome->header.flags & SK_HAS_DEVICE_NS) && outcome->device_ns)
 		return false;
 	return (final || outcome->state == SK_RUNNING) && !outcome->zero[0] && !outcome->zero[1] &&
 	       !outcome->zero[2];

@@ -292,7 +292,7 @@ static void task_ended(const struct sk_act *act, uint32_t slot, const struct sk_
 	struct sk_core *core = act->core;
 	struct sk_job *job = &core->jobs[slot];
 	uint32_t task = sk_task_find(core, slot, command->task);
-	uint64_t spent = command->header.flags & SK_HAS_DEVICE_TIME
+	uint64_t spent = command->header.flags & SK_HAS_DEVICE_NS
 				 ? command->device_ns
 				 : sk_task_used_ns(&core->tasks[task], job, act->now_ns);
 

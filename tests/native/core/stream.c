@@ -224,7 +224,7 @@ static void add_outcome(struct stream *s, struct batch *batch, const struct sk_c
 		outcome.exit_code = (int32_t)stream_chance(s, 3);
 	}
 	if (stream_chance(s, 3) == 0) {
-		outcome.header.flags |= SK_HAS_DEVICE_TIME;
+		outcome.header.flags |= SK_HAS_DEVICE_NS;
 		outcome.device_ns = ONE_OF(s, 0, SECOND, 90 * SECOND, UINT64_MAX - 5);
 	}
 	add(batch, &outcome, SK_OUTCOME, sizeof outcome);

@@ -1,0 +1,549 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: I001
+# fmt: off
+"""The core's commands as Python tuples: what a caller asks for and what the log stores.
+
+Written by `make generate` from native/core/wire.h; change that file instead. `pack` gives the bytes
+of a record, `unpack` takes exactly one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Final, NamedTuple, Self
+
+from stoker.scheduler.wire_fields import Shares, pack_shares, padded, unpack_shares
+from stoker.scheduler.wire_names import (
+    CANCEL, DEVICE_SET, FORGET, NODE_DOWN, NODE_LABEL, NODE_RESERVE, NODE_UP, NO_LIMIT, OUTCOME,
+    PLACE, PREEMPT, PREFER, QUEUE_SET, QUOTA_SET, REFUSED, SUBMIT, TERM, USAGE, Kind, Order,
+    Placement,
+)
+
+
+_TERM = Struct("<HHIQQ")
+
+
+class Term(NamedTuple):
+    """A scheduler takes the lead: header.term becomes the term if it is greater than every term
+    before."""
+
+    term: int
+    leader: int
+
+    def pack(self) -> bytes:
+        return _TERM.pack(24, TERM, 0, self.term, self.leader)
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        f = _TERM.unpack(raw)
+        return cls(f[3], f[4])
+
+
+_NODE_UP = Struct("<HHIQQQQQQIHH")
+
+
+class NodeUp(NamedTuple):
+    """A node's agent is there. A new `boot` means that nothing of the previous boot runs any more:
+    its jobs are lost."""
+
+    node: int
+    """An id chosen by the caller, not 0."""
+    boot: int
+    """Hash of the kernel's boot id."""
+    incarnation: int
+    """Start of the agent."""
+    cpu_milli: int
+    memory_bytes: int
+    devices: int
+    """Device indexes; those from here on are gone, DEVICE_SET says the rest."""
+    domain: int = 0
+    """Hash of a domain of failure or network, e.g. a rack; 0: none."""
+
+    def pack(self) -> bytes:
+        return _NODE_UP.pack(
+            64, NODE_UP, 0, 0, self.node, self.boot, self.incarnation, self.memory_bytes,
+            self.domain, self.cpu_milli, self.devices, 0,
+        )
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        f = _NODE_UP.unpack(raw)
+        return cls(f[4], f[5], f[6], f[9], f[7], f[10], f[8])
+
+
+_NODE_DOWN = Struct("<HHIQQH3H")
+
+
+class NodeDown(NamedTuple):
+    """Nothing new is placed on the node; without a flag what runs there goes on."""
+
+    node: int
+    evict: bool = False
+    """The loss of the node is committed: its active jobs are lost."""
+    remove: bool = False
+    """Drop the entry of a node that is down and holds nothing."""
+    reason: int = 0
+
+    def pack(self) -> bytes:
+        flags = 1 if self.evict else 0
+        flags |= 2 if self.remove else 0
+        return _NODE_DOWN.pack(32, NODE_DOWN, flags, 0, self.node, self.reason, 0, 0, 0)
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        f = _NODE_DOWN.unpack(raw)
+        return cls(f[4], bool(f[2] & 1), bool(f[2] & 2), f[5])
+
+
+_DEVICE_SET = Struct("<HHIQQQQQHHHHHHHBB")
+
+
+class DeviceSet(NamedTuple):
+    """Capacity and availability of one device; indexes are dense from 0. With the reason
+    SK_DEVICE_GONE it is no device any more once no task holds it."""
+
+    node: int
+    device: int
+    """Its place in the node's list."""
+    capacity_milli: int = 1000
+    memory_bytes: int = 0
+    available: bool = True
+    owner: int = 0
+    """Who makes it unavailable, e.g. a foreign pid."""
+    reason: int = 0
+    """Why it is unavailable, e.g. a fault code."""
+    model: int = 0
+    """Hash of its model's name; 0: none. A partition profile is a model."""
+    link: int = 0
+    """Devices of a node with the same number share a fast link; 0: not known."""
+    bus: int = 0
+    """Devices of a node with the same number share a PCIe switch."""
+    numa: int = 0
+    kind: int = Kind.GPU
+    """One of the kinds."""
+    vendor: int = 0
+    """A number below SK_VENDORS_MAX; 0: not known."""
+
+    def pack(self) -> bytes:
+        return _DEVICE_SET.pack(
+            64, DEVICE_SET, 0, 0, self.node, self.memory_bytes, self.owner, self.model,
+            self.device, self.capacity_milli, self.available, self.reason, self.link, self.bus,
+            self.numa, self.kind, self.vendor,
+        )
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        f = _DEVICE_SET.unpack(raw)
+        return cls(
+            f[4], f[8], f[9], f[5], bool(f[10]), f[6], f[11], f[7], f[12], f[13], f[14], f[15],
+            f[16],
+        )
+
+
+_NODE_LABEL = Struct("<HHIQQQQ")
+
+
+class NodeLabel(NamedTuple):
+    """A node gets a label or taint, another value for it, or loses it."""
+
+    node: int
+    label: int
+    """Hash of "key=value"."""
+    value: int = 0
+    taint: bool = False
+    """Only jobs that tolerate it are placed there."""
+    cost: bool = False
+    """`value` is the node's cost, for SK_PLACEMENT_COST."""
+    clear: bool = False
+    """The node loses the label."""
+
+    def pack(self) -> bytes:
+        flags = 2 if self.taint else 0
+        flags |= 4 if self.cost else 0
+        flags |= 1 if self.clear else 0
+        return _NODE_LABEL.pack(40, NODE_LABEL, flags, 0, self.node, self.label, self.value)
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        f = _NODE_LABEL.unpack(raw)
+        return cls(f[4], f[5], f[6], bool(f[2] & 2), bool(f[2] & 4), bool(f[2] & 1))
+
+
+_NODE_RESERVE = Struct("<HHIQQQQII")
+
+
+class NodeReserve(NamedTuple):
+    """From `from_ns` to `until_ns` the node is for one queue and those below it; others must be
+    gone by then. An `until_ns` of 0 clears it. Times are those of the entries."""
+
+    node: int
+    queue: int = 0
+    from_ns: int = 0
+    until_ns: int = 0
+
+    def pack(self) -> bytes:
+        return _NODE_RESERVE.pack(
+            48, NODE_RESERVE, 0, 0, self.node, self.from_ns, self.until_ns, self.queue, 0,
+        )
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        f = _NODE_RESERVE.unpack(raw)
+        return cls(f[4], f[7], f[5], f[6])
+
+
+_QUEUE_SET = Struct("<HHIQIIIHH")
+
+
+class QueueSet(NamedTuple):
+    """A queue is created, changed or removed. Queue 0 is there from the start, has no children and
+    takes jobs that name none; `parent` 0 is the root. Only queues without children take jobs."""
+
+    queue: int
+    parent: int = 0
+    weight: int = 1
+    """Its part against its siblings', 1 or more."""
+    order: int = Order.FIFO
+    placement: int = Placement.QUEUE
+    remove: bool = False
+    """The queue goes; it must be empty."""
+
+    def pack(self) -> bytes:
+        flags = 1 if self.remove else 0
+        return _QUEUE_SET.pack(
+            32, QUEUE_SET, flags, 0, self.queue, self.parent, self.weight, self.order,
+            self.placement,
+        )
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        f = _QUEUE_SET.unpack(raw)
+        return cls(f[4], f[5], f[6], f[7], f[8], bool(f[2] & 1))
+
+
+_QUOTA_SET = Struct("<HHIQQQQII")
+
+
+class QuotaSet(NamedTuple):
+    """Milli-shares of devices for a queue and all below it. The guaranteed part is taken before
+    what is borrowed; the limit is never passed. A guarantee of 0 and SK_NO_LIMIT drop the quota."""
+
+    queue: int
+    model: int = 0
+    """Hash of a device model; 0: devices of all models."""
+    guaranteed_milli: int = 0
+    limit_milli: int = NO_LIMIT
+
+    def pack(self) -> bytes:
+        return _QUOTA_SET.pack(
+            48, QUOTA_SET, 0, 0, self.model, self.guaranteed_milli, self.limit_milli, self.queue,
+            0,
+        )
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        f = _QUOTA_SET.unpack(raw)
+        return cls(f[7], f[4], f[5], f[6])
+
+
+_SUBMIT = Struct("<HHIQQ16sQIIQQQQQQ8Q4Q4Q4QIIIIIhHHHHH")
+
+
+class Submit(NamedTuple):
+    """A job asks in."""
+
+    client: int
+    """Id of who submits; keys are per client."""
+    key: bytes = b""
+    """Idempotency key, up to 16 bytes; empty: none."""
+    spec_hash: int = 0
+    """The same key with another hash is refused."""
+    uid: int = 0
+    tenant: int = 0
+    priority: int = 0
+    gpu_milli: int = 0
+    """Milli-shares of devices of each task."""
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+    tasks: int = 1
+    device_memory_bytes: int = 0
+    """Memory of each device."""
+    estimate_ns: int = 0
+    """Expected run time; 0: not known."""
+    after: int = 0
+    """The job that must have ended before; 0: none."""
+    group: int = 0
+    """The group of ATTRACT and REPEL; 0: none."""
+    array: int = 0
+    """Shared by the jobs of one array; 0: none."""
+    models: tuple[int, ...] = ()
+    """Hashes of models; any will do, none: all will."""
+    require: tuple[int, ...] = ()
+    """Hashes of labels that the node must have."""
+    avoid: tuple[int, ...] = ()
+    """Hashes of labels that the node must not have."""
+    tolerate: tuple[int, ...] = ()
+    """Hashes of taints that do not matter."""
+    queue: int = 0
+    min_run_s: int = 0
+    """It is not preempted before it ran so long."""
+    backoff_s: int = 0
+    """Base of the pause before a retry; 0 means 1."""
+    placement: int = Placement.QUEUE
+    options: int = 0
+    retries: int = 0
+    """Attempts after the first, for failed and lost ones."""
+    kinds: int = Kind.GPU
+    """Kinds of devices that will do, as bits."""
+
+    def pack(self) -> bytes:
+        return _SUBMIT.pack(
+            296, SUBMIT, 0, 0, self.client, self.key, self.spec_hash, self.uid, self.tenant,
+            self.memory_bytes, self.device_memory_bytes, self.estimate_ns, self.after, self.group,
+            self.array, *padded(self.models, 8), *padded(self.require, 4), *padded(self.avoid, 4),
+            *padded(self.tolerate, 4), self.gpu_milli, self.cpu_milli, self.queue, self.min_run_s,
+            self.backoff_s, self.priority, self.tasks, self.placement, self.options, self.retries,
+            self.kinds,
+        )
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        f = _SUBMIT.unpack(raw)
+        return cls(
+            f[4], f[5] if any(f[5]) else b"", f[6], f[7], f[8], f[40], f[35], f[36], f[9], f[41],
+            f[10], f[11], f[12], f[13], f[14], tuple(filter(None, f[15:23])),
+            tuple(filter(None, f[23:27])), tuple(filter(None, f[27:31])),
+            tuple(filter(None, f[31:35])), f[37], f[38], f[39], f[42], f[43], f[44], f[45],
+        )
+
+
+_PLACE = Struct("<HHIQQQQ4QIHHHHI64s")
+
+
+class Place(NamedTuple):
+    """A decision for one task; only `propose` makes these. The records of a gang follow each other,
+    tasks 0 to tasks-1, and take effect together or not at all."""
+
+    job: int
+    attempt: int
+    task: int
+    tasks: int
+    node: int
+    shares: Shares
+    reason: int
+    latency_ns: int
+    observations: tuple[int, ...]
+    candidates: int
+    """Nodes looked at for this task."""
+
+    def pack(self) -> bytes:
+        return _PLACE.pack(
+            152, PLACE, 0, 0, self.job, self.node, self.latency_ns, *padded(self.observations, 4),
+            self.attempt, self.task, self.tasks, self.reason, len(self.shares), self.candidates,
+            pack_shares(self.shares),
+        )
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        f = _PLACE.unpack(raw)
+        return cls(
+            f[4], f[11], f[12], f[13], f[5], unpack_shares(f[15], f[17]), f[14], f[6],
+            tuple(filter(None, f[7:11])), f[16],
+        )
+
+
+_PREFER = Struct("<HHIQQQQ4QIHHHHI64s")
+
+
+class Prefer(NamedTuple):
+    """A placement from outside for one task of a job whose placement is CUSTOM, tried by propose as
+    it is. It never enters the log; the SK_PLACE made of it does. Those of a gang follow each other,
+    tasks 0 to tasks-1. It has the layout of a SK_PLACE."""
+
+    job: int
+    attempt: int
+    node: int
+    shares: Shares = ()
+    task: int = 0
+    tasks: int = 1
+    observations: tuple[int, ...] = ()
+    candidates: int = 0
+    """Nodes looked at for this task."""
+
+    def pack(self) -> bytes:
+        return _PREFER.pack(
+            152, PREFER, 0, 0, self.job, self.node, 0, *padded(self.observations, 4), self.attempt,
+            self.task, self.tasks, 0, len(self.shares), self.candidates, pack_shares(self.shares),
+        )
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        f = _PREFER.unpack(raw)
+        return cls(
+            f[4], f[11], f[5], unpack_shares(f[15], f[17]), f[12], f[13],
+            tuple(filter(None, f[7:11])), f[16],
+        )
+
+
+_OUTCOME = Struct("<HHIQQQIHHiiQH3H")
+
+
+class Outcome(NamedTuple):
+    """What a node says became of one task. The same outcome twice is one."""
+
+    job: int
+    attempt: int
+    node: int
+    """The node that says so; another node than the task's is refused."""
+    state: int
+    """Code of a state: running, or one that is final."""
+    exit_code: int | None = None
+    signal: int | None = None
+    reason: int = 0
+    """Passed through; the caller's own codes start at Reason.OUTER."""
+    task: int = 0
+    device_ns: int | None = None
+    """Measured device time of this task; else its shares x wall time."""
+
+    def pack(self) -> bytes:
+        flags = 1 if self.exit_code is not None else 0
+        flags |= 2 if self.signal is not None else 0
+        flags |= 4 if self.device_ns is not None else 0
+        return _OUTCOME.pack(
+            64, OUTCOME, flags, 0, self.job, self.node, self.attempt, self.task, self.state,
+            self.exit_code or 0, self.signal or 0, self.device_ns or 0, self.reason, 0, 0, 0,
+        )
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        f = _OUTCOME.unpack(raw)
+        return cls(
+            f[4], f[6], f[5], f[8], f[9] if f[2] & 1 else None, f[10] if f[2] & 2 else None, f[12],
+            f[7], f[11] if f[2] & 4 else None,
+        )
+
+
+_USAGE = Struct("<HHIQQQII")
+
+
+class Usage(NamedTuple):
+    """Measured device time of a running job so far, all tasks of this attempt together."""
+
+    job: int
+    attempt: int
+    device_ns: int
+
+    def pack(self) -> bytes:
+        return _USAGE.pack(40, USAGE, 0, 0, self.job, self.device_ns, self.attempt, 0)
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        f = _USAGE.unpack(raw)
+        return cls(f[4], f[6], f[5])
+
+
+_PREEMPT = Struct("<HHIQQQIHH")
+
+
+class Preempt(NamedTuple):
+    """Stop a running job to make room; once its tasks have ended it waits again."""
+
+    job: int
+    attempt: int
+    beneficiary: int = 0
+    """The job that room is made for."""
+    reason: int = 0
+
+    def pack(self) -> bytes:
+        return _PREEMPT.pack(
+            40, PREEMPT, 0, 0, self.job, self.beneficiary, self.attempt, self.reason, 0,
+        )
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        f = _PREEMPT.unpack(raw)
+        return cls(f[4], f[6], f[5], f[7])
+
+
+_CANCEL = Struct("<HHIQQH3H")
+
+
+class Cancel(NamedTuple):
+    """Stop a job: at once while pending, else by its nodes."""
+
+    job: int
+    reason: int = 0
+
+    def pack(self) -> bytes:
+        return _CANCEL.pack(32, CANCEL, 0, 0, self.job, self.reason, 0, 0, 0)
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        f = _CANCEL.unpack(raw)
+        return cls(f[4], f[5])
+
+
+_FORGET = Struct("<HHIQQ")
+
+
+class Forget(NamedTuple):
+    """Drop an ended job before retention does."""
+
+    job: int
+
+    def pack(self) -> bytes:
+        return _FORGET.pack(24, FORGET, 0, 0, self.job)
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        f = _FORGET.unpack(raw)
+        return cls(f[4])
+
+
+_REFUSED = Struct("<HHIQQIHH")
+
+
+class Refused(NamedTuple):
+    """Requests turned away before they reached the core, so that replicas count the same."""
+
+    client: int
+    requests: int
+    reason: int
+
+    def pack(self) -> bytes:
+        return _REFUSED.pack(32, REFUSED, 0, 0, self.client, self.requests, self.reason, 0)
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        f = _REFUSED.unpack(raw)
+        return cls(f[4], f[5], f[6])
+
+
+SIZES: Final[dict[int, int]] = {
+    TERM: 24, NODE_UP: 64, NODE_DOWN: 32, DEVICE_SET: 64, NODE_LABEL: 40, NODE_RESERVE: 48,
+    QUEUE_SET: 32, QUOTA_SET: 48, SUBMIT: 296, PLACE: 152, PREFER: 152, OUTCOME: 64, USAGE: 40,
+    PREEMPT: 40, CANCEL: 32, FORGET: 24, REFUSED: 32,
+}
+"""Bytes of a command by kind."""
+
+Request = (
+    Term | NodeUp | NodeDown | DeviceSet | NodeLabel | NodeReserve | QueueSet | QuotaSet | Submit
+    | Prefer | Outcome | Usage | Preempt | Cancel | Forget | Refused
+)
+"""What `propose` takes."""
+
+Command = (
+    Term | NodeUp | NodeDown | DeviceSet | NodeLabel | NodeReserve | QueueSet | QuotaSet | Submit
+    | Prefer | Outcome | Usage | Preempt | Cancel | Forget | Refused | Place
+)
+"""What the log may hold."""
+
+UNPACK: Final[dict[int, Callable[[bytes], Command]]] = {
+    TERM: Term.unpack, NODE_UP: NodeUp.unpack, NODE_DOWN: NodeDown.unpack,
+    DEVICE_SET: DeviceSet.unpack, NODE_LABEL: NodeLabel.unpack, NODE_RESERVE: NodeReserve.unpack,
+    QUEUE_SET: QueueSet.unpack, QUOTA_SET: QuotaSet.unpack, SUBMIT: Submit.unpack,
+    PLACE: Place.unpack, PREFER: Prefer.unpack, OUTCOME: Outcome.unpack, USAGE: Usage.unpack,
+    PREEMPT: Preempt.unpack, CANCEL: Cancel.unpack, FORGET: Forget.unpack, REFUSED: Refused.unpack,
+}
+"""How the bytes of one command become its tuple, by kind."""

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+# fmt: off
+"""The numbers and names of the core's records.
+
+Written by `make generate` from native/core/wire.h; change that file instead. Numbers are stored in
+the log, so they are only ever added.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+from typing import Final, Literal
+
+DIGEST: Final = "29ce419275432331"
+"""The layout that this is for; the compiled core has the same."""
+MILLI: Final = 1_000
+"""Milli-shares of one whole device or one CPU."""
+TASK_DEVICES_MAX: Final = 16
+"""Devices of one task."""
+NODE_DEVICES_MAX: Final = 64
+"""Devices of one node."""
+TASKS_MAX: Final = 64
+"""Tasks of one job."""
+OBSERVATIONS_MAX: Final = 4
+"""Observations that one decision names."""
+PRIORITY_MIN: Final = -100
+"""Lowest priority of a job."""
+PRIORITY_MAX: Final = 100
+"""Highest priority of a job."""
+BATCH_REQUESTS_MAX: Final = 1_024
+"""Requests of one `propose`."""
+BATCH_PLACES_MAX: Final = 256
+"""Tasks placed by one `propose`; it says if there are more."""
+EXPLAIN_MAX: Final = 32
+"""Lines of one explanation."""
+MODELS_MAX: Final = 64
+"""Device models known to one state."""
+JOB_MODELS_MAX: Final = 8
+"""Device models that a job may name."""
+JOB_LABELS_MAX: Final = 4
+"""Labels of each sort that a job may name."""
+NODE_LABELS_MAX: Final = 16
+"""Labels and taints of one node together."""
+QUEUE_QUOTAS_MAX: Final = 8
+"""Quotas of one queue."""
+QUEUE_DEPTH_MAX: Final = 8
+"""Queues on the way from the root to a queue."""
+RETRIES_MAX: Final = 10
+"""Attempts after the first."""
+AFTERS_MAX: Final = 64
+"""Jobs that wait for the end of one job."""
+BACKOFF_MAX_S: Final = 300
+"""Longest pause before a retry, in seconds."""
+PROMOTE_MAX: Final = 256
+"""Held jobs released by time in one propose or apply."""
+NO_LIMIT: Final = 0xffffffffffffffff
+"""A quota's limit where there is none."""
+OPTIONS: Final = 511
+DEVICE_KINDS: Final = 3
+VENDORS_MAX: Final = 16
+"""Numbers of vendors that are told apart; 0 is one not known."""
+NODE_EVICT: Final = 1
+"""The loss of the node is committed: its active jobs are lost."""
+NODE_REMOVE: Final = 2
+"""Drop the entry of a node that is down and holds nothing."""
+LABEL_CLEAR: Final = 1
+"""The node loses the label."""
+LABEL_TAINT: Final = 2
+"""Only jobs that tolerate it are placed there."""
+LABEL_COST: Final = 4
+"""`value` is the node's cost, for SK_PLACEMENT_COST."""
+QUEUE_REMOVE: Final = 1
+"""The queue goes; it must be empty."""
+HAS_EXIT_CODE: Final = 1
+HAS_SIGNAL: Final = 2
+HAS_DEVICE_NS: Final = 4
+SAMPLE_POWER: Final = 1
+SAMPLE_TEMPERATURE: Final = 2
+SAMPLE_LIMIT: Final = 4
+SAMPLE_BUSY: Final = 8
+SAMPLE_ALL: Final = 15
+CLASSES_MAX: Final = 128
+CANDIDATES_MAX: Final = 256
+SETTLE_EACH: Final = 256
+"""Budget after each apply: some 10 us at most."""
+
+# Kinds of commands.
+TERM: Final = 1
+NODE_UP: Final = 2
+NODE_DOWN: Final = 3
+DEVICE_SET: Final = 4
+SUBMIT: Final = 5
+PLACE: Final = 6
+OUTCOME: Final = 7
+CANCEL: Final = 8
+FORGET: Final = 9
+REFUSED: Final = 10
+NODE_LABEL: Final = 11
+NODE_RESERVE: Final = 12
+QUEUE_SET: Final = 13
+QUOTA_SET: Final = 14
+USAGE: Final = 15
+PREEMPT: Final = 16
+PREFER: Final = 17
+
+
+class Placement(IntEnum):
+    """How a node and its devices are chosen. QUEUE leaves it to the job's queue, and there to BEST.
+    """
+
+    QUEUE = 0
+    BEST = 1  # least fragmentation, finely quantised, then best fit
+    FGD = 2  # fragmentation gradient descent as published
+    PACK = 3  # most used device or node that still fits
+    SPREAD = 4  # least used node
+    LEAST_LOADED = 5  # least observed load
+    RANDOM = 6
+    COST = 7  # cheapest node by its label, then most free devices
+    POWER = 8  # least added power, then as BEST
+    THERMAL = 9  # most thermal headroom, then as BEST
+    CUSTOM = 10  # only where an SK_PREFER says
+
+
+class Order(IntEnum):
+    """Who is next within a queue."""
+
+    FIFO = 1  # priority, then id; the first that does not fit blocks
+    ANY = 2  # the same, but nobody blocks
+    BACKFILL = 3  # EASY: the first gets a reservation nobody may delay
+    CONSERVATIVE = 4  # every waiting one does
+    SHORTEST = 5  # least estimated time left first
+    LEAST_ATTAINED = 6  # least device time so far first
+
+
+class EffectKind(IntEnum):
+    """What an effect says."""
+
+    STATE = 1  # the job is now in `state`
+    START = 2  # tell `node` to start this task
+    STOP = 3  # tell `node` to end this task, so that it becomes `state`
+    FORGET = 4  # the job is gone from the state: drop what belongs to it
+    DUPLICATE = 5  # a SUBMIT repeated a key; `job` is the first one's
+    IGNORED = 6  # the command changed nothing, for `reason`
+
+
+class Option(IntFlag):
+    """Options of a job, as bits."""
+
+    PREEMPTIBLE = 1  # It may be stopped to make room; then it waits again.
+    SPREAD_TASKS = 2  # No two tasks of the gang run on one node.
+    PACK_TASKS = 4  # All tasks of the gang run on one node.
+    ATTRACT = 8  # It runs only where a task of its group runs, if any does.
+    REPEL = 16  # It never runs where a task of its group runs.
+    SAME_LINK = 32  # The devices of a task share a link group.
+    AFTER_ANY = 64  # The job that it follows may have ended in any way.
+    PREEMPTOR = 128  # It may have others preempted to start.
+    MIX_VENDORS = 256  # Its devices may be of several vendors and kinds.
+
+
+class Kind(IntFlag):
+    """Kinds of devices, as bits, so that the kinds a job accepts are a set."""
+
+    GPU = 1
+    CPU = 2
+
+
+JobState = Literal[
+    "pending",  # accepted and committed, not placed
+    "starting",  # placed; the node has been told
+    "running",  # the node reported its first process
+    "stopping",  # a cancel or a limit is being carried out
+    "succeeded",  # exit code 0
+    "failed",  # another exit code, a signal, or it could not be started
+    "cancelled",  # stopped on request
+    "timeout",  # stopped at its time limit
+    "lost",  # the node cannot say how it ended; the reason says why
+]
+"""The state of a job; from SK_SUCCEEDED on a state is final."""
+
+
+Wanted = Literal[
+    "",
+    "best",  # least fragmentation, finely quantised, then best fit
+    "fgd",  # fragmentation gradient descent as published
+    "pack",  # most used device or node that still fits
+    "spread",  # least used node
+    "least-loaded",  # least observed load
+    "random",
+    "cost",  # cheapest node by its label, then most free devices
+    "power",  # least added power, then as BEST
+    "thermal",  # most thermal headroom, then as BEST
+    "custom",  # only where an SK_PREFER says
+]
+"""How a node and its devices are chosen. QUEUE leaves it to the job's queue, and there to BEST."""
+
+
+QueueOrder = Literal[
+    "fifo",  # priority, then id; the first that does not fit blocks
+    "any",  # the same, but nobody blocks
+    "backfill",  # EASY: the first gets a reservation nobody may delay
+    "conservative",  # every waiting one does
+    "shortest",  # least estimated time left first
+    "least-attained",  # least device time so far first
+]
+"""Who is next within a queue."""
+STATES: Final[tuple[JobState, ...]] = (
+    "pending", "starting", "running", "stopping", "succeeded", "failed", "cancelled", "timeout",
+    "lost",
+)
+"""`STATES[code - 1]` is the state of a code of the core."""

@@ -1,0 +1,521 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: I001
+# fmt: off
+"""What the core hands out, and the hints that it takes, as Python tuples.
+
+Written by `make generate` from native/core/wire.h and core.h; change them instead.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any, NamedTuple, Self
+
+from stoker.scheduler.wire_commands import Submit
+from stoker.scheduler.wire_fields import Shares, padded, unpack_shares
+from stoker.scheduler.wire_names import STATES, JobState, Kind
+
+
+_REJECTED_RECORD = Struct("<IHHQQQ")
+
+
+class RejectedRecord(NamedTuple):
+    """One request that propose did not turn into a command. The state is as if it had not been
+    made."""
+
+    request: int
+    """Its position among the requests."""
+    kind: int
+    """The kind of the command."""
+    reason: int
+    job: int
+    """The job it is about; for DUPLICATE the one that the key made, perhaps in this very batch:
+    answer only when the batch is committed."""
+    asked: int
+    """A figure of the reason."""
+    have: int
+    """A figure of the reason."""
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        """From exactly one record."""
+        return cls.of_values(_REJECTED_RECORD.unpack(raw))
+
+    @classmethod
+    def unpack_all(cls, raw: bytes) -> list[Self]:
+        """From records that follow each other."""
+        return list(map(cls.of_values, _REJECTED_RECORD.iter_unpack(raw)))
+
+    @classmethod
+    def of_values(cls, f: tuple[Any, ...]) -> Self:
+        """From the values in the order of the record."""
+        return cls(f[0], f[1], f[2], f[3], f[4], f[5])
+
+
+_EXPLAIN_RECORD = Struct("<HHIQQQQ")
+
+
+class ExplainRecord(NamedTuple):
+    """One line of an explanation, the most telling first; figures that the reason does not use are
+    0."""
+
+    reason: int
+    number: int
+    """How many nodes, devices or jobs it is true of."""
+    node: int
+    job: int
+    asked: int
+    have: int
+    detail: int = 0
+    """More on the reason: for PLACED_ON why there, for ENDED the state's code, for a node that is
+    kept out the refusal, for QUEUE_AT_LIMIT how deep the queue is, for a placement its policy."""
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        """From exactly one record."""
+        return cls.of_values(_EXPLAIN_RECORD.unpack(raw))
+
+    @classmethod
+    def unpack_all(cls, raw: bytes) -> list[Self]:
+        """From records that follow each other."""
+        return list(map(cls.of_values, _EXPLAIN_RECORD.iter_unpack(raw)))
+
+    @classmethod
+    def of_values(cls, f: tuple[Any, ...]) -> Self:
+        """From the values in the order of the record."""
+        return cls(f[0], f[2], f[3], f[4], f[5], f[6], f[1])
+
+
+_JOB_INFO = Struct("<QQQQQQQ4QQQQQQIIIIiiIHHHHHHH3HQQQQQQ8Q4Q4Q4QIIIIIhHHHHH")
+
+
+class JobInfo(NamedTuple):
+    """What the core knows of a job. Times are those of the entries that caused them, or 0."""
+
+    job: int
+    client: int
+    spec_hash: int
+    memory_bytes: int
+    submit_ns: int
+    place_ns: int
+    end_ns: int
+    latency_ns: int
+    observations: tuple[int, ...]
+    node: int
+    """The node of task 0 in the last attempt; 0: never placed."""
+    uid: int
+    tenant: int
+    gpu_milli: int
+    """Milli-shares of devices of each task."""
+    cpu_milli: int
+    attempt: int
+    exit_code: int | None
+    signal: int | None
+    priority: int
+    tasks: int
+    tasks_live: int
+    """Tasks that are placed and have not ended."""
+    state: JobState
+    reason: int
+    place_reason: int
+    candidates: int
+    attained_ns: int
+    """Device time of the attempts that ended."""
+    charged_ns: int
+    """Device time of this attempt, as reported while it runs."""
+    spent_ns: int
+    """Device time of this attempt, by its tasks that ended."""
+    not_before_ns: int
+    """It waits, but not before this time; 0: no pause."""
+    retried: int
+    """Attempts that ended and were followed by another."""
+    preemptions: int
+    """Attempts that ended because they were preempted."""
+    hold: int
+    """Why it is not in its queue though pending: `enum sk_hold`."""
+    ask: Submit
+    """All that was asked for; the key is not kept."""
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        """From exactly one record."""
+        return cls.of_values(_JOB_INFO.unpack(raw))
+
+    @classmethod
+    def unpack_all(cls, raw: bytes) -> list[Self]:
+        """From records that follow each other."""
+        return list(map(cls.of_values, _JOB_INFO.iter_unpack(raw)))
+
+    @classmethod
+    def of_values(cls, f: tuple[Any, ...]) -> Self:
+        """From the values in the order of the record."""
+        return cls(
+            f[0], f[1], f[2], f[33], f[3], f[4], f[5], f[6], tuple(filter(None, f[7:11])), f[11],
+            f[16], f[17], f[59], f[60], f[18], f[20] if f[19] & 1 else None,
+            f[21] if f[19] & 2 else None, f[64], f[65], f[23], STATES[f[24] - 1], f[25], f[26],
+            f[22], f[12], f[13], f[14], f[15], f[27], f[28], f[29], Submit(f[1], b"", f[2], f[16],
+            f[17], f[64], f[59], f[60], f[33], f[65], f[34], f[35], f[36], f[37], f[38],
+            tuple(filter(None, f[39:47])), tuple(filter(None, f[47:51])), tuple(filter(None,
+            f[51:55])), tuple(filter(None, f[55:59])), f[61], f[62], f[63], f[66], f[67], f[68],
+            f[69]),
+        )
+
+
+_NODE_INFO = Struct("<QQQQQQQQQIIIHHHHI")
+
+
+class NodeInfo(NamedTuple):
+    """A node and its ledger. What is used may exceed the total after a node came back smaller."""
+
+    node: int
+    boot: int
+    incarnation: int
+    memory_bytes: int
+    memory_used: int
+    cpu_used: int
+    cpu_milli: int
+    tasks: int
+    up: bool
+    reason: int
+    """Why it is down; 0 while up."""
+    devices: int
+    devices_free: int
+    """Devices that are available and entirely free."""
+    domain: int
+    reserve_from_ns: int
+    reserve_until_ns: int
+    """0: it is not reserved."""
+    reserve_queue: int
+    labels: int
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        """From exactly one record."""
+        return cls.of_values(_NODE_INFO.unpack(raw))
+
+    @classmethod
+    def unpack_all(cls, raw: bytes) -> list[Self]:
+        """From records that follow each other."""
+        return list(map(cls.of_values, _NODE_INFO.iter_unpack(raw)))
+
+    @classmethod
+    def of_values(cls, f: tuple[Any, ...]) -> Self:
+        """From the values in the order of the record."""
+        return cls(
+            f[0], f[1], f[2], f[3], f[4], f[5], f[10], f[11], bool(f[12]), f[13], f[14], f[15],
+            f[6], f[7], f[8], f[9], f[16],
+        )
+
+
+_LABEL = Struct("<QQII")
+
+
+class Label(NamedTuple):
+    """A label or taint of a node."""
+
+    label: int
+    """Hash of "key=value"."""
+    value: int
+    taint: bool
+    """Only jobs that tolerate it are placed there."""
+    cost: bool
+    """`value` is the node's cost, for SK_PLACEMENT_COST."""
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        """From exactly one record."""
+        return cls.of_values(_LABEL.unpack(raw))
+
+    @classmethod
+    def unpack_all(cls, raw: bytes) -> list[Self]:
+        """From records that follow each other."""
+        return list(map(cls.of_values, _LABEL.iter_unpack(raw)))
+
+    @classmethod
+    def of_values(cls, f: tuple[Any, ...]) -> Self:
+        """From the values in the order of the record."""
+        return cls(f[0], f[1], bool(f[2] & 2), bool(f[2] & 4))
+
+
+_DEVICE_STATE = Struct("<QQQQHHHHHHHBB")
+
+
+class DeviceState(NamedTuple):
+    """The ledger of one device: its capacity is used + free while available, else used +
+    unavailable."""
+
+    memory_bytes: int
+    owner: int
+    capacity_milli: int
+    used_milli: int
+    available: bool
+    reason: int
+    memory_used: int
+    model: int
+    link: int
+    bus: int
+    numa: int
+    kind: int = Kind.GPU
+    vendor: int = 0
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        """From exactly one record."""
+        return cls.of_values(_DEVICE_STATE.unpack(raw))
+
+    @classmethod
+    def unpack_all(cls, raw: bytes) -> list[Self]:
+        """From records that follow each other."""
+        return list(map(cls.of_values, _DEVICE_STATE.iter_unpack(raw)))
+
+    @classmethod
+    def of_values(cls, f: tuple[Any, ...]) -> Self:
+        """From the values in the order of the record."""
+        return cls(
+            f[0], f[2], f[4], f[5], bool(f[6]), f[7], f[1], f[3], f[8], f[9], f[10], f[11], f[12],
+        )
+
+
+_QUOTA_INFO = Struct("<QQQQ")
+
+
+class QuotaInfo(NamedTuple):
+    """What a queue and those below it may hold of one device model (0: of all), and hold."""
+
+    model: int
+    guaranteed_milli: int
+    limit_milli: int
+    used_milli: int
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        """From exactly one record."""
+        return cls.of_values(_QUOTA_INFO.unpack(raw))
+
+    @classmethod
+    def unpack_all(cls, raw: bytes) -> list[Self]:
+        """From records that follow each other."""
+        return list(map(cls.of_values, _QUOTA_INFO.iter_unpack(raw)))
+
+    @classmethod
+    def of_values(cls, f: tuple[Any, ...]) -> Self:
+        """From the values in the order of the record."""
+        return cls(f[0], f[1], f[2], f[3])
+
+
+_QUEUE_INFO = Struct("<QQQQQQIIIHHII256s")
+
+
+class QueueInfo(NamedTuple):
+    """A queue; what it uses and how many are pending counts those below it."""
+
+    queue: int
+    parent: int
+    weight: int
+    order: int
+    placement: int
+    depth: int
+    used_milli: int
+    cpu_used: int
+    memory_used: int
+    usage_ns: int
+    """Device time, decayed up to now."""
+    pending: int
+    live: int
+    """Pending and placed jobs of the queue itself."""
+    quotas: tuple[QuotaInfo, ...]
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        """From exactly one record."""
+        return cls.of_values(_QUEUE_INFO.unpack(raw))
+
+    @classmethod
+    def unpack_all(cls, raw: bytes) -> list[Self]:
+        """From records that follow each other."""
+        return list(map(cls.of_values, _QUEUE_INFO.iter_unpack(raw)))
+
+    @classmethod
+    def of_values(cls, f: tuple[Any, ...]) -> Self:
+        """From the values in the order of the record."""
+        return cls(
+            f[6], f[7], f[8], f[9], f[10], f[12], f[0], f[1], f[2], f[3], f[4], f[5],
+            tuple(QuotaInfo.unpack_all(f[13])[: f[11]]),
+        )
+
+
+_TASK_INFO = Struct("<QQIHHHHI64s")
+
+
+class TaskInfo(NamedTuple):
+    """One placed task that has not ended."""
+
+    job: int
+    node: int
+    attempt: int
+    task: int
+    state: JobState
+    job_state: JobState
+    shares: Shares
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        """From exactly one record."""
+        return cls.of_values(_TASK_INFO.unpack(raw))
+
+    @classmethod
+    def unpack_all(cls, raw: bytes) -> list[Self]:
+        """From records that follow each other."""
+        return list(map(cls.of_values, _TASK_INFO.iter_unpack(raw)))
+
+    @classmethod
+    def of_values(cls, f: tuple[Any, ...]) -> Self:
+        """From the values in the order of the record."""
+        return cls(
+            f[0], f[1], f[2], f[3], STATES[f[4] - 1], STATES[f[5] - 1], unpack_shares(f[6], f[8]),
+        )
+
+
+_EFFECT = Struct("<HHHHIIQQQ4QiiIHH64s")
+
+
+class EffectRecord(NamedTuple):
+    """One effect of an applied batch. `command` counts the records of the batch from 0. For IGNORED
+    `state` is the command's kind."""
+
+    kind: int
+    state: int
+    reason: int
+    task: int
+    attempt: int
+    command: int
+    job: int
+    node: int
+    latency_ns: int
+    observations: tuple[int, ...]
+    exit_code: int
+    signal: int
+    flags: int
+    """SK_HAS_EXIT_CODE, SK_HAS_SIGNAL."""
+    tasks: int
+    shares_n: int
+    shares: bytes
+
+    def pack(self) -> bytes:
+        """The record's bytes."""
+        return _EFFECT.pack(
+            self.kind, self.state, self.reason, self.task, self.attempt, self.command, self.job,
+            self.node, self.latency_ns, *padded(self.observations, 4), self.exit_code, self.signal,
+            self.flags, self.tasks, self.shares_n, self.shares,
+        )
+
+    @classmethod
+    def unpack_all(cls, raw: bytes) -> list[Self]:
+        """From records that follow each other."""
+        return [
+            cls(
+                f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8], f[9:13], f[13], f[14], f[15],
+                f[16], f[17], f[18],
+            )
+            for f in _EFFECT.iter_unpack(raw)
+        ]
+
+
+_SAMPLE = Struct("<QIiiIII")
+
+
+class SampleRecord(NamedTuple):
+    """What was seen of a device; a figure without its bit in `known` is not known."""
+
+    id: int
+    """Of the observation."""
+    power_mw: int
+    temperature_mc: int
+    """Thousandths of a degree Celsius."""
+    limit_mc: int
+    """Where it begins to slow down."""
+    busy_ppm: int
+    known: int
+
+    def pack(self) -> bytes:
+        """The record's bytes."""
+        return _SAMPLE.pack(
+            self.id, self.power_mw, self.temperature_mc, self.limit_mc, self.busy_ppm, self.known,
+            0,
+        )
+
+    @classmethod
+    def unpack_all(cls, raw: bytes) -> list[Self]:
+        """From records that follow each other."""
+        return [
+            cls(f[0], f[1], f[2], f[3], f[4], f[5])
+            for f in _SAMPLE.iter_unpack(raw)
+        ]
+
+
+_CLASS = Struct("<Q8QIIII")
+
+
+class ClassRecord(NamedTuple):
+    """A typical request; `weight` is how often it comes, in any unit."""
+
+    memory_bytes: int
+    models: tuple[int, ...]
+    """As in an ask."""
+    cpu_milli: int
+    gpu_milli: int
+    weight: int
+
+    def pack(self) -> bytes:
+        """The record's bytes."""
+        return _CLASS.pack(
+            self.memory_bytes, *padded(self.models, 8), self.cpu_milli, self.gpu_milli,
+            self.weight, 0,
+        )
+
+    @classmethod
+    def unpack_all(cls, raw: bytes) -> list[Self]:
+        """From records that follow each other."""
+        return [
+            cls(f[0], f[1:9], f[9], f[10], f[11])
+            for f in _CLASS.iter_unpack(raw)
+        ]
+
+
+_CANDIDATE = Struct("<QQQQQIIIIHHI64s")
+
+
+class CandidateRecord(NamedTuple):
+    """Where a task would fit, and on which devices."""
+
+    node: int
+    observation: int
+    """0: never observed."""
+    cost: int
+    """Of its label; UINT64_MAX: it has none."""
+    cpu_free: int
+    memory_free: int
+    load_milli: int
+    tasks: int
+    rating: int
+    """By SK_PLACEMENT_BEST, lower is better."""
+    adds_mw: int
+    devices_free: int
+    shares_n: int
+    shares: bytes
+
+    def pack(self) -> bytes:
+        """The record's bytes."""
+        return _CANDIDATE.pack(
+            self.node, self.observation, self.cost, self.cpu_free, self.memory_free,
+            self.load_milli, self.tasks, self.rating, self.adds_mw, self.devices_free,
+            self.shares_n, 0, self.shares,
+        )
+
+    @classmethod
+    def unpack_all(cls, raw: bytes) -> list[Self]:
+        """From records that follow each other."""
+        return [
+            cls(f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8], f[9], f[10], f[12])
+            for f in _CANDIDATE.iter_unpack(raw)
+        ]
