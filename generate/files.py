@@ -6,10 +6,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from generate import header, layout, names, tuples
+from generate import header, job_flags, job_messages, job_options, layout, names, tuples
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 CORE: Final = ROOT / "native" / "core"
+MESSAGES: Final = "mesh/wire"
+"""The folder of the public messages."""
+COMMANDS_PAGE: Final = "docs/user/commands.md"
 PLAIN: Final = ("effect", "sample", "class", "candidate")
 """Structs whose Python side is made by hand from their members."""
 
@@ -25,9 +28,15 @@ def records() -> header.Header:
 def generated() -> dict[str, str]:
     """Path below the checkout -> what it should hold."""
     found = records()
+    declared = job_options.read(ROOT / "scheduler/job_options.toml", found)
+    page = (ROOT / COMMANDS_PAGE).read_text(encoding="utf-8")
     return {
         "native/core/wire_layout.h": layout.c_header(found),
         "scheduler/wire_names.py": names.module(found, layout.digest(found)),
         "scheduler/wire_commands.py": tuples.commands(found),
         "scheduler/wire_views.py": tuples.views(found, PLAIN),
+        "scheduler/job_options.py": job_options.module(declared),
+        f"{MESSAGES}/job_request.py": job_messages.module(declared.options, MESSAGES),
+        "tui/job_flags.py": job_flags.module(declared.options),
+        COMMANDS_PAGE: job_flags.tables(page, declared.options),
     }

@@ -9,15 +9,13 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 COLUMNS: Final = 100
+UNSORTED: Final = ("# ruff: noqa: I001",)
+"""A note that imports stand several on a line."""
 
 
-def head(says: str, imports: Iterable[str]) -> list[str]:
-    """How a generated module opens."""
-    lines = [
-        "# SPDX-License-Identifier: Apache-2.0",
-        "# fmt: off",
-        *docstring(says, ""),
-    ]
+def head(says: str, imports: Iterable[str], notes: Iterable[str] = ()) -> list[str]:
+    """How a generated module opens; `notes` are comments for a checker."""
+    lines = ["# SPDX-License-Identifier: Apache-2.0", "# fmt: off", *notes, *docstring(says, "")]
     return [*lines, "", "from __future__ import annotations", "", *imports, ""]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from generate.header import FORMATS, Constant, Header, Member, Record, Tuple
-from generate.text import docstring, head, joined, listed, sentence
+from generate.text import UNSORTED, docstring, head, joined, listed, sentence
 
 FIELD = re.compile(r"(\w+)(?: as (\w+))?(\?)?(?:: (\w+))?(?:=(.+))?")
 
@@ -339,8 +339,7 @@ def _module(says: str, names: list[str], used: list[str], more: list[str]) -> li
     named = listed(f"{before}(", sorted_names(names), ")", "")
     if len(named) == 1:
         named = [before + ", ".join(sorted_names(names))]
-    first, *rest = head(says, [*imports, "", *more, fields, *named])
-    return [first, "# ruff: noqa: I001", *rest]
+    return head(says, [*imports, "", *more, fields, *named], UNSORTED)
 
 
 def sorted_names(names: list[str]) -> list[str]:

@@ -11,12 +11,10 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from stoker.scheduler import wire_names
-
-TraceMode = Literal["off", "governed", "full", "dormant"]
-"""`dormant`: a tracer is loaded and does nothing until it is told to."""
+from stoker.scheduler import job_options, wire_names
 
 JobState: TypeAlias = wire_names.JobState
+TraceMode: TypeAlias = job_options.TraceMode
 Wanted: TypeAlias = wire_names.Wanted
 MILLI = wire_names.MILLI
 
@@ -45,67 +43,15 @@ class Owner(Record, frozen=True):
     groups: tuple[int, ...] = ()
 
 
-class JobSpec(Record, frozen=True):
-    """What was asked for. `gpu_milli`: 0 none, 1-999 a part of one device, else devices x 1000.
+class JobSpec(job_options.JobOptions, frozen=True):
+    """A job as it was asked for: the options of `scheduler/job_options.toml`.
 
     Names are kept as they were given; `mesh/replica/core_request.py` makes the core's ids of them.
     """
 
-    argv: tuple[str, ...]
-    cwd: str = "/"
-    env: dict[str, str] = {}
-    name: str = ""
-    gpu_milli: int = 0
-    cpu_milli: int | None = None
-    memory_bytes: int | None = None
-    pids: int | None = None
-    time_limit_s: float | None = None
-    grace_s: float = 5.0
-    priority: int = 0
-    trace: TraceMode = "governed"
-    stdin: bool = False
-    umask: int = 0o022
-    output_bytes_max: int = 1 << 30
-    queue: str = ""
-    placement: Wanted = ""
-    models: tuple[str, ...] = ()
-    """Device models that will do, or parts of their names; empty for any."""
-    require: tuple[str, ...] = ()
-    """Labels "key=value" that the node must have."""
-    avoid: tuple[str, ...] = ()
-    tolerate: tuple[str, ...] = ()
-    """Taints that do not matter."""
-    group: str = ""
-    company: Literal["", "attract", "repel"] = ""
-    """Only where a task of the group runs, if any does; or never there."""
-    estimate_s: float | None = None
-    after: int | None = None
-    after_any: bool = False
-    """`after` may have ended in any way, not just well."""
-    retries: int = 0
-    backoff_s: int | None = None
-    """Pause before the first retry; doubles with each."""
-    preemptible: bool = False
-    preemptor: bool = False
-    min_run_s: int = 0
-    """Not preempted before it ran so long."""
-    same_link: bool = False
-    device_memory_bytes: int | None = None
-    """Free on each device that is granted."""
-    array_size: int = 0
-    """Jobs of the array it belongs to; 0: none. They are numbered one after the other."""
-    array_index: int = 0
-    """What the user called this one, in its STOKER_ARRAY_INDEX."""
-    array_place: int = 0
-    """Its place among them, from 0: job - array_place is the first one's number."""
-    device_kind: Literal["gpu", "cpu", "any"] = "gpu"
-    """What its devices are; a CPU device serves only who asks for it."""
-    mix_vendors: bool = False
-    """Its devices may be of several vendors."""
-
     @property
     def may_run_again(self) -> bool:
-        """Whether an attempt may be followed by another one."""
+        """True if an attempt may be followed by another one."""
         return self.retries > 0 or self.preemptible
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: I001
 # fmt: off
+# ruff: noqa: I001
 """The core's commands as Python tuples: what a caller asks for and what the log stores.
 
 Written by `make generate` from native/core/wire.h; change that file instead. `pack` gives the bytes

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: I001
 # fmt: off
+# ruff: noqa: I001
 """What the core hands out, and the hints that it takes, as Python tuples.
 
 Written by `make generate` from native/core/wire.h and core.h; change them instead.

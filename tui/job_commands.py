@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 import click
 
 from stoker.tui import explain, report, selectors, tables, text
-from stoker.tui.job_options import TIME, job_options, request
+from stoker.tui.job_options import job_options, request
+from stoker.tui.quantity import TIME
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")

@@ -14,7 +14,7 @@ import click
 from stoker.native.errors import BadRequest
 from stoker.tui import tables
 from stoker.tui.job_commands import call, node_option, output_option, show
-from stoker.tui.job_options import SPAN
+from stoker.tui.quantity import SPAN
 from stoker.tui.queue_commands import done
 
 NS = 1_000_000_000

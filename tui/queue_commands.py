@@ -13,7 +13,8 @@ import click
 
 from stoker.tui import tables, units
 from stoker.tui.job_commands import call, node_option, output_option, show
-from stoker.tui.job_options import PLACEMENTS, Quantity
+from stoker.tui.job_flags import PLACEMENTS
+from stoker.tui.quantity import Quantity
 
 ORDERS = ("fifo", "any", "backfill", "conservative", "shortest", "least-attained")
 DEVICES = Quantity("N", lambda value: units.milli(value, "a number of devices"))

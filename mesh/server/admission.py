@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a JobRequest to a JobSpec: everything that can be wrong with a request by itself.
 
-Owns the limits a user meets; what depends on the cluster (devices that do not exist, a full queue)
-is refused by the core. A refusal names the field.
+A refusal names the field. The limits of an option are those of its declaration; what depends on the
+cluster (devices that do not exist, a full queue) is refused by the core.
 """
 
 from __future__ import annotations
 
 import hashlib
 
-from stoker.mesh.wire.schema import JobRequest
+from stoker.mesh.wire.job_request import JobRequest, job_spec
 from stoker.native.errors import BadRequest
 from stoker.scheduler.figures import Figure
+from stoker.scheduler.job_options import LIMITS
 from stoker.scheduler.names import check_label, check_name
 from stoker.scheduler.nouns import (
     ARGV_BYTES_MAX,
@@ -28,21 +29,10 @@ CWD_BYTES_MAX = 4095
 """PATH_MAX without its NUL (limits.h)."""
 NAME_CHARS_MAX = 128
 KEY_CHARS_MAX = 128
-CPU_MILLI_MAX = 4096 * MILLI
-MEMORY_BYTES_MIN, MEMORY_BYTES_MAX = 1 << 20, 1 << 50
-PIDS_MAX = 4 << 20
-"""Kernel's PID_MAX_LIMIT."""
-TIME_LIMIT_S_MAX = 10 * 365 * 86400.0
-GRACE_S_MAX = 3600.0
-PRIORITY_MIN, PRIORITY_MAX = -100, 100
-OUTPUT_BYTES_MAX = 1 << 40
 MODEL_BYTES_MAX = 128
 ARRAY_MAX = 256
 """Jobs of one array: they are committed together, in one log entry."""
 ARRAY_INDEX_MAX = (1 << 31) - 1
-RETRIES_MAX = 10
-BACKOFF_S_MAX = 300
-MIN_RUN_S_MAX = 7 * 86400
 
 
 def admit(request: JobRequest, after: int | None = None) -> JobSpec:
@@ -52,47 +42,11 @@ def admit(request: JobRequest, after: int | None = None) -> JobSpec:
     _check_cwd(request.cwd)
     _check_words(request)
     _check_gpu(request.gpu_milli)
-    _check_sizes(request)
+    _check_limits(request)
     _check_names(request)
     _check_array(request)
     _check_again(request)
-    return JobSpec(
-        argv=request.argv,
-        cwd=request.cwd,
-        env=request.env,
-        name=request.name,
-        gpu_milli=request.gpu_milli,
-        cpu_milli=request.cpu_milli,
-        memory_bytes=request.memory_bytes,
-        pids=request.pids,
-        time_limit_s=request.time_limit_s,
-        grace_s=request.grace_s,
-        priority=request.priority,
-        trace=request.trace,
-        stdin=request.stdin,
-        umask=request.umask,
-        output_bytes_max=request.output_bytes_max,
-        queue=request.queue,
-        placement=request.placement,
-        models=request.models,
-        require=request.require,
-        avoid=request.avoid,
-        tolerate=request.tolerate,
-        group=request.group,
-        company=request.company,
-        estimate_s=request.estimate_s,
-        after=after,
-        after_any=request.after_any,
-        retries=request.retries,
-        backoff_s=request.backoff_s,
-        preemptible=request.preemptible,
-        preemptor=request.preemptor,
-        min_run_s=request.min_run_s,
-        same_link=request.same_link,
-        device_memory_bytes=request.device_memory_bytes,
-        device_kind=request.device_kind,
-        mix_vendors=request.mix_vendors,
-    )
+    return job_spec(request, after)
 
 
 def key_bytes(key: str) -> bytes:
@@ -152,15 +106,9 @@ def _check_gpu(gpu_milli: int) -> None:
         )
 
 
-def _check_sizes(request: JobRequest) -> None:
-    _within("cpu_milli", request.cpu_milli, 1, CPU_MILLI_MAX, "cpus")
-    _within("memory_bytes", request.memory_bytes, MEMORY_BYTES_MIN, MEMORY_BYTES_MAX, "bytes")
-    _within("pids", request.pids, 1, PIDS_MAX)
-    _within("time_limit_s", request.time_limit_s, 0.001, TIME_LIMIT_S_MAX)
-    _within("grace_s", request.grace_s, 0.0, GRACE_S_MAX)
-    _within("priority", request.priority, PRIORITY_MIN, PRIORITY_MAX)
-    _within("umask", request.umask, 0, 0o777)
-    _within("output_bytes_max", request.output_bytes_max, 0, OUTPUT_BYTES_MAX)
+def _check_limits(request: JobRequest) -> None:
+    for limit in LIMITS:
+        _within(limit.option, getattr(request, limit.option), limit.least, limit.most, limit.unit)
 
 
 def _check_names(request: JobRequest) -> None:
@@ -201,18 +149,7 @@ def _check_array(request: JobRequest) -> None:
 
 
 def _check_again(request: JobRequest) -> None:
-    """What concerns further attempts."""
-    _within("retries", request.retries, 0, RETRIES_MAX)
-    _within("backoff_s", request.backoff_s, 1, BACKOFF_S_MAX)
-    _within("estimate_s", request.estimate_s, 0.001, TIME_LIMIT_S_MAX)
-    _within("min_run_s", request.min_run_s, 0, MIN_RUN_S_MAX)
-    _within(
-        "device_memory_bytes",
-        request.device_memory_bytes,
-        MEMORY_BYTES_MIN,
-        MEMORY_BYTES_MAX,
-        "bytes",
-    )
+    """Refuse options of further attempts and of devices that contradict each other."""
     if request.stdin and (request.retries or request.preemptible):
         raise BadRequest(
             "stdin with further attempts: input is given once; let the job read a file instead"

@@ -10,6 +10,7 @@ import msgspec
 
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.wire import schema
+from stoker.mesh.wire.job_request import shown_spec
 from stoker.scheduler.book import Attempt, Job
 from stoker.scheduler.names import DEFAULT_QUEUE
 from stoker.scheduler.nouns import Decision, DeviceShare, JobSpec, NodeReport
@@ -88,42 +89,8 @@ def _device_ns(replica: Replica, job: int) -> int | None:
 
 def _spec(spec: JobSpec, short: bool) -> schema.Spec:
     argv, cut = short_argv(spec.argv) if short else (spec.argv, False)
-    return schema.Spec(
-        argv=argv,
-        cwd=spec.cwd,
-        env=None if short else spec.env,
-        gpu_milli=spec.gpu_milli,
-        cpu_milli=spec.cpu_milli,
-        memory_bytes=spec.memory_bytes,
-        pids=spec.pids,
-        time_limit_s=spec.time_limit_s,
-        grace_s=spec.grace_s,
-        priority=spec.priority,
-        trace=spec.trace,
-        stdin=spec.stdin,
-        output_bytes_max=spec.output_bytes_max,
-        short=cut,
-        queue=spec.queue or DEFAULT_QUEUE,
-        placement=spec.placement,
-        models=spec.models,
-        require=spec.require,
-        avoid=spec.avoid,
-        tolerate=spec.tolerate,
-        group=spec.group,
-        company=spec.company,
-        estimate_s=spec.estimate_s,
-        after=spec.after,
-        after_any=spec.after_any,
-        retries=spec.retries,
-        backoff_s=spec.backoff_s,
-        preemptible=spec.preemptible,
-        preemptor=spec.preemptor,
-        min_run_s=spec.min_run_s,
-        same_link=spec.same_link,
-        device_memory_bytes=spec.device_memory_bytes,
-        device_kind=spec.device_kind,
-        mix_vendors=spec.mix_vendors,
-    )
+    env = None if short else spec.env
+    return shown_spec(spec, argv=argv, env=env, short=cut, queue=spec.queue or DEFAULT_QUEUE)
 
 
 def short_argv(argv: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:

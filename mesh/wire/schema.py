@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from stoker.mesh.wire.job_request import JobRequest, Spec
 from stoker.mesh.wire.schema_cluster import (
     VERSION,
     DeviceCordonRequest,
@@ -60,7 +61,7 @@ from stoker.mesh.wire.schema_trace import (
     WindowView,
 )
 from stoker.native.errors import BadRequest, StokerError
-from stoker.scheduler.nouns import JobState, TraceMode, Wanted
+from stoker.scheduler.nouns import JobState
 
 __all__ = [
     "HISTORIES_MAX",
@@ -75,6 +76,7 @@ __all__ = [
     "FieldView",
     "Int",
     "JobRef",
+    "JobRequest",
     "Message",
     "NodeDrainRequest",
     "NodeLabelRequest",
@@ -97,6 +99,7 @@ __all__ = [
     "RemoveView",
     "RemovedJob",
     "Reservation",
+    "Spec",
     "Steered",
     "TopologyRequest",
     "TopologyView",
@@ -120,76 +123,6 @@ LOGS_BYTES_MAX = 256 * 1024
 
 
 # --- requests -------------------------------------------------------------------------------------
-
-
-class JobRequest(Message, frozen=True):
-    """`job.submit`. Fields mean what `scheduler.nouns.JobSpec` says; argv[0] is sought in PATH."""
-
-    argv: tuple[str, ...]
-    cwd: str = "/"
-    env: dict[str, str] = msgspec.field(default_factory=dict)
-    name: str = ""
-    gpu_milli: Int = 0
-    cpu_milli: Int | None = None
-    memory_bytes: Int | None = None
-    pids: Int | None = None
-    time_limit_s: float | None = None
-    grace_s: float = 5.0
-    priority: Int = 0
-    trace: TraceMode = "governed"
-    stdin: bool = False
-    umask: Int = 0o022
-    output_bytes_max: Int = 1 << 30
-    queue: str = ""
-    """Empty: the default queue."""
-    placement: Wanted = ""
-    """Empty: as the queue says."""
-    models: tuple[str, ...] = ()
-    """Any of these device models will do; a part of a name is enough, whatever its case."""
-    require: tuple[str, ...] = ()
-    """Labels KEY=VALUE that the node must have."""
-    avoid: tuple[str, ...] = ()
-    """Labels that the node must not have."""
-    tolerate: tuple[str, ...] = ()
-    """Taints KEY=VALUE of nodes that do not matter."""
-    group: str = ""
-    """Jobs of one user that `company` speaks of."""
-    company: Literal["", "attract", "repel"] = ""
-    """Only on a node where a job of the group runs, if any does; or never on one."""
-    estimate_s: float | None = None
-    """Expected run time, for backfill and shortest-first."""
-    after: JobRef | None = None
-    """Starts when this job of the same user has succeeded."""
-    after_any: bool = False
-    """... when it has ended, however that was."""
-    array: tuple[Int, ...] = ()
-    """One job for each of these indexes, which it finds in STOKER_ARRAY_INDEX."""
-    tasks: Int = 1
-    """Only 1 is taken: nodes do not run gangs."""
-    retries: Int = 0
-    """Further attempts when one failed or was lost."""
-    backoff_s: Int | None = None
-    """Pause before the first of them, doubled each time, 300 at most; 1 by default."""
-    preemptible: bool = False
-    """May be stopped to make room, and then waits again."""
-    preemptor: bool = False
-    """May have preemptible jobs of lower priority stopped."""
-    min_run_s: Int = 0
-    """Not preempted before it ran so long."""
-    same_link: bool = False
-    """Its devices share a fast link."""
-    device_memory_bytes: Int | None = None
-    """Memory of each device that is reserved."""
-    device_kind: Literal["gpu", "cpu", "any"] = "gpu"
-    """What its devices are: a CPU device, such as PoCL's, serves only who asks for it."""
-    mix_vendors: bool = False
-    """Its devices may be of several vendors, and with device_kind any of several kinds."""
-    idempotency_key: str = ""
-    """The same key again is the same job; a different request under it is refused. In a full table
-    of 65,536 keys the user with most loses the oldest."""
-    idempotency_since_ns: Int = 0
-    """In a repeat: when the key was first sent. Where the node may have forgotten a key of that
-    time, the repeat is refused as `key_window` instead of making a second job."""
 
 
 class GetRequest(Message, frozen=True):
@@ -255,45 +188,6 @@ class KernelRequest(Message, frozen=True):
 
 
 # --- replies --------------------------------------------------------------------------------------
-
-
-class Spec(Part, frozen=True):
-    """What was asked for. `env` is shown by `job.get` alone; `short`: argv was cut for the list."""
-
-    argv: tuple[str, ...]
-    cwd: str
-    env: dict[str, str] | None
-    gpu_milli: int
-    cpu_milli: int | None
-    memory_bytes: int | None
-    pids: int | None
-    time_limit_s: float | None
-    grace_s: float
-    priority: int
-    trace: TraceMode
-    stdin: bool
-    output_bytes_max: int
-    short: bool = False
-    queue: str = ""
-    placement: str = ""
-    models: tuple[str, ...] = ()
-    require: tuple[str, ...] = ()
-    avoid: tuple[str, ...] = ()
-    tolerate: tuple[str, ...] = ()
-    group: str = ""
-    company: str = ""
-    estimate_s: float | None = None
-    after: int | None = None
-    after_any: bool = False
-    retries: int = 0
-    backoff_s: int | None = None
-    preemptible: bool = False
-    preemptor: bool = False
-    min_run_s: int = 0
-    same_link: bool = False
-    device_memory_bytes: int | None = None
-    device_kind: str = "gpu"
-    mix_vendors: bool = False
 
 
 class Times(Part, frozen=True):

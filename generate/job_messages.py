@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of a job in the public messages: `JobRequest`, `Spec`, and what turns one into
+another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from generate.job_options import Option
+from generate.text import docstring, head, joined
+
+SAYS: Final = (
+    "The options of a job in the public messages.\n\nWritten by `make generate` from"
+    " scheduler/job_options.toml; change that file instead."
+)
+REQUEST: Final = (
+    "`job.submit`. Fields mean what `scheduler.nouns.JobSpec` says; argv[0] is sought in PATH."
+)
+VIEW: Final = (
+    "What was asked for. `env` is shown by `job.get` alone; `short`: argv was cut for the list."
+)
+FIRST_OPTIONAL: Final = "short"
+"""In the view this field and those behind it have a default: they came later than the others."""
+MADE: Final = ("argv", "env", "short", "queue")
+"""Fields of the view that are not those of the spec as they are."""
+
+
+def module(options: list[Option], folder: str) -> str:
+    """The text of `job_request.py`; `folder` has the other messages."""
+    package = "stoker." + folder.replace("/", ".")
+    imports = [
+        "from typing import Literal",
+        "",
+        "import msgspec",
+        "",
+        f"from {package}.schema_cluster import Int, Message, Part",
+        f"from {package}.schema_trace import JobRef",
+        "from stoker.scheduler.nouns import JobSpec, TraceMode, Wanted",
+    ]
+    lines = [*head(SAYS, imports), "", "class JobRequest(Message, frozen=True):"]
+    lines += [*docstring(REQUEST, "    "), ""]
+    for option in options:
+        if option.request:
+            default = f" = {option.default}" if option.default else ""
+            default = default.replace("{}", "msgspec.field(default_factory=dict)")
+            lines.append(f"    {option.name}: {option.request}{default}")
+            lines += docstring(option.says, "    ")
+    return joined([*lines, *_view(options), *_spec(options), *_shown(options)])
+
+
+def _view(options: list[Option]) -> Iterator[str]:
+    yield from ("", "", "class Spec(Part, frozen=True):", *docstring(VIEW, "    "), "")
+    later = False
+    for option in options:
+        later = later or option.name == FIRST_OPTIONAL
+        if option.view:
+            yield f"    {option.name}: {option.view}" + (f" = {option.default}" if later else "")
+
+
+def _spec(options: list[Option]) -> Iterator[str]:
+    yield from ("", "", "def job_spec(request: JobRequest, after: int | None) -> JobSpec:")
+    yield '    """The spec of a request; `after` is the number of the job it names."""'
+    yield "    return JobSpec("
+    for option in options:
+        if option.in_log and option.request:
+            value = "after" if option.name == "after" else f"request.{option.name}"
+            yield f"        {option.name}={value},"
+    yield "    )"
+
+
+def _shown(options: list[Option]) -> Iterator[str]:
+    given = {option.name: option.view for option in options if option.name in MADE}
+    arguments = ", ".join(f"{name}: {given[name]}" for name in MADE)
+    yield from ("", "", "def shown_spec(", f"    spec: JobSpec, *, {arguments}", ") -> Spec:")
+    yield '    """The spec for its user; the caller says what is not shown as it is."""'
+    yield "    return Spec("
+    for option in options:
+        if option.view:
+            value = option.name if option.name in MADE else f"spec.{option.name}"
+            yield f"        {option.name}={value},"
+    yield "    )"

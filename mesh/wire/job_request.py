@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+# fmt: off
+"""The options of a job in the public messages.
+
+Written by `make generate` from scheduler/job_options.toml; change that file instead.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from stoker.mesh.wire.schema_cluster import Int, Message, Part
+from stoker.mesh.wire.schema_trace import JobRef
+from stoker.scheduler.nouns import JobSpec, TraceMode, Wanted
+
+
+class JobRequest(Message, frozen=True):
+    """`job.submit`. Fields mean what `scheduler.nouns.JobSpec` says; argv[0] is sought in PATH."""
+
+    argv: tuple[str, ...]
+    """The program and its arguments; argv[0] is sought in PATH."""
+    cwd: str = "/"
+    """The folder to run in."""
+    env: dict[str, str] = msgspec.field(default_factory=dict)
+    """Its environment."""
+    name: str = ""
+    """A name to find it by."""
+    gpu_milli: Int = 0
+    """Milli-shares of devices: 0 none, 1-999 a part of one device, else devices x 1000."""
+    cpu_milli: Int | None = None
+    """CPU time at most, in thousandths of a CPU."""
+    memory_bytes: Int | None = None
+    """Memory at most."""
+    pids: Int | None = None
+    """Processes and threads at most."""
+    time_limit_s: float | None = None
+    """It is stopped after so long."""
+    grace_s: float = 5.0
+    """Time between the request to end (SIGTERM) and the kill."""
+    priority: Int = 0
+    """Higher ones go first; equal ones in the order in which they came."""
+    trace: TraceMode = "governed"
+    """How much of its GPU work is recorded."""
+    stdin: bool = False
+    """It gets input through `job.stdin`."""
+    umask: Int = 0o022
+    """The bits that new files lack."""
+    output_bytes_max: Int = 1 << 30
+    """Output that is kept of each stream."""
+    queue: str = ""
+    """The queue it waits in; empty: the default queue."""
+    placement: Wanted = ""
+    """How a node is chosen; empty: as the queue says."""
+    models: tuple[str, ...] = ()
+    """Device models that will do, or parts of their names whatever the case; empty: any."""
+    require: tuple[str, ...] = ()
+    """Labels KEY=VALUE that the node must have."""
+    avoid: tuple[str, ...] = ()
+    """Labels KEY=VALUE that the node must not have."""
+    tolerate: tuple[str, ...] = ()
+    """Taints KEY=VALUE of nodes that do not matter."""
+    group: str = ""
+    """The jobs of one user that `company` speaks of."""
+    company: Literal["", "attract", "repel"] = ""
+    """Only on a node where a job of the group runs, if any does; or never on one."""
+    estimate_s: float | None = None
+    """Expected run time, for backfill and shortest-first."""
+    after: JobRef | None = None
+    """It starts when this job of the same user has succeeded."""
+    after_any: bool = False
+    """It starts when the job in `after` has ended in any way."""
+    array: tuple[Int, ...] = ()
+    """One job for each of these indexes, which it finds in STOKER_ARRAY_INDEX."""
+    tasks: Int = 1
+    """Only 1 is taken: nodes do not run gangs."""
+    retries: Int = 0
+    """Further attempts when one failed or was lost."""
+    backoff_s: Int | None = None
+    """Pause before the first of them, doubled each time up to the limit; 1 where it is not given.
+    """
+    preemptible: bool = False
+    """It may be stopped to make room, and then waits again."""
+    preemptor: bool = False
+    """It may have preemptible jobs of lower priority stopped."""
+    min_run_s: Int = 0
+    """It is not preempted before it ran so long."""
+    same_link: bool = False
+    """Its devices share a fast link."""
+    device_memory_bytes: Int | None = None
+    """Memory of each granted device that is reserved."""
+    device_kind: Literal["gpu", "cpu", "any"] = "gpu"
+    """What its devices are; a CPU device, such as PoCL's, serves only who asks for it."""
+    mix_vendors: bool = False
+    """Its devices may be of several vendors, and with device_kind any of several kinds."""
+    idempotency_key: str = ""
+    """The same key again is the same job; a different request under it is refused. In a full table
+    of 65,536 keys the user with most loses the oldest."""
+    idempotency_since_ns: Int = 0
+    """In a repeat: when the key was first sent. Where the node may have forgotten a key of that
+    time, the repeat is refused as `key_window` instead of making a second job."""
+
+
+class Spec(Part, frozen=True):
+    """What was asked for. `env` is shown by `job.get` alone; `short`: argv was cut for the list."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: dict[str, str] | None
+    gpu_milli: int
+    cpu_milli: int | None
+    memory_bytes: int | None
+    pids: int | None
+    time_limit_s: float | None
+    grace_s: float
+    priority: int
+    trace: TraceMode
+    stdin: bool
+    output_bytes_max: int
+    short: bool = False
+    queue: str = ""
+    placement: str = ""
+    models: tuple[str, ...] = ()
+    require: tuple[str, ...] = ()
+    avoid: tuple[str, ...] = ()
+    tolerate: tuple[str, ...] = ()
+    group: str = ""
+    company: str = ""
+    estimate_s: float | None = None
+    after: int | None = None
+    after_any: bool = False
+    retries: int = 0
+    backoff_s: int | None = None
+    preemptible: bool = False
+    preemptor: bool = False
+    min_run_s: int = 0
+    same_link: bool = False
+    device_memory_bytes: int | None = None
+    device_kind: str = "gpu"
+    mix_vendors: bool = False
+
+
+def job_spec(request: JobRequest, after: int | None) -> JobSpec:
+    """The spec of a request; `after` is the number of the job it names."""
+    return JobSpec(
+        argv=request.argv,
+        cwd=request.cwd,
+        env=request.env,
+        name=request.name,
+        gpu_milli=request.gpu_milli,
+        cpu_milli=request.cpu_milli,
+        memory_bytes=request.memory_bytes,
+        pids=request.pids,
+        time_limit_s=request.time_limit_s,
+        grace_s=request.grace_s,
+        priority=request.priority,
+        trace=request.trace,
+        stdin=request.stdin,
+        umask=request.umask,
+        output_bytes_max=request.output_bytes_max,
+        queue=request.queue,
+        placement=request.placement,
+        models=request.models,
+        require=request.require,
+        avoid=request.avoid,
+        tolerate=request.tolerate,
+        group=request.group,
+        company=request.company,
+        estimate_s=request.estimate_s,
+        after=after,
+        after_any=request.after_any,
+        retries=request.retries,
+        backoff_s=request.backoff_s,
+        preemptible=request.preemptible,
+        preemptor=request.preemptor,
+        min_run_s=request.min_run_s,
+        same_link=request.same_link,
+        device_memory_bytes=request.device_memory_bytes,
+        device_kind=request.device_kind,
+        mix_vendors=request.mix_vendors,
+    )
+
+
+def shown_spec(
+    spec: JobSpec, *, argv: tuple[str, ...], env: dict[str, str] | None, short: bool, queue: str
+) -> Spec:
+    """The spec for its user; the caller says what is not shown as it is."""
+    return Spec(
+        argv=argv,
+        cwd=spec.cwd,
+        env=env,
+        gpu_milli=spec.gpu_milli,
+        cpu_milli=spec.cpu_milli,
+        memory_bytes=spec.memory_bytes,
+        pids=spec.pids,
+        time_limit_s=spec.time_limit_s,
+        grace_s=spec.grace_s,
+        priority=spec.priority,
+        trace=spec.trace,
+        stdin=spec.stdin,
+        output_bytes_max=spec.output_bytes_max,
+        short=short,
+        queue=queue,
+        placement=spec.placement,
+        models=spec.models,
+        require=spec.require,
+        avoid=spec.avoid,
+        tolerate=spec.tolerate,
+        group=spec.group,
+        company=spec.company,
+        estimate_s=spec.estimate_s,
+        after=spec.after,
+        after_any=spec.after_any,
+        retries=spec.retries,
+        backoff_s=spec.backoff_s,
+        preemptible=spec.preemptible,
+        preemptor=spec.preemptor,
+        min_run_s=spec.min_run_s,
+        same_link=spec.same_link,
+        device_memory_bytes=spec.device_memory_bytes,
+        device_kind=spec.device_kind,
+        mix_vendors=spec.mix_vendors,
+    )

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+# fmt: off
+"""The options of a job as the log keeps them, and the limits of each.
+
+Written by `make generate` from scheduler/job_options.toml; change that file instead. They encode as
+a msgpack array, so options are only ever appended, each with a default.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from stoker.scheduler.wire_names import Wanted
+
+TraceMode = Literal["off", "governed", "full", "dormant"]
+
+
+class JobOptions(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What was asked for. Names are kept as they were given."""
+
+    argv: tuple[str, ...]
+    """The program and its arguments; argv[0] is sought in PATH."""
+    cwd: str = "/"
+    """The folder to run in."""
+    env: dict[str, str] = {}
+    """Its environment."""
+    name: str = ""
+    """A name to find it by."""
+    gpu_milli: int = 0
+    """Milli-shares of devices: 0 none, 1-999 a part of one device, else devices x 1000."""
+    cpu_milli: int | None = None
+    """CPU time at most, in thousandths of a CPU."""
+    memory_bytes: int | None = None
+    """Memory at most."""
+    pids: int | None = None
+    """Processes and threads at most."""
+    time_limit_s: float | None = None
+    """It is stopped after so long."""
+    grace_s: float = 5.0
+    """Time between the request to end (SIGTERM) and the kill."""
+    priority: int = 0
+    """Higher ones go first; equal ones in the order in which they came."""
+    trace: TraceMode = "governed"
+    """How much of its GPU work is recorded."""
+    stdin: bool = False
+    """It gets input through `job.stdin`."""
+    umask: int = 0o022
+    """The bits that new files lack."""
+    output_bytes_max: int = 1 << 30
+    """Output that is kept of each stream."""
+    queue: str = ""
+    """The queue it waits in; empty: the default queue."""
+    placement: Wanted = ""
+    """How a node is chosen; empty: as the queue says."""
+    models: tuple[str, ...] = ()
+    """Device models that will do, or parts of their names whatever the case; empty: any."""
+    require: tuple[str, ...] = ()
+    """Labels KEY=VALUE that the node must have."""
+    avoid: tuple[str, ...] = ()
+    """Labels KEY=VALUE that the node must not have."""
+    tolerate: tuple[str, ...] = ()
+    """Taints KEY=VALUE of nodes that do not matter."""
+    group: str = ""
+    """The jobs of one user that `company` speaks of."""
+    company: Literal["", "attract", "repel"] = ""
+    """Only on a node where a job of the group runs, if any does; or never on one."""
+    estimate_s: float | None = None
+    """Expected run time, for backfill and shortest-first."""
+    after: int | None = None
+    """It starts when this job of the same user has succeeded."""
+    after_any: bool = False
+    """It starts when the job in `after` has ended in any way."""
+    retries: int = 0
+    """Further attempts when one failed or was lost."""
+    backoff_s: int | None = None
+    """Pause before the first of them, doubled each time up to the limit; 1 where it is not given.
+    """
+    preemptible: bool = False
+    """It may be stopped to make room, and then waits again."""
+    preemptor: bool = False
+    """It may have preemptible jobs of lower priority stopped."""
+    min_run_s: int = 0
+    """It is not preempted before it ran so long."""
+    same_link: bool = False
+    """Its devices share a fast link."""
+    device_memory_bytes: int | None = None
+    """Memory of each granted device that is reserved."""
+    array_size: int = 0
+    """Jobs of the array it belongs to, numbered one after the other; 0: none."""
+    array_index: int = 0
+    """What the user called this one, in its STOKER_ARRAY_INDEX."""
+    array_place: int = 0
+    """Its place among them, from 0: job - array_place is the first one's number."""
+    device_kind: Literal["gpu", "cpu", "any"] = "gpu"
+    """What its devices are; a CPU device, such as PoCL's, serves only who asks for it."""
+    mix_vendors: bool = False
+    """Its devices may be of several vendors, and with device_kind any of several kinds."""
+
+
+class Limit(NamedTuple):
+    """The least and the most of one option; `unit` is one of `figures`, or empty."""
+
+    option: str
+    least: float
+    most: float
+    unit: str = ""
+
+
+LIMITS: Final = (
+    Limit("cpu_milli", 1, 4_096_000, "cpus"),
+    Limit("memory_bytes", 1_048_576, 1_125_899_906_842_624, "bytes"),
+    Limit("pids", 1, 4_194_304),
+    Limit("time_limit_s", 0.001, 315360000.0),
+    Limit("grace_s", 0.0, 3600.0),
+    Limit("priority", -100, 100),
+    Limit("umask", 0, 511),
+    Limit("output_bytes_max", 0, 1_099_511_627_776),
+    Limit("estimate_s", 0.001, 315360000.0),
+    Limit("retries", 0, 10),
+    Limit("backoff_s", 1, 300),
+    Limit("min_run_s", 0, 604_800),
+    Limit("device_memory_bytes", 1_048_576, 1_125_899_906_842_624, "bytes"),
+)
+"""Limits that hold at every door."""
