@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `make generate` runs: shared records are declared once, and their other forms written."""
+"""The program behind `make generate`: it writes every form of a record that is declared once."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which files are generated, and from what."""
+"""The list of generated files, each with the declaration that it is made from."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLAIN: Final = ("effect", "sample", "class", "candidate")
 
 
 def records() -> header.Header:
-    """What the core's headers declare."""
+    """Everything that the core's headers declare."""
     found = header.read(CORE / "wire.h")
     header.read_more(found, CORE / "wire_view.h", None)
     header.read_more(found, CORE / "core.h", PLAIN)

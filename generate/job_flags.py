@@ -18,7 +18,7 @@ ARGUMENTS: Final = {
     "GPUS": "N", "CPUS": "N", "SIZE": "SIZE", "GPU_MEM": "SIZE", "TIME": "TIME", "SPAN": "TIME",
     "WHOLE_S": "TIME", "JOB": "JOB", "ARRAY": "LIST",
 }  # fmt: skip
-"""What a table calls the value of a flag of this type."""
+"""A table's word for the value of a flag of this type."""
 
 
 def module(options: list[Option]) -> str:

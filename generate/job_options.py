@@ -60,7 +60,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Declared:
-    """What the declaration holds. `types`: name of a type -> its values."""
+    """The whole declaration. `types`: name of a type -> its values."""
 
     types: dict[str, list[str]]
     options: list[Option]
@@ -154,7 +154,10 @@ def module(declared: Declared) -> str:
     for name, values in declared.types.items():
         lines += listed(f"{name} = Literal[", (f'"{value}"' for value in values), "]", "")
     lines += ["", "", "class JobOptions(msgspec.Struct, frozen=True, array_like=True, gc=False):"]
-    lines += [*docstring("What was asked for. Names are kept as they were given.", "    "), ""]
+    lines += [
+        *docstring("A job as it was asked for. Names are kept as they were given.", "    "),
+        "",
+    ]
     for option in declared.options:
         if option.in_log:
             default = f" = {option.default}" if option.default else ""
@@ -163,7 +166,7 @@ def module(declared: Declared) -> str:
 
 
 def _limits(options: list[Option]) -> Iterator[str]:
-    yield from ("", "", "class Limit(NamedTuple):")
+    yield from ("", "", "class OptionLimit(NamedTuple):")
     yield '    """The least and the most of one option; `unit` is one of `figures`, or empty."""'
     yield from ("", "    option: str", "    least: float", "    most: float", '    unit: str = ""')
     yield from ("", "", "LIMITS: Final = (")
@@ -171,7 +174,7 @@ def _limits(options: list[Option]) -> Iterator[str]:
         if option.most:
             values = [f'"{option.name}"', _number(option.least), _number(option.most)]
             values += [f'"{option.unit}"'] if option.unit else []
-            yield f"    Limit({', '.join(values)}),"
+            yield f"    OptionLimit({', '.join(values)}),"
     yield from (")", '"""Limits that hold at every door."""')
 
 

@@ -46,7 +46,7 @@ def module(header: Header, digest: str) -> str:
 
 
 def short(constants: list[Constant]) -> list[Constant]:
-    """The same without the words that all of their names begin with."""
+    """Return the constants without the words that all of their names begin with."""
     start = constants[0].name.split("_")[0] + "_"
     if not all(c.name.startswith(start) for c in constants):
         return constants

@@ -14,7 +14,7 @@ UNSORTED: Final = ("# ruff: noqa: I001",)
 
 
 def head(says: str, imports: Iterable[str], notes: Iterable[str] = ()) -> list[str]:
-    """How a generated module opens; `notes` are comments for a checker."""
+    """Return the first lines of a generated module; `notes` are comments for a checker."""
     lines = ["# SPDX-License-Identifier: Apache-2.0", "# fmt: off", *notes, *docstring(says, "")]
     return [*lines, "", "from __future__ import annotations", "", *imports, ""]
 
@@ -61,7 +61,7 @@ def listed(before: str, items: Iterable[str], after: str, indent: str) -> list[s
 
 
 def _in_pieces(items: Iterable[str]) -> Iterator[str]:
-    """The same text with an item that is longer than a line in several pieces."""
+    """Yield the items; one that is longer than a line comes in several pieces."""
     for item in items:
         yield from item.split(", ") if len(item) > COLUMNS - 12 else (item,)
 

@@ -90,6 +90,12 @@ class Writer:
         self.fields = [self._field(each) for each in self.parsed]
 
     @property
+    def kind(self) -> str:
+        """The command's kind: the struct's name, or that of a further tuple of the struct."""
+        first = self.record.tuples[0] is self.form
+        return self.record.name.upper() if first else self.constant[1:]
+
+    @property
     def is_command(self) -> bool:
         return "header" in self.layout.nested
 
@@ -185,8 +191,7 @@ class Writer:
 
     def _pack(self) -> Iterator[str]:
         by_member = {field.member: field for field in self.fields}
-        kind = self.constant[1:]
-        values = {"header.size": str(self.record.size), "header.kind": kind}
+        values = {"header.size": str(self.record.size), "header.kind": self.kind}
         flags = list(self._packed_flags())
         values["header.flags"] = "flags" if flags else "0"
         for name, slot in self.layout.slots.items():
@@ -280,7 +285,7 @@ COMMANDS = (
     " the bytes of a record, `unpack` takes exactly one."
 )
 VIEWS = (
-    "What the core hands out, and the hints that it takes, as Python tuples."
+    "The core's answers, and the hints that it takes, as Python tuples."
     "\n\nWritten by `make generate` from native/core/wire.h and core.h; change them instead."
 )
 
@@ -298,17 +303,17 @@ def commands(header: Header) -> str:
     lines = _module(COMMANDS, [*kinds, "NO_LIMIT", "Kind", "Order", "Placement"], used, [])
     for writer in found:
         lines += writer.lines()
-    sizes = [f"{writer.constant[1:]}: {writer.record.size}" for writer in found]
+    sizes = [f"{writer.kind}: {writer.record.size}" for writer in found]
     lines += ["", "", *listed("SIZES: Final[dict[int, int]] = {", sizes, "}", "")]
     lines += ['"""Bytes of a command by kind."""', ""]
-    unpack = [f"{writer.constant[1:]}: {writer.form.name}.unpack" for writer in found]
+    unpack = [f"{writer.kind}: {writer.form.name}.unpack" for writer in found]
     types = "Final[dict[int, Callable[[bytes], Command]]]"
     names = [writer.form.name for writer in found]
     request = [name for name in names if name != "Place"]
-    lines += _union("Request", request, "What `propose` takes.")
-    lines += _union("Command", [*request, "Place"], "What the log may hold.")
+    lines += _union("Request", request, "Commands that `propose` takes.")
+    lines += _union("Command", [*request, "Place"], "Commands that the log may hold.")
     lines += listed(f"UNPACK: {types} = {{", unpack, "}", "")
-    return joined([*lines, '"""How the bytes of one command become its tuple, by kind."""'])
+    return joined([*lines, '"""Readers of the bytes of one command, by kind."""'])
 
 
 def views(header: Header, plain: tuple[str, ...]) -> str:
@@ -343,7 +348,7 @@ def _module(says: str, names: list[str], used: list[str], more: list[str]) -> li
 
 
 def sorted_names(names: list[str]) -> list[str]:
-    """In the order of the linter: constants, classes, the rest."""
+    """Return constants first, then classes, as the linter sorts them."""
     return sorted(names, key=lambda name: (not name.isupper(), name))
 
 

@@ -21,10 +21,10 @@ from stoker.scheduler.records import (
     Cancel,
     DeviceSet,
     NodeUp,
-    Outcome,
     Place,
     QueueSet,
     Request,
+    TaskOutcome,
     Term,
     unpack_places,
 )
@@ -281,7 +281,7 @@ class _Live:
         self.running[at], self.running[-1] = self.running[-1], self.running[at]
         gone = self.running.pop()
         self.used -= gone.milli
-        self._commit(Outcome(gone.job, 1, gone.node, STATE_CODES["succeeded"]))
+        self._commit(TaskOutcome(gone.job, 1, gone.node, STATE_CODES["succeeded"]))
 
     def _commit(self, request: Request) -> None:
         self.core.apply(self.core.propose([request], self.now_ns, measure=False).commands, 0)

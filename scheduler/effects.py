@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the core hands out: effects of applied commands, rejections, explanations and views.
+"""The core's answers: effects of applied commands, rejections, explanations and views.
 
 Fields are plain numbers or names of `nouns`; sentences are made on request and never stored. The
 views are generated from `native/core/wire.h` (`make generate`).
@@ -145,7 +145,7 @@ class Explained(ExplainRecord):
 
     @property
     def remedies(self) -> tuple[Remedy, ...]:
-        """What would help, the least intrusive first; empty where nothing need be done."""
+        """Remedies, the least intrusive first; empty where nothing need be done."""
         return REMEDIES.get(self.reason, ())
 
     def text(self, node_name: Callable[[int], str] = str) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a leader tells its core besides the log, and where the core says that a task would fit.
+"""Hints of a leader to its core besides the log, and places where a task would fit.
 
 Samples of devices and typical requests feed the placements and are no part of the state. Their
 records are generated from `native/core/core.h` (`make generate`); this file owns the units.
@@ -27,7 +27,7 @@ _NO_COST: Final = 2**64 - 1
 
 
 class Sample(NamedTuple):
-    """What was seen of a device; None is not known, never 0."""
+    """The last figures of a device; None is not known, never 0."""
 
     id: int
     """Id of the observation; it goes into the placements that used it."""
@@ -55,7 +55,7 @@ class RequestClass(NamedTuple):
     """A typical request, by which fragmentation is measured; per task, as in Submit."""
 
     weight: int
-    """How often it comes, in any unit; at least 1."""
+    """Its frequency, in any unit; at least 1."""
     gpu_milli: int = 0
     cpu_milli: int = 0
     memory_bytes: int = 0

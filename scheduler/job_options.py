@@ -18,7 +18,7 @@ TraceMode = Literal["off", "governed", "full", "dormant"]
 
 
 class JobOptions(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What was asked for. Names are kept as they were given."""
+    """A job as it was asked for. Names are kept as they were given."""
 
     argv: tuple[str, ...]
     """The program and its arguments; argv[0] is sought in PATH."""
@@ -43,7 +43,7 @@ class JobOptions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     priority: int = 0
     """Higher ones go first; equal ones in the order in which they came."""
     trace: TraceMode = "governed"
-    """How much of its GPU work is recorded."""
+    """The part of its GPU work that is recorded."""
     stdin: bool = False
     """It gets input through `job.stdin`."""
     umask: int = 0o022
@@ -53,7 +53,7 @@ class JobOptions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     queue: str = ""
     """The queue it waits in; empty: the default queue."""
     placement: Wanted = ""
-    """How a node is chosen; empty: as the queue says."""
+    """The way a node is chosen; empty: as the queue says."""
     models: tuple[str, ...] = ()
     """Device models that will do, or parts of their names whatever the case; empty: any."""
     require: tuple[str, ...] = ()
@@ -90,16 +90,16 @@ class JobOptions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     array_size: int = 0
     """Jobs of the array it belongs to, numbered one after the other; 0: none."""
     array_index: int = 0
-    """What the user called this one, in its STOKER_ARRAY_INDEX."""
+    """The user's index of this one, in its STOKER_ARRAY_INDEX."""
     array_place: int = 0
     """Its place among them, from 0: job - array_place is the first one's number."""
     device_kind: Literal["gpu", "cpu", "any"] = "gpu"
-    """What its devices are; a CPU device, such as PoCL's, serves only who asks for it."""
+    """The kind of its devices; a CPU device, such as PoCL's, serves only who asks for it."""
     mix_vendors: bool = False
     """Its devices may be of several vendors, and with device_kind any of several kinds."""
 
 
-class Limit(NamedTuple):
+class OptionLimit(NamedTuple):
     """The least and the most of one option; `unit` is one of `figures`, or empty."""
 
     option: str
@@ -109,18 +109,18 @@ class Limit(NamedTuple):
 
 
 LIMITS: Final = (
-    Limit("cpu_milli", 1, 4_096_000, "cpus"),
-    Limit("memory_bytes", 1_048_576, 1_125_899_906_842_624, "bytes"),
-    Limit("pids", 1, 4_194_304),
-    Limit("time_limit_s", 0.001, 315360000.0),
-    Limit("grace_s", 0.0, 3600.0),
-    Limit("priority", -100, 100),
-    Limit("umask", 0, 511),
-    Limit("output_bytes_max", 0, 1_099_511_627_776),
-    Limit("estimate_s", 0.001, 315360000.0),
-    Limit("retries", 0, 10),
-    Limit("backoff_s", 1, 300),
-    Limit("min_run_s", 0, 604_800),
-    Limit("device_memory_bytes", 1_048_576, 1_125_899_906_842_624, "bytes"),
+    OptionLimit("cpu_milli", 1, 4_096_000, "cpus"),
+    OptionLimit("memory_bytes", 1_048_576, 1_125_899_906_842_624, "bytes"),
+    OptionLimit("pids", 1, 4_194_304),
+    OptionLimit("time_limit_s", 0.001, 315360000.0),
+    OptionLimit("grace_s", 0.0, 3600.0),
+    OptionLimit("priority", -100, 100),
+    OptionLimit("umask", 0, 511),
+    OptionLimit("output_bytes_max", 0, 1_099_511_627_776),
+    OptionLimit("estimate_s", 0.001, 315360000.0),
+    OptionLimit("retries", 0, 10),
+    OptionLimit("backoff_s", 1, 300),
+    OptionLimit("min_run_s", 0, 604_800),
+    OptionLimit("device_memory_bytes", 1_048_576, 1_125_899_906_842_624, "bytes"),
 )
 """Limits that hold at every door."""

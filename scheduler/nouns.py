@@ -27,7 +27,7 @@ DEVICES_PER_NODE_MAX = wire_names.NODE_DEVICES_MAX
 DEVICES_PER_JOB_MAX = wire_names.TASK_DEVICES_MAX
 LABELS_PER_REPORT_MAX = 8
 JOB_SAMPLES_MAX = 512
-"""Of one Observation."""
+"""Jobs of one Observation."""
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -82,15 +82,15 @@ class DeviceInfo(Record, frozen=True):
     link: int = 0
     """Devices of a node with the same number share a fast link; 0: not known, or none."""
     bus: int = 0
-    """The same for a PCIe switch."""
+    """Devices of a node with the same number share a PCIe switch."""
     warning: str = ""
-    """What is wrong with it although it takes jobs, or empty."""
+    """A fault that it has although it takes jobs, or empty."""
     gone: bool = False
     """It was there earlier in this boot; its index is kept, so that no other device gets it."""
 
 
 class NodeReport(Record, frozen=True):
-    """What a node says of itself when its agent starts, and again when any of it changes."""
+    """A node's description of itself when its agent starts, and again when any of it changes."""
 
     node: str
     boot_id: str
@@ -100,7 +100,7 @@ class NodeReport(Record, frozen=True):
     memory_bytes: int
     devices: tuple[DeviceInfo, ...] = ()
     missing: tuple[str, ...] = ()
-    """What does not work here, one sentence each, shown by `nodes` and the report."""
+    """Things that do not work here, one sentence each, shown by `nodes` and the report."""
     labels: tuple[str, ...] = ()
     """Labels "key=value" from the node's settings."""
     drain: str = ""
@@ -181,7 +181,7 @@ Action = StartJob | StopJob | ForgetJob
 
 
 class Usage(Record, frozen=True):
-    """What an ended attempt used, from the kernel's accounting."""
+    """Resources that an ended attempt used, from the kernel's accounting."""
 
     cpu_ns: int = 0
     memory_peak_bytes: int = 0
@@ -190,7 +190,7 @@ class Usage(Record, frozen=True):
 
 
 class Outcome(Record, frozen=True):
-    """What became of a command. Told again until the log has it; the same outcome twice is one."""
+    """The result of a command, told again until the log has it; a repeat changes nothing."""
 
     job: int
     attempt: int

@@ -110,7 +110,7 @@ class DeviceSet(NamedTuple):
     memory_bytes: int = 0
     available: bool = True
     owner: int = 0
-    """Who makes it unavailable, e.g. a foreign pid."""
+    """The holder that makes it unavailable, e.g. a foreign pid."""
     reason: int = 0
     """Why it is unavailable, e.g. a fault code."""
     model: int = 0
@@ -258,7 +258,7 @@ class Submit(NamedTuple):
     key: bytes = b""
     """Idempotency key, up to 16 bytes; empty: none."""
     spec_hash: int = 0
-    """The same key with another hash is refused."""
+    """A known key with another hash is refused."""
     uid: int = 0
     tenant: int = 0
     priority: int = 0
@@ -386,11 +386,11 @@ class Prefer(NamedTuple):
         )
 
 
-_OUTCOME = Struct("<HHIQQQIHHiiQH3H")
+_TASK_OUTCOME = Struct("<HHIQQQIHHiiQH3H")
 
 
-class Outcome(NamedTuple):
-    """What a node says became of one task. The same outcome twice is one."""
+class TaskOutcome(NamedTuple):
+    """The end or the start of one task, as its node says it. A repeated outcome changes nothing."""
 
     job: int
     attempt: int
@@ -410,24 +410,24 @@ class Outcome(NamedTuple):
         flags = 1 if self.exit_code is not None else 0
         flags |= 2 if self.signal is not None else 0
         flags |= 4 if self.device_ns is not None else 0
-        return _OUTCOME.pack(
+        return _TASK_OUTCOME.pack(
             64, OUTCOME, flags, 0, self.job, self.node, self.attempt, self.task, self.state,
             self.exit_code or 0, self.signal or 0, self.device_ns or 0, self.reason, 0, 0, 0,
         )
 
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
-        f = _OUTCOME.unpack(raw)
+        f = _TASK_OUTCOME.unpack(raw)
         return cls(
             f[4], f[6], f[5], f[8], f[9] if f[2] & 1 else None, f[10] if f[2] & 2 else None, f[12],
             f[7], f[11] if f[2] & 4 else None,
         )
 
 
-_USAGE = Struct("<HHIQQQII")
+_DEVICE_USAGE = Struct("<HHIQQQII")
 
 
-class Usage(NamedTuple):
+class DeviceUsage(NamedTuple):
     """Measured device time of a running job so far, all tasks of this attempt together."""
 
     job: int
@@ -435,11 +435,11 @@ class Usage(NamedTuple):
     device_ns: int
 
     def pack(self) -> bytes:
-        return _USAGE.pack(40, USAGE, 0, 0, self.job, self.device_ns, self.attempt, 0)
+        return _DEVICE_USAGE.pack(40, USAGE, 0, 0, self.job, self.device_ns, self.attempt, 0)
 
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
-        f = _USAGE.unpack(raw)
+        f = _DEVICE_USAGE.unpack(raw)
         return cls(f[4], f[6], f[5])
 
 
@@ -501,10 +501,10 @@ class Forget(NamedTuple):
         return cls(f[4])
 
 
-_REFUSED = Struct("<HHIQQIHH")
+_REFUSED_REQUESTS = Struct("<HHIQQIHH")
 
 
-class Refused(NamedTuple):
+class RefusedRequests(NamedTuple):
     """Requests turned away before they reached the core, so that replicas count the same."""
 
     client: int
@@ -512,11 +512,11 @@ class Refused(NamedTuple):
     reason: int
 
     def pack(self) -> bytes:
-        return _REFUSED.pack(32, REFUSED, 0, 0, self.client, self.requests, self.reason, 0)
+        return _REFUSED_REQUESTS.pack(32, REFUSED, 0, 0, self.client, self.requests, self.reason, 0)
 
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
-        f = _REFUSED.unpack(raw)
+        f = _REFUSED_REQUESTS.unpack(raw)
         return cls(f[4], f[5], f[6])
 
 
@@ -529,21 +529,22 @@ SIZES: Final[dict[int, int]] = {
 
 Request = (
     Term | NodeUp | NodeDown | DeviceSet | NodeLabel | NodeReserve | QueueSet | QuotaSet | Submit
-    | Prefer | Outcome | Usage | Preempt | Cancel | Forget | Refused
+    | Prefer | TaskOutcome | DeviceUsage | Preempt | Cancel | Forget | RefusedRequests
 )
-"""What `propose` takes."""
+"""Commands that `propose` takes."""
 
 Command = (
     Term | NodeUp | NodeDown | DeviceSet | NodeLabel | NodeReserve | QueueSet | QuotaSet | Submit
-    | Prefer | Outcome | Usage | Preempt | Cancel | Forget | Refused | Place
+    | Prefer | TaskOutcome | DeviceUsage | Preempt | Cancel | Forget | RefusedRequests | Place
 )
-"""What the log may hold."""
+"""Commands that the log may hold."""
 
 UNPACK: Final[dict[int, Callable[[bytes], Command]]] = {
     TERM: Term.unpack, NODE_UP: NodeUp.unpack, NODE_DOWN: NodeDown.unpack,
     DEVICE_SET: DeviceSet.unpack, NODE_LABEL: NodeLabel.unpack, NODE_RESERVE: NodeReserve.unpack,
     QUEUE_SET: QueueSet.unpack, QUOTA_SET: QuotaSet.unpack, SUBMIT: Submit.unpack,
-    PLACE: Place.unpack, PREFER: Prefer.unpack, OUTCOME: Outcome.unpack, USAGE: Usage.unpack,
-    PREEMPT: Preempt.unpack, CANCEL: Cancel.unpack, FORGET: Forget.unpack, REFUSED: Refused.unpack,
+    PLACE: Place.unpack, PREFER: Prefer.unpack, OUTCOME: TaskOutcome.unpack,
+    USAGE: DeviceUsage.unpack, PREEMPT: Preempt.unpack, CANCEL: Cancel.unpack,
+    FORGET: Forget.unpack, REFUSED: RefusedRequests.unpack,
 }
-"""How the bytes of one command become its tuple, by kind."""
+"""Readers of the bytes of one command, by kind."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fields of the core's records that are more than one number are packed and unpacked."""
+"""Packing of those fields of the core's records that are more than one number."""
 
 from __future__ import annotations
 

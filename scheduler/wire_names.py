@@ -105,8 +105,8 @@ PREFER: Final = 17
 
 
 class Placement(IntEnum):
-    """How a node and its devices are chosen. QUEUE leaves it to the job's queue, and there to BEST.
-    """
+    """The way in which a node and its devices are chosen. QUEUE leaves it to the job's queue, and
+    there to BEST."""
 
     QUEUE = 0
     BEST = 1  # least fragmentation, finely quantised, then best fit
@@ -122,10 +122,10 @@ class Placement(IntEnum):
 
 
 class Order(IntEnum):
-    """Who is next within a queue."""
+    """The rule that says who is next within a queue."""
 
     FIFO = 1  # priority, then id; the first that does not fit blocks
-    ANY = 2  # the same, but nobody blocks
+    ANY = 2  # priority, then id; nobody blocks
     BACKFILL = 3  # EASY: the first gets a reservation nobody may delay
     CONSERVATIVE = 4  # every waiting one does
     SHORTEST = 5  # least estimated time left first
@@ -133,7 +133,7 @@ class Order(IntEnum):
 
 
 class EffectKind(IntEnum):
-    """What an effect says."""
+    """The kinds of effects."""
 
     STATE = 1  # the job is now in `state`
     START = 2  # tell `node` to start this task
@@ -191,18 +191,19 @@ Wanted = Literal[
     "thermal",  # most thermal headroom, then as BEST
     "custom",  # only where an SK_PREFER says
 ]
-"""How a node and its devices are chosen. QUEUE leaves it to the job's queue, and there to BEST."""
+"""The way in which a node and its devices are chosen. QUEUE leaves it to the job's queue, and there
+to BEST."""
 
 
 QueueOrder = Literal[
     "fifo",  # priority, then id; the first that does not fit blocks
-    "any",  # the same, but nobody blocks
+    "any",  # priority, then id; nobody blocks
     "backfill",  # EASY: the first gets a reservation nobody may delay
     "conservative",  # every waiting one does
     "shortest",  # least estimated time left first
     "least-attained",  # least device time so far first
 ]
-"""Who is next within a queue."""
+"""The rule that says who is next within a queue."""
 STATES: Final[tuple[JobState, ...]] = (
     "pending", "starting", "running", "stopping", "succeeded", "failed", "cancelled", "timeout",
     "lost",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # fmt: off
 # ruff: noqa: I001
-"""What the core hands out, and the hints that it takes, as Python tuples.
+"""The core's answers, and the hints that it takes, as Python tuples.
 
 Written by `make generate` from native/core/wire.h and core.h; change them instead.
 """
@@ -61,7 +61,7 @@ class ExplainRecord(NamedTuple):
 
     reason: int
     number: int
-    """How many nodes, devices or jobs it is true of."""
+    """Number of nodes, devices or jobs it is true of."""
     node: int
     job: int
     asked: int
@@ -90,7 +90,8 @@ _JOB_INFO = Struct("<QQQQQQQ4QQQQQQIIIIiiIHHHHHHH3HQQQQQQ8Q4Q4Q4QIIIIIhHHHHH")
 
 
 class JobInfo(NamedTuple):
-    """What the core knows of a job. Times are those of the entries that caused them, or 0."""
+    """Everything that the core knows of a job. Times are those of the entries that caused them, or
+    0."""
 
     job: int
     client: int
@@ -280,7 +281,7 @@ _QUOTA_INFO = Struct("<QQQQ")
 
 
 class QuotaInfo(NamedTuple):
-    """What a queue and those below it may hold of one device model (0: of all), and hold."""
+    """The quota of a queue and those below it for one device model (0: all), and its use."""
 
     model: int
     guaranteed_milli: int
@@ -425,10 +426,10 @@ _SAMPLE = Struct("<QIiiIII")
 
 
 class SampleRecord(NamedTuple):
-    """What was seen of a device; a figure without its bit in `known` is not known."""
+    """The last figures of a device; a figure without its bit in `known` is not known."""
 
     id: int
-    """Of the observation."""
+    """Id of the observation."""
     power_mw: int
     temperature_mc: int
     """Thousandths of a degree Celsius."""
@@ -492,7 +493,7 @@ class CandidateRecord(NamedTuple):
     observation: int
     """0: never observed."""
     cost: int
-    """Of its label; UINT64_MAX: it has none."""
+    """Cost by its label; UINT64_MAX: it has none."""
     cpu_free: int
     memory_free: int
     load_milli: int

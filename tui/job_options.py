@@ -51,7 +51,7 @@ def request(
         argv=tuple(argv),
         cwd=folder(cwd),
         env=environment(env, os.environ, everything=env_all),
-        company=company(fields["group"], attract=attract, repel=repel),
+        company=affinity(fields["group"], attract=attract, repel=repel),
         after=before(after, after_any),
         after_any=after_any is not None,
         placement=placement or "",
@@ -61,8 +61,8 @@ def request(
     )
 
 
-def company(group: str, *, attract: bool, repel: bool) -> Literal["", "attract", "repel"]:
-    """What the group is for; a wish without a group, or both wishes, mean nothing."""
+def affinity(group: str, *, attract: bool, repel: bool) -> Literal["", "attract", "repel"]:
+    """Return the wish that the flags name; one without a group, or both, are refused."""
     if attract and repel:
         raise BadRequest("--attract and --repel contradict each other")
     if (attract or repel) and not group:

@@ -22,7 +22,7 @@ from stoker.scheduler.wire_names import JOB_MODELS_MAX
 
 MODELS_SHOWN = 8
 KINDS = {"gpu": Kind.GPU, "cpu": Kind.CPU, "any": Kind.GPU | Kind.CPU}
-"""What `device_kind` means to the core."""
+"""The core's kinds for each `device_kind`."""
 NS = 1_000_000_000
 
 

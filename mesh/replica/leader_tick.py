@@ -13,7 +13,7 @@ from stoker.mesh.replica.state import ReplicaState
 from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import MILLI, JobSample, Observation
 from stoker.scheduler.policies import Order
-from stoker.scheduler.records import Usage
+from stoker.scheduler.records import DeviceUsage
 
 LOOK_NS = 1_000_000_000
 """Waiting jobs are looked at this often: reservations begin, shares decay and jobs become
@@ -44,7 +44,7 @@ class LeaderTick:
 
     def charges(
         self, state: ReplicaState, observed: Mapping[str, Observation], real_ns: int, now_ns: int
-    ) -> list[Usage]:
+    ) -> list[DeviceUsage]:
         """Return the device time of running jobs that is not charged yet, if a round is due."""
         if self._charged_ns is None:
             self._charged_ns = now_ns
@@ -67,7 +67,7 @@ def _matters(state: ReplicaState, real_ns: int) -> bool:
 
 def _charges(
     state: ReplicaState, observed: Mapping[str, Observation], real_ns: int
-) -> Iterator[Usage]:
+) -> Iterator[DeviceUsage]:
     """Yield the device time of each running job: as measured by its node, else its share of devices
     times the time since it was placed."""
     for node in state.book.nodes:
@@ -84,7 +84,7 @@ def _charges(
                 (task.job, task.attempt), max(0, real_ns - info.place_ns) * held // MILLI
             )
             if used_ns > info.charged_ns:
-                yield Usage(task.job, task.attempt, used_ns)
+                yield DeviceUsage(task.job, task.attempt, used_ns)
 
 
 def _measured(jobs: tuple[JobSample, ...]) -> dict[tuple[int, int], int]:

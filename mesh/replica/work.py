@@ -309,7 +309,7 @@ class OutcomeWork(Work):
         self.outcomes = outcomes
         number = name_id(node)
         requests = [
-            records.Outcome(
+            records.TaskOutcome(
                 job=o.job,
                 attempt=o.attempt,
                 node=number,
@@ -386,7 +386,7 @@ class UsageWork(Work):
 
     __slots__ = ()
 
-    def __init__(self, usages: Sequence[records.Usage]) -> None:
+    def __init__(self, usages: Sequence[records.DeviceUsage]) -> None:
         super().__init__(None, usages, 0)
 
     def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:

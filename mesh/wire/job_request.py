@@ -42,7 +42,7 @@ class JobRequest(Message, frozen=True):
     priority: Int = 0
     """Higher ones go first; equal ones in the order in which they came."""
     trace: TraceMode = "governed"
-    """How much of its GPU work is recorded."""
+    """The part of its GPU work that is recorded."""
     stdin: bool = False
     """It gets input through `job.stdin`."""
     umask: Int = 0o022
@@ -52,7 +52,7 @@ class JobRequest(Message, frozen=True):
     queue: str = ""
     """The queue it waits in; empty: the default queue."""
     placement: Wanted = ""
-    """How a node is chosen; empty: as the queue says."""
+    """The way a node is chosen; empty: as the queue says."""
     models: tuple[str, ...] = ()
     """Device models that will do, or parts of their names whatever the case; empty: any."""
     require: tuple[str, ...] = ()
@@ -91,12 +91,12 @@ class JobRequest(Message, frozen=True):
     device_memory_bytes: Int | None = None
     """Memory of each granted device that is reserved."""
     device_kind: Literal["gpu", "cpu", "any"] = "gpu"
-    """What its devices are; a CPU device, such as PoCL's, serves only who asks for it."""
+    """The kind of its devices; a CPU device, such as PoCL's, serves only who asks for it."""
     mix_vendors: bool = False
     """Its devices may be of several vendors, and with device_kind any of several kinds."""
     idempotency_key: str = ""
-    """The same key again is the same job; a different request under it is refused. In a full table
-    of 65,536 keys the user with most loses the oldest."""
+    """A known key means the job that it made; a different request under it is refused. In a full
+    table of 65,536 keys the user with most loses the oldest."""
     idempotency_since_ns: Int = 0
     """In a repeat: when the key was first sent. Where the node may have forgotten a key of that
     time, the repeat is refused as `key_window` instead of making a second job."""

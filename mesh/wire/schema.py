@@ -110,7 +110,7 @@ __all__ = [
     "TracingView",
     "WindowView",
 ]
-"""Of the other files; everything defined here is meant for use as well."""
+"""Messages of the other files; everything defined here is meant for use as well."""
 
 PAYLOAD_BYTES_MAX = 512 * 1024
 """The broker's max_payload: what is larger ends the connection of whoever sends it."""
@@ -162,7 +162,7 @@ class LogsRequest(Message, frozen=True):
     limit: Int = LOGS_BYTES_MAX
     wait_s: Wait = 0.0
     attempt: Int = 0
-    """Which attempt's output; 0: the last one that was started."""
+    """The attempt whose output is meant; 0: the last one that was started."""
 
 
 class StdinRequest(Message, frozen=True):
@@ -206,7 +206,7 @@ class ShareView(Part, frozen=True):
     index: int
     milli: int
     sim: bool = False
-    """Whether the device is simulated."""
+    """True for a simulated device."""
 
 
 class DecisionView(Part, frozen=True):
@@ -235,7 +235,7 @@ class ArrayView(Part, frozen=True):
     first: int
     size: int
     index: int
-    """What this job finds in STOKER_ARRAY_INDEX."""
+    """The index that this job finds in STOKER_ARRAY_INDEX."""
 
 
 class AttemptView(Part, frozen=True):
@@ -315,7 +315,7 @@ class LogsView(Message, frozen=True):
     dropped_bytes: int = 0
     """Output past the job's limit, counted and not kept."""
     attempt: int = 0
-    """Whose output it is; `eof` speaks of this attempt alone. 0: none was started yet."""
+    """The attempt whose output it is; `eof` is about it alone. 0: none was started yet."""
     again: bool = False
     """Another attempt has followed this one, or may."""
 
@@ -337,7 +337,7 @@ class ReasonView(Part, frozen=True):
     node: str = ""
     data: dict[str, int] = msgspec.field(default_factory=dict)
     remedies: tuple[str, ...] = ()
-    """What would help, by name: `scheduler.remedies.Remedy`."""
+    """Remedies by name: `scheduler.remedies.Remedy`."""
 
 
 class ExplainView(Message, frozen=True):
@@ -435,7 +435,7 @@ _replies: dict[tuple[str, str], msgspec.json.Decoder[Any]] = {
 }
 _errors = msgspec.json.Decoder(ErrorReply)
 _ERROR_START = b'{"error":{'
-"""How `error_reply` begins, and no other reply."""
+"""The first bytes of every `error_reply` and of no other reply."""
 
 
 def encode(message: Message) -> bytes:

@@ -80,7 +80,8 @@ enum sk_state {
 	SK_STATE_END,
 };
 
-/* How a node and its devices are chosen. QUEUE leaves it to the job's queue, and there to BEST. */
+/* The way in which a node and its devices are chosen. QUEUE leaves it to the job's queue, and there
+ * to BEST. */
 enum sk_placement {
 	SK_PLACEMENT_QUEUE = 0,
 	SK_PLACEMENT_BEST = 1,	       /* least fragmentation, finely quantised, then best fit */
@@ -96,10 +97,10 @@ enum sk_placement {
 	SK_PLACEMENT_END,
 };
 
-/* Who is next within a queue. */
+/* The rule that says who is next within a queue. */
 enum sk_order {
 	SK_ORDER_FIFO = 1,	     /* priority, then id; the first that does not fit blocks */
-	SK_ORDER_ANY = 2,	     /* the same, but nobody blocks */
+	SK_ORDER_ANY = 2,	     /* priority, then id; nobody blocks */
 	SK_ORDER_BACKFILL = 3,	     /* EASY: the first gets a reservation nobody may delay */
 	SK_ORDER_CONSERVATIVE = 4,   /* every waiting one does */
 	SK_ORDER_SHORTEST = 5,	     /* least estimated time left first */
@@ -184,7 +185,7 @@ struct sk_device_set {
 	struct sk_header header;
 	uint64_t node;
 	uint64_t memory_bytes;
-	uint64_t owner; /* Who makes it unavailable, e.g. a foreign pid. */
+	uint64_t owner; /* The holder that makes it unavailable, e.g. a foreign pid. */
 	uint64_t model; /* Hash of its model's name; 0: none. A partition profile is a model. */
 	uint16_t index; /* Its place in the node's list. */
 	uint16_t capacity_milli;
@@ -256,7 +257,7 @@ struct sk_quota_set {
 };
 static_assert(sizeof(struct sk_quota_set) == 48, "stored layout");
 
-/* What a job asks for, as it was submitted; kept as it is. CPU and memory are reserved where not 0.
+/* The request of a job, kept as it was submitted. CPU and memory are reserved where not 0.
  * Lists end at their first 0. */
 struct sk_ask {
 	uint64_t memory_bytes;
@@ -293,7 +294,7 @@ struct sk_submit {
 	struct sk_header header;
 	uint64_t client;    /* Id of who submits; keys are per client. */
 	uint64_t key[2];    /* Idempotency key, up to 16 bytes; empty: none. */
-	uint64_t spec_hash; /* The same key with another hash is refused. */
+	uint64_t spec_hash; /* A known key with another hash is refused. */
 	uint32_t uid;
 	uint32_t tenant;
 	struct sk_ask ask;
@@ -336,9 +337,9 @@ static_assert(sizeof(struct sk_place) == 152, "stored layout");
 #define SK_HAS_EXIT_CODE 1u
 #define SK_HAS_SIGNAL 2u
 #define SK_HAS_DEVICE_NS 4u
-/* What a node says became of one task. The same outcome twice is one.
+/* The end or the start of one task, as its node says it. A repeated outcome changes nothing.
  *
- * Python: Outcome(job, attempt, node, state, exit_code=None, signal=None, reason=0, task=0,
+ * Python: TaskOutcome(job, attempt, node, state, exit_code=None, signal=None, reason=0, task=0,
  * device_ns=None) */
 struct sk_outcome {
 	struct sk_header header;
@@ -357,7 +358,7 @@ static_assert(sizeof(struct sk_outcome) == 64, "stored layout");
 
 /* Measured device time of a running job so far, all tasks of this attempt together.
  *
- * Python: Usage(job, attempt, device_ns) */
+ * Python: DeviceUsage(job, attempt, device_ns) */
 struct sk_usage {
 	struct sk_header header;
 	uint64_t job;
@@ -402,7 +403,7 @@ static_assert(sizeof(struct sk_forget) == 24, "stored layout");
 
 /* Requests turned away before they reached the core, so that replicas count the same.
  *
- * Python: Refused(client, count as requests, reason) */
+ * Python: RefusedRequests(client, count as requests, reason) */
 struct sk_refused {
 	struct sk_header header;
 	uint64_t client;
@@ -426,7 +427,7 @@ struct sk_rejected {
 };
 static_assert(sizeof(struct sk_rejected) == 32, "stored layout");
 
-/* What an effect says. */
+/* The kinds of effects. */
 enum sk_effect_kind {
 	SK_EFFECT_STATE = 1,	 /* the job is now in `state` */
 	SK_EFFECT_START = 2,	 /* tell `node` to start this task */
@@ -466,7 +467,7 @@ struct sk_explain {
 	uint16_t detail; /* More on the reason: for PLACED_ON why there, for ENDED the state's code,
 			    for a node that is kept out the refusal, for QUEUE_AT_LIMIT how deep the
 			    queue is, for a placement its policy. */
-	uint32_t count;	 /* How many nodes, devices or jobs it is true of. */
+	uint32_t count;	 /* Number of nodes, devices or jobs it is true of. */
 	uint64_t node;
 	uint64_t job;
 	uint64_t asked;

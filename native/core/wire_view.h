@@ -8,7 +8,7 @@
 
 #include "core/wire.h"
 
-/* What the core knows of a job. Times are those of the entries that caused them, or 0.
+/* Everything that the core knows of a job. Times are those of the entries that caused them, or 0.
  *
  * Python: JobInfo(job, client, spec_hash, memory_bytes, submit_ns, place_ns, end_ns, latency_ns,
  * observations, node, uid, tenant, gpu_milli, cpu_milli, attempt, exit_code?, signal?,
@@ -113,7 +113,7 @@ struct sk_device_view {
 };
 static_assert(sizeof(struct sk_device_view) == 48, "binding layout");
 
-/* What a queue and those below it may hold of one device model (0: of all), and hold.
+/* The quota of a queue and those below it for one device model (0: all), and its use.
  *
  * Python: QuotaInfo(model, guaranteed_milli, limit_milli, used_milli) */
 struct sk_quota_view {

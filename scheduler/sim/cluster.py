@@ -19,12 +19,12 @@ from stoker.scheduler.records import (
     Cancel,
     DeviceSet,
     NodeUp,
-    Outcome,
     Place,
     Preempt,
     QueueSet,
     Request,
     Shares,
+    TaskOutcome,
     Term,
     unpack_commands,
 )
@@ -139,7 +139,7 @@ class Cluster:
 
 
 def _outcome(placed: Placed, state: int) -> bytes:
-    return Outcome(placed.job, placed.attempt, placed.machine + 1, state).pack()
+    return TaskOutcome(placed.job, placed.attempt, placed.machine + 1, state).pack()
 
 
 def _joins(node: int, machine: Machine) -> Iterator[Request]:

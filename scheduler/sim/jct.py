@@ -22,9 +22,9 @@ from stoker.scheduler.records import (
     STATE_CODES,
     DeviceSet,
     NodeUp,
-    Outcome,
     QueueSet,
     Request,
+    TaskOutcome,
     Term,
 )
 from stoker.scheduler.sim.chance import Chance
@@ -246,7 +246,9 @@ class _Simulation:
         return told
 
     def _outcomes(self, run: JobRun, state: int) -> Iterable[Request]:
-        told = [Outcome(run.id, run.attempt, node, state, task=task) for task, node in run.places]
+        told = [
+            TaskOutcome(run.id, run.attempt, node, state, task=task) for task, node in run.places
+        ]
         run.places = []
         return told
 

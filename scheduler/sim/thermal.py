@@ -22,9 +22,9 @@ from stoker.scheduler.policies import Order, Placement
 from stoker.scheduler.records import (
     BATCH_REQUESTS_MAX,
     STATE_CODES,
-    Outcome,
     QueueSet,
     Request,
+    TaskOutcome,
     Term,
 )
 from stoker.scheduler.sim.chance import Chance
@@ -223,7 +223,7 @@ class _Simulation:
             job.left_s -= worked
             if job.left_s > 0:
                 continue
-            told.append(Outcome(number, 1, job.node, _SUCCEEDED))
+            told.append(TaskOutcome(number, 1, job.node, _SUCCEEDED))
             self.watts[job.devices] = self.known.idle_w
             self.held[job.devices] = False
             self.jcts.append(now - job.asked_s)

@@ -15,7 +15,7 @@ from stoker.mesh.server import admission
 from stoker.mesh.wire.schema import JobRequest
 from stoker.native.errors import BadRequest
 from stoker.scheduler.core import Core, Limits
-from stoker.scheduler.job_options import LIMITS, JobOptions, Limit
+from stoker.scheduler.job_options import LIMITS, JobOptions, OptionLimit
 from stoker.scheduler.reasons import Reason
 from stoker.scheduler.wire_commands import Submit
 from stoker.tui.job_flags import FIELDS, FLAGS
@@ -51,7 +51,7 @@ def test_a_new_option_is_in_every_form_of_a_job(tmp_path: Path) -> None:
     found = declared(tmp_path, NEW)
     log = job_options.module(found)
     assert log.index("mix_vendors: bool") < log.index("    pause_s: int | None = None")
-    assert 'Limit("pause_s", 1, 60),' in log
+    assert 'OptionLimit("pause_s", 1, 60),' in log
     messages = job_messages.module(found.options, files.MESSAGES)
     assert "    pause_s: Int | None = None\n" in messages
     assert "    pause_s: int | None = None\n" in messages
@@ -89,11 +89,11 @@ NEEDS: dict[str, dict[str, Any]] = {
     "min_run_s": {"preemptible": True},
     "device_memory_bytes": {"gpu_milli": 1000},
 }
-"""What else a request must say that gives this option."""
+"""Other fields that a request with this option must have."""
 
 
 @pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.option)
-def test_a_request_is_taken_up_to_both_limits_and_no_further(limit: Limit) -> None:
+def test_a_request_is_taken_up_to_both_limits_and_no_further(limit: OptionLimit) -> None:
     def admit(value: float) -> None:
         given: dict[str, Any] = {**NEEDS.get(limit.option, {}), limit.option: value}
         admission.admit(JobRequest(argv=("true",), **given))
@@ -120,7 +120,7 @@ def command() -> click.Command:
 
 
 def parsed(*words: str) -> dict[str, Any]:
-    """What the flags make of these words; BadParameter where they refuse them."""
+    """Return the arguments that the flags make of these words, or raise BadParameter."""
     values: dict[str, Any] = command().main(list(words), standalone_mode=False)
     return values
 

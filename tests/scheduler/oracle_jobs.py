@@ -151,7 +151,7 @@ class Jobs(Nodes, Queues):
 
     # -- outcomes --------------------------------------------------------------------------
 
-    def do_outcome(self, c: rec.Outcome) -> None:
+    def do_taskoutcome(self, c: rec.TaskOutcome) -> None:
         job = self.job_of(c.job)
         if c.attempt != job.attempt:
             old = c.attempt < job.attempt
@@ -170,7 +170,7 @@ class Jobs(Nodes, Queues):
         else:
             self.has_ended(job, task, c)
 
-    def is_running(self, job: Job, task: Task, c: rec.Outcome) -> None:
+    def is_running(self, job: Job, task: Task, c: rec.TaskOutcome) -> None:
         if task.state == RUNNING:
             raise No(R.DUPLICATE_OUTCOME)
         task.state = RUNNING
@@ -178,7 +178,7 @@ class Jobs(Nodes, Queues):
             job.state, job.reason = RUNNING, c.reason or R.REPORTED
             self.tell_state(job, c.node)
 
-    def has_ended(self, job: Job, task: Task, c: rec.Outcome) -> None:
+    def has_ended(self, job: Job, task: Task, c: rec.TaskOutcome) -> None:
         self.spend(job, self.held_ns(job, task) if c.device_ns is None else c.device_ns)
         self.tasks.remove(task)
         if self.decides(job, c) and (c.state != SUCCEEDED or not self.of_job(job)):
@@ -188,7 +188,7 @@ class Jobs(Nodes, Queues):
         self.after_end(job, c.node)
 
     @staticmethod
-    def decides(job: Job, c: rec.Outcome) -> bool:
+    def decides(job: Job, c: rec.TaskOutcome) -> bool:
         """The first end decides; of a preempted job only one that it did not owe to that."""
         if job.verdict != PENDING:
             return not job.verdict
@@ -296,7 +296,7 @@ class Jobs(Nodes, Queues):
             raise No(R.NOT_ENDED)
         self.forget(c.job, R.FORGET_REQUESTED)
 
-    def do_usage(self, c: rec.Usage) -> None:
+    def do_deviceusage(self, c: rec.DeviceUsage) -> None:
         job = self.job_of(c.job)
         if not self.of_job(job):
             raise No(R.NOT_RUNNING)
@@ -324,5 +324,5 @@ class Jobs(Nodes, Queues):
         self.tell_state(job, 0)
         self.tell_stops(job, job.reason)
 
-    def do_refused(self, c: rec.Refused) -> None:
+    def do_refusedrequests(self, c: rec.RefusedRequests) -> None:
         self.counts["refused"] += c.requests

@@ -191,7 +191,7 @@ class Stream:
         ]  # fmt: skip
         return ask._replace(**self.random.choice(changes))
 
-    def outcome(self) -> rec.Outcome:
+    def outcome(self) -> rec.TaskOutcome:
         running = self.rarely(0.4)
         state = rec.STATE_CODES["running" if running else self.random.choice(ENDS)]
         end: dict[str, int | None] = {"exit_code": None, "signal": None}
@@ -203,24 +203,24 @@ class Stream:
         if self.oracle.tasks and not self.rarely(0.15):
             task = self.random.choice(self.oracle.tasks)
             attempt = self.oracle.jobs[task.job].attempt
-            return rec.Outcome(
+            return rec.TaskOutcome(
                 task.job, attempt, task.node, state, reason=reason, task=task.number, **end
             )
         job, attempt = self.some_job(), self.one_of(1, 1, 1, 0, 2)
         node, number = self.random.choice(NODES), self.one_of(0, 0, 1, 7, 64)
-        return rec.Outcome(job, attempt, node, state, reason=reason, task=number, **end)
+        return rec.TaskOutcome(job, attempt, node, state, reason=reason, task=number, **end)
 
     def held(self) -> Job | None:
         """A job that holds tasks."""
         tasks = self.oracle.tasks
         return self.oracle.jobs[self.random.choice(tasks).job] if tasks else None
 
-    def usage(self) -> rec.Usage:
+    def usage(self) -> rec.DeviceUsage:
         job = self.held()
         if job is None or self.rarely():
-            return rec.Usage(self.some_job(), 1, 5)
+            return rec.DeviceUsage(self.some_job(), 1, 5)
         wrong = self.rarely()
-        return rec.Usage(job.id, job.attempt + wrong, self.random.randrange(40) * SECOND)
+        return rec.DeviceUsage(job.id, job.attempt + wrong, self.random.randrange(40) * SECOND)
 
     def preempt(self) -> rec.Preempt:
         job = self.held()
@@ -240,7 +240,7 @@ class Stream:
     def other(self) -> rec.Request:
         if self.rarely(0.5):
             return rec.Term(self.random.randrange(self.oracle.term + 3), self.random.randrange(9))
-        return rec.Refused(
+        return rec.RefusedRequests(
             self.one_of(0, 1), self.random.randrange(5), self.one_of(1000, 1001, 1002)
         )
 

@@ -24,9 +24,9 @@ from stoker.scheduler.records import (
     Forget,
     NodeDown,
     NodeUp,
-    Outcome,
     Place,
     Submit,
+    TaskOutcome,
     Term,
     unpack_commands,
 )
@@ -56,12 +56,12 @@ COMMANDS = [
     Submit(1),
     Place(1, 2, 0, 1, 4, (DeviceShare(5, 6), DeviceShare(63, 1000)), 202, 7, (8, 9), 10),
     Place(1, 2, 0, 1, 4, (), 203, 0, (), 0),
-    Outcome(1, 2, 3, SUCCEEDED, 0, None, 1003, 4),
-    Outcome(1, 2, 3, SUCCEEDED, None, 9),
-    Outcome(1, 2, 3, RUNNING),
+    TaskOutcome(1, 2, 3, SUCCEEDED, 0, None, 1003, 4),
+    TaskOutcome(1, 2, 3, SUCCEEDED, None, 9),
+    TaskOutcome(1, 2, 3, RUNNING),
     Cancel(1, 1001),
     Forget(1),
-    records.Refused(1, 2, 1003),
+    records.RefusedRequests(1, 2, 1003),
 ]
 
 
@@ -180,8 +180,8 @@ def test_bytes_that_are_no_batch_change_nothing() -> None:
         good + gang[0] + gang[2] + gang[1],
         good + gang[0] + Cancel(1).pack() + gang[1] + gang[2],
         good + gang[0] + Place(2, 1, 1, 3, 7, (), 0, 0, (), 0).pack() + gang[2],
-        good + Outcome(1, 1, 7, records.STATE_CODES["pending"]).pack(),
-        good + Outcome(1, 1, 7, 10).pack(),
+        good + TaskOutcome(1, 1, 7, records.STATE_CODES["pending"]).pack(),
+        good + TaskOutcome(1, 1, 7, 10).pack(),
         good + good[:4] + b"\1" + good[5:],
         good + NODE[0].pack()[:-1] + b"\1",
     ]

@@ -20,10 +20,10 @@ from stoker.scheduler.records import (
     NodeLabel,
     NodeReserve,
     NodeUp,
-    Outcome,
     QueueSet,
     QuotaSet,
     Request,
+    TaskOutcome,
 )
 from stoker.scheduler.sim.chance import Chance
 from stoker.scheduler.wire_commands import Submit
@@ -92,7 +92,7 @@ def test_nobody_who_waits_could_start(seed: int) -> None:
     for now in range(2, 90):
         told: list[Request] = [any_submit(chance) for _ in range(2)]
         running = [task for node in core.nodes() for task in core.node_tasks(node)]
-        told += [Outcome(t.job, t.attempt, t.node, SUCCEEDED, task=t.task)
+        told += [TaskOutcome(t.job, t.attempt, t.node, SUCCEEDED, task=t.task)
                  for t in running if chance.below(8) == 0]  # fmt: skip
         if now == 40:
             told += [NodeDown(3), NodeReserve(4, 1, 0, 60)]
@@ -116,7 +116,7 @@ def finish_due(core: Core, now: int, run_ns: dict[int, int]) -> None:
             info = core.job(task.job)
             assert info is not None
             if info.place_ns + run_ns[task.job] <= now:
-                step(core, [Outcome(task.job, task.attempt, node, SUCCEEDED)], now)
+                step(core, [TaskOutcome(task.job, task.attempt, node, SUCCEEDED)], now)
 
 
 def state_of(core: Core, job: int) -> tuple[JobState, int]:

@@ -107,11 +107,11 @@ class Pair:
             over = self.now >= job.place_ns + estimate and self.random.random() < 0.8
             if job.state == STOPPING and self.random.random() < 0.6:
                 found.append(
-                    rec.Outcome(job.id, job.attempt, task.node, CANCELLED, task=task.number)
+                    rec.TaskOutcome(job.id, job.attempt, task.node, CANCELLED, task=task.number)
                 )
             elif over and job.state != STOPPING:
                 found.append(
-                    rec.Outcome(job.id, job.attempt, task.node, SUCCEEDED, task=task.number)
+                    rec.TaskOutcome(job.id, job.attempt, task.node, SUCCEEDED, task=task.number)
                 )
         return found
 

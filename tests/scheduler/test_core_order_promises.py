@@ -63,7 +63,7 @@ class Run:
         if state == SUCCEEDED:
             self.device_ns[ask.queue] += ask.gpu_milli * ask.tasks * ask.estimate_ns // 1000
         return [
-            rec.Outcome(job, self.attempts[job], t.node, state, task=t.task)
+            rec.TaskOutcome(job, self.attempts[job], t.node, state, task=t.task)
             for t in self.core.job_tasks(job)
         ]
 

@@ -169,7 +169,9 @@ class World:
         return ask._replace(placement=how, models=known)
 
     def end(self, task: Start) -> None:
-        self.commit([rec.Outcome(task.job, task.attempt, task.node, rec.STATE_CODES["succeeded"])])
+        self.commit(
+            [rec.TaskOutcome(task.job, task.attempt, task.node, rec.STATE_CODES["succeeded"])]
+        )
 
     def job(self, ask: rec.Submit) -> tuple[int, Start | None]:
         """Submit and decide alone; what does not start is cancelled."""
@@ -334,7 +336,9 @@ def test_what_is_submitted_becomes_typical() -> None:
         commands = core.propose([ask] * 512, 3 + batch).commands
         core.apply(commands, 3 + batch)
     running = [task for node in core.nodes() for task in core.node_tasks(node)]
-    ends = [rec.Outcome(t.job, t.attempt, t.node, rec.STATE_CODES["succeeded"]) for t in running]
+    ends = [
+        rec.TaskOutcome(t.job, t.attempt, t.node, rec.STATE_CODES["succeeded"]) for t in running
+    ]
     proposal = core.propose(ends, 9)
     places = [c for c in rec.unpack_commands(proposal.commands) if isinstance(c, rec.Place)]
     assert {place.reason for place in places} == {Reason.LEAST_FRAGMENTED}

@@ -58,14 +58,14 @@ COMMANDS: list[rec.Command] = [
         job=wide(1), attempt=short(2), node=wide(3), shares=SHARES, task=4, tasks=5,
         observations=(wide(6),), candidates=short(7),
     ),
-    rec.Outcome(
+    rec.TaskOutcome(
         job=wide(1), attempt=short(2), node=wide(3), state=6, exit_code=-5, signal=7, reason=8,
         task=9, device_ns=wide(10),
     ),
-    rec.Outcome(job=1, attempt=1, node=1, state=3, signal=0),
+    rec.TaskOutcome(job=1, attempt=1, node=1, state=3, signal=0),
     rec.Cancel(wide(1), 2),
     rec.Forget(wide(1)),
-    rec.Refused(wide(1), short(2), 3),
+    rec.RefusedRequests(wide(1), short(2), 3),
     rec.NodeLabel(wide(1), wide(2), wide(3), taint=True),
     rec.NodeLabel(wide(1), wide(2), cost=True),
     rec.NodeLabel(wide(1), wide(2), clear=True),
@@ -73,7 +73,7 @@ COMMANDS: list[rec.Command] = [
     rec.QueueSet(queue=short(1), parent=short(2), weight=short(3), order=4, placement=5),
     rec.QueueSet(queue=short(1), remove=True),
     rec.QuotaSet(queue=short(1), model=wide(2), guaranteed_milli=wide(3), limit_milli=wide(4)),
-    rec.Usage(job=wide(1), attempt=short(2), device_ns=wide(3)),
+    rec.DeviceUsage(job=wide(1), attempt=short(2), device_ns=wide(3)),
     rec.Preempt(job=wide(1), attempt=short(2), beneficiary=wide(3), reason=4),
 ]  # fmt: skip
 

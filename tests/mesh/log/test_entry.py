@@ -18,7 +18,7 @@ from stoker.scheduler.book import encode_spec
 from stoker.scheduler.nouns import JobSpec, NodeReport, Outcome, Owner, Usage
 
 SPEC = encode_spec(JobSpec(("true",)))
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "records" / "entry.txt"
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "records" / "entry.txt"
 FULL = JobSpec(
     argv=("a", "b"), cwd="/c", env={"D": "e"}, name="f", gpu_milli=1, cpu_milli=2, memory_bytes=3,
     pids=4, time_limit_s=5.5, grace_s=6.5, priority=-7, trace="full", stdin=True, umask=8,

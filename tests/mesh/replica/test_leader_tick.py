@@ -11,7 +11,7 @@ from stoker.mesh.replica.state import ReplicaState
 from stoker.scheduler.core import Limits
 from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import DeviceShare, JobSample, NodeReport, Observation
-from stoker.scheduler.records import DeviceSet, NodeUp, Outcome, QueueSet, Submit, Term
+from stoker.scheduler.records import DeviceSet, NodeUp, QueueSet, Submit, TaskOutcome, Term
 
 S = 1_000_000_000
 
@@ -26,7 +26,7 @@ def state() -> ReplicaState:
         [Term(1, 1)],
         [QueueSet(7), NodeUp(node, 1, 1, 8000, 1 << 30, 1), DeviceSet(node, 0)],
         [Submit(1, gpu_milli=500), Submit(1, gpu_milli=500), Submit(1, gpu_milli=500)],
-        [Outcome(1, 1, node, 3), Outcome(2, 1, node, 3)],
+        [TaskOutcome(1, 1, node, 3), TaskOutcome(2, 1, node, 3)],
     ):
         commands = state.core.propose(requests, S).commands
         state.core.apply(commands, S)
