@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
+from stoker.scheduler import wire_names
 from stoker.scheduler.nouns import Wanted
 
 VERSION: Final = "stoker/v1"
@@ -17,8 +18,7 @@ WAIT_S_MAX = 30.0
 """Longest a request may be held back; a client that waits longer asks again."""
 Wait = Annotated[float, msgspec.Meta(ge=0.0, le=WAIT_S_MAX)]
 """Seconds for which a request may be held back."""
-QueueOrder = Literal["fifo", "any", "backfill", "conservative", "shortest", "least-attained"]
-"""Who is next within a queue; the names of `scheduler.policies.Order`, in its order."""
+QueueOrder: TypeAlias = wire_names.QueueOrder
 
 
 class Message(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):

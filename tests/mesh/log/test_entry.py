@@ -13,9 +13,11 @@ from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.log import entry
 from stoker.mesh.log.entry import CancelBlob, Entry, JobBlob, NodeBlob, OutcomeBlob, SnapshotBlob
+from stoker.mesh.replica import snapshots, state
+from stoker.mesh.wire import command, queries
 from stoker.native.errors import Corrupt
 from stoker.scheduler.book import encode_spec
-from stoker.scheduler.nouns import JobSpec, NodeReport, Outcome, Owner, Usage
+from stoker.scheduler.nouns import JobSpec, NodeReport, Outcome, Owner, Record, StartJob, Usage
 
 SPEC = encode_spec(JobSpec(("true",)))
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "records" / "entry.txt"
@@ -56,6 +58,38 @@ def test_golden_entry_is_the_bytes_that_the_log_keeps() -> None:
     if os.environ.get("STOKER_GOLDEN") == "rewrite":
         GOLDEN.write_text("".join(lines))
     assert "".join(lines) == GOLDEN.read_text(), f"{GOLDEN}: the format of an entry changed"
+
+
+STORED_OR_SENT = ("stoker.scheduler.nouns", entry.__name__, command.__name__, queries.__name__)
+STORED_OR_SENT += (snapshots.__name__, state.__name__)
+
+
+def records() -> list[type[msgspec.Struct]]:
+    """Every record that encodes as an array and is stored, or sent between daemons."""
+    found: list[type[msgspec.Struct]] = [JobSpec]
+    left: list[type[msgspec.Struct]] = [Record]
+    while left:
+        kinds = left.pop().__subclasses__()
+        found += [kind for kind in kinds if kind.__module__ in STORED_OR_SENT]
+        left += kinds
+    return sorted(found, key=lambda kind: (kind.__module__, kind.__name__))
+
+
+def test_golden_order_of_the_fields_of_every_record() -> None:
+    """Arrays have no names: two swapped fields would be read as each other."""
+    lines = []
+    for kind in records():
+        tag = kind.__struct_config__.tag
+        lines.append(f"{kind.__name__}{f' ({tag})' if tag else ''}: ")
+        lines[-1] += " ".join(kind.__struct_fields__) + "\n"
+    path = GOLDEN.with_name("fields.txt")
+    if os.environ.get("STOKER_GOLDEN") == "rewrite":
+        path.write_text("".join(lines))
+    assert "".join(lines) == path.read_text(), f"{path}: fields are only ever added at the end"
+
+
+def test_a_start_with_an_unread_spec_is_a_start() -> None:
+    assert state.StartRaw.__struct_fields__ == StartJob.__struct_fields__
 
 
 def test_an_entry_comes_back_signed(signer: Identity, tmp_path: Path) -> None:
