@@ -13,7 +13,7 @@ CORE: Final = ROOT / "native" / "core"
 MESSAGES: Final = "mesh/wire"
 """The folder of the public messages."""
 COMMANDS_PAGE: Final = "docs/user/commands.md"
-PLAIN: Final = ("effect", "sample", "class", "candidate")
+PLAIN: Final = ("sample", "class", "candidate")
 """Structs whose Python side is made by hand from their members."""
 
 
@@ -35,6 +35,7 @@ def generated() -> dict[str, str]:
         "scheduler/wire_names.py": names.module(found, layout.digest(found)),
         "scheduler/wire_commands.py": tuples.commands(found),
         "scheduler/wire_views.py": tuples.views(found, PLAIN),
+        "scheduler/wire_effects.py": tuples.effects(found),
         "scheduler/job_options.py": job_options.module(declared),
         f"{MESSAGES}/job_request.py": job_messages.module(declared.options, MESSAGES),
         "tui/job_flags.py": job_flags.module(declared.options),

@@ -32,7 +32,11 @@ MEMBER = re.compile(
     r"(?P<type>\w+|struct sk_\w+) (?P<name>\w+)(?:\[(?P<count>\w+)\])?;\s*(?P<said>/\*.*?\*/)?",
     re.DOTALL,
 )
-NAME = re.compile(r"SK_(\w+) = (\d+),\s*(/\*.*?\*/)?", re.DOTALL)
+NAME = re.compile(
+    r"(?P<before>/\*(?:(?!\*/).)*\*/)?\s*SK_(?P<name>\w+) = (?P<value>\d+),"
+    r"[ \t]*(?P<said>/\*(?:(?!\*/).)*\*/)?",
+    re.DOTALL,
+)
 PYTHON = re.compile(r"Python: (\w+)(?:\((.*?)\))?\s*$", re.DOTALL)
 
 
@@ -96,6 +100,8 @@ class Header:
     docs: dict[str, str] = field(default_factory=dict)
     """Enum or group of flags -> the sentence before it."""
     records: dict[str, Record] = field(default_factory=dict)
+    variants: dict[str, dict[int, Tuple]] = field(default_factory=dict)
+    """Enum of kinds -> kind -> the tuple of a record of that kind."""
 
 
 def plain(comment: str | None) -> str:
@@ -146,9 +152,7 @@ class _Reader:
         named = PYTHON.search(text)
         self.comment = text[: named.start()].strip() if named else text
         self.group = named[1] if named and named[2] is None else ""
-        if named and named[2] is not None:
-            fields = tuple(" ".join(each.split()) for each in _split(named[2]))
-            self.tuple = Tuple(named[1], fields, self.comment)
+        self.tuple = _tuple(text)
         if self.group:
             self.header.docs[self.group] = self.comment
 
@@ -169,7 +173,13 @@ class _Reader:
         self.flags.append(constant)
 
     def _enum(self, name: str, names: str) -> None:
-        found = [Constant(n, int(v), plain(said)) for n, v, said in NAME.findall(names)]
+        found = []
+        for each in NAME.finditer(names):
+            text = plain(each["before"] or each["said"])
+            if form := _tuple(text):
+                self.header.variants.setdefault(name, {})[int(each["value"])] = form
+                text = form.doc
+            found.append(Constant(each["name"], int(each["value"]), text))
         self.header.enums[name] = found
         self.header.docs[name] = self.comment
         self.flags, self.group = [], ""
@@ -206,6 +216,14 @@ class _Reader:
         if text.isdigit():
             return int(text)
         return self.header.constants[text.removeprefix("SK_")].value
+
+
+def _tuple(text: str) -> Tuple | None:
+    """The tuple that a comment names, with the sentences before its line."""
+    named = PYTHON.search(text)
+    if named is None or named[2] is None:
+        return None
+    return Tuple(named[1], tuple(_split(named[2])), text[: named.start()].strip())
 
 
 def _split(fields: str) -> list[str]:

@@ -176,8 +176,15 @@ class Writer:
 
     def lines(self) -> Iterator[str]:
         """The class with all that belongs to it."""
-        yield from ("", "", f'{self.constant} = Struct("{self.layout.format}")', "", "")
-        yield f"class {self.form.name}(NamedTuple):"
+        yield from ("", "", f'{self.constant} = Struct("{self.layout.format}")')
+        yield from self.fields_lines()
+        if self.is_command:
+            yield from self._pack()
+        yield from self._unpack()
+
+    def fields_lines(self) -> Iterator[str]:
+        """The class with its fields alone."""
+        yield from ("", "", f"class {self.form.name}(NamedTuple):")
         yield from docstring(self.form.doc, "    ")
         yield ""
         for field in self.fields:
@@ -185,9 +192,6 @@ class Writer:
             yield f"    {field.name}: {field.type}{default}"
             if field.doc:
                 yield from docstring(field.doc, "    ")
-        if self.is_command:
-            yield from self._pack()
-        yield from self._unpack()
 
     def _pack(self) -> Iterator[str]:
         by_member = {field.member: field for field in self.fields}
@@ -236,6 +240,11 @@ class Writer:
         yield from ("", "    @classmethod", "    def unpack_all(cls, raw: bytes) -> list[Self]:")
         yield '        """From records that follow each other."""'
         yield f"        return list(map(cls.of_values, {self.constant}.iter_unpack(raw)))"
+        yield from self.of_values()
+
+    def of_values(self) -> Iterator[str]:
+        """The method that makes the tuple from the values of a record."""
+        made = listed("return cls(", (field.unpacked for field in self.fields), ")", " " * 8)
         yield from ("", "    @classmethod", "    def of_values(cls, f: tuple[Any, ...]) -> Self:")
         yield from ('        """From the values in the order of the record."""', *made)
 
@@ -300,7 +309,9 @@ def commands(header: Header) -> str:
         if record.members[0].name == "header"
     ]
     used = ["pack_shares", "padded", "unpack_shares"]
-    lines = _module(COMMANDS, [*kinds, "NO_LIMIT", "Kind", "Order", "Placement"], used, [])
+    typing = "Final, NamedTuple, Self"
+    lines = _module(COMMANDS, [*kinds, "NO_LIMIT", "Kind", "Order", "Placement"], used, typing)
+    lines.insert(lines.index("from struct import Struct"), CALLABLE)
     for writer in found:
         lines += writer.lines()
     sizes = [f"{writer.kind}: {writer.record.size}" for writer in found]
@@ -324,9 +335,10 @@ def views(header: Header, plain: tuple[str, ...]) -> str:
         for form in record.tuples
         if record.members[0].name != "header"
     ]
-    submit = ["from stoker.scheduler.wire_commands import Submit"]
     used = ["padded", "unpack_shares"]
-    lines = _module(VIEWS, ["STATES", "JobState", "Kind"], used, submit)
+    lines = _module(VIEWS, ["STATES", "JobState", "Kind"], used, "Any, NamedTuple, Self")
+    submit = "from stoker.scheduler.wire_commands import Submit"
+    lines.insert(lines.index(next(n for n in lines if "wire_fields" in n)), submit)
     for writer in writers:
         lines += writer.lines()
     for name in plain:
@@ -334,17 +346,44 @@ def views(header: Header, plain: tuple[str, ...]) -> str:
     return joined(lines)
 
 
-def _module(says: str, names: list[str], used: list[str], more: list[str]) -> list[str]:
-    typing = "Final, NamedTuple, Self" if not more else "Any, NamedTuple, Self"
-    imports = ["from struct import Struct", f"from typing import {typing}"]
-    if not more:
-        imports.insert(0, "from collections.abc import Callable")
+EFFECTS = (
+    "The effects of an applied batch as Python tuples, one for each kind."
+    "\n\nWritten by `make generate` from native/core/wire.h; change that file instead."
+)
+
+
+def effects(header: Header) -> str:
+    """The text of `scheduler/wire_effects.py`."""
+    record = header.records["effect"]
+    forms = header.variants["effect_kind"]
+    writers = {kind: Writer(header, record, form) for kind, form in forms.items()}
+    names = [writer.form.name for writer in writers.values()]
+    lines = _module(EFFECTS, ["STATES", "JobState"], ["unpack_shares"], "Any, NamedTuple, Self")
+    lines.insert(lines.index("from struct import Struct"), CALLABLE)
+    lines += ["", f'_EFFECT = Struct("{writers[1].layout.format}")']
+    for writer in writers.values():
+        lines += [*writer.fields_lines(), *writer.of_values()]
+    lines += ["", "", *_union("Effect", names, "One effect.")]
+    kinds = [f"{kind}: {writer.form.name}.of_values" for kind, writer in writers.items()]
+    types = "dict[int, Callable[[tuple[Any, ...]], Effect]]"
+    lines += [*listed(f"_OF_KIND: {types} = {{", kinds, "}", ""), "", ""]
+    lines += ["def unpack_effects(raw: bytes) -> list[Effect]:"]
+    lines += ['    """The effects of a batch in their order."""']
+    return joined([*lines, "    return [_OF_KIND[f[0]](f) for f in _EFFECT.iter_unpack(raw)]"])
+
+
+CALLABLE = "from collections.abc import Callable"
+
+
+def _module(says: str, names: list[str], used: list[str], typing: str) -> list[str]:
+    """The lines before the first class; `used`: of wire_fields, `typing`: of that module."""
     fields = "from stoker.scheduler.wire_fields import Shares, " + ", ".join(used)
     before = "from stoker.scheduler.wire_names import "
     named = listed(f"{before}(", sorted_names(names), ")", "")
     if len(named) == 1:
         named = [before + ", ".join(sorted_names(names))]
-    return head(says, [*imports, "", *more, fields, *named], UNSORTED)
+    imports = ["from struct import Struct", f"from typing import {typing}", "", fields, *named]
+    return head(says, imports, UNSORTED)
 
 
 def sorted_names(names: list[str]) -> list[str]:

@@ -82,7 +82,7 @@ SAMPLE_ALL: Final = 15
 CLASSES_MAX: Final = 128
 CANDIDATES_MAX: Final = 256
 SETTLE_EACH: Final = 256
-"""Budget after each apply: some 10 us at most."""
+"""Budget after each apply, some 10 us at most."""
 
 # Kinds of commands.
 TERM: Final = 1
@@ -130,17 +130,6 @@ class Order(IntEnum):
     CONSERVATIVE = 4  # every waiting one does
     SHORTEST = 5  # least estimated time left first
     LEAST_ATTAINED = 6  # least device time so far first
-
-
-class EffectKind(IntEnum):
-    """The kinds of effects."""
-
-    STATE = 1  # the job is now in `state`
-    START = 2  # tell `node` to start this task
-    STOP = 3  # tell `node` to end this task, so that it becomes `state`
-    FORGET = 4  # the job is gone from the state: drop what belongs to it
-    DUPLICATE = 5  # a SUBMIT repeated a key; `job` is the first one's
-    IGNORED = 6  # the command changed nothing, for `reason`
 
 
 class Option(IntFlag):

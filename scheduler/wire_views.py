@@ -377,56 +377,11 @@ class TaskInfo(NamedTuple):
         )
 
 
-_EFFECT = Struct("<HHHHIIQQQ4QiiIHH64s")
-
-
-class EffectRecord(NamedTuple):
-    """One effect of an applied batch. `command` counts the records of the batch from 0. For IGNORED
-    `state` is the command's kind."""
-
-    kind: int
-    state: int
-    reason: int
-    task: int
-    attempt: int
-    command: int
-    job: int
-    node: int
-    latency_ns: int
-    observations: tuple[int, ...]
-    exit_code: int
-    signal: int
-    flags: int
-    """SK_HAS_EXIT_CODE, SK_HAS_SIGNAL."""
-    tasks: int
-    shares_n: int
-    shares: bytes
-
-    def pack(self) -> bytes:
-        """The record's bytes."""
-        return _EFFECT.pack(
-            self.kind, self.state, self.reason, self.task, self.attempt, self.command, self.job,
-            self.node, self.latency_ns, *padded(self.observations, 4), self.exit_code, self.signal,
-            self.flags, self.tasks, self.shares_n, self.shares,
-        )
-
-    @classmethod
-    def unpack_all(cls, raw: bytes) -> list[Self]:
-        """From records that follow each other."""
-        return [
-            cls(
-                f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8], f[9:13], f[13], f[14], f[15],
-                f[16], f[17], f[18],
-            )
-            for f in _EFFECT.iter_unpack(raw)
-        ]
-
-
 _SAMPLE = Struct("<QIiiIII")
 
 
 class SampleRecord(NamedTuple):
-    """The last figures of a device; a figure without its bit in `known` is not known."""
+    """One observation of a device. A figure is unknown unless its bit in `known` is set."""
 
     id: int
     """Id of the observation."""
@@ -434,7 +389,7 @@ class SampleRecord(NamedTuple):
     temperature_mc: int
     """Thousandths of a degree Celsius."""
     limit_mc: int
-    """Where it begins to slow down."""
+    """Temperature at which it begins to slow down."""
     busy_ppm: int
     known: int
 
@@ -458,11 +413,11 @@ _CLASS = Struct("<Q8QIIII")
 
 
 class ClassRecord(NamedTuple):
-    """A typical request; `weight` is how often it comes, in any unit."""
+    """A typical request; `weight` is its frequency in any unit."""
 
     memory_bytes: int
     models: tuple[int, ...]
-    """As in an ask."""
+    """As in a request."""
     cpu_milli: int
     gpu_milli: int
     weight: int
@@ -487,19 +442,19 @@ _CANDIDATE = Struct("<QQQQQIIIIHHI64s")
 
 
 class CandidateRecord(NamedTuple):
-    """Where a task would fit, and on which devices."""
+    """A node on which a task would fit, and the devices it would take."""
 
     node: int
     observation: int
     """0: never observed."""
     cost: int
-    """Cost by its label; UINT64_MAX: it has none."""
+    """Cost label of the node; UINT64_MAX: it has none."""
     cpu_free: int
     memory_free: int
     load_milli: int
     tasks: int
     rating: int
-    """By SK_PLACEMENT_BEST, lower is better."""
+    """Rating by SK_PLACEMENT_BEST, lower is better."""
     adds_mw: int
     devices_free: int
     shares_n: int

@@ -427,27 +427,46 @@ struct sk_rejected {
 };
 static_assert(sizeof(struct sk_rejected) == 32, "stored layout");
 
-/* The kinds of effects. */
+/* The kinds of effects; the comment of a kind names its tuple. */
 enum sk_effect_kind {
-	SK_EFFECT_STATE = 1,	 /* the job is now in `state` */
-	SK_EFFECT_START = 2,	 /* tell `node` to start this task */
-	SK_EFFECT_STOP = 3,	 /* tell `node` to end this task, so that it becomes `state` */
-	SK_EFFECT_FORGET = 4,	 /* the job is gone from the state: drop what belongs to it */
-	SK_EFFECT_DUPLICATE = 5, /* a SUBMIT repeated a key; `job` is the first one's */
-	SK_EFFECT_IGNORED = 6,	 /* the command changed nothing, for `reason` */
+	/* The job is now in `state`. State "pending" is the commit of the submit at `command`.
+	 *
+	 * Python: StateChanged(command, job, attempt, state: JobState, reason, node, exit_code?,
+	 * signal?) */
+	SK_EFFECT_STATE = 1,
+	/* Tell `node` to start this task of this attempt, once.
+	 *
+	 * Python: Start(command, job, attempt, task, tasks, node, shares, reason, latency_ns,
+	 * observations) */
+	SK_EFFECT_START = 2,
+	/* Tell `node` to end this task, which then becomes `state`.
+	 *
+	 * Python: Stop(command, job, attempt, task, node, state: JobState, reason) */
+	SK_EFFECT_STOP = 3,
+	/* The job is gone from the state: drop what belongs to it. `node` ran task 0, or is 0.
+	 *
+	 * Python: Forgotten(command, job, node, reason) */
+	SK_EFFECT_FORGET = 4,
+	/* The submit at `command` repeated a key; `job` is the first one's.
+	 *
+	 * Python: Duplicate(command, job) */
+	SK_EFFECT_DUPLICATE = 5,
+	/* The command changed nothing; it is counted under its reason.
+	 *
+	 * Python: Ignored(command, state as kind, job, reason) */
+	SK_EFFECT_IGNORED = 6,
 };
 
-/* One effect of an applied batch. `command` counts the records of the batch from 0. For IGNORED
- * `state` is the command's kind. */
+/* One effect of an applied batch. For IGNORED `state` is the command's kind. */
 struct sk_effect {
 	uint16_t kind;
 	uint16_t state;
 	uint16_t reason;
 	uint16_t task;
 	uint32_t attempt;
-	uint32_t command;
+	uint32_t command; /* Position of the cause in the batch, from 0. */
 	uint64_t job;
-	uint64_t node;
+	uint64_t node; /* The node of the task; 0 where no task did it. */
 	uint64_t latency_ns;
 	uint64_t observations[SK_OBSERVATIONS_MAX];
 	int32_t exit_code;
