@@ -11,8 +11,8 @@
  * field that is no member is a flag, and a flag says whether a field with None or `?` is there.
  * The comments here become the docstrings there.
  */
-#ifndef STOKER_CORE_WIRE_H
-#define STOKER_CORE_WIRE_H
+#ifndef SK_CORE_WIRE_H
+#define SK_CORE_WIRE_H
 
 #include <assert.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  * The records that say what the core knows: of a job, a node, a device, a queue, a task. Like those
  * of wire.h they are declared here alone; none of them is stored.
  */
-#ifndef STOKER_CORE_WIRE_VIEW_H
-#define STOKER_CORE_WIRE_VIEW_H
+#ifndef SK_CORE_WIRE_VIEW_H
+#define SK_CORE_WIRE_VIEW_H
 
 #include "core/wire.h"
 
