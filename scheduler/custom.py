@@ -74,7 +74,7 @@ class Functions:
         if info is None or info.state != "pending":
             return []
         chosen: list[Prefer] = []
-        for task in range(info.ask.tasks):
+        for task in range(info.request.tasks):
             candidates = core.candidates(job, now_ns, seed, chosen)
             picked = _picked(registered, info, candidates)
             if picked is None:
@@ -86,7 +86,7 @@ class Functions:
                     node=picked.node,
                     shares=picked.shares,
                     task=task,
-                    tasks=info.ask.tasks,
+                    tasks=info.request.tasks,
                     observations=(picked.observation,) if picked.observation else (),
                     candidates=len(candidates),
                 )

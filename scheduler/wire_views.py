@@ -134,7 +134,7 @@ class JobInfo(NamedTuple):
     """Attempts that ended because they were preempted."""
     hold: int
     """Why it is not in its queue though pending: `enum sk_hold`."""
-    ask: Submit
+    request: Submit
     """All that was asked for; the key is not kept."""
 
     @classmethod

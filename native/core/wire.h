@@ -259,7 +259,7 @@ static_assert(sizeof(struct sk_quota_set) == 48, "stored layout");
 
 /* The request of a job, kept as it was submitted. CPU and memory are reserved where not 0.
  * Lists end at their first 0. */
-struct sk_ask {
+struct sk_request {
 	uint64_t memory_bytes;
 	uint64_t device_memory_bytes;	      /* Memory of each device. */
 	uint64_t estimate_ns;		      /* Expected run time; 0: not known. */
@@ -282,7 +282,7 @@ struct sk_ask {
 	uint16_t retries; /* Attempts after the first, for failed and lost ones. */
 	uint16_t kinds;	  /* Kinds of devices that will do, as bits. */
 };
-static_assert(sizeof(struct sk_ask) == 240, "stored layout");
+static_assert(sizeof(struct sk_request) == 240, "stored layout");
 
 /* A job asks in.
  *
@@ -297,7 +297,7 @@ struct sk_submit {
 	uint64_t spec_hash; /* A known key with another hash is refused. */
 	uint32_t uid;
 	uint32_t tenant;
-	struct sk_ask ask;
+	struct sk_request request;
 };
 static_assert(sizeof(struct sk_submit) == 296, "stored layout");
 

@@ -13,7 +13,7 @@
 #include "core/wire.h"
 
 /* Equal digests mean equal records. */
-#define SK_WIRE_DIGEST "29ce419275432331"
+#define SK_WIRE_DIGEST "8f2bd780f074c08f"
 
 /* clang-format off */
 #define SK_WIRE_AT(record, field, offset, size) \
@@ -75,34 +75,34 @@ SK_WIRE_AT(sk_quota_set, guaranteed_milli, 24, 8);
 SK_WIRE_AT(sk_quota_set, limit_milli, 32, 8);
 SK_WIRE_AT(sk_quota_set, queue, 40, 4);
 SK_WIRE_AT(sk_quota_set, zero, 44, 4);
-SK_WIRE_AT(sk_ask, memory_bytes, 0, 8);
-SK_WIRE_AT(sk_ask, device_memory_bytes, 8, 8);
-SK_WIRE_AT(sk_ask, estimate_ns, 16, 8);
-SK_WIRE_AT(sk_ask, after, 24, 8);
-SK_WIRE_AT(sk_ask, group, 32, 8);
-SK_WIRE_AT(sk_ask, array, 40, 8);
-SK_WIRE_AT(sk_ask, models, 48, 64);
-SK_WIRE_AT(sk_ask, require, 112, 32);
-SK_WIRE_AT(sk_ask, avoid, 144, 32);
-SK_WIRE_AT(sk_ask, tolerate, 176, 32);
-SK_WIRE_AT(sk_ask, gpu_milli, 208, 4);
-SK_WIRE_AT(sk_ask, cpu_milli, 212, 4);
-SK_WIRE_AT(sk_ask, queue, 216, 4);
-SK_WIRE_AT(sk_ask, min_run_s, 220, 4);
-SK_WIRE_AT(sk_ask, backoff_s, 224, 4);
-SK_WIRE_AT(sk_ask, priority, 228, 2);
-SK_WIRE_AT(sk_ask, tasks, 230, 2);
-SK_WIRE_AT(sk_ask, placement, 232, 2);
-SK_WIRE_AT(sk_ask, options, 234, 2);
-SK_WIRE_AT(sk_ask, retries, 236, 2);
-SK_WIRE_AT(sk_ask, kinds, 238, 2);
+SK_WIRE_AT(sk_request, memory_bytes, 0, 8);
+SK_WIRE_AT(sk_request, device_memory_bytes, 8, 8);
+SK_WIRE_AT(sk_request, estimate_ns, 16, 8);
+SK_WIRE_AT(sk_request, after, 24, 8);
+SK_WIRE_AT(sk_request, group, 32, 8);
+SK_WIRE_AT(sk_request, array, 40, 8);
+SK_WIRE_AT(sk_request, models, 48, 64);
+SK_WIRE_AT(sk_request, require, 112, 32);
+SK_WIRE_AT(sk_request, avoid, 144, 32);
+SK_WIRE_AT(sk_request, tolerate, 176, 32);
+SK_WIRE_AT(sk_request, gpu_milli, 208, 4);
+SK_WIRE_AT(sk_request, cpu_milli, 212, 4);
+SK_WIRE_AT(sk_request, queue, 216, 4);
+SK_WIRE_AT(sk_request, min_run_s, 220, 4);
+SK_WIRE_AT(sk_request, backoff_s, 224, 4);
+SK_WIRE_AT(sk_request, priority, 228, 2);
+SK_WIRE_AT(sk_request, tasks, 230, 2);
+SK_WIRE_AT(sk_request, placement, 232, 2);
+SK_WIRE_AT(sk_request, options, 234, 2);
+SK_WIRE_AT(sk_request, retries, 236, 2);
+SK_WIRE_AT(sk_request, kinds, 238, 2);
 SK_WIRE_AT(sk_submit, header, 0, 16);
 SK_WIRE_AT(sk_submit, client, 16, 8);
 SK_WIRE_AT(sk_submit, key, 24, 16);
 SK_WIRE_AT(sk_submit, spec_hash, 40, 8);
 SK_WIRE_AT(sk_submit, uid, 48, 4);
 SK_WIRE_AT(sk_submit, tenant, 52, 4);
-SK_WIRE_AT(sk_submit, ask, 56, 240);
+SK_WIRE_AT(sk_submit, request, 56, 240);
 SK_WIRE_AT(sk_share, index, 0, 2);
 SK_WIRE_AT(sk_share, milli, 2, 2);
 SK_WIRE_AT(sk_place, header, 0, 16);
@@ -207,7 +207,7 @@ SK_WIRE_AT(sk_job_view, retried, 164, 2);
 SK_WIRE_AT(sk_job_view, preemptions, 166, 2);
 SK_WIRE_AT(sk_job_view, hold, 168, 2);
 SK_WIRE_AT(sk_job_view, zero, 170, 6);
-SK_WIRE_AT(sk_job_view, ask, 176, 240);
+SK_WIRE_AT(sk_job_view, request, 176, 240);
 SK_WIRE_AT(sk_node_view, node, 0, 8);
 SK_WIRE_AT(sk_node_view, boot, 8, 8);
 SK_WIRE_AT(sk_node_view, incarnation, 16, 8);

@@ -13,7 +13,7 @@
  * Python: JobInfo(job, client, spec_hash, memory_bytes, submit_ns, place_ns, end_ns, latency_ns,
  * observations, node, uid, tenant, gpu_milli, cpu_milli, attempt, exit_code?, signal?,
  * priority, tasks, tasks_live, state: JobState, reason, place_reason, candidates, attained_ns,
- * charged_ns, spent_ns, not_before_ns, retried, preemptions, hold, ask: Submit) */
+ * charged_ns, spent_ns, not_before_ns, retried, preemptions, hold, request: Submit) */
 struct sk_job_view {
 	uint64_t job;
 	uint64_t client;
@@ -43,7 +43,7 @@ struct sk_job_view {
 	uint16_t preemptions; /* Attempts that ended because they were preempted. */
 	uint16_t hold;	      /* Why it is not in its queue though pending: `enum sk_hold`. */
 	uint16_t zero[3];
-	struct sk_ask ask; /* All that was asked for; the key is not kept. */
+	struct sk_request request; /* All that was asked for; the key is not kept. */
 };
 static_assert(sizeof(struct sk_job_view) == 416, "binding layout");
 
@@ -51,8 +51,8 @@ static_assert(sizeof(struct sk_job_view) == 416, "binding layout");
 enum sk_hold {
 	SK_HOLD_NONE = 0,
 	SK_HOLD_TIME = 1,   /* until not_before_ns */
-	SK_HOLD_AFTER = 2,  /* until ask.after has ended */
-	SK_HOLD_DOOMED = 3, /* ask.after ended badly: propose cancels it */
+	SK_HOLD_AFTER = 2,  /* until request.after has ended */
+	SK_HOLD_DOOMED = 3, /* request.after ended badly: propose cancels it */
 };
 
 /* A node and its ledger. What is used may exceed the total after a node came back smaller.

@@ -48,7 +48,7 @@ def test_two_swapped_fields_of_one_size_are_another_layout(
     text = WIRE.read_text()
     pattern = re.compile(rf"(uint\d+_t) ({one}|{other});")
     swap = {one: other, other: one}
-    start = text.index("struct sk_ask {")
+    start = text.index("struct sk_request {")
     end = text.index("struct sk_share {")
     part = pattern.sub(lambda m: f"{m[1]} {swap[m[2]]};", text[start:end])
     changed = read(tmp_path, text[:start] + part + text[end:])
@@ -66,10 +66,10 @@ def test_each_field_of_a_command_is_packed_where_the_compiler_has_it() -> None:
     places: dict[tuple[str, str], tuple[int, int]] = {}
     for record, field, offset, size in CHECK.findall(text):
         places[record, field] = int(offset), int(size)
-    ask_at = places["submit", "ask"][0]
+    request_at = places["submit", "request"][0]
     for (record, field), (offset, size) in list(places.items()):
-        if record == "ask":
-            places["submit", field] = ask_at + offset, size
+        if record == "request":
+            places["submit", field] = request_at + offset, size
     checked = 0
     for command in COMMANDS:
         name = re.sub(r"(?<!^)(?=[A-Z])", "_", type(command).__name__).lower()

@@ -23,7 +23,6 @@ STATIC = re.compile(r"^static\b[^;{}()=]*?\b(sk_\w+)\s*[\[(]", re.MULTILINE)
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 OTHER_GUARDS = {
-    "native/core/wire.h",
     "native/core/wire_view.h",
     "native/core/policy/frag_lanes.h",
 }

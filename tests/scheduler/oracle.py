@@ -126,45 +126,48 @@ class Oracle(Jobs):
         self.do(unit)
         return [unit]
 
-    def holds_at_most(self, ask: rec.Submit) -> int:
+    def holds_at_most(self, request: rec.Submit) -> int:
         """Tasks on all empty nodes together; of a gang that is not to mix, of one family each."""
-        if ask.tasks == 1 or not ask.gpu_milli or ask.options & Option.MIX_VENDORS:
-            return sum(self.holds_empty(ask, node, self.families()) for node in self.nodes)
+        if request.tasks == 1 or not request.gpu_milli or request.options & Option.MIX_VENDORS:
+            return sum(self.holds_empty(request, node, self.families()) for node in self.nodes)
         return max(
-            (sum(self.holds_empty(ask, n, [one]) for n in self.nodes) for one in self.families()),
+            (
+                sum(self.holds_empty(request, n, [one]) for n in self.nodes)
+                for one in self.families()
+            ),
             default=0,
         )
 
     def families(self) -> list[tuple[int, int]]:
         return sorted({d.family for n in self.nodes for d in n.devices if d.capacity})
 
-    def holds_empty(self, ask: rec.Submit, node: Node, families: list[tuple[int, int]]) -> int:
+    def holds_empty(self, request: rec.Submit, node: Node, families: list[tuple[int, int]]) -> int:
         """Tasks of this kind that fit on the node when nothing else is there."""
         try:
-            self.refuse_lasting(ask, node)
+            self.refuse_lasting(request, node)
         except No:
             return 0
-        models = self.known_models(ask)
+        models = self.known_models(request)
         fits = [
             device
             for device in node.devices
             if (not models or device.model in models)
-            and device.memory >= ask.device_memory_bytes
-            and device.kind & ask.kinds
+            and device.memory >= request.device_memory_bytes
+            and device.kind & request.kinds
             and device.family in families
         ]
         holds = [self.limits.node_tasks]
-        if ask.gpu_milli >= 1000:
+        if request.gpu_milli >= 1000:
             whole = Counter(device.family for device in fits if device.capacity == 1000)
-            mixed = ask.options & Option.MIX_VENDORS
+            mixed = request.options & Option.MIX_VENDORS
             counts = [whole.total()] if mixed else list(whole.values())
-            holds.append(sum(count // (ask.gpu_milli // 1000) for count in counts))
-        elif ask.gpu_milli:
-            holds.append(sum(device.capacity // ask.gpu_milli for device in fits))
-        if ask.cpu_milli:
-            holds.append(node.cpu // ask.cpu_milli)
-        if ask.memory_bytes:
-            holds.append(node.memory // ask.memory_bytes)
+            holds.append(sum(count // (request.gpu_milli // 1000) for count in counts))
+        elif request.gpu_milli:
+            holds.append(sum(device.capacity // request.gpu_milli for device in fits))
+        if request.cpu_milli:
+            holds.append(node.cpu // request.cpu_milli)
+        if request.memory_bytes:
+            holds.append(node.memory // request.memory_bytes)
         return min(holds)
 
     # -- choosing --------------------------------------------------------------------------
@@ -172,14 +175,14 @@ class Oracle(Jobs):
     def place_waiting(self, commands: list[rec.Command], seed: int) -> None:
         waiting = [job for job in self.jobs.values() if job.state == PENDING and not job.hold]
         waiting = [job for job in waiting if self.placement_of(job) != Placement.CUSTOM]
-        waiting.sort(key=lambda job: (-job.ask.priority, job.id))
+        waiting.sort(key=lambda job: (-job.request.priority, job.id))
         blocked: set[bool] = set()
         placed = 0
         for job in waiting:
-            kind = job.ask.gpu_milli > 0
+            kind = job.request.gpu_milli > 0
             if kind in blocked:
                 continue
-            if placed + job.ask.tasks > rec.BATCH_PLACES_MAX:
+            if placed + job.request.tasks > rec.BATCH_PLACES_MAX:
                 return
             group = self.try_gang(job, seed)
             if group is None:
@@ -191,10 +194,10 @@ class Oracle(Jobs):
 
     def try_gang(self, job: Job, seed: int) -> list[rec.Place] | None:
         """A gang that is not to mix tries one family after the other, by kind and vendor."""
-        if job.ask.tasks == 1 or not job.ask.gpu_milli or job.wants(Option.MIX_VENDORS):
+        if job.request.tasks == 1 or not job.request.gpu_milli or job.wants(Option.MIX_VENDORS):
             return self.try_among(job, seed, None)
         for family in self.families():
-            if family[0] & job.ask.kinds and (group := self.try_among(job, seed, family)):
+            if family[0] & job.request.kinds and (group := self.try_among(job, seed, family)):
                 return group
         return None
 
@@ -204,14 +207,14 @@ class Oracle(Jobs):
         self.family = family
         before = list(self.tasks)
         group = []
-        for task in range(job.ask.tasks):
+        for task in range(job.request.tasks):
             place = self.choose(job, task, seed)
             if place is None:
                 break
             self.take(job, place)
             group.append(place)
         self.tasks = before
-        return group if len(group) == job.ask.tasks else None
+        return group if len(group) == job.request.tasks else None
 
     def fits(self, job: Job, place: rec.Place) -> bool:
         before = list(self.tasks)
@@ -224,7 +227,7 @@ class Oracle(Jobs):
         return True
 
     def choose(self, job: Job, task: int, seed: int) -> rec.Place | None:
-        gpu = job.ask.gpu_milli
+        gpu = job.request.gpu_milli
         if not gpu:
             return self.choose_host(job, task, seed)
         if gpu >= 1000:
@@ -268,13 +271,13 @@ class Oracle(Jobs):
         fit = []
         for index in range(len(node.devices)):
             try:
-                self.refuse_device(job.ask, node, index)
+                self.refuse_device(job.request, node, index)
                 if self.family not in (None, node.devices[index].family):
                     continue
                 fit.append((self.free(node, index), index))
             except No:
                 continue
-        gpu = job.ask.gpu_milli
+        gpu = job.request.gpu_milli
         if gpu >= 1000:
             whole = [index for free, index in fit if free == 1000]
             if job.wants(Option.MIX_VENDORS):
@@ -300,9 +303,9 @@ class Oracle(Jobs):
         return places[best.slot]._replace(observations=tuple(dict.fromkeys(ids)))
 
     def place(self, job: Job, task: int, node: Node, devices: list[int], reason: int) -> rec.Place:
-        shares = tuple(DeviceShare(index, min(1000, job.ask.gpu_milli)) for index in devices)
+        shares = tuple(DeviceShare(index, min(1000, job.request.gpu_milli)) for index in devices)
         return rec.Place(
-            job.id, job.attempt + 1, task, job.ask.tasks, node.id, shares, reason, 0, (), 0
+            job.id, job.attempt + 1, task, job.request.tasks, node.id, shares, reason, 0, (), 0
         )
 
 

@@ -117,7 +117,7 @@ class Jobs(Nodes, Queues):
             raise No(R.AFTERS_FULL, 1, 64, c.after)
 
     def waiting_for(self, id: int) -> list[Job]:
-        return [job for job in self.live() if job.hold == HOLD_AFTER and job.ask.after == id]
+        return [job for job in self.live() if job.hold == HOLD_AFTER and job.request.after == id]
 
     # -- places ----------------------------------------------------------------------------
 
@@ -128,8 +128,8 @@ class Jobs(Nodes, Queues):
             raise No(R.NOT_PENDING)
         if first.attempt != job.attempt + 1:
             raise No(R.WRONG_ATTEMPT, first.attempt, job.attempt)
-        if first.tasks != job.ask.tasks:
-            raise No(R.BAD_TASKS, first.tasks, job.ask.tasks)
+        if first.tasks != job.request.tasks:
+            raise No(R.BAD_TASKS, first.tasks, job.request.tasks)
         if job.hold:
             raise No(R.HELD, job.hold)
         before = list(self.tasks)
@@ -158,8 +158,8 @@ class Jobs(Nodes, Queues):
             raise No(R.STALE_ATTEMPT if old else R.WRONG_ATTEMPT, c.attempt, job.attempt)
         if job.state in FINAL:
             raise No(R.ALREADY_ENDED)
-        if c.task >= job.ask.tasks:
-            raise No(R.BAD_TASKS, c.task, job.ask.tasks)
+        if c.task >= job.request.tasks:
+            raise No(R.BAD_TASKS, c.task, job.request.tasks)
         task = next((t for t in self.of_job(job) if t.number == c.task), None)
         if task is None:
             raise No(R.DUPLICATE_OUTCOME if job.attempt else R.WRONG_ATTEMPT)
@@ -192,7 +192,7 @@ class Jobs(Nodes, Queues):
         """The first end decides; of a preempted job only one that it did not owe to that."""
         if job.verdict != PENDING:
             return not job.verdict
-        alone = c.state == SUCCEEDED and job.ask.tasks == 1
+        alone = c.state == SUCCEEDED and job.request.tasks == 1
         return c.state in (FAILED, TIMEOUT) or alone
 
     def after_end(self, job: Job, node: int) -> None:
@@ -207,13 +207,13 @@ class Jobs(Nodes, Queues):
     def returns(job: Job) -> bool:
         if job.last:
             return False
-        failed = job.verdict in (FAILED, LOST) and job.failures < job.ask.retries
+        failed = job.verdict in (FAILED, LOST) and job.failures < job.request.retries
         return job.verdict == PENDING or failed
 
     def end_attempt(self, job: Job, node: int) -> None:
         spent = max(job.spent, job.charged)
         if spent > job.charged:
-            self.use(job.ask.queue, spent - job.charged)
+            self.use(job.request.queue, spent - job.charged)
         job.attained = min(M64, job.attained + spent)
         job.spent = job.charged = 0
         if self.returns(job):
@@ -236,7 +236,7 @@ class Jobs(Nodes, Queues):
     def pause(job: Job) -> int:
         """base x 2^failures and 0 to 10 % more by the job's own chance, at most 300 s; where that
         could be more, 270 to 300 s."""
-        seconds = (job.ask.backoff_s or 1) * 2**job.failures
+        seconds = (job.request.backoff_s or 1) * 2**job.failures
         chance = mix(job.id ^ mix(job.attempt)) % 1001
         if seconds * 11 > 3000:
             return 300 * 100_000 * (10_000 - chance)
@@ -304,7 +304,7 @@ class Jobs(Nodes, Queues):
             raise No(R.WRONG_ATTEMPT, c.attempt, job.attempt)
         if c.device_ns <= job.charged:
             raise No(R.STALE_USAGE, c.device_ns, job.charged)
-        self.use(job.ask.queue, c.device_ns - job.charged)
+        self.use(job.request.queue, c.device_ns - job.charged)
         job.charged = c.device_ns
 
     def do_preempt(self, c: rec.Preempt) -> None:
@@ -318,8 +318,8 @@ class Jobs(Nodes, Queues):
             raise No(R.WRONG_ATTEMPT, c.attempt, job.attempt)
         if not job.wants(Option.PREEMPTIBLE):
             raise No(R.NOT_PREEMPTIBLE)
-        if ran < job.ask.min_run_s * SECOND:
-            raise No(R.RUNS_TOO_SHORT, ran, job.ask.min_run_s)
+        if ran < job.request.min_run_s * SECOND:
+            raise No(R.RUNS_TOO_SHORT, ran, job.request.min_run_s)
         job.verdict, job.state, job.reason = PENDING, STOPPING, c.reason or R.PREEMPTED
         self.tell_state(job, 0)
         self.tell_stops(job, job.reason)

@@ -141,7 +141,7 @@ class Nodes(State):
     # -- what fits -------------------------------------------------------------------------
 
     def refuse_no_room(self, job: Job, node: Node) -> None:
-        ask = job.ask
+        request = job.request
         count = len(self.on_node(node))
         if not node.up:
             raise No(R.NODE_NOT_UP)
@@ -149,40 +149,42 @@ class Nodes(State):
             raise No(R.TASKS_FULL, 1, self.limits.tasks)
         if count >= self.limits.node_tasks:
             raise No(R.NODE_FULL, 1, count)
-        if ask.cpu_milli > self.cpu_free(node):
-            raise No(R.CPU_FULL, ask.cpu_milli, self.cpu_free(node))
-        if ask.memory_bytes > self.memory_free(node):
-            raise No(R.MEMORY_FULL, ask.memory_bytes, self.memory_free(node))
-        self.refuse_kind(ask, node)
+        if request.cpu_milli > self.cpu_free(node):
+            raise No(R.CPU_FULL, request.cpu_milli, self.cpu_free(node))
+        if request.memory_bytes > self.memory_free(node):
+            raise No(R.MEMORY_FULL, request.memory_bytes, self.memory_free(node))
+        self.refuse_kind(request, node)
         self.refuse_reserved(job, node)
         self.refuse_company(job, node)
 
-    def known_models(self, ask: rec.Submit) -> set[int]:
-        return set(ask.models) & set(self.models)
+    def known_models(self, request: rec.Submit) -> set[int]:
+        return set(request.models) & set(self.models)
 
-    def refuse_kind(self, ask: rec.Submit, node: Node) -> None:
-        self.refuse_lasting(ask, node)
+    def refuse_kind(self, request: rec.Submit, node: Node) -> None:
+        self.refuse_lasting(request, node)
         taints = {label for label, (_, taint, _) in node.labels.items() if taint}
-        if taints - set(ask.tolerate):
+        if taints - set(request.tolerate):
             raise No(R.NOT_TOLERATED)
 
-    def refuse_lasting(self, ask: rec.Submit, node: Node) -> None:
-        models = self.known_models(ask)
-        if ask.gpu_milli and not any(d.capacity and d.kind & ask.kinds for d in node.devices):
+    def refuse_lasting(self, request: rec.Submit, node: Node) -> None:
+        models = self.known_models(request)
+        if request.gpu_milli and not any(
+            d.capacity and d.kind & request.kinds for d in node.devices
+        ):
             raise No(R.WRONG_KIND)
-        if ask.gpu_milli and models and not models & {d.model for d in node.devices}:
+        if request.gpu_milli and models and not models & {d.model for d in node.devices}:
             raise No(R.WRONG_MODEL)
-        if any(label not in node.labels for label in ask.require):
+        if any(label not in node.labels for label in request.require):
             raise No(R.LABEL_MISSING)
-        if any(label in node.labels for label in ask.avoid):
+        if any(label in node.labels for label in request.avoid):
             raise No(R.LABEL_AVOIDED)
 
     def refuse_reserved(self, job: Job, node: Node) -> None:
         since, until, queue = node.reserved
-        if until <= self.now or queue in self.upwards(job.ask.queue):
+        if until <= self.now or queue in self.upwards(job.request.queue):
             return
-        ends = self.now + job.ask.estimate_ns
-        if not (job.ask.estimate_ns and since > self.now and ends <= since):
+        ends = self.now + job.request.estimate_ns
+        if not (job.request.estimate_ns and since > self.now and ends <= since):
             raise No(R.NODE_RESERVED)
 
     def refuse_company(self, job: Job, node: Node) -> None:
@@ -191,25 +193,25 @@ class Nodes(State):
                 raise No(R.GANG_SPREAD)
             if job.wants(Option.PACK_TASKS) and task.node != node.id:
                 raise No(R.GANG_PACKED)
-        group = [t.node for t in self.tasks if self.jobs[t.job].ask.group == job.ask.group]
+        group = [t.node for t in self.tasks if self.jobs[t.job].request.group == job.request.group]
         if job.wants(Option.REPEL) and node.id in group:
             raise No(R.REPELLED)
         if job.wants(Option.ATTRACT) and group and node.id not in group:
             raise No(R.NOT_ATTRACTED)
 
-    def refuse_device(self, ask: rec.Submit, node: Node, index: int) -> None:
-        models = self.known_models(ask)
-        if not node.devices[index].kind & ask.kinds:
+    def refuse_device(self, request: rec.Submit, node: Node, index: int) -> None:
+        models = self.known_models(request)
+        if not node.devices[index].kind & request.kinds:
             raise No(R.WRONG_KIND)
         if models and node.devices[index].model not in models:
             raise No(R.WRONG_MODEL)
         free = self.device_memory_free(node, index)
-        if ask.device_memory_bytes > free:
-            raise No(R.DEVICE_MEMORY_FULL, ask.device_memory_bytes, free)
+        if request.device_memory_bytes > free:
+            raise No(R.DEVICE_MEMORY_FULL, request.device_memory_bytes, free)
 
     def refuse_shares(self, job: Job, node: Node, place: rec.Place) -> None:
-        each = min(job.ask.gpu_milli, 1000)
-        wanted = job.ask.gpu_milli // each if each else 0
+        each = min(job.request.gpu_milli, 1000)
+        wanted = job.request.gpu_milli // each if each else 0
         if len(place.shares) != wanted:
             raise No(R.BAD_SHARES, wanted, len(place.shares))
         seen = set()
@@ -220,7 +222,7 @@ class Nodes(State):
                 raise No(R.DEVICE_UNAVAILABLE, index)
             if milli > self.free(node, index):
                 raise No(R.DEVICE_FULL, milli, self.free(node, index))
-            self.refuse_device(job.ask, node, index)
+            self.refuse_device(job.request, node, index)
             if milli != each or index in seen:
                 raise No(R.BAD_SHARES, each, milli)
             seen.add(index)
@@ -237,5 +239,5 @@ class Nodes(State):
         self.refuse_no_room(job, node)
         self.refuse_shares(job, node, place)
         task = Task(job.id, place.task, place.node, place.shares)
-        self.refuse_over_limit(job.ask.queue, task)
+        self.refuse_over_limit(job.request.queue, task)
         self.tasks.append(task)

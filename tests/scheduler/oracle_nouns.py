@@ -94,7 +94,7 @@ class Node:
 @dataclass
 class Job:
     id: int
-    ask: rec.Submit
+    request: rec.Submit
     submit_ns: int = 0
     state: int = PENDING
     reason: int = R.SUBMITTED
@@ -120,7 +120,7 @@ class Job:
         return self.retried - self.preemptions
 
     def wants(self, option: int) -> bool:
-        return bool(self.ask.options & option)
+        return bool(self.request.options & option)
 
 
 @dataclass

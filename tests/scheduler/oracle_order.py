@@ -54,18 +54,18 @@ class OrderOracle(Oracle):
     """Propose for every order, several queues, guarantees and preemption; placement PACK."""
 
     def level(self, job: Job) -> int:
-        order = self.queues[job.ask.queue].order
+        order = self.queues[job.request.queue].order
         if order == Order.SHORTEST:
-            return time_level(job.ask.estimate_ns) if job.ask.estimate_ns else 255
+            return time_level(job.request.estimate_ns) if job.request.estimate_ns else 255
         if order == Order.LEAST_ATTAINED:
             return time_level(job.attained)
-        return rec.PRIORITY_MAX - job.ask.priority
+        return rec.PRIORITY_MAX - job.request.priority
 
     def rank(self, job: Job) -> tuple[int, int]:
         return self.level(job), job.id
 
     def line_of(self, job: Job) -> tuple[int, bool]:
-        return job.ask.queue, job.ask.gpu_milli > 0
+        return job.request.queue, job.request.gpu_milli > 0
 
     # -- between queues --------------------------------------------------------------------
 
@@ -73,17 +73,17 @@ class OrderOracle(Oracle):
         below = {job.id for job in self.below(id)}
         tasks = [task for task in self.tasks if task.job in below]
         devices = sum(len(node.devices) for node in self.nodes)
-        asks = [self.jobs[task.job].ask for task in tasks]
+        asks = [self.jobs[task.job].request for task in tasks]
         held = max(
             ratio(sum(task.milli for task in tasks), devices * 1000),
-            ratio(sum(ask.cpu_milli for ask in asks), sum(node.cpu for node in self.nodes)),
-            ratio(sum(ask.memory_bytes for ask in asks), sum(n.memory for n in self.nodes)),
+            ratio(sum(request.cpu_milli for request in asks), sum(node.cpu for node in self.nodes)),
+            ratio(sum(request.memory_bytes for request in asks), sum(n.memory for n in self.nodes)),
         )
         return held + ratio(decayed(self.queues[id], self.now) // 1000, devices * USAGE_FULL_US)
 
     def covers(self, id: int, job: Job) -> bool:
-        asked = job.ask.gpu_milli * job.ask.tasks
-        models = self.known_models(job.ask)
+        asked = job.request.gpu_milli * job.request.tasks
+        models = self.known_models(job.request)
         return asked > 0 and any(
             self.holds(id, model) + asked <= guaranteed
             for model, (guaranteed, _) in self.queues[id].quotas.items()
@@ -93,7 +93,7 @@ class OrderOracle(Oracle):
     def claim(self, job: Job) -> list[tuple[bool, Fraction, int]]:
         """From the root down: nobody covers it here or below, share for weight, slot."""
         covered, claim = False, []
-        for id in self.upwards(job.ask.queue):
+        for id in self.upwards(job.request.queue):
             if id == ROOT:
                 break
             queue = self.queues[id]
@@ -113,7 +113,7 @@ class OrderOracle(Oracle):
         while waiting:
             firsts: dict[int, Job] = {}
             for job in waiting:
-                firsts.setdefault(job.ask.queue, job)
+                firsts.setdefault(job.request.queue, job)
             job = min(firsts.values(), key=self.claim)
             line = self.line_of(job)
             waiting.remove(job)
@@ -125,13 +125,15 @@ class OrderOracle(Oracle):
             if self.blocks(job):
                 waiting = [other for other in waiting if self.line_of(other) != line]
                 heads.append(job)
-        for head in sorted(heads, key=lambda j: (self.queues[j.ask.queue].slot, self.line_of(j))):
-            if self.queues[head.ask.queue].order != Order.FIFO:
+        for head in sorted(
+            heads, key=lambda j: (self.queues[j.request.queue].slot, self.line_of(j))
+        ):
+            if self.queues[head.request.queue].order != Order.FIFO:
                 self.backfill(head, commands)
 
     def blocks(self, job: Job) -> bool:
         """Where others are backfilled, one that could not run as things are holds up nobody."""
-        order = self.queues[job.ask.queue].order
+        order = self.queues[job.request.queue].order
         return order in BLOCKING and (order == Order.FIFO or not self.hopeless(job))
 
     def hopeless(self, job: Job) -> bool:
@@ -140,11 +142,11 @@ class OrderOracle(Oracle):
         empty.tasks, empty.nodes = [], [node for node in empty.nodes if node.up]
         for node in empty.nodes:
             taints = {label for label, (_, taint, _) in node.labels.items() if taint}
-            shut = bool(taints - set(job.ask.tolerate))
+            shut = bool(taints - set(job.request.tolerate))
             for device in node.devices:
                 device.capacity *= device.available and not shut
             node.cpu, node.memory = (0, 0) if shut else (node.cpu, node.memory)
-        return empty.holds_at_most(job.ask) < job.ask.tasks
+        return empty.holds_at_most(job.request) < job.request.tasks
 
     def start(
         self, job: Job, commands: list[rec.Command], reason: int | None = None
@@ -162,9 +164,9 @@ class OrderOracle(Oracle):
 
     def end_of(self, job: Job, head: Job) -> int:
         passed = self.line_of(job) == self.line_of(head) and job.place_ns >= head.submit_ns
-        passed &= (-job.ask.priority, job.id) > (-head.ask.priority, head.id)
+        passed &= (-job.request.priority, job.id) > (-head.request.priority, head.id)
         end = NEVER if passed else SOME_DAY
-        end = job.place_ns + job.ask.estimate_ns if job.ask.estimate_ns else end
+        end = job.place_ns + job.request.estimate_ns if job.request.estimate_ns else end
         return self.now + 1 if job.state == STOPPING or end <= self.now else end
 
     def plan(self, blocked: list[Job], extra: list[End]) -> list[Start]:
@@ -189,13 +191,13 @@ class OrderOracle(Oracle):
                 break
             starts.append((self.now, True))
             self.tasks += [Task(job.id, p.task, p.node, p.shares) for p in group]
-            known = job.ask.estimate_ns and self.now < SOME_DAY
-            ends.append((self.now + job.ask.estimate_ns if known else SOME_DAY, job.id))
+            known = job.request.estimate_ns and self.now < SOME_DAY
+            ends.append((self.now + job.request.estimate_ns if known else SOME_DAY, job.id))
         self.tasks, self.now = tasks, now
         return starts
 
     def delays(self, blocked: list[Job], starts: list[Start], job: Job) -> bool:
-        end = self.now + job.ask.estimate_ns if job.ask.estimate_ns else NEVER + 1
+        end = self.now + job.request.estimate_ns if job.request.estimate_ns else NEVER + 1
         if end <= starts[0][0]:
             return False
         tasks = list(self.tasks)
@@ -209,7 +211,7 @@ class OrderOracle(Oracle):
         )
 
     def backfill(self, head: Job, commands: list[rec.Command]) -> None:
-        order = self.queues[head.ask.queue].order
+        order = self.queues[head.request.queue].order
         most = 32 if order == Order.CONSERVATIVE else 1
         behind = [
             job for job in self.jobs.values()
@@ -229,7 +231,7 @@ class OrderOracle(Oracle):
     # -- preemption ------------------------------------------------------------------------
 
     def make_room(self, job: Job, commands: list[rec.Command]) -> None:
-        path = [id for id in self.upwards(job.ask.queue) if id != ROOT]
+        path = [id for id in self.upwards(job.request.queue) if id != ROOT]
         entitled = any(self.covers(id, job) for id in path)
         if not entitled and not job.wants(Option.PREEMPTOR):
             return
@@ -240,13 +242,13 @@ class OrderOracle(Oracle):
             victims = self.victims(job, entitled)
         self.tasks = before
         for victim in victims:
-            own = victim.ask.queue == job.ask.queue
+            own = victim.request.queue == job.request.queue
             reason = R.PREEMPTED if own else R.RECLAIMED
             commands.append(rec.Preempt(victim.id, victim.attempt, job.id, reason))
             self.do(commands[-1])
 
     def cost(self, job: Job) -> int:
-        if not job.ask.gpu_milli:
+        if not job.request.gpu_milli:
             return self.now - job.place_ns
         return sum(self.held_ns(job, task) for task in self.of_job(job))
 
@@ -256,7 +258,7 @@ class OrderOracle(Oracle):
         together: list[Job] = []
         for node in self.nodes:
             try:
-                self.refuse_kind(job.ask, node)
+                self.refuse_kind(job.request, node)
             except No:
                 continue
             there = {task.job for task in self.on_node(node)} if node.up else set()
@@ -264,9 +266,9 @@ class OrderOracle(Oracle):
                 self.jobs[id] for id in sorted(there) if self.may_go(self.jobs[id], job, entitled)
             ]
             together += [victim for victim in here if victim not in together]
-            if job.ask.tasks == 1:
+            if job.request.tasks == 1:
                 sets.append(self.needed(here, job))
-        if job.ask.tasks > 1:
+        if job.request.tasks > 1:
             sets = [self.needed(together, job)]
         found = [chosen for chosen in sets if chosen]
         return min(found, key=lambda c: (sum(map(self.cost, c)), len(c)), default=[])
@@ -296,16 +298,20 @@ class OrderOracle(Oracle):
         if victim.state not in (STARTING, RUNNING) or victim.preemptions >= PREEMPTIONS_MAX:
             return False
         ran = self.now - victim.place_ns
-        if not victim.wants(Option.PREEMPTIBLE) or ran <= 0 or ran < victim.ask.min_run_s * SECOND:
+        if (
+            not victim.wants(Option.PREEMPTIBLE)
+            or ran <= 0
+            or ran < victim.request.min_run_s * SECOND
+        ):
             return False
-        if victim.ask.queue != job.ask.queue:
-            return entitled and victim.ask.gpu_milli > 0 and self.borrows(victim, job)
+        if victim.request.queue != job.request.queue:
+            return entitled and victim.request.gpu_milli > 0 and self.borrows(victim, job)
         return job.wants(Option.PREEMPTOR) and self.level_now(victim) > self.level(job)
 
     def level_now(self, job: Job) -> int:
-        order = self.queues[job.ask.queue].order
-        if order == Order.SHORTEST and job.ask.estimate_ns:
-            return time_level(max(0, job.ask.estimate_ns - (self.now - job.place_ns)))
+        order = self.queues[job.request.queue].order
+        if order == Order.SHORTEST and job.request.estimate_ns:
+            return time_level(max(0, job.request.estimate_ns - (self.now - job.place_ns)))
         if order == Order.LEAST_ATTAINED:
             held = sum(self.held_ns(job, task) for task in self.of_job(job))
             return time_level(job.attained + held)
@@ -315,10 +321,10 @@ class OrderOracle(Oracle):
         """No guarantee keeps it, up to the queue that both have in common."""
         task = self.of_job(victim)[0]
         model = self.node(task.node).devices[task.shares[0].index].model
-        mine = self.upwards(job.ask.queue)
+        mine = self.upwards(job.request.queue)
         return not any(
             guaranteed and quota in (0, model) and self.holds(id, quota) <= guaranteed
-            for id in self.upwards(victim.ask.queue)
+            for id in self.upwards(victim.request.queue)
             if id not in mine
             for quota, (guaranteed, _) in self.queues[id].quotas.items()
         )

@@ -74,64 +74,70 @@ class Chooser:
         infos = [core.node(node) for node in core.nodes()]
         self.views = [View(info, core.devices(info.node)) for info in infos if info]
 
-    def choose(self, ask: Submit, how: Placement) -> Choice | None:
+    def choose(self, request: Submit, how: Placement) -> Choice | None:
         """For how BEST and FGD classes must be known; ties go to the first node."""
         best: tuple[tuple[int, ...], Choice] | None = None
         for view in self.views:
-            found = self.rated(view, ask, how)
+            found = self.rated(view, request, how)
             if found and (best is None or found[0] < best[0]):
                 best = found[0], (view.info.node, found[1])
         return best[1] if best else None
 
-    def fitting(self, ask: Submit) -> list[int]:
-        return [view.info.node for view in self.views if self.rated(view, ask, Placement.RANDOM)]
+    def fitting(self, request: Submit) -> list[int]:
+        return [
+            view.info.node for view in self.views if self.rated(view, request, Placement.RANDOM)
+        ]
 
     # ---- what fits ----
 
-    def room(self, view: View, ask: Submit) -> bool:
+    def room(self, view: View, request: Submit) -> bool:
         labels = self.core.labels(view.info.node)
         names = {one.label for one in labels}
         return (
             view.info.up
-            and ask.cpu_milli <= view.cpu_free
-            and ask.memory_bytes <= view.memory_free
-            and set(ask.require) <= names
-            and not set(ask.avoid) & names
-            and {one.label for one in labels if one.taint} <= set(ask.tolerate)
+            and request.cpu_milli <= view.cpu_free
+            and request.memory_bytes <= view.memory_free
+            and set(request.require) <= names
+            and not set(request.avoid) & names
+            and {one.label for one in labels if one.taint} <= set(request.tolerate)
         )
 
-    def suited(self, view: View, ask: Submit) -> list[int]:
-        each = min(ask.gpu_milli, MILLI)
+    def suited(self, view: View, request: Submit) -> list[int]:
+        each = min(request.gpu_milli, MILLI)
         return [
             index
             for index, device in enumerate(view.devices)
             if view.free(index) >= each
-            and (not ask.models or device.model in ask.models)
-            and device.kind & ask.kinds
-            and max(0, device.memory_bytes - device.memory_used) >= ask.device_memory_bytes
+            and (not request.models or device.model in request.models)
+            and device.kind & request.kinds
+            and max(0, device.memory_bytes - device.memory_used) >= request.device_memory_bytes
         ]
 
     def rated(
-        self, view: View, ask: Submit, how: Placement
+        self, view: View, request: Submit, how: Placement
     ) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]] | None:
         """What decides, in order, and the shares; None where it does not fit."""
-        if not self.room(view, ask):
+        if not self.room(view, request):
             return None
-        among = self.allowed(view, self.suited(view, ask), ask, how) if ask.gpu_milli else []
-        shares = taken(view, among, ask)
+        among = (
+            self.allowed(view, self.suited(view, request), request, how)
+            if request.gpu_milli
+            else []
+        )
+        shares = taken(view, among, request)
         if shares is None:
             return None
         if how in (Placement.BEST, Placement.FGD):
-            return self.frag(view, ask, how)
-        rank = getattr(self, f"by_{how.name.lower()}")(view, ask, shares)
+            return self.frag(view, request, how)
+        rank = getattr(self, f"by_{how.name.lower()}")(view, request, shares)
         if how in (Placement.POWER, Placement.THERMAL):
-            second = self.frag(view, ask, Placement.BEST)
+            second = self.frag(view, request, Placement.BEST)
             assert second
             rank += second[0]
         return rank, shares
 
-    def allowed(self, view: View, suited: list[int], ask: Submit, how: Placement) -> list[int]:
-        share = ask.gpu_milli < MILLI
+    def allowed(self, view: View, suited: list[int], request: Submit, how: Placement) -> list[int]:
+        share = request.gpu_milli < MILLI
         if how == Placement.THERMAL:
             suited = [i for i in suited if self.headroom(view, i) >= 0]
             if share:
@@ -147,32 +153,32 @@ class Chooser:
 
     # ---- placements ----
 
-    def by_random(self, view: View, ask: Submit, shares: object) -> tuple[int, ...]:
+    def by_random(self, view: View, request: Submit, shares: object) -> tuple[int, ...]:
         return ()
 
-    def by_spread(self, view: View, ask: Submit, shares: object) -> tuple[int, ...]:
+    def by_spread(self, view: View, request: Submit, shares: object) -> tuple[int, ...]:
         used = sum(device.used_milli for device in view.devices)
-        return (used if ask.gpu_milli else view.info.cpu_used, view.info.tasks)
+        return (used if request.gpu_milli else view.info.cpu_used, view.info.tasks)
 
-    def by_least_loaded(self, view: View, ask: Submit, shares: object) -> tuple[int, ...]:
+    def by_least_loaded(self, view: View, request: Submit, shares: object) -> tuple[int, ...]:
         seen, load = self.inputs.loads.get(view.info.node, (0, 0))
         return (load if seen else 2**21 - 1, view.info.tasks)
 
-    def by_cost(self, view: View, ask: Submit, shares: object) -> tuple[int, ...]:
+    def by_cost(self, view: View, request: Submit, shares: object) -> tuple[int, ...]:
         costs = [one.value for one in self.core.labels(view.info.node) if one.cost]
         if costs:
             return (0, min(costs), -view.whole)
-        load, tasks = self.by_least_loaded(view, ask, shares)
+        load, tasks = self.by_least_loaded(view, request, shares)
         return (1, load, tasks // 2)
 
     def by_power(
-        self, view: View, ask: Submit, shares: tuple[tuple[int, int], ...]
+        self, view: View, request: Submit, shares: tuple[tuple[int, int], ...]
     ) -> tuple[int, ...]:
         milli, idle, full = self.inputs.socket
         adds = sum(self.adds(view, index) for index, _ in shares)
         if milli:
             used = view.info.cpu_used
-            adds += (-(-(used + ask.cpu_milli) // milli) + -used // milli) * (full - idle)
+            adds += (-(-(used + request.cpu_milli) // milli) + -used // milli) * (full - idle)
         return (adds // 1000,)
 
     def adds(self, view: View, index: int) -> int:
@@ -189,7 +195,7 @@ class Chooser:
         return max(0, full - idle - drawn) if drawn > (full - idle) // 4 else full - idle
 
     def by_thermal(
-        self, view: View, ask: Submit, shares: tuple[tuple[int, int], ...]
+        self, view: View, request: Submit, shares: tuple[tuple[int, int], ...]
     ) -> tuple[int, ...]:
         return (1000 - min([self.headroom(view, index) for index, _ in shares], default=1000),)
 
@@ -203,44 +209,48 @@ class Chooser:
     # ---- fragmentation ----
 
     def frag(
-        self, view: View, ask: Submit, how: Placement
+        self, view: View, request: Submit, how: Placement
     ) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]] | None:
         free = [view.free(index) for index in range(len(view.devices))]
         families = {family(d) for d in view.devices if d.capacity_milli}
-        own = bool(ask.device_memory_bytes) or len(families) > 1
-        own |= bool(ask.models) and len({d.model for d in view.devices}) > 1
-        suited = self.suited(view, ask)
-        if ask.gpu_milli > MILLI and not ask.options & Option.MIX_VENDORS and len(families) > 1:
-            chosen = taken(view, suited, ask)
+        own = bool(request.device_memory_bytes) or len(families) > 1
+        own |= bool(request.models) and len({d.model for d in view.devices}) > 1
+        suited = self.suited(view, request)
+        if (
+            request.gpu_milli > MILLI
+            and not request.options & Option.MIX_VENDORS
+            and len(families) > 1
+        ):
+            chosen = taken(view, suited, request)
             if chosen is None:
                 return None
             kept = family(view.devices[chosen[0][0]])
             suited = [i for i in suited if family(view.devices[i]) == kept]
-        if ask.gpu_milli and own:
+        if request.gpu_milli and own:
             free = [milli if index in suited else 0 for index, milli in enumerate(free)]
-        if not ask.gpu_milli:
-            return (self.cost(view, ask, how, free, []),), ()
-        whole = taken(view, suited, ask)
+        if not request.gpu_milli:
+            return (self.cost(view, request, how, free, []),), ()
+        whole = taken(view, suited, request)
         if whole is None:
             return None
-        if ask.gpu_milli >= MILLI:
-            return (self.cost(view, ask, how, free, [i for i, _ in whole]),), whole
-        costs = [(self.cost(view, ask, how, free, [i]), i) for i in suited]
+        if request.gpu_milli >= MILLI:
+            return (self.cost(view, request, how, free, [i for i, _ in whole]),), whole
+        costs = [(self.cost(view, request, how, free, [i]), i) for i in suited]
         cost, index = min(costs, key=lambda pair: (pair[0], free.index(free[pair[1]])))
-        return (cost,), ((free.index(free[index]), ask.gpu_milli),)
+        return (cost,), ((free.index(free[index]), request.gpu_milli),)
 
     def cost(
-        self, view: View, ask: Submit, how: Placement, free: list[int], devices: list[int]
+        self, view: View, request: Submit, how: Placement, free: list[int], devices: list[int]
     ) -> int:
-        each = min(ask.gpu_milli, MILLI)
+        each = min(request.gpu_milli, MILLI)
         after = [milli - each * (index in devices) for index, milli in enumerate(free)]
         before_at = view.cpu_free, view.memory_free
-        after_at = view.cpu_free - ask.cpu_milli, view.memory_free - ask.memory_bytes
+        after_at = view.cpu_free - request.cpu_milli, view.memory_free - request.memory_bytes
         if how == Placement.FGD:
             added = self.waste(view, after, after_at[0]) - self.waste(view, free, before_at[0])
             return 100 - points(added)
         lost = self.worth(view, free, *before_at) - self.worth(view, after, *after_at)
-        excess = min(self.equals(ask.cpu_milli), 1 << 20) - each * len(devices)
+        excess = min(self.equals(request.cpu_milli), 1 << 20) - each * len(devices)
         return lost + c_divided(excess * self.lack(view, free), 32) + sum(free) // 4
 
     def shares_of(self) -> list[int]:
@@ -304,19 +314,19 @@ def points(added: int) -> int:
     return min(99, int(100 / (1 + exp(milli)))) if milli < 700 else 0
 
 
-def taken(view: View, among: list[int], ask: Submit) -> tuple[tuple[int, int], ...] | None:
+def taken(view: View, among: list[int], request: Submit) -> tuple[tuple[int, int], ...] | None:
     """The devices of best fit: for a share the least free, for whole ones the closest group."""
-    if not ask.gpu_milli:
+    if not request.gpu_milli:
         return ()
-    if ask.gpu_milli < MILLI:
+    if request.gpu_milli < MILLI:
         best = min(among, key=lambda i: (view.free(i), i), default=None)
-        return None if best is None else ((best, ask.gpu_milli),)
-    count = ask.gpu_milli // MILLI
+        return None if best is None else ((best, request.gpu_milli),)
+    count = request.gpu_milli // MILLI
     among = [i for i in among if view.free(i) == MILLI]
-    linked = bool(ask.options & Option.SAME_LINK) and count > 1
+    linked = bool(request.options & Option.SAME_LINK) and count > 1
     for level in (("link", "numa", "bus"), ("link", "numa"), ("link",), ("numa",), ()):
         groups: dict[tuple[int, ...], list[int]] = {}
-        names = level if ask.options & Option.MIX_VENDORS else (*level, "kind", "vendor")
+        names = level if request.options & Option.MIX_VENDORS else (*level, "kind", "vendor")
         for i in among:
             groups.setdefault(tuple(getattr(view.devices[i], n) for n in names), []).append(i)
         enough = [group for group in groups.values() if len(group) >= count]

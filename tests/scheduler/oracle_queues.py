@@ -49,10 +49,10 @@ class Queues(State):
         return sum(queue.parent == id for queue in self.queues.values())
 
     def live_in(self, id: int) -> int:
-        return sum(job.ask.queue == id for job in self.live())
+        return sum(job.request.queue == id for job in self.live())
 
     def below(self, id: int) -> list[Job]:
-        return [job for job in self.live() if id in self.upwards(job.ask.queue)]
+        return [job for job in self.live() if id in self.upwards(job.request.queue)]
 
     def queued_below(self, id: int) -> int:
         return sum(job.state == PENDING and job.hold == FREE for job in self.below(id))
@@ -151,7 +151,7 @@ class Queues(State):
         quotas[c.model] = wanted
 
     def placement_of(self, job: Job) -> int:
-        named = job.ask.placement
-        for id in [] if job.state in FINAL else self.upwards(job.ask.queue):
+        named = job.request.placement
+        for id in [] if job.state in FINAL else self.upwards(job.request.queue):
             named = named or self.queues[id].placement
         return named or Placement.BEST

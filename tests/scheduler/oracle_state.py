@@ -76,17 +76,19 @@ class State:
         return device.capacity - self.used(node, index) if device.available else 0
 
     def device_memory_used(self, node: Node, index: int) -> int:
-        return sum(self.jobs[t.job].ask.device_memory_bytes for t, _ in self.holders(node, index))
+        return sum(
+            self.jobs[t.job].request.device_memory_bytes for t, _ in self.holders(node, index)
+        )
 
     def device_memory_free(self, node: Node, index: int) -> int:
         return max(0, node.devices[index].memory - self.device_memory_used(node, index))
 
     def cpu_free(self, node: Node) -> int:
-        used = sum(self.jobs[t.job].ask.cpu_milli for t in self.on_node(node))
+        used = sum(self.jobs[t.job].request.cpu_milli for t in self.on_node(node))
         return max(0, node.cpu - used)
 
     def memory_free(self, node: Node) -> int:
-        used = sum(self.jobs[t.job].ask.memory_bytes for t in self.on_node(node))
+        used = sum(self.jobs[t.job].request.memory_bytes for t in self.on_node(node))
         return max(0, node.memory - used)
 
     def held_ns(self, job: Job, task: Task) -> int:

@@ -182,7 +182,7 @@ class Pair:
         assert (info.attained_ns, info.charged_ns, info.spent_ns) == used
         again = (job.retried, job.preemptions, job.hold)
         assert (info.retried, info.preemptions, info.hold) == again
-        assert info.ask == job.ask._replace(key=b"")
+        assert info.request == job.request._replace(key=b"")
         assert [(t.task, t.node) for t in self.core.job_tasks(id)] == [
             (t.number, t.node) for t in self.oracle.of_job(job)
         ]
@@ -190,15 +190,15 @@ class Pair:
     def compare_queue(self, id: int) -> None:
         oracle, queue, info = self.oracle, self.oracle.queues[id], self.core.queue(id, self.now)
         assert info is not None
-        below = [oracle.jobs[t.job].ask for t in oracle.tasks if id in oracle.upwards(
-            oracle.jobs[t.job].ask.queue)]  # fmt: skip
+        below = [oracle.jobs[t.job].request for t in oracle.tasks if id in oracle.upwards(
+            oracle.jobs[t.job].request.queue)]  # fmt: skip
         assert (info.weight, info.order, info.placement, info.depth) == (
             queue.weight, queue.order, queue.placement, len(oracle.upwards(id)) - 1,
         )  # fmt: skip
         assert info.parent == max(0, queue.parent or 0)
         assert (info.used_milli, info.cpu_used, info.memory_used, info.usage_ns) == (
-            oracle.holds(id, 0), sum(ask.cpu_milli for ask in below),
-            sum(ask.memory_bytes for ask in below), decayed(queue, self.now),
+            oracle.holds(id, 0), sum(request.cpu_milli for request in below),
+            sum(request.memory_bytes for request in below), decayed(queue, self.now),
         )  # fmt: skip
         assert (info.pending, info.live) == (oracle.queued_below(id), oracle.live_in(id))
         assert [tuple(quota) for quota in info.quotas] == [

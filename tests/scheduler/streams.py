@@ -175,10 +175,10 @@ class Stream:
             | self.mostly((0, 3), (Option.MIX_VENDORS, 1))
         )
 
-    def unusual(self, ask: rec.Submit) -> rec.Submit:
+    def unusual(self, request: rec.Submit) -> rec.Submit:
         """One thing about it that is rare or wrong."""
         if not self.rarely(0.3):
-            return ask
+            return request
         changes: list[dict[str, object]] = [
             {"priority": 200}, {"gpu_milli": 4000}, {"gpu_milli": 1500}, {"gpu_milli": 17_000},
             {"cpu_milli": 9000}, {"memory_bytes": 1 << 34}, {"tasks": 7}, {"tasks": 0},
@@ -189,7 +189,7 @@ class Stream:
             {"kinds": 0}, {"kinds": 4}, {"require": (1,)}, {"avoid": (2, 3)}, {"tolerate": (1, 2)},
             {"require": (1, 2)},
         ]  # fmt: skip
-        return ask._replace(**self.random.choice(changes))
+        return request._replace(**self.random.choice(changes))
 
     def outcome(self) -> rec.TaskOutcome:
         running = self.rarely(0.4)
@@ -248,8 +248,8 @@ class Stream:
 
     def shares(self, job: Job, node: Node) -> tuple[DeviceShare, ...]:
         """Devices that would do, most of the time."""
-        each = min(job.ask.gpu_milli, 1000)
-        count = job.ask.gpu_milli // each if each else 0
+        each = min(job.request.gpu_milli, 1000)
+        count = job.request.gpu_milli // each if each else 0
         roomy = [i for i in range(len(node.devices)) if self.oracle.free(node, i) >= each]
         if len(roomy) < count or self.rarely(0.15):
             return tuple(
@@ -259,18 +259,20 @@ class Stream:
         return tuple(DeviceShare(index, each) for index in chosen)
 
     def is_likely(self, job: Job, node: Node) -> bool:
-        each = max(1, min(job.ask.gpu_milli, 1000))
+        each = max(1, min(job.request.gpu_milli, 1000))
         roomy = [i for i in range(len(node.devices)) if self.oracle.free(node, i) >= each]
-        return node.up and len(roomy) >= job.ask.gpu_milli // each
+        return node.up and len(roomy) >= job.request.gpu_milli // each
 
     def group(self) -> tuple[Job | None, list[tuple[Node | None, tuple[DeviceShare, ...]]]]:
         waiting = [job for job in self.oracle.live() if job.state == rec.STATE_CODES["pending"]]
         if self.decides:
-            waiting = [job for job in waiting if job.ask.placement == Placement.CUSTOM] or waiting
+            waiting = [
+                job for job in waiting if job.request.placement == Placement.CUSTOM
+            ] or waiting
         if not waiting or not self.oracle.nodes:
             return None, []
         job = self.random.choice(waiting)
-        tasks = self.one_of(1, 2, 3) if self.rarely(0.05) else job.ask.tasks
+        tasks = self.one_of(1, 2, 3) if self.rarely(0.05) else job.request.tasks
         likely = [node for node in self.oracle.nodes if self.is_likely(job, node)]
         likely = self.oracle.nodes if self.rarely() or not likely else likely
         nodes = [self.random.choice(likely) for _ in range(max(1, tasks))]

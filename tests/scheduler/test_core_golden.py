@@ -111,9 +111,9 @@ def named_number(field: str, value: int) -> str:
     return shown(value)
 
 
-def asked(ask: rec.Submit, beside: Any) -> dict[str, Any]:
+def asked(request: rec.Submit, beside: Any) -> dict[str, Any]:
     """What the job asks for beyond a plain one, without what stands beside it already."""
-    fields = ask._asdict().items()
+    fields = request._asdict().items()
     plain = PLAIN._asdict()
     return {k: v for k, v in fields if v != plain[k] and not hasattr(beside, k)}
 

@@ -103,7 +103,7 @@ class Pair:
         found: list[rec.Request] = []
         for task in self.oracle.tasks:
             job = self.oracle.jobs[task.job]
-            estimate = job.ask.estimate_ns or 7 * SECOND
+            estimate = job.request.estimate_ns or 7 * SECOND
             over = self.now >= job.place_ns + estimate and self.random.random() < 0.8
             if job.state == STOPPING and self.random.random() < 0.6:
                 found.append(

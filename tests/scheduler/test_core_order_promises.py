@@ -59,9 +59,11 @@ class Run:
                     self.ends.append((self.now + SECOND, command.job, CANCELLED))
 
     def ended(self, job: int, state: int) -> list[rec.Request]:
-        ask = self.asked[job]
+        request = self.asked[job]
         if state == SUCCEEDED:
-            self.device_ns[ask.queue] += ask.gpu_milli * ask.tasks * ask.estimate_ns // 1000
+            self.device_ns[request.queue] += (
+                request.gpu_milli * request.tasks * request.estimate_ns // 1000
+            )
         return [
             rec.TaskOutcome(job, self.attempts[job], t.node, state, task=t.task)
             for t in self.core.job_tasks(job)

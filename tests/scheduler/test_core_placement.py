@@ -99,11 +99,11 @@ class World:
     def configure(self) -> None:
         rng, inputs = self.rng, self.inputs
         for _ in range(rng.randint(1, 12)):
-            ask = request(rng)
+            wanted = request(rng)
             inputs.classes.append(
                 RequestClass(
-                    rng.randint(1, 50), ask.gpu_milli, ask.cpu_milli, ask.memory_bytes,
-                    tuple(m for m in ask.models if m in self.models()),
+                    rng.randint(1, 50), wanted.gpu_milli, wanted.cpu_milli, wanted.memory_bytes,
+                    tuple(m for m in wanted.models if m in self.models()),
                 )
             )  # fmt: skip
         inputs.classes.append(RequestClass(5, 250, 1000))
@@ -164,19 +164,19 @@ class World:
 
     def request(self, how: Placement) -> rec.Submit:
         """One that names no model which is nowhere: that would be refused at once."""
-        ask = request(self.rng)
-        known = tuple(model for model in ask.models if model in self.models())
-        return ask._replace(placement=how, models=known)
+        wanted = request(self.rng)
+        known = tuple(model for model in wanted.models if model in self.models())
+        return wanted._replace(placement=how, models=known)
 
     def end(self, task: Start) -> None:
         self.commit(
             [rec.TaskOutcome(task.job, task.attempt, task.node, rec.STATE_CODES["succeeded"])]
         )
 
-    def job(self, ask: rec.Submit) -> tuple[int, Start | None]:
+    def job(self, wanted: rec.Submit) -> tuple[int, Start | None]:
         """Submit and decide alone; what does not start is cancelled."""
         self.now += 1
-        proposal = self.core.propose([ask], self.now, self.now, measure=False)
+        proposal = self.core.propose([wanted], self.now, self.now, measure=False)
         number = self.core.counters()["submitted"] + 1
         effects = self.core.apply(proposal.commands, self.now)
         started = [effect for effect in effects if isinstance(effect, Start)]
@@ -197,9 +197,9 @@ def test_the_choice_is_that_of_a_full_scan(how: Placement) -> None:
         world = World(seed)
         for _ in range(60):
             world.stir()
-            ask = world.request(how)
-            expected = Chooser(world.core, world.inputs).choose(ask, how)
-            _, start = world.job(ask)
+            wanted = world.request(how)
+            expected = Chooser(world.core, world.inputs).choose(wanted, how)
+            _, start = world.job(wanted)
             assert (start and (start.node, shares(start))) == expected
             chosen += start is not None
         assert world.core.scores_check()
@@ -209,11 +209,11 @@ def test_the_choice_is_that_of_a_full_scan(how: Placement) -> None:
 
 def test_chance_takes_any_node_that_fits_and_no_other() -> None:
     world = World(3)
-    ask = rec.Submit(client=1, gpu_milli=250, placement=Placement.RANDOM)
-    fitting = Chooser(world.core, world.inputs).fitting(ask)
+    wanted = rec.Submit(client=1, gpu_milli=250, placement=Placement.RANDOM)
+    fitting = Chooser(world.core, world.inputs).fitting(wanted)
     seen = set()
     for seed in range(200):
-        proposal = world.core.propose([ask], world.now, seed, measure=False)
+        proposal = world.core.propose([wanted], world.now, seed, measure=False)
         places = [c for c in rec.unpack_commands(proposal.commands) if isinstance(c, rec.Place)]
         seen.add(places[0].node)
         assert places[0].reason == Reason.BY_CHANCE
@@ -223,8 +223,8 @@ def test_chance_takes_any_node_that_fits_and_no_other() -> None:
 
 def test_the_same_seed_is_the_same_chance() -> None:
     world = World(3)
-    ask = rec.Submit(client=1, gpu_milli=250, placement=Placement.RANDOM)
-    first, again = (world.core.propose([ask], 9, 5, measure=False).commands for _ in range(2))
+    wanted = rec.Submit(client=1, gpu_milli=250, placement=Placement.RANDOM)
+    first, again = (world.core.propose([wanted], 9, 5, measure=False).commands for _ in range(2))
     assert first == again
 
 
@@ -249,8 +249,8 @@ def test_kept_ratings_equal_ratings_from_scratch_whatever_happened(seed: int) ->
 def test_more_shapes_than_are_kept() -> None:
     world = World(1)
     for cpu in range(1200):
-        ask = rec.Submit(client=1, gpu_milli=190, cpu_milli=cpu % 700, placement=Placement.BEST)
-        world.core.propose([ask], world.now, 0, measure=False)
+        wanted = rec.Submit(client=1, gpu_milli=190, cpu_milli=cpu % 700, placement=Placement.BEST)
+        world.core.propose([wanted], world.now, 0, measure=False)
     assert world.core.scores_check()
 
 
@@ -263,7 +263,7 @@ def test_a_batch_decides_as_one_by_one() -> None:
             request(rng)._replace(placement=rng.choice(RATED), client=2, priority=0)
             for _ in range(8)
         ]
-        fits = [ask for ask in asks if alone.job(ask)[1]]
+        fits = [wanted for wanted in asks if alone.job(wanted)[1]]
         tried += len(fits)
         together.commit([])
         started = together.commit(list(fits))
@@ -276,8 +276,8 @@ def test_what_is_tried_changes_neither_state_nor_memory() -> None:
     world = World(2)
     before = world.core.digest(), world.core._core.memory_digest()
     for how in Placement:
-        ask = rec.Submit(client=1, gpu_milli=500, placement=how)
-        world.core.propose([ask], world.now, 1, measure=False)
+        wanted = rec.Submit(client=1, gpu_milli=500, placement=how)
+        world.core.propose([wanted], world.now, 1, measure=False)
     assert (world.core.digest(), world.core._core.memory_digest()) == before
 
 
@@ -292,30 +292,30 @@ def plain(nodes: int, devices: int = 2, domains: int = 0) -> Core:
     return core
 
 
-def decided(core: Core, ask: rec.Submit, seed: int = 0) -> list[rec.Place]:
-    proposal = core.propose([ask], 2, seed, measure=False)
+def decided(core: Core, wanted: rec.Submit, seed: int = 0) -> list[rec.Place]:
+    proposal = core.propose([wanted], 2, seed, measure=False)
     return [c for c in rec.unpack_commands(proposal.commands) if isinstance(c, rec.Place)]
 
 
 def test_a_gang_that_spreads_takes_every_domain_before_it_takes_one_twice() -> None:
     core = plain(6, domains=3)
-    ask = rec.Submit(client=1, gpu_milli=500, tasks=6, placement=Placement.SPREAD)
-    places = decided(core, ask)
+    wanted = rec.Submit(client=1, gpu_milli=500, tasks=6, placement=Placement.SPREAD)
+    places = decided(core, wanted)
     assert [place.node % 3 for place in places[:3]] == [1, 2, 0]
     assert sorted(place.node for place in places) == [1, 2, 3, 4, 5, 6]
 
 
 def test_hot_devices_are_not_taken() -> None:
     core = plain(2, devices=1)
-    ask = rec.Submit(client=1, gpu_milli=500, placement=Placement.THERMAL)
+    wanted = rec.Submit(client=1, gpu_milli=500, placement=Placement.THERMAL)
     core.observe_device(1, 0, Sample(77, temperature_c=60, limit_c=90))
     core.observe_device(2, 0, Sample(78, temperature_c=59, limit_c=90))
-    (place,) = decided(core, ask)
+    (place,) = decided(core, wanted)
     assert (place.node, place.observations[0], place.reason) == (2, 78, Reason.COOLEST)
     core.observe_device(2, 0, Sample(79, temperature_c=90, limit_c=90))
-    assert [place.node for place in decided(core, ask)] == [1]
+    assert [place.node for place in decided(core, wanted)] == [1]
     core.observe_device(1, 0, Sample(80, temperature_c=91, limit_c=90))
-    assert decided(core, ask) == []
+    assert decided(core, wanted) == []
 
 
 def test_power_fills_devices_that_are_on() -> None:
@@ -330,10 +330,10 @@ def test_power_fills_devices_that_are_on() -> None:
 def test_what_is_submitted_becomes_typical() -> None:
     """Before that nothing is known and the choice is best fit by the indexes."""
     core = plain(2)
-    ask = rec.Submit(client=1, gpu_milli=300, cpu_milli=100)
-    assert decided(core, ask)[0].reason == Reason.OPENED_DEVICE
+    wanted = rec.Submit(client=1, gpu_milli=300, cpu_milli=100)
+    assert decided(core, wanted)[0].reason == Reason.OPENED_DEVICE
     for batch in range(2):
-        commands = core.propose([ask] * 512, 3 + batch).commands
+        commands = core.propose([wanted] * 512, 3 + batch).commands
         core.apply(commands, 3 + batch)
     running = [task for node in core.nodes() for task in core.node_tasks(node)]
     ends = [
@@ -364,8 +364,8 @@ def test_figures_that_cannot_be_are_refused() -> None:
 
 def test_candidates_are_where_the_next_task_fits() -> None:
     core = plain(2, devices=2)
-    ask = rec.Submit(client=1, gpu_milli=1000, tasks=3, placement=Placement.CUSTOM)
-    core.apply(core.propose([ask], 2).commands, 2)
+    wanted = rec.Submit(client=1, gpu_milli=1000, tasks=3, placement=Placement.CUSTOM)
+    core.apply(core.propose([wanted], 2).commands, 2)
     first = core.candidates(1, 3)
     assert {c.node: c.shares for c in first} == {n: (DeviceShare(0, 1000),) for n in (1, 2)}
     chosen = [rec.Prefer(1, 1, 1, (DeviceShare(i, 1000),), i, 3) for i in range(2)]

@@ -187,12 +187,12 @@ static void bench_step(struct sk_bench *bench, uint32_t count, bool counted)
 		bench_withdraw(bench);
 }
 
-static const struct sk_ask *bench_ask(struct sk_bench *bench, uint32_t at)
+static const struct sk_request *bench_request(struct sk_bench *bench, uint32_t at)
 {
 	uint64_t drawn = bench_draw(bench, bench->plan->submits_n);
 
 	memcpy(&bench->asked[at], &bench->plan->submits[drawn], sizeof bench->asked[at]);
-	return &bench->asked[at].ask;
+	return &bench->asked[at].request;
 }
 
 /* Draw so many arrivals, with room for them. */
@@ -202,7 +202,7 @@ static void bench_asks(struct sk_bench *bench, uint32_t count)
 	uint32_t hosts = 0;
 
 	for (uint32_t at = 0; at < count; at++) {
-		const struct sk_ask *request = bench_ask(bench, at);
+		const struct sk_request *request = bench_request(bench, at);
 
 		milli += request->gpu_milli;
 		hosts += !request->gpu_milli;
@@ -216,7 +216,7 @@ static void bench_fill(struct sk_bench *bench)
 
 	while (!bench->error && misses < SK_BENCH_MISSES_MAX &&
 	       bench->used_milli < bench->plan->fill_milli) {
-		const struct sk_ask *request = bench_ask(bench, 0);
+		const struct sk_request *request = bench_request(bench, 0);
 
 		if (bench->used_milli + request->gpu_milli > bench->plan->fill_milli) {
 			misses++;
@@ -257,7 +257,7 @@ static void bench_batches(struct sk_bench *bench, struct sk_bench_times *times)
 static void bench_unique(struct sk_bench *bench, struct sk_bench_times *times)
 {
 	for (uint32_t i = 0; i < bench->plan->unique && !bench->error; i++) {
-		struct sk_ask *request = &bench->asked[0].ask;
+		struct sk_request *request = &bench->asked[0].request;
 
 		bench_asks(bench, 1);
 		bench->uniques++;
@@ -310,7 +310,7 @@ static void bench_naive(struct sk_bench *bench, struct sk_bench_times *times)
 			for (int kind = 0; kind < 2; kind++) {
 				const struct sk_bench_jobs *jobs = &bench->jobs[kind];
 
-				times->naive_agrees += kind == (asked->ask.gpu_milli != 0) &&
+				times->naive_agrees += kind == (asked->request.gpu_milli != 0) &&
 						       jobs->at[jobs->count - 1].node == found;
 			}
 		else

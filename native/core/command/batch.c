@@ -77,7 +77,7 @@ static bool list_shape(const uint64_t *list, uint32_t count)
 	return true;
 }
 
-bool sk_request_shape(const struct sk_ask *request)
+bool sk_request_shape(const struct sk_request *request)
 {
 	return list_shape(request->models, SK_JOB_MODELS_MAX) &&
 	       list_shape(request->require, SK_JOB_LABELS_MAX) &&
@@ -97,7 +97,7 @@ static bool shape(const union sk_command_record *record)
 	case SK_DEVICE_SET:
 		return ((const struct sk_device_set *)at)->available <= 1;
 	case SK_SUBMIT:
-		return sk_request_shape(&((const struct sk_submit *)at)->ask);
+		return sk_request_shape(&((const struct sk_submit *)at)->request);
 	case SK_NODE_RESERVE:
 		return !((const struct sk_node_reserve *)at)->zero;
 	case SK_QUOTA_SET:

@@ -22,7 +22,7 @@ union sk_command_record {
 int sk_batch_check(const uint8_t *bytes, size_t size, bool requests, uint32_t *ret);
 
 /* True if the lists of a request end at their first zero. */
-bool sk_request_shape(const struct sk_ask *request);
+bool sk_request_shape(const struct sk_request *request);
 
 /* Copy the unit at the start of a checked buffer; returns its bytes. */
 size_t sk_batch_read(const uint8_t *bytes, union sk_command_record *ret);

@@ -15,7 +15,7 @@
 #include "core/policy/workload.h"
 #include "core/state/journal.h"
 
-static uint16_t options_ok(const struct sk_ask *request, struct sk_why *why)
+static uint16_t options_ok(const struct sk_request *request, struct sk_why *why)
 {
 	uint32_t options = request->options;
 	bool apart = options & SK_SPREAD_TASKS && options & SK_PACK_TASKS;
@@ -38,20 +38,21 @@ static uint16_t options_ok(const struct sk_ask *request, struct sk_why *why)
 
 uint16_t sk_submit_ok(const struct sk_submit *submit, struct sk_why *why)
 {
-	uint32_t gpu = submit->ask.gpu_milli;
+	uint32_t gpu = submit->request.gpu_milli;
 
-	if (submit->ask.priority < SK_PRIORITY_MIN || submit->ask.priority > SK_PRIORITY_MAX)
+	if (submit->request.priority < SK_PRIORITY_MIN ||
+	    submit->request.priority > SK_PRIORITY_MAX)
 		return SK_BAD_PRIORITY;
 	if (gpu > SK_MILLI && gpu % SK_MILLI)
 		return sk_because(why, SK_BAD_GPU_MILLI, gpu, 0);
 	if (gpu > SK_MILLI * SK_TASK_DEVICES_MAX)
 		return sk_because(why, SK_TOO_MANY_DEVICES, gpu / SK_MILLI, SK_TASK_DEVICES_MAX);
-	if (!submit->ask.tasks || submit->ask.tasks > SK_TASKS_MAX)
-		return sk_because(why, SK_BAD_TASKS, submit->ask.tasks, SK_TASKS_MAX);
-	return options_ok(&submit->ask, why);
+	if (!submit->request.tasks || submit->request.tasks > SK_TASKS_MAX)
+		return sk_because(why, SK_BAD_TASKS, submit->request.tasks, SK_TASKS_MAX);
+	return options_ok(&submit->request, why);
 }
 
-static uint16_t after_ok(const struct sk_core *core, const struct sk_ask *request,
+static uint16_t after_ok(const struct sk_core *core, const struct sk_request *request,
 			 struct sk_why *why)
 {
 	const struct sk_job *before;
@@ -73,7 +74,7 @@ static uint16_t after_ok(const struct sk_core *core, const struct sk_ask *reques
 }
 
 /* Returns SK_REASON_NONE, or why a queue, model or job that the request names will not do. */
-static uint16_t names_ok(const struct sk_core *core, const struct sk_ask *request,
+static uint16_t names_ok(const struct sk_core *core, const struct sk_request *request,
 			 struct sk_why *why)
 {
 	uint32_t queue = sk_queue_find(core, request->queue);
@@ -103,7 +104,7 @@ uint16_t sk_submit_do(const struct sk_act *act, const struct sk_submit *command,
 	}
 	reason = sk_submit_ok(command, why);
 	if (!reason)
-		reason = names_ok(core, &command->ask, why);
+		reason = names_ok(core, &command->request, why);
 	if (reason)
 		return reason;
 	if (core->live_count == core->limits.jobs)

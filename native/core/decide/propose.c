@@ -55,7 +55,7 @@ static uint16_t trial_allows(const struct sk_trial *trial, const union sk_comman
 		return SK_REASON_NONE;
 	if (sk_submit_ok(submit, why))
 		return SK_REASON_NONE; /* the command itself says so */
-	return sk_feasible_reason(core, &submit->ask, why);
+	return sk_feasible_reason(core, &submit->request, why);
 }
 
 /* Try a placement chosen outside, for a job that leaves the choice to the outside. */

@@ -33,7 +33,7 @@ static uint64_t lower(uint64_t a, uint64_t b)
 static void room_release(const struct sk_core *core, const struct sk_task *task,
 			 struct sk_room *room)
 {
-	const struct sk_ask *request = &core->jobs[task->job].request;
+	const struct sk_request *request = &core->jobs[task->job].request;
 
 	room->places++;
 	room->cpu += request->cpu_milli;
@@ -86,7 +86,7 @@ static void room_at(const struct sk_core *core, uint32_t slot, uint32_t node, ui
 			room->families |= 1u << room->family[index];
 }
 
-static uint64_t share_tasks(const struct sk_ask *request, const struct sk_room *room,
+static uint64_t share_tasks(const struct sk_request *request, const struct sk_room *room,
 			    uint32_t index, bool memory)
 {
 	uint64_t tasks = room->milli[index] / request->gpu_milli;
@@ -97,8 +97,8 @@ static uint64_t share_tasks(const struct sk_ask *request, const struct sk_room *
 }
 
 /* Devices of a family that are entirely free; if `link` is not 0 only those of that link. */
-static uint64_t whole_free(const struct sk_ask *request, const struct sk_room *room, uint8_t family,
-			   bool memory, uint16_t link)
+static uint64_t whole_free(const struct sk_request *request, const struct sk_room *room,
+			   uint8_t family, bool memory, uint16_t link)
 {
 	uint64_t free = 0;
 
@@ -110,7 +110,7 @@ static uint64_t whole_free(const struct sk_ask *request, const struct sk_room *r
 }
 
 /* Tasks whose devices share a link, and the most free devices that one link has. */
-static uint64_t linked_tasks(const struct sk_ask *request, const struct sk_room *room,
+static uint64_t linked_tasks(const struct sk_request *request, const struct sk_room *room,
 			     uint8_t family, uint64_t *most)
 {
 	uint64_t tasks = 0;
@@ -143,7 +143,7 @@ static void add_shortfall(struct sk_shortfall *shortfall, enum sk_need need, str
 	at->count = count;
 }
 
-static uint64_t shares_shortfall(const struct sk_ask *request, const struct sk_room *room,
+static uint64_t shares_shortfall(const struct sk_request *request, const struct sk_room *room,
 				 uint64_t node, struct sk_shortfall *shortfall)
 {
 	uint64_t tasks = 0, milli = 0, bytes = 0;
@@ -183,7 +183,7 @@ struct sk_whole {
 	uint64_t linked; /* of one link */
 };
 
-static void whole_add(const struct sk_ask *request, const struct sk_room *room, uint8_t family,
+static void whole_add(const struct sk_request *request, const struct sk_room *room, uint8_t family,
 		      struct sk_whole *whole)
 {
 	uint64_t wanted = request->gpu_milli / SK_MILLI;
@@ -199,7 +199,7 @@ static void whole_add(const struct sk_ask *request, const struct sk_room *room, 
 	whole->linked = linked > whole->linked ? linked : whole->linked;
 }
 
-static uint64_t whole_shortfall(const struct sk_ask *request, const struct sk_room *room,
+static uint64_t whole_shortfall(const struct sk_request *request, const struct sk_room *room,
 				uint64_t node, struct sk_shortfall *shortfall)
 {
 	uint64_t wanted = request->gpu_milli / SK_MILLI, all;
@@ -254,7 +254,7 @@ static void unavailable(const struct sk_core *core, const struct sk_job *job, ui
 }
 
 /* The label or taint because of which sk_fit_node refused the job. */
-static uint64_t label_at_fault(const struct sk_ask *request, const struct sk_node *node,
+static uint64_t label_at_fault(const struct sk_request *request, const struct sk_node *node,
 			       uint16_t reason)
 {
 	if (reason == SK_LABEL_MISSING)
@@ -280,7 +280,7 @@ static void kept_out(const struct sk_core *core, const struct sk_job *job, uint3
 		     uint16_t reason, struct sk_shortfall *shortfall)
 {
 	const struct sk_node *node = &core->nodes[slot];
-	const struct sk_ask *request = &job->request;
+	const struct sk_request *request = &job->request;
 	struct sk_explain line = {.detail = reason, .node = node->id};
 	enum sk_need need = SK_NEED_GROUP;
 
@@ -310,7 +310,7 @@ static void kept_out(const struct sk_core *core, const struct sk_job *job, uint3
 	add_shortfall(shortfall, need, line);
 }
 
-static uint64_t host_shortfall(const struct sk_core *core, const struct sk_ask *request,
+static uint64_t host_shortfall(const struct sk_core *core, const struct sk_request *request,
 			       const struct sk_room *room, uint64_t node,
 			       struct sk_shortfall *shortfall)
 {
@@ -361,7 +361,7 @@ uint64_t sk_shortfall_node(const struct sk_core *core, uint32_t slot, uint32_t n
 }
 
 /* The options by which the tasks of a gang are placed, including the affinity of their group. */
-static uint32_t gang_options(const struct sk_core *core, const struct sk_ask *request)
+static uint32_t gang_options(const struct sk_core *core, const struct sk_request *request)
 {
 	uint32_t options = request->options & (SK_PACK_TASKS | SK_SPREAD_TASKS);
 

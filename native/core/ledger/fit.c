@@ -29,7 +29,7 @@ uint32_t sk_model_add(struct sk_core *core, uint64_t model)
 	return core->models_n;
 }
 
-uint64_t sk_model_mask(const struct sk_core *core, const struct sk_ask *request)
+uint64_t sk_model_mask(const struct sk_core *core, const struct sk_request *request)
 {
 	uint64_t mask = 0;
 
@@ -41,7 +41,7 @@ uint64_t sk_model_mask(const struct sk_core *core, const struct sk_ask *request)
 	return mask;
 }
 
-struct sk_wish sk_wish_of(const struct sk_core *core, const struct sk_ask *request)
+struct sk_wish sk_wish_of(const struct sk_core *core, const struct sk_request *request)
 {
 	return (struct sk_wish){.models = sk_model_mask(core, request),
 				.families = sk_families_of(request->kinds)};
@@ -55,7 +55,7 @@ const struct sk_label *sk_label_find(const struct sk_node *node, uint64_t label)
 	return NULL;
 }
 
-static bool tolerates(const struct sk_ask *request, uint64_t taint)
+static bool tolerates(const struct sk_request *request, uint64_t taint)
 {
 	for (uint32_t i = 0; i < SK_JOB_LABELS_MAX && request->tolerate[i]; i++)
 		if (request->tolerate[i] == taint)
@@ -63,7 +63,7 @@ static bool tolerates(const struct sk_ask *request, uint64_t taint)
 	return false;
 }
 
-uint16_t sk_fit_labels(const struct sk_ask *request, const struct sk_node *node)
+uint16_t sk_fit_labels(const struct sk_request *request, const struct sk_node *node)
 {
 	for (uint32_t i = 0; i < SK_JOB_LABELS_MAX && request->require[i]; i++)
 		if (!sk_label_find(node, request->require[i]))
@@ -74,7 +74,7 @@ uint16_t sk_fit_labels(const struct sk_ask *request, const struct sk_node *node)
 	return SK_REASON_NONE;
 }
 
-uint16_t sk_fit_lasting(const struct sk_core *core, const struct sk_ask *request,
+uint16_t sk_fit_lasting(const struct sk_core *core, const struct sk_request *request,
 			const struct sk_wish *wish, uint32_t slot)
 {
 	const struct sk_node *node = &core->nodes[slot];
@@ -86,7 +86,7 @@ uint16_t sk_fit_lasting(const struct sk_core *core, const struct sk_ask *request
 	return sk_fit_labels(request, node);
 }
 
-static uint16_t fit_taints(const struct sk_ask *request, const struct sk_node *node)
+static uint16_t fit_taints(const struct sk_request *request, const struct sk_node *node)
 {
 	for (uint32_t i = 0; i < node->labels_n; i++)
 		if (node->labels[i].flags & SK_LABEL_TAINT &&
@@ -95,7 +95,7 @@ static uint16_t fit_taints(const struct sk_ask *request, const struct sk_node *n
 	return SK_REASON_NONE;
 }
 
-uint16_t sk_fit_kind(const struct sk_core *core, const struct sk_ask *request,
+uint16_t sk_fit_kind(const struct sk_core *core, const struct sk_request *request,
 		     const struct sk_wish *wish, uint32_t slot)
 {
 	uint16_t reason = sk_fit_lasting(core, request, wish, slot);
@@ -164,7 +164,7 @@ bool sk_fit_wish(const struct sk_wish *wish, const struct sk_device *device)
 	return !wish->models || (device->model && wish->models >> (device->model - 1) & 1);
 }
 
-bool sk_fit_one_family(const struct sk_ask *request)
+bool sk_fit_one_family(const struct sk_request *request)
 {
 	return request->gpu_milli && (request->gpu_milli > SK_MILLI || request->tasks > 1) &&
 	       !(request->options & SK_MIX_VENDORS);

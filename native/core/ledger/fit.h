@@ -14,21 +14,21 @@ uint32_t sk_model_find(const struct sk_core *core, uint64_t model);
 /* As sk_model_find, but a new model is added; 0 if the list is full. `model` is not 0. */
 uint32_t sk_model_add(struct sk_core *core, uint64_t model);
 /* The mask of known models among those that a request names; 0 for any. */
-uint64_t sk_model_mask(const struct sk_core *core, const struct sk_ask *request);
+uint64_t sk_model_mask(const struct sk_core *core, const struct sk_request *request);
 /* The devices that a request accepts in this state. */
-struct sk_wish sk_wish_of(const struct sk_core *core, const struct sk_ask *request);
+struct sk_wish sk_wish_of(const struct sk_core *core, const struct sk_request *request);
 
 /* The label of a node, or NULL. */
 const struct sk_label *sk_label_find(const struct sk_node *node, uint64_t label);
 
 /* Returns SK_REASON_NONE, or which of the labels that the request names is missing or present. */
-uint16_t sk_fit_labels(const struct sk_ask *request, const struct sk_node *node);
+uint16_t sk_fit_labels(const struct sk_request *request, const struct sk_node *node);
 /* Returns SK_REASON_NONE, or which of labels, kinds and models keeps the request off this node for
  * good. */
-uint16_t sk_fit_lasting(const struct sk_core *core, const struct sk_ask *request,
+uint16_t sk_fit_lasting(const struct sk_core *core, const struct sk_request *request,
 			const struct sk_wish *wish, uint32_t node);
 /* As sk_fit_lasting, with taints, which come and go: a drained node takes jobs again. */
-uint16_t sk_fit_kind(const struct sk_core *core, const struct sk_ask *request,
+uint16_t sk_fit_kind(const struct sk_core *core, const struct sk_request *request,
 		     const struct sk_wish *wish, uint32_t node);
 /* As sk_fit_kind, with reservations and affinity as they are now. */
 uint16_t sk_fit_node(const struct sk_core *core, uint32_t job, uint32_t node, uint64_t now_ns);
@@ -38,7 +38,7 @@ bool sk_fit_wish(const struct sk_wish *wish, const struct sk_device *device);
 uint16_t sk_fit_device(const struct sk_job *job, const struct sk_device *device);
 
 /* True if all devices of all its tasks must be of one family. */
-bool sk_fit_one_family(const struct sk_ask *request);
+bool sk_fit_one_family(const struct sk_request *request);
 /* The families among `families` that some node has. */
 uint32_t sk_families_known(const struct sk_core *core, uint32_t families);
 

@@ -36,9 +36,9 @@ static void job_fill(const struct sk_core *core, struct sk_job *job, const struc
 	job->spec_hash = submit->spec_hash;
 	job->uid = submit->uid;
 	job->tenant = submit->tenant;
-	job->request = submit->ask;
-	job->queue = sk_queue_find(core, submit->ask.queue);
-	job->wish = sk_wish_of(core, &submit->ask);
+	job->request = submit->request;
+	job->queue = sk_queue_find(core, submit->request.queue);
+	job->wish = sk_wish_of(core, &submit->request);
 }
 
 /* Let a new job wait for another one, or queue it at once. */

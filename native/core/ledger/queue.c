@@ -136,7 +136,7 @@ uint64_t sk_queue_in_use(const struct sk_core *core, uint32_t slot, uint64_t mod
 static void queue_charge_one(struct sk_core *core, struct sk_queue *queue,
 			     const struct sk_task *task, bool give)
 {
-	const struct sk_ask *request = &core->jobs[task->job].request;
+	const struct sk_request *request = &core->jobs[task->job].request;
 	uint64_t milli = shares_of(core, task->node, task->shares, task->shares_n, 0);
 
 	SK_ADD(core, queue->used_milli, give ? -milli : milli);

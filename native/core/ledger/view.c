@@ -41,7 +41,7 @@ void sk_job_view_fill(const struct sk_job *job, struct sk_job_view *ret)
 		.retried = job->retried,
 		.preemptions = job->preemptions,
 		.hold = job->hold,
-		.ask = job->request,
+		.request = job->request,
 	};
 	memcpy(ret->observations, job->observations, sizeof ret->observations);
 }

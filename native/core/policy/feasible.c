@@ -21,13 +21,13 @@ static uint64_t larger(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-static bool wants_link(const struct sk_ask *request)
+static bool wants_link(const struct sk_request *request)
 {
 	return request->options & SK_SAME_LINK && request->gpu_milli > SK_MILLI;
 }
 
 /* True if tasks may ever use this device, as far as it alone decides. */
-static bool device_serves(const struct sk_ask *request, const struct sk_wish *wish,
+static bool device_serves(const struct sk_request *request, const struct sk_wish *wish,
 			  const struct sk_device *device)
 {
 	return sk_fit_wish(wish, device) && (!wish->available || device->available) &&
@@ -36,7 +36,7 @@ static bool device_serves(const struct sk_ask *request, const struct sk_wish *wi
 }
 
 /* Whole devices of the node that serve; if `link` is not 0 only those of that link. */
-static uint64_t serving(const struct sk_core *core, uint32_t slot, const struct sk_ask *request,
+static uint64_t serving(const struct sk_core *core, uint32_t slot, const struct sk_request *request,
 			const struct sk_wish *wish, uint16_t link)
 {
 	uint64_t count = 0;
@@ -61,7 +61,7 @@ static bool link_is_new(const struct sk_core *core, uint32_t slot, uint32_t inde
 
 /* Tasks whose devices share a link; `most` is the most devices of one link. */
 static uint64_t linked_tasks(const struct sk_core *core, uint32_t slot,
-			     const struct sk_ask *request, const struct sk_wish *wish,
+			     const struct sk_request *request, const struct sk_wish *wish,
 			     uint64_t *most)
 {
 	uint64_t tasks = 0;
@@ -81,7 +81,7 @@ static uint64_t linked_tasks(const struct sk_core *core, uint32_t slot,
 
 /* Tasks whose devices fit the accepted devices of the node when all are unused. */
 static uint64_t family_capacity(const struct sk_core *core, uint32_t slot,
-				const struct sk_ask *request, const struct sk_wish *wish)
+				const struct sk_request *request, const struct sk_wish *wish)
 {
 	uint64_t tasks = 0, each, most;
 
@@ -103,7 +103,7 @@ static uint64_t family_capacity(const struct sk_core *core, uint32_t slot,
 }
 
 /* Take the next family if the devices of a task must be of one; otherwise all of them. */
-static struct sk_wish next_family(const struct sk_ask *request, const struct sk_wish *wish,
+static struct sk_wish next_family(const struct sk_request *request, const struct sk_wish *wish,
 				  uint32_t *families)
 {
 	struct sk_wish one = *wish;
@@ -116,7 +116,7 @@ static struct sk_wish next_family(const struct sk_ask *request, const struct sk_
 
 /* Tasks whose devices fit the node, each within one family if that is required. */
 static uint64_t node_capacity_devices(const struct sk_core *core, uint32_t slot,
-				      const struct sk_ask *request, const struct sk_wish *wish)
+				      const struct sk_request *request, const struct sk_wish *wish)
 {
 	uint32_t families = core->nodes[slot].families & wish->families;
 	uint64_t tasks = 0;
@@ -131,7 +131,7 @@ static uint64_t node_capacity_devices(const struct sk_core *core, uint32_t slot,
 
 /* Tasks of this kind that the empty node has room for. */
 static uint64_t node_capacity(const struct sk_core *core, uint32_t slot,
-			      const struct sk_ask *request, const struct sk_wish *wish)
+			      const struct sk_request *request, const struct sk_wish *wish)
 {
 	const struct sk_node *node = &core->nodes[slot];
 	uint64_t tasks = core->limits.node_tasks;
@@ -164,8 +164,9 @@ struct sk_largest {
 	uint64_t memory;
 };
 
-static void largest_devices(const struct sk_core *core, uint32_t slot, const struct sk_ask *request,
-			    const struct sk_wish *wish, struct sk_largest *largest)
+static void largest_devices(const struct sk_core *core, uint32_t slot,
+			    const struct sk_request *request, const struct sk_wish *wish,
+			    struct sk_largest *largest)
 {
 	uint64_t linked = 0;
 
@@ -190,7 +191,7 @@ static uint32_t kinds_of(uint32_t families)
 	       (families & sk_families_of(SK_DEVICE_CPU) ? SK_DEVICE_CPU : 0);
 }
 
-static struct sk_largest largest_of(const struct sk_core *core, const struct sk_ask *request,
+static struct sk_largest largest_of(const struct sk_core *core, const struct sk_request *request,
 				    const struct sk_wish *wish)
 {
 	struct sk_largest largest = {0};
@@ -217,7 +218,7 @@ static struct sk_largest largest_of(const struct sk_core *core, const struct sk_
 	return largest;
 }
 
-static uint16_t devices_lack(const struct sk_ask *request, const struct sk_largest *largest,
+static uint16_t devices_lack(const struct sk_request *request, const struct sk_largest *largest,
 			     struct sk_why *why)
 {
 	uint64_t asked = request->gpu_milli / SK_MILLI;
@@ -237,7 +238,7 @@ static uint16_t devices_lack(const struct sk_ask *request, const struct sk_large
 	return SK_REASON_NONE;
 }
 
-static uint16_t infeasible(const struct sk_core *core, const struct sk_ask *request,
+static uint16_t infeasible(const struct sk_core *core, const struct sk_request *request,
 			   const struct sk_wish *wish, struct sk_why *why)
 {
 	struct sk_largest largest = largest_of(core, request, wish);
@@ -284,7 +285,7 @@ static uint64_t queue_ever(const struct sk_core *core, const struct sk_queue *qu
 
 /* Returns SK_REASON_NONE, or why the limits of its queue and those above could never admit the
  * whole job. */
-static uint16_t limits_allow(const struct sk_core *core, const struct sk_ask *request,
+static uint16_t limits_allow(const struct sk_core *core, const struct sk_request *request,
 			     uint64_t models, struct sk_why *why)
 {
 	uint64_t asked = (uint64_t)request->gpu_milli * request->tasks;
@@ -301,7 +302,7 @@ static uint16_t limits_allow(const struct sk_core *core, const struct sk_ask *re
 }
 
 /* Tasks that all nodes together have room for, up to the number requested. */
-static uint64_t nodes_capacity(const struct sk_core *core, const struct sk_ask *request,
+static uint64_t nodes_capacity(const struct sk_core *core, const struct sk_request *request,
 			       const struct sk_wish *wish)
 {
 	uint64_t tasks = 0;
@@ -319,7 +320,7 @@ static uint64_t nodes_capacity(const struct sk_core *core, const struct sk_ask *
 }
 
 /* As nodes_capacity, with all tasks of a gang in one family if that is required. */
-static uint64_t gang_capacity(const struct sk_core *core, const struct sk_ask *request,
+static uint64_t gang_capacity(const struct sk_core *core, const struct sk_request *request,
 			      const struct sk_wish *wish)
 {
 	uint32_t families = sk_families_known(core, wish->families);
@@ -335,7 +336,7 @@ static uint64_t gang_capacity(const struct sk_core *core, const struct sk_ask *r
 	return most;
 }
 
-bool sk_feasible_hopeless(const struct sk_core *core, const struct sk_ask *request)
+bool sk_feasible_hopeless(const struct sk_core *core, const struct sk_request *request)
 {
 	struct sk_wish wish = sk_wish_of(core, request);
 
@@ -343,7 +344,7 @@ bool sk_feasible_hopeless(const struct sk_core *core, const struct sk_ask *reque
 	return gang_capacity(core, request, &wish) < request->tasks;
 }
 
-uint16_t sk_feasible_reason(const struct sk_core *core, const struct sk_ask *request,
+uint16_t sk_feasible_reason(const struct sk_core *core, const struct sk_request *request,
 			    struct sk_why *why)
 {
 	struct sk_wish wish = sk_wish_of(core, request);

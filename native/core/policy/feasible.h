@@ -11,11 +11,11 @@
 
 /* True if the request could not run on the nodes and devices that are available now, even if they
  * were unused. */
-bool sk_feasible_hopeless(const struct sk_core *core, const struct sk_ask *request);
+bool sk_feasible_hopeless(const struct sk_core *core, const struct sk_request *request);
 
 /* Returns SK_REASON_NONE, or why the request could not run even if every node were empty and
  * available. */
-uint16_t sk_feasible_reason(const struct sk_core *core, const struct sk_ask *request,
+uint16_t sk_feasible_reason(const struct sk_core *core, const struct sk_request *request,
 			    struct sk_why *why);
 
 #endif

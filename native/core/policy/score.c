@@ -119,7 +119,7 @@ static void look(const struct sk_core *core)
 
 static void shape_key(const struct sk_job *job, enum sk_placement how, struct sk_shape_key *ret)
 {
-	const struct sk_ask *request = &job->request;
+	const struct sk_request *request = &job->request;
 
 	memset(ret, 0, sizeof *ret);
 	ret->memory_bytes = request->memory_bytes;

@@ -40,7 +40,7 @@ static uint32_t classes_given(const struct sk_core *core, struct sk_frag_class *
 
 	for (uint32_t i = 0; i < hints->given; i++) {
 		const struct sk_class *given = &hints->classes[i];
-		struct sk_ask request = {0};
+		struct sk_request request = {0};
 		uint64_t models;
 
 		memcpy(request.models, given->models, sizeof request.models);

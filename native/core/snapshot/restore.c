@@ -127,16 +127,16 @@ static bool read_node(struct sk_core *core, struct sk_snapshot_reader *reader, u
 
 static bool saved_hold_ok(const struct sk_core *core, const struct sk_job_view *view)
 {
-	uint32_t before = view->ask.after ? sk_job_find(core, view->ask.after) : 0;
+	uint32_t before = view->request.after ? sk_job_find(core, view->request.after) : 0;
 	bool waits = before && !sk_state_final(core->jobs[before].state);
 
-	if (view->ask.after >= view->job || (view->hold && view->state != SK_PENDING))
+	if (view->request.after >= view->job || (view->hold && view->state != SK_PENDING))
 		return false;
 	if (!sk_state_final(view->state) && waits != (view->hold == SK_HOLD_AFTER))
 		return false;
 	if (view->hold == SK_HOLD_TIME && !view->retried)
 		return false;
-	return view->hold != SK_HOLD_DOOMED || (view->ask.after && !view->attempt);
+	return view->hold != SK_HOLD_DOOMED || (view->request.after && !view->attempt);
 }
 
 /* True if only jobs that ran have been judged, cancelled or retried. */
@@ -150,7 +150,7 @@ static bool saved_course_ok(const struct sk_saved_job *saved)
 	if (saved->last && !final && view->state != SK_STOPPING)
 		return false;
 	if (view->preemptions > view->retried || view->retried > view->attempt ||
-	    view->retried - view->preemptions > view->ask.retries)
+	    view->retried - view->preemptions > view->request.retries)
 		return false;
 	if (ran ? !view->attempt : view->charged_ns || view->spent_ns)
 		return false;
@@ -159,7 +159,7 @@ static bool saved_course_ok(const struct sk_saved_job *saved)
 	       (view->flags & SK_HAS_SIGNAL || !view->signal);
 }
 
-static bool saved_models_ok(const struct sk_core *core, const struct sk_ask *request)
+static bool saved_models_ok(const struct sk_core *core, const struct sk_request *request)
 {
 	for (uint32_t i = 0; i < SK_JOB_MODELS_MAX && request->models[i]; i++)
 		if (!sk_model_find(core, request->models[i]))
@@ -170,8 +170,8 @@ static bool saved_models_ok(const struct sk_core *core, const struct sk_ask *req
 static bool saved_job_ok(const struct sk_core *core, const struct sk_saved_job *saved)
 {
 	const struct sk_job_view *view = &saved->view;
-	struct sk_submit submit = {.ask = view->ask};
-	uint32_t queue = sk_queue_find(core, view->ask.queue);
+	struct sk_submit submit = {.request = view->request};
+	uint32_t queue = sk_queue_find(core, view->request.queue);
 	struct sk_why why;
 
 	if (saved->zero[0] || saved->zero[1] || saved->last > 1 || view->zero[0] || view->zero[1] ||
@@ -179,14 +179,14 @@ static bool saved_job_ok(const struct sk_core *core, const struct sk_saved_job *
 	    sk_job_find(core, view->job))
 		return false;
 	if (!view->state || view->state >= SK_STATE_END || sk_submit_ok(&submit, &why) ||
-	    !sk_request_shape(&view->ask) || !saved_models_ok(core, &view->ask))
+	    !sk_request_shape(&view->request) || !saved_models_ok(core, &view->request))
 		return false;
 	if (!sk_state_final(view->state) && (!queue || core->queues[queue].children))
 		return false;
 	if (saved->verdict >= SK_STATE_END ||
 	    (saved->verdict > SK_PENDING && saved->verdict < SK_SUCCEEDED))
 		return false;
-	return view->tasks_live <= view->ask.tasks && saved_course_ok(saved) &&
+	return view->tasks_live <= view->request.tasks && saved_course_ok(saved) &&
 	       saved_hold_ok(core, view);
 }
 
@@ -208,9 +208,9 @@ static void job_unpack(const struct sk_core *core, struct sk_job *job,
 	job->charged_ns = view->charged_ns;
 	job->spent_ns = view->spent_ns;
 	job->not_before_ns = view->not_before_ns;
-	job->request = view->ask;
-	job->queue = sk_state_final(view->state) ? 0 : sk_queue_find(core, view->ask.queue);
-	job->wish = sk_wish_of(core, &view->ask);
+	job->request = view->request;
+	job->queue = sk_state_final(view->state) ? 0 : sk_queue_find(core, view->request.queue);
+	job->wish = sk_wish_of(core, &view->request);
 	job->uid = view->uid;
 	job->tenant = view->tenant;
 	job->attempt = view->attempt;

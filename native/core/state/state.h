@@ -141,7 +141,7 @@ struct sk_job {
 	uint64_t spent_ns;    /* device time of this attempt, by its tasks that ended */
 	uint64_t not_before_ns;
 	struct sk_wish wish; /* the devices that request.models and request.kinds mean */
-	struct sk_ask request;
+	struct sk_request request;
 	uint32_t uid;
 	uint32_t tenant;
 	uint32_t queue; /* slot */

@@ -107,17 +107,17 @@ static uint64_t submit(uint32_t gpu, uint16_t tasks, uint64_t after)
 {
 	struct sk_submit one = {.client = 1,
 				.key = {core->next_job},
-				.ask = {.gpu_milli = gpu,
-					.memory_bytes = 1,
-					.cpu_milli = 1,
-					.device_memory_bytes = gpu ? 1 : 0,
-					.after = after,
-					.group = core->next_job,
-					.tasks = tasks,
-					.kinds = SK_DEVICE_GPU,
-					.options = SK_PREEMPTIBLE,
-					.retries = SK_RETRIES_MAX,
-					.queue = DEPTH}};
+				.request = {.gpu_milli = gpu,
+					    .memory_bytes = 1,
+					    .cpu_milli = 1,
+					    .device_memory_bytes = gpu ? 1 : 0,
+					    .after = after,
+					    .group = core->next_job,
+					    .tasks = tasks,
+					    .kinds = SK_DEVICE_GPU,
+					    .options = SK_PREEMPTIBLE,
+					    .retries = SK_RETRIES_MAX,
+					    .queue = DEPTH}};
 	uint64_t used = do_now(&one, SK_SUBMIT, sizeof one, 0);
 
 	bad |= used > SK_JOURNAL_REQUEST;

@@ -139,7 +139,7 @@ static uint64_t some_job(struct stream *s, const struct sk_core *core)
 	return core->next_job > back ? core->next_job - back : stream_chance(s, 12);
 }
 
-static void fill_ask(struct stream *s, struct sk_ask *request, const struct sk_core *core)
+static void fill_ask(struct stream *s, struct sk_request *request, const struct sk_core *core)
 {
 	bool odd = stream_chance(s, 6) == 0;
 
@@ -187,7 +187,7 @@ static void add_submit(struct stream *s, struct batch *batch, const struct sk_co
 				   .uid = (uint32_t)stream_chance(s, 2),
 				   .tenant = (uint32_t)stream_chance(s, 2)};
 
-	fill_ask(s, &submit.ask, core);
+	fill_ask(s, &submit.request, core);
 	add(batch, &submit, SK_SUBMIT, sizeof submit);
 }
 
@@ -277,7 +277,7 @@ static void add_rare(struct stream *s, struct batch *batch, const struct sk_core
 
 /* Free devices of the node, from a random one on. */
 static void fill_shares(struct stream *s, struct sk_place *place, const struct sk_core *core,
-			const struct sk_ask *request)
+			const struct sk_request *request)
 {
 	uint32_t each = request->gpu_milli < SK_MILLI ? request->gpu_milli : SK_MILLI;
 	uint32_t wanted = each ? request->gpu_milli / each : 0,
