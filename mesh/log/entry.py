@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One entry of the replicated log: commands of the core, the nouns that belong to them, the chain.
+"""One entry of the replicated log: commands of the core, their blobs, and the chain.
 
-Owns what an entry proves about itself: whole (CRC-32), written by a scheduler (Ed25519), and the
-one that follows a named entry (blake2b-256). The log engine is trusted for none of these.
+Owns the proofs of an entry: that it is whole (CRC-32), that a scheduler wrote it (Ed25519), and
+which entry it follows (blake2b-256). The log engine is trusted for none of them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ FORMAT = 2
 HASH_BYTES = 32
 NO_HASH = bytes(HASH_BYTES)
 ENTRY_BYTES_MAX = 256 * 1024
-"""Largest entry, and the stream's max_msg_size."""
+"""The largest entry, which is the stream's max_msg_size."""
 _CRC_BYTES = 4
 _DOMAIN = b"stoker.v1.entry\0"
 
 
 class JobBlob(Record, tag="job", frozen=True):
-    """What a Submit means: who asked, and for what (an encoded JobSpec, passed through unread)."""
+    """The owner of a submitted job and its encoded JobSpec, which is passed on without decoding."""
 
     command: int
     owner: Owner
@@ -35,21 +35,21 @@ class JobBlob(Record, tag="job", frozen=True):
 
 
 class OutcomeBlob(Record, tag="outcome", frozen=True):
-    """What a node said, in full; the command holds what the core needs of it."""
+    """The whole outcome that a node reported; the command has the part that the core needs."""
 
     command: int
     outcome: Outcome
 
 
 class CancelBlob(Record, tag="cancel", frozen=True):
-    """Who cancelled and why; with a Forget command, who removed the job."""
+    """The reason of a cancel and its user; with a Forget command, the user who removed the job."""
 
     command: int
     reason: str
 
 
 class NodeBlob(Record, tag="node", frozen=True):
-    """A node's report; replaces the one before."""
+    """A node's report, which replaces the one before."""
 
     report: NodeReport
 
@@ -62,20 +62,20 @@ class QueueBlob(Record, tag="queue", frozen=True):
 
 
 class NamesBlob(Record, tag="names", frozen=True):
-    """Labels, taints and models that commands speak of."""
+    """The names of labels, taints and models in commands."""
 
     names: tuple[str, ...]
 
 
 class DrainBlob(Record, tag="drain", frozen=True):
-    """This node gets no new jobs, for this reason; an empty one ends it."""
+    """A node gets no new jobs, for this reason; an empty reason ends it."""
 
     node: str
     why: str
 
 
 class CordonBlob(Record, tag="cordon", frozen=True):
-    """This device gets no new jobs, for this reason; an empty one ends it."""
+    """A device gets no new jobs, for this reason; an empty reason ends it."""
 
     node: str
     device: str
@@ -94,7 +94,8 @@ Blob = JobBlob | OutcomeBlob | CancelBlob | NodeBlob | SnapshotBlob | Setting
 
 
 class Entry(Record, frozen=True):
-    """(prev_seq, prev_hash) is the entry accepted before; `batch` counts a leader's in one term."""
+    """One entry. (prev_seq, prev_hash) name the accepted entry before it; `batch` counts entries
+    of a leader in one term."""
 
     format: int
     cluster: str
@@ -104,14 +105,14 @@ class Entry(Record, frozen=True):
     prev_seq: int
     prev_hash: bytes
     now_ns: int
-    """The leader's `LogTime`: never less than that of the entry before; the only time that apply
-    knows."""
+    """The leader's `LogTime`, never less than that of the entry before; `apply` knows no other
+    time."""
     commands: bytes
     blobs: tuple[Blob, ...] = ()
 
 
 class Opened(NamedTuple):
-    """An entry that is whole; whether it may be applied is the replica's to say."""
+    """An entry that is whole; the replica judges if it may be applied."""
 
     entry: Entry
     hash: bytes
@@ -123,14 +124,14 @@ _decoder = msgspec.msgpack.Decoder(Entry)
 
 
 class Sealed(NamedTuple):
-    """An entry as it goes into the log, and its hash for the next one."""
+    """The bytes of an entry in the log, and the hash that the next entry names."""
 
     data: bytes
     hash: bytes
 
 
 def seal(entry: Entry, signer: Signs) -> Sealed:
-    """CRC, signature, body."""
+    """Return an entry as CRC, signature and body."""
     body = _encoder.encode(entry)
     digest = hashlib.blake2b(body, digest_size=HASH_BYTES).digest()
     rest = signer.sign(_DOMAIN + digest) + body
@@ -138,7 +139,7 @@ def seal(entry: Entry, signer: Signs) -> Sealed:
 
 
 def unseal(seq: int, data: bytes) -> Opened:
-    """The entry at `seq`; Corrupt when its bytes are not what was written."""
+    """Return the entry at `seq`; Corrupt if its bytes were changed."""
     rest = data[_CRC_BYTES:]
     if int.from_bytes(data[:_CRC_BYTES], "little") != zlib.crc32(rest):
         raise Corrupt(f"log entry {seq}: the checksum of its {len(data)} bytes does not match")
@@ -154,10 +155,10 @@ def unseal(seq: int, data: bytes) -> Opened:
 
 
 def signed_by(opened: Opened, verifier: Checks) -> bool:
-    """Whether this scheduler wrote the entry."""
+    """Return True if the owner of this key signed the entry."""
     return verifier.verify(_DOMAIN + opened.hash, opened.signature)
 
 
 def encoded_size(blob: Blob) -> int:
-    """Bytes a blob adds to an entry, to keep a batch within ENTRY_BYTES_MAX."""
+    """Return the bytes that a blob adds to an entry."""
     return len(_encoder.encode(blob))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a JobSpec to what the core takes: names become ids, wishes become options.
+"""The core's request of a JobSpec: names become ids, preferences become options.
 
-Pure. Owns the expansion of an array into jobs of their own, each with its own key, and what a
-device model's name may be shortened to.
+Pure. Owns the expansion of an array into jobs with keys of their own, and the matching of shortened
+device model names.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ NS = 1_000_000_000
 
 
 def known_models(reports: Iterable[NodeReport]) -> list[str]:
-    """Every device model any node has, by name."""
+    """Return the names of all device models of the cluster."""
     return sorted(
         {device.model for report in reports for device in report.devices if not device.gone}
     )
 
 
 def models_of(spec: JobSpec, reports: Iterable[NodeReport]) -> tuple[str, ...]:
-    """The models that a spec means; most jobs name none, and then nothing is looked at."""
+    """Return the models that a spec names; empty if it names none."""
     return models_meant(spec.models, known_models(reports)) if spec.models else ()
 
 
 def models_meant(asked: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
-    """The models behind names or parts of names, whatever their case; BadRequest for none."""
+    """Return the models that match names or parts of names in any case; BadRequest if none does."""
     everything = list(known)
     meant: dict[str, None] = {}
     for words in asked:
@@ -55,7 +55,7 @@ def models_meant(asked: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
 
 
 def expand(spec: JobSpec, key: bytes, indexes: tuple[int, ...]) -> Iterator[tuple[JobSpec, bytes]]:
-    """The job itself, or each job of an array with its own key."""
+    """Yield the job, or each job of an array, with its key."""
     if not indexes:
         yield spec, key
     for place, index in enumerate(indexes):
@@ -67,7 +67,7 @@ def expand(spec: JobSpec, key: bytes, indexes: tuple[int, ...]) -> Iterator[tupl
 
 
 def forgotten(core: Core, owner: Owner, key: bytes, since_ns: int) -> KeyWindow | None:
-    """The refusal of a repeat whose key may have been known once."""
+    """Return the refusal of a repeat whose key may have been forgotten, or None."""
     if not since_ns or since_ns >= core.key_window(hash64(owner.user.encode()), key):
         return None
     return KeyWindow(
@@ -77,7 +77,7 @@ def forgotten(core: Core, owner: Owner, key: bytes, since_ns: int) -> KeyWindow 
 
 
 def submit(owner: Owner, key: bytes, spec: JobSpec, raw: bytes, models: Iterable[str]) -> Submit:
-    """The request; `raw` is the encoded spec, by which a key's second use is compared."""
+    """Return the core's request; `raw` is the encoded spec, which a repeated key must match."""
     return Submit(
         client=hash64(owner.user.encode()),
         key=key,
@@ -106,12 +106,12 @@ def submit(owner: Owner, key: bytes, spec: JobSpec, raw: bytes, models: Iterable
 
 
 def placement(spec: JobSpec) -> int:
-    """The core's number of how a node is chosen."""
+    """Return the core's number of a placement policy."""
     return Placement[spec.placement.upper().replace("-", "_") or "QUEUE"]
 
 
 def options(spec: JobSpec) -> int:
-    """The core's options of a job."""
+    """Return the core's options of a job."""
     chosen = {
         Option.PREEMPTIBLE: spec.preemptible,
         Option.PREEMPTOR: spec.preemptor,

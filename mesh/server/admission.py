@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a JobRequest to a JobSpec: everything that can be wrong with a request by itself.
+"""Admission: the checks of a JobRequest by itself, and the JobSpec that it becomes.
 
-A refusal names the field. The limits of an option are those of its declaration; what depends on the
-cluster (devices that do not exist, a full queue) is refused by the core.
+Owns that a refusal names the field. The limits of an option are in its declaration. The core
+refuses requests that do not fit the cluster, such as missing devices or a full queue.
 """
 
 from __future__ import annotations
@@ -26,17 +26,20 @@ from stoker.scheduler.wire_names import JOB_LABELS_MAX, JOB_MODELS_MAX
 ARGV_MAX = 4096
 ENV_MAX = 1024
 CWD_BYTES_MAX = 4095
-"""PATH_MAX without its NUL (limits.h)."""
+"""The length of PATH_MAX without its NUL (limits.h)."""
 NAME_CHARS_MAX = 128
 KEY_CHARS_MAX = 128
 MODEL_BYTES_MAX = 128
 ARRAY_MAX = 256
-"""Jobs of one array: they are committed together, in one log entry."""
+"""The most jobs in one array; they are committed together, in one log entry."""
 ARRAY_INDEX_MAX = (1 << 31) - 1
 
 
 def admit(request: JobRequest, after: int | None = None) -> JobSpec:
-    """The spec to log, or BadRequest naming the first wrong field; `after`: the job it means."""
+    """Return the spec to log; BadRequest names the first wrong field.
+
+    `after` is the number of the job that the request names in `after`.
+    """
     _check_argv(request.argv)
     _check_env(request.env)
     _check_cwd(request.cwd)
@@ -50,7 +53,7 @@ def admit(request: JobRequest, after: int | None = None) -> JobSpec:
 
 
 def key_bytes(key: str) -> bytes:
-    """An idempotency key as the core keeps it: 16 bytes, empty for none."""
+    """Return an idempotency key as the core keeps it: 16 bytes, or empty for none."""
     return hashlib.blake2b(key.encode(), digest_size=16).digest() if key else b""
 
 
@@ -161,7 +164,10 @@ def _check_again(request: JobRequest) -> None:
 
 
 def _within(field: str, value: float | None, low: float, high: float, unit: str = "") -> None:
-    """With a unit of `figures` what people read: "memory_bytes is 2 PiB, from 1 MiB to 1 PiB"."""
+    """Raise BadRequest unless a value is in its range.
+
+    With a unit of `figures` the message reads "memory_bytes is 2 PiB, from 1 MiB to 1 PiB".
+    """
     if value is not None and not low <= value <= high:  # false for NaN as well
         if unit:
             value, low, high = (Figure(number) for number in (value, low, high))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The public requests and replies: JSON over NATS, one struct each; docs/schema/ is made from them.
 
-Owns the promise to outsiders: unknown fields are refused, numbers are plain with the unit in the
-name, absence is null.
+Owns the promise to clients: unknown fields are refused, numbers are plain and their names have the
+unit, and absence is null.
 """
 
 from __future__ import annotations
@@ -110,51 +110,53 @@ __all__ = [
     "TracingView",
     "WindowView",
 ]
-"""Messages of the other files; everything defined here is meant for use as well."""
+"""The messages of the other files, which are used under this module's name."""
 
 PAYLOAD_BYTES_MAX = 512 * 1024
-"""The broker's max_payload: what is larger ends the connection of whoever sends it."""
+"""The broker's max_payload; a larger message ends the connection of its sender."""
 REPLY_BYTES_MAX = 448 * 1024
-"""Largest reply made; what would be larger is cut, and says so."""
+"""The largest reply; a larger one is cut and says so."""
 LIST_MAX = 1000
-"""Most jobs of one JobList."""
+"""The most jobs in one JobList."""
 LOGS_BYTES_MAX = 256 * 1024
-"""Most output bytes of one LogsView, before base64."""
+"""The most output bytes in one LogsView, before base64."""
 
 
 # --- requests -------------------------------------------------------------------------------------
 
 
 class GetRequest(Message, frozen=True):
-    """`job.get`. With `until` the reply is held back up to `wait_s` for that to come true."""
+    """`job.get`: one job; with `until` the reply is held back up to `wait_s` for that state."""
 
     job: JobRef = "last"
     until: Literal["", "running", "ended"] = ""
     wait_s: Wait = 0.0
     trace: bool = False
-    """Also ask the node for the trace summary."""
+    """True to include the node's trace summary."""
 
 
 class ListRequest(Message, frozen=True):
-    """`job.list`, newest first. `select`: "all", "last", "3", "1,4-6". `before`: older ones."""
+    """`job.list`: jobs, newest first. `select` is "all", "last", "3" or "1,4-6"; only jobs older
+    than `before` are listed."""
 
     select: str = "all"
     states: tuple[JobState, ...] = ()
     user: str = ""
-    """Only with an administrator's key: whose jobs; empty means everybody's."""
+    """The user whose jobs are listed, for administrators; empty means all users."""
     before: Int | None = None
     limit: Int = 100
 
 
 class CancelRequest(Message, frozen=True):
-    """`job.cancel`. Jobs that are over stay as they are."""
+    """`job.cancel`: stop the selected jobs that are not over."""
 
     select: str
     reason: str = ""
 
 
 class LogsRequest(Message, frozen=True):
-    """`job.logs`: output bytes from `offset`, held back up to `wait_s` while there are none."""
+    """`job.logs`: output from `offset`; the reply is held back up to `wait_s` while there is
+    none."""
 
     job: JobRef = "last"
     stream: Literal["out", "err"] = "out"
@@ -162,11 +164,11 @@ class LogsRequest(Message, frozen=True):
     limit: Int = LOGS_BYTES_MAX
     wait_s: Wait = 0.0
     attempt: Int = 0
-    """The attempt whose output is meant; 0: the last one that was started."""
+    """The attempt whose output is requested; 0 is the last one that was started."""
 
 
 class StdinRequest(Message, frozen=True):
-    """`job.stdin`: bytes (base64) at `offset`; the same offset twice is one write."""
+    """`job.stdin`: bytes (base64) at `offset`; a repeated offset is written once."""
 
     job: JobRef
     offset: Int = 0
@@ -191,7 +193,7 @@ class KernelRequest(Message, frozen=True):
 
 
 class Times(Part, frozen=True):
-    """CLOCK_REALTIME ns; null while it has not happened."""
+    """The moments of a job in CLOCK_REALTIME ns; null for those that have not come."""
 
     submitted_ns: int
     placed_ns: int | None = None
@@ -200,7 +202,7 @@ class Times(Part, frozen=True):
 
 
 class ShareView(Part, frozen=True):
-    """Part of one device given to a job."""
+    """The part of one device that a job has."""
 
     id: str
     index: int
@@ -210,7 +212,7 @@ class ShareView(Part, frozen=True):
 
 
 class DecisionView(Part, frozen=True):
-    """Where the job was put, why, how long that took and what was known then."""
+    """Where a job was placed and why, the latency of the decision, and the observations it read."""
 
     id: int
     node: str
@@ -221,7 +223,7 @@ class DecisionView(Part, frozen=True):
 
 
 class UsageView(Part, frozen=True):
-    """What an ended attempt used, from the kernel's accounting."""
+    """The resources that an ended attempt used, from the kernel's accounting."""
 
     cpu_ns: int
     memory_peak_bytes: int
@@ -230,7 +232,7 @@ class UsageView(Part, frozen=True):
 
 
 class ArrayView(Part, frozen=True):
-    """The array a job belongs to: jobs `first` to `first + size - 1`."""
+    """The array that a job belongs to: jobs `first` to `first + size - 1`."""
 
     first: int
     size: int
@@ -239,7 +241,7 @@ class ArrayView(Part, frozen=True):
 
 
 class AttemptView(Part, frozen=True):
-    """An attempt that was followed by another one; its output: `job.logs` with `attempt`."""
+    """An attempt that was followed by another one; `job.logs` with `attempt` has its output."""
 
     attempt: int
     state: JobState
@@ -253,10 +255,8 @@ class AttemptView(Part, frozen=True):
 
 
 class JobView(Message, frozen=True):
-    """One job. `trace` is the summary described on the architecture page, when asked for.
-
-    It is passed on as the node wrote it (`msgspec.Raw`) and arrives as an object or null.
-    """
+    """One job. `trace` is the trace summary if it was requested: an object as the node wrote it, or
+    null."""
 
     job: int
     user: str
@@ -271,26 +271,26 @@ class JobView(Message, frozen=True):
     signal: int | None = None
     usage: UsageView | None = None
     uid: int | None = None
-    """Whom it runs as on its node, which is not always who submitted it."""
+    """The uid that it runs as on its node."""
     attempts: tuple[AttemptView, ...] = ()
-    """Those before the present one, the newest 16."""
+    """The newest 16 attempts before the present one."""
     array: ArrayView | None = None
     device_ns: int | None = None
-    """Device time that was charged, of all attempts; null once the job is all but forgotten."""
+    """The device time charged to all attempts; null once the core has forgotten the job."""
     trace: Any = None
     trace_absent: str = ""
-    """Why there is no `trace` though it was asked for."""
+    """The reason why there is no `trace` although it was requested."""
 
 
 class JobList(Message, frozen=True):
-    """Newest first. `next`: ask again with `before` set to it for older ones."""
+    """Jobs, newest first. If `next` is set, a request with `before` set to it continues."""
 
     jobs: tuple[JobView, ...]
     next: int | None = None
 
 
 class CancelledJob(Part, frozen=True):
-    """One selected job; `changed` false: it was over already."""
+    """One selected job; `changed` is false if it was over before."""
 
     job: int
     state: JobState
@@ -298,13 +298,13 @@ class CancelledJob(Part, frozen=True):
 
 
 class CancelView(Message, frozen=True):
-    """What the cancel did."""
+    """The effect of a cancel on each selected job."""
 
     jobs: tuple[CancelledJob, ...]
 
 
 class LogsView(Message, frozen=True):
-    """`data` (base64) begins at the asked offset. `waiting`: the job has not started yet."""
+    """A piece of output (base64) from the requested offset; `waiting` is true before the start."""
 
     job: int
     stream: Literal["out", "err"]
@@ -313,15 +313,16 @@ class LogsView(Message, frozen=True):
     eof: bool
     waiting: bool = False
     dropped_bytes: int = 0
-    """Output past the job's limit, counted and not kept."""
+    """The bytes of output beyond the job's limit, which were counted and not kept."""
     attempt: int = 0
-    """The attempt whose output it is; `eof` is about it alone. 0: none was started yet."""
+    """The attempt whose output it is and that `eof` is about; 0 if none was started."""
     again: bool = False
-    """Another attempt has followed this one, or may."""
+    """True if another attempt has followed this one, or may."""
 
 
 class StdinView(Message, frozen=True):
-    """`next_offset`: how far stdin was taken. `closed`: the job reads no more."""
+    """The progress of stdin: the next write begins at `next_offset`; `closed` is true if the job
+    reads no more."""
 
     job: int
     next_offset: int
@@ -341,7 +342,7 @@ class ReasonView(Part, frozen=True):
 
 
 class ExplainView(Message, frozen=True):
-    """`summary` is the first thing to read, `reasons` are ranked, `actions` are what would help."""
+    """An explanation: `summary` in one sentence, `reasons` by rank, `actions` that would help."""
 
     job: int
     state: JobState
@@ -352,10 +353,10 @@ class ExplainView(Message, frozen=True):
 
 
 class KernelRow(Part, frozen=True):
-    """One GPU kernel name of one job. `estimate`: total_ns is right to +-error_ns.
+    """One GPU kernel name of one job. With `estimate`, total_ns is exact to +-error_ns.
 
-    `seen`: part of the time in which launches were counted; below 1 there were at least `count`.
-    `unseen`: an estimate of those beside `count`, where the rest was left out by chance.
+    `seen` is the part of the time in which launches were counted; below 1, `count` is a lower
+    bound. `unseen` estimates the launches beyond `count` that sampling left out.
     """
 
     job: int
@@ -372,14 +373,14 @@ class KernelRow(Part, frozen=True):
 
 
 class KernelList(Message, frozen=True):
-    """Kernels by total time; `absent`: node -> why it has none to tell."""
+    """Kernels by total time; `absent` has the reason of each node that has none."""
 
     kernels: tuple[KernelRow, ...]
     absent: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class Failure(Part, frozen=True):
-    """`code` is stable (`stoker.native.errors`), `message` says what, `hint` what to do."""
+    """An error: a stable `code` (`stoker.native.errors`), a `message`, and a `hint` what to do."""
 
     code: str
     message: str
@@ -387,13 +388,13 @@ class Failure(Part, frozen=True):
 
 
 class ErrorReply(Message, frozen=True):
-    """The reply to any request that was not carried out; nothing was changed by it."""
+    """The reply to a request that was refused or failed."""
 
     error: Failure
 
 
 class Endpoint(NamedTuple):
-    """One request a user may send."""
+    """The types of one request and its reply."""
 
     request: type[Message]
     reply: type[Message]
@@ -439,12 +440,12 @@ _ERROR_START = b'{"error":{'
 
 
 def encode(message: Message) -> bytes:
-    """One message as JSON."""
+    """Return a message as JSON."""
     return _encoder.encode(message)
 
 
 def decode_request(noun: str, verb: str, data: bytes) -> Message:
-    """A request of the right shape; BadRequest says which field is wrong and what it should be."""
+    """Return a decoded request; BadRequest says which field is wrong."""
     try:
         message = _requests[noun, verb].decode(data or b"{}")
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -454,7 +455,7 @@ def decode_request(noun: str, verb: str, data: bytes) -> Message:
 
 
 def decode_reply(noun: str, verb: str, data: bytes) -> Message:
-    """A reply, or the error it carries, raised as its kind of StokerError."""
+    """Return a decoded reply, or raise the StokerError that it carries."""
     if data.startswith(_ERROR_START):
         raise to_error(_errors.decode(data).error)
     message = _replies[noun, verb].decode(data)
@@ -463,21 +464,21 @@ def decode_reply(noun: str, verb: str, data: bytes) -> Message:
 
 
 def error_reply(error: StokerError) -> bytes:
-    """An operating error as the reply to a request."""
+    """Return an error as the reply to a request."""
     return _encoder.encode(
         ErrorReply(error=Failure(code=error.code, message=error.message, hint=error.hint))
     )
 
 
 def to_error(failure: Failure) -> StokerError:
-    """The reverse of `error_reply`; a code from a newer server becomes a plain StokerError."""
+    """Return the error of a reply; an unknown code becomes a plain StokerError."""
     kinds: list[type[StokerError]] = [StokerError, *StokerError.__subclasses__()]
     kind = next((kind for kind in kinds if kind.code == failure.code), StokerError)
     return kind(failure.message, hint=failure.hint)
 
 
 def documents() -> dict[str, bytes]:
-    """File name -> JSON Schema (2020-12), for every endpoint and the error reply."""
+    """Return the JSON Schema (2020-12) of every endpoint and of the error reply, by file name."""
     files: dict[str, type[Message]] = {"error": ErrorReply}
     for (noun, verb), endpoint in ENDPOINTS.items():
         files[f"{noun}.{verb}.request"] = endpoint.request

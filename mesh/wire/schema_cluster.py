@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The public messages about the cluster: nodes, devices, queues; and what all messages share."""
+"""The public messages about nodes, devices and queues, and the base classes of all messages."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from stoker.scheduler.nouns import Wanted
 VERSION: Final = "stoker/v1"
 
 Int = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-"""JSON has integers of any length; none here is longer than 64 bits."""
+"""An integer of at most 64 bits."""
 WAIT_S_MAX = 30.0
-"""Longest a request may be held back; a client that waits longer asks again."""
+"""The longest time for which a request is held back; a client that waits longer repeats it."""
 Wait = Annotated[float, msgspec.Meta(ge=0.0, le=WAIT_S_MAX)]
-"""Seconds for which a request may be held back."""
+"""The seconds for which a request may be held back."""
 QueueOrder: TypeAlias = wire_names.QueueOrder
 
 
 class Message(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
-    """Root of all requests and replies. Another schema than ours is refused by name."""
+    """The base of all requests and replies; another schema version is refused."""
 
     schema: Literal["stoker/v1"] = VERSION
 
 
 class Part(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
-    """Root of what lies inside a message."""
+    """The base of the parts of messages."""
 
 
 # --- requests -------------------------------------------------------------------------------------
@@ -43,7 +43,8 @@ class QueueRequest(Message, frozen=True):
 
 
 class QueueSetRequest(Message, frozen=True):
-    """`queue.set`: make a queue, or change it; what is not given stays, or is the default."""
+    """`queue.set`: make or change a queue; a field that is not given keeps its value or gets the
+    default."""
 
     queue: str
     parent: str | None = None
@@ -53,17 +54,17 @@ class QueueSetRequest(Message, frozen=True):
 
 
 class QueueRemoveRequest(Message, frozen=True):
-    """`queue.remove`: only one without jobs and without queues below it."""
+    """`queue.remove`: remove a queue that has no jobs and no child queues."""
 
     queue: str
 
 
 class QueueQuotaRequest(Message, frozen=True):
-    """`queue.quota`: guarantee and limit in milli-shares; neither drops the quota."""
+    """`queue.quota`: set guarantee and limit in milli-shares; without both, it is removed."""
 
     queue: str
     model: str = ""
-    """Empty: devices of all models together."""
+    """The device model; empty for the devices of all models together."""
     guaranteed_milli: Int = 0
     limit_milli: Int | None = None
 
@@ -76,21 +77,21 @@ class NodeLabelRequest(Message, frozen=True):
     taints: tuple[str, ...] = ()
     remove: tuple[str, ...] = ()
     cost: Int | None = None
-    """What the node costs, for the placement "cost"."""
+    """The cost of the node, for the placement "cost"."""
 
 
 class NodeReserveRequest(Message, frozen=True):
-    """`node.reserve`: until the end only jobs of the queue start there; null ends it."""
+    """`node.reserve`: only jobs of the queue start on the node until the end; null ends it."""
 
     node: str
     queue: str = ""
     from_ns: Int = 0
-    """CLOCK_REALTIME; 0: now."""
+    """The beginning in CLOCK_REALTIME; 0 is now."""
     until_ns: Int | None = None
 
 
 class NodeDrainRequest(Message, frozen=True):
-    """`node.drain`: no new jobs there; what runs goes on. Without `drain` it ends."""
+    """`node.drain`: the node gets no new jobs, and running ones go on; `drain` false ends it."""
 
     node: str
     drain: bool = True
@@ -98,7 +99,7 @@ class NodeDrainRequest(Message, frozen=True):
 
 
 class DeviceCordonRequest(Message, frozen=True):
-    """`device.cordon`: no new jobs on this device (id or index); what runs there goes on."""
+    """`device.cordon`: the device (id or index) gets no new jobs, and running ones go on."""
 
     node: str
     device: str
@@ -106,7 +107,7 @@ class DeviceCordonRequest(Message, frozen=True):
 
 
 class DeviceUncordonRequest(Message, frozen=True):
-    """`device.uncordon`: the end of that. What the node itself finds wrong with it stays."""
+    """`device.uncordon`: end a cordon; the node itself may still keep jobs off the device."""
 
     node: str
     device: str
@@ -116,17 +117,17 @@ class DeviceUncordonRequest(Message, frozen=True):
 
 
 class NodeView(Message, frozen=True):
-    """One node: what it said of itself, and its latest sample."""
+    """One node: its report and its latest sample."""
 
     node: str
     state: Literal["ready", "silent", "drained"]
-    """`silent`: no sample for OBSERVATION_SILENT_S. `drained`: gets no new jobs."""
+    """The state: `silent` without a sample for 5 s, `drained` if it gets no new jobs."""
     boot_id: str
     cpu_milli: int
     memory_bytes: int
     devices: int
     jobs: int
-    """Placed here and not over."""
+    """The number of jobs that are placed here and not over."""
     missing: tuple[str, ...] = ()
     observation: int | None = None
     observed_ns: int | None = None
@@ -136,12 +137,12 @@ class NodeView(Message, frozen=True):
     taints: tuple[str, ...] = ()
     cost: int | None = None
     drained: str = ""
-    """Why it is drained."""
+    """The reason why it is drained, or empty."""
     reserved: Reservation | None = None
 
 
 class Reservation(Part, frozen=True):
-    """From one moment to the other (CLOCK_REALTIME ns) a node is for one queue."""
+    """The time (CLOCK_REALTIME ns) in which a node is reserved for one queue."""
 
     queue: str
     from_ns: int
@@ -155,21 +156,21 @@ class NodeList(Message, frozen=True):
 
 
 class QuotaView(Part, frozen=True):
-    """Milli-shares of devices of one model, or of all with an empty one, that a queue may hold."""
+    """The milli-shares of one device model, or of all if it is empty, that a queue may use."""
 
     model: str
     guaranteed_milli: int
     limit_milli: int | None
-    """null: no limit."""
+    """The limit; null if there is none."""
     used_milli: int
 
 
 class QueueView(Part, frozen=True):
-    """One queue. What it uses counts the queues below it."""
+    """One queue; its usage includes its child queues."""
 
     queue: str
     parent: str
-    """Empty: none above it."""
+    """The parent queue, or empty."""
     weight: int
     order: str
     placement: str
@@ -178,27 +179,27 @@ class QueueView(Part, frozen=True):
     cpu_used_milli: int
     memory_used_bytes: int
     device_ns: int
-    """Device time, decayed up to now."""
+    """The device time used, decayed up to now."""
     pending: int
     live: int
-    """Its own jobs, waiting or placed."""
+    """The number of its own jobs, waiting or placed."""
     quotas: tuple[QuotaView, ...] = ()
 
 
 class QueueList(Message, frozen=True):
-    """All queues, each after the one above it."""
+    """All queues, each after its parent."""
 
     queues: tuple[QueueView, ...]
 
 
 class Done(Message, frozen=True):
-    """An administrator's request holds; `changed` false: it held already."""
+    """An administrator's request is in force; `changed` is false if it was before."""
 
     changed: bool
 
 
 class DeviceView(Message, frozen=True):
-    """One device: what it is, who holds it, and its latest sample; a null says why in `absent`."""
+    """One device, its jobs and its latest sample; `absent` has the reason of each null field."""
 
     id: str
     node: str
@@ -208,19 +209,19 @@ class DeviceView(Message, frozen=True):
     kind: Literal["gpu", "cpu", "declared"]
     memory_bytes: int | None
     unavailable: str
-    """Why its node lets nothing run there, or empty."""
+    """The reason why its node lets no job run there, or empty."""
     sim: bool
     granted_milli: int
     jobs: tuple[int, ...]
-    """Those of the caller; an administrator sees all."""
+    """The caller's jobs on it; administrators see all jobs."""
     busy_ratio: float | None = None
     power_w: float | None = None
     temperature_c: float | None = None
     absent: dict[str, str] = {}
     cordoned: str = ""
-    """Why an administrator keeps jobs away, or empty."""
+    """The reason of its cordon, or empty."""
     warning: str = ""
-    """What is wrong with it although it takes jobs, or empty."""
+    """A defect of a device that still takes jobs, or empty."""
 
 
 class DeviceList(Message, frozen=True):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The public messages about single devices: everything that is read of one, and who is near whom.
+"""The public messages about single devices: all readings of one, and the topology of a node.
 
 Names and units of fields are those of `agent/devices/fields.py`.
 """
@@ -13,37 +13,37 @@ import msgspec
 from stoker.mesh.wire.schema_cluster import Int, Message, Part
 
 HISTORIES_MAX = 8
-"""Fields of one request whose history is asked for."""
+"""The most fields whose history one request may contain."""
 
 
 class ReadingsRequest(Message, frozen=True):
-    """`device.readings`: all fields of one device as last read, and the past minute of some."""
+    """`device.readings`: the last readings of one device, and the past minute of some fields."""
 
     node: str
     device: str
     history: tuple[str, ...] = ()
-    """Names of fields, at most HISTORIES_MAX."""
+    """The names of those fields, at most HISTORIES_MAX."""
     since_ns: Int = 0
-    """Only points after that moment (CLOCK_REALTIME)."""
+    """Only points after this moment (CLOCK_REALTIME) are returned."""
 
 
 class TopologyRequest(Message, frozen=True):
-    """`node.topology`."""
+    """`node.topology`: the links between the devices of a node."""
 
     node: str
 
 
 class FieldView(Part, frozen=True, omit_defaults=True):
-    """One field: a value, or why there is none in `absent`."""
+    """One field: a value, or the reason in `absent` why there is none."""
 
     value: Any = None
     unit: str = ""
     t_ns: int | None = None
-    """When it was read, CLOCK_REALTIME."""
+    """The moment of the reading (CLOCK_REALTIME)."""
     window_ns: int = 0
-    """It is a mean over so long before; 0: a moment, a counter, or not known."""
+    """The time over which the value is a mean; 0 for a moment, a counter, or if not known."""
     error: float | None = None
-    """Half-width in `unit` within which the true value lies; null: not known."""
+    """The half-width in `unit` within which the true value lies; null if not known."""
     note: str = ""
     absent: str = ""
 
@@ -57,14 +57,14 @@ class ReadingsView(Message, frozen=True):
     state: str
     why: str = ""
     sim: bool = False
-    """Its driver is simulated."""
+    """True if its driver is simulated."""
     fields: dict[str, FieldView] = msgspec.field(default_factory=dict)
     history: dict[str, tuple[tuple[int, float], ...]] = msgspec.field(default_factory=dict)
-    """Field -> (CLOCK_REALTIME ns, value), the oldest first."""
+    """The points (CLOCK_REALTIME ns, value) of each field, the oldest first."""
 
 
 class TopologyView(Message, frozen=True):
-    """Who is near whom; cells as in `nvidia-smi topo -m`. Devices are first, then network cards."""
+    """The topology of a node: devices, then network cards; cells are as in `nvidia-smi topo`."""
 
     node: str
     names: tuple[str, ...]
@@ -72,6 +72,6 @@ class TopologyView(Message, frozen=True):
     numa: tuple[int | None, ...]
     cpus: tuple[str, ...]
     devices: int
-    """How many of the names are devices."""
+    """The number of names that are devices."""
     sim: tuple[str, ...] = ()
-    """Those of them whose drivers are simulated."""
+    """The devices whose drivers are simulated."""

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The public messages about the removal of jobs.
-
-Used under the name of `mesh/wire/schema.py`: a file of its own because of that one's size.
-"""
+"""The public messages about the removal of jobs, which are used under the name of `schema`."""
 
 from __future__ import annotations
 
@@ -10,19 +7,19 @@ from stoker.mesh.wire.schema_cluster import Message, Part
 
 
 class RemoveRequest(Message, frozen=True):
-    """`job.remove`: forget jobs that are over, and delete what they wrote at their nodes."""
+    """`job.remove`: forget jobs that are over, and delete their output at their nodes."""
 
     select: str
 
 
 class RemovedJob(Part, frozen=True):
-    """One selected job; `changed` false: it was removed before."""
+    """One selected job; `changed` is false if it was removed before."""
 
     job: int
     changed: bool
 
 
 class RemoveView(Message, frozen=True):
-    """What the removal did."""
+    """The effect of a removal on each selected job."""
 
     jobs: tuple[RemovedJob, ...]

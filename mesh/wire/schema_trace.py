@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The public messages about traces: a job's timeline, and how a running job is traced.
+"""The public messages about traces: a job's timeline, and the tracing of a running job.
 
-The agent builds a TracingView; the scheduler passes it on.
+The agent makes a TracingView, which the scheduler passes on.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Literal
 from stoker.mesh.wire.schema_cluster import Int, Message, Part, Wait
 
 PIECE_BYTES_MAX = 256 * 1024
-"""Most bytes of a timeline in one TraceView, before base64."""
+"""The most bytes of a timeline in one TraceView, before base64."""
 WINDOW_S_MAX = 600.0
-"""Longest window of one `job.tracing`."""
+"""The longest window of one `job.tracing`."""
 WINDOW_S_MIN = 0.01
 
 JobRef = Int | str
-"""A job number, or "last": the caller's newest job."""
+"""A job number, or "last" for the caller's newest job."""
 
 Steered = Literal["dormant", "governed", "full"]
-"""Modes between which a tracer in a running job is switched."""
+"""The modes between which a tracer in a running job can be switched."""
 
 
 class TraceRequest(Message, frozen=True):
@@ -31,7 +31,7 @@ class TraceRequest(Message, frozen=True):
     limit: Int = PIECE_BYTES_MAX
     wait_s: Wait = 0.0
     window: Int = 0
-    """Number of a window that `job.tracing` opened; 0: all that is kept of the job."""
+    """The number of a window that `job.tracing` opened; 0 is everything that is kept of the job."""
 
 
 class TraceView(Message, frozen=True):
@@ -45,82 +45,82 @@ class TraceView(Message, frozen=True):
 
 
 class TracingRequest(Message, frozen=True):
-    """`job.tracing`: how a running job is traced; the owner and administrators may ask.
+    """`job.tracing`: query or change how a running job is traced, for its owner or administrators.
 
-    `look` changes nothing. `mode` sets the mode the job has from now on. `open` begins a window of
-    `seconds` in `mode`, after which the job has its former mode again; its file is asked for with
-    `job.trace`. `close` ends the window early. One window at a time; the newest one's file is kept.
+    `look` changes nothing. `mode` sets the mode from now on. `open` begins a window of `seconds` in
+    `mode`, after which the former mode returns; `job.trace` has its file. `close` ends the window
+    early. There is one window at a time, and the file of the newest one is kept.
     """
 
     job: JobRef = "last"
     do: Literal["look", "mode", "open", "close"] = "look"
     mode: Steered = "full"
     seconds: float = 5.0
-    """Of `open`, from 0.01 to 600, counted from when every tracer has switched."""
+    """For `open`, the length from 0.01 to 600, which begins when every tracer has switched."""
     window: Int = 0
-    """Of `open` and `close`: a number from 1 of the caller's choice. The same again is the same
-    window, so a request can be repeated."""
+    """For `open` and `close`, a number from 1 that the caller chooses; a repeated number is the
+    same window, so that a request can be repeated."""
     records: bool = False
-    """Of `open`: publish what is recorded on `stoker.v1.records.<user>.<node>.<job>`."""
+    """For `open`, true to publish the records on `stoker.v1.records.<user>.<node>.<job>`."""
     wait_s: Wait = 0.0
 
 
 class WindowView(Part, frozen=True):
-    """The newest window. Times are CLOCK_MONOTONIC ns of the node."""
+    """The newest window; its times are CLOCK_MONOTONIC ns of the node."""
 
     window: int
     state: Literal["opening", "open", "closing", "ready", "failed"]
-    """`opening`: tracers are switching; `closing`: the last records are on their way; `ready`: its
-    timeline can be fetched; `failed`: `reason` says why it cannot."""
+    """The state: `opening` while tracers switch, `closing` while the last records arrive, `ready`
+    when its timeline can be fetched, `failed` for the reason in `reason`."""
     mode: Steered
     seconds: float
     by: str
-    """Who opened it."""
+    """The user who opened it."""
     from_ns: int
     to_ns: int | None = None
-    """Null while it is open."""
+    """The end; null while it is open."""
     records: int | None = None
-    """Records in its timeline; null before it is ready."""
+    """The number of records in its timeline; null before it is ready."""
     records_lost: int = 0
-    """Of the window and not in its timeline: the newest 262,144 are."""
+    """The number of its records that are not in its timeline, which has the newest 262,144."""
     published: int = 0
     publish_dropped: int = 0
-    """Records that were to be published and were not, for the limit of their rate."""
+    """The number of records that were not published because of the limit of their rate."""
     reason: str = ""
 
 
 class TracerView(Part, frozen=True):
-    """The tracer in one process of the job. `mode` is in force, whatever is wanted."""
+    """The tracer in one process of the job; `mode` is the one in force."""
 
     pid: int
     tracer: str
-    """Which one: `opencl`, `cupti`, `rocprofiler`, `level_zero`; ends in ` SIM` where its devices
-    are simulated."""
+    """The tracer: `opencl`, `cupti`, `rocprofiler` or `level_zero`, followed by ` SIM` if its
+    devices are simulated."""
     mode: str
     phase: str = ""
-    """Of `governed`, at this moment: `timed`, `counted` or `blind`."""
+    """The present phase in mode `governed`: `timed`, `counted` or `blind`."""
     switches: int = 0
     switches_late: int = 0
-    """Put off because a call was in a queue, and tried again."""
+    """The number of switches that were tried again later because a call was in a queue."""
     pinned: int = 0
-    """Queues that cannot be switched, so stay as they were made."""
+    """The number of queues that cannot be switched and stay as they were made."""
     holder: str = ""
-    """Another profiler holds the only place, so this tracer stays dormant."""
+    """The other profiler that prevents this tracer from leaving the mode `dormant`, or empty."""
 
 
 class TracingView(Message, frozen=True):
-    """`mode` is wanted from now on; `wanted` at this moment (of the window, if one is open)."""
+    """The tracing of a job: `mode` holds from now on, `wanted` at present (in an open window)."""
 
     job: int
     node: str
     mode: Steered
     wanted: Steered
     budget_ppm: int
-    """Share of the job's time that `governed` tracing may cost, in millionths."""
+    """The share of the job's time that `governed` tracing may cost, in millionths."""
     reason: str = ""
-    """Why the governor changed the budget or the mode, if it did."""
+    """The reason why the governor changed the budget or the mode, or empty."""
     tracers: tuple[TracerView, ...] = ()
     window: WindowView | None = None
     subject: str = ""
-    """Where records are published for whoever asks this, while a window of theirs is open that
-    asked for it."""
+    """The subject on which records are published for the caller while the caller's window with
+    `records` is open."""
