@@ -16,7 +16,7 @@ import structlog
 from stoker.mesh.replica import events
 from stoker.mesh.replica.boot_clock import boot_ns
 from stoker.mesh.replica.replica import Replica
-from stoker.mesh.server.background_tasks import BackgroundTasks, die
+from stoker.mesh.server.critical_tasks import CriticalTasks, die
 
 log = structlog.get_logger("scheduler")
 
@@ -27,7 +27,7 @@ Handlers = Mapping[type, Callable[[Any], Awaitable[None]]]
 class EffectLoop:
     """The events and effects of one replica. Set `handlers` before the first event."""
 
-    def __init__(self, replica: Replica, tasks: BackgroundTasks) -> None:
+    def __init__(self, replica: Replica, tasks: CriticalTasks) -> None:
         self.handlers: Handlers = {}
         self._replica = replica
         self._tasks = tasks

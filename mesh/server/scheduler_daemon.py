@@ -36,7 +36,7 @@ from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.replica_settings import ReplicaSettings
 from stoker.mesh.replica.snapshots import SnapshotFolder
 from stoker.mesh.server import notify, scheduler_options
-from stoker.mesh.server.background_tasks import BackgroundTasks
+from stoker.mesh.server.critical_tasks import CriticalTasks
 from stoker.mesh.server.effect_loop import EffectLoop
 from stoker.mesh.server.heartbeat_thread import HeartbeatThread
 from stoker.mesh.server.log_output import configure_logging
@@ -79,7 +79,7 @@ class SchedulerDaemon:
         self.folder = SnapshotFolder(options.state / "scheduler")
         self.record = RecordedLog(self.folder.path)
         self.replica = self._replica()
-        self.tasks = BackgroundTasks()
+        self.tasks = CriticalTasks()
         self.loop = EffectLoop(self.replica, self.tasks)
         policy = request_signature.read(options.state / "config.toml")
         self.service = Service(self.replica, {}, policy)

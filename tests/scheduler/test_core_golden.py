@@ -122,8 +122,8 @@ def line(word: str, record: Any, **named: str) -> str:
     """A named tuple as `word field=value ...`, reasons by name, without what is absent or 0."""
     shown_fields = []
     fields = record._asdict()
-    if "ask" in fields:
-        fields |= asked(fields.pop("ask"), record)
+    if "request" in fields:
+        fields |= asked(fields.pop("request"), record)
     for field, value in fields.items():
         text = named.get(field, named_number(field, value))
         if field in ("kind", "kinds") and value == Kind.GPU and field not in named:

@@ -42,7 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> StateFolder:
     node_labels.keep(("zone=a", "disk=nvme"), where)
     rules_file.write(where.agent, PowerRules(control="on", budget_w=3900.0, tenants={"a": 500.0}))
     health.store(where.agent, BOOT, health.Kept(energy_j={"a": 1.5}))
-    order.write(where.agent / order.NAME, order.Order(BOOT, ("a", "b")))
+    order.write(where.agent / order.NAME, order.DeviceOrder(BOOT, ("a", "b")))
     for name in ("journal", "keepers.lock", "spawner.lock"):
         (where.agent / name).write_bytes(b"the spawner's")
     (where.nats / "jetstream").mkdir()

@@ -17,7 +17,7 @@ import structlog
 log = structlog.get_logger("scheduler")
 
 
-class BackgroundTasks:
+class CriticalTasks:
     """The tasks that run beside the main one, until the loop ends."""
 
     def __init__(self) -> None:
