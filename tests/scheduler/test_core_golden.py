@@ -122,7 +122,7 @@ def line(word: str, record: Any, **named: str) -> str:
     """A named tuple as `word field=value ...`, reasons by name, without what is absent or 0."""
     shown_fields = []
     fields = record._asdict()
-    if "request" in fields:
+    if isinstance(fields.get("request"), rec.Submit):
         fields |= asked(fields.pop("request"), record)
     for field, value in fields.items():
         text = named.get(field, named_number(field, value))
