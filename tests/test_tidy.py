@@ -28,6 +28,7 @@ ACROSS = {
     "tests/test_tidy.py": "every tracked file",
     "tests/test_words.py": "docs/developer/glossary.md and every name",
     "tests/test_prose.py": "every comment",
+    "tests/test_walks.py": "docs/developer/walks.md and the functions that it names",
     "tests/test_imports.py": "what importing a folder loads",
     "tests/test_examples.py": "examples/",
     "tests/test_readme.py": "README.md and the commands that it names",

@@ -107,7 +107,7 @@ def test_a_lost_card_and_idle_ones_leave_the_budget_to_those_at_work(tmp_path: P
         assert found.committed_w <= budget_w + 0.5
         (gone,) = [card for card in found.cards if card.gone]
         assert gone.holds_w == pytest.approx(RETURN_SHARE * DEFAULT_W)
-        assert f"{gone.id}: off the bus, draws nothing; {gone.holds_w:.0f} W are kept" in shown
+        assert f"{gone.id}: off the bus, draws nothing; {gone.holds_w:.0f} W are reserved" in shown
         assert "idle cards hold their limits: work may begin before another" in shown
         wait_until(
             said(node, lambda found: not any(c.gone for c in found.cards)), "it takes part again"
