@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with a node's cards, and what is done about it."""
+"""The health of a node's cards: signals, verdicts, and the actions that follow."""

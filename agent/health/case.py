@@ -16,13 +16,13 @@ from stoker.agent.health.table import BY_DRIVER, HOLDING, ORDER, Rule, S, rules
 from stoker.agent.health.xids import Action
 
 WINDOW_MAX = 1024
-"""Occurrences that one window counts; no rule asks for more."""
+"""The most occurrences that one window counts; no rule needs more."""
 DOUBLED_MAX = 5
-"""Times that the clean period doubles."""
+"""The most times that the clean period doubles."""
 
 
 class SavedCase(msgspec.Struct, array_like=True, frozen=True):
-    """A case as it outlives the agent."""
+    """The part of a case that outlives the agent."""
 
     device: str
     kind: Kind
@@ -32,7 +32,7 @@ class SavedCase(msgspec.Struct, array_like=True, frozen=True):
     count: int
     text: str
     place: int
-    """Of the rule in force among the kind's; -1: none yet."""
+    """The index of the rule in force among the rules of the kind; -1 if none applies yet."""
     relapses: int = 0
 
 
@@ -44,10 +44,10 @@ class HealthCase:
         self.first_ns = self.last_ns = signal.t_ns
         self.count = 0
         self.relapses = relapses
-        """How often it was over and came back lately."""
+        """The number of recent times that the trouble ended and came back."""
         self.place = -1
         self.ended_ns = 0
-        """When attempts were last ended for it."""
+        """The time at which attempts were last ended for it."""
         self._rules = rules(signal.kind, signal.number)
         self._times: deque[tuple[int, int]] = deque(maxlen=WINDOW_MAX)
 
@@ -82,12 +82,12 @@ class HealthCase:
         return sum(count for t_ns, count in self._times if t_ns > since) >= rule.after
 
     def clean_ns(self) -> int:
-        """How long it must not be seen."""
+        """Return the time that must pass without a sign of it before it is over."""
         again = min(self.relapses, DOUBLED_MAX) if self.action in HOLDING else 0
         return int(self.rule.clean_s * S) << again
 
     def is_over(self, now_ns: int, reset_ns: int) -> bool:
-        """Whether the proof is there; `reset_ns`: when the card was last reset."""
+        """Return True if the trouble is over; `reset_ns` is the time of the card's last reset."""
         since = self.last_ns
         if self.action == "reset" and self.kind not in BY_DRIVER:
             if reset_ns <= self.last_ns:
@@ -96,7 +96,7 @@ class HealthCase:
         return now_ns - since >= self.clean_ns()
 
     def words(self) -> str:
-        """What it is: "Xid 79: GPU has fallen off the bus"."""
+        """Return a description such as "Xid 79: GPU has fallen off the bus"."""
         if self.kind == "xid":  # of one beyond the catalogue the number is in the text
             return f"Xid {self.number or self.text}: {self.rule.text}"
         return f"{self.rule.text} ({self.text})" if self.text else self.rule.text
@@ -116,7 +116,7 @@ class HealthCase:
 
     @classmethod
     def restored(cls, saved: SavedCase) -> HealthCase:
-        """As it was; what its window held is not known any more."""
+        """Restore a case; the occurrences in its window are lost."""
         signal = Signal(saved.device, saved.kind, saved.first_ns, saved.number, saved.text)
         case = cls(signal, saved.relapses)
         case.last_ns, case.count = saved.last_ns, saved.count

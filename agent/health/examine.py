@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the readings of one card tell of its health, against those before.
+"""Signals from the readings of one card, compared with its earlier readings.
 
 Pure: readings in, signals out; the same for every vendor, as fields are. Invariant: an absent field
 is no sign of anything, except that it was read before.
@@ -16,13 +16,13 @@ from stoker.agent.devices.readings import Absent, CardReadings, Reading
 from stoker.agent.health.signals import NODE, RESET, Kind, Signal
 
 MARGIN_C = 3.0
-"""Nearer than this to its shutdown temperature a card is left alone."""
+"""A card that is closer than this to its shutdown temperature gets no new jobs."""
 SHARE, SHARE_S = 0.5, 10.0
-"""Of so long, held back by heat."""
+"""The share of a window, and its seconds, in which heat held the clocks back."""
 STUCK_S, APART_S = 3.0, 1.5
 STUCK_W, STUCK_RATIO = 25.0, 0.25
-"""The sensor shows the same for so long, and for so long the energy counter tells of other power: a
-sensor that averages follows a load only after a second."""
+"""A power sensor is stuck when it repeats a value for STUCK_S while the energy counter shows
+another power for APART_S; a sensor that averages follows a load only after a second."""
 ENERGY_BACK_J = 1.0
 TROUBLES: dict[str, Kind] = {
     "lost": "lost",
@@ -62,7 +62,7 @@ ASKS = {
 
 
 class _Told(NamedTuple):
-    """A signal without its card and time."""
+    """A signal before its card and time are added."""
 
     kind: Kind
     text: str = ""
@@ -71,14 +71,14 @@ class _Told(NamedTuple):
 
 
 class Examiner:
-    """One card over time."""
+    """The readings of one card over time."""
 
     def __init__(self, id: str, energy_j: float | None = None) -> None:
         self.id = id
         self.levels: dict[str, float] = {}
         """Field -> from where on each of its readings is news."""
         self.eager = False
-        """Every look is to be a thorough one."""
+        """True while every look must compare all readings."""
         self._gone = False
         self._round_ns = 0
         self._counts: dict[str, float] = {} if energy_j is None else {"energy_j": energy_j}
@@ -95,7 +95,7 @@ class Examiner:
         return self._counts.get("energy_j")
 
     def trouble(self, state: str, why: str, now_ns: int) -> list[Signal]:
-        """What its state alone tells."""
+        """Return the signals that follow from the card's state alone."""
         kind = TROUBLES.get(state)
         if kind is None:
             return []
@@ -103,7 +103,7 @@ class Examiner:
         return [Signal(self.id, kind, now_ns, text=_brief(why))]
 
     def look(self, found: CardReadings, now_ns: int) -> list[Signal]:
-        """Everything that the readings tell."""
+        """Return all signals that follow from the readings."""
         if found.state == "starting":
             return []
         said = self.trouble(found.state, found.why, now_ns)
@@ -144,7 +144,7 @@ class Examiner:
         self._known.add(SAMPLED[0])
 
     def glance(self, newest: Mapping[str, float], now_ns: int) -> list[Signal]:
-        """What a few numbers tell of a card of which there is no news: its power, twice."""
+        """Compare the two readings of power of a card whose other readings did not change."""
         if self.eager or not newest:
             return []
         told = self._stuck(newest.get("power_w"), newest.get("energy_power_w"), now_ns)

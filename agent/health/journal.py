@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What keeps jobs away from cards, on disk, so that a new agent knows it.
+"""The cases that keep jobs away from cards, on disk for the next agent.
 
 Written when it changes, read once. After another boot nothing of it holds: every card was reset by
 that.
@@ -19,11 +19,11 @@ FORMAT = 1
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What one agent leaves to the next."""
+    """The record that one agent leaves to the next."""
 
     cases: tuple[SavedCase, ...] = ()
     energy_j: dict[str, float] = {}
-    """Of held cards: a counter that is lower later tells of a reset that nobody saw."""
+    """The energy counters of cordoned cards: a lower value later proves a reset."""
 
 
 class _Image(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class _Image(msgspec.Struct, frozen=True):
 
 
 def load(folder: Path, boot_id: str) -> Kept:
-    """What holds in this boot; nothing if there is no file, or one that cannot be read."""
+    """Load the record of this boot; it is empty if there is no readable file."""
     try:
         image = read(folder)
     except (OSError, msgspec.MsgspecError):

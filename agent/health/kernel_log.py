@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of the kernel's log that tell of a card: Xids, and what amdgpu, i915 and xe say.
+"""Lines of the kernel's log about cards: Xids, and messages of amdgpu, i915 and xe.
 
 Pure. Forms, by the drivers' sources: NVIDIA "NVRM: Xid (PCI:0000:3b:00): 79, pid=..., ..." (its Xid
 documentation); amdgpu_device.c, amdgpu_ras.c, amdgpu_ring and gmc; i915 intel_reset.c and
@@ -43,7 +43,7 @@ TEXT_CHARS_MAX = 120
 
 
 class KernelLogLine(NamedTuple):
-    """What one line tells."""
+    """The finding in one line of the kernel's log."""
 
     bus: str
     """PCI address without the function: "0000:3b:00"."""
@@ -78,7 +78,7 @@ def parse_text(text: str) -> KernelLogLine | None:
 
 
 def bus_of(address: str) -> str:
-    """Domain, bus and device alone, as all drivers of one card agree on them."""
+    """Return domain, bus and device, on which all drivers of one card agree."""
     words = address.lower().partition(".")[0].split(":")
     if len(words) < 3:
         words = ["0000", *words]

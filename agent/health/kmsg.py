@@ -43,7 +43,7 @@ class KernelLog:
     ) -> None:
         self.counters: Counter[str] = Counter()
         self.why = "it was not opened yet"
-        """Why it is not read, if it is not."""
+        """The reason why the log is not read; empty if it is."""
         self._take = take
         self._path = path
         self._place = place
@@ -87,7 +87,7 @@ class KernelLog:
         self._keep()
 
     def _number(self, record: bytes) -> bool:
-        """Whether this one was not read before."""
+        """Return True if this record was not read before."""
         words = record[:64].split(b",", 2)
         if len(words) < 3 or not words[1].isdigit():
             return True
@@ -110,7 +110,7 @@ class KernelLog:
         self._again = asyncio.get_running_loop().call_later(AGAIN_S, self.begin)
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         for timer in (self._resume, self._again, self._storing):
             if timer is not None:
                 timer.cancel()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far the kernel's log was read, on disk, so that a new agent goes on from there.
+"""The place up to which the kernel's log was read, on disk for the next agent.
 
 Sequence numbers count the records of one boot. Invariant: a record that is not known to have been
 read is read (again).
@@ -35,7 +35,7 @@ class LogPlace:
         return image.sequence if image.boot_id == self._boot_id else None
 
     def store(self) -> bool:
-        """Whether it is on disk, whole; a full disk costs that lines are read twice."""
+        """Store the place; True if it is on disk. After a full disk some lines are read twice."""
         if self.sequence is None or self.sequence == self._stored:
             return True
         partial = self._path.with_name(f".{NAME}.new")

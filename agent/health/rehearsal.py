@@ -52,7 +52,7 @@ class LoggedFinding(NamedTuple):
 
 
 class Follower:
-    """What the agent says of health, by its log."""
+    """Follows the agent's log file for lines about health."""
 
     def __init__(self, path: Path) -> None:
         self.found: list[LoggedFinding] = []
@@ -103,7 +103,7 @@ class Rehearsal:
         self._storms: list[dict[str, Any]] = []
 
     async def run(self) -> dict[str, Any]:
-        """All waves, one after the other."""
+        """Play all waves, one after the other."""
         await self._settle()
         for wave in range(1, WAVES + 1):
             await self._play([s for s in SCENARIOS if s.wave == wave])

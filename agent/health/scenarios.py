@@ -51,7 +51,7 @@ class Scenario(NamedTuple):
     spread_s: float = 0.0
     """Events come over so long."""
     load: tuple[float, float, float] | None = None
-    """What the card does from then on: a stuck sensor or a brake shows only so."""
+    """The load of the card from then on; a stuck sensor or a brake shows only under load."""
 
     @property
     def action(self) -> Action:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tells that a card may be sick: one occurrence of one kind.
+"""Signals that a card may be sick: each is one occurrence of one kind.
 
 Sources make signals, the table says what each kind means, the verdict counts them. Invariant: a
 signal is a fact with its time and the driver's words; what follows from it is decided elsewhere.
@@ -55,7 +55,7 @@ class Signal(NamedTuple):
     t_ns: int
     """CLOCK_BOOTTIME."""
     number: int = 0
-    """Of an Xid or recovery; else 0."""
+    """The number of an Xid or of a recovery action; 0 for other kinds."""
     text: str = ""
     """The driver's own words, or the figures."""
     times: int = 1

@@ -35,7 +35,7 @@ def sentence(sources: Iterable[Source]) -> str:
 
 
 def kernel_log(path: Path) -> Source:
-    """Whether it may be read, tried by opening it."""
+    """Return the kernel's log as a source, with the reason if it cannot be opened."""
     try:
         os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
     except OSError as error:
@@ -44,7 +44,7 @@ def kernel_log(path: Path) -> Source:
 
 
 def tracepoint(folders: Iterable[Path] = EVENTS) -> Source:
-    """Whether the loaded driver has it, by the kernel's list of tracepoints."""
+    """Return the driver's tracepoint as a source, with the reason if the kernel lists none."""
     for folder in folders:
         try:
             if next(folder.glob("*/nvidia_dev_xid"), None) is not None:

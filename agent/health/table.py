@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each signal leads to: ignore, warn, restart the job, cordon the device, drain the node, or
-a card that needs a reset. One table, equal for every vendor.
+"""The table from signals to actions: ignore, warn, restart the job, cordon the device, drain the
+node, or reset the card. It is the same for every vendor.
 
 Sources: Xids as in `xids.py`; row remapping, page retirement and contained errors: NVIDIA's "GPU
 Memory Error Management" and "Dynamic Page Retirement"; recovery actions: nvml.h
@@ -110,7 +110,7 @@ reports them the reset has been."""
 
 
 def rules(kind: Kind, number: int = 0) -> tuple[Rule, ...]:
-    """What a signal may lead to, the mildest first."""
+    """Return the rules of a signal, the mildest first."""
     if kind == "xid":
         row = xid(number)
         ends = row.action in _ENDS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The health of a node's cards: signals in, what is to be done out.
+"""The health of a node's cards: signals in, findings out.
 
 Pure: time comes with signals and ticks. Owns the invariants that a card is available again only
 after its proof, and that a storm costs no more than one finding for each kind of trouble: repeats
@@ -44,7 +44,7 @@ class Finding(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What holds for a card now."""
+    """The severest trouble of a card now."""
 
     action: Action
     reason: str
@@ -104,7 +104,7 @@ class Verdict:
         return []
 
     def tick(self, now_ns: int) -> list[Finding]:
-        """Time has passed: what is over now."""
+        """Return the troubles that are over now."""
         found: list[Finding] = []
         for device, cases in self._cases.items():
             reset_ns = self._resets.get(device, 0)

@@ -37,7 +37,7 @@ from stoker.probes.host.notices import Notice
 from stoker.scheduler.nouns import NodeReport
 
 LOOK_S = 0.25
-"""How often all cards are looked at, whether they woke it or not: a card that hangs does not."""
+"""The period at which all cards are examined; a card that hangs causes no wakeup."""
 GLANCE_NS = 900_000_000
 SAME_NS = 2_000_000_000
 """An Xid that two sources tell within so long is one."""
@@ -63,7 +63,7 @@ class Says(Protocol):
 
 @dataclass(frozen=True)
 class HealthInputs:
-    """What the watch is given by the daemon."""
+    """The parts of the daemon that the watch uses."""
 
     agent: Path
     boot_id: str
@@ -124,7 +124,7 @@ class HealthWatch:
         return sentence(told)
 
     async def run(self) -> None:
-        """For ever."""
+        """Run until cancelled."""
         self._kernel_log.begin()
         self._wakeup = Wakeup()
         self._loop.add_reader(self._wakeup.descriptor, self._woken)
@@ -147,7 +147,7 @@ class HealthWatch:
             self._news.set()
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._kernel_log.close()
         self._events.close()
         wakeup, self._wakeup = self._wakeup, None
@@ -159,8 +159,7 @@ class HealthWatch:
     # --- sources ----------------------------------------------------------------------------------
 
     def look(self, at_ns: int, *, every: bool = True) -> None:
-        """What the samplers tell of cards of which there is news, or of `every` one, and what time
-        alone brings."""
+        """Examine the cards with new readings, or `every` card, and end what is over by now."""
         if at_ns - self._set_ns > 1_000_000_000:
             self._set_ns = at_ns
             self._new_cards()
@@ -278,7 +277,7 @@ class HealthWatch:
             self._store(saved)
 
     def _say(self, decided_ns: int) -> bool:
-        """Whether that is news."""
+        """Report the verdict and return True if it changed."""
         verdict = self.verdict
         report = self._world.says(verdict.holds(), verdict.warnings(), verdict.drain())
         if report is not None:
@@ -332,7 +331,7 @@ class HealthWatch:
             _log.warning("device health: Xids without a line each", count=now - count)
 
     def _may_write(self, at_ns: int) -> bool:
-        """Whether this second has room for one more line."""
+        """Return True if this second has room for one more log line."""
         second = at_ns // 1_000_000_000
         lines = self._logged[1] + 1 if self._logged[0] == second else 1
         self._logged = (second, lines)
