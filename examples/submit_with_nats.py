@@ -31,7 +31,7 @@ async def main(url, certificate, seed_file, *argv):
     # Whoever listens must show this certificate: a program that took the port learns nothing.
     pinned = ssl.create_default_context(cafile=certificate)
     connection = await nats.connect(url, tls=pinned, tls_handshake_first=True, nkeys_seed=seed_file)
-    # The same key again is the same job, so this request may be repeated after a timeout.
+    # A repeated key names one job, so this request may be sent again after a timeout.
     job = await ask(connection, "job.submit", argv=argv, idempotency_key=uuid.uuid4().hex)
     while job["times"]["ended_ns"] is None:
         job = await ask(connection, "job.get", job=job["job"], until="ended", wait_s=30)

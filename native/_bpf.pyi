@@ -36,7 +36,7 @@ class Host:
     def attach(self) -> list[tuple[str, int, str]]:
         """(probe id, 0 attached / 1 refused / 2 unknown / 3 off, reason) for each host probe."""
     def states(self) -> list[tuple[str, int, str]]:
-        """The same now: asking changes it."""
+        """States of the probes as they are now; `ask` changes them."""
     def ask(self, job: int, what: int) -> int:
         """1 calls, 2 stacks, 4 faults, 0 nothing more; 0 or a negative errno."""
     def critical(self) -> list[_Notice]:

@@ -25,7 +25,7 @@ class Calls:
         """(0 loaded / 1 refused / 2 unknown, reason)."""
     @property
     def grouped(self) -> bool:
-        """Whether a group is one link in the kernel."""
+        """True if the kernel keeps a group of sites as one link."""
     def attach(self, path: str, pid: int, sites: list[_Site]) -> int:
         """Sites are (offset, semaphore, call, entry only). A group, or a negative errno."""
     def detach(self, group: int) -> None: ...

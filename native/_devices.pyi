@@ -48,4 +48,4 @@ class CardReader:
         or above (field, level), and after each `rest`th slow round; -1: no more."""
 
     def wakeups(self) -> int:
-        """How often it was written to."""
+        """Number of wake-ups written so far."""

@@ -74,7 +74,7 @@ class Node:
         """All that the card holds: model, load, now, processes, partitions, partitioned."""
 
     def sensor(self, card: int) -> dict[str, int] | None:
-        """What a driver answers; None where it does not (lost card, dropped reading)."""
+        """Fields as a driver reports them; None if it reports none (lost card, dropped reading)."""
 
     def add_process(
         self,
@@ -96,9 +96,9 @@ class Node:
         """The newest of them, oldest first."""
 
     def set_latency(self, ns: int) -> None:
-        """Of every driver call."""
+        """Makes every driver call take this long."""
 
     def set_open(self, open: bool) -> None:
-        """Whether whoever calls may change settings, as otherwise root alone may."""
+        """Lets any caller change settings; otherwise only root may."""
 
     def describe(self) -> dict[str, Any]: ...

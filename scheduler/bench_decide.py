@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long one decision takes on a cluster that is nearly full, with jobs coming and going.
+"""Benchmark of one decision on a cluster that is nearly full, with jobs coming and going.
 
 The loop that is timed is in C (`native/core/bench/bench_decide.c`) or here, with the caller's
 clock, for `through_python`. Every figure says what was measured; the core decides exactly as on a
@@ -68,7 +68,7 @@ _MEMORY_PER_CPU = 4 * MIB  # bytes for each milli-CPU of a task that names no me
 
 
 class DecideLoad(NamedTuple):
-    """What is decided on, and how often."""
+    """The cluster, the jobs and the number of decisions of one benchmark."""
 
     machines: Sequence[Machine]
     tasks: Sequence[TraceTask]
@@ -81,7 +81,7 @@ class DecideLoad(NamedTuple):
     naive: int = 300
     unique: int = 5_000
     rounds: int = 3
-    """Of the same work; figures are those of the one with the least p99."""
+    """Repetitions of identical work; figures are those of the one with the least p99."""
 
 
 def openb_machines() -> list[Machine]:
@@ -94,7 +94,7 @@ def openb_machines() -> list[Machine]:
 
 
 def uniform_machines(nodes: int, gpus: int) -> list[Machine]:
-    """The same node again and again, with 18 CPUs and 64 GiB for each GPU, about as openb has."""
+    """Identical nodes with 18 CPUs and 64 GiB for each GPU, about as openb has."""
     if not 1 <= nodes <= NODES_MAX or not 1 <= gpus <= 64:
         raise BadRequest(f"1 to {NODES_MAX} nodes of 1 to 64 GPUs, not {nodes} of {gpus}")
     memory = 64 * 1024 * MIB * gpus
@@ -122,7 +122,7 @@ def cluster(load: DecideLoad) -> Core:
 
 
 def submits(tasks: Iterable[TraceTask]) -> list[Submit]:
-    """What the tasks ask for."""
+    """One submit command for each task."""
     return [
         Submit(
             _CLIENT,
@@ -309,7 +309,7 @@ class _Live:
 
 
 def through_python(load: DecideLoad, clock_ns: Callable[[], int]) -> dict[str, Any]:
-    """The same arrivals, each from a `Submit` object to a `Place` object."""
+    """Times each arrival from a `Submit` object to a `Place` object."""
     return _best([_through(load, clock_ns) for _ in range(max(1, load.rounds))])
 
 

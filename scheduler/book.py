@@ -31,9 +31,9 @@ ATTEMPTS_KEPT = 16
 NAMES_MAX = 4096
 """Labels, taints and models that commands named."""
 REMOVED_KEPT = 256
-"""Of one user: jobs removed by request that are told from those that never were."""
+"""Removed jobs remembered for each user, to tell them from jobs that never existed."""
 REMOVERS_KEPT = 1024
-"""Users of whom they are kept."""
+"""Users whose removed jobs are remembered."""
 SELECTOR_CHARS_MAX = 4096
 SELECTOR_PARTS_MAX = 512
 
@@ -71,12 +71,12 @@ class Job(msgspec.Struct, array_like=True):
     signal: int | None = None
     usage: Usage | None = None
     stopped_for: str = ""
-    """What the canceller gave as the reason."""
+    """The reason that the canceller gave."""
     attempts: tuple[Attempt, ...] = ()
     """Those before the present one; `decision` is None while the next one is not placed."""
 
     def decoded_spec(self) -> JobSpec:
-        """What was asked for."""
+        """The request, decoded."""
         return _specs.decode(self.spec)
 
     def waits_again(self, ended: Attempt) -> None:
@@ -129,7 +129,7 @@ class Book:
         self._last: dict[str, int] = {}
         self.nodes: dict[str, NodeReport] = {}
         self.shares = UserShares()
-        """What each user's jobs take, for the limits on them."""
+        """Resources that each user's jobs take, for the limits on users."""
         self.queues: dict[int, str] = {}
         """The core's id of a queue -> its name; without the default queue."""
         self.drained: dict[str, str] = {}
@@ -201,7 +201,7 @@ class Book:
 
     @staticmethod
     def user(record: Job | EndedJob | None) -> str:
-        """Whose record it is; empty for none."""
+        """The name of the record's user; empty for no record."""
         if record is None:
             return ""
         return record.user if isinstance(record, EndedJob) else record.owner.user
@@ -231,7 +231,7 @@ class Book:
         return list(dict.fromkeys(d.node for d in decisions if d is not None))
 
     def queue_name(self, queue: int) -> str:
-        """What people call a queue."""
+        """The name by which users know a queue."""
         return DEFAULT_QUEUE if queue == 0 else self.queues.get(queue, f"queue-{queue:x}")
 
     def word(self, number: int) -> str:
@@ -239,7 +239,7 @@ class Book:
         return self._labels.get(number, "")
 
     def room_for_names(self, names: Iterable[str]) -> bool:
-        """Whether these can be kept."""
+        """True if there is room to keep all of these names."""
         new = {name_id(name) for name in names} - self._labels.keys()
         return len(self._labels) + len(new) <= NAMES_MAX
 

@@ -163,7 +163,7 @@ class Core:
         return hints.unpack_candidates(found)
 
     def scores_check(self) -> bool:
-        """Whether every rating that is kept equals one from scratch; for tests."""
+        """True if every stored score equals one computed from scratch; for tests."""
         return self._core.scores_check()
 
     @staticmethod
@@ -200,7 +200,7 @@ class Core:
         return DeviceState.unpack_all(self._core.devices(node))
 
     def node_tasks(self, node: int) -> list[TaskInfo]:
-        """What the node should be running, in the order it was placed."""
+        """The tasks that the node should be running, in the order they were placed."""
         return TaskInfo.unpack_all(self._core.node_tasks(node))
 
     def job_tasks(self, job: int) -> list[TaskInfo]:
@@ -229,7 +229,7 @@ class Core:
         return self._core.key_window(client, key)
 
     def counters(self) -> dict[str, int]:
-        """How often each thing happened since the first entry, and how much there is now."""
+        """Event totals since the first entry, and the current number of objects of each kind."""
         return self._core.counters()
 
     def bench_decide(

@@ -27,7 +27,7 @@ FUNCTIONS_MAX = 64
 
 @dataclass
 class CallCounts:
-    """What became of the calls of one function."""
+    """Outcomes of the calls of one function."""
 
     calls: int = 0
     chosen: int = 0
@@ -64,7 +64,7 @@ class Functions:
         return self._of(name).counts
 
     def prefer(self, name: str, core: Core, job: int, now_ns: int, seed: int = 0) -> list[Prefer]:
-        """What to propose for all tasks of this waiting job; empty where it has to wait on.
+        """Placements to propose for all tasks of this pending job; empty if it must keep waiting.
 
         Raises NotFound for an unknown function. The tasks of a gang are chosen one after the other,
         each with those before it in place.

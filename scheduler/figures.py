@@ -42,7 +42,7 @@ def devices(milli: int) -> str:
 
 
 def span(ns: int) -> str:
-    """How long, to about three digits: "35 us", "3.2 s", "3 min 58 s", "2 h 10 min"."""
+    """Formats a duration to about three digits: "35 us", "3.2 s", "3 min 58 s", "2 h 10 min"."""
     if ns >= 60 * S:
         return _long(round(ns / S))
     for unit, name in _SHORT:

@@ -66,5 +66,5 @@ def check_label(label: str, what: str = "label") -> str:
 
 
 def label_key(label: str) -> str:
-    """What stands before the "="."""
+    """The part of a label before the "="."""
     return label.partition("=")[0]

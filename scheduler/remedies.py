@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What would help a job that waits, by the reason the core gives for it.
+"""Remedies for a pending job, by the reason that the core gives for its waiting.
 
 Owns the one table from reason to remedy; it names what can be done, never that it should be.
 """

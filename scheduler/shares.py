@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each user's jobs take of the job book, and whose ended jobs go when it is full.
+"""Each user's share of the job book, and whose ended jobs are forgotten when it is full.
 
 The book keeps it up to date with every job it takes, puts away and drops. Pure; it follows from
 the jobs alone. Owns that forgetting takes from whoever has most: a user with no more than an equal

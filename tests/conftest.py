@@ -57,7 +57,7 @@ BESIDE = (
     "probes/kernels/test_job_trace_hostile.py",
     "probes/kernels/test_job_trace_timeline.py",
 )
-"""Of these, what neither loads nor times anything: files, texts, a time that is only counted."""
+"""Those that neither load the machine nor measure time: they read files, texts or counters."""
 FIRST = (
     "native/core/test_core_digests.py",
     "product/test_bad_input.py",
@@ -77,10 +77,10 @@ FIRST = (
     "test_examples.py",
     "test_imports.py",
 )
-"""What takes longest, begun first, so that no worker is left alone with it; what compiles beside
-what waits."""
+"""The longest modules begin first, so that no worker is left alone with one; those that
+compile run beside those that wait."""
 PARTS = {"machine": True, "not machine": False}
-"""What `-m` says of a part -> whether it uses the machine."""
+"""Argument of `-m` -> True if that part uses the whole machine."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

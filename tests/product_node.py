@@ -169,7 +169,7 @@ async def plain_connection(at: Context, **options: Any) -> Connection:
 
 
 async def _quiet(error: Exception) -> None:
-    """What goes wrong shows in the request itself."""
+    """Ignores connection errors, since each shows in its request."""
 
 
 def wait_until(true: Callable[[], bool], what: str, seconds: float = 20.0) -> None:

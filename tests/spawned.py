@@ -61,7 +61,7 @@ def job_program_built() -> Iterator[str]:
 
 
 def bytes_of(count: int, seed: int) -> bytes:
-    """What `bytes COUNT SEED` of the job program prints."""
+    """The bytes that `bytes COUNT SEED` of the job program prints."""
     made = bytearray()
     for _ in range(count):
         seed = (seed * 1664525 + 1013904223) & 0xFFFFFFFF
@@ -258,7 +258,7 @@ def shim_of(pid: int) -> int:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs; a zombie does not."""
+    """True if a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:

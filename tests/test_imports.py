@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What importing a part of stoker loads, seen from a fresh interpreter.
+"""The modules that importing a part of stoker loads, seen from a fresh interpreter.
 
 The import contracts of pyproject.toml hold for what is written; this holds for what happens, also
 through a third module. The command line's own start is in test_main.py.

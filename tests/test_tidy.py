@@ -159,7 +159,7 @@ def test_no_function_is_too_long() -> None:
 
 
 def opening_fault(path: Path) -> str:
-    """What is wrong with how a file opens, or nothing."""
+    """The fault in how a file opens, or nothing."""
     text = text_of(path)
     lines = text.splitlines()
     if not text.strip():

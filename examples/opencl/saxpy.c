@@ -156,7 +156,7 @@ static void check_result(struct worker *worker, size_t bytes)
 	settle(worker);
 }
 
-/* What a host does between launches: some computing, some waiting. */
+/* Stands for a host's work between launches: computes for a while, then sleeps. */
 static void be_a_host(struct worker *worker)
 {
 	struct timespec pause = {0, ask.pause_us * 1000L};

@@ -103,7 +103,7 @@ class JobRequest(Message, frozen=True):
 
 
 class Spec(Part, frozen=True):
-    """What was asked for. `env` is shown by `job.get` alone; `short`: argv was cut for the list."""
+    """A job as it was requested. Only `job.get` shows `env`; `short` says that a list cut argv."""
 
     argv: tuple[str, ...]
     cwd: str

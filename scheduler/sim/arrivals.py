@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which tasks arrive and in what order: the published inflation rule, and a steady state.
+"""The order in which tasks arrive: the published inflation rule, and a steady state.
 
 Pure: positions in the list of tasks come out. The rule is that of FGD (Weng et al., USENIX ATC'23;
 hkust-adsl/kubernetes-scheduler-simulator).

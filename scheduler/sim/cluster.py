@@ -50,7 +50,7 @@ class Placed(NamedTuple):
 
 
 def submit(task: TraceTask, priority: int = 0) -> Submit:
-    """What a task of the trace asks for."""
+    """The submit command for one task of the trace."""
     return Submit(
         _CLIENT,
         priority=priority,
@@ -82,7 +82,7 @@ class Cluster:
         self._submits = [submit(task).pack() for task in tasks]
         self.now_ns = 1
         self._before = b""
-        """What is told with the next task: cancels of tasks without a place, ends of others."""
+        """Commands sent with the next task: cancels of unplaced tasks, outcomes of others."""
         self._tell([Term(1, 1), QueueSet(0, order=Order.ANY, placement=placement)])
         self._tell(request for each in enumerate(machines, 1) for request in _joins(*each))
         self.core.workload([each.request() for each in target_classes(tasks)])

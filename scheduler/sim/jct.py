@@ -35,7 +35,7 @@ from stoker.scheduler.sim.jct_trace import SECOND, TraceJob
 from stoker.scheduler.wire_commands import Submit
 
 RESTART_S: Final = 30
-"""Of a job that was stopped: checkpoint, restore and warm-up, paid on its devices when it starts
+"""Time lost by a stopped job: checkpoint, restore, warm-up, paid on its devices when it starts
 again. The published simulators charge the same for each new allocation: `rescale_time = 30` in
 petuum/adaptdl, branch osdi21-artifact, simulator/simulator.py."""
 TENANTS_MAX: Final = 1024
@@ -192,7 +192,7 @@ class _Simulation:
         yield Submit(client=1, gpu_milli=2000, models=(model,), queue=queue)
 
     def _costs(self) -> dict[str, int]:
-        """How slow each model is against the others, where the trace tells them apart."""
+        """Relative slowness of each model, if the trace tells models apart."""
         totals: dict[str, float] = {}
         for run in self.runs:
             for model, run_ns in run.job.by_model:

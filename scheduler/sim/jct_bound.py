@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a job can wait at most in strict order of arrival, known when it arrives.
+"""The longest wait of a job in strict order of arrival, known when it arrives.
 
 A job waits only while too few nodes have room for it. With nodes of g devices, and tasks of d
 devices of which T are asked for, that takes g - d + 1 busy devices on all nodes but T - 1. In

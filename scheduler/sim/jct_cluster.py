@@ -45,7 +45,7 @@ class TraceCluster(NamedTuple):
         return max(node.gpus for node in self.nodes)
 
     def requests(self, costs: dict[str, int]) -> list[Request]:
-        """What makes the core know these nodes; `costs` by model, for Placement.COST."""
+        """Commands that register these nodes; `costs` by model serve Placement.COST."""
         made: list[Request] = []
         for number, (model, gpus) in enumerate(self.nodes, 1):
             made.append(NodeUp(number, 1, 1, _HOST, _HOST, gpus))

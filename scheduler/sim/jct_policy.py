@@ -32,7 +32,7 @@ class TracePolicy(NamedTuple):
 
 
 ROUND_S: Final = 360
-"""Of a scheduling round, as in Gavel (OSDI'20): stopping pays off no sooner."""
+"""Length of a scheduling round, as in Gavel (OSDI'20); stopping pays off no sooner."""
 QUANTUM_S: Final = 3600
 
 _ALL: Final = (

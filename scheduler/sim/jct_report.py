@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a replayed trace comes to: completion times, waiting, fairness, device hours.
+"""Summary of a replayed trace: completion times, waiting, fairness, device hours.
 
 Pure arithmetic over a finished replay; times come out in seconds. A figure that cannot be given is
 None, never 0.
@@ -46,15 +46,15 @@ class Figures(NamedTuple):
     p99_wait_s: float | None
     longest_wait_s: float | None
     longest_first_wait_s: float | None
-    """Until a first start."""
+    """The longest time until a first start."""
     bound_s: float | None
-    """What strict order of arrival promises the job that came closest to it, and..."""
+    """The bound of the job that came closest to its bound."""
     bound_used: float | None
-    """...which part of that it waited. Only fifo promises that this stays below 1."""
+    """The share of that bound that it waited; only fifo promises a value below 1."""
     bound_broken: int
     """Jobs that waited longer than strict order of arrival would have them wait at most."""
     p99_slowdown: float | None
-    """Of jobs, bounded at SHORT_S."""
+    """The 99th percentile over jobs of slowdown, bounded at SHORT_S."""
     jain: float | None
     """Jain's index over tenants of run time over completion time; 1: all wait in proportion."""
     worst_tenant: str | None
@@ -165,7 +165,7 @@ def curve(runs: Sequence[JobRun]) -> list[tuple[float, float]]:
 
 
 def _bound_used(run: JobRun) -> float:
-    """Which part of its bound a job waited; waiting without any work ahead breaks a bound of 0."""
+    """The share of its bound that a job waited; waiting with no work ahead breaks a bound of 0."""
     return run.wait_ns / run.bound_ns if run.bound_ns else float(run.wait_ns > 0)
 
 

@@ -19,7 +19,7 @@ from stoker.native.errors import BadRequest
 SECOND: Final = 1_000_000_000
 JOBS_MAX: Final = 1_000_000
 GPUS_MAX: Final = 1024
-"""Of one job: 64 tasks of 16 devices."""
+"""The most devices of one job: 64 tasks of 16 devices."""
 RUN_MAX_S: Final = 10 * 365 * 86_400
 SPAN_MAX_S: Final = 200 * 365 * 86_400
 ROW_MAX: Final = 4096

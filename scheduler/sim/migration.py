@@ -41,7 +41,7 @@ class _Host:
             self.devices[share.index] += sign * share.milli
 
     def suits_without(self, task: TraceTask, leaver: TraceTask, placed: Placed) -> bool:
-        """Whether `task` fits once `leaver` is gone."""
+        """True if `task` fits once `leaver` is gone."""
         if self.cpu + leaver.cpu_milli < task.cpu_milli:
             return False
         if self.memory + leaver.memory_bytes < task.memory_bytes:

@@ -29,7 +29,7 @@ POLICIES: Final[dict[str, Placement]] = {
     "random": Placement.RANDOM,
     "power": Placement.POWER,
 }
-"""What can be compared on this trace, which has neither costs nor temperatures."""
+"""Policies that this trace can compare; it has neither costs nor temperatures."""
 
 
 class Workload(NamedTuple):
@@ -41,7 +41,7 @@ class Workload(NamedTuple):
 
 
 class RunRules(NamedTuple):
-    """How a run goes."""
+    """Options of one run."""
 
     arrivals_pct: float = 130
     departures: bool = False
@@ -59,7 +59,7 @@ class OpenbRun(NamedTuple):
 
 
 class OpenbResult(NamedTuple):
-    """What came of a run; percentages of the cluster's GPUs."""
+    """Result of one run; percentages are of the cluster's GPUs."""
 
     name: str
     policy: str
@@ -152,7 +152,7 @@ def mean(values: Sequence[float]) -> float:
 
 
 def deviation(values: Sequence[float]) -> float:
-    """Of a population, as the published tables have it."""
+    """Population standard deviation, as in the published tables."""
     middle = mean(values)
     return math.sqrt(mean([(value - middle) ** 2 for value in values]))
 

@@ -48,7 +48,7 @@ class Trouble(NamedTuple):
     name: str
     amount: float
     card: int
-    """Of those that strike a single one."""
+    """Index of the card, for a perturbation that strikes a single one."""
     at_s: float
 
 
@@ -110,7 +110,7 @@ def _draw_kind(chance: Chance) -> ranges.JobKind:
 
 
 def draw_trouble(seed: int, name: str) -> Trouble:
-    """What a perturbation of this name is for this seed; it strikes in the middle of a run."""
+    """The perturbation of this name for this seed; it strikes in the middle of a run."""
     chance = Chance(seed ^ 0x7267_6E61)
     amount = _in(chance, ranges.PERTURBATIONS[name])
     card = chance.below(ranges.CARDS)

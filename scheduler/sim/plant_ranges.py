@@ -21,7 +21,7 @@ class Range(NamedTuple):
 
 
 CARDS: Final = 8
-"""Of one node: an HGX board."""
+"""Cards in one node, as on an HGX board."""
 TDP_W: Final = 700.0
 """H200 SXM (NVIDIA H200 datasheet: configurable up to 700 W); default and highest limit."""
 LIMIT_MIN_W: Final = 200.0
@@ -98,7 +98,7 @@ class JobKind(NamedTuple):
     weight: float
     """Share of jobs that are of this kind; assumed: a third each, so that none decides alone."""
     length_s: Range
-    """Of the job."""
+    """Length of the job."""
     phases: tuple[LoadPhase, ...]
     """One after the other, again and again."""
 

@@ -22,7 +22,7 @@ Bars = Mapping[str, Mapping[str, float]]
 
 SERIES_MAX: Final = 16
 POINTS_MAX: Final = 1_000
-"""Of one line in the file; a longer one is thinned evenly, its ends kept."""
+"""The most points of one line in the file; a longer one is thinned evenly, its ends kept."""
 GROUPS_MAX: Final = 40
 
 WIDTH, HEIGHT = 860, 460

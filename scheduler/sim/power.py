@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cluster draws: the wattage table and the model of PWR.
+"""Power draw of a cluster: the wattage table and the model of PWR.
 
 Model and figures: Lettich et al., "Power- and Fragmentation-aware Online Scheduling for GPU
 Datacenters", CCGrid 2025, as in Fr4nz83/PWR-plugin-kubernetes
@@ -70,7 +70,7 @@ def tell(core: Core) -> None:
 
 
 def cpu_watts(machine: Machine, used_milli: int) -> int:
-    """What the sockets of a machine draw with so much of its CPU given out."""
+    """Watts of a machine's sockets while `used_milli` of its CPU is allocated."""
     cores = -(-machine.cpu_milli // 2000)
     working = cores - (machine.cpu_milli - used_milli) // 2000
     active = -(-working // SOCKET.cores)
@@ -78,7 +78,7 @@ def cpu_watts(machine: Machine, used_milli: int) -> int:
 
 
 class Meter:
-    """What all machines together draw, kept up as tasks are placed; no task leaves."""
+    """Total draw of all machines, updated as tasks are placed; no task leaves."""
 
     def __init__(self, machines: Sequence[Machine]) -> None:
         self._machines = machines
@@ -145,6 +145,6 @@ class MeanDraw(NamedTuple):
 
 
 def saving_pct(of: MeanDraw, against: MeanDraw, pct: float) -> float | None:
-    """How much less `of` draws at equal allocation; None where one of them never gets there."""
+    """Percentage that `of` saves at equal allocation; None if either never reaches it."""
     ours, theirs = of.at_allocation(pct), against.at_allocation(pct)
     return None if ours is None or theirs is None else 100 * (1 - ours / theirs)

@@ -36,7 +36,7 @@ PRICE_MAX: Final = 0.05
 
 
 class Bound(NamedTuple):
-    """What no policy can beat."""
+    """A draw that no policy can beat."""
 
     work: float
     """From the end of the warm-up to the end of the run, over all cards."""

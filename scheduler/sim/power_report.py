@@ -29,7 +29,7 @@ def draw(results: Sequence[OpenbResult]) -> MeanDraw:
 
 
 def bound(results: Sequence[OpenbResult]) -> MeanDraw:
-    """What no placement of the tasks that this one placed can go below."""
+    """A lower bound on the draw of any placement of the tasks that this one placed."""
     return MeanDraw(
         mean_curve([result.curve for result in results]),
         mean_curve([result.bound or [] for result in results]),

@@ -15,12 +15,12 @@ from stoker.scheduler.sim.openb import Machine, TraceTask
 
 
 class Replay(NamedTuple):
-    """What came of one replay. Percentages are of the cluster's GPUs."""
+    """Result of one replay; percentages are of the cluster's GPUs."""
 
     arrived: int
     """Tasks."""
     dropped: int
-    """Of them, those that did not fit when they came."""
+    """Tasks that did not fit when they arrived."""
     arrived_milli: int
     allocated_milli: int
     capacity_milli: int

@@ -17,18 +17,18 @@ from stoker.scheduler.sim.openb import TraceTask
 
 
 class Staying(NamedTuple):
-    """What came of it. Percentages are of the cluster's GPUs, but for the last."""
+    """Result of a run; percentages are of the cluster's GPUs, except the last."""
 
     arrived: int
     dropped: int
     mean_pct: float
     peak_pct: float
     dropped_demand_pct: float
-    """Of the GPU time that the arrivals would have held."""
+    """Percentage of the GPU time that the arrivals would have used."""
 
 
 class _Ledger:
-    """What is given out now, and its integral over time."""
+    """Resources allocated now, and their integral over time."""
 
     def __init__(self) -> None:
         self.milli = self.peak = self.area = self._at_ns = 0

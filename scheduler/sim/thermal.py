@@ -72,7 +72,7 @@ class HeatFigures(NamedTuple):
     """That ended within the time."""
     peak_c: float
     p99_c: float | None
-    """Of devices at work; None: none ever worked."""
+    """The 99th percentile over busy devices; None if none was ever busy."""
     over_limit: float | None
     """Share of held time in which the device was at or above its limit."""
     lost: float | None
@@ -99,7 +99,7 @@ class _Job:
 
 
 class _Seen:
-    """What is summed up over all steps; seconds are of devices."""
+    """Sums over all steps, in device-seconds."""
 
     def __init__(self) -> None:
         self.held_s = self.over_s = self.lost_s = self.faulty_s = self.joules = 0.0
@@ -203,7 +203,7 @@ class _Simulation:
         return self._figures()
 
     def _observe(self) -> None:
-        """What each node's agent would report of the devices whose temperature has changed."""
+        """Reports, as each node's agent would, the devices whose temperature has changed."""
         watts = self.devices.idle_w + self.devices.added_w(self.watts)
         celsius = self.devices.celsius
         changed = np.flatnonzero(np.abs(celsius - self.told_c) >= _TOLD_AGAIN_C)
@@ -214,7 +214,7 @@ class _Simulation:
             observe(at // gpus + 1, at % gpus, sample)
 
     def _worked(self, now: float, speed: Numbers) -> list[Request]:
-        """What was done in this step, each job as fast as its slowest device; outcomes of those
+        """Advances each job at the speed of its slowest device; returns the outcomes of those
         that are done."""
         told: list[Request] = []
         for number, job in list(self.running.items()):

@@ -39,7 +39,7 @@ HYSTERESIS_C: Final = 3.0
 
 
 class Fit(NamedTuple):
-    """What the telemetry says of a device."""
+    """The thermal model of one device, fitted to its telemetry."""
 
     resting: float
     """Share of samples without use, in per cent."""

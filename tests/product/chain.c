@@ -80,7 +80,7 @@ static cl_event step(struct worker *worker, int queue, cl_event after)
 	return event;
 }
 
-/* What an event says of itself is what the application made it with. */
+/* An event must report the queue, command and context that the application made it with. */
 static void check_event(struct worker *worker, cl_event event, int queue)
 {
 	cl_command_queue said = NULL;

@@ -26,15 +26,15 @@ pytestmark = pytest.mark.needs_root
 NAMED = 0.95
 """Part of the waiting time that its cause has to get."""
 POINTS = 0.05
-"""How far a cause may be off, as a part of the waiting time."""
+"""The largest error of a cause, as a share of the waiting time."""
 NOT_OBSERVED = 0.01
 DELAYED = 0.2
 """Part of the time in the run queue about which the two sources may differ: one counts from the
 wakeup, the other from the queue. As much may be missing of what page faults take: on a CPU that
 others use in between, the way into the kernel and out of it is longer than where it was measured.
-Nothing on a machine that is quiet."""
+It is nothing on a quiet machine."""
 SWITCH_NS = 40_000
-"""What a switch may differ by: where a wakeup leads straight to it, the kernel leaves its clock as
+"""Tolerance for each switch: when a wakeup leads straight to one, the kernel leaves its clock as
 it was (rq_clock_skip_update, kernel/sched/core.c) and counts the way to the CPU as time on it; on a
 guest that way is long, since it goes through the hypervisor."""
 
@@ -65,12 +65,12 @@ NEIGHBOUR = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])})\nwhile 
 
 @dataclass(frozen=True)
 class Told:
-    """What one job said of itself, and its trace."""
+    """A job's own account of its time, and its trace."""
 
     truth: dict[str, Any]
     trace: dict[str, Any]
     stolen_ns: int
-    """What the hypervisor took of all CPUs meanwhile: the thread was runnable, and the truth, which
+    """Time the hypervisor took from all CPUs: the thread was runnable, and the truth, which
     has it from the clock alone, counts that as part of a wait."""
 
     @property
@@ -83,22 +83,22 @@ class Told:
 
     @property
     def waiting_ns(self) -> int:
-        """Of all ways of waiting together, the launches that end each round included."""
+        """Sum over all ways of waiting, including the launches that end each round."""
         walls: int = sum(phase["wall_ns"] for phase in self.truth["phases"].values())
         busy: int = self.truth["kernel_ns"] + self.truth["copy_ns"]
         return walls - busy
 
     @property
     def launching_ns(self) -> int:
-        """What launches and copies took beside the work of the device: whatever kept the driver's
-        own threads from it, which this program cannot know."""
+        """Time of launches and copies beyond the device's work: other work kept the
+        driver's threads from it, which this program cannot see."""
         phases = self.truth["phases"].items()
         walls: int = sum(phase["wall_ns"] for way, phase in phases if way in {*DEVICE, "launch"})
         busy: int = self.truth["kernel_ns"] + self.truth["copy_ns"]
         return walls - busy
 
     def named(self, ways: Sequence[str]) -> dict[str, float]:
-        """What the causes of these ways should have at the least, of these ways alone."""
+        """The least that the causes of these ways should have, from these ways alone."""
         named: dict[str, float] = dict.fromkeys((CAUSES[way.split(":")[0]] for way in ways), 0)
         for way in {way.split(":")[0] for way in ways}:
             phase = self.truth["phases"][way]
@@ -109,7 +109,7 @@ class Told:
         return named
 
     def expected(self) -> dict[str, int]:
-        """What each cause should have, start-up of the program included."""
+        """Expected time of each cause, including the start-up of the program."""
         start, prepared = self.truth["start"], self.truth["phases"]["prepare"]
         expected = dict.fromkeys([*CAUSES.values(), "host_runnable_ns"], 0)
         expected["host_on_cpu_ns"] = start["cpu_ns"] - prepared["cpu_ns"]
@@ -126,7 +126,7 @@ class Told:
 
     @property
     def starting(self) -> dict[str, int]:
-        """What the program cannot know of its start: how much of its time in the kernel went into
+        """Start-up time that the program cannot explain: how much of its kernel time went into
         page faults, and for what it waited; mostly for its own pages."""
         start, prepared = self.truth["start"], self.truth["phases"]["prepare"]
         off_cpu: int = self.truth["from_ns"] - self.trace["window"]["from_ns"]
@@ -180,7 +180,7 @@ def waits(node: LiveNode, public_folder: Path) -> str:
 
 
 def taken_ns() -> int:
-    """Of all CPUs, by the hypervisor: steal in /proc/stat, in ticks."""
+    """Time that the hypervisor took from all CPUs: steal in /proc/stat, in ticks."""
     ticks = int(Path("/proc/stat").read_text().split(maxsplit=9)[8])
     return ticks * 10**9 // os.sysconf("SC_CLK_TCK")
 

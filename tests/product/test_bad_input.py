@@ -39,7 +39,7 @@ STRANGER = 61001
 
 
 async def seen(client: Client) -> tuple[str, list[int]]:
-    """Whether the node serves, and its jobs."""
+    """The node's state and the numbers of its jobs."""
     nodes, jobs = await asyncio.gather(
         client.nodes(), client.list(schema.ListRequest(limit=schema.LIST_MAX))
     )
@@ -339,8 +339,10 @@ def test_a_damaged_state_folder_is_refused_and_kept_as_it_is(folder: Path) -> No
 
 
 def refused_by_a_process(root: Path, words: str, name: str, at: int | None) -> None:
-    """What a process of the node refuses ends `up` as it ended that process, at once. One bit of
-    a copy is flipped, in the middle where no place is named."""
+    """An error that ends a process of the node ends `up` at once, with that process's words.
+
+    One bit of a copy is flipped, in the middle where no place is named.
+    """
     copy = shutil.copytree(root, root.with_name("copy"))
     (path,) = copy.glob(name)
     data = bytearray(path.read_bytes())
@@ -371,7 +373,7 @@ though a folder above it ($3) is closed to others."""
 
 
 def reachable(spare: Path) -> list[str]:
-    """What to put before a command so that its user can read the interpreter."""
+    """A command prefix with which its user can read the interpreter."""
     base = Path(sys.base_prefix).resolve()
     closed = [folder for folder in reversed(base.parents) if not folder.stat().st_mode & 0o001]
     if not closed:

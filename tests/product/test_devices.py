@@ -66,11 +66,11 @@ class Node:
         self.last = ""
 
     def rows(self) -> list[Row]:
-        """What `stoker devices -o json` lists."""
+        """The rows of `stoker devices -o json`."""
         return asyncio.run(device_calls.read_devices(str(self.live.root)))
 
     def ready(self) -> bool:
-        """Whether every device was read."""
+        """True if every device was read."""
         assert self.process.poll() is None, (self.root / "log").read_text()[-2000:]
         try:
             rows = self.rows()
@@ -98,7 +98,7 @@ class Node:
         return json.loads(self.says(*words, "-o", "json"))
 
     def refuses(self, *words: str) -> str:
-        """What `main` prints, after the program's name, of a command that is refused."""
+        """The error that `main` prints, after the program's name, for a command that is refused."""
         done = self.run(*words)
         assert isinstance(done.exception, StokerError) and done.stdout == ""
         return str(done.exception)
@@ -212,7 +212,7 @@ def by_difference(truth: Row) -> dict[str, tuple[float, float]]:
 
 
 def read_since(node: Node, t_ns: int) -> bool:
-    """Whether what is read again and again was read since then."""
+    """True if every field that is read repeatedly was read since then."""
     return all(
         field.get("t_ns", t_ns + 1) > t_ns or SPECS[name].rate == "once"
         for row in node.rows()
@@ -387,7 +387,7 @@ def terminal(node: Node, *words: str) -> Iterator[tuple[int, int]]:
 
 
 def read_until(master: int, mark: bytes, count: int) -> str:
-    """What the terminal shows until a mark was there so often; without a mark, to the end."""
+    """The terminal's output up to the `count`-th mark; without a mark, to the end."""
     seen, end = b"", time.monotonic() + 20
     while not mark or seen.count(mark) < count:
         ready, _, _ = select.select([master], [], [], 20)

@@ -46,7 +46,7 @@ COUNTERS = ("ecc_uncorrected", "ecc_corrected", "retired_pages", "remap_failed",
 
 
 def masks(each: Scenario) -> bool:
-    """Whether nothing else is read of its card meanwhile."""
+    """True if the fault hides every other reading of its card."""
     return each.expect in MASKING or (each.expect == "xid" and each.number in BREAKING)
 
 
@@ -113,7 +113,7 @@ class Node:
         return next(d for d in self.devices() if d.id == self.cards.ids[place])
 
     def reads(self, place: int, since_ns: int = 0) -> bool:
-        """Whether the agent that runs now has read this card, and its counters since then."""
+        """True if the current agent has read this card, and its counters since then."""
         try:
             view = self.live.ask(lambda c: c.readings(self.name, self.cards.ids[place]))
         except StokerError:

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.needs_root
 
 SOURCE = Path(__file__).parents[1] / "probes" / "opencl_program.c"
 HIDDEN_NS = 1_500_000_000
-"""What the program takes at the least, by its own sleeps."""
+"""The shortest run time of the program, by its own sleeps."""
 MOSTLY = 0.8
 """A process is looked at twice a second, and its driver comes after its start."""
 

@@ -254,7 +254,7 @@ def test_a_job_reads_neither_the_state_folder_nor_anothers_segments(
 def opened(
     node: LiveNode, gpu_milli: int, cards: dict[str, Path]
 ) -> tuple[set[str], dict[str, int]]:
-    """What a job was granted, and what opening each card told it."""
+    """The cards a job was granted, and the result of opening each card."""
     view = node.run(
         "/usr/bin/python3", "-c", OPENER, *(str(cards[name]) for name in CARDS),
         gpu_milli=gpu_milli,

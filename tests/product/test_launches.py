@@ -27,7 +27,7 @@ NOT_OBSERVED = 0.01
 
 @dataclass(frozen=True)
 class Told:
-    """What one job said of itself, and its trace."""
+    """A job's own account of its launches, and its trace."""
 
     truth: dict[str, int]
     trace: dict[str, Any]

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.needs_root
 
 KILLS = 3
 LINES = 2 * LEASE_MS // 100
-"""Of a job that writes ten a second: what it writes in the time of two leases."""
+"""Lines that a job writes in two leases at ten lines a second."""
 
 
 def seal_log(node: LiveNode) -> None:

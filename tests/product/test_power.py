@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds power down is gone when its agent is: whole nodes, simulated cards (SIM) and PoCL."""
+"""Power limits end with the agent that set them: whole nodes, simulated cards (SIM) and PoCL."""
 
 from __future__ import annotations
 

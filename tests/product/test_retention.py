@@ -53,7 +53,7 @@ async def submit_all(state: Path, wanted: list[schema.JobRequest]) -> list[int]:
 
 
 def trims(node: LiveNode) -> list[int]:
-    """How far the log was trimmed each time, from what the scheduler says of it."""
+    """Positions to which the log was trimmed, from the scheduler's log file."""
     text = (node.state.log / "scheduler.log").read_text()
     lines = [line for line in text.splitlines() if '"log trimmed"' in line]
     return [int(found[1]) for line in lines if (found := re.search(r'"seq": (\d+)', line))]

@@ -39,7 +39,7 @@ def test_who_takes_the_port_hears_nothing_and_starts_nothing() -> None:
             take_port(node, attacker)
             assert node.run("echo", "after").state == "succeeded"
             assert port_of(node) != port
-            # What the node's own processes said to him before they knew: no key, no signature.
+            # Until the node's processes recognised the attacker they sent no key, no signature.
             heard = attacker.heard()
             assert all(told_nothing(said) for said in heard), heard
             assert attacker.order("pose") == "posed TLSv1.3\n"

@@ -85,7 +85,7 @@ def seen(node: LiveNode, job: int) -> bool:
 
 
 def result(node: LiveNode, job: int, stop: Path) -> dict[str, int]:
-    """What the job says of itself once it may end."""
+    """The job's own result, once it is allowed to end."""
     stop.touch()
     view = node.wait(job)
     said = node.output(job).decode().splitlines()[-1].split()

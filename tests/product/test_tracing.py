@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a trace says, against what the job itself counted: a program of the tests' own, which adds
-up its own profiling events.
-"""
+"""A trace is compared with the job's own account: the program adds up its own profiling events."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ NEVER = {
     *(R.GANG_TOO_LARGE, R.NO_DEVICE_HAS_SHARE, R.NO_NODE_HAS_LABELS, R.NO_NODE_HAS_MODEL),
     *(R.NO_NODE_HAS_DEVICE_MEMORY, R.OVER_ANY_LIMIT, R.NO_NODE_HAS_KIND),
 }
-"""What propose says of a job that could never run. Which of them is not the oracle's to say."""
+"""Reasons that propose gives for a job that could never run; the oracle does not predict which."""
 
 
 class Oracle(Jobs):
@@ -51,7 +51,7 @@ class Oracle(Jobs):
         self.term, self.leader = c.term, c.leader
 
     def apply(self, commands: Iterable[rec.Command], now: int) -> list[tuple[object, ...]]:
-        """What the core should tell for this batch, all commands being of the current term."""
+        """Effects the core should return for this batch; all commands are of the current term."""
         self.told, self.command, self.now = [], 0, now
         self.promote()
         for unit in gangs(commands):

@@ -105,7 +105,7 @@ class Nodes(State):
         node.devices[c.device] = device
 
     def forget_devices(self) -> None:
-        """What a node does not report any more is no device once nothing holds it."""
+        """Removes devices that their node no longer reports, once no task has them."""
         for node in self.nodes:
             for index, device in enumerate(node.devices):
                 gone = device.reason == R.DEVICE_GONE and not device.available

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is next, who overtakes and who is preempted, a second time and deliberately dumb.
+"""A second, deliberately dumb implementation of order, backfill and preemption.
 
 Everything is found by sorting all and trying all, on copies; the bounds of the core (256 tries, 64
 victims, 256 ends) are out of reach of the streams it is compared on.
@@ -137,7 +137,7 @@ class OrderOracle(Oracle):
         return order in BLOCKING and (order == Order.FIFO or not self.hopeless(job))
 
     def hopeless(self, job: Job) -> bool:
-        """Whether it would not fit if nothing else ran."""
+        """True if the job would not fit even if nothing else ran."""
         empty = self.clone()
         empty.tasks, empty.nodes = [], [node for node in empty.nodes if node.up]
         for node in empty.nodes:
@@ -253,7 +253,7 @@ class OrderOracle(Oracle):
         return sum(self.held_ns(job, task) for task in self.of_job(job))
 
     def victims(self, job: Job, entitled: bool) -> list[Job]:
-        """Of the cheapest node, or of all together for a gang."""
+        """Victims on the cheapest node, or on all nodes together for a gang."""
         sets = []
         together: list[Job] = []
         for node in self.nodes:

@@ -25,7 +25,7 @@ Choice = tuple[int, tuple[tuple[int, int], ...]]
 
 @dataclass
 class Inputs:
-    """What the leader was told."""
+    """Observations that the leader has."""
 
     classes: list[RequestClass] = field(default_factory=list)
     loads: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class Chooser:
     def rated(
         self, view: View, request: Submit, how: Placement
     ) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]] | None:
-        """What decides, in order, and the shares; None where it does not fit."""
+        """The criteria in order and the shares; None if the job does not fit."""
         if not self.room(view, request):
             return None
         among = (

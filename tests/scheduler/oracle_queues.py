@@ -26,7 +26,7 @@ BY_TIME = {Order.SHORTEST, Order.LEAST_ATTAINED}
 
 
 def decayed(queue: Queue, now: int) -> int:
-    """What is left now of the device time used, in sixteenths of a half-life."""
+    """Device time still counted now, in sixteenths of a half-life."""
     steps = max(0, now - queue.usage_at) // STEP
     usage = queue.usage >> (steps // 16)
     factor = int(2**32 / 2 ** (steps % 16 / 16))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the oracle knows and how it looks at it: lists and full scans, nothing kept twice."""
+"""State of the oracle, read by lists and full scans; nothing is stored twice."""
 
 from __future__ import annotations
 

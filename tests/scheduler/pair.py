@@ -46,8 +46,11 @@ def same_key(command: rec.Command) -> rec.Command:
 
 
 def told(rejected: tuple[int, ...]) -> tuple[int, ...]:
-    """What is compared of a rejection: which way a job can never run, and the figures of a
-    preference that did not fit, are not the oracle's."""
+    """The compared part of a rejection.
+
+    The oracle predicts neither why a job can never run nor the figures of a preference that did
+    not fit.
+    """
     kind, reason = rejected[1:3]
     if kind == rec.SUBMIT and reason in NEVER:
         return rejected[:2]

@@ -297,7 +297,7 @@ class Stream:
         ]  # fmt: skip
 
     def prefers(self) -> list[rec.Prefer]:
-        """The same, as a preference."""
+        """Placements drawn as `places` draws them, as preferences."""
         return [
             rec.Prefer(p.job, p.attempt, p.node, p.shares, p.task, p.tasks) for p in self.places()
         ]

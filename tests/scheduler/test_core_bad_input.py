@@ -133,7 +133,7 @@ def test_what_is_repeated_changes_nothing(kind: int) -> None:
 
 
 def hostile(random: Random, sound: bytes) -> bytes:
-    """The same record with some of its words as large, small or odd as they can be."""
+    """A record in which some words are as large, small or odd as they can be."""
     raw = bytearray(sound)
     for _ in range(random.randrange(1, 4)):
         width = random.choice((2, 4, 8))

@@ -59,7 +59,7 @@ RECORDS: dict[str, type[Any]] = {
 }
 NAMES: dict[str, type[Any]] = {"placement": Placement, "order": Order}
 PLAIN = rec.Submit(0)
-"""What a job asks for that asks for nothing; a trace shows what differs from it."""
+"""A request without options; a trace shows how a request differs from it."""
 ZEROS = {"request", "command", "device", "exit_code"}
 WORDS = {record: word for word, record in RECORDS.items()}
 KIND_WORDS = ("", *RECORDS)
@@ -112,7 +112,7 @@ def named_number(field: str, value: int) -> str:
 
 
 def asked(request: rec.Submit, beside: Any) -> dict[str, Any]:
-    """What the job asks for beyond a plain one, without what stands beside it already."""
+    """Options of the request beyond a plain one and beyond those already in `beside`."""
     fields = request._asdict().items()
     plain = PLAIN._asdict()
     return {k: v for k, v in fields if v != plain[k] and not hasattr(beside, k)}

@@ -32,7 +32,7 @@ REACHED = {
     *(R.BAD_DEVICE_KIND, R.WRONG_KIND, R.VENDORS_MIXED),
     *(R.GANG_SPREAD, R.GANG_PACKED, R.NO_NODE_HAS_MODEL, R.PREEMPTED, R.RETRIED, R.RECLAIMED),
 }
-"""What streams of commands from anywhere run into: one that misses a reason tests less than it
+"""Reasons that random streams must reach: a stream that misses one tests less than it
 seems to. Those that need dozens of one thing have golden scripts (full.txt)."""
 
 PROPOSED = {

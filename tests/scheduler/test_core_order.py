@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who starts, who overtakes and who is preempted: the core against a dumb counterpart, and the
+"""Order, overtaking and preemption: the core against a dumb counterpart, and the
 properties that the orders promise."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the orders promise, over whole runs: nothing delays a reservation, weights give device time,
+"""Promises of the orders over whole runs: nothing delays a reservation, weights give device time,
 nobody starves."""
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ Connect = Callable[[], Awaitable[Connection]]
 
 
 def code(message: Msg) -> str:
-    """What kind of answer this is."""
+    """The kind of an answer, by its error code."""
     data = message.data
     if not data:
         return "not heard"
@@ -192,7 +192,7 @@ async def flood(kind: str, seconds: float, url: str, seed: str, pinned: str) -> 
     one_by_one = asyncio.Lock()
 
     async def ignore(error: Exception) -> None:
-        """What the broker says to a flood shows in what is counted."""
+        """Ignores the broker's errors, since their effect shows in the counters."""
 
     async def connect() -> Connection:
         async with one_by_one:  # sixty handshakes at once are each too slow for the broker

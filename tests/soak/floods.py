@@ -35,7 +35,7 @@ ROUNDS = {
     "keyless": 15.0,
 }
 RUNS = 7
-"""Of the other user, in each round; the median counts."""
+"""Runs of the other user in each round; the median counts."""
 SLOWER_MAX = 3.0
 BROKER_BYTES_MAX = 512 << 20
 JOBS = 1500
@@ -84,7 +84,7 @@ class Mallory(NamedTuple):
 
 
 def frozen(node: LiveNode) -> int:
-    """How often the watchdog stopped all jobs."""
+    """Number of times that the watchdog froze all jobs."""
     return sum(path.read_text().count(FROZEN) for path in (node.root / "log").glob("watchdog.log"))
 
 
@@ -96,7 +96,7 @@ def broker_bytes(node: LiveNode) -> int:
 
 
 def run_s(node: LiveNode) -> float:
-    """How long one `stoker run` of the other user takes."""
+    """Duration of one `stoker run` of the other user."""
     began = time.monotonic()
     assert node.stoker("run", "--", "true").returncode == 0
     return time.monotonic() - began

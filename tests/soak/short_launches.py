@@ -37,7 +37,7 @@ UNTIMED = ("untimed", "ring_full", "pending_full", "failed", "unstamped", "unfin
 
 @dataclass
 class Seen:
-    """What became of the rounds so far."""
+    """Results of the rounds so far."""
 
     rounds: int = 0
     exact: int = 0

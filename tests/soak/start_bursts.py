@@ -33,7 +33,7 @@ NUMBERS = 1 << 40
 
 @dataclass
 class Seen:
-    """What became of the jobs so far."""
+    """Results of the jobs so far."""
 
     causes: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)

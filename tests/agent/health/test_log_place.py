@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far the kernel's log was read, from one agent to the next."""
+"""The place in the kernel's log up to which an agent read, handed from one agent to the next."""
 
 from __future__ import annotations
 

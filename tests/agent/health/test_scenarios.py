@@ -50,7 +50,7 @@ def test_each_vendor_has_its_share_of_thirty_and_more() -> None:
 
 
 def test_faults_of_one_card_do_not_hide_one_another() -> None:
-    """What leaves a card unreadable is found once: it is over only some seconds after it is."""
+    """A fault that leaves a card unreadable is found once: it counts as over some seconds later."""
     seen = Counter((s.card, s.expect, s.number, s.action) for s in SCENARIOS)
     assert [key for key, times in seen.items() if times > 1] == []
 

@@ -13,7 +13,7 @@
 
 enum { PERIOD_NS = 2000000, LOOK_NS = 1000000, LOOKS = 20000, SLOW_ROUNDS = SK_DEVICE_SLOW + 3 };
 
-/* What the vendor answers. */
+/* Values that the vendor reports. */
 static _Atomic int32_t temperature = 50, code, reasons, errors, hold;
 static _Atomic uint32_t fast_rounds, slow_rounds, begun;
 static _Atomic uint64_t energy_mj, sampled_us = 1000;

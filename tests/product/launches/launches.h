@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that launch in unusual ways: what the parts of `launches` share.
+// Declarations shared by the parts of `launches`, a program that launches in unusual ways.
 //
-// Relied on by launches.c (the command line and the sums), ways.c (one function per way of
-// launching) and device.c (the OpenCL side).
+// launches.c holds the command line and the sums, ways.c one function per way of launching,
+// device.c the OpenCL side.
 #ifndef LAUNCHES_H
 #define LAUNCHES_H
 
@@ -34,7 +34,7 @@ uint64_t device_launches(void);
 /* Time in which at least one launch ran. */
 uint64_t device_busy_ns(void);
 
-/* What has been counted so far, as one JSON object. */
+/* Prints the counts so far as one JSON object. */
 void tell(void);
 
 void must(int error, const char *what);

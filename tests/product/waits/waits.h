@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that wait in a known way: what the parts of `waits` share.
+// Declarations shared by the parts of `waits`, a program that waits in known ways.
 //
-// Relied on by waits.c (the rounds), ways.c (one function per way of waiting), device.c (the OpenCL
-// side) and truth.c (what the kernel says of the calling thread). Each way is measured as a phase.
+// waits.c holds the rounds, ways.c one function per way of waiting, device.c the OpenCL side,
+// truth.c the kernel's figures for the calling thread. Each way is measured as a phase.
 #ifndef WAITS_H
 #define WAITS_H
 
@@ -10,7 +10,7 @@
 
 enum { PHASES = 16 };
 
-/* What the calling thread has done so far; ns and counts. */
+/* Totals of the calling thread so far, in ns and counts. */
 struct truth {
 	uint64_t wall_ns;     /* CLOCK_MONOTONIC */
 	uint64_t cpu_ns;      /* CLOCK_THREAD_CPUTIME_ID */

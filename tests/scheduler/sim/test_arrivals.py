@@ -60,7 +60,7 @@ def test_a_steady_state_offers_what_it_says() -> None:
 
 
 def test_who_is_there_at_the_start_is_drawn_by_length_of_stay() -> None:
-    """Of stays of 1 s and 99 s an observer finds the long ones 99 times out of 100."""
+    """With stays of 1 s and 99 s an observer finds the long ones 99 times out of 100."""
     tasks = [ONE._replace(created_s=0, deleted_s=1), ONE._replace(created_s=0, deleted_s=99)]
     there, _ = steady(tasks, 1_000_000, 100, 5, 1)
     assert sum(stay.task for stay in there) > 970

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked of the core and what it says, on clusters that fit in the head."""
+"""Requests to the core and its effects, on clusters small enough to check by hand."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a machine draws, by hand from the table, and savings at equal allocation."""
+"""A machine's draw, computed by hand from the table, and savings at equal allocation."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
  *
  * The kernel types that stoker's BPF programs read, and nothing else.
  *
- * Relied on by every *.bpf.c. Written by hand and never generated from the build host: each field
+ * Written by hand and never generated from the build host: each field
  * is found by name in the running kernel's BTF when the object is loaded (CO-RE), so order, size
  * and the fields left out do not matter. Names with ___ are older or other forms of one type;
  * kernel_compat.bpf.h alone chooses between them. Nothing here depends on x86 but pt_regs, whose
