@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is measured: BPF programs, GPU tracers, and the decoders of their records."""
+"""Measurement: BPF programs, GPU tracers, and the decoders of their records."""

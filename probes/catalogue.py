@@ -14,7 +14,7 @@ State = Literal["attached", "refused", "unknown", "off"]
 it would cost too much until somebody asks for it."""
 
 Payer = Literal["job", "rare", "call", "fault", "wait"]
-"""Who pays for a probe. job: jobs alone, others leave after a few plain loads; rare: the machine,
+"""Those who pay for a probe. job: jobs alone, others return after a few plain loads; rare: all,
 but seldom; call: every system call of the machine; fault: every page fault of it; wait: every wait
 of the jobs that ask."""
 
@@ -31,7 +31,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class ProbeState:
-    """What became of one probe on this machine; `reason` is empty only when it is attached."""
+    """State of one probe on this machine; `reason` is empty only when it is attached."""
 
     id: str
     state: State
@@ -216,9 +216,9 @@ SPAN_PROBES = (
     "host.sched.wakeup_new",
     "host.sched.syscall",
 )
-"""What the spans and times of threads are made by."""
+"""Probes that produce the spans and times of threads."""
 
 
 def all_states(state: State, reason: str) -> list[ProbeState]:
-    """The same answer for every host probe: nothing could be attached, for one reason."""
+    """Gives every host probe one state: nothing could be attached, for one reason."""
     return [ProbeState(probe.id, state, reason) for probe in HOST_PROBES]

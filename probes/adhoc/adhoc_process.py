@@ -29,7 +29,7 @@ EVENTS_MAX = 100_000
 EVENTS_PER_S_MAX = 5_000
 SECONDS_MAX = 24 * 3600.0
 END_S = 5.0
-"""How long a probe may take to print its tables and detach before it is killed."""
+"""A probe that has not printed its tables and detached after this time is killed."""
 MESSAGES_BYTES = 16 * 1024
 
 Line = dict[str, Any]
@@ -38,7 +38,7 @@ Line = dict[str, Any]
 
 @dataclass(slots=True)
 class Summary:
-    """How a run ended. `failed`: why there was none; `messages`: what the compiler said."""
+    """End of a run. `failed`: why there was none; `messages`: the compiler's messages."""
 
     basis: Basis
     ready: bool = False

@@ -26,9 +26,9 @@ DEBUG = "/sys/kernel/debug"
 TRACING = DEBUG + "/tracing"
 POLL_MS = 100
 PAGES = 64
-"""Of each perf buffer and CPU; BCC takes powers of two."""
+"""Pages of each CPU's perf buffer; BCC takes powers of two."""
 ROWS_MAX = 4096
-"""Of one table at the end; the rest is counted."""
+"""The most rows of one table at the end; the rest is counted."""
 TEXT_MAX = 400
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -102,7 +102,7 @@ def usdt_contexts(bcc: Any, order: dict[str, Any]) -> list[Any]:
 
 
 def attach(program: Any, order: dict[str, Any]) -> None:
-    """What the source asked for by name; tracepoints spelled as BCC does are attached by then."""
+    """Attaches the functions that were named; BCC has attached tracepoints by its own macros."""
     for each in order["attaches"]:
         kind, target, function = each["kind"], each["target"], each["function"]
         if kind in ("uprobe", "uretprobe"):
@@ -166,7 +166,7 @@ def buffers(program: Any, bcc: Any) -> tuple[int, list[str]]:
 
 
 def read_prints(stop: threading.Event) -> None:
-    """What bpf_trace_printk says; the file is the machine's, so lines of others may be among it."""
+    """Prints bpf_trace_printk's lines; the whole machine shares the file, so others' may appear."""
     with Path(TRACING, "trace_pipe").open("rb", buffering=0) as pipe:
         os.set_blocking(pipe.fileno(), False)
         rest = b""
@@ -189,7 +189,7 @@ def read_prints(stop: threading.Event) -> None:
 
 
 def tables(program: Any, bcc: Any) -> None:
-    """What is in the maps at the end."""
+    """Prints the contents of the maps at the end."""
     for name, table in named_tables(program, bcc):
         if type(table).__name__ in ("PerfEventArray", "RingBuf", "ProgArray", "StackTrace"):
             continue

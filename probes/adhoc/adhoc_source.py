@@ -30,7 +30,7 @@ MODULE_PLACES = ("usr/lib/python3/dist-packages", "usr/lib/python3/site-packages
 """Where distributions put BCC for their own interpreter, below `/`."""
 
 Basis = Literal["headers", "btf", "types"]
-"""What a probe is compiled against: the running kernel's headers, its BTF, or no kernel at all."""
+"""Types a probe is compiled against: the running kernel's headers, its BTF, or none."""
 
 Kind = Literal["uprobe", "uretprobe", "tracepoint", "raw_tracepoint", "usdt"]
 
@@ -46,7 +46,7 @@ class Attach:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """What the machine offers. `headers` is set only where their release is the running one."""
+    """Type sources of the machine. `headers` is set only if their release is the running one."""
 
     release: str
     headers: Path | None
@@ -86,7 +86,7 @@ def attaches(source: str) -> list[Attach]:
 
 
 def kernel_uses(source: str) -> list[str]:
-    """What in it may look into kernel structures, said for people; empty: certainly nothing.
+    """Parts of the source that may read kernel structures, for people; empty: certainly none.
 
     Conservative: text that cannot be judged (token pasting, an unknown header) counts as a use.
     """
@@ -106,7 +106,7 @@ def kernel_uses(source: str) -> list[str]:
 
 
 def basis(source: str, kernel: Kernel) -> Basis:
-    """What it is to be compiled against; NotSupported, with the reason, where that would lie."""
+    """Chooses the types to compile against; NotSupported, with the reason, if none would do."""
     if kernel.headers is not None:
         return "headers"
     if kernel.btf is not None:
@@ -276,7 +276,7 @@ def write_tree(folder: Path, files: Iterator[tuple[str, str]]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ProbeTarget:
-    """Of whom a probe is asked to tell; 0: no limit. `level` is the depth of the cgroup."""
+    """Processes that a probe may observe; 0: no limit. `level` is the depth of the cgroup."""
 
     pid: int = 0
     cgroup: int = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tracing costs, measured from outside of the tracer.
+"""Benchmarks of tracing's cost, measured from outside the tracer.
 
 Imports `probes.kernels`.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tracing costs a job, by launch rate and mode: the plan, the figures and their noise.
+"""Cost of tracing to a job, by launch rate and mode: the plan, the figures and their noise.
 
 Pure: slices come in, rows go out. A row compares one mode with off in quads (off, on, on, off) of
 short slices, so that a machine that drifts drifts for both; its noise is what the same comparison
@@ -95,7 +95,7 @@ class Quad(msgspec.Struct, frozen=True):
 
     @property
     def cpus(self) -> tuple[float, float]:
-        """The same of CPU time."""
+        """Mean CPU times of the slices that are off and on."""
         return _mean(each.cpu_ns for each in _counted(self.off)), _mean(
             each.cpu_ns for each in _counted(self.on)
         )
@@ -114,7 +114,7 @@ def _mean(values: Iterable[int]) -> float:
 
 
 class RecordTally(msgspec.Struct, frozen=True):
-    """What became of the records of one traced program, after its end."""
+    """Fate of one traced program's records, counted after its end."""
 
     made: int = 0
     folded: int = 0
@@ -139,11 +139,11 @@ class ProbeRow(msgspec.Struct, frozen=True):
     cpu_ns_per_launch: float
     """More CPU time of all threads of the program, per launch."""
     cpu_slowdown_pct: float
-    """The same as a share; what others do on the machine disturbs it less than time."""
+    """Slowdown in CPU time, which other load on the machine disturbs less than wall time."""
     noise_pct: float
     """95 % bootstrap half-width of off against off, in the same call."""
     off_against_off_pct: float
-    """What that comparison came to; 0 on a machine without noise."""
+    """Slowdown of off against off; 0 on a machine without noise."""
     void: bool
     untraced_per_s: float
     """The rate that was reached; `launches_per_s` is the one that was asked for."""
@@ -152,7 +152,7 @@ class ProbeRow(msgspec.Struct, frozen=True):
     """Quads left out because somebody else had the core."""
     records: RecordTally | None = None
     estimate_error_pct: float | None = None
-    """Of the device time, against the truth; None where nothing was estimated."""
+    """Error of the estimated device time; None if nothing was estimated."""
     absent: str = ""
 
 
@@ -163,7 +163,7 @@ def clean(quads: Sequence[Quad]) -> list[Quad]:
 
 
 def slowdown_pct(quads: Sequence[Quad]) -> float:
-    """How much longer the same launches took, percent; of sums, since costs come in bursts."""
+    """Extra wall time of identical launches, percent; of sums, since costs come in bursts."""
     return _ratio_pct([each.walls for each in quads])
 
 
@@ -187,14 +187,14 @@ class Cell(msgspec.Struct):
     launches_per_s: int
     driver: Driver
     launches: int
-    """Of one slice."""
+    """Launches in one slice."""
     quads: dict[BenchMode, list[Quad]]
     records: dict[BenchMode, RecordTally] = {}
     estimate_error_pct: dict[BenchMode, float] = {}
 
     @property
     def noise_pct(self) -> float:
-        """Of the machine, by the programs that are off."""
+        """Noise of the machine, from the programs that are off."""
         return half_width_pct(clean(self.quads.get("off", [])))
 
 
@@ -232,7 +232,7 @@ def _row(
 
 
 def error_pct(estimate: float, truth: float) -> float:
-    """How far an estimate is off, percent of the truth."""
+    """Error of an estimate, percent of the truth."""
     return round(100 * abs(estimate - truth) / truth, 3) if truth else 0.0
 
 
@@ -284,7 +284,7 @@ def line(row: ProbeRow) -> str:
 
 
 def text(result: dict[str, object]) -> str:
-    """What stands below the rows, for a person: each figure beside its target."""
+    """Lines below the table, for a person: each figure beside its target."""
     lines = []
     for name in (*_FIGURES, "dormant_ns_per_launch"):
         value = result[name]

@@ -59,7 +59,7 @@ class TraceRun(msgspec.Struct, frozen=True):
 
 
 class TraceRow(msgspec.Struct, frozen=True):
-    """What one case came to."""
+    """Result of one case."""
 
     driver: Device
     target_ns: int
@@ -71,12 +71,12 @@ class TraceRow(msgspec.Struct, frozen=True):
     slowdown_pct: float
     noise_pct: float
     cpu_ns_per_launch: float
-    """The same difference in CPU time of all threads, which others on the machine disturb less."""
+    """Extra CPU time of all threads; other load on the machine disturbs it less than wall time."""
     timed_share: float
     """Part of the launches that got a time."""
     lost: int
     tracer_ns_per_launch: float
-    """What the tracer itself says it took."""
+    """Cost by the tracer's own account."""
 
 
 def plan() -> list[TraceCase]:

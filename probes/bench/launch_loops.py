@@ -44,13 +44,13 @@ from stoker.probes.kernels.job_trace import JobTrace, Mode, TraceSummary
 from stoker.probes.kernels.tracer_environment import layer_environment
 
 Device = Driver | Literal["basic", "pthread"]
-"""What a program launches on; the last two are drivers of PoCL by their own names."""
+"""Driver that a program launches on; the last two are devices of PoCL, by PoCL's own names."""
 
 DRAIN_EVERY_S = 0.02
 ESTIMATE_S = 4.0
-"""Of launches, for some tens of windows."""
+"""Duration of launches for an estimate, long enough for some tens of windows."""
 QUADS_MAX_FACTOR = 4
-"""How often the quads of one rate are repeated at most, to bring the noise down."""
+"""The most repetitions of the quads of one rate, made to bring the noise down."""
 
 
 class LaunchLoop:
@@ -178,7 +178,7 @@ def calibrate(loop: LaunchLoop, target_ns: float) -> tuple[int, float]:
 
 
 def shortest_ns(loop: LaunchLoop, iterations: int, launches: int) -> float:
-    """Of one launch, in the best of a few slices."""
+    """Wall time of one launch, in the best of a few slices."""
     return min(each.wall_ns for each in loop.launch_slices(iterations, launches, 0, 7)) / launches
 
 
@@ -260,7 +260,7 @@ def estimate(rate: int, folder: Path, seconds: float) -> float | None:
 
 
 def dormant_ns(folder: Path, rounds: int = 40) -> float:
-    """What a dormant tracer adds to the shortest launch there is, ns: best against best."""
+    """Time that a dormant tracer adds to the shortest possible launch, ns: best against best."""
     with ExitStack() as stack:
         stack.enter_context(out_of_the_way())
         off, dormant = (

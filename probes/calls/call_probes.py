@@ -34,10 +34,10 @@ PROBE = "calls.uprobe"
 """Stable id of the programs as a whole."""
 
 RETRY_NS = 10_000_000_000
-"""What could not be attached is tried again after this."""
+"""A call that could not be attached is tried again after this time."""
 LOOK_NS = 500_000_000
 LOOK_MAX_NS = 8_000_000_000
-"""How often a process's mappings are read: this, and twice as long after each time without news."""
+"""Period of reading a process's mappings; it doubles after each reading without change."""
 LOOK_SHARE = 20
 """A process with ten thousands of mappings is read again after so many times what reading took."""
 READS_MAX = 64
@@ -57,13 +57,13 @@ _ANSWERS = {
     errno.EACCES: "CAP_BPF and CAP_PERFMON, or root, are needed",
     errno.EMFILE: "too many open files",
 }
-"""What an errno of bpf(2) and perf_event_open(2) means for a probe; 524 is the kernel's ENOTSUPP,
+"""Meaning of an errno of bpf(2) and perf_event_open(2) for a probe. 524 is the kernel's ENOTSUPP,
 which has no name outside of it."""
 
 
 @dataclass(slots=True)
 class _Library:
-    """What is known of one copy; its key is the file and the state of its contents."""
+    """State of one copy of a library; its key is the file and the state of its contents."""
 
     calls: list[Call]
     decisions: dict[str, SiteDecision]
@@ -94,7 +94,7 @@ class _Process:
 class _Job:
     processes: dict[int, _Process] = field(default_factory=dict)
     duties: dict[str, int] = field(default_factory=dict)
-    """What the governor said, by target id; else the decision of the library holds."""
+    """The governor's duty by target id; without one, the decision for the library applies."""
     reasons: dict[str, str] = field(default_factory=dict)
     on_ns: dict[str, int] = field(default_factory=dict)
     reads: int = 0
@@ -172,7 +172,7 @@ class CallProbes:
             known.reasons[id] = reason
 
     def read(self, job: int) -> dict[str, CallTimes]:
-        """What the job's processes called so far, ended ones included; by target id."""
+        """Calls of the job's processes so far by target id, including processes that ended."""
         with self._lock:
             known = self._jobs.get(job)
             if known is None:
@@ -184,7 +184,7 @@ class CallProbes:
             return found
 
     def read_processes(self, job: int) -> dict[int, dict[str, CallTimes]]:
-        """The same by living process."""
+        """Calls of the job by living process, then by target id."""
         with self._lock:
             known = self._jobs.get(job, _Job())
             return {pid: each for pid, each in self._rows().items() if pid in known.processes}
@@ -221,7 +221,7 @@ class CallProbes:
             return [state for job in sorted(self._jobs) for state in self._states_of(job)]
 
     def dropped(self) -> dict[str, int]:
-        """What was lost since loading, by name; every name is there from the start."""
+        """Records lost since loading, by name; every name is there from the start."""
         with self._lock:
             lost = self._kernel.losses() if self._kernel else dict.fromkeys(_LOSSES, 0)
             return lost | self._refused
@@ -282,7 +282,7 @@ class CallProbes:
         return gone
 
     def _forget(self, gone: list[tuple[_Job, _Process]]) -> None:
-        """What processes did that ended goes into their job's total; jobs that are over go."""
+        """Adds the calls of ended processes to their job's total; removes jobs that are over."""
         rows = self._rows()
         for job, process in gone:
             _add(job.ended, rows.get(process.pid, {}))
@@ -295,7 +295,7 @@ class CallProbes:
                 self._kernel.forget(pid)
 
     def _scan(self, job: _Job, process: _Process, now_ns: int) -> None:
-        """Which copies the process has mapped now."""
+        """Finds the library copies that the process has mapped now."""
         before, began_ns = process.copies, time.thread_time_ns()
         try:
             copies = copies_of(process.pid, self._prefixes)
@@ -485,7 +485,7 @@ def _add(totals: dict[str, CallTimes], more: Mapping[str, CallTimes]) -> None:
 
 
 def _together(one: CallState, other: CallState) -> CallState:
-    """The same call of the same library in two processes: attached in one is attached."""
+    """Joins the states of one call in two processes: attached in either counts as attached."""
     worse = other if one.state != "refused" else one
     return replace(worse, processes=one.processes + other.processes)
 

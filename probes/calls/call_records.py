@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the probes over calls report: counts and times of calls, and the state of their sites.
+"""Reports of the probes over calls: counts and times of calls, and the state of their sites.
 
 Values alone. Times are CLOCK_MONOTONIC nanoseconds.
 """
@@ -22,7 +22,7 @@ class CallLimits:
     """Processes of all jobs whose calls are watched."""
     jobs: int = 256
     budget_ppm: int = 5_000
-    """What all sites of a job may take by their expected rates, before its own are known."""
+    """The most that all sites of a job may cost by planned rates, before its own are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +77,14 @@ class CallRow(msgspec.Struct, frozen=True):
     name: str
     count: int
     open: int
-    """Of them, those that had not returned."""
+    """Calls among `count` that have not returned yet."""
     total_ns: int
     longest_ns: int
     p50_ns: int | None
     p99_ns: int | None
     seen: float
     note: str = ""
-    """Of a site that was attached for a part of the time alone and was called in none of it."""
+    """Remark on a site that was attached for only part of the time and was not called in it."""
 
 
 def call_row(name: str, times: CallTimes, seen: float) -> CallRow:

@@ -30,7 +30,7 @@ class Windows:
             self._places = {duty: self._random.random() for duty in self._places}
 
     def is_open(self, duty_ppm: int, now_ns: int) -> bool:
-        """Whether sites that have this part of the time are attached now."""
+        """True if sites with this share of the time are attached now."""
         begin, end = self._window(duty_ppm)
         return begin <= now_ns < end
 

@@ -92,7 +92,7 @@ class ElfFile:
         return self._dynamic_symbols.get(name, [])
 
     def inner(self, name: str) -> list[Symbol]:
-        """The same, and functions of its own where the full table was not stripped."""
+        """Exported functions of this name, else internal ones of an unstripped file."""
         return self.symbols(name) or self._full_symbols.get(name, [])
 
     @cached_property

@@ -41,7 +41,7 @@ class Copy:
 
     @property
     def key(self) -> tuple[str, int]:
-        """What tells the file from others while it is mapped."""
+        """Identity of the file while it is mapped."""
         return self.device, self.inode
 
 

@@ -55,7 +55,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class SiteDecision:
-    """What is to become of one call's sites. `reason` is never empty."""
+    """Decision about one call's sites. `reason` is never empty."""
 
     id: str
     state: SiteState
@@ -148,7 +148,7 @@ def choose(
     costs: TrapCosts,
     rates: Mapping[str, float] | None = None,
 ) -> list[SiteDecision]:
-    """What to do about each call so that all together fit into `budget_ppm` of one thread's time.
+    """Decides for each call so that all together fit into `budget_ppm` of one thread's time.
 
     `rates`: calls a second by target id, where known; else what the target plans for. The cheapest
     come first.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a uprobe's trap does with an instruction, and so what kind of cost it has.
+"""Kind of cost of a uprobe, from how the kernel's trap handles the instruction at the site.
 
 Pure. The kernel emulates few instructions, replaces one (the five-byte nop, Linux 6.18) by a call,
 and executes all others out of line by single steps, which costs twenty times as much:

@@ -21,12 +21,12 @@ FILE = "sites.json"
 """Its name in the agent's folder of the state."""
 BELIEVED_NS = 60_000_000_000
 RENEW_NS = 20_000_000_000
-"""How often the agent writes it anew, changed or not."""
+"""Period after which the agent writes the file again, changed or not."""
 FILE_MAX = 64 << 20
 
 
 class SiteReport(msgspec.Struct, frozen=True):
-    """What the file holds; `told_ns` is CLOCK_MONOTONIC."""
+    """Contents of the file; `told_ns` is CLOCK_MONOTONIC."""
 
     boot_id: str
     told_ns: int

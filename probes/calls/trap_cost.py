@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one hit of a probe costs on this machine, by the site's first instruction.
+"""Cost of one hit of a probe on this machine, by the site's first instruction.
 
 Measured once a boot and kept with the boot's id, since kernel and processor decide it; where it
 cannot be measured, figures of another machine stand in and say so.
@@ -34,7 +34,7 @@ class TrapCosts:
     boot_id: str = ""
 
     def hit_ns(self, trap: Trap, *, entry_only: bool) -> int | None:
-        """What a hit costs, or None for a kind that was not measured."""
+        """Cost of a hit, or None for a kind that was not measured."""
         return (self.entry_ns if entry_only else self.both_ns).get(trap)
 
 
@@ -118,7 +118,7 @@ def save(path: Path, costs: TrapCosts) -> None:
 
 
 def load(path: Path) -> TrapCosts | None:
-    """What was kept in this boot; None for another boot, another format or damage."""
+    """Costs measured in this boot; None for another boot, another format or damage."""
     try:
         with path.open("rb") as file:
             record = json.loads(file.read(FILE_MAX))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes into the governor of tracing's cost and what comes out of it.
+"""Inputs and outputs of the governor of tracing's cost.
 
 Values alone. Shares are in ppm of the job's time: of the life of its threads that use devices.
 """
@@ -37,7 +37,7 @@ class SiteReading:
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """What is known at one moment. Totals since the job's start, except where a word says else."""
+    """Measurements at one moment; totals since the job's start unless a field says otherwise."""
 
     job_ns: int
     """Time of the job's threads that use devices: what the budget is a part of."""
@@ -76,8 +76,8 @@ class GovernorLimits:
     tracer_floor_ppm: int = 200
     """A tracer with less could not time enough launches for an estimate."""
     tracer_least_ppm: int = 2_000
-    """What a tracer may take although others have used up the budget: silencing it would save next
-    to nothing and cost the job its counts."""
+    """A tracer keeps this much even when others have used up the budget: silencing it would save
+    next to nothing and lose the job's counts."""
     duty_floor_ppm: int = 10_000
     """A site is sampled for at least this part of the time, or not at all."""
     quiet_periods: int = 16
@@ -98,7 +98,7 @@ class GovernorRecord:
     bpf_ppm: int
     sites_ppm: int
     granted_ppm: int
-    """What the tracers may take now."""
+    """Share of the job's time that the tracers may take now."""
     host_spans: bool
     sites_sampled: int
     sites_off: int

@@ -34,7 +34,7 @@ __all__ = [
 
 @dataclass(slots=True)
 class _Quiet:
-    """How long something that was taken away stays away."""
+    """Back-off after a measurement was withdrawn."""
 
     due: int = 0
     periods: int = 0
@@ -50,7 +50,7 @@ class _Site:
     level: Level = "attached"
     duty_ppm: int = PPM
     full_ppm: float = 0.0
-    """What it would take if it were attached all the time, by its newest hits."""
+    """Cost of attaching it all the time, by its newest hits."""
     spent_ppm: float = 0.0
     last: SiteReading | None = None
     quiet: _Quiet = field(default_factory=_Quiet)
@@ -84,7 +84,7 @@ class Governor:
         return self._granted
 
     def step(self, readings: Readings, now_ns: int) -> list[GovernorAction]:
-        """What to change after this period. Too early, or without job time: nothing."""
+        """Changes to make after this period; none if it is too early or the job used no time."""
         before = self._last
         if before is None or readings.job_ns < before.job_ns:
             self._begin(readings, now_ns)
@@ -269,7 +269,7 @@ class Governor:
         ]
 
     def _left(self, room: float) -> str:
-        """What the budget leaves for the tracer, in words."""
+        """Says in words how much of the budget is left for the tracer."""
         budget = f"the budget of {_percent(self._limits.budget_ppm)}"
         if room >= self._limits.tracer_least_ppm:
             return f"{budget} has {_percent(room)} left for it"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be measured on this machine, and the checks of a GPU machine.
+"""Reports on which measurements this machine allows, and the checks of a GPU machine.
 
 Imports everything else of `probes`.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether CUDA kernels can be traced on this node: the tracer, and NVIDIA's libcupti.
+"""Check whether CUDA kernels can be traced on this node: the tracer, and NVIDIA's libcupti.
 
 The library is asked for its version in a process of its own, as it may crash or hang there. A job
 that brings a libcupti itself is traced with that one.
@@ -45,7 +45,7 @@ def cupti_checks() -> list[ProbeCheck]:
 
 
 def version_checks(library: Path) -> Iterator[ProbeCheck]:
-    """Whether this libcupti loads and is new enough."""
+    """Checks that this libcupti loads and is new enough."""
     hint = "pip install -U nvidia-cuda-cupti"
     try:
         done = subprocess.run(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `make gpu-check` finds on a machine with an NVIDIA GPU: traces held against the truth.
+"""Findings of `make gpu-check` on a machine with an NVIDIA GPU: traces compared with the truth.
 
 Pure: runs come in, lines go out. A line that compares with a truth can FAIL; a figure beside a
 target says whether it was met, and misses fail too, except where the machine's noise is as large as
@@ -44,7 +44,7 @@ class GpuLine(msgspec.Struct, frozen=True):
 
 
 class KnownRun(msgspec.Struct, frozen=True):
-    """What `stoker-bench-cuda known` did; `batch_ns` by CUDA events."""
+    """Result of `stoker-bench-cuda known`; `batch_ns` by CUDA events."""
 
     spins: int
     nodes: int

@@ -63,7 +63,7 @@ class Bench:
         }
 
     def plain(self, *arguments: object) -> Any:
-        """What the program says of itself."""
+        """The program's own result, without a tracer."""
         return self.answer(self._start(arguments, {}))
 
     @contextlib.contextmanager
@@ -109,7 +109,7 @@ class Bench:
         )
 
     def answer(self, process: subprocess.Popen[str]) -> Any:
-        """What a program that ends has printed; NoGpu where it found none."""
+        """Parses a program's output at its end; NoGpu if the program found none."""
         try:
             out, err = process.communicate(timeout=RUN_LIMIT_S)
         except subprocess.TimeoutExpired:
@@ -216,7 +216,7 @@ def clock_lines() -> Iterator[GpuLine]:
 
 
 def card_lines() -> Iterator[GpuLine]:
-    """What NVML says of the cards. Read only."""
+    """Lines about the cards from NVML, which is only read."""
     try:
         nvml: Any = importlib.import_module("pynvml")
         nvml.nvmlInit()

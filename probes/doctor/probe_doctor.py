@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be measured on this machine, and why not the rest.
+"""Report on what can be measured on this machine, and why the rest cannot.
 
 Each question is put to the thing itself and never guessed from a version. Nothing is changed: BPF
 programs are attached for no cgroup and detached again, a driver is loaded in a process of its own.
@@ -26,7 +26,7 @@ from stoker.probes.host.host_probes import Cost, HostProbes
 from stoker.probes.kernels.clock_table import ClockRow, clock_table
 
 COST_WINDOW_S = 0.2
-"""How long the host's programs are measured."""
+"""Duration of measuring the host's programs."""
 
 PAYS: dict[Payer, str] = {
     "job": "jobs pay, others for a look alone",
@@ -144,7 +144,7 @@ def host_check(state: ProbeState, cost: Cost) -> ProbeCheck:
 
 
 def _measured(id: str, cost: Cost) -> str:
-    """What a run of the probe's program took just now, for tasks that are in no job."""
+    """Says what a run of the probe's program cost just now, for tasks that are in no job."""
     if cost.absent:
         return f"; cost not measured: {cost.absent}"
     run_ns, runs = (cost.programs or {}).get(id, (0, 0))

@@ -90,7 +90,7 @@ def _states_of(answers: list[tuple[str, int, str]]) -> list[ProbeState]:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What the programs themselves took during a measuring window, all CPUs together."""
+    """Run time of the programs during a measuring window, all CPUs together."""
 
     run_ns: int = 0
     runs: int = 0
@@ -138,12 +138,12 @@ class HostProbes:
 
     @classmethod
     def trial(cls) -> list[ProbeState]:
-        """What `attach` would answer here: attached for no cgroup at all, and detached again."""
+        """States that `attach` would return here: attaches for no cgroup at all, then detaches."""
         return cls.trial_measured(0.0)[0]
 
     @classmethod
     def trial_measured(cls, window_s: float) -> tuple[list[ProbeState], Cost]:
-        """The same, and what the programs take of tasks that are in no job, for so long."""
+        """States as in `trial`, and the cost of the programs in `window_s` for tasks in no job."""
         limits = HostLimits(1, 1, PAGE, PAGE, PAGE, 1)
         with cls._attach((NO_CGROUP, 1), limits, -1, "") as probes:
             if not window_s:
@@ -207,7 +207,7 @@ class HostProbes:
         return self._kernel.spans() if self._kernel is not None else {}
 
     def process_events(self) -> list[ProcessEvent]:
-        """What processes of jobs did since the last call, in order."""
+        """Events of jobs' processes since the last call, in order."""
         if self._kernel is None:
             return []
         return [ProcessEvent(_KINDS[event[0]], *event[1:]) for event in self._kernel.events()]
@@ -215,12 +215,11 @@ class HostProbes:
     def opt_in(
         self, job: int, *, calls: bool = False, stacks: bool = False, faults: bool = False
     ) -> None:
-        """What is to be seen of a job at a cost: device calls, stacks of waits, page faults by
-        mode and what they take of a CPU.
+        """Sets a job's opt-ins: device calls, wait stacks, page faults by mode with their CPU time.
 
-        Attached for the first job that asks, detached after the last; nothing asked ends it and
-        forgets the job's stacks, `unfollow` ends it too. `states` says what became of it. Raises
-        Refused when too many jobs ask or the kernel says no.
+        The programs are attached for the first job that asks and detached after the last. A call
+        without opt-ins ends them and forgets the job's stacks; so does `unfollow`. `states` shows
+        the result. Raises Refused when too many jobs ask or the kernel refuses.
         """
         if self._kernel is None:
             return
@@ -233,11 +232,11 @@ class HostProbes:
             raise from_errno(error, f"watch the job of cgroup {job} more closely")
 
     def pressure(self, job: int) -> JobPressure:
-        """What held one job's threads up besides other threads; what was not seen is None."""
+        """Delays of a job's threads, other than by its own threads; None where nothing was seen."""
         return self._pressure(job, self.read(job), self._tallies())
 
     def pressures(self) -> dict[int, JobPressure]:
-        """The same of every job that is known, in one pass over the kernel's tables."""
+        """Delays of every known job's threads, in one pass over the kernel's tables."""
         tallies = self._tallies()
         return {job: self._pressure(job, times, tallies) for job, times in self.read_all().items()}
 
@@ -320,7 +319,7 @@ class HostProbes:
         }
 
     def _note(self, job: int, what: int) -> None:
-        """What a job asks for; what it ever asked for is there to be read until it is forgotten."""
+        """Notes a job's opt-ins; past ones stay readable until the job is forgotten."""
         if what:
             self._asked[job] = self._asked.get(job, 0) | what
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the host probes report: times of threads and jobs, and what processes did.
+"""Reports of the host probes: times of threads and jobs, and events of processes.
 
 Times are CLOCK_MONOTONIC nanoseconds unless a name says otherwise; states are those of
 `native/records/span.h`. A value that was not measured is None and the record says why.
@@ -41,25 +41,25 @@ class StateDurations:
     delay_log2: tuple[int, ...]
     """Waits for a CPU by size: bucket i counts those of [2^i, 2^(i+1)) ns, the last all above."""
     fault_ns: int = 0
-    """Of `io_ns`: inside a page fault of user code, so paging in. From here on a figure is 0 as
-    well where its probe is not attached: `JobPressure` tells the two apart."""
+    """Part of `io_ns` inside a page fault of user code, which is paging in. From here on a figure
+    is 0 also if its probe is not attached: `JobPressure` tells the two apart."""
     memory_ns: int = 0
-    """Of the blocked times: for want of memory, as PSI counts it (reclaim, refaults, limits)."""
+    """Part of the blocked times spent on memory, as PSI counts it (reclaim, refaults, limits)."""
     minor_faults: int = 0
     major_faults: int = 0
     """Page faults up to the thread's last switch; major ones had to wait for a disk."""
     irq_ns: int = 0
-    """Of `on_cpu_ns`: taken by interrupt handlers."""
+    """Part of `on_cpu_ns` taken by interrupt handlers."""
     softirq_ns: int = 0
-    """Of `on_cpu_ns`: taken by softirqs."""
+    """Part of `on_cpu_ns` taken by softirqs."""
     user_faults: int = 0
     kernel_faults: int = 0
     """Page faults as they come, by mode: code of the program, or the kernel on its behalf."""
     handling_ns: int = 0
-    """Of `on_cpu_ns`: inside of page faults; both only while the job asks for faults."""
+    """Part of `on_cpu_ns` inside page faults; both are set only while the job asks for faults."""
     stolen_ns: int = 0
-    """Of `on_cpu_ns`: the hypervisor ran something else, or interrupts did where the kernel times
-    them; in pieces of 0.1 ms or more. Spans tell it as runnable."""
+    """Part of `on_cpu_ns` in which the hypervisor ran something else, or interrupts if the kernel
+    times them; in pieces of 0.1 ms or more. Spans show it as runnable."""
 
     @property
     def total_ns(self) -> int:

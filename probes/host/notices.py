@@ -40,7 +40,7 @@ class Notice:
     signal: int | None = None
     """That ends the process (`signal`) or ended it (`killed_exit`)."""
     from_pid: int | None = None
-    """Who sent the signal; for `oom_kill` whose allocation ran out."""
+    """The sender of the signal; for `oom_kill` the process whose allocation failed."""
     from_comm: str | None = None
     by_kernel: bool = False
     """The kernel itself sent the signal, on behalf of no process."""
@@ -48,11 +48,11 @@ class Notice:
     device: tuple[int, int] | None = None
     """(major, minor) of the device file."""
     access: str | None = None
-    """What was asked for: letters of r (read), w (write), m (make the file)."""
+    """Requested access: letters of r (read), w (write), m (make the file)."""
     xid: int | None = None
     pci: str | None = None
     text: str = ""
-    """What the driver said with an Xid."""
+    """The driver's text with an Xid."""
 
 
 def notice_of(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What held a job's threads up besides other threads: memory, disks, network, interrupts, drivers.
+"""Delays of a job's threads from outside: memory, disks, network, interrupts, drivers.
 
 Pure: tallies and thread times in, records out. A figure is None when its probe is not attached, and
 `absent` says why; a figure that is there was counted from `attached_ns` of the probes on, so 0
@@ -17,10 +17,10 @@ from stoker.probes.host.host_records import HostTimes
 
 RECLAIM, GROUP_RECLAIM, RECLAIM_SLEEP, BLOCK, RETRANSMIT, FENCE = 1, 2, 3, 4, 5, 6
 GPU_QUEUED, GPU_RUN, IOCTL, FREQUENCY, TEMPERATURE, TRIP, COOLING = 7, 8, 9, 10, 11, 12, 13
-"""What was tallied, as in `enum sk_tally_what` of native/records/tally.h."""
+"""Subjects of tallies, as in `enum sk_tally_what` of native/records/tally.h."""
 
 MINOR_BITS = 20
-"""Of a device number in one word, include/linux/kdev_t.h."""
+"""Minor bits of a device number in one word, include/linux/kdev_t.h."""
 
 READ, WRITE, FLUSH, DISCARD = 0, 1, 2, 3
 """Operations of block requests, include/linux/blk_types.h."""
@@ -93,7 +93,7 @@ class JobPressure:
     reclaim: Spread | None = None
     """The job's own threads had to free memory of the node."""
     group_reclaim: Spread | None = None
-    """The same for the limit of their cgroup."""
+    """The job's own threads had to free memory for the limit of their cgroup."""
     reclaim_sleep: Spread | None = None
     """Put to sleep because reclaim made no progress."""
     block: dict[int, Spread] | None = None
@@ -126,7 +126,7 @@ class NodeSignals:
 
 
 ASK_CALLS, ASK_STACKS, ASK_FAULTS = 1, 2, 4
-"""What a job may ask for, as in native/records/opt_in.h."""
+"""Opt-ins of a job, as in native/records/opt_in.h."""
 
 NOT_ASKED = "this job did not ask for it"
 

@@ -31,7 +31,7 @@ class StackWait:
     count: int
     """Waits they stand for: of a thread that blocks often only a part is drawn, at random."""
     total_ns: int
-    """Of all those, weighed likewise."""
+    """Total time of all those waits, weighted like their number."""
     longest_ns: int
     kernel: tuple[str, ...]
     """Innermost first."""

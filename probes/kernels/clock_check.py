@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well a tracer's stamps lie on CLOCK_MONOTONIC, by a measure that does not use its clocks.
+"""Error of a tracer's timestamps against CLOCK_MONOTONIC, measured without its clocks.
 
 On an OpenCL device that works in the host's memory (PoCL) a kernel writes to memory that a thread
 of the host spins on; the thread reads CLOCK_MONOTONIC when it sees the write
@@ -24,7 +24,7 @@ from stoker.probes.kernels.tracer_environment import layer_environment
 PROGRAM = "stoker-clock-observe"
 LAUNCHES = 500
 LOOPS = 2000
-"""Of the kernel between its two writes: about a microsecond."""
+"""Iterations of the kernel between its two writes, about a microsecond."""
 TIMEOUT_S = 60.0
 
 RESIDUAL = (
@@ -33,7 +33,7 @@ RESIDUAL = (
     "clock reading: the observer reads CLOCK_MONOTONIC after it saw the write, about 0.03 us",
     "scheduling: a thread of the driver that is put aside between its stamp and the kernel's code",
 )
-"""What a gap contains besides a misalignment of the clocks."""
+"""Parts of a gap that are not a misalignment of the clocks."""
 
 Observed = tuple[int, int, int, int, int, int]
 """(start, end) as the tracer has them, (start, end) as the host saw them, CLOCK_MONOTONIC ns, and
@@ -79,7 +79,7 @@ FAR_NS = 20_000
 
 
 def figures(rows: Sequence[Observed], claimed: ClockAlignment | None = None) -> ClockCheck:
-    """What the observations come to; Unavailable without one that was in time."""
+    """Statistics of the observations; Unavailable if none was in time."""
     timely = [row for row in rows if max(row[4:]) <= LATE_NS]
     if not timely:
         raise errors.Unavailable(f"none of {len(rows)} launches was observed in time")

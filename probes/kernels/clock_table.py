@@ -42,7 +42,7 @@ class ClockRow(msgspec.Struct, frozen=True):
 
 
 class DeviceClock(Protocol):
-    """What a tracer says of a device's clock, as the summary of a trace has it."""
+    """A tracer's clock of one device, as the summary of a trace has it."""
 
     @property
     def source(self) -> str: ...

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a job did on its GPUs: its trace segments, folded into the summary that everybody reads.
+"""A job's use of its GPUs: its trace segments, folded into the summary that all readers share.
 
 The segments belong to the job and are read as hostile input; the fold is the agent's own file and
 is whole after kill -9 at any point: no record is lost or counted twice. All times are
@@ -81,7 +81,7 @@ CPU the detail is what part of it went into page faults: that part is paging."""
 _SPAN = struct.Struct("<QQIHH")
 
 STORE_FILES = ("fold", "events", "spans")
-"""What a JobTrace keeps in its store folder; created with the first segment, removed by nobody."""
+"""Files that a JobTrace keeps in its store; created with the first segment, removed by nobody."""
 
 
 class DrainStats(msgspec.Struct, frozen=True):
@@ -125,7 +125,7 @@ class StateTimes(Protocol):
 
 
 class OpenState(Protocol):
-    """What a living thread is doing now: `host_records.ThreadTimes` is one."""
+    """The current state of a living thread; `host_records.ThreadTimes` is one."""
 
     @property
     def tid(self) -> int: ...
@@ -233,7 +233,7 @@ class JobTrace:
             self._job.set_window_to(to_ns)
 
     def control(self, mode: Mode, budget_ppm: int, lease_ns: int) -> None:
-        """What every tracer of the job is to do from now on, those of later processes included.
+        """Sets the mode of every tracer of the job, including those of later processes.
 
         `budget_ppm`: of the job's time, for `governed`. Written at once, and renewed by `drain`
         when a third of the lease is over: without drains for `lease_ns` the tracers are dormant.
@@ -253,7 +253,7 @@ class JobTrace:
         self._job.hold(share, time.monotonic_ns())
 
     def answer(self) -> tuple[TracerAnswer, ...]:
-        """What is in force in each living process, as the last drain found it."""
+        """The state of each living process's tracer, as the last drain found it."""
         return tuple(answered(each) for each in self._job.answers())
 
     def found(self) -> tuple[FoundSegment, ...]:
@@ -262,7 +262,7 @@ class JobTrace:
         return tuple(FoundSegment(*each) for each in self._job.found())
 
     def summary(self) -> TraceSummary:
-        """What is known since the last drain."""
+        """Summary of all records up to the last drain."""
         return summarized(self._job.summary())
 
     def finish(self, to_ns: int | None = None) -> TraceSummary:

@@ -83,7 +83,7 @@ class Envelope(msgspec.Struct, frozen=True):
     attempt: int
     window: int
     sequence: int
-    """Of the messages of this window, from 0."""
+    """Number of the message in its window, from 0."""
     first: int
     count: int
     dropped: int
@@ -94,7 +94,7 @@ class Envelope(msgspec.Struct, frozen=True):
     """As known when the newest rows were sent; a newer device's id comes with the next rows."""
     format: int = FORMAT
     fields: Fields = ()
-    """Of `data`, as NumPy spells a dtype: enough to read it without this module."""
+    """Fields of `data`, as NumPy spells a dtype; a reader needs nothing else of this module."""
 
 
 _PLAIN = re.compile(r"<[uif][248]|[ui]1|V\d{1,3}")

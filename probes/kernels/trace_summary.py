@@ -146,7 +146,7 @@ class DeviceRow(msgspec.Struct, frozen=True):
 
 
 class ClockAlignment(msgspec.Struct, frozen=True):
-    """How device stamps were put on CLOCK_MONOTONIC; `error_ns` bounds the alignment."""
+    """Alignment of a device's timestamps to CLOCK_MONOTONIC; `error_ns` bounds its error."""
 
     source: str
     offset_ns: int
@@ -155,7 +155,7 @@ class ClockAlignment(msgspec.Struct, frozen=True):
 
 
 class CostRow(msgspec.Struct, frozen=True):
-    """What tracing cost the job's threads, by the tracer's own clock; share is of their time.
+    """Tracing's cost to the job's threads by the tracer's own clock; the share is of their time.
     `profiler_ns`: what the vendor's own profiler says it took beside that."""
 
     launches: int
@@ -186,9 +186,9 @@ class TraceSummary(msgspec.Struct, frozen=True):
     calls: tuple[CallRow, ...] = ()
     """Into GPU libraries, as the kernel saw them; the agent puts them in."""
     clocks: tuple[TableRow, ...] = ()
-    """Of every device that was used; the agent puts those of the node before them."""
+    """Every device that was used; the agent puts the node's clocks before them."""
     pressure: JobPressure | None = None
-    """What held the job's threads up besides each other; the agent puts it in at the end."""
+    """Delays of the job's threads other than by each other; the agent adds them at the end."""
     waits: tuple[StackWait, ...] = ()
     """Where its threads waited longest, of a job submitted with a full trace; likewise."""
 
@@ -211,7 +211,7 @@ class Coverage(msgspec.Struct, frozen=True):
 
 
 class TracerAnswer(msgspec.Struct, frozen=True):
-    """What the tracer of one living process says of itself, and what it was told.
+    """State and orders of the tracer of one living process.
 
     `settled`: what was last told is in force. `switches_late`: times that a switch was put off
     because a call was under way; `pinned`: queues that cannot be moved and stay as they were.
@@ -236,7 +236,7 @@ class TracerAnswer(msgspec.Struct, frozen=True):
     """CLOCK_MONOTONIC ns until when it believes what it was told."""
     simulated: bool = False
     holds: bool = False
-    """Whether it can hold launches back."""
+    """True if it can delay launches."""
     hold_share: int = 0
     """In which part of the time, of HOLD_WHOLE, launches begin, by the word in its segment; 0: they
     are not held."""
@@ -245,7 +245,7 @@ class TracerAnswer(msgspec.Struct, frozen=True):
     held: int = 0
     """Launches and copies that have waited for it."""
     held_ns: int = 0
-    """How long, added up over threads."""
+    """Time they waited, summed over threads."""
 
 
 class RecordCounts(msgspec.Struct, frozen=True):
@@ -257,7 +257,7 @@ class RecordCounts(msgspec.Struct, frozen=True):
 
 
 class TimelineCounts(msgspec.Struct, frozen=True):
-    """What a timeline written now would hold; what it no longer holds was folded all the same."""
+    """Size of a timeline written now; records that it no longer has are still in the summary."""
 
     records: int
     records_dropped: int
@@ -315,7 +315,7 @@ def timeline_counts(found: _trace.Summary) -> TimelineCounts:
 
 
 class _Bounds(NamedTuple):
-    """What was not seen of a job, as each of its rows has to tell it."""
+    """Unobserved parts of a job, which every row of it must state."""
 
     seen: float = 1.0
     hidden_ns: int = 0
@@ -401,10 +401,10 @@ def _clock(row: _trace.Device) -> ClockAlignment:
     return ClockAlignment(*row[6:10])
 
 
-# Which parts of the summary have no value, and why.
+# Returns the parts of the summary that have no value, with the reason.
 def _absent(found: _trace.Summary) -> dict[str, str]:
     held = any(row[4][_THROTTLED] for row in found["devices"])
-    # Of launches that were held back it is known, of what a device does itself it is not.
+    # A tracer sees the launches that it delayed, and cannot see a device slow itself down.
     throttled = "clocks_lowered" if held else "causes.throttled_ns"
     absent = {"causes.peer_ns": _NO_PEERS, throttled: _NO_THROTTLE}
     if not found["segments"]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a traced job finds in its environment, so that its GPU runtimes load stoker's tracers.
+"""Environment of a traced job, which makes its GPU runtimes load stoker's tracers.
 
 Each tracer takes its vendor's own way in, of which some have room for one alone: what the job has
 set there itself stays, and that stoker's tracer stepped aside is said. A tracer is offered to jobs
@@ -37,7 +37,7 @@ CUPTI_FOLDERS = ("lib64", "lib", "extras/CUPTI/lib64")
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What to set, and which tracers are not offered (tracer -> why)."""
+    """Variables to set, and the tracers that are not offered (tracer -> why)."""
 
     variables: dict[str, str] = field(default_factory=dict)
     aside: dict[str, str] = field(default_factory=dict)

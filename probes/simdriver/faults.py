@@ -67,7 +67,7 @@ def parse(text: str) -> list[Fault]:
 
 
 def read(path: Path) -> list[Fault]:
-    """The same from a file; BadRequest also for one that cannot be read."""
+    """Faults read from a file; BadRequest also if it cannot be read."""
     try:
         return parse(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError:

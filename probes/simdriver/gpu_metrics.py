@@ -87,7 +87,7 @@ def _activity(busy_s: float) -> int:
 
 
 def _shared(card: Card, sensor: dict[str, int]) -> Values:
-    """What every format has."""
+    """Values that every format has."""
     model, now = card["model"], card["now"]
     return {
         "temperature_hotspot": sensor["temperature_mc"] // 1000,

@@ -35,7 +35,7 @@ _ONCE = {"count", "bus_ids", "numas", "switch_groups", "features", "layouts", "p
 
 
 def names() -> list[str]:
-    """Of all profiles that are there."""
+    """Names of all profiles."""
     return sorted(Path(each.name).stem for each in _folder().iterdir() if each.name[-5:] == ".toml")
 
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * What joins a tracer to its driver (driver.c): it decides on a phase, an adapter carries it out.
+ Interface between a tracer's driver (driver.c), which decides on a phase, and its adapters.
  *
  * The driver owns the phase, the plan of windows, the budget, the time spent in each phase and,
  * for a tracer whose records come in batches, the watermark and the meter of launches. An adapter

@@ -2,7 +2,7 @@
 /*
  * Calls functions of a shared library as it is told on stdin, one order a line.
  *
- * Relied on by the tests of the probes over calls. Orders: open PATH, close, map PATH (executable,
+ * The tests of the probes over calls use it. Orders: open PATH, close, map PATH (executable,
  * whatever it is), call NAME COUNT, threads NAME COUNT (four of them), deep NAME DEPTH. Each is
  * answered by a line when it is done; the end of stdin is the end.
  */

@@ -37,7 +37,7 @@ UNTIL_ASKED = {
 
 
 def as_expected(state: ProbeState) -> bool:
-    """Whether a probe is in the state it must be in on any machine that runs these tests."""
+    """True if a probe is in the state it must have on any machine that runs these tests."""
     if state.id in UNTIL_ASKED:
         return state.state == "off" and "would pay" in state.reason
     if state.id in OF_DRIVERS and state.state == "refused":

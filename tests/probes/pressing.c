@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Verbs of the workload that press on one part of the kernel a known number of times. Relied on by
-// tests of the host probes' figures. A verb that stops itself (SIGSTOP) does so after a first,
+// Verbs of the workload that press on one part of the kernel a known number of times,
+// for tests of the host probes' figures. A verb that stops itself (SIGSTOP) does so after a first,
 // smaller round, so that all its code and tables are there, and after the counted one: what was
 // counted between the two stops is the argument and nothing else. WORKLOAD_FILE names a file.
 #define _GNU_SOURCE

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A kernel that refuses one BPF program, for a process that is started with this preloaded: loading
-// the program named by REFUSED_PROGRAM fails like a verifier's refusal. Relied on by the tests of
-// attaching. libbpf comes to the kernel through syscall(2).
+// the program named by REFUSED_PROGRAM fails like a verifier's refusal. libbpf calls the
+// kernel through syscall(2).
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A job whose behaviour is known to the nanosecond it can be known to. Relied on by the host
+// A job whose behaviour is known to the nanosecond it can be known to. For the host
 // probes' tests. `workload into CGROUP VERB ARG` starts VERB in a cgroup, as its first process,
 // and ends as it ends; the other verbs are in the table at the end and in pressing.c.
 #define _GNU_SOURCE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an ad-hoc probe asks of the kernel, judged by its text; and what it is compiled against."""
+"""Judging an ad-hoc probe by its text: kernel types it needs, and types it is compiled against."""
 
 from __future__ import annotations
 

@@ -244,7 +244,7 @@ def test_a_deleted_library_is_still_what_runs(
 def test_a_library_replaced_while_attached(
     open_grouped: Open, start: Start, library: Path, built: Path
 ) -> None:
-    """Who mapped the old one goes on with it, who maps anew gets the new one: both are counted."""
+    """A process that mapped the old library keeps it, a later one gets the new: both count."""
     probes, old = open_grouped(), start(library)
     watch(probes, old)
     shutil.copy(built / "newer.so", library.with_name("new"))

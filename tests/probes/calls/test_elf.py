@@ -33,7 +33,7 @@ def read(path: Path) -> ElfFile:
 
 
 def addresses(path: Path) -> dict[str, int]:
-    """What nm says: an independent reader of the same file."""
+    """Symbols according to nm, an independent reader of the file."""
     listing = subprocess.run(["nm", "-D", "--defined-only", path], check=True, capture_output=True)
     rows = [line.split() for line in listing.stdout.decode().splitlines()]
     return {name: int(address, 16) for address, kind, name in rows if kind in "Tti"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which files processes have mapped, by the text of their mappings and by the files themselves."""
+"""Files that processes have mapped, by the text of their mappings and by the files themselves."""
 
 from __future__ import annotations
 

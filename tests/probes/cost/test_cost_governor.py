@@ -32,9 +32,9 @@ class Plant:
 
     random: random.Random
     gain: float
-    """What tracing really costs for each ppm the tracer sees itself; 1 if it sees everything."""
+    """True cost of tracing for each ppm that the tracer itself sees; 1 if it sees everything."""
     launch_ppm: float
-    """What it would cost to time every launch: the tracer takes no more than that."""
+    """Cost of timing every launch, which is the most that the tracer takes."""
     bpf_ppm: float
     sites: dict[str, tuple[float, int]]
     """Site -> (calls a second, ns a hit)."""

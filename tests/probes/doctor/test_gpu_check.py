@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the check of a GPU machine makes of runs: every line it must fail, fails."""
+"""The check of a GPU machine on given runs: every line that must fail does fail."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_without_a_driver_it_says_so_in_one_line() -> None:
 
 
 def test_on_a_simulated_driver_every_truth_holds(tmp_path: Path) -> None:
-    """What is compared with a truth passes; targets of a simulated device mean nothing."""
+    """Comparisons with a truth pass; performance targets of a simulated device mean nothing."""
     library()
     paths.program("stoker-bench-cuda")
     built = compiled(tmp_path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the doctor says of probe sites: with an agent what is, without one what would be."""
+"""The doctor on probe sites: with an agent their state, without one the plan."""
 
 from __future__ import annotations
 

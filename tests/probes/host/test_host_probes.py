@@ -39,7 +39,7 @@ def least(asked: int, times: StateDurations) -> int:
 
 
 def is_asleep(probes: HostProbes, job: Job) -> bool:
-    """Whether its one thread sleeps for good: its start has short waits as well."""
+    """True if the job's one thread sleeps for good; its start has short waits as well."""
     reading = probes.read(job.id)
     since = [(thread.state, reading.t_ns - thread.since_ns) for thread in reading.threads]
     return len(since) == 1 and since[0][0] == BLOCKED and since[0][1] > 100 * MS

@@ -37,7 +37,7 @@ def by_thread(spans: bytes) -> dict[int, list[Span]]:
 
 
 def turns(spans: bytes, turn: int) -> dict[int, tuple[int, int]]:
-    """What tells of the threads' beginnings or ends."""
+    """Beginnings or ends of threads among the spans."""
     told = [span for span in struct.iter_unpack("<QQIHH", spans) if span[3] == turn]
     assert len({span[2] for span in told}) == len(told)
     return {tid: (start, by) for start, by, tid, _, _ in told}

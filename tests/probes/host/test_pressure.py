@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What presses on a job: known programs do one thing a prime number of times, and it is counted.
+"""Pressure on a job: known programs do one thing a prime number of times, and it is counted.
 
 Where the kernel decides how often something happens, what must hold of the figures is checked.
 """
@@ -83,7 +83,7 @@ def between_stops(
 
 
 def off_cpu(probes: HostProbes, job: Job) -> bool:
-    """Whether its one thread has left the CPU: it is called stopped a moment before."""
+    """True if the job's one thread has left the CPU; it counts as stopped a moment before."""
     return [thread.state for thread in probes.read(job.id).threads] == [BLOCKED]
 
 
@@ -93,7 +93,7 @@ def switches_of(probes: HostProbes, job: Job) -> int:
 
 
 def holds(spread: Spread | None) -> Spread:
-    """What is true of every spread that times its things."""
+    """Checks the properties of every spread that times its events."""
     assert spread is not None
     assert sum(spread.length_log2) == spread.count
     low = sum(count << bucket for bucket, count in enumerate(spread.length_log2) if bucket)
@@ -135,7 +135,7 @@ def test_what_page_faults_take_is_a_part_of_the_time_on_cpu(
         assert state != ON_CPU or detail <= FAULTED_ALL or detail == DETAIL_UNKNOWN
         if state == ON_CPU and detail <= FAULTED_ALL:
             told += (end - begin) * detail // FAULTED_ALL
-    # What the hypervisor had of a span is no time on a CPU, whatever it fell in.
+    # The hypervisor's part of a span is no time on a CPU, wherever it fell.
     assert 0.95 * totals.handling_ns - totals.stolen_ns <= told <= totals.handling_ns
 
 

@@ -362,7 +362,7 @@ def test_processes_beyond_the_table_share_a_row(trace: JobTrace, folder: Path) -
 
 
 def test_histograms_of_jobs_are_merged(tmp_path: Path) -> None:
-    """What two jobs ran, as one: count, sum and every bucket are those of both."""
+    """The merged histogram of two jobs has count, sum and every bucket of both."""
     found = []
     for job in range(2):
         folder, store = tmp_path / f"segments{job}", tmp_path / f"store{job}"
@@ -441,7 +441,7 @@ def test_missing_spans_are_made_good_by_totals(trace: JobTrace, folder: Path) ->
         + SPAN.pack(start, start + 1000, 77, 1, 0)
         + SPAN.pack(start + 10_000, start + 11_000, 77, 1, 0)  # what was between is lost
     )
-    # Of the 9,000 between it waited 2,000 for the device.
+    # In the 9,000 ns between, it waited 2,000 for the device.
     trace.set_host_times({77: times(2000 + 3000, 1000, 2000 + 3000, 0)})
     (device,) = trace.finish(start + 11_500).devices
     assert device.estimate

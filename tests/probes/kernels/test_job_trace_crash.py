@@ -96,7 +96,7 @@ def test_a_killed_agent_loses_nothing_and_counts_nothing_twice(folder: Path, sto
 
 
 def timed_ns(trace: JobTrace) -> int:
-    """What the fold itself holds, without a look at any segment."""
+    """Device time in the fold itself, without reading any segment."""
     histogram = trace.histogram("saxpy")
     assert histogram is not None
     return histogram.totals()[1]

@@ -272,7 +272,7 @@ def test_what_a_tracer_says_of_itself_is_checked(trace: JobTrace, folder: Path) 
 
 
 def test_files_without_number_cost_only_their_own_job(trace: JobTrace, folder: Path) -> None:
-    """What was there before is read on; after many files that are none, no more are opened."""
+    """Existing segments are read on; after many files that are not segments no more are opened."""
     good = SegmentFile(folder)
     trace.drain()
     for number in range(1500):

@@ -56,7 +56,7 @@ def now() -> int:
 
 
 def check(summary: TraceSummary) -> None:
-    """What holds of every summary."""
+    """Checks the properties of every summary."""
     counts = summary.records
     assert counts is not None
     assert counts.made == counts.folded + counts.dropped
@@ -261,7 +261,7 @@ def test_an_open_window_counts_up_to_when_it_was_surely_open(trace: JobTrace, fo
 
 
 def drains_without_a_write(trace: JobTrace, fold: Path) -> bool:
-    """Whether five drains within a second left the fold alone; a slow machine tries again."""
+    """True if five drains within a second left the fold alone; a slow machine tries again."""
     for _ in range(20):
         began, written = now(), fold.stat().st_mtime_ns
         for _ in range(5):
@@ -274,7 +274,7 @@ def drains_without_a_write(trace: JobTrace, fold: Path) -> bool:
 
 
 def test_a_quiet_job_writes_nothing(trace: JobTrace, folder: Path, tmp_path: Path) -> None:
-    """Whether its tracer watches or not: a node has many jobs that do nothing."""
+    """A tracer writes nothing while its job does nothing: a node has many such jobs."""
     segment, start, fold = SegmentFile(folder), now(), tmp_path / "store/fold"
     segment.open_window(start, FULL, TIMED)
     segment.publish(record(start, start + 10))

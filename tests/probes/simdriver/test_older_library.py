@@ -19,7 +19,7 @@ READER = Path(__file__).parents[2] / "fakes" / "read_cards.py"
 
 
 def symbols(library: Path) -> set[str]:
-    """Of NVML's, those that a program finds."""
+    """Those NVML symbols that a program finds."""
     loaded = ctypes.CDLL(str(library))
     names = ("nvmlInit_v2", "nvmlDeviceGetName", "nvmlDeviceGetMemoryInfo", "stoker_sim_driver")
     both = (*names, "nvmlDeviceGetMemoryInfo_v2")
@@ -56,7 +56,7 @@ def test_every_library_can_lack(tmp_path: Path) -> None:
 
 
 def read_cards(folder: Path, missing: list[str]) -> dict[str, Any]:
-    """What stoker reads of the first card."""
+    """The first card as stoker reads it."""
     folder.mkdir()
     profiles.node("4xL40S", folder / "node", virtual=True, seed=7).advance(10**9)
     done = subprocess.run(

@@ -18,7 +18,7 @@ def test_these_profiles_are_there() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_profile_names_every_figure_of_its_cards(name: str) -> None:
-    """What the node holds beyond it was never said: only what may be nothing may be missing."""
+    """The node has no figure that the profile did not set, except those that may be absent."""
     node = profiles.node(name)
     for index, card in enumerate(profiles.load(name)):
         model = node.truth(index)["model"]
