@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The BPF programs of one node and their maps; a handle over native/bpf/host.h.
+"""The BPF programs of one node and their maps; a handle over native/bpf/host/host.h.
 
 The module is absent where clang, bpftool or libbpf were
 missing at build time. Times are CLOCK_MONOTONIC ns.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Uprobes over calls into libraries, and what a hit of one costs; over native/bpf/calls.h.
+"""Uprobes over calls into libraries, and what a hit of one costs; over native/bpf/calls/calls.h.
 
 The module is absent where
 clang, bpftool or libbpf were missing at build time.

@@ -13,8 +13,8 @@
 
 #define _Static_assert static_assert /* the shared records are C */
 extern "C" {
-#include "bpf/host.h"
-#include "bpf/slots.h"
+#include "bpf/host/host.h"
+#include "bpf/threads/slots.h"
 }
 
 namespace nb = nanobind;

@@ -20,7 +20,7 @@
 
 #define _Static_assert static_assert /* the shared records are C */
 extern "C" {
-#include "bpf/calls.h"
+#include "bpf/calls/calls.h"
 }
 
 namespace nb = nanobind;
@@ -88,7 +88,7 @@ class Calls
 		{
 			nb::gil_scoped_release unlocked;
 			error = sk_bpf_calls_attach(calls, path.c_str(), pid, list.data(),
-						uint32_t(list.size()), &group);
+						    uint32_t(list.size()), &group);
 		}
 		if (error)
 			return error;

@@ -21,6 +21,7 @@ COMMAND = (*POLICY, "native/core/policy")
 DECIDE = (*COMMAND, "native/core/command")
 
 RECORDS = "native/records"
+BPF = "native/bpf"
 TRACER = "probes/tracer"
 RUNNER = "native/runner"
 SITE, WIRE = f"{RUNNER}/site", f"{RUNNER}/wire"
@@ -32,7 +33,12 @@ JOB = f"{TRACE}/job"
 ALLOWED: dict[str, tuple[str, ...]] = {
     RECORDS: (),
     "native/clocks": (),
-    "native/bpf": (RECORDS,),
+    f"{BPF}/catalogue": (RECORDS,),
+    f"{BPF}/kernel": (),
+    f"{BPF}/threads": (RECORDS,),
+    f"{BPF}/host": (RECORDS, f"{BPF}/catalogue", f"{BPF}/kernel", f"{BPF}/threads"),
+    f"{BPF}/calls": (RECORDS, f"{BPF}/catalogue", f"{BPF}/kernel"),
+    BPF: (f"{BPF}/host", f"{BPF}/calls", f"{BPF}/threads"),
     "probes/bpf": (RECORDS,),
     SITE: (),
     WIRE: (),

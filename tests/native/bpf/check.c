@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bpf/reason.h"
-#include "bpf/slots.h"
-#include "bpf/table.h"
-#include "bpf/times.h"
+#include "bpf/kernel/reason.h"
+#include "bpf/threads/slots.h"
+#include "bpf/catalogue/table.h"
+#include "bpf/threads/times.h"
 
 #define CHECK(condition)                                                                           \
 	do {                                                                                       \

@@ -11,7 +11,7 @@ import pytest
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
-SOURCES = ("slots.c", "times.c", "reason.c", "table.c")
+SOURCES = ("threads/slots.c", "threads/times.c", "kernel/reason.c", "catalogue/table.c")
 
 
 def test_the_pure_parts_hold_under_sanitizers(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@
  *
  * Pure: no clock, no system call. A full table is an answer (SK_SLOT_NONE); it never grows.
  */
-#ifndef SK_BPF_SLOTS_H
-#define SK_BPF_SLOTS_H
+#ifndef SK_BPF_THREADS_SLOTS_H
+#define SK_BPF_THREADS_SLOTS_H
 
 #include <stddef.h>
 #include <stdint.h>

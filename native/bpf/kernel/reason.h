@@ -5,8 +5,8 @@
  * While a listener is on, libbpf's messages do not reach stderr. Of a failed load the verifier's
  * last line that is not statistics is kept, else libbpf's first warning.
  */
-#ifndef SK_BPF_REASON_H
-#define SK_BPF_REASON_H
+#ifndef SK_BPF_KERNEL_REASON_H
+#define SK_BPF_KERNEL_REASON_H
 
 #include <stddef.h>
 

@@ -9,9 +9,9 @@
 #include <bpf/btf.h>
 
 #include "host_parts.h"
-#include "kernel_btf.h"
-#include "reason.h"
-#include "table.h"
+#include "bpf/kernel/kernel_btf.h"
+#include "bpf/kernel/reason.h"
+#include "bpf/catalogue/table.h"
 
 static void answer(struct sk_bpf_probe_state *state, enum sk_bpf_answer said, const char *reason)
 {

@@ -2,8 +2,8 @@
 /** @file
  * Look-ups in the running kernel's own description of its types (BTF).
  */
-#ifndef SK_BPF_KERNEL_BTF_H
-#define SK_BPF_KERNEL_BTF_H
+#ifndef SK_BPF_KERNEL_KERNEL_BTF_H
+#define SK_BPF_KERNEL_KERNEL_BTF_H
 
 #include <stdbool.h>
 

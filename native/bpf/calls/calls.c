@@ -11,8 +11,8 @@
 #include <bpf/libbpf.h>
 
 #include "calls.skel.h"
-#include "reason.h"
-#include "uprobe.h"
+#include "bpf/kernel/reason.h"
+#include "bpf/kernel/uprobe.h"
 
 enum { BATCH = 128 };
 

@@ -11,9 +11,10 @@
 
 #include "opt_in.skel.h"
 #include "host_parts.h"
-#include "kernel_btf.h"
-#include "reason.h"
-#include "table.h"
+#include "bpf/kernel/now.h"
+#include "bpf/kernel/kernel_btf.h"
+#include "bpf/kernel/reason.h"
+#include "bpf/catalogue/table.h"
 
 #define ASK_BITS ((int)(sizeof(((struct sk_bpf_host *)0)->asking) / sizeof(uint32_t)))
 

@@ -2,8 +2,8 @@
 /** @file
  * Sums of thread times. Pure.
  */
-#ifndef SK_BPF_TIMES_H
-#define SK_BPF_TIMES_H
+#ifndef SK_BPF_THREADS_TIMES_H
+#define SK_BPF_THREADS_TIMES_H
 
 #include "records/thread.h"
 

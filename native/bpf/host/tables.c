@@ -10,7 +10,8 @@
 #include <string.h>
 
 #include "host_parts.h"
-#include "times.h"
+#include "bpf/kernel/now.h"
+#include "bpf/threads/times.h"
 
 #define TRIES 4
 #define EXPIRE_AFTER_NS UINT64_C(1000000000)

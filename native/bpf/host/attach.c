@@ -10,9 +10,9 @@
 
 #include "host.skel.h"
 #include "host_parts.h"
-#include "kernel_btf.h"
-#include "reason.h"
-#include "table.h"
+#include "bpf/kernel/kernel_btf.h"
+#include "bpf/kernel/reason.h"
+#include "bpf/catalogue/table.h"
 
 /* Refuse every probe that is not refused yet, for the reason that stops the whole object. */
 static void refuse_rest(struct sk_bpf_host *host, const char *what, int negative_errno)

@@ -7,14 +7,14 @@
  *
  * Threads: one thread attaches and detaches, any one at a time reads.
  */
-#ifndef SK_BPF_CALLS_H
-#define SK_BPF_CALLS_H
+#ifndef SK_BPF_CALLS_CALLS_H
+#define SK_BPF_CALLS_CALLS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "bpf/probe.h"
+#include "bpf/catalogue/probe.h"
 #include "records/call.h"
 
 #define SK_CALL_SITES_MAX 256 /* of one group */

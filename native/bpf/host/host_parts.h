@@ -5,8 +5,8 @@
  * Everything that is drained or read goes into memory allocated when the host is made. A skeleton
  * is NULL if its object could not be loaded.
  */
-#ifndef SK_BPF_HOST_PARTS_H
-#define SK_BPF_HOST_PARTS_H
+#ifndef SK_BPF_HOST_HOST_PARTS_H
+#define SK_BPF_HOST_HOST_PARTS_H
 
 #include <limits.h>
 
@@ -14,7 +14,7 @@
 #include <bpf/libbpf.h>
 
 #include "host.h"
-#include "slots.h"
+#include "bpf/threads/slots.h"
 
 struct sk_host_bpf;
 struct sk_opt_in_bpf;
@@ -78,8 +78,6 @@ struct sk_bpf_host {
 	uint64_t window_from_ns;
 	struct sk_bpf_program_cost base[SK_PROBES];
 };
-
-uint64_t sk_bpf_now_ns(void);
 
 /* Tell the programs whether any job is followed in full. */
 void sk_bpf_host_publish_full(struct sk_bpf_host *host);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "host_parts.h"
+#include "bpf/kernel/now.h"
 
 /* Add up the run figures of each probe's programs, in the order of the enum. */
 static void look(const struct sk_bpf_host *host, struct sk_bpf_program_cost *ret)

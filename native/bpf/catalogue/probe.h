@@ -2,8 +2,8 @@
 /** @file
  * The host probes by number, and the answer of the kernel to attaching one.
  */
-#ifndef SK_BPF_PROBE_H
-#define SK_BPF_PROBE_H
+#ifndef SK_BPF_CATALOGUE_PROBE_H
+#define SK_BPF_CATALOGUE_PROBE_H
 
 #define SK_REASON_BYTES 256
 

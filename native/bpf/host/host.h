@@ -5,14 +5,14 @@
  * Readings and drained records stay valid until the next call. Nothing here blocks, and whatever
  * the kernel denies is an answer with a reason, not an error. Threads: one at a time per host.
  */
-#ifndef SK_BPF_HOST_H
-#define SK_BPF_HOST_H
+#ifndef SK_BPF_HOST_HOST_H
+#define SK_BPF_HOST_HOST_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "bpf/probe.h"
+#include "bpf/catalogue/probe.h"
 #include "records/opt_in.h"
 #include "records/counter.h"
 #include "records/notice.h"

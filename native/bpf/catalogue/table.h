@@ -4,13 +4,13 @@
  *
  * Ids and order are those of probes/catalogue.py.
  */
-#ifndef SK_BPF_TABLE_H
-#define SK_BPF_TABLE_H
+#ifndef SK_BPF_CATALOGUE_TABLE_H
+#define SK_BPF_CATALOGUE_TABLE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bpf/probe.h"
+#include "bpf/catalogue/probe.h"
 #include "records/opt_in.h"
 
 enum sk_bpf_object {

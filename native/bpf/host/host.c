@@ -2,26 +2,17 @@
 /* The memory of a host: all that it will ever use is made and freed here. See host.h. */
 #include "host.h"
 #include "host_parts.h"
-#include "table.h"
+#include "bpf/catalogue/table.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 const char *sk_bpf_probe_id(enum sk_bpf_probe probe)
 {
 	return sk_bpf_row_of(probe)->id;
-}
-
-uint64_t sk_bpf_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
 static bool ring_size_fits(uint32_t bytes)

@@ -5,8 +5,8 @@
  * Attaching and detaching wait for the kernel (tens of milliseconds for a link, whatever the number
  * of its sites), so neither belongs on a hot path.
  */
-#ifndef SK_BPF_UPROBE_H
-#define SK_BPF_UPROBE_H
+#ifndef SK_BPF_KERNEL_UPROBE_H
+#define SK_BPF_KERNEL_UPROBE_H
 
 #include <stdbool.h>
 #include <stddef.h>

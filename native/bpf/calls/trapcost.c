@@ -13,7 +13,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
-#include "host_parts.h"
+#include "bpf/kernel/now.h"
 
 /* Many short rounds, so that one is likely to have the processor to itself. */
 enum { ROUNDS = 30, CALLS = 50, CALLS_STEPPED = 10 };
