@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulated nodes: cards, faults and a clock (native/sim). Times in ns on the node's own clock.
 
-A card is a dictionary with the members of `struct sk_sim_model` (native/sim/card.h), with
+A card is a dictionary with the members of `struct sk_sim_model` (native/sim/card/card.h), with
 `physics` and `sensor` as dictionaries of their own and `partitions` as a list of them.
 """
 

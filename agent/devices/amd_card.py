@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One AMD GPU: what AMD SMI says of it once, and what the record of it means.
 
-Its record is filled by native/devices/amd.c; what seldom changes is asked through the binding.
+native/devices/amd/amd.c fills its record; what seldom changes is asked through the binding.
 Units are those of amdsmi.h: MHz, microwatts.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One Intel GPU: what Level Zero Sysman says of it once, and what the record of it means.
 
-Its record is filled by native/devices/intel.c; what does not change is asked through the binding.
+native/devices/intel/intel.c fills its record; what does not change is asked through the binding.
 Units are zes_api.h's: mW, MHz.
 """
 

@@ -2,7 +2,7 @@
 """Power domains of one Intel GPU: the whole card's, or those of its tiles, which add up to it.
 
 Invariant: what is told as the card's is all of it; where a tile does not say there is none, and its
-reason. native/devices/intel.c reads the counters of these domains. Units are zes_api.h's: mW.
+reason. native/devices/intel/intel.c reads the counters of these domains. Units are zes_api.h's: mW.
 """
 
 from __future__ import annotations

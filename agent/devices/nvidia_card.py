@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One NVIDIA GPU: what NVML says of it once, and what the record of it means.
 
-Its record is filled by native/devices/nvidia.c; what seldom changes is asked through the binding.
+native/devices/nvidia/nvidia.c fills its record; what seldom changes is asked through the binding.
 
 Power: of GA100 and GH100 chips (A100, A30, H100, H200) the sensor looks at 25 ms of each 100 ms
 (arXiv 2312.02741), so the other 75 % of the time may have been anything that was seen within the

@@ -18,12 +18,12 @@
 #include "bind_dicts.h"
 
 extern "C" {
-#include "sim/bounds.h"
-#include "sim/fault.h"
-#include "sim/node.h"
-#include "sim/partition.h"
-#include "sim/plant.h"
-#include "sim/sensor.h"
+#include "sim/card/bounds.h"
+#include "sim/node/fault.h"
+#include "sim/node/node.h"
+#include "sim/card/partition.h"
+#include "sim/card/plant.h"
+#include "sim/card/sensor.h"
 }
 
 namespace nb = nanobind;
@@ -276,7 +276,7 @@ int inject(Node &of, const std::string &kind, int64_t card, std::optional<uint64
 		Inside inside(of);
 
 		fault.from_ns = from_ns.value_or(inside.node->now_ns);
-		slot = sk_sim_node_inject(inside.node, &fault);
+		slot = sk_sim_fault_inject(inside.node, &fault);
 	}
 	check(slot, "fault " + kind);
 	return slot;
@@ -284,7 +284,7 @@ int inject(Node &of, const std::string &kind, int64_t card, std::optional<uint64
 
 void heal(Node &of)
 {
-	sk_sim_node_heal(Inside(of).node);
+	sk_sim_fault_heal(Inside(of).node);
 }
 
 nb::list processes(const sk_sim_card &card)

@@ -11,7 +11,7 @@
 #include <nanobind/nanobind.h>
 
 extern "C" {
-#include "sim/fields.h"
+#include "sim/node/fields.h"
 }
 
 namespace nb = nanobind;

@@ -6,7 +6,7 @@
     card = 2            # every card when missing
     at_s = 5.0          # on the node's clock; 0 when missing
     until_s = 8.0       # for good when missing
-    value = 79          # what it means depends on the kind: native/sim/node.h
+    value = 79          # what it means depends on the kind: native/sim/node/node.h
     count = 10          # of events, spread evenly from at_s to until_s
     call = "PowerUsage" # functions with this in their name; all when left out
 

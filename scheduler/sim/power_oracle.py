@@ -13,7 +13,7 @@ the time, and so cooled its temperature is linear in the power so far, so that a
 later leakage is a price too (the adjoint of the temperature, `_later`) and the maximum still splits
 into moments and cards. Clocks are those the card has, within its highest power limit at its
 coolest; heat is allowed anything, and so is what limits cannot reach: idle cards whose lowest limit
-is above their draw. Plant: native/sim/plant.c.
+is above their draw. Plant: native/sim/card/plant.c.
 """
 
 from __future__ import annotations

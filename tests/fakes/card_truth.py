@@ -18,7 +18,7 @@ from stoker.probes.simdriver import profiles
 NVIDIA, AMD, INTEL = profiles.NVIDIA, profiles.AMD, profiles.INTEL
 MHZ = 1_000_000
 WHY = ("idle", "power limit", "thermal", "hard thermal", "power brake", "locked")
-"""Of enum sk_sim_why, native/sim/card.h."""
+"""Of enum sk_sim_why, native/sim/card/card.h."""
 ROWS = ("links", "partitions", "processes", "power_samples_w")
 BY_DIFFERENCE = {
     NVIDIA: ("energy_power_w", "memory_bandwidth_ratio", "sm_ratio", "tensor_ratio"),

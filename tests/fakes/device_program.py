@@ -15,7 +15,7 @@ SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 def program(source: str, folder: Path) -> Path:
     """Compile a file of SOURCES."""
     made = folder / source.removesuffix(".c")
-    parts = sorted((ROOT / "native/devices").glob("*.c"))
+    parts = sorted((ROOT / "native/devices").rglob("*.c"))
     sources = [*map(str, parts), str(SOURCES / source)]
     flags = ["-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]
     flags += ["-D_GNU_SOURCE", f"-I{ROOT / 'native'}", "-pthread"]

@@ -9,7 +9,7 @@
 #define SK_SIM_AMDSMI_DRIVER_H
 
 #include "sim/amdsmi/abi.h"
-#include "sim/node.h"
+#include "sim/node/node.h"
 
 #define SK_AMD_API __attribute__((visibility("default"))) uint32_t
 

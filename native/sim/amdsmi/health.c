@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Heat, fans, memory errors, throttling and resets of a simulated AMD card. */
 #include "sim/amdsmi/driver.h"
-#include "sim/sensor.h"
+#include "sim/card/sensor.h"
 
 enum {
 	MC_PER_C = 1000,

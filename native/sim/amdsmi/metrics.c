@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "sim/sensor.h"
+#include "sim/card/sensor.h"
 
 enum {
 	FORMAT = 1,

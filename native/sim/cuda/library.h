@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "sim/cuda/told.h"
-#include "sim/node.h"
+#include "sim/node/node.h"
 
 #define SK_CUDA __attribute__((visibility("default"))) int
 

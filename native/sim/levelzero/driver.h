@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 #include "sim/levelzero/abi.h"
-#include "sim/node.h"
+#include "sim/node/node.h"
 
 #ifdef SK_ZE_LOADER
 #define SK_ZE_API __attribute__((visibility("default"))) uint32_t

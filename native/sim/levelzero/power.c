@@ -5,8 +5,8 @@
  */
 #include "sim/levelzero/driver.h"
 
-#include "sim/plant.h"
-#include "sim/sensor.h"
+#include "sim/card/plant.h"
+#include "sim/card/sensor.h"
 
 enum {
 	LEVEL_SUSTAINED = 1,

@@ -2,7 +2,7 @@
 /* Temperature, engines, memory, errors and fans of a simulated Intel card. */
 #include "sim/levelzero/driver.h"
 
-#include "sim/sensor.h"
+#include "sim/card/sensor.h"
 
 enum { US_PER_S = 1000000, MC_PER_C = 1000 };
 

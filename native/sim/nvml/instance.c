@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "sim/nvml/library.h"
-#include "sim/partition.h"
+#include "sim/card/partition.h"
 
 uint32_t sk_nvml_size(uint32_t id)
 {

@@ -12,10 +12,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "sim/node.h"
+#include "sim/node/node.h"
 #include "sim/nvml/abi.h"
-#include "sim/plant.h"
-#include "sim/sensor.h"
+#include "sim/card/plant.h"
+#include "sim/card/sensor.h"
 
 /** The target of a handle: a card, or a MIG instance of it. */
 struct sk_nvml_device {

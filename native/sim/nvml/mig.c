@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "sim/nvml/library.h"
-#include "sim/partition.h"
+#include "sim/card/partition.h"
 
 #define MIB (1ull << 20)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* native/devices/intel.c on a Sysman of this file's own: power domains and error counters by tile.
+/* The Intel reader on a Sysman of its own: power domains and error counters by tile.
  * Arguments: tiles, a domain that fails (0: none), then for each domain "tile" or "card". Prints
  * what two rounds and a slow one found. */
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "devices/card.h"
-#include "devices/intel.h"
+#include "devices/intel/zes.h"
 
 enum { DOMAINS = 8, SETS = 4 };
 

@@ -13,11 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sim/fault.h"
-#include "sim/node.h"
-#include "sim/partition.h"
-#include "sim/plant.h"
-#include "sim/sensor.h"
+#include "sim/node/fault.h"
+#include "sim/node/node.h"
+#include "sim/card/partition.h"
+#include "sim/card/plant.h"
+#include "sim/card/sensor.h"
 
 static uint64_t state;
 
@@ -120,7 +120,7 @@ static void act(struct sk_sim_node *node)
 		break;
 	case 4:
 		if (fault.kind != SK_SIM_FAULT_HANG && fault.kind != SK_SIM_FAULT_SLOW)
-			sk_sim_node_inject(node, &fault);
+			sk_sim_fault_inject(node, &fault);
 		break;
 	case 5:
 		if (!sk_sim_card_join(card, &process) && dice(2))
@@ -128,7 +128,7 @@ static void act(struct sk_sim_node *node)
 		break;
 	default:
 		if (!dice(20))
-			sk_sim_node_heal(node);
+			sk_sim_fault_heal(node);
 		sk_sim_card_reset(card);
 	}
 }

@@ -24,7 +24,8 @@ SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 def check(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """check.c with the whole of native/sim, assertions and sanitizers on."""
     made = tmp_path_factory.mktemp("sim") / "check"
-    sources = [str(path) for path in sorted((ROOT / "native/sim").glob("*.c"))]
+    rooms = (ROOT / "native/sim/card", ROOT / "native/sim/node")
+    sources = [str(path) for room in rooms for path in sorted(room.glob("*.c"))]
     sources.append(str(Path(__file__).with_name("check.c")))
     flags = ["-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]
     flags += ["-D_GNU_SOURCE", f"-I{ROOT / 'native'}", "-pthread"]

@@ -267,7 +267,7 @@ def rows(library: Library) -> str:
 def core(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The parts of the simulation that all libraries share, compiled once."""
     folder = tmp_path_factory.mktemp("core")
-    sources = [str(path) for path in sorted(SIM.glob("*.c"))]
+    sources = [str(path) for path in sorted((*SIM.glob("card/*.c"), *SIM.glob("node/*.c")))]
     argv = ["cc", *FLAGS, *SANITIZERS, f"-I{ROOT / 'native'}", "-c", *sources]
     subprocess.run(argv, cwd=folder, check=True)
     return [str(path) for path in sorted(folder.glob("*.o"))]

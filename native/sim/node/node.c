@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A process that dies while it moves a card leaves it between two moments: a stretch of it may
+ * count twice, nothing else, since times are stored last and every value is always a number.
+ */
+#include "sim/node/node.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sim/card/bounds.h"
+#include "sim/node/fault.h"
+#include "sim/card/plant.h"
+
+#define MAGIC 0x315f4d49535f4b53ull /* SK_SIM_1 */
+#define VERSION 2
+#define EPOCH_NS 1700000000000000000u /* of virtual time: a day in November 2023 */
+#define LOOK_NS 50000000
+#define TAKES_MOST_NS 3600000000000u /* a call */
+#define WAIT_NS 2000000		     /* a call that hangs looks so often whether it still does */
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void sleep_ns(uint64_t ns)
+{
+	struct timespec left = {.tv_sec = (time_t)(ns / 1000000000u),
+				.tv_nsec = (long)(ns % 1000000000u)};
+
+	while (nanosleep(&left, &left) && errno == EINTR)
+		;
+}
+
+static void lock_init(pthread_mutex_t *lock)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+	pthread_mutex_init(lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+}
+
+static int models_check(const struct sk_sim_model *models, uint32_t count)
+{
+	if (!count || count > SK_SIM_CARDS)
+		return -EINVAL;
+	for (uint32_t i = 0; i < count; i++)
+		if (sk_sim_model_check(&models[i]))
+			return -EINVAL;
+	return 0;
+}
+
+int sk_sim_node_init(struct sk_sim_node *node, const struct sk_sim_model *models, uint32_t count,
+		     uint64_t seed)
+{
+	int failed = models_check(models, count);
+
+	if (failed)
+		return failed;
+	memset(node, 0, sizeof(*node));
+	lock_init(&node->lock);
+	node->clock = SK_SIM_VIRTUAL;
+	node->cards = count;
+	node->seed = seed;
+	node->chance = seed;
+	node->version = VERSION;
+	node->bytes = sizeof(*node);
+	node->epoch_ns = EPOCH_NS;
+	sk_sim_fault_look(node);
+	node->magic = MAGIC;
+	for (uint32_t i = 0; i < count; i++)
+		sk_sim_card_init(&node->card[i], &models[i], 0);
+	return 0;
+}
+
+static int map_fd(int fd, struct sk_sim_node **ret)
+{
+	void *at = mmap(NULL, sizeof(**ret), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (at == MAP_FAILED)
+		return -errno;
+	*ret = at;
+	return 0;
+}
+
+static int fill(int fd, const char *profile, const struct sk_sim_model *models, uint32_t count,
+		enum sk_sim_clock clock, uint64_t seed)
+{
+	struct sk_sim_node *node = NULL;
+	int failed = -posix_fallocate(fd, 0, sizeof(*node)); /* a full disk is told here */
+
+	if (!failed)
+		failed = map_fd(fd, &node);
+	if (failed)
+		return failed;
+	failed = sk_sim_node_init(node, models, count, seed);
+	node->clock = clock;
+	if (clock == SK_SIM_REAL) {
+		node->start_ns = clock_ns(CLOCK_MONOTONIC);
+		node->epoch_ns = clock_ns(CLOCK_REALTIME);
+	}
+	snprintf(node->profile, sizeof(node->profile), "%s", profile);
+	munmap(node, sizeof(*node));
+	return failed;
+}
+
+/* Made whole under another name first, so that nobody ever opens half a node. */
+int sk_sim_node_create(const char *path, const char *profile, const struct sk_sim_model *models,
+		       uint32_t count, enum sk_sim_clock clock, uint64_t seed)
+{
+	char made[4096];
+	int failed, fd, size = snprintf(made, sizeof(made), "%s.XXXXXX", path);
+
+	if (size < 0 || (size_t)size >= sizeof(made))
+		return -ENAMETOOLONG;
+	fd = mkostemp(made, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	failed = fill(fd, profile, models, count, clock, seed);
+	if (!failed && fchmod(fd, 0644))
+		failed = -errno;
+	if (!failed && link(made, path))
+		failed = -errno;
+	unlink(made);
+	close(fd);
+	return failed;
+}
+
+/* In a node that may not be written nobody inside its lock can be waited for,
+ * so a card may be between two moments in the copy, as one whose mover died.
+ * Processes that are forked share it. */
+static int copy_fd(int fd, struct sk_sim_node **ret)
+{
+	const void *from = mmap(NULL, sizeof(**ret), PROT_READ, MAP_SHARED, fd, 0);
+	void *at;
+
+	if (from == MAP_FAILED)
+		return -errno;
+	at = mmap(NULL, sizeof(**ret), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (at != MAP_FAILED)
+		memcpy(at, from, sizeof(**ret));
+	munmap((void *)from, sizeof(**ret));
+	if (at == MAP_FAILED)
+		return -ENOMEM;
+	*ret = at;
+	lock_init(&(*ret)->lock);
+	return 0;
+}
+
+static int map_path(const char *at, struct sk_sim_node **ret)
+{
+	bool mine = true;
+	struct stat found;
+	int failed, fd = open(at, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0 && (errno == EACCES || errno == EROFS)) {
+		mine = false;
+		fd = open(at, O_RDONLY | O_CLOEXEC);
+	}
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &found))
+		failed = -errno;
+	else if (found.st_size != sizeof(**ret))
+		failed = -EPROTO;
+	else
+		failed = mine ? map_fd(fd, ret) : copy_fd(fd, ret);
+	close(fd);
+	return failed;
+}
+
+/* A lock of another kind would not survive its owner, or end the process. */
+static bool is_node(const struct sk_sim_node *node)
+{
+	pthread_mutex_t made;
+
+	lock_init(&made);
+	return node->magic == MAGIC && node->version == VERSION && node->bytes == sizeof(*node) &&
+	       node->cards <= SK_SIM_CARDS && node->lock.__data.__kind == made.__data.__kind;
+}
+
+static void end_texts(struct sk_sim_node *node)
+{
+	node->profile[sizeof(node->profile) - 1] = 0;
+	for (uint32_t i = 0; i < SK_SIM_FAULTS; i++)
+		node->fault[i].call[sizeof(node->fault[i].call) - 1] = 0;
+	for (uint32_t i = 0; i < SK_SIM_CALLS; i++)
+		node->call[i].name[sizeof(node->call[i].name) - 1] = 0;
+	for (uint32_t i = 0; i < SK_SIM_CARDS; i++)
+		sk_sim_card_end_texts(&node->card[i]);
+}
+
+int sk_sim_node_open(const char *path, struct sk_sim_node **ret)
+{
+	const char *at = path ? path : getenv(SK_SIM_VARIABLE);
+	int failed = at && at[0] ? map_path(at, ret) : -ENOENT;
+
+	if (failed)
+		return failed;
+	if (is_node(*ret)) {
+		end_texts(*ret);
+		return 0;
+	}
+	sk_sim_node_close(*ret);
+	return -EPROTO;
+}
+
+void sk_sim_node_close(struct sk_sim_node *node)
+{
+	munmap(node, sizeof(*node));
+}
+
+/* When a process dies with the lock the kernel wakes one waiter alone, and that may be another
+ * thread of it, which dies as well: so every waiter looks again by itself now and then. */
+static int wait_lock(struct sk_sim_node *node)
+{
+	int got = pthread_mutex_trylock(&node->lock);
+
+	while (got == EBUSY || got == ETIMEDOUT) {
+		uint64_t until = clock_ns(CLOCK_MONOTONIC) + LOOK_NS;
+		struct timespec at = {.tv_sec = (time_t)(until / 1000000000u),
+				      .tv_nsec = (long)(until % 1000000000u)};
+
+		got = pthread_mutex_clocklock(&node->lock, CLOCK_MONOTONIC, &at);
+	}
+	return got;
+}
+
+static void lock(struct sk_sim_node *node)
+{
+	if (wait_lock(node) == EOWNERDEAD)
+		pthread_mutex_consistent(&node->lock);
+}
+
+static void move_cards(struct sk_sim_node *node, uint64_t to_ns)
+{
+	for (uint32_t i = 0; i < sk_sim_node_cards(node); i++)
+		sk_sim_card_move(&node->card[i], to_ns);
+	node->now_ns = to_ns;
+}
+
+/* To the present, as far as the script is concerned: cards are moved to what befalls them. */
+static void pass(struct sk_sim_node *node, uint64_t to_ns)
+{
+	if (to_ns < node->now_ns)
+		to_ns = node->now_ns;
+	if (to_ns > SK_SIM_TIME_MOST_NS)
+		to_ns = SK_SIM_TIME_MOST_NS;
+	while (node->fault_ns <= to_ns) {
+		move_cards(node, node->fault_ns > node->now_ns ? node->fault_ns : node->now_ns);
+		sk_sim_fault_happen(node);
+	}
+	node->now_ns = to_ns;
+}
+
+void sk_sim_node_move(struct sk_sim_node *node, uint64_t to_ns)
+{
+	pass(node, to_ns);
+	move_cards(node, node->now_ns);
+}
+
+/* After a reboot the machine's clock is behind the node's: then no time passes until it is not. */
+static uint64_t present_ns(const struct sk_sim_node *node)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+
+	if (node->clock == SK_SIM_VIRTUAL || now < node->start_ns)
+		return node->now_ns;
+	return now - node->start_ns;
+}
+
+uint64_t sk_sim_node_enter(struct sk_sim_node *node)
+{
+	lock(node);
+	sk_sim_node_move(node, present_ns(node));
+	return node->now_ns;
+}
+
+uint64_t sk_sim_node_enter_card(struct sk_sim_node *node, uint32_t card)
+{
+	lock(node);
+	pass(node, present_ns(node));
+	if (card < sk_sim_node_cards(node))
+		sk_sim_card_move(&node->card[card], node->now_ns);
+	return node->now_ns;
+}
+
+void sk_sim_node_leave(struct sk_sim_node *node)
+{
+	pthread_mutex_unlock(&node->lock);
+}
+
+void sk_sim_node_advance(struct sk_sim_node *node, uint64_t ns)
+{
+	lock(node);
+	if (node->clock == SK_SIM_VIRTUAL)
+		sk_sim_node_move(node, node->now_ns + ns);
+	sk_sim_node_leave(node);
+}
+
+/* splitmix64, whose constants are those of Steele, Lea and Flood (OOPSLA 2014). */
+double sk_sim_node_chance(struct sk_sim_node *node)
+{
+	uint64_t z = node->chance += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
+}
+
+/* FNV-1a. */
+static uint64_t hash(const char *name)
+{
+	uint64_t h = 0xcbf29ce484222325ull;
+
+	for (; *name; name++)
+		h = (h ^ (unsigned char)*name) * 0x100000001b3ull;
+	return h;
+}
+
+/* The slot of a function, or -1 when all are taken: then only the sum knows of it. */
+static int slot_of(struct sk_sim_node *node, const char *function)
+{
+	uint32_t at = (uint32_t)(hash(function) % SK_SIM_CALLS);
+
+	for (uint32_t i = 0; i < SK_SIM_CALLS; i++, at = (at + 1) % SK_SIM_CALLS) {
+		char *name = node->call[at].name;
+
+		if (!name[0])
+			snprintf(name, sizeof(node->call[at].name), "%s", function);
+		if (!strncmp(name, function, sizeof(node->call[at].name) - 1))
+			return (int)at;
+	}
+	return -1;
+}
+
+static void count(struct sk_sim_node *node, const char *function)
+{
+	int slot = slot_of(node, function);
+
+	node->calls++;
+	if (slot >= 0)
+		node->call[slot].calls++;
+}
+
+void sk_sim_node_note_not_supported(struct sk_sim_node *node, const char *function)
+{
+	int slot = slot_of(node, function);
+
+	node->not_supported++;
+	if (slot >= 0)
+		node->call[slot].not_supported++;
+}
+
+void sk_sim_node_not_supported(struct sk_sim_node *node, const char *function)
+{
+	lock(node);
+	count(node, function);
+	sk_sim_node_note_not_supported(node, function);
+	sk_sim_node_leave(node);
+}
+
+/* The simulated time that a call takes. */
+static uint64_t takes_ns(const struct sk_sim_node *node, const char *function, uint32_t card)
+{
+	const struct sk_sim_fault *slow = sk_sim_fault_on(node, SK_SIM_FAULT_SLOW, card, function);
+
+	uint64_t ns = slow && slow->value > 0 ? (uint64_t)slow->value : 0;
+
+	if (ns > TAKES_MOST_NS || node->latency_ns > TAKES_MOST_NS)
+		return TAKES_MOST_NS;
+	return node->latency_ns + ns;
+}
+
+/* In virtual time the node moves on by it, else the caller waits. The lock is let go meanwhile. */
+static void take(struct sk_sim_node *node, uint32_t card, uint64_t ns)
+{
+	if (node->clock == SK_SIM_VIRTUAL) {
+		sk_sim_node_move(node, node->now_ns + ns);
+		return;
+	}
+	sk_sim_node_leave(node);
+	sleep_ns(ns);
+	sk_sim_node_enter_card(node, card);
+}
+
+static void hang(struct sk_sim_node *node, uint32_t card)
+{
+	sk_sim_node_leave(node);
+	sleep_ns(WAIT_NS);
+	sk_sim_node_enter_card(node, card);
+}
+
+static bool dropped(struct sk_sim_node *node, const char *function, uint32_t card)
+{
+	const struct sk_sim_fault *drop = sk_sim_fault_on(node, SK_SIM_FAULT_DROP, card, function);
+
+	return drop && sk_sim_node_chance(node) * 1000 < (double)drop->value;
+}
+
+static enum sk_sim_answer answer(struct sk_sim_node *node, const char *function, uint32_t card,
+				 int64_t *error)
+{
+	const struct sk_sim_fault *fault;
+
+	*error = 0;
+	if (sk_sim_fault_on(node, SK_SIM_FAULT_RELOAD, card, function))
+		return SK_SIM_ANSWER_RELOADED;
+	if (sk_sim_fault_on(node, SK_SIM_FAULT_PERMISSION, card, function))
+		return SK_SIM_ANSWER_REFUSED;
+	if (card < sk_sim_node_cards(node) && node->card[card].now.state == SK_SIM_LOST)
+		return SK_SIM_ANSWER_LOST;
+	if (card < sk_sim_node_cards(node) && node->card[card].now.state == SK_SIM_REFUSED)
+		return SK_SIM_ANSWER_REFUSED;
+	if (sk_sim_fault_on(node, SK_SIM_FAULT_VERSION, card, function))
+		return SK_SIM_ANSWER_VERSION;
+	fault = sk_sim_fault_on(node, SK_SIM_FAULT_ERROR, card, function);
+	if (fault)
+		*error = fault->value;
+	return fault || dropped(node, function, card) ? SK_SIM_ANSWER_ERROR : SK_SIM_ANSWER_OK;
+}
+
+enum sk_sim_answer sk_sim_node_call_enter(struct sk_sim_node *node, const char *function,
+					  uint32_t card, int64_t *error)
+{
+	enum sk_sim_answer given;
+	uint64_t ns;
+
+	sk_sim_node_enter_card(node, card);
+	count(node, function);
+	ns = takes_ns(node, function, card);
+	if (ns)
+		take(node, card, ns);
+	while (sk_sim_fault_on(node, SK_SIM_FAULT_HANG, card, function))
+		hang(node, card);
+	given = answer(node, function, card, error);
+	if (given != SK_SIM_ANSWER_OK)
+		sk_sim_node_leave(node);
+	return given;
+}
+
+enum sk_sim_answer sk_sim_node_call(struct sk_sim_node *node, const char *function, uint32_t card,
+				    int64_t *error)
+{
+	enum sk_sim_answer given = sk_sim_node_call_enter(node, function, card, error);
+
+	if (given == SK_SIM_ANSWER_OK)
+		sk_sim_node_leave(node);
+	return given;
+}
