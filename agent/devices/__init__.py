@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The devices of one node: what each vendor's driver says of its cards.
+"""The devices of one node: the record of a card, the registry, and what every vendor shares.
 
-Imports nothing else of `agent`.
+The folders hold one vendor each, and the threads that sample. Imports nothing else of `agent`.
 """

@@ -2,7 +2,7 @@
 """Processes outside stoker that have a descriptor open on a device node.
 
 /proc is read for at most PROCESSES_MAX processes of DESCRIPTORS_MAX descriptors each; a scan that
-had to stop early says so.
+had to stop early says so. Vendors use `name_of` for the processes that their drivers list.
 """
 
 from __future__ import annotations
@@ -112,3 +112,11 @@ def _open_nodes(
         if node in nodes:
             found.add(node)
     return found
+
+
+def name_of(pid: int, proc: Path) -> str | None:
+    """What the kernel calls the process; None for one that is gone, or in another namespace."""
+    try:
+        return (proc / str(pid) / "comm").read_text(errors="replace").strip()
+    except OSError:
+        return None

@@ -18,12 +18,15 @@ from typing import Any
 
 import msgspec
 
-from stoker.agent.devices import amd, declared, intel, nvidia, opencl  # noqa: F401
+import stoker.agent.devices.amd.vendor
+import stoker.agent.devices.intel.vendor
+import stoker.agent.devices.nvidia.vendor  # noqa: F401
+from stoker.agent.devices import declared, opencl  # noqa: F401
 from stoker.agent.devices import order as orders
 from stoker.agent.devices.deadline import Task, within
 from stoker.agent.devices.order import DeviceOrder
 from stoker.agent.devices.readings import CardReadings
-from stoker.agent.devices.sampler import Samplers
+from stoker.agent.devices.sampling.sampler import Samplers
 from stoker.agent.devices.topology import Places, Topology, topology
 from stoker.agent.devices.vendor import VENDORS, IsOurs, Scan, Vendor
 from stoker.native.errors import StokerError

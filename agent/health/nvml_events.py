@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from stoker.agent.devices.card import Card
 from stoker.agent.devices.deadline import within
-from stoker.agent.devices.nvidia_card import NvidiaCard
-from stoker.agent.devices.nvml import call
+from stoker.agent.devices.nvidia.card import NvidiaCard
+from stoker.agent.devices.nvidia.nvml import call
 from stoker.agent.devices.readings import Absent
 from stoker.agent.health.signals import Kind
 

@@ -12,13 +12,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
-from stoker.agent.devices import amd_smi, nvml
-from stoker.agent.devices.amd_card import AmdCard
-from stoker.agent.devices.amd_smi import part
-from stoker.agent.devices.amd_sysfs_card import SysfsCard
+from stoker.agent.devices.amd import amd_smi
+from stoker.agent.devices.amd.amd_smi import part
+from stoker.agent.devices.amd.card import AmdCard
+from stoker.agent.devices.amd.sysfs_card import SysfsCard
 from stoker.agent.devices.card import Card as DeviceCard
-from stoker.agent.devices.intel_card import IntelCard
-from stoker.agent.devices.nvidia_card import NvidiaCard
+from stoker.agent.devices.intel.card import IntelCard
+from stoker.agent.devices.nvidia import nvml
+from stoker.agent.devices.nvidia.card import NvidiaCard
 from stoker.agent.devices.readings import Absent
 from stoker.agent.power.card import ClockRange, PowerRange
 from stoker.agent.power.driver_write import written

@@ -13,7 +13,7 @@ import ctypes
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-from stoker.agent.devices import zes
+from stoker.agent.devices.intel import zes
 from stoker.agent.devices.readings import Absent
 from stoker.agent.power.card import ClockRange, PowerRange
 from stoker.agent.power.driver_write import written

@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from stoker.agent.devices.amd import Amd
-from stoker.agent.devices.intel import Intel
-from stoker.agent.devices.nvidia import Nvidia
+from stoker.agent.devices.amd.vendor import Amd
+from stoker.agent.devices.intel.vendor import Intel
+from stoker.agent.devices.nvidia.vendor import Nvidia
 from stoker.agent.devices.readings import plain
 from stoker.agent.devices.registry import Devices
 

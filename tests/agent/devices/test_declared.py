@@ -13,7 +13,7 @@ import pytest
 
 from stoker.agent.devices import holders
 from stoker.agent.devices.declared import Declared
-from stoker.agent.devices.sampler import sample, sampled_of
+from stoker.agent.devices.sampling.sampler import sample, sampled_of
 from stoker.agent.devices.vendor import Vendor
 from stoker.native.errors import BadRequest
 from stoker.scheduler.nouns import DeviceSample

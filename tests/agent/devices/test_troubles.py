@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 from fakes.card_reader import Reader
 
-from stoker.agent.devices.amd import Amd
-from stoker.agent.devices.amd_sysfs_card import SysfsCard
-from stoker.agent.devices.intel import Intel
+from stoker.agent.devices.amd.sysfs_card import SysfsCard
+from stoker.agent.devices.amd.vendor import Amd
+from stoker.agent.devices.intel.vendor import Intel
 from stoker.agent.devices.opencl import OpenCL
-from stoker.agent.devices.sampler import sampled_of
+from stoker.agent.devices.sampling.sampler import sampled_of
 from stoker.probes.simdriver import profiles
 from stoker.probes.simdriver.sysfs import SysfsTree
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from stoker.agent.devices.card import Silent
-from stoker.agent.devices.nvidia_card import NvidiaCard
+from stoker.agent.devices.nvidia.card import NvidiaCard
 from stoker.agent.health import nvml_events
 from stoker.agent.health.nvml_events import DOUBLE_BIT, TIMEOUT, XID, NvmlEvent, NvmlEvents
 

@@ -57,7 +57,7 @@ print(json.dumps(found))
 """
 INTEL = """
 import ctypes, json, pyzes
-from stoker.agent.devices import zes
+from stoker.agent.devices.intel import zes
 from stoker.agent.power.intel_setter import IntelSetter
 assert zes.call(pyzes, "zesInit", 0) is None
 found = {}

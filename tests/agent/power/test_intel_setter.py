@@ -27,7 +27,7 @@ ADDRESS = "0000:4d:00.0"
 FOUND = LAYOUT.pack(0, 280_000, 260_000, 0, 900, 1000, 1600, 1500)
 ACT = """
 import json, pyzes
-from stoker.agent.devices import zes
+from stoker.agent.devices.intel import zes
 from stoker.agent.power.intel_setter import IntelSetter
 assert zes.call(pyzes, "zesInit", 0) is None
 driver, = zes.listed(pyzes, "zesDriverGet", None, pyzes.zes_driver_handle_t)

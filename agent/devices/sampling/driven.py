@@ -14,11 +14,11 @@ from math import isnan
 
 from stoker.agent.devices.card import DrivenCard
 from stoker.agent.devices.fields import PERIOD_NS, complete
-from stoker.agent.devices.history import POINTS
 from stoker.agent.devices.readings import Fields, Reading
 from stoker.agent.devices.record import PLACES, RecordCopy
-from stoker.agent.devices.sampled import SECOND_NS, Sampled
-from stoker.agent.devices.wakeup import Wakeup
+from stoker.agent.devices.sampling.history import POINTS
+from stoker.agent.devices.sampling.sampled import SECOND_NS, Sampled
+from stoker.agent.devices.sampling.wakeup import Wakeup
 from stoker.native import _devices
 from stoker.native._devices import CardReader
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from stoker.agent.devices import topology
-from stoker.agent.devices.amd_sysfs_card import SysfsCard
+from stoker.agent.devices.amd.sysfs_card import SysfsCard
 from stoker.agent.devices.holders import Node
 from stoker.agent.devices.topology import Bond, Pair
 from stoker.agent.devices.vendor import Scan

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from stoker.agent.devices.card import Calls
+from stoker.agent.devices.intel.zes import filled, listed, made
 from stoker.agent.devices.readings import Absent
-from stoker.agent.devices.zes import filled, listed, made
 
 ENERGY_STEP_J = 1e-3
 """The steps of a domain's energy counter."""

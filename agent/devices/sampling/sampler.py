@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from stoker.agent.devices.card import Card, DrivenCard, PolledCard
-from stoker.agent.devices.driven import Driven
 from stoker.agent.devices.fields import PERIOD_NS
-from stoker.agent.devices.polled import Polled
 from stoker.agent.devices.readings import CardReadings, State
-from stoker.agent.devices.sampled import Sampled
-from stoker.agent.devices.wakeup import Wakeup
+from stoker.agent.devices.sampling.driven import Driven
+from stoker.agent.devices.sampling.polled import Polled
+from stoker.agent.devices.sampling.sampled import Sampled
+from stoker.agent.devices.sampling.wakeup import Wakeup
 from stoker.scheduler.nouns import DeviceSample
 
 STOP_S = 0.3

@@ -21,10 +21,10 @@ import msgspec
 from stoker.agent.devices import topology
 from stoker.agent.devices.deadline import within
 from stoker.agent.devices.holders import Node, describe
-from stoker.agent.devices.nvidia_card import NvidiaCard
-from stoker.agent.devices.nvidia_links import Peers
-from stoker.agent.devices.nvidia_processes import pids_on
-from stoker.agent.devices.nvml import call, impostor, is_sim, same_handle, text
+from stoker.agent.devices.nvidia.card import NvidiaCard
+from stoker.agent.devices.nvidia.links import Peers
+from stoker.agent.devices.nvidia.nvml import call, impostor, is_sim, same_handle, text
+from stoker.agent.devices.nvidia.processes import pids_on
 from stoker.agent.devices.readings import Absent
 from stoker.agent.devices.topology import Bond, Pair
 from stoker.agent.devices.vendor import IsOurs, Scan, Vendor, register

@@ -16,14 +16,15 @@ from typing import Any
 
 import msgspec
 
-from stoker.agent.devices import topology, zes
+from stoker.agent.devices import topology
 from stoker.agent.devices.deadline import within
 from stoker.agent.devices.holders import Node, describe
-from stoker.agent.devices.intel_card import IntelCard, model_of, uuid_of
+from stoker.agent.devices.intel import zes
+from stoker.agent.devices.intel.card import IntelCard, model_of, uuid_of
+from stoker.agent.devices.intel.zes import filled, listed, made
 from stoker.agent.devices.readings import Absent
 from stoker.agent.devices.topology import Bond, Pair
 from stoker.agent.devices.vendor import IsOurs, Scan, Vendor, register
-from stoker.agent.devices.zes import filled, listed, made
 from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, DeviceInfo
 
 VENDOR_ID = "0x8086"

@@ -17,10 +17,10 @@ from typing import Any
 from stoker.agent.devices import topology
 from stoker.agent.devices.card import DrivenCard, Points
 from stoker.agent.devices.fields import reading
-from stoker.agent.devices.nvidia_links import Peers
-from stoker.agent.devices.nvidia_mig import Instances
-from stoker.agent.devices.nvidia_processes import name_of
-from stoker.agent.devices.nvml import address_of, call, text, words_of
+from stoker.agent.devices.holders import name_of
+from stoker.agent.devices.nvidia.links import Peers
+from stoker.agent.devices.nvidia.mig import Instances
+from stoker.agent.devices.nvidia.nvml import address_of, call, text, words_of
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading
 from stoker.agent.devices.record import Decoder, RecordCopy, links, processes
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 from ctypes import c_void_p
 from typing import Any
 
-from stoker.agent.devices import zes
 from stoker.agent.devices.card import Calls
+from stoker.agent.devices.intel import zes
+from stoker.agent.devices.intel.zes import filled, listed, made
 from stoker.agent.devices.readings import Absent
-from stoker.agent.devices.zes import filled, listed, made
 
 UP = (1, 2)
 """zes_fabric_port_status_t: healthy, degraded."""

@@ -13,11 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stoker.agent.devices import amd_metrics, topology
-from stoker.agent.devices.amd_metrics import RESIDENCIES, TICK_NS, Entry
+from stoker.agent.devices import topology
+from stoker.agent.devices.amd import metrics
+from stoker.agent.devices.amd.metrics import RESIDENCIES, TICK_NS, Entry
 from stoker.agent.devices.card import PolledCard
 from stoker.agent.devices.fields import reading
-from stoker.agent.devices.nvidia_processes import name_of
+from stoker.agent.devices.holders import name_of
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading
 
 READ_BYTES = 4096
@@ -152,7 +153,7 @@ class SysfsCard(PolledCard):
 
     def fast(self) -> Fields:
         blob = self._files.read(self._folder / "gpu_metrics")
-        self._table = table = blob if isinstance(blob, Absent) else amd_metrics.parse(blob)
+        self._table = table = blob if isinstance(blob, Absent) else metrics.parse(blob)
         at, files, hwmon = self._folder, self._files, self._hwmon
         die = self._degrees("edge", "input")
         newest = files.number(hwmon / "power1_input", 1e-6)

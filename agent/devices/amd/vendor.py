@@ -14,9 +14,10 @@ from typing import Any
 
 import msgspec
 
-from stoker.agent.devices import amd_smi, amd_sysfs, topology
-from stoker.agent.devices.amd_card import AmdCard
-from stoker.agent.devices.amd_smi import call, part, same_handle
+from stoker.agent.devices import topology
+from stoker.agent.devices.amd import amd_smi, sysfs
+from stoker.agent.devices.amd.amd_smi import call, part, same_handle
+from stoker.agent.devices.amd.card import AmdCard
 from stoker.agent.devices.card import Card
 from stoker.agent.devices.deadline import within
 from stoker.agent.devices.holders import describe
@@ -45,7 +46,7 @@ class Amd(Vendor):
 
     def scan(self) -> Scan:
         why = self._load()
-        found = amd_sysfs.scan(self._root) if why else self._by_smi()
+        found = sysfs.scan(self._root) if why else self._by_smi()
         if why and found.devices:
             missing = (f"AMD GPUs are read from sysfs alone: {why}", *found.missing)
             found = Scan(found.devices, missing, found.cards, found.addresses, found.bonds)
@@ -114,7 +115,7 @@ class Amd(Vendor):
             vendor=self.name,
             model="AMD GPU" if isinstance(model, Absent) else str(model),
             memory_bytes=None if isinstance(memory, Absent) else int(memory),
-            nodes=amd_sysfs.nodes(None if isinstance(minor, Absent) else int(minor), self._root),
+            nodes=sysfs.nodes(None if isinstance(minor, Absent) else int(minor), self._root),
             visible={} if isinstance(hip, Absent) or not hip else {"ROCR_VISIBLE_DEVICES": hip},
             sim=sim,
             numa=int(numa) if not isinstance(numa, Absent) and numa >= 0 else None,

@@ -10,9 +10,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from stoker.agent.devices import amd_smi
-from stoker.agent.devices.amd_metrics import RESIDENCIES, TICK_NS
-from stoker.agent.devices.amd_smi import part
+from stoker.agent.devices.amd import amd_smi
+from stoker.agent.devices.amd.amd_smi import part
+from stoker.agent.devices.amd.metrics import RESIDENCIES, TICK_NS
 from stoker.agent.devices.card import DrivenCard, Points
 from stoker.agent.devices.fields import reading
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading

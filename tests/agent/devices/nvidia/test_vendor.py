@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from fakes.nvml import Nvml
 
-from stoker.agent.devices import nvidia as nvidia_module
-from stoker.agent.devices.nvidia import Nvidia
-from stoker.agent.devices.nvml import same_handle
+from stoker.agent.devices.nvidia import vendor as nvidia_module
+from stoker.agent.devices.nvidia.nvml import same_handle
+from stoker.agent.devices.nvidia.vendor import Nvidia
 
 TOPOLOGY = (
     "nvmlDeviceGetPciInfo",

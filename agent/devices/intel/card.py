@@ -12,15 +12,16 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from stoker.agent.devices import topology, zes
+from stoker.agent.devices import topology
 from stoker.agent.devices.card import DrivenCard, Points
 from stoker.agent.devices.fields import reading
-from stoker.agent.devices.intel_ports import Ports
-from stoker.agent.devices.intel_power import ENERGY_STEP_J, Power
-from stoker.agent.devices.nvidia_processes import name_of
+from stoker.agent.devices.holders import name_of
+from stoker.agent.devices.intel import zes
+from stoker.agent.devices.intel.ports import Ports
+from stoker.agent.devices.intel.power import ENERGY_STEP_J, Power
+from stoker.agent.devices.intel.zes import filled, listed, made
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading
 from stoker.agent.devices.record import Decoder, RecordCopy, links, processes
-from stoker.agent.devices.zes import filled, listed, made
 
 MHZ = 1_000_000
 GPU, MEMORY = 0, 1

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from stoker.agent.devices.card import Calls
-from stoker.agent.devices.nvml import call, text
+from stoker.agent.devices.nvidia.nvml import call, text
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading
 
 INSTANCES_MAX = 16

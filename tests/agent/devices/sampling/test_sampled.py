@@ -9,16 +9,16 @@ from collections.abc import Callable
 
 import pytest
 
-from stoker.agent.devices import driven
-from stoker.agent.devices import sampled as module
 from stoker.agent.devices.card import Calls, DrivenCard, Points, PolledCard, Silent
-from stoker.agent.devices.driven import Driven
 from stoker.agent.devices.fields import SPECS, TABLE
-from stoker.agent.devices.history import POINTS, History
-from stoker.agent.devices.polled import Polled
 from stoker.agent.devices.readings import Absent, CardReadings, Fields, Reading, plain
 from stoker.agent.devices.record import RecordCopy
-from stoker.agent.devices.sampler import Samplers, sample
+from stoker.agent.devices.sampling import driven
+from stoker.agent.devices.sampling import sampled as module
+from stoker.agent.devices.sampling.driven import Driven
+from stoker.agent.devices.sampling.history import POINTS, History
+from stoker.agent.devices.sampling.polled import Polled
+from stoker.agent.devices.sampling.sampler import Samplers, sample
 
 
 class Fake(PolledCard):

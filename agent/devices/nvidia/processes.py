@@ -6,10 +6,9 @@ A driver that is older than the binding's structures is asked with the older fun
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from stoker.agent.devices.nvml import first
+from stoker.agent.devices.nvidia.nvml import first
 from stoker.agent.devices.readings import Absent
 
 LISTED = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses")
@@ -24,11 +23,3 @@ def pids_on(nvml: Any, handle: Any) -> tuple[int, ...]:
         for each in () if isinstance(listed, Absent) else listed:
             found[int(each.pid)] = None
     return tuple(found)
-
-
-def name_of(pid: int, proc: Path) -> str | None:
-    """What the kernel calls the process; None for one that is gone, or in another namespace."""
-    try:
-        return (proc / str(pid) / "comm").read_text(errors="replace").strip()
-    except OSError:
-        return None

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from stoker.agent.devices import amd_metrics
-from stoker.agent.devices.amd import Amd
-from stoker.agent.devices.amd_sysfs_card import SysfsCard
+from stoker.agent.devices.amd import metrics
+from stoker.agent.devices.amd.sysfs_card import SysfsCard
+from stoker.agent.devices.amd.vendor import Amd
 from stoker.agent.devices.readings import Absent, Reading
-from stoker.agent.devices.sampler import sampled_of
+from stoker.agent.devices.sampling.sampler import sampled_of
 from stoker.native import _sim
 from stoker.probes.simdriver import profiles
 from stoker.probes.simdriver.sysfs import SysfsTree
@@ -97,13 +97,13 @@ def test_a_card_off_the_bus_is_lost_or_absent_and_never_zero(
     ],
 )
 def test_a_table_that_cannot_be_read_says_why(blob: bytes, why: str) -> None:
-    found = amd_metrics.parse(blob)
+    found = metrics.parse(blob)
     assert isinstance(found, Absent) and why in found.why
 
 
 def test_entries_that_a_card_lacks_are_left_out() -> None:
     body = struct.pack("<6H", 0xFFFF, 55, 44, 1, 2, 3) + b"\xff" * 100
-    found = amd_metrics.parse(struct.pack("<HBB", 4 + len(body), 1, 3) + body)
+    found = metrics.parse(struct.pack("<HBB", 4 + len(body), 1, 3) + body)
     assert isinstance(found, dict)
     assert (found.get("temperature_edge"), found["temperature_hotspot"]) == (None, 55)
     assert "energy_accumulator" not in found

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from stoker.agent.devices import zes
 from stoker.agent.devices.card import Calls
-from stoker.agent.devices.intel import Intel
-from stoker.agent.devices.intel_card import IntelCard
+from stoker.agent.devices.intel import zes
+from stoker.agent.devices.intel.card import IntelCard
+from stoker.agent.devices.intel.vendor import Intel
 from stoker.agent.devices.vendor import Scan
 from stoker.scheduler.nouns import DeviceInfo
 

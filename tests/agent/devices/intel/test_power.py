@@ -7,7 +7,7 @@ import ctypes
 from typing import Any
 
 from stoker.agent.devices.card import Calls
-from stoker.agent.devices.intel_power import Power
+from stoker.agent.devices.intel.power import Power
 from stoker.agent.devices.readings import Absent
 
 
