@@ -35,7 +35,7 @@ from stoker.native._devices import CardReader, second_s
 WARM_S = 2.5
 REPLAY_ROUNDS = 5
 IDLE_S = 2.0
-"""How long threads that do nothing are looked at."""
+"""Duration for which threads that do nothing are measured."""
 HANG_CALL = {1: "nvmlDeviceGetTemperature", 2: "amdsmi_get_gpu_metrics_info", 3: "zesFrequency"}
 """Vendor -> what hangs: something that is called in every fast round."""
 TARGET_SHARE, TARGET_MIB = 0.01, 60.0
@@ -107,8 +107,8 @@ def child(seconds: float, hang: str, folder: Path) -> dict[str, Any]:
 
 
 def _observe(devices: Devices, until: float, looks_s: int) -> None:
-    """What the agent asks of them meanwhile: four times a second for trouble, once for a sample,
-    and for everything that there is of each card once in so many seconds."""
+    """Reads as the agent does: four times a second for trouble, once a second for a sample,
+    and every `looks_s` seconds for all fields of each card."""
     turn = 0
     while time.monotonic() < until:
         devices.samplers.troubles()

@@ -62,7 +62,7 @@ class Calls:
 
 
 def key_of(name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What tells one call of a function from another: its numbers, but for the handle."""
+    """Key of one call of a function: its numeric arguments without the handle."""
     if len(arguments) < 2:
         return (name,)
     return (name, *[each for each in arguments[1:] if isinstance(each, int)])
@@ -83,7 +83,7 @@ class Card(ABC):
 
     @abstractmethod
     def once(self) -> Fields:
-        """What does not change; asked again after the card was lost."""
+        """Fields that do not change; read again after the card was lost."""
 
 
 class DrivenCard(Card):
@@ -101,7 +101,7 @@ class DrivenCard(Card):
         """A record as fields; makes no call."""
 
     def rest(self) -> Fields:
-        """What seldom changes and is asked through the binding, every few seconds."""
+        """Fields that seldom change, read through the binding every few seconds."""
         return {}
 
 

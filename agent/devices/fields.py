@@ -143,7 +143,7 @@ the newest: they have stamps of their own and come in bursts."""
 
 
 def complete(fields: Fields, why: str) -> Fields:
-    """The same with an absence for each field that is not there; in the table's order."""
+    """Adds an absence for each missing field; returns them in the table's order."""
     nothing = Absent(why)
     return {spec.name: fields.get(spec.name, nothing) for spec in TABLE}
 

@@ -66,7 +66,7 @@ def describe(pid: int, proc: Path = Path("/proc")) -> str:
 
 
 def in_jobs(pid: int, instance: str, cgroups: bool, proc: Path = Path("/proc")) -> bool:
-    """Whether a process runs under one of this instance's jobs.
+    """True if a process runs under one of this instance's jobs.
 
     Its cgroup says so. Without cgroups (no root) the variable that every job inherits does; a
     process can forge that one, but then it runs as the same user and stoker could not stop it.
@@ -90,7 +90,7 @@ def _pids(proc: Path) -> Iterator[int]:
 def _open_nodes(
     folder: Path, nodes: frozenset[Node], prefixes: tuple[str, ...]
 ) -> set[Node] | None:
-    """Which of the nodes are open in one process; None if that could not be told."""
+    """The nodes that one process has open; None if that could not be read."""
     found: set[Node] = set()
     try:
         names = os.listdir(folder)  # noqa: PTH208  # a Path per descriptor would double the cost
@@ -115,7 +115,7 @@ def _open_nodes(
 
 
 def name_of(pid: int, proc: Path) -> str | None:
-    """What the kernel calls the process; None for one that is gone, or in another namespace."""
+    """The kernel's name of the process; None if it is gone or in another PID namespace."""
     try:
         return (proc / str(pid) / "comm").read_text(errors="replace").strip()
     except OSError:

@@ -37,7 +37,7 @@ COVERED = ("NVIDIA CUDA",)
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """What the program says of a device; null where the driver did not answer."""
+    """One device as the program lists it; null where the driver did not answer."""
 
     id: str
     platform: str
@@ -113,7 +113,7 @@ def _device(listed: Listed) -> DeviceInfo:
 
 
 def _card(listed: Listed) -> Silent:
-    """What OpenCL told of it; there is nothing to ask again and again."""
+    """A card with OpenCL's static fields; nothing of it is sampled."""
     now = time.time_ns()
     known: Fields = {spec.name: Absent(NOT_TOLD) for spec in TABLE if spec.rate == "once"}
     known["busy_ratio"] = Absent(NO_COUNTER)

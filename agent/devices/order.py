@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which device has which index in this boot, on disk, so that a new agent counts as the one before.
+"""Index of each device in this boot, on disk, so that every agent counts devices alike.
 
 Invariant: the file is whole, or refused before an agent starts.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of a card at a moment: each field a reading with its unit and error, or an absence.
+"""Readings of a card at one moment: each field a value with unit and error, or an absence.
 
 Invariant: a missing value is an Absent with the driver's own words, never 0 and never an exception.
 """
@@ -20,7 +20,7 @@ State = Literal[
     "mismatch",  # driver and library are of different versions
     "missing",  # no library, no driver, or too old for every fast field
 ]
-"""How a card answers; what to do about it is not decided here."""
+"""State of a card by its answers; this type does not say what to do about it."""
 
 Trouble = Literal["", "lost", "refused", "mismatch", "missing"]
 
@@ -47,7 +47,7 @@ class Absent(msgspec.Struct, frozen=True, gc=False):
 
     why: str
     trouble: Trouble = ""
-    """What it says of the whole card, if anything."""
+    """Its meaning for the whole card, if any."""
 
 
 Field = Reading | Absent
@@ -63,7 +63,7 @@ class CardReadings(msgspec.Struct, frozen=True):
     fields: Mapping[str, Field]
     state: State = "ok"
     why: str = ""
-    """Of a state that is not ok, in words."""
+    """Reason for a state that is not ok, in words."""
     sim: bool = False
 
     def number(self, name: str) -> float | None:

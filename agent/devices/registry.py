@@ -34,10 +34,10 @@ from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, DeviceInfo, DeviceSampl
 
 GONE = "it was there earlier in this boot and is not found any more"
 SCAN_S = 5.0
-"""How long the drivers are waited for; OpenCL has a limit of its own, being a program."""
+"""The longest wait for a driver; OpenCL runs as a program and has a limit of its own."""
 SCAN_S_OF = {"pocl": 25.0}
 GONE_AGAIN_S = 60.0
-"""The same for one that was not found."""
+"""Period of looking for a device that was not found."""
 AGAIN_S = 10.0
 """A card in trouble is looked for anew so often: its driver may have been loaded again."""
 
@@ -154,11 +154,11 @@ class Devices:
 
     @property
     def scans(self) -> tuple[Scan, ...]:
-        """What each vendor found last."""
+        """The newest scan of each vendor."""
         return tuple(self._scans.values())
 
     def topology(self, root: Path = Path("/")) -> Topology:
-        """Who is near whom, network cards included; reads sysfs and calls no driver."""
+        """Neighbours of devices, network cards included; reads sysfs and calls no driver."""
         scans = self._scans.values()
         return topology(
             Places(
@@ -175,7 +175,7 @@ class Devices:
         self.samplers.close()
 
     def _scan_vendors(self, places: Collection[int]) -> list[Scan]:
-        """What each found, side by side; one that hangs is as it was before, and said so."""
+        """Scans vendors side by side; one that hangs keeps its last result, with a remark."""
         free = [place for place in places if not self._is_late(str(place))]
         longer = {
             str(place): SCAN_S_OF[vendor.name]
@@ -201,7 +201,7 @@ class Devices:
         return replace(scan, missing=(why,))
 
     def _is_late(self, place: str) -> bool:
-        """Whether an earlier scan of this vendor is still under way; if it is over, it is taken."""
+        """True if an earlier scan of this vendor still runs; a finished one is taken over."""
         task = self._late.get(place)
         if task is None:
             return False
@@ -220,7 +220,7 @@ class Devices:
         self._of.update(dict.fromkeys((d.id for d in task.result.devices), int(task.name)))
 
     def _failed(self, place: str, error: BaseException) -> None:
-        """What a vendor's binding raised is told as its own words; nobody else's devices go."""
+        """Records a binding's exception in its own words; other vendors' devices stay."""
         if isinstance(error, StokerError) or not isinstance(error, Exception):
             raise error
         why = f"{self._vendors[int(place)].name} devices: looking for them failed: {error!r}"

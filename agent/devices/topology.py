@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which devices of a node are near each other, and to which network cards: PCIe tree, NUMA, links.
+"""Distances between the devices and network cards of a node: PCIe tree, NUMA, links.
 
 Only reads of sysfs, under a root that tests inject, are not pure. Invariant: a number stands for a
 group of at least two; 0 is nobody's neighbour, or not known.
@@ -19,7 +19,7 @@ PCI = Path("sys/bus/pci/devices")
 NETWORK = (Path("sys/class/infiniband"), Path("sys/class/net"))
 NETWORK_CARDS_MAX = 32
 LEVELS = ("SYS", "NODE", "PHB", "PXB", "PIX")
-"""How two PCI functions are connected, the loosest first: across NUMA nodes; across host bridges of
+"""Connections of two PCI functions, the loosest first: across NUMA nodes; across host bridges of
 one; through one host bridge; through several PCIe switches; through at most one. The names are
 those of `nvidia-smi topo -m`."""
 SELF = "X"
@@ -82,7 +82,7 @@ def way(address: str, root: Path = Path("/")) -> tuple[str, ...]:
 
 
 def level(one: Sequence[str], other: Sequence[str], same_node: bool) -> str:
-    """How two functions are connected, by their ways; those that are not known are far apart."""
+    """The connection of two functions, from their paths; unknown paths count as far apart."""
     if not one or not other or one[0] != other[0]:
         return "NODE" if same_node else "SYS"
     shared = 0
@@ -136,7 +136,7 @@ class Topology(msgspec.Struct, frozen=True):
     cpus: tuple[str, ...]
     """CPU list of each one's NUMA node, as the kernel writes it."""
     devices: int
-    """How many of the names are devices; the others are network cards."""
+    """The number of names that are devices; the others are network cards."""
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,12 @@ from stoker.agent.devices.topology import Bond, Pair
 from stoker.scheduler.nouns import DeviceInfo
 
 IsOurs = Callable[[int], bool]
-"""Whether a process id belongs to a job of this node."""
+"""True for a process id of one of this node's jobs."""
 
 
 @dataclass(frozen=True)
 class Scan:
-    """What one vendor found: its devices, and what it could not find, one sentence each."""
+    """Result of one vendor's scan: its devices, and a sentence for each that is missing."""
 
     devices: tuple[DeviceInfo, ...] = ()
     missing: tuple[str, ...] = ()

@@ -213,7 +213,7 @@ static void read_once(struct sk_device_reader *reader)
 	atomic_fetch_add_explicit(&reader->rounds, 1, memory_order_relaxed);
 }
 
-/* Whether the vendor has what it needs of the card; looked for where somebody wants it anew. */
+/* Return whether the vendor has the parts of the card; they are looked for again on request. */
 static bool is_begun(struct sk_device_reader *reader)
 {
 	if (!atomic_exchange(&reader->renew, false))

@@ -67,7 +67,7 @@ uint32_t sk_device_reader_points(struct sk_device_reader *reader, uint32_t field
 int sk_device_reader_watch(struct sk_device_reader *reader, int eventfd, uint32_t rest,
 			   const double level[SK_DEVICE_FIELDS]);
 
-/** How often it was written to. */
+/** Return the number of wake-ups written so far. */
 uint64_t sk_device_reader_wakeups(const struct sk_device_reader *reader);
 
 /** CPU time in ns that the calls of one second take in a bare loop: the least of some tries. Blocks

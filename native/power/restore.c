@@ -50,7 +50,7 @@ static uint64_t boot_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Whether an agent is in charge again. */
+/* Return whether an agent is in charge again. */
 static bool renewed(const char *path)
 {
 	int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
@@ -106,7 +106,7 @@ static bool same_card(const struct sk_power_entry *one, const struct sk_power_en
 	return !strcmp(one->kind, other->kind) && !strcmp(one->id, other->id);
 }
 
-/* Whether an entry before this one is about the same card. */
+/* Return whether an earlier entry is about the same card. */
 static bool is_later(const struct sk_power_record *record, uint32_t number)
 {
 	for (uint32_t i = 0; i < number; i++)

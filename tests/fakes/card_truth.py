@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reader of simulated cards must answer, field by field, from what the simulation holds.
+"""The true answer of a reader of simulated cards, field by field, from the simulation itself.
 
 Owns that every field of the table is in one of three places: `expected` here, `BY_DIFFERENCE`
 (which needs time to pass), `ROWS` (lists of things); whatever else a reader answers must be an
@@ -18,7 +18,7 @@ from stoker.probes.simdriver import profiles
 NVIDIA, AMD, INTEL = profiles.NVIDIA, profiles.AMD, profiles.INTEL
 MHZ = 1_000_000
 WHY = ("idle", "power limit", "thermal", "hard thermal", "power brake", "locked")
-"""Of enum sk_sim_why, native/sim/card/card.h."""
+"""Words for enum sk_sim_why, native/sim/card/card.h."""
 ROWS = ("links", "partitions", "processes", "power_samples_w")
 BY_DIFFERENCE = {
     NVIDIA: ("energy_power_w", "memory_bandwidth_ratio", "sm_ratio", "tensor_ratio"),
@@ -59,7 +59,7 @@ def malformed(fields: Fields) -> list[str]:
 
 
 def _identity(model: Fields) -> Fields:
-    """What every vendor tells of a card."""
+    """Fields by which every vendor identifies a card."""
     return {
         "model": model["name"],
         "serial": model["serial"],
@@ -80,7 +80,7 @@ def _identity(model: Fields) -> Fields:
 
 
 def _moving(truth: Fields, sensor: Fields) -> Fields:
-    """What every vendor tells of what a card does."""
+    """Fields that move, which every vendor reports."""
     return {
         "clock_hz": sensor["clock_mhz"] * MHZ,
         "memory_clock_hz": sensor["memory_clock_mhz"] * MHZ,

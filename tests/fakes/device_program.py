@@ -28,7 +28,7 @@ def program(source: str, folder: Path) -> Path:
 
 
 def said(made: Path, *arguments: str) -> dict[str, str]:
-    """What the program printed: the first word of each line -> the others."""
+    """The program's output: the first word of each line -> the others."""
     argv = [str(made), *arguments]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr

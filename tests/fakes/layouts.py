@@ -31,7 +31,7 @@ def places(record: Any, path: str = "", base: int = 0) -> Iterator[tuple[str, in
 
 
 def assertions(ours: str, record: Any) -> list[str]:
-    """Of one record, as C."""
+    """C assertions about the layout of one record."""
     lines = [f'_Static_assert(sizeof({ours}) == {ctypes.sizeof(record)}, "{ours}");']
     return lines + [
         f'_Static_assert(offsetof({ours}, {name}) == {offset}, "{ours}.{name}");'
@@ -40,7 +40,7 @@ def assertions(ours: str, record: Any) -> list[str]:
 
 
 def differences(include: str, lines: list[str], *flags: str) -> str:
-    """What the compiler says against them, or nothing."""
+    """The compiler's errors about these assertions, or nothing."""
     source = "#include <stddef.h>\n" + include + "\n" + "\n".join(lines) + "\n"
     command = ["cc", "-std=gnu11", "-fsyntax-only", f"-I{NATIVE}", "-x", "c", *flags, "-"]
     return subprocess.run(command, input=source, capture_output=True, text=True, check=False).stderr

@@ -54,9 +54,9 @@ BROKEN = {
     "nvmlDeviceGetVgpuSchedulerLog_v2",
     "nvmlDeviceGetVgpuSchedulerState_v2",
 }
-"""Of virtual GPUs, which no simulated card has, or wrong in pynvml: not walked."""
+"""Functions of virtual GPUs, which no simulated card has, and those wrong in pynvml."""
 FILLED = ("ref", "samples", "info", "profiles", "status", "counts", "modes", "bwmode")
-"""How parameters that an unimplemented getter fills in end."""
+"""Endings of parameters that an unimplemented getter fills in."""
 NUMBERS = {"cpuSetSize": 4, "nodeSetSize": 1, "locationType": 2, "pageCount": 16, "pid": 4242}
 
 
@@ -80,7 +80,7 @@ def structure(function: str) -> Any:
 
 
 def identity(name: str, handle: Any) -> Any:
-    """What a card is found by."""
+    """The key by which a card is found."""
     if name == "serial":
         return nv.nvmlDeviceGetSerial(handle)
     return nv.nvmlDeviceGetUUID(handle) if name == "uuid" else nv.nvmlDeviceGetPciInfo(handle).busId

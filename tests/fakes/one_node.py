@@ -62,7 +62,7 @@ WAIT_S = 20.0
 
 
 class Scheduler:
-    """What the agent believes to be the scheduler."""
+    """A stand-in for the scheduler, as the agent sees it."""
 
     def __init__(self, cluster: str, key: identity.Identity) -> None:
         self.cluster, self.key = cluster, key

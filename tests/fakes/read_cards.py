@@ -21,7 +21,7 @@ from stoker.agent.devices.registry import Devices
 
 id_of = id
 ROUNDS = 13
-"""Of the fast fields, in which all others had their turn as well."""
+"""Rounds of the fast fields; all others have their turn within them."""
 
 
 def turn(devices: Devices) -> None:

@@ -24,7 +24,7 @@ TLS_HANDSHAKE = b"\x16"
 
 
 def told_nothing(said: bytes) -> bool:
-    """Whether a connection gave nothing away: it ended or began a handshake."""
+    """True if a connection gave nothing away: it ended or began a handshake."""
     return said[:1] in (b"", TLS_HANDSHAKE)
 
 
@@ -46,7 +46,7 @@ class Squatter:
         return self.process.stdout.readline()
 
     def heard(self) -> list[bytes]:
-        """What each connection since then said after his greeting, as far as it said anything."""
+        """Bytes that each connection sent since then after the attacker's greeting."""
         return [bytes.fromhex(data) for data in json.loads(self.order("heard"))]
 
 

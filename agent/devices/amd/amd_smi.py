@@ -48,7 +48,7 @@ def load() -> Any | str:
 
 
 def is_sim(smi: Any) -> bool:
-    """Whether the library that the binding has loaded is a simulated one."""
+    """True if the library that the binding has loaded is a simulated one."""
     libraries = getattr(getattr(smi, "amdsmi_wrapper", None), "_libraries", {})
     return hasattr(libraries.get("libamd_smi.so"), SIM_SYMBOL)
 
@@ -76,7 +76,7 @@ def call(smi: Any, name: str, *arguments: Any, calls: Calls | None = None) -> An
 
 
 def part(found: Any, *path: str) -> Any:
-    """What lies inside of an answer, or its absence."""
+    """A nested part of an answer, or its absence."""
     where = ".".join(path)
     for key in path:
         if isinstance(found, Absent):
@@ -86,12 +86,12 @@ def part(found: Any, *path: str) -> Any:
 
 
 def same_handle(one: Any, other: Any) -> bool:
-    """Whether two handles are of one device: the binding's are new objects each time."""
+    """True if two handles name one device; the binding makes a new object each time."""
     return bool(getattr(one, "value", one) == getattr(other, "value", other))
 
 
 def words_of(smi: Any) -> Callable[[int], tuple[str, Trouble]]:
-    """How a code of amdsmi_status_t reads, and what it says of the card."""
+    """The function from a code of amdsmi_status_t to its text and its meaning for the card."""
 
     def words(code: int) -> tuple[str, Trouble]:
         return _words(smi.AmdSmiLibraryException(code)), TROUBLES.get(code, "")

@@ -24,7 +24,7 @@ DRM = Path("sys/class/drm")
 KFD = Path("sys/class/kfd/kfd/topology/nodes")
 DRM_MAJOR = 226
 XGMI_LINK = 11
-"""Of `type` in io_links: the CRAT's number of XGMI."""
+"""The `type` of an XGMI link in io_links, as in the CRAT."""
 
 
 def scan(root: Path = Path("/")) -> Scan:

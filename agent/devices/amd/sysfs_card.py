@@ -39,7 +39,7 @@ class Files:
         self._open: dict[Path, int] = {}
 
     def read(self, path: Path) -> bytes | Absent:
-        """What the file says now."""
+        """The contents of the file now."""
         try:
             fd = self._open.get(path)
             if fd is not None and not os.fstat(fd).st_nlink:  # replaced by a new file
@@ -183,7 +183,7 @@ class SysfsCard(PolledCard):
         }
 
     def _throttle(self, table: dict[str, Entry] | Absent) -> Any:
-        """What held the clock back since the last round, or the reasons of an older table."""
+        """Reasons that lowered the clock since the last round, or those of an older table."""
         if isinstance(table, Absent):
             return table
         words, known = [], False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is linked to one Intel GPU by Xe Link, which the binding has no functions for."""
+"""Peers of one Intel GPU by Xe Link, for which the binding has no functions."""
 
 from __future__ import annotations
 

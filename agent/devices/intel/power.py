@@ -19,7 +19,7 @@ BOUNDS = ("minLimit", "maxLimit", "defaultLimit")
 
 
 class Power:
-    """Of the device `handle`; nothing is asked before `find`."""
+    """Power domains of the device `handle`; `find` makes the first call."""
 
     def __init__(self, binding: Any, handle: Any, calls: Calls) -> None:
         self._zes, self._handle, self._calls = binding, handle, calls

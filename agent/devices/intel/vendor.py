@@ -109,7 +109,7 @@ class Intel(Vendor):
         return False
 
     def _handles(self) -> list[tuple[int, Any]] | Absent:
-        """Of all devices, each with the place of its driver."""
+        """Handles of all devices, each with the index of its driver."""
         drivers = listed(self._zes, "zesDriverGet", None, self._zes.zes_driver_handle_t)
         if isinstance(drivers, Absent):
             return drivers

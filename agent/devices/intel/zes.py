@@ -77,7 +77,7 @@ def load() -> Any | str:
 
 
 def is_sim(zes: Any) -> bool:
-    """Whether the loader that the binding has is a simulated one, or has a simulated driver."""
+    """True if the binding's loader is a simulated one, or has a simulated driver."""
     return hasattr(getattr(zes, "gpuLib", None), SIM_SYMBOL)
 
 
@@ -123,12 +123,12 @@ def _refused(name: str, arguments: tuple[Any, ...], calls: Calls | None) -> Abse
 
 
 def _key(name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What tells one call from another: its function, and the handle that it is about."""
+    """Key of one call: its function and its handle."""
     return (name, getattr(arguments[0], "value", None) if arguments else None)
 
 
 def words_of(zes: Any) -> Callable[[int], tuple[str, Trouble]]:
-    """How a code of ze_result_t reads, and what it says of the card."""
+    """The function from a code of ze_result_t to its text and its meaning for the card."""
 
     def words(code: int) -> tuple[str, Trouble]:
         return _words(zes, code), TROUBLES.get(code, "")
@@ -137,7 +137,7 @@ def words_of(zes: Any) -> Callable[[int], tuple[str, Trouble]]:
 
 
 def _said(zes: Any, name: str, code: int) -> Absent | None:
-    """What a code means."""
+    """The absence that a code stands for; None for success."""
     if not code:
         return None
     code &= 0xFFFFFFFF

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is at the other ends of one GPU's NVLink ports.
+"""Peers at the other ends of one GPU's NVLink ports.
 
 Counters and states of ports are in the card's record; a peer seldom changes and is asked through
 the binding. Numbers are nvml.h's.

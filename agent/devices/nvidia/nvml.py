@@ -72,7 +72,7 @@ def absent(name: str, error: Any) -> Absent:
 
 
 def words_of(nvml: Any) -> Callable[[int], tuple[str, Trouble]]:
-    """How a code of nvmlReturn_t reads, and what it says of the card."""
+    """The function from a code of nvmlReturn_t to its text and its meaning for the card."""
 
     def words(code: int) -> tuple[str, Trouble]:
         return str(nvml.NVMLError(code)), TROUBLES.get(code, "")
@@ -93,12 +93,12 @@ def address_of(handle: Any) -> int:
 
 
 def same_handle(one: Any, other: Any) -> bool:
-    """Whether two handles are of one device: pointers of the binding's differ as objects."""
+    """True if two handles name one device; the binding's pointers differ as objects."""
     return address_of(one) == address_of(other)
 
 
 def is_sim(nvml: Any) -> bool:
-    """Whether the library that the binding has loaded is a simulated one."""
+    """True if the library that the binding has loaded is a simulated one."""
     return hasattr(getattr(nvml, "nvmlLib", None), SIM_SYMBOL)
 
 

@@ -43,7 +43,7 @@ TOPOLOGY_MULTIPLE = 20
 """nvmlGpuTopologyLevel_t: several PCIe switches and no host bridge between the two (nvml.h)."""
 VENDOR_ID = "0x10de"
 ANSWER_S = 2.0
-"""How long one GPU may take to be looked at."""
+"""The longest time that scanning one GPU may take."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Nvidia(Vendor):
         return begun.why if isinstance(begun, Absent) else ""
 
     def _has_hardware(self) -> bool:
-        """Whether there is anything to miss: an NVIDIA PCI function, or the driver itself."""
+        """True if a GPU should be found: there is an NVIDIA PCI function, or the driver."""
         if (self._root / "proc/driver/nvidia").exists():
             return True
         for device in (self._root / topology.PCI).glob("*"):
@@ -180,7 +180,7 @@ class Nvidia(Vendor):
         return None if isinstance(asked, Absent) else int(asked)
 
     def _near(self, found: list[_Found], missing: tuple[str, ...]) -> Scan:
-        """The same with who shares NVLink, or a PCIe switch, with whom."""
+        """Adds to a scan the pairs of devices that share NVLink or a PCIe switch."""
         bonds: dict[Pair, Bond] = {}
         for i, one in enumerate(found):
             for other in found[:i]:

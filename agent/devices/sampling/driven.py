@@ -23,7 +23,7 @@ from stoker.native import _devices
 from stoker.native._devices import CardReader
 
 SELDOM_NS = 5_000_000_000
-"""How often the binding is asked for what seldom changes."""
+"""Period of reading through the binding what seldom changes."""
 TOGETHER = 250
 """Threads in C are due this many times closer together than those in Python: one interrupt then
 wakes several, which costs more than their calls do."""
@@ -40,20 +40,20 @@ class Driven(Sampled):
     def __init__(self, card: DrivenCard, phase_ns: int = 0) -> None:
         super().__init__(card, phase_ns)
         self._active = card
-        """What the thread in Python is asking about; it takes up `card` with its next round."""
+        """The card that the Python thread reads; it takes up `card` with its next round."""
         self._reader: CardReader | None = None
         self._of = card
-        """Whose records the reader makes."""
+        """The card whose records the reader fills."""
         self._names = _devices.calls(card.table)
         self._begun = 0
-        """How many readers there were."""
+        """Number of readers begun so far."""
         self._decoding = threading.Lock()
         self._decoded = 0
         """Rounds of the reader that the newest readings are of."""
         self._codes = -1
         """Changes of codes that they know of."""
         self._told = True
-        """Whether the newest readings have all of `_slow`."""
+        """True if the newest readings have all of `_slow`."""
         self._read: Fields = {}
         """The newest record, as fields."""
 
@@ -114,7 +114,7 @@ class Driven(Sampled):
     # --- the thread in Python ---------------------------------------------------------------------
 
     def round(self, number: int = 0) -> None:
-        """What seldom changes; the thread in C is begun with the first round."""
+        """Reads what seldom changes; the first round also begins the thread in C."""
         card = self._active = self.card
         fresh = self._known is not card
         if fresh:
@@ -159,7 +159,7 @@ class Driven(Sampled):
             self._reader.watch(descriptor, levels, QUIET)
 
     def _after_round(self) -> None:
-        """What a round in Python reads is no news."""
+        """Does nothing, since a round in Python brings no news."""
 
     def _decode(self) -> None:
         with self._decoding:

@@ -27,7 +27,7 @@ class Polled(Sampled):
     def __init__(self, card: PolledCard, phase_ns: int = 0) -> None:
         super().__init__(card, phase_ns)
         self._active = card
-        """What the thread is reading just now; it takes up `card` with its next round."""
+        """The card that the thread reads now; it takes up `card` with its next round."""
         self._history = {name: History() for name in KEPT}
         self._energy: deque[tuple[int, float]] = deque(maxlen=2 * FAST_HZ)
         self._woken = 0

@@ -36,7 +36,7 @@ class Sampled(ABC):
         self.card = card
         self.counters: Counter[str] = Counter()
         self._slow: Fields = {}
-        """What does not change, and what was read more seldom than ten times a second."""
+        """Fields that do not change, and those read less often than ten times a second."""
         self._known: Card | None = None
         """The card whose unchanging fields are in `_slow`."""
         fields = complete({}, card.silent or NOT_YET)
@@ -112,7 +112,7 @@ class Sampled(ABC):
     @property
     @abstractmethod
     def settled(self) -> bool:
-        """Whether every field was asked for at least once, or will not be."""
+        """True if every field was read at least once, or will not be."""
 
     def counts(self) -> Counter[str]:
         """Rounds, late ones, missed ones, failures and driver calls."""
@@ -134,7 +134,7 @@ class Sampled(ABC):
 
     @abstractmethod
     def _changed(self) -> bool:
-        """Whether a call's code is another than when it was decoded."""
+        """True if a call's code differs from the one that was decoded."""
 
     @abstractmethod
     def _decode(self) -> None:
@@ -194,8 +194,8 @@ class Sampled(ABC):
             fields.update(dict.fromkeys(FAST, Absent(failed)))
         state, why = _state(fast) if not failed else ("missing", failed)
         if state != "ok" or self._readings.state in TROUBLED:
-            # What comes back may be another card, or another driver; and what does not change may
-            # have been asked for just before it came back.
+            # A card that comes back may be another one, or have another driver, and its static
+            # fields may have been read just before it came back.
             self._known = None
             self._anew.set()
         card = self.card
@@ -203,7 +203,7 @@ class Sampled(ABC):
 
 
 def _state(fields: Fields) -> tuple[State, str]:
-    """What the answers to one fast round say of the card."""
+    """The card's state by the answers of one fast round."""
     asked = [found for name in FAST if (found := fields.get(name)) is not None]
     absent = [each for each in asked if isinstance(each, Absent)]
     for each in absent:

@@ -79,11 +79,11 @@ class Samplers:
         return tuple(each.card for each in self._sampled.values())
 
     def readings(self) -> dict[str, CardReadings]:
-        """Of every card, by id."""
+        """Readings of every card, by id."""
         return {id: each.readings() for id, each in self._sampled.items()}
 
     def samples(self, ids: Iterable[str]) -> tuple[DeviceSample, ...]:
-        """What an Observation says of these, as far as they are read; cheaper than `readings`."""
+        """The part of an Observation about these cards, if read; cheaper than `readings`."""
         return tuple(_newest(self._sampled[id]) for id in ids if id in self._sampled)
 
     def troubles(self) -> dict[str, tuple[State, str]]:
@@ -93,7 +93,7 @@ class Samplers:
 
     @property
     def settled(self) -> bool:
-        """Whether every field of every card was asked for, or hangs."""
+        """True if every field of every card was read, or hangs."""
         return all(each.settled or each.trouble()[0] == "hung" for each in self._sampled.values())
 
     def counters(self) -> Mapping[str, int]:
@@ -122,7 +122,7 @@ def _newest(sampled: Sampled) -> DeviceSample:
 
 
 def sample(readings: CardReadings) -> DeviceSample:
-    """What an Observation says of a card."""
+    """The part of an Observation about a card."""
     hung = readings.state == "hung"
     values = {
         "busy_ratio": readings.number("busy_ratio"),

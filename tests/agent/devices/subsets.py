@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which devices of a node are best for one job, by its whole matrix: the dumb oracle.
+"""A dumb oracle for the best devices of a node for one job, by the node's whole matrix.
 
 The core knows groups of links, switches and NUMA nodes alone; test_topology.py holds its choice
 against this, which tries every set.
@@ -14,14 +14,14 @@ from stoker.agent.devices.topology import LEVELS, Topology
 
 
 def rank(cell: str) -> int:
-    """How close two devices are, by their cell: 0 for the loosest, direct links above all."""
+    """Closeness of two devices by their cell: 0 for the loosest, direct links above all."""
     return LEVELS.index(cell) if cell in LEVELS else len(LEVELS)
 
 
 def score(
     matrix: Sequence[Sequence[str]], numa: Sequence[int | None], members: Iterable[int]
 ) -> tuple[int, int]:
-    """Of devices for one job, larger is better: their loosest pair, and minus their NUMA nodes."""
+    """Merit of a set of devices; larger is better: its loosest pair, then fewer NUMA nodes."""
     chosen = tuple(members)
     ranks = [rank(matrix[i][j]) for i, j in combinations(chosen, 2)]
     return (min(ranks, default=len(LEVELS)), -len({numa[i] for i in chosen}))

@@ -50,7 +50,7 @@ def declared(*paths: object, **more: object) -> Declared:
 
 
 def observed(vendor: Vendor) -> DeviceSample:
-    """What an observation says of the only device."""
+    """An observation's sample of the only device."""
     (card,) = vendor.scan().cards
     sampled = sampled_of(card)
     sampled.start()

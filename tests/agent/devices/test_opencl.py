@@ -28,7 +28,7 @@ def listing(*devices: str) -> Callable[[], bytes]:
 
 
 def observed(vendor: Vendor) -> DeviceSample:
-    """What an observation says of the only device."""
+    """An observation's sample of the only device."""
     (card,) = vendor.scan().cards
     sampled = sampled_of(card)
     sampled.start()

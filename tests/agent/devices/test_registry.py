@@ -70,7 +70,7 @@ def test_a_device_that_disappears_keeps_what_was_known_of_it(tmp_path: Path) -> 
     assert found.scan()
     (gone,) = found.known
     assert (gone.model, gone.unavailable, gone.gone) == ("m", GONE, True)
-    # What health holds against a card, it holds against a card: this one may come back.
+    # A card that health has condemned may come back: the judgement stays with the card.
     assert found.judge({"a": "fell off the bus"}, {})
     (sick,) = found.known
     assert (sick.unavailable, sick.gone) == ("fell off the bus", False)

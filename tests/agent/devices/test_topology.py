@@ -195,7 +195,7 @@ def members(mask: int) -> list[int]:
 def core_choice(
     free: int, size: int, link: list[int], numa: list[int], bus: list[int]
 ) -> list[int]:
-    """Which devices the core gives a job of `size` when only those of `free` are available."""
+    """The devices that the core gives a job of `size` when only those of `free` are available."""
     count = len(link)
     core = Core(Limits(nodes=2, devices=count, jobs=4, finished=2, tasks=4))
     requests: list[rec.Request] = [rec.NodeUp(1, 1, 1, 64_000, 1 << 40, count)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be wrong with a card is a state with a reason, for each vendor; its neighbours go on.
+"""Trouble with a card is a state with a reason, for each vendor; its neighbours are unharmed.
 
 Cards are simulated ones (SIM), read through the vendors' unmodified bindings.
 """
@@ -31,7 +31,7 @@ HANGS = {
 }
 """Profile -> what is made to hang: something that is called in every fast round."""
 GONE = {"8xH200": "mismatch", "8xMI300X": "missing", "4xMax1550": "missing"}
-"""How each driver answers while it is replaced by another version."""
+"""State of each driver's cards while another version replaces it."""
 HUNG, LOST, REFUSED, WELL = 0, 1, 2, 3
 LOOKS_S = 15
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What threads that read cards ring for, in C and in Python, and when nobody listens any more."""
+"""Wake-ups by threads that read cards, in C and in Python, also after the listener is gone."""
 
 from __future__ import annotations
 
