@@ -22,7 +22,7 @@ import msgspec
 
 from stoker.agent.jobs.job_launch import LOADER_PATH, JobPlace
 from stoker.agent.jobs.retention import RetentionLimits
-from stoker.agent.power.rules import PowerRules
+from stoker.agent.power.plan.rules import PowerRules
 from stoker.agent.state import host_facts, incarnation, node_labels, state_folder
 from stoker.agent.state.job_bounds import Bounds
 from stoker.agent.state.otlp_config import OtlpConfig, target

@@ -13,7 +13,7 @@ import click
 SIMULATORS: dict[str, tuple[str, str]] = {
     "openb": ("stoker.tui.sim_openb_commands", "Share of GPUs given out on the Alibaba 2023 trace"),
     "power": ("stoker.tui.sim_power_commands", "What the cluster draws, by placement"),
-    "power-loop": ("stoker.agent.power.sim_commands", "The power loop on simulated cards (SIM)"),
+    "power-loop": ("stoker.agent.power.sim.commands", "The power loop on simulated cards (SIM)"),
     "driver": (
         "stoker.agent.commands.sim_driver_commands",
         "Run a command on simulated drivers (SIM)",

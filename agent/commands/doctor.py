@@ -344,7 +344,7 @@ def _reads_layers() -> bool:
 
 def _power(where: StateFolder) -> Iterator[Check]:
     """Check the record of power limits: it exists while stoker has set cards."""
-    from stoker.agent.power import record
+    from stoker.agent.power.setters import record
 
     path = record.path(where.agent)
     found = record.load(path)

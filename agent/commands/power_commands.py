@@ -15,9 +15,10 @@ import click
 import msgspec
 
 from stoker.agent.agent_settings import read_config
-from stoker.agent.power import record, rules_file, status
-from stoker.agent.power.card import PowerCard, PowerRange
-from stoker.agent.power.rules import CardRule, PowerRules, check
+from stoker.agent.power import rules_file, status
+from stoker.agent.power.plan.card import PowerCard, PowerRange
+from stoker.agent.power.plan.rules import CardRule, PowerRules, check
+from stoker.agent.power.setters import record
 from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise.target_node import ForeignNode, call, node, own, require
 from stoker.native.errors import BadRequest, NotFound, Unavailable

@@ -11,8 +11,8 @@ from typing import Final
 
 from stoker.agent.devices.readings import Absent, CardReadings
 from stoker.agent.devices.readings import Reading as Value
-from stoker.agent.power.card import PowerCard, PowerSample
-from stoker.agent.power.card_setters import CardSetter
+from stoker.agent.power.plan.card import PowerCard, PowerSample
+from stoker.agent.power.setters.card_setters import CardSetter
 
 CEILING_C: Final = 85.0
 """Where the card does not say at which temperature it slows down."""

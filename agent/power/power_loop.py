@@ -25,19 +25,20 @@ import structlog
 
 from stoker.agent.devices.card import Card as DeviceCard
 from stoker.agent.devices.readings import Absent, CardReadings
-from stoker.agent.power import record, status
-from stoker.agent.power.action import PowerAction
-from stoker.agent.power.card import PowerCard, PowerRange, PowerSample
-from stoker.agent.power.card_setters import CardSetter, setter_of
-from stoker.agent.power.card_writer import CardWriter
-from stoker.agent.power.controller import Controller
-from stoker.agent.power.cpu_limit_v2 import CpuLimitV2
-from stoker.agent.power.driver_calls import DriverCalls
+from stoker.agent.power import status
 from stoker.agent.power.gather import CEILING_C, Gather, describe
-from stoker.agent.power.launch_limit import LaunchLimit
-from stoker.agent.power.model import IDLE_BUSY, UNKNOWN_MHZ
-from stoker.agent.power.rules import PowerRules
+from stoker.agent.power.plan.action import PowerAction
+from stoker.agent.power.plan.card import PowerCard, PowerRange, PowerSample
+from stoker.agent.power.plan.controller import Controller
+from stoker.agent.power.plan.model import IDLE_BUSY, UNKNOWN_MHZ
+from stoker.agent.power.plan.rules import PowerRules
 from stoker.agent.power.rules_file import RulesFile
+from stoker.agent.power.setters import record
+from stoker.agent.power.setters.card_setters import CardSetter, setter_of
+from stoker.agent.power.setters.card_writer import CardWriter
+from stoker.agent.power.setters.cpu_limit_v2 import CpuLimitV2
+from stoker.agent.power.setters.driver_calls import DriverCalls
+from stoker.agent.power.setters.launch_limit import LaunchLimit
 from stoker.agent.state.lease import Lease
 from stoker.native.errors import Refused, StokerError, Unavailable
 

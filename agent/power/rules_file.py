@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.agent.power.rules import PowerRules
+from stoker.agent.power.plan.rules import PowerRules
 from stoker.mesh.identity import sealed_json
 from stoker.native.errors import BadRequest, Refused
 

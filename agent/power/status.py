@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from stoker.agent.power.action import PowerAction
-from stoker.agent.power.rules import PowerRules
+from stoker.agent.power.plan.action import PowerAction
+from stoker.agent.power.plan.rules import PowerRules
 from stoker.native.errors import Unavailable
 
 NAME = "power.json"

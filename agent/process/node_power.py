@@ -8,8 +8,8 @@ from collections.abc import Callable
 from stoker.agent.agent_settings import AgentSettings
 from stoker.agent.jobs.start_records import StartRecords
 from stoker.agent.link.node_telemetry import NodeTelemetry
-from stoker.agent.power.job_limits import JobLimits
 from stoker.agent.power.power_loop import PowerInputs, PowerLoop
+from stoker.agent.power.setters.job_limits import JobLimits
 from stoker.agent.power.user_names import named
 from stoker.agent.state.lease import Lease
 from stoker.agent.tracing.trace_thread import TraceThread

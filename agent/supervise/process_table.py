@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from stoker.agent.power import record
+from stoker.agent.power.setters import record
 from stoker.agent.state.host_facts import jobs_memory_bytes, processes_max
 from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise.processes import ProcessSpec

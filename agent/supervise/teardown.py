@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stoker.agent.jobs.folder_removal import clear
-from stoker.agent.power import record
+from stoker.agent.power.setters import record
 from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise import leftover_cgroups, lock, pids
 from stoker.agent.supervise.process_table import ORDER, job_arguments

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * The record of what cards were set to before stoker's first write; agent/power/record.py writes
- * it.
+ * The settings that cards had before stoker's first write, as agent/power/setters/record.py writes
+ * them.
  *
  * Text, so that an operator can read it and restore by hand:
  *

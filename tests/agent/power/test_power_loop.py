@@ -14,8 +14,9 @@ from product_node import LiveNode, live_node, wait_until
 
 from stoker.agent.commands import doctor
 from stoker.agent.commands.power_commands import power_command
-from stoker.agent.power import record, rules_file, status
-from stoker.agent.power.rules import PowerRules
+from stoker.agent.power import rules_file, status
+from stoker.agent.power.plan.rules import PowerRules
+from stoker.agent.power.setters import record
 from stoker.agent.supervise import pids
 from stoker.native import _sim
 from stoker.native.errors import StokerError

@@ -13,17 +13,18 @@ import msgspec
 import pytest
 
 from stoker.agent.devices.readings import Absent, CardReadings, Reading, State
-from stoker.agent.power import driver_calls, record, status
 from stoker.agent.power import power_loop as shells
-from stoker.agent.power.action import PowerAction
-from stoker.agent.power.card import RETURN_SHARE, ClockRange, PowerRange
-from stoker.agent.power.card_setters import CardSetter
-from stoker.agent.power.cpu_limit_v2 import CpuLimitV2
-from stoker.agent.power.launch_limit import LaunchLimit
+from stoker.agent.power import status
+from stoker.agent.power.plan.action import PowerAction
+from stoker.agent.power.plan.card import RETURN_SHARE, ClockRange, PowerRange
+from stoker.agent.power.plan.rules import CardRule, PowerRules
 from stoker.agent.power.power_loop import PowerInputs, PowerLoop
-from stoker.agent.power.record import RecordedSetting
-from stoker.agent.power.rules import CardRule, PowerRules
 from stoker.agent.power.rules_file import RulesFile
+from stoker.agent.power.setters import driver_calls, record
+from stoker.agent.power.setters.card_setters import CardSetter
+from stoker.agent.power.setters.cpu_limit_v2 import CpuLimitV2
+from stoker.agent.power.setters.launch_limit import LaunchLimit
+from stoker.agent.power.setters.record import RecordedSetting
 from stoker.agent.state.lease import Lease
 from stoker.agent.tracing.launch_throttle import LaunchThrottle
 from stoker.native.errors import Refused, StokerError
@@ -170,7 +171,7 @@ RULES = PowerRules(control="on", budget_w=BUDGET_W, cards={"c": CardRule(at_most
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
     monkeypatch.setattr(shells, "setter_of", lambda card: card)
-    monkeypatch.setattr("stoker.agent.power.card_writer.TICK_S", 0.005)
+    monkeypatch.setattr("stoker.agent.power.setters.card_writer.TICK_S", 0.005)
     with Lease.open(tmp_path / "lease") as lease:
         made = Node(tmp_path, lease, RULES)
         monkeypatch.setattr(record, "restore", made.restore)

@@ -17,7 +17,7 @@ from stoker.agent.health import journal as health
 from stoker.agent.health.log_place import LogPlace
 from stoker.agent.jobs.start_records import StartRecord, StartRecords
 from stoker.agent.power import rules_file
-from stoker.agent.power.rules import PowerRules
+from stoker.agent.power.plan.rules import PowerRules
 from stoker.agent.state import node_labels, state_folder
 from stoker.agent.state.command_position import PositionFile
 from stoker.agent.state.state_folder import StateFolder

@@ -65,7 +65,7 @@ def test_more_budget_is_never_less_work_and_none_is_no_more_than_full_clocks() -
 
 def test_power_and_work_are_those_of_the_simulated_plant() -> None:
     """The bound's own formulas against native/sim's."""
-    from stoker.agent.power.sim_plant import model_of
+    from stoker.agent.power.sim.plant import model_of
 
     card = steady(2)[2]
     model = model_of(0, card)

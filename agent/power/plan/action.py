@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One thing the power loop wants done to a card, why, and the readings that it rests on.
+
+Invariant: an action is within the device's own range, whatever the rules said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from stoker.agent.power.plan.card import PowerSample
+
+
+@dataclass(frozen=True, slots=True)
+class PowerAction:
+    """Set this card's limit, or hold its clocks down; exactly one of the two."""
+
+    card: str
+    what: Literal["limit", "clocks"]
+    value: float
+    """Watts, or the highest clock in MHz."""
+    reason: str
+    number: int
+    """Counts every action of a controller, from 1."""
+    rests_on: PowerSample | None
+    """The card's newest readings when it was decided."""
+
+    def __str__(self) -> str:
+        unit = "W" if self.what == "limit" else "MHz"
+        return f"{self.card} {self.what} {self.value:.0f} {unit}: {self.reason}"

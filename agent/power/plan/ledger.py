@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may be drawn at this moment: limits as the devices confirmed them, and the uncapped rest.
+
+Invariant: `committed_w` is at least what the cards' limits add up to on the devices, whatever
+writes are under way, lost or late: a rise counts from before it is written, a fall only when it was
+read back and the card has had time to obey, or draws less anyway. A card that is off the bus draws
+nothing, and counts with what it needs to come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from stoker.agent.power.plan.card import PowerCard, PowerSample
+
+SETTLE_NS = 100_000_000
+"""From a fall read back until the card's own limiter has begun to bring the power down; a card that
+draws less than its new limit has nothing to bring down."""
+BELOW = 0.9
+"""Of the new limit: a reading below this is so whatever the sensor's error."""
+SAME_W = 1.0
+"""Limits within a watt are the same: drivers round."""
+LOST_NS = 2_000_000_000
+"""A card that answered nothing for so long counts as at its default limit, if that is higher: it
+may have been reset."""
+PENDING_NS = 2_000_000_000
+"""A write that no reading has shown for so long was lost."""
+UNCAPPED_ERROR = 0.05
+UNCAPPED_OFFSET_W = 5.0
+"""Error bound of a power reading: 5 % of it (arXiv 2312.02741) and a little."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    card: PowerCard
+    confirmed_w: float
+    seen_ns: int
+    pending_w: float | None = None
+    pending_ns: int = 0
+    falling: list[tuple[int, float]] = field(default_factory=list)
+    """(until, watts): limits read back as left, that the card may still draw."""
+    power_w: float | None = None
+    power_ns: int = 0
+    highest_w: float = 0.0
+    """What it ever drew."""
+    deaf: bool = False
+    """The last write was lost."""
+    gone: bool = False
+    """It is off the bus: it can draw nothing before it is back."""
+
+
+class Ledger:
+    """Every card once; all watts."""
+
+    def __init__(self, cards: Iterable[PowerCard], now_ns: int) -> None:
+        self._entries = {
+            card.id: _Entry(card, card.power.max_w if card.power else 0.0, now_ns) for card in cards
+        }
+        self.lost_writes = 0
+        self.foreign = 0
+        """Limits that changed and that were not ours."""
+
+    def read(self, reading: PowerSample) -> None:
+        """Take in one card's answers."""
+        entry = self._entries[reading.card]
+        entry.gone = reading.gone
+        if reading.gone:
+            return
+        if reading.power_w is not None:
+            entry.power_w, entry.power_ns = reading.power_w, reading.t_ns
+            entry.highest_w = max(entry.highest_w, reading.power_w)
+        if reading.limit_w is None or entry.card.power is None or reading.t_ns < entry.seen_ns:
+            return
+        limit = reading.limit_w
+        if entry.pending_w is not None and reading.t_ns > entry.pending_ns:
+            if abs(limit - entry.pending_w) <= SAME_W:
+                entry.pending_w, entry.deaf = None, False
+            elif reading.t_ns - entry.pending_ns > PENDING_NS:
+                entry.pending_w, entry.deaf = None, True
+                self.lost_writes += 1
+        elif entry.pending_w is None and abs(limit - entry.confirmed_w) > SAME_W:
+            self.foreign += 1
+        below = reading.power_w is not None and reading.power_w < BELOW * limit
+        if limit < entry.confirmed_w - SAME_W and not below:
+            entry.falling.append((reading.t_ns + SETTLE_NS, entry.confirmed_w))
+        entry.confirmed_w = limit
+        entry.seen_ns = reading.t_ns
+
+    def wrote(self, card: str, limit_w: float, now_ns: int) -> None:
+        """A limit is about to be written."""
+        entry = self._entries[card]
+        if entry.pending_w is not None and entry.pending_w > limit_w:
+            # The earlier write may still take hold: the higher counts until this one is seen.
+            entry.falling.append((now_ns + PENDING_NS, entry.pending_w))
+        entry.pending_w, entry.pending_ns = limit_w, now_ns
+
+    def confirmed_w(self, card: str) -> float:
+        """The limit last read back."""
+        return self._entries[card].confirmed_w
+
+    def is_pending(self, card: str) -> bool:
+        """Whether a write has not been seen yet."""
+        return self._entries[card].pending_w is not None
+
+    def counted_w(self, card: str, now_ns: int) -> float:
+        """The most that this card may be drawing by now."""
+        entry = self._entries[card]
+        if entry.gone:
+            return entry.card.return_w
+        if entry.card.power is None:
+            return _uncapped_w(entry, now_ns)
+        entry.falling = [each for each in entry.falling if each[0] > now_ns]
+        most = max([entry.confirmed_w, *(watts for _, watts in entry.falling)])
+        if entry.pending_w is not None:
+            most = max(most, entry.pending_w)
+        if now_ns - entry.seen_ns > LOST_NS:
+            most = max(most, entry.card.power.default_w)
+        return most
+
+    def is_gone(self, card: str) -> bool:
+        """Whether it is off the bus, as last read."""
+        return self._entries[card].gone
+
+    def lost(self, now_ns: int) -> list[str]:
+        """Cards with limits that answer nothing, or do not take what is written."""
+        return [
+            id
+            for id, entry in self._entries.items()
+            if entry.card.power is not None
+            and (entry.gone or entry.deaf or now_ns - entry.seen_ns > LOST_NS)
+        ]
+
+    def committed_w(self, now_ns: int) -> float:
+        """The sum over all cards."""
+        return sum(self.counted_w(card, now_ns) for card in self._entries)
+
+    def uncapped_w(self, now_ns: int) -> float:
+        """The part of it that no limit holds."""
+        return sum(
+            self.counted_w(id, now_ns)
+            for id, entry in self._entries.items()
+            if entry.card.power is None
+        )
+
+
+def _uncapped_w(entry: _Entry, now_ns: int) -> float:
+    """What a card without limits may be drawing: as measured, or, of one that says nothing (any
+    more), the most that is known of it."""
+    if entry.power_w is None:
+        return entry.card.most_w
+    silent = now_ns - entry.power_ns > LOST_NS
+    power = entry.highest_w if silent else entry.power_w
+    most = power * (1 + UNCAPPED_ERROR) + UNCAPPED_OFFSET_W
+    return max(most, entry.card.most_w) if silent else most

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A device without a power limit that runs on the host's CPUs: its jobs get a share of their time.
+
+The share of CPU time stands for the share of that power. The jobs' processes are in one group of
+the cgroup v1 cpu controller, made with the first limit and gone when it is given back; a job with a
+CPU limit of its own stays where it is, and its limit counts. Invariants: a process moved is one of
+a job that was granted the device; what is read back is what the kernel's files say.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from stoker.agent.devices.readings import Absent
+from stoker.agent.power.plan.card import ClockRange, PowerRange
+from stoker.agent.power.setters.cpu_limit_v2 import CpuLimitV2, enable
+from stoker.agent.power.setters.record import RecordedSetting
+
+LEAST = 0.1
+"""Of its power is what the device is left at least: jobs go on, however slowly."""
+PERIOD_US = 100_000
+PROCESSES_MAX = 4096
+"""Of one device that are moved."""
+NO_CLOCKS = "the clocks of CPUs are not held down"
+
+
+def v1_cpu(proc: Path = Path("/proc")) -> Path | Absent:
+    """Where the cpu controller of cgroup v1 is mounted."""
+    for line in (proc / "self/mountinfo").read_text().splitlines():
+        fields, _, rest = line.partition(" - ")
+        kind, _, options = rest.split(" ")[:3]
+        if kind == "cgroup" and "cpu" in options.split(","):
+            return Path(fields.split(" ")[4])
+    return Absent("the cpu controller of cgroup v1 is not mounted")
+
+
+def own_group(mount: Path, proc: Path = Path("/proc")) -> Path:
+    """The group of this process, to which processes go back."""
+    for line in (proc / "self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if "cpu" in controllers.split(","):
+            return mount / path.lstrip("/")
+    return mount
+
+
+Jobs = Callable[[], Iterable[tuple[str, Path]]]
+"""(name, cgroup v2 folder) of each job on a device."""
+
+
+class Groups(NamedTuple):
+    """Of the v1 cpu controller."""
+
+    held: Path
+    """Made for the processes that are held."""
+    back: Path
+    """Where they were."""
+    limited: Path
+    """Holds a group for each job with a CPU limit of its own."""
+
+
+class CpuLimitV1:
+    """One device."""
+
+    def __init__(self, groups: Groups, draws_w: float, cpus: int, jobs: Jobs) -> None:
+        self._group, self._back, self._limited = groups
+        self._draws_w, self._cpus, self._jobs = draws_w, cpus, jobs
+
+    @property
+    def _quota(self) -> Path:
+        return self._group / "cpu.cfs_quota_us"
+
+    @property
+    def _whole_us(self) -> int:
+        return self._cpus * PERIOD_US
+
+    def limits(self) -> PowerRange | Absent:
+        return PowerRange(LEAST * self._draws_w, self._draws_w, self._draws_w)
+
+    def power_limit_w(self) -> float | Absent:
+        """Takes in who has come to the device since the last look."""
+        if not self._group.is_dir():
+            return self._draws_w
+        try:
+            self._take_in()
+            held = _number(self._quota)
+        except OSError as error:
+            return Absent(f"{self._group}: {error.strerror}")
+        if held < 0:
+            return self._draws_w
+        share = (held + self._own_us()) / self._whole_us
+        return self._draws_w * min(1.0, share)
+
+    def set_power_limit(self, watts: float) -> Absent | None:
+        if not LEAST * self._draws_w - 0.5 <= watts <= self._draws_w + 0.5:
+            return Absent(f"{watts:g} W: the device takes {self.limits()}")
+        try:
+            if watts > self._draws_w - 0.5:
+                self._let_go()
+                return None
+            self._group.mkdir(parents=True, exist_ok=True)
+            wanted = round(watts / self._draws_w * self._whole_us) - self._own_us()
+            self._quota.write_text(str(max(wanted, round(LEAST * self._whole_us))))
+            self._take_in()
+        except OSError as error:
+            return Absent(f"{self._group}: {error.strerror}")
+        return None
+
+    def clock_range(self) -> ClockRange | Absent:
+        return Absent(NO_CLOCKS)
+
+    def set_clock_range(self, low_mhz: float, high_mhz: float) -> Absent | None:
+        return Absent(NO_CLOCKS)
+
+    def reset_clocks(self) -> Absent | None:
+        return None
+
+    def found(self) -> list[RecordedSetting] | Absent:
+        """All CPUs' time: whoever restores need not know which process was where."""
+        return [RecordedSetting("file", str(self._quota), "quota", self._whole_us)]
+
+    def _own_us(self) -> int:
+        """What jobs with a CPU limit of their own may use."""
+        quotas = (self._limited / name / "cpu.cfs_quota_us" for name, _ in self._jobs())
+        return sum(max(_number(path), 0) for path in quotas if path.exists())
+
+    def _take_in(self) -> None:
+        there = set((self._group / "cgroup.procs").read_text().split())
+        wanted = [
+            process
+            for name, job in self._jobs()
+            if not (self._limited / name).exists()
+            for process in _processes(job)
+        ]
+        for process in wanted[:PROCESSES_MAX]:
+            if process not in there:
+                _move(process, self._group)
+
+    def _let_go(self) -> None:
+        """Every process goes back and the group is gone."""
+        if not self._group.is_dir():
+            return
+        self._quota.write_text("-1")
+        for process in _processes(self._group):
+            _move(process, self._back)
+        self._group.rmdir()
+
+
+def _number(path: Path) -> int:
+    return int(path.read_text())
+
+
+def _processes(group: Path) -> list[str]:
+    try:
+        return (group / "cgroup.procs").read_text().split()
+    except FileNotFoundError:  # the job has ended
+        return []
+
+
+def _move(process: str, group: Path) -> None:
+    with contextlib.suppress(ProcessLookupError):  # it has ended
+        (group / "cgroup.procs").write_text(process)
+
+
+def cpu_hold(
+    device: str, instance: str, draws_w: float, jobs: Jobs, folder: Path
+) -> CpuLimitV1 | CpuLimitV2 | Absent:
+    """For a device of this instance, or why its jobs cannot be held; `folder`: groups of jobs."""
+    if os.geteuid() != 0:
+        return Absent("not root: jobs' CPU time cannot be held down")
+    mount = v1_cpu()
+    if isinstance(mount, Absent):
+        return held_cpus(mount, folder, draws_w, jobs)
+    own = mount / f"stoker-{instance}"
+    groups = Groups(own / f"held-{device}", own_group(mount), own)
+    return held_cpus(groups, folder, draws_w, jobs)
+
+
+def held_cpus(
+    groups: Groups | Absent, folder: Path, draws_w: float, jobs: Jobs
+) -> CpuLimitV1 | CpuLimitV2 | Absent:
+    """By cgroup v1 where it has the cpu controller, which no other hierarchy then has; else v2."""
+    cpus = len(os.sched_getaffinity(0))
+    if not isinstance(groups, Absent):
+        return CpuLimitV1(groups, draws_w, cpus, jobs)
+    refused = enable(folder)
+    if refused is not None:
+        return Absent(f"{groups.why}; {refused.why}")
+    return CpuLimitV2(draws_w, cpus, lambda: list(jobs()))

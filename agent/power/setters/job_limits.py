@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What limits the jobs of a device whose driver takes no power limit.
+
+A device that runs on the host's CPUs is limited by the CPU time of its jobs, any other by their
+launches. The decision rests on the device's kind alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker.agent.devices.readings import Absent, CardReadings
+from stoker.agent.jobs.start_records import StartRecords
+from stoker.agent.power.setters.card_setters import CardSetter
+from stoker.agent.power.setters.cpu_limit_v1 import cpu_hold
+from stoker.agent.power.setters.launch_limit import LaunchLimit, on_device
+from stoker.agent.tracing.launch_throttle import LaunchThrottle
+
+
+@dataclass(frozen=True)
+class JobLimits:
+    """One node's; `of` is called for each device that the rules limit."""
+
+    instance: str
+    jobs_cgroup: Callable[[], Path | None]
+    kind: Callable[[str], str | None]
+    """The kind of a device, or None if the node has no such device."""
+    starts: StartRecords
+    throttle: LaunchThrottle
+    readings: Callable[[], Mapping[str, CardReadings]]
+
+    def of(self, device: str, draws_w: float) -> CardSetter | Absent:
+        """The limit of one device that draws `draws_w` watts at most, or why it has none."""
+        kind = self.kind(device)
+        if kind is None:
+            return Absent("it is not there")
+        cpu = self._cpu_time(device, draws_w) if kind == "cpu" else Absent("")
+        if not isinstance(cpu, Absent):
+            return cpu
+        starts, readings = self.starts, self.readings
+        return LaunchLimit(
+            device,
+            draws_w,
+            self.throttle,
+            jobs=lambda: [on_device(starts.get(key)) for key in starts.on(device)],
+            power_w=lambda: found.number("power_w") if (found := readings().get(device)) else None,
+        )
+
+    def _cpu_time(self, device: str, draws_w: float) -> CardSetter | Absent:
+        folder = self.jobs_cgroup()
+        if folder is None:
+            return Absent("jobs have no cgroups here")
+
+        def jobs() -> list[tuple[str, Path]]:
+            names = [f"{job}.{attempt}" for job, attempt in self.starts.on(device)]
+            return [(name, folder / name) for name in names]
+
+        return cpu_hold(device, self.instance, draws_w, jobs, folder)
