@@ -8,7 +8,8 @@ from collections.abc import Callable
 from stoker.agent.agent_settings import AgentSettings
 from stoker.agent.jobs.start_records import StartRecords
 from stoker.agent.link.node_telemetry import NodeTelemetry
-from stoker.agent.power.power_loop import PowerInputs, PowerLoop
+from stoker.agent.power.inputs import PowerInputs
+from stoker.agent.power.power_loop import PowerLoop
 from stoker.agent.power.setters.job_limits import JobLimits
 from stoker.agent.power.user_names import named
 from stoker.agent.state.lease import Lease
@@ -44,7 +45,7 @@ def start_power(
         holders=lambda: named(starts.holders()),
         connected=connected,
         lease=lease,
-        hold=limits.of,
+        job_limit=limits.of,
     )
     loop = PowerLoop(inputs, setting.config.power)
     loop.start()

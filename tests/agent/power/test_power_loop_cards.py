@@ -13,12 +13,12 @@ import msgspec
 import pytest
 
 from stoker.agent.devices.readings import Absent, CardReadings, Reading, State
-from stoker.agent.power import power_loop as shells
-from stoker.agent.power import status
+from stoker.agent.power import power_loop, status, survey, writers
+from stoker.agent.power.inputs import PowerInputs
 from stoker.agent.power.plan.action import PowerAction
 from stoker.agent.power.plan.card import RETURN_SHARE, ClockRange, PowerRange
 from stoker.agent.power.plan.rules import CardRule, PowerRules
-from stoker.agent.power.power_loop import PowerInputs, PowerLoop
+from stoker.agent.power.power_loop import PowerLoop
 from stoker.agent.power.rules_file import RulesFile
 from stoker.agent.power.setters import driver_calls, record
 from stoker.agent.power.setters.card_setters import CardSetter
@@ -119,9 +119,9 @@ class Node:
     def hold(self, device: str, setter: CardSetter) -> None:
         """This card takes no limit, and is held by something else."""
         self.devices[device].takes_limit = False
-        world = replace(self.shell._world, hold=lambda _id, _watts: setter)
+        inputs = replace(self.shell._inputs, job_limit=lambda _id, _watts: setter)
         self.shell = PowerLoop(
-            world, PowerRules(control="on", budget_w=1000, declared={device: DEFAULT_W})
+            inputs, PowerRules(control="on", budget_w=1000, declared={device: DEFAULT_W})
         )
 
     def restore(self, where: Path) -> str:
@@ -152,6 +152,9 @@ class Node:
                 self.shell._end(error.message)
             time.sleep(0.03)
 
+    def say(self) -> None:
+        self.shell._report.write(self.shell._status())
+
     def limits(self) -> dict[str, float]:
         return {id: device.limit_w for id, device in self.devices.items()}
 
@@ -170,7 +173,7 @@ RULES = PowerRules(control="on", budget_w=BUDGET_W, cards={"c": CardRule(at_most
 
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
-    monkeypatch.setattr(shells, "setter_of", lambda card: card)
+    monkeypatch.setattr(survey, "setter_of", lambda card: card)
     monkeypatch.setattr("stoker.agent.power.setters.card_writer.TICK_S", 0.005)
     with Lease.open(tmp_path / "lease") as lease:
         made = Node(tmp_path, lease, RULES)
@@ -209,8 +212,7 @@ def test_a_card_lost_on_the_way_makes_room_and_what_cards_hold_adds_up(
     node.turns(30)
     after = node.limits()
     assert after["a"] > before["a"] + 50 and after["b"] > before["b"] + 50
-    node.shell._said_s = 0.0
-    node.shell._say()
+    node.say()
     said = status.read(tmp_path)
     held = {card.id: card.holds_w for card in said.cards}
     assert said.committed_w == pytest.approx(sum(watts or 0 for watts in held.values()))
@@ -263,7 +265,7 @@ def test_a_card_that_answers_and_cannot_be_restored_keeps_everything_as_it_is(
 def test_a_card_that_was_not_given_back_in_time_is_restored_before_the_next_record(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shells, "GIVE_BACK_S", 0.0)
+    monkeypatch.setattr(writers, "GIVE_BACK_S", 0.0)
     node.turns(20)
     assert sum(node.limits().values()) <= BUDGET_W + 0.5
     node.devices["c"].state = "lost"
@@ -277,8 +279,8 @@ def test_a_card_that_was_not_given_back_in_time_is_restored_before_the_next_reco
 def test_a_broker_without_a_scheduler_is_no_cluster(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shells, "CLUSTER_LOST_S", 0.2)
-    lease = node.shell._world.lease
+    monkeypatch.setattr(power_loop, "CLUSTER_LOST_S", 0.2)
+    lease = node.shell._inputs.lease
     boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     lease.renew(boot_ns + 60_000_000_000)
     node.turns(20)
@@ -323,14 +325,14 @@ def test_one_that_hangs_when_it_is_about_to_be_set_does_not_stop_the_others(
 ) -> None:
     monkeypatch.setattr(driver_calls, "ANSWER_S", 0.05)
     returns = threading.Event()
-    survey = node.shell._survey
+    take = node.shell._survey.take
 
-    def then_hangs() -> bool:
-        done = survey()
+    def then_hangs(rules: PowerRules) -> bool:
+        done = take(rules)
         node.devices["c"].hangs = returns
         return done
 
-    monkeypatch.setattr(node.shell, "_survey", then_hangs)
+    monkeypatch.setattr(node.shell._survey, "take", then_hangs)
     node.turns(30)
     assert node.limits()["a"] + node.limits()["b"] <= BUDGET_W - DEFAULT_W
     assert node.owed() == ["a", "b"]
@@ -355,7 +357,7 @@ def test_clocks_are_on_record_only_when_stoker_holds_them(
     monkeypatch.setattr(controller, "step", step)
     monkeypatch.setattr(record, "store", _full_disk)
     node.shell._tick()
-    assert not node.shell._recent[-1].done
+    assert not node.shell._report.recent[-1].done
     monkeypatch.setattr(record, "store", STORE)
     node.turns(3)
     assert node.clocks() == ["b"] and node.devices["b"].held == "300 1200"
@@ -375,10 +377,10 @@ def test_a_tenants_cap_that_cannot_be_kept_is_said_once_and_in_the_status(node: 
     node.shell._file = RulesFile(node.path.parent, rules)
     node.holders = {id: frozenset({"eve"}) for id in IDS}
     node.turns(20)
-    node.shell._say()
+    node.say()
     found = status.read(node.path.parent)
     assert "the cap of tenant eve is 250 W" in found.why
-    caps = [each for each in node.shell._recent if each.what == "cap"]
+    caps = [each for each in node.shell._report.recent if each.what == "cap"]
     assert [(each.card, each.value) for each in caps] == [("eve", 250)]
     assert node.limits() == dict.fromkeys(IDS, 200)
 
@@ -389,8 +391,8 @@ def test_a_card_with_a_sensor_and_no_limit_has_its_launches_held(node: Node) -> 
     measured = 400.0
     node.hold("a", LaunchLimit("a", DEFAULT_W, holds, jobs=list, power_w=lambda: measured))
     node.turns(25)
-    node.shell._say()
-    said = {card.id: card for card in status.read(node.shell._world.run).cards}
+    node.say()
+    said = {card.id: card for card in status.read(node.shell._inputs.run).cards}
     assert said["a"].limit_w is not None and said["a"].limit_w < 399
     assert sum(card.limit_w or 0.0 for card in said.values()) <= 1000.5
     assert "launches begin in" in said["a"].note and not said["b"].note
