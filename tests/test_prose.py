@@ -28,7 +28,7 @@ C_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 REASON = re.compile(r"Relied on by\b")
 
 
-LEFT = 147
+LEFT = 46
 """Fragments that are still there; the number only falls."""
 
 

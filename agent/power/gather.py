@@ -15,7 +15,7 @@ from stoker.agent.power.plan.card import PowerCard, PowerSample
 from stoker.agent.power.setters.card_setters import CardSetter
 
 CEILING_C: Final = 85.0
-"""Where the card does not say at which temperature it slows down."""
+"""Ceiling of a card that does not report its slowdown temperature."""
 BELOW_SLOWDOWN_C: Final = 5.0
 MHZ: Final = 1e6
 LIMITS: Final = ("power_limit_max_w", "power_limit_default_w", "power_limit_w")
@@ -25,7 +25,7 @@ TRAFFIC: Final = ("pcie_tx_bytes", "pcie_rx_bytes")
 def describe(
     id: str, setter: CardSetter | Absent, readings: CardReadings | None
 ) -> tuple[PowerCard | None, str]:
-    """What the loop is told of a card, or None and why it takes no part."""
+    """The plan's description of a card, or None and the reason why the card takes no part."""
     slowdown = readings.number("temperature_slowdown_c") if readings else None
     ceiling = slowdown - BELOW_SLOWDOWN_C if slowdown else CEILING_C
     range = setter if isinstance(setter, Absent) else setter.limits()
@@ -50,20 +50,20 @@ def describe(
 
 
 def _most_w(readings: CardReadings | None) -> float:
-    """What a card can draw whose limit cannot be set: its driver may name a limit all the same."""
+    """The most a card without a settable limit can draw; its driver may name a limit anyway."""
     named = [readings.number(name) for name in LIMITS] if readings else []
     return max((each for each in named if each is not None), default=0.0)
 
 
 class Gather:
-    """Keeps what must be summed up over ticks."""
+    """Turns snapshots into samples, with the sums that go on over ticks."""
 
     def __init__(self) -> None:
         self.last: dict[str, PowerSample] = {}
         self._worked: dict[str, tuple[int, float]] = {}
 
     def reading(self, found: CardReadings, limit_w: float | None, t_ns: int) -> PowerSample:
-        """One card's snapshot and the limit that was read back at `t_ns` (CLOCK_MONOTONIC)."""
+        """A sample from one card's snapshot and the limit read back at `t_ns` (CLOCK_MONOTONIC)."""
         clock = found.number("clock_hz")
         power = found.number("power_w")
         busy, memory = found.number("busy_ratio"), found.number("memory_busy_ratio")

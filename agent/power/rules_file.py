@@ -30,7 +30,7 @@ class RulesFile:
         self.refused = ""
 
     def look(self) -> bool:
-        """Whether the rules are others than at the last look."""
+        """Read the file again; True if the rules changed."""
         try:
             info = self._path.stat()
             stamp: tuple[int, int] | None = (info.st_mtime_ns, info.st_ino)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the power loop says of itself, once a second, in a file that `stoker power` reads.
+"""Status of the power loop, written once a second to a file that `stoker power` reads.
 
 Invariant: replaced whole; what is not known is null.
 """
@@ -19,7 +19,7 @@ NAME = "power.json"
 
 
 class DecidedAction(msgspec.Struct, frozen=True):
-    """One action, why, and what it rests on."""
+    """One action, its reason, and the readings behind it."""
 
     t_ns: int
     number: int
@@ -28,7 +28,7 @@ class DecidedAction(msgspec.Struct, frozen=True):
     value: float
     reason: str
     done: bool
-    """False: only observed."""
+    """False if the action was only observed."""
     power_w: float | None = None
     limit_w: float | None = None
     temperature_c: float | None = None
@@ -36,12 +36,12 @@ class DecidedAction(msgspec.Struct, frozen=True):
     clock_mhz: float | None = None
 
     def fields(self) -> dict[str, Any]:
-        """For a log."""
+        """Fields of the log line."""
         return {name: getattr(self, name) for name in self.__struct_fields__ if name != "t_ns"}
 
 
 class CardStatus(msgspec.Struct, frozen=True):
-    """One card."""
+    """State of one card."""
 
     id: str
     limit_w: float | None
@@ -52,23 +52,23 @@ class CardStatus(msgspec.Struct, frozen=True):
     ceiling_c: float
     refused: str = ""
     sim: bool = False
-    """Whether its driver is simulated."""
+    """True if its driver is simulated."""
     holds_w: float | None = None
-    """What of the budget it holds: the most that it may draw before another limit can be set."""
+    """Part of the budget reserved for it: the most it may draw before another limit is set."""
     gone: bool = False
-    """It is off the bus."""
+    """True if it is off the bus."""
     idle: bool = False
     note: str = ""
-    """How jobs are held, where the device itself takes no limit."""
+    """How its jobs are limited, if the device itself takes no limit."""
 
 
 class Status(msgspec.Struct, frozen=True):
-    """Everything."""
+    """Contents of the status file."""
 
     t_ns: int
     control: str
     why: str
-    """Why it does nothing; empty while it works."""
+    """Reason why nothing is controlled; empty while it is."""
     rules: PowerRules
     committed_w: float | None
     """Limits as confirmed, writes under way, and what cannot be capped: the sum of `holds_w`."""
@@ -78,7 +78,7 @@ class Status(msgspec.Struct, frozen=True):
 
 
 def decided(action: PowerAction, t_ns: int, *, done: bool) -> DecidedAction:
-    """An action as it is told."""
+    """The record of one action for the status."""
     rests = action.rests_on
     return DecidedAction(
         t_ns,

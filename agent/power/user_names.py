@@ -13,7 +13,7 @@ from functools import lru_cache
 
 @lru_cache(maxsize=1024)
 def name(uid: int) -> str:
-    """Of this user on this node."""
+    """Name of this user on this node."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -21,5 +21,5 @@ def name(uid: int) -> str:
 
 
 def named(holders: Mapping[str, frozenset[int]]) -> dict[str, frozenset[str]]:
-    """Device -> names of who was granted it."""
+    """Device -> names of the users whose jobs have it."""
     return {device: frozenset(map(name, uids)) for device, uids in holders.items()}

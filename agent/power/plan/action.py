@@ -19,7 +19,7 @@ class PowerAction:
     card: str
     what: Literal["limit", "clocks"]
     value: float
-    """Watts, or the highest clock in MHz."""
+    """A power limit in watts, or the highest clock in MHz."""
     reason: str
     number: int
     """Counts every action of a controller, from 1."""

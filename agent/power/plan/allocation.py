@@ -17,15 +17,15 @@ from typing import Final, NamedTuple
 from stoker.agent.power.plan.model import ClockPoint
 
 MARGIN: Final = 0.005
-"""Limits are so much above what the model says the clock will draw."""
+"""Margin of a limit above the draw that the model expects at the clock."""
 
 
 HANDING_OVER: Final = 0.006
-"""Of the work is lost while watts change hands, which equal limits never do."""
+"""Share of the work lost while watts change hands, which equal limits never lose."""
 
 
 class Want(NamedTuple):
-    """What one card could do, and between which limits."""
+    """Operating points of one card, and the limits between which it may be set."""
 
     menu: Sequence[ClockPoint]
     floor_w: float
@@ -33,14 +33,14 @@ class Want(NamedTuple):
 
 
 class PowerShare(NamedTuple):
-    """What one card is given."""
+    """Allocation of one card."""
 
     clock_mhz: float
     power_w: float
-    """What it is thought to draw there."""
+    """Expected draw at that clock."""
     limit_w: float
     held: bool
-    """Whether it is the gain, not the budget, that ends here."""
+    """True if the gain ends at this clock, and not the budget."""
 
 
 class _Step(NamedTuple):
@@ -68,13 +68,13 @@ def allocate(wants: Mapping[str, Want], budget_w: float, give_up: float) -> dict
 
 
 def equal_work(wants: Mapping[str, Want], budget_w: float) -> float:
-    """What would get done if every card had the same limit."""
+    """Work done if every card had the same limit."""
     limit = budget_w / len(wants)
     return sum(_under(want.menu, limit).work for want in wants.values())
 
 
 def _under(menu: Sequence[ClockPoint], limit_w: float) -> ClockPoint:
-    """The menu at this power, between its points."""
+    """The point of the menu at this power, interpolated."""
     last = menu[0]
     for point in menu[1:]:
         if point.power_w > limit_w:
@@ -166,8 +166,8 @@ def _limits(
     wants: Mapping[str, Want],
     budget_w: float,
 ) -> dict[str, PowerShare]:
-    """What is left over goes to all cards, as far as their roofs are away: whose load grows next
-    then need not wait for another card to give way."""
+    """Gives the rest of the budget to all cards, in proportion to the room below their maxima: a
+    card whose load grows next need not wait for another to give way."""
     base = _within({card: _cost(p, wants[card]) for card, p in chosen.items()}, wants, budget_w)
     left = max(0.0, budget_w - sum(base.values()))
     away = {card: wants[card].roof_w - watts for card, watts in base.items()}

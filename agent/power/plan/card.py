@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the power loop knows of a card: its ranges, once, and what its driver said of it, each tick.
+"""A card as the power plan knows it: its ranges, read once, and a sample of it each tick.
 
 Nothing here is true power or true load: a value is what a vendor's call answered, and None where it
 answered nothing.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 RETURN_SHARE: Final = 0.15
-"""Of its default limit is kept for a card that is off the bus: what such a card draws idle when it
+"""Share of its default limit kept for a card that is off the bus: its idle draw when it
 is back, at about 0.1, and its error. No job is placed on it before its limit is set again."""
 
 
@@ -46,29 +46,29 @@ class PowerCard:
     ceiling_c: float
     """Die temperature that must not be passed."""
     idle_w: float = 75.0
-    """A first guess, until the card was seen idle."""
+    """Draw at rest; a guess until the card was seen idle."""
     memory_w: float = 150.0
-    """Of the memory at full bandwidth; a guess."""
+    """Draw of the memory at full bandwidth; a guess."""
     most_w: float = 0.0
-    """Of one without limits: what it can draw, as far as that is known; 0: it is not."""
+    """The most that a card without limits can draw, if known; otherwise 0."""
 
     @property
     def return_w(self) -> float:
-        """What is kept for it while it is off the bus and draws nothing."""
+        """Watts kept for it while it is off the bus and draws nothing."""
         return RETURN_SHARE * (self.power.default_w if self.power else self.most_w)
 
 
 class PowerSample(NamedTuple):
-    """One card's answers, all taken at about `t_ns` on one clock."""
+    """One card's readings, all taken at about `t_ns` on one clock."""
 
     card: str
     t_ns: int
     limit_w: float | None = None
     """The limit in force, read back."""
     power_w: float | None = None
-    """Averaged and late, as the driver has it."""
+    """Draw as the driver reports it, averaged and late."""
     energy_j: float | None = None
-    """Since whenever; only differences count."""
+    """Counter with any origin; only differences count."""
     clock_mhz: float | None = None
     busy: float | None = None
     """0 to 1."""
@@ -76,12 +76,12 @@ class PowerSample(NamedTuple):
     """0 to 1."""
     temperature_c: float | None = None
     power_limited: bool | None = None
-    """The throttle reason of the power limit."""
+    """True if the driver names the power limit as a throttle reason."""
     heat_limited: bool | None = None
-    """The throttle reasons of temperature."""
+    """True if the driver names a temperature as a throttle reason."""
     traffic_bytes: float | None = None
-    """Cumulative, over PCIe and links; its rate goes with the work done."""
+    """Bytes over PCIe and links so far; their rate follows the work done."""
     traffic_ns: int = 0
-    """When that was read, where it is read more seldom than the rest; 0: at `t_ns`."""
+    """Time of `traffic_bytes`, which may be read less often; 0: `t_ns`."""
     gone: bool = False
     """It is off the bus, or has to be reset: it does no work, and nothing else is known of it."""

@@ -22,21 +22,21 @@ from stoker.agent.power.plan.model import CardModel
 from stoker.agent.power.plan.rules import PowerRules, check, floor_w, roof_w, tenants_caps
 
 AGAIN_NS: Final = 2_000_000_000
-"""Without a reason to hurry the budget is divided anew so often."""
+"""Period of dividing the budget anew while nothing is urgent."""
 HURRY_NS: Final = 100_000_000
-"""And not more often than this with one."""
+"""The shortest time between two divisions."""
 DEAD_W: Final = 8.0
-"""A limit that would change by less stays, unless heat or another card's need asks."""
+"""Smallest change of a limit that is written, unless heat or another card needs it."""
 HOLD: Final = 0.04
-"""Shares of a new division that are all so near to those before are not worth it."""
+"""A new division is dropped if every share is within this part of the old one."""
 DEAD_HEAT_W: Final = 2.0
 DEAD_MHZ: Final = 20.0
 RISE_W_PER_S: Final = 1500.0
-"""Slew of rises; falls are not slowed, they are what keeps the budget."""
+"""Fastest rise of a limit; falls are immediate, since they keep the budget."""
 
 
 class _Slot:
-    """What is known of one card that takes limits."""
+    """State of one card that takes limits."""
 
     def __init__(self, card: PowerCard, ceiling_c: float) -> None:
         assert card.power is not None
@@ -46,11 +46,11 @@ class _Slot:
         self.reading: PowerSample | None = None
         self.share: PowerShare | None = None
         self.clock_mhz = card.clocks.max_mhz if card.clocks else 0.0
-        """The highest clock it was told to use."""
+        """The highest clock it was set to."""
         self.changed_ns = 0
         self.power_w = card.power.default_w
         self.bound_w = card.power.max_w
-        """What the rules about it and its tenants allow, as of the last division."""
+        """The most that rules about it and its tenants allow, as of the last division."""
 
 
 class Controller:
@@ -89,7 +89,7 @@ class Controller:
         now_ns: int,
         holders: Mapping[str, frozenset[str]] | None = None,
     ) -> list[PowerAction]:
-        """What to do now. `holders`: card -> users whose jobs hold it."""
+        """Actions to take now. `holders`: card -> users whose jobs have it."""
         for reading in readings:
             self._take_in(reading, now_ns)
         caps = self._heat_caps(now_ns)
@@ -118,7 +118,7 @@ class Controller:
         slot.guard.read(now_ns, slot.power_w, reading.temperature_c)
 
     def _heat_caps(self, now_ns: int) -> dict[str, float]:
-        """PowerCard -> the most that its temperature allows, of those it holds down at all."""
+        """Card -> the most watts that its temperature allows, for cards limited by heat."""
         caps = {}
         for id, slot in self._slots.items():
             allowed = slot.guard.allowed_w(now_ns)
@@ -164,7 +164,7 @@ class Controller:
     def _differ(
         self, shares: Mapping[str, PowerShare], wants: Mapping[str, Want], budget_w: float
     ) -> bool:
-        """Whether a new division is worth it: what readings' noise makes of the same is not."""
+        """True if a new division differs by more than the readings' noise."""
         total = 0.0
         for id, share in shares.items():
             old = self._slots[id].share
@@ -213,7 +213,7 @@ class Controller:
         return made + self._rise(rises, now_ns, caps)
 
     def _wanted(self, slot: _Slot, caps: Mapping[str, float]) -> float:
-        """Heat is first: it goes below the share and down to the device's lowest limit."""
+        """Limit of a card: heat overrides its share, down to the device's lowest limit."""
         assert slot.share is not None and slot.card.power is not None
         id = slot.card.id
         watts = slot.share.limit_w
@@ -230,8 +230,7 @@ class Controller:
         caps: Mapping[str, float],
         rises: Mapping[str, float],
     ) -> bool:
-        """Too small a change to be worth a write: but heat is always obeyed, a budget and every cap
-        kept, and another card's need met."""
+        """True if a change is too small to write; heat, budget, caps and needs count always."""
         if self.ledger.is_pending(id):
             return True
         over = self.rules.budget_w and self.ledger.committed_w(self._stepped_ns) > (
@@ -249,7 +248,7 @@ class Controller:
     def _rise(
         self, rises: Mapping[str, float], now_ns: int, caps: Mapping[str, float]
     ) -> list[PowerAction]:
-        """As far as there is room; who does most with it first."""
+        """Raises limits as far as there is room, first where a watt does most."""
         made: list[PowerAction] = []
         budget = self.rules.budget_w or float("inf")
         room = budget - self.ledger.committed_w(now_ns)
@@ -267,7 +266,7 @@ class Controller:
         return made
 
     def _need(self, id: str) -> float:
-        """How much power the card lacks for what it was given."""
+        """Watts that the card lacks for its allocation."""
         share = self._slots[id].share
         assert share is not None
         return share.power_w - self.ledger.confirmed_w(id)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one card's power is made of, learned over all of its loads: base, memory, kernels.
+"""Parts of one card's power, learned over all of its loads: base, memory, kernels.
 
 Power is linear in three shares that readings give: one (what it draws at rest), of the memory's
 bandwidth, of the kernels' clock and time. What belongs to the card is fitted to every settled
@@ -15,21 +15,21 @@ from __future__ import annotations
 from typing import Final
 
 ERROR_W: Final = 8.0
-"""Of one settled reading, beside the sensor's proportional error."""
+"""Error of one settled reading, beside the sensor's proportional error."""
 OFFSET_RATE: Final = 0.2
 GAIN_RATE: Final = 0.1
 GAIN_MOST: Final = 0.06
-"""No sensor is taken to be further off."""
+"""The largest error that a sensor is taken to have."""
 AT_LIMIT: Final = 0.99
-"""Of its limit is what a card draws that the limit holds: clocks have steps."""
+"""Share of its limit that a limited card draws, since clocks have steps."""
 GUESS_ERROR: Final = (0.03, 0.05, 0.2)
-"""Of base, memory and kernels, in parts of the highest limit."""
+"""Errors of the guesses of base, memory and kernels, in parts of the highest limit."""
 
 Shares = tuple[float, float, float]
 
 
 class CardDraw:
-    """One card; watts."""
+    """Fitted parts of one card's power, in watts."""
 
     def __init__(self, base_w: float, memory_w: float, kernels_w: float, most_w: float) -> None:
         self._begin = (base_w, memory_w, kernels_w)
@@ -37,7 +37,7 @@ class CardDraw:
         self.parts: Shares = self._begin
         self.offset_w = 0.0
         self.gain = 1.0
-        """What the sensor reads, of what is drawn."""
+        """Sensor reading over true draw."""
         self._weight = [
             [(ERROR_W / (GUESS_ERROR[i] * most_w)) ** 2 if i == j else 0.0 for j in range(3)]
             for i in range(3)
@@ -45,17 +45,17 @@ class CardDraw:
         self._sum = [self._weight[i][i] * self._begin[i] for i in range(3)]
 
     def at(self, shares: Shares) -> float:
-        """What it draws at these shares."""
+        """Expected draw at these shares."""
         return sum(part * share for part, share in zip(self.parts, shares, strict=True))
 
     def limited(self, power_w: float, limit_w: float) -> None:
-        """A settled reading of a card that this limit holds."""
+        """Learn from a settled reading of a card that its limit slows down."""
         found = power_w / (AT_LIMIT * limit_w)
         found = min(max(found, 1 - GAIN_MOST), 1 + GAIN_MOST)
         self.gain += GAIN_RATE * (found - self.gain)
 
     def read(self, power_w: float, shares: Shares) -> None:
-        """A settled reading at these shares."""
+        """Learn from a settled reading at these shares."""
         true_w = power_w / self.gain
         for i in range(3):
             for j in range(3):
@@ -65,14 +65,14 @@ class CardDraw:
         self.parts = (max(first, 0.0), max(second, 0.0), max(third, 0.0))
 
     def follow(self, power_w: float, shares: Shares) -> None:
-        """Any steady reading: what is off for now."""
+        """Learn the present offset from any steady reading."""
         off = power_w / self.gain - self.at(shares)
         bound = 0.1 * self._most_w
         self.offset_w += OFFSET_RATE * (min(max(off, -bound), bound) - self.offset_w)
 
 
 def _solved(weight: list[list[float]], right: list[float]) -> Shares:
-    """Symmetric and positive definite: no pivots are needed."""
+    """Solves a symmetric positive definite system, which needs no pivots."""
     rows = [[*row, value] for row, value in zip(weight, right, strict=True)]
     for i in range(3):
         for j in range(i + 1, 3):

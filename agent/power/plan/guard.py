@@ -13,23 +13,23 @@ from typing import Final
 
 R_C_PER_W: Final = 0.06
 C_J_PER_C: Final = 1200.0
-"""Nominal, of a card of the 700 W class; others are scaled by their highest limit."""
+"""Nominal values of a 700 W card; others are scaled by their highest limit."""
 MARGIN_C: Final = 1.5
-"""Below the ceiling is the aim: readings are whole degrees and late."""
+"""Distance of the aim below the ceiling: readings are whole degrees and late."""
 REACH_S: Final = 12.0
-"""In which the aim may be reached from below."""
+"""Time in which the die may warm up to the aim."""
 GAIN_T: Final = 0.25
 GAIN_INLET: Final = 0.12
-"""Per second, of the temperature and of the inlet."""
+"""Gains per second of the observed temperature and of the inlet's."""
 HARD_W_PER_S: Final = 60.0
-"""At the ceiling itself the model was wrong: so much less with each second there."""
+"""Share taken off with each second at the ceiling, where the model has proved wrong."""
 RELAX_W_PER_S: Final = 10.0
 STALE_S: Final = 5.0
 SHRINK_W_PER_S: Final = 20.0
 
 
 class Guard:
-    """Fed with power and temperature of one card."""
+    """Observer of one card's temperature, fed with its power."""
 
     def __init__(self, ceiling_c: float, max_w: float) -> None:
         scale = 700.0 / max_w if max_w else 1.0
@@ -43,11 +43,11 @@ class Guard:
         self._less_w = 0.0
 
     def aim(self, ceiling_c: float) -> None:
-        """Another ceiling."""
+        """Set another ceiling."""
         self.aim_c = ceiling_c - MARGIN_C
 
     def read(self, now_ns: int, power_w: float, temperature_c: float | None) -> None:
-        """A moment's readings; None where the temperature did not come."""
+        """Take in one reading; None if the temperature is absent."""
         if self._t is None:
             if temperature_c is None:
                 return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may be drawn at this moment: limits as the devices confirmed them, and the uncapped rest.
+"""The most that cards may draw now: limits confirmed by the devices, and the uncapped rest.
 
 Invariant: `committed_w` is at least what the cards' limits add up to on the devices, whatever
 writes are under way, lost or late: a rise counts from before it is written, a fall only when it was
@@ -18,14 +18,14 @@ SETTLE_NS = 100_000_000
 """From a fall read back until the card's own limiter has begun to bring the power down; a card that
 draws less than its new limit has nothing to bring down."""
 BELOW = 0.9
-"""Of the new limit: a reading below this is so whatever the sensor's error."""
+"""A reading below this share of the new limit is below it whatever the sensor's error."""
 SAME_W = 1.0
-"""Limits within a watt are the same: drivers round."""
+"""Limits within a watt count as equal, since drivers round."""
 LOST_NS = 2_000_000_000
 """A card that answered nothing for so long counts as at its default limit, if that is higher: it
 may have been reset."""
 PENDING_NS = 2_000_000_000
-"""A write that no reading has shown for so long was lost."""
+"""A write that no reading has confirmed for this long was lost."""
 UNCAPPED_ERROR = 0.05
 UNCAPPED_OFFSET_W = 5.0
 """Error bound of a power reading: 5 % of it (arXiv 2312.02741) and a little."""
@@ -43,7 +43,7 @@ class _Entry:
     power_w: float | None = None
     power_ns: int = 0
     highest_w: float = 0.0
-    """What it ever drew."""
+    """The highest draw ever read."""
     deaf: bool = False
     """The last write was lost."""
     gone: bool = False
@@ -51,7 +51,7 @@ class _Entry:
 
 
 class Ledger:
-    """Every card once; all watts."""
+    """Reserved watts of every card."""
 
     def __init__(self, cards: Iterable[PowerCard], now_ns: int) -> None:
         self._entries = {
@@ -59,10 +59,10 @@ class Ledger:
         }
         self.lost_writes = 0
         self.foreign = 0
-        """Limits that changed and that were not ours."""
+        """Counts limits that somebody else changed."""
 
     def read(self, reading: PowerSample) -> None:
-        """Take in one card's answers."""
+        """Take in one card's sample."""
         entry = self._entries[reading.card]
         entry.gone = reading.gone
         if reading.gone:
@@ -88,7 +88,7 @@ class Ledger:
         entry.seen_ns = reading.t_ns
 
     def wrote(self, card: str, limit_w: float, now_ns: int) -> None:
-        """A limit is about to be written."""
+        """Reserve a limit that is about to be written."""
         entry = self._entries[card]
         if entry.pending_w is not None and entry.pending_w > limit_w:
             # The earlier write may still take hold: the higher counts until this one is seen.
@@ -100,7 +100,7 @@ class Ledger:
         return self._entries[card].confirmed_w
 
     def is_pending(self, card: str) -> bool:
-        """Whether a write has not been seen yet."""
+        """True if a write has not been read back yet."""
         return self._entries[card].pending_w is not None
 
     def counted_w(self, card: str, now_ns: int) -> float:
@@ -119,11 +119,11 @@ class Ledger:
         return most
 
     def is_gone(self, card: str) -> bool:
-        """Whether it is off the bus, as last read."""
+        """True if it was off the bus when last read."""
         return self._entries[card].gone
 
     def lost(self, now_ns: int) -> list[str]:
-        """Cards with limits that answer nothing, or do not take what is written."""
+        """Cards with limits that are silent, or ignore writes."""
         return [
             id
             for id, entry in self._entries.items()
@@ -136,7 +136,7 @@ class Ledger:
         return sum(self.counted_w(card, now_ns) for card in self._entries)
 
     def uncapped_w(self, now_ns: int) -> float:
-        """The part of it that no limit holds."""
+        """The part of it that no limit bounds."""
         return sum(
             self.counted_w(id, now_ns)
             for id, entry in self._entries.items()
@@ -145,8 +145,8 @@ class Ledger:
 
 
 def _uncapped_w(entry: _Entry, now_ns: int) -> float:
-    """What a card without limits may be drawing: as measured, or, of one that says nothing (any
-    more), the most that is known of it."""
+    """The most a card without limits may be drawing: as measured, or, if it is silent, the most
+    known of it."""
     if entry.power_w is None:
         return entry.card.most_w
     silent = now_ns - entry.power_ns > LOST_NS

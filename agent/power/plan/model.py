@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one card would draw and get done at other clocks, learned from its readings alone.
+"""Model of one card's draw and work at other clocks, learned from its readings alone.
 
 A step of a job takes time in kernels, of which a part goes with the clock, and time in which the
 card waits. With x = highest clock / clock - 1:
@@ -28,21 +28,21 @@ the clock."""
 UNKNOWN_MHZ: Final = 1000.0
 """Stands for the only clock of a card whose clocks cannot be held down."""
 POINTS: Final = 18
-"""Clocks of a menu."""
+"""Number of clocks in a menu."""
 LOWEST: Final = 0.4
-"""Of the highest clock: below, the linear model of a step is not trusted."""
+"""Share of the highest clock below which the linear model of a step is not trusted."""
 EXPONENT: Final = 2.5
 GUESS_ERROR: Final = 0.25
-"""How far k may be from its guess."""
+"""Error of the first guess of k."""
 RATE_ERROR: Final = 0.003
-"""Rates of traffic are at best so good."""
+"""Smallest relative error of a traffic rate."""
 CHANGED: Final = 0.12
-"""A ratio that no clock changes, changed by so much: another load."""
+"""Change of a clock-independent ratio that means another load."""
 QUANTUM: Final = 0.012
-"""Utilisation comes in whole per cent."""
+"""Step of utilisation, which drivers report in whole per cent."""
 IDLE_BUSY: Final = 0.02
 LEAKAGE: Final = 0.05
-"""Of the highest limit: what a die leaks beside what the card draws at rest; a guess."""
+"""Leakage of a warm die beyond the draw at rest, as a share of the highest limit; a guess."""
 SETTLED_NS: Final = 1_200_000_000
 """The longest window and delay of a power sensor, about; clock and load as before for so long."""
 SAMPLE_NS: Final = 1_000_000_000
@@ -58,7 +58,7 @@ class ClockPoint(NamedTuple):
     clock_mhz: float
     power_w: float
     work: float
-    """Of a card at full load and its highest clock."""
+    """Work relative to a card at full load and its highest clock."""
 
 
 def _traffic_ns(reading: PowerSample) -> int:
@@ -66,18 +66,18 @@ def _traffic_ns(reading: PowerSample) -> int:
 
 
 def _other(now: float, before: float, quantum: float) -> bool:
-    """Whether a ratio that no clock changes is another one."""
+    """True if a ratio that does not depend on the clock has changed."""
     return abs(now - before) > CHANGED * (now if now > before else before) + quantum
 
 
 def _alike(now: PowerSample, before: PowerSample) -> bool:
-    """Whether clock and limit are as they were."""
+    """True if clock and limit are unchanged."""
     same = now.limit_w is None or before.limit_w is None or abs(now.limit_w - before.limit_w) < 1
     return same and abs((now.clock_mhz or 0.0) - (before.clock_mhz or 0.0)) < 1
 
 
 class CardModel:
-    """Fed with readings of one card in order."""
+    """Model of one card, fed with its samples in order."""
 
     def __init__(self, card: PowerCard) -> None:
         assert card.power is not None
@@ -145,7 +145,7 @@ class CardModel:
         return changed
 
     def _read_less(self, reading: PowerSample) -> bool:
-        """Of a card that does not say all of it: whether it works at all is known, and a card that
+        """Takes the reading of a card that reports less: whether it works is known, and a card that
         works is thought to be as busy as before the first reading."""
         if reading.busy is None:
             return False
@@ -237,7 +237,7 @@ class CardModel:
     def _settle(self, reading: PowerSample, x: float, steady: bool) -> None:
         assert reading.busy is not None and reading.memory_busy is not None
         whole = 1 + self.k * x
-        # What utilisation says, taken to the highest clock.
+        # Utilisation as read, converted to the highest clock.
         rest, memory = (1 - reading.busy) * whole, reading.memory_busy * whole
         if self._samples < 2:
             self.rest, self.memory = rest, memory
@@ -261,7 +261,7 @@ class CardModel:
         self.draw.follow(reading.power_w, shares)
 
     def _shares(self, x: float) -> Shares:
-        """What this load makes of a card's power at x: base, memory, kernels."""
+        """Shares of this load in the card's power at x: base, memory, kernels."""
         less = 1 / (1 + self.k * x)
         busy = max(0.0, 1 - self.rest * less)
         return 1.0, self.memory * less, busy * float((1 + x) ** -self.exponent)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator asks of the power loop, and what of it is refused.
+"""Rules that an operator sets for the power loop, and the check that refuses impossible ones.
 
 Invariant: rules that passed `check` can all be kept at once by the cards they were checked against;
 whatever cannot be kept is refused with the range that could.
@@ -37,7 +37,7 @@ class PowerRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     budget_w: float = 0.0
     """For all cards together; 0 is none: only cards', tenants' and thermal rules hold."""
     ceiling_c: float = 0.0
-    """Of every die; 0 is the card's own target temperature."""
+    """Ceiling for every die; 0 is the card's own target temperature."""
     give_up: float = 0.0155
     """Share of the work that may go for energy, as far as readings tell; 0 gives none up. What
     equal limits would get done is never given up."""

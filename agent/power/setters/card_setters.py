@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be set of a card, by vendor: power limits of all three, clocks of NVIDIA and Intel.
+"""Setters of cards, by vendor: power limits of all three, clocks of NVIDIA and Intel.
 
 Every call answers a value, or an Absent with the driver's words; a write that a driver refuses is
 one as well. Invariant: nothing is written that is out of the range which the device itself names.
@@ -58,7 +58,7 @@ class CardSetter(Protocol):
 
 
 def setter_of(card: DeviceCard) -> CardSetter | Absent:
-    """What can be set of this card, or why nothing can."""
+    """The setter of this card, or why it has none."""
     if card.silent:
         return Absent(card.silent)
     if isinstance(card, NvidiaCard):

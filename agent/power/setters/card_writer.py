@@ -22,15 +22,15 @@ SAME_W = 1.0
 
 
 class Back(NamedTuple):
-    """What was read back."""
+    """A limit that was read back."""
 
     limit_w: float
     t_ns: int
-    """CLOCK_MONOTONIC."""
+    """Time of reading it, CLOCK_MONOTONIC."""
 
 
 class CardWriter:
-    """One card."""
+    """Writes and reads back the settings of one card."""
 
     def __init__(self, id: str, setter: CardSetter, clocks: ClockRange | None) -> None:
         self.id = id
@@ -38,16 +38,16 @@ class CardWriter:
         self._clocks = clocks
         self.back: Back | None = None
         self.refused = ""
-        """Why the last write was not done."""
+        """Reason of the driver that refused the last write."""
         self.unread = ""
-        """Why the limit in force is not known."""
+        """Reason why the limit in force cannot be read."""
         self._wishes = threading.Lock()
         self._limit_w: float | None = None
         self._clock_mhz: float | None = None
         self._held = False
-        """Whether clocks may be held down by it."""
+        """True if this writer may have lowered the clocks."""
         self._again_s = 0.0
-        """When a clock that the driver did not take is tried again."""
+        """Time at which a clock that the driver refused is tried again."""
         self._found_w = 0.0
         self._leaving = False
         self.given_back = threading.Event()
@@ -55,7 +55,7 @@ class CardWriter:
         self._thread = threading.Thread(target=self._run, name=f"limit of {id}", daemon=True)
 
     def start(self, found_w: float) -> None:
-        """Begin; `found_w` is the limit that is to be given back."""
+        """Begin; `found_w` is the limit to restore at the end."""
         self._found_w = found_w
         self._thread.start()
 
@@ -65,13 +65,13 @@ class CardWriter:
         self._wake.set()
 
     def want_clock(self, mhz: float) -> None:
-        """At most so much; the highest lets them go."""
+        """Ask for a highest clock in MHz; the card's maximum releases the clocks."""
         with self._wishes:
             self._clock_mhz, self._again_s = mhz, 0.0
         self._wake.set()
 
     def give_back(self) -> None:
-        """Write what was found and end; `given_back` is set when it was read back."""
+        """Restore the original settings and end; `given_back` is set when they were read back."""
         self._leaving = True
         self._wake.set()
 
@@ -104,7 +104,7 @@ class CardWriter:
         return None if watts is None else self.setter.set_power_limit(watts)
 
     def _set_clock(self, mhz: float | None) -> Absent | None:
-        """The newest wish stays one until it is carried out: nobody reads clocks back."""
+        """Set the clocks; a refused wish is tried again, since nobody reads clocks back."""
         if mhz is None or self._clocks is None:
             return None
         if mhz >= self._clocks.max_mhz:

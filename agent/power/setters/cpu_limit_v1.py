@@ -21,15 +21,15 @@ from stoker.agent.power.setters.cpu_limit_v2 import CpuLimitV2, enable
 from stoker.agent.power.setters.record import RecordedSetting
 
 LEAST = 0.1
-"""Of its power is what the device is left at least: jobs go on, however slowly."""
+"""The least share of its power that the device keeps, so that jobs go on, however slowly."""
 PERIOD_US = 100_000
 PROCESSES_MAX = 4096
-"""Of one device that are moved."""
+"""The most processes of one device that are moved."""
 NO_CLOCKS = "the clocks of CPUs are not held down"
 
 
 def v1_cpu(proc: Path = Path("/proc")) -> Path | Absent:
-    """Where the cpu controller of cgroup v1 is mounted."""
+    """The mount point of the cgroup v1 cpu controller."""
     for line in (proc / "self/mountinfo").read_text().splitlines():
         fields, _, rest = line.partition(" - ")
         kind, _, options = rest.split(" ")[:3]
@@ -52,18 +52,18 @@ Jobs = Callable[[], Iterable[tuple[str, Path]]]
 
 
 class Groups(NamedTuple):
-    """Of the v1 cpu controller."""
+    """Groups of the v1 cpu controller."""
 
     held: Path
-    """Made for the processes that are held."""
+    """Group made for the limited processes."""
     back: Path
-    """Where they were."""
+    """Group that they came from."""
     limited: Path
-    """Holds a group for each job with a CPU limit of its own."""
+    """Parent of the groups of jobs with a CPU limit of their own."""
 
 
 class CpuLimitV1:
-    """One device."""
+    """The limit of one device."""
 
     def __init__(self, groups: Groups, draws_w: float, cpus: int, jobs: Jobs) -> None:
         self._group, self._back, self._limited = groups
@@ -81,7 +81,7 @@ class CpuLimitV1:
         return PowerRange(LEAST * self._draws_w, self._draws_w, self._draws_w)
 
     def power_limit_w(self) -> float | Absent:
-        """Takes in who has come to the device since the last look."""
+        """Includes jobs that were granted the device since the last call."""
         if not self._group.is_dir():
             return self._draws_w
         try:
@@ -119,11 +119,11 @@ class CpuLimitV1:
         return None
 
     def found(self) -> list[RecordedSetting] | Absent:
-        """All CPUs' time: whoever restores need not know which process was where."""
+        """Original setting: all CPUs' time, so restoring need not move any process."""
         return [RecordedSetting("file", str(self._quota), "quota", self._whole_us)]
 
     def _own_us(self) -> int:
-        """What jobs with a CPU limit of their own may use."""
+        """CPU time per period that jobs with a CPU limit of their own may use."""
         quotas = (self._limited / name / "cpu.cfs_quota_us" for name, _ in self._jobs())
         return sum(max(_number(path), 0) for path in quotas if path.exists())
 
@@ -140,7 +140,7 @@ class CpuLimitV1:
                 _move(process, self._group)
 
     def _let_go(self) -> None:
-        """Every process goes back and the group is gone."""
+        """Moves every process back and removes the group."""
         if not self._group.is_dir():
             return
         self._quota.write_text("-1")
@@ -168,7 +168,7 @@ def _move(process: str, group: Path) -> None:
 def cpu_hold(
     device: str, instance: str, draws_w: float, jobs: Jobs, folder: Path
 ) -> CpuLimitV1 | CpuLimitV2 | Absent:
-    """For a device of this instance, or why its jobs cannot be held; `folder`: groups of jobs."""
+    """The limit of a device of this instance, or why it has none; `folder`: groups of jobs."""
     if os.geteuid() != 0:
         return Absent("not root: jobs' CPU time cannot be held down")
     mount = v1_cpu()
@@ -182,7 +182,7 @@ def cpu_hold(
 def held_cpus(
     groups: Groups | Absent, folder: Path, draws_w: float, jobs: Jobs
 ) -> CpuLimitV1 | CpuLimitV2 | Absent:
-    """By cgroup v1 where it has the cpu controller, which no other hierarchy then has; else v2."""
+    """The limit by cgroup v1 if that has the cpu controller, else by v2."""
     cpus = len(os.sched_getaffinity(0))
     if not isinstance(groups, Absent):
         return CpuLimitV1(groups, draws_w, cpus, jobs)

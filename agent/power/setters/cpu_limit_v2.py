@@ -19,12 +19,12 @@ from stoker.agent.power.setters.record import RecordedSetting
 from stoker.native.errors import StokerError
 
 LEAST: Final = 0.1
-"""Of its power is what the device is left at least: jobs go on, however slowly."""
+"""The least share of its power that the device keeps, so that jobs go on, however slowly."""
 PERIOD_US: Final = 100_000
 QUOTA_LEAST_US: Final = 1000
-"""The kernel takes no less."""
+"""The kernel's smallest quota."""
 JOBS_MAX: Final = 64
-"""Of one device that are held; what is held of each is on the record."""
+"""The most jobs of one device that are limited; each has an entry on record."""
 NO_CLOCKS = "the clocks of CPUs are not held down"
 
 Jobs = Callable[[], Sequence[tuple[str, Path]]]
@@ -47,15 +47,15 @@ def enable(jobs: Path) -> Absent | None:
 
 
 class CpuLimitV2:
-    """One device."""
+    """The limit of one device."""
 
     def __init__(self, draws_w: float, cpus: int, jobs: Jobs) -> None:
         self._draws_w, self._cpus, self._jobs = draws_w, cpus, jobs
         self._limit_w = draws_w
         self._mine: set[Path] = set()
-        """On the record."""
+        """Entries on record."""
         self.note: Note = lambda found: None
-        """Puts more on the durable record, or raises; set by whoever owns it."""
+        """Adds entries to the durable record, or raises; the owner of the record sets it."""
 
     @property
     def _whole_us(self) -> int:
@@ -65,7 +65,7 @@ class CpuLimitV2:
         return PowerRange(LEAST * self._draws_w, self._draws_w, self._draws_w)
 
     def power_limit_w(self) -> float | Absent:
-        """Takes in who has come to the device since the last look."""
+        """Includes jobs that were granted the device since the last call."""
         if self._limit_w > self._draws_w - 0.5:
             return self._draws_w
         refused = self._hold()
@@ -94,7 +94,7 @@ class CpuLimitV2:
         return None
 
     def found(self) -> list[RecordedSetting] | Absent:
-        """Of the jobs that are there now; those that come later are noted when they are held."""
+        """Settings of the present jobs; those of later jobs are noted before they are changed."""
         try:
             self._mine = {path for path in self._present() if not self._own_limit(path)}
         except OSError as error:
@@ -108,7 +108,7 @@ class CpuLimitV2:
         return path not in self._mine and _quota_us(path) < self._whole_us
 
     def _hold(self) -> Absent | None:
-        """Every job of the device gets its part; one that has just ended is no matter."""
+        """Sets the share of every job of the device; one that has just ended is skipped."""
         try:
             present = self._present()
             if len(present) > JOBS_MAX:
@@ -152,6 +152,6 @@ def _found(path: Path) -> RecordedSetting:
 
 
 def _quota_us(path: Path) -> int:
-    """Per PERIOD_US; more than any machine has where nothing is set."""
+    """Quota per PERIOD_US; without one, more than any machine has."""
     quota, period = path.read_text().split()
     return 1 << 40 if quota == "max" else round(int(quota) / int(period) * PERIOD_US)

@@ -19,14 +19,16 @@ T = TypeVar("T")
 
 
 class DriverCalls:
-    """What is under way, by card."""
+    """Calls under way, by card."""
 
     def __init__(self) -> None:
         self._late: dict[str, Task[Any]] = {}
 
     def each(self, calls: Mapping[str, Callable[[], T]]) -> dict[str, T | Absent]:
-        """Card -> what its call answered, in the order given; Absent: it hangs. What a call raises
-        is raised."""
+        """Call all; returns card -> result in the order given, Absent if the call hangs.
+
+        An exception of a call is raised.
+        """
         free = [(id, call) for id, call in calls.items() if not self.hangs(id)]
         found: dict[str, T | Absent] = dict.fromkeys(
             calls, Absent(f"its driver has not answered for {ANSWER_S:g} s")
@@ -41,7 +43,7 @@ class DriverCalls:
         return found
 
     def hangs(self, id: str) -> bool:
-        """Whether a call for this card has still not returned."""
+        """True while a call for this card has not returned."""
         late = self._late.get(id)
         if late is not None and late.over.is_set():
             del self._late[id]

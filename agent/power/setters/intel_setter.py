@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be set of an Intel card: its sustained power limit and its frequency range, by Sysman.
+"""Setter of an Intel card: its sustained power limit and its frequency range, by Sysman.
 
 Domains are looked for once, when they are first needed: the limit of the whole card where there is
 one, else that of every tile, which then add up to the card's; and the clocks of every tile. Units
@@ -25,16 +25,16 @@ SUSTAINED: Final = 1
 """zes_power_level_t."""
 LIMIT: Final = "limit_mw"
 OWN: Final = (1 << 64) - 1
-"""Instead of a clock: the card's own end of its range."""
+"""Stands for the card's own end of its clock range."""
 WHOLE: Final = -1
-"""Instead of a tile's number."""
+"""Stands for the whole card instead of a tile."""
 
 
 class _Limit(NamedTuple):
     """A power domain whose limit can be set."""
 
     what: str
-    """Its name on record."""
+    """Name of its setting on record."""
     domain: Any
     range: PowerRange
 
@@ -43,13 +43,13 @@ class _Clock(NamedTuple):
     """A frequency domain of the GPU: a tile."""
 
     number: int
-    """In Sysman's list."""
+    """Index in Sysman's list."""
     domain: Any
     range: ClockRange
 
 
 class IntelSetter:
-    """Through pyzes; `address` is the card's PCI address."""
+    """One card, set through pyzes; `address` is its PCI address."""
 
     def __init__(self, binding: Any, handle: Any, address: str) -> None:
         self._zes, self._handle, self._address = binding, handle, address
@@ -77,7 +77,7 @@ class IntelSetter:
         return [_Limit(LIMIT, domain, range)] if isinstance(range, PowerRange) else None
 
     def _of_domains(self) -> list[_Limit] | Absent:
-        """The first that is of the whole device; without one, the first of each tile."""
+        """The first domain of the whole device, else the first of each tile."""
         kind = self._zes.zes_pwr_handle_t
         domains = zes.listed(self._zes, "zesDeviceEnumPowerDomains", self._handle, kind)
         if isinstance(domains, Absent):
@@ -101,7 +101,7 @@ class IntelSetter:
         return zes.filled(self._zes, "zesPowerGetProperties", domain, structure)
 
     def _range_of(self, domain: Any) -> PowerRange | Absent:
-        """Of one whose sustained limit is there."""
+        """Range of one domain that has a sustained limit."""
         found, limit = self._power_properties(domain), self._sustained(domain)
         for each in (found, limit):
             if isinstance(each, Absent):
@@ -112,7 +112,7 @@ class IntelSetter:
         return PowerRange(*(value * 1e-3 for value in values))
 
     def limits(self) -> PowerRange | Absent:
-        """Of all tiles together."""
+        """Sum over all tiles."""
         found = self._power()
         if isinstance(found, Absent):
             return found
@@ -128,7 +128,7 @@ class IntelSetter:
         return found[0] if found else Absent("zesPowerGetLimitsExt: none is sustained")
 
     def _in_force(self) -> list[tuple[_Limit, Any]] | Absent:
-        """Every domain with its limit."""
+        """Limits of every domain."""
         domains = self._power()
         if isinstance(domains, Absent):
             return domains
@@ -141,7 +141,7 @@ class IntelSetter:
         return found if isinstance(found, Absent) else sum(e.limit for _, e in found) * 1e-3
 
     def set_power_limit(self, watts: float) -> Absent | None:
-        """Each tile gets the same part of its range."""
+        """Sets each tile to an equal part of its range."""
         whole, found = self.limits(), self._in_force()
         if isinstance(whole, Absent):
             return whole
@@ -190,7 +190,7 @@ class IntelSetter:
         return _Clock(number, domain, ClockRange(found.min, found.max, step))
 
     def clock_range(self) -> ClockRange | Absent:
-        """What all tiles take."""
+        """The range that all tiles take."""
         found = self._tiles()
         if isinstance(found, Absent):
             return found
@@ -205,7 +205,7 @@ class IntelSetter:
         return next((each for each in wrong if each is not None), None)
 
     def _hold(self, of: _Clock, low_mhz: float, high_mhz: float) -> Absent | None:
-        """The upper end first; an end below 0 is the card's own."""
+        """Sets the upper end first; an end below 0 is the card's own."""
         for name, mhz in (("clock_max_mhz", high_mhz), ("clock_min_mhz", low_mhz)):
             wrong = self._set(f"{name}/{of.number}", OWN if mhz < 0 else round(mhz))
             if wrong is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What limits the jobs of a device whose driver takes no power limit.
+"""Limits on the jobs of a device whose driver takes no power limit.
 
 A device that runs on the host's CPUs is limited by the CPU time of its jobs, any other by their
 launches. The decision rests on the device's kind alone.
@@ -21,7 +21,7 @@ from stoker.agent.tracing.launch_throttle import LaunchThrottle
 
 @dataclass(frozen=True)
 class JobLimits:
-    """One node's; `of` is called for each device that the rules limit."""
+    """Limits of one node's jobs; the survey calls `of` for each device with a declared draw."""
 
     instance: str
     jobs_cgroup: Callable[[], Path | None]

@@ -23,18 +23,18 @@ from stoker.agent.tracing.launch_throttle import ThrottleAnswer
 from stoker.probes.kernels.job_trace import HOLD_WHOLE
 
 LEAST: Final = 0.1
-"""Of its power is what the device is left at least: jobs go on, however slowly."""
+"""The least share of its power that the device keeps, so that jobs go on, however slowly."""
 LEAST_SHARE: Final = 0.005
-"""Of the time: programs that send far ahead keep a device busy from few windows."""
+"""The least share of time: programs that send far ahead keep a device busy from few windows."""
 GAIN: Final = 1.5
-"""Share a second, for a device that is off by all of its power. Stable up to a second of delay."""
+"""Gain per second per whole power of error; stable up to a second of delay."""
 STEP_S: Final = 0.5
-"""The most that one look counts for, however late it comes."""
+"""The longest step of the integral, however late the call."""
 OVER: Final = 0.05
 OVER_W: Final = 5.0
-"""What a device may measure above its limit."""
+"""The most that a device may measure above its limit."""
 OVER_S: Final = 5.0
-"""After so long above it, holding launches does not hold its power."""
+"""A device above its limit for this long is not limited by its launches."""
 NO_CLOCKS = "the clocks of this device are not held down"
 
 
@@ -43,24 +43,24 @@ class OnDevice(NamedTuple):
 
     key: Key
     untraced: str
-    """Why it may launch without a tracer; empty: it cannot."""
+    """Reason why it may launch without a tracer; empty if it cannot."""
 
 
 def on_device(begun: StartRecord) -> OnDevice:
-    """Of an attempt that was granted the device."""
+    """Describes an attempt that was granted the device."""
     aside = dict(begun.aside).get("opencl", "")
     return OnDevice(begun.key, "tracing is off" if begun.trace == "off" else aside)
 
 
 class Gates(Protocol):
-    """Where shares are told to tracers."""
+    """Sends shares to tracers."""
 
     def want(self, device: str, share: int) -> None: ...
     def told(self, key: Key) -> ThrottleAnswer | None: ...
 
 
 class LaunchLimit:
-    """One device; called by one thread."""
+    """The limit of one device; called by one thread."""
 
     def __init__(
         self,
@@ -84,12 +84,12 @@ class LaunchLimit:
 
     @property
     def share(self) -> float:
-        """Part of the time in which launches begin."""
+        """Share of the time in which launches may begin."""
         return self._share
 
     @property
     def said(self) -> str:
-        """What is done about the jobs that are there now; empty: nothing."""
+        """How the present jobs are limited, in words; empty if they are not."""
         if self._whole:
             return ""
         told = [found for job in self._jobs() if (found := self._gates.told(job.key))]
@@ -161,5 +161,5 @@ class LaunchLimit:
         return None
 
     def found(self) -> list[RecordedSetting] | Absent:
-        """There is nothing to restore."""
+        """Returns nothing, since the throttle ends by itself."""
         return []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cards were set to before stoker's first write, kept where a crash cannot take it.
+"""Record of the settings that cards had before stoker's first write; it survives a crash.
 
 Invariant: while a limit or clock of a card is stoker's, a whole record of what was found lies on
 disk, synced; a record that is there is never overwritten by values that stoker itself has set.
@@ -37,7 +37,7 @@ class RecordedSetting(NamedTuple):
 
 
 def path(agent_folder: Path) -> Path:
-    """Where it is."""
+    """The path of the record."""
     return agent_folder / NAME
 
 
@@ -88,8 +88,10 @@ def load(where: Path) -> tuple[str, list[RecordedSetting]] | None:
 
 
 def restore(where: Path) -> str:
-    """Have everything restored that the record names; what went wrong, or an empty string. The
-    record is gone if nothing did. May take as long as the drivers do."""
+    """Restore everything on record; returns stoker-restore's errors, or an empty string.
+
+    The record is removed if nothing failed. May take as long as the drivers do.
+    """
     if not where.exists():
         return ""
     argv = [str(paths.program("stoker-restore")), "--record", str(where)]

@@ -91,7 +91,7 @@ def _budgets(text: str) -> list[float]:
 
 
 def case(job: Job) -> SimCase:
-    """Everything about one seed at one budget."""
+    """All runs of one seed at one budget."""
     seed, pct = job
     budget_w = pct / 100 * ranges.TDP_W * ranges.CARDS
     troubles = list(ranges.PERTURBATIONS)

@@ -25,7 +25,7 @@ MS: Final = 1_000_000
 
 
 class Truth(NamedTuple):
-    """Of the whole node, at one moment."""
+    """True state of the whole node at one moment."""
 
     work: float
     energy_j: float
@@ -81,7 +81,7 @@ def _sensor(drawn: dict[str, float], trouble: Trouble | None) -> dict[str, Any]:
 
 
 def cards() -> list[PowerCard]:
-    """What the loop is told of the node."""
+    """Cards of the node as the loop is told of them."""
     low, high, step = ranges.CLOCK_MHZ
     tdp = ranges.TDP_W
     return [
@@ -152,7 +152,7 @@ class Plant:
             self.node.inject("heat", -1, value=int(trouble.amount * 1000))
 
     def readings(self) -> list[PowerSample]:
-        """What the driver answers now; a card that does not answer is left out."""
+        """Samples that the driver returns now; a card that does not answer is left out."""
         made = (reading_of(f"sim-{i}", self.node.sensor(i)) for i in range(len(self._drawn)))
         return [each for each in made if each is not None]
 

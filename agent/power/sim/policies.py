@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the power loop is compared with: equal limits that never change, and a proportional loop.
+"""Policies to compare the power loop with: equal limits that never change, and a proportional loop.
 
 Both see what the loop sees, and set limits through the same calls.
 """
@@ -20,7 +20,7 @@ NAIVE_EVERY_NS: Final = 1_000_000_000
 
 
 class PowerPolicy(Protocol):
-    """Called each tick, with readings where `looks` says so."""
+    """A policy; called each tick, with readings if `looks` is true."""
 
     def looks(self, now_ns: int) -> bool: ...
 
@@ -28,7 +28,7 @@ class PowerPolicy(Protocol):
 
 
 def make(name: str, cards: Sequence[PowerCard], rules: PowerRules) -> PowerPolicy:
-    """By its name."""
+    """The policy of this name."""
     if name == "static":
         return Static(cards, rules.budget_w)
     if name == "naive":
@@ -43,14 +43,14 @@ def _limit(card: PowerCard, watts: float, why: str) -> PowerAction:
 
 
 class LoopPolicy(Controller):
-    """The product's own."""
+    """The product's controller."""
 
     def looks(self, now_ns: int) -> bool:
         return True
 
 
 class Static:
-    """The budget in equal parts, once."""
+    """Divides the budget in equal parts, once."""
 
     def __init__(self, cards: Sequence[PowerCard], budget_w: float) -> None:
         self._first = [_limit(card, budget_w / len(cards), "equal share") for card in cards]

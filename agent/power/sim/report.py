@@ -19,7 +19,7 @@ TARGETS: Final = {
     "overshoot_c": 1.0,
     "overshoot_perturbed_c": 3.0,
 }
-"""What the loop is to reach over all budgets together."""
+"""Targets of the loop over all budgets together."""
 
 
 class SimCase(NamedTuple):
@@ -29,13 +29,13 @@ class SimCase(NamedTuple):
     budget_pct: float
     bound: float
     results: dict[str, PowerResult]
-    """By policy, nothing disturbed."""
+    """Policy -> result without a perturbation."""
     troubled: PowerResult | None
-    """Of the loop, with one perturbation."""
+    """Result of the loop with one perturbation."""
 
 
 def summary(cases: Sequence[SimCase]) -> dict[str, Any]:
-    """The report's figures."""
+    """Figures of the report."""
     budgets = sorted({case.budget_pct for case in cases})
     parts = {f"{pct:g}": [case for case in cases if case.budget_pct == pct] for pct in budgets}
     rows = {name: _rows(part) for name, part in {**parts, "all": list(cases)}.items()}
@@ -70,7 +70,7 @@ def _row(cases: Sequence[SimCase], policy: str) -> dict[str, float]:
 
 
 def _kept(results: Sequence[PowerResult]) -> dict[str, float]:
-    """What was kept and what was broken."""
+    """Sums of what was kept and what was broken."""
     return {
         "seconds_over_budget": sum(r.over_seconds for r in results),
         "worst_second_over_pct": _figure(max(r.worst_over_pct for r in results)),

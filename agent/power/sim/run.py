@@ -25,7 +25,7 @@ OVER_W: Final = 0.01
 
 
 class PowerRun(NamedTuple):
-    """What is to be run."""
+    """Options of one run."""
 
     seed: int
     budget_pct: float
@@ -34,7 +34,7 @@ class PowerRun(NamedTuple):
 
 
 class PowerResult(NamedTuple):
-    """From the end of the warm-up to the end of the run."""
+    """Results from the end of the warm-up to the end of the run."""
 
     run: PowerRun
     work: float
@@ -42,11 +42,11 @@ class PowerResult(NamedTuple):
     over_seconds: int
     """Seconds whose mean true power was above the budget."""
     worst_over_pct: float
-    """By how much at most, of the budget."""
+    """The largest excess, as a share of the budget."""
     limits_over: int
     """Ticks at which the limits on the devices added up to more than the budget."""
     overshoot_c: float
-    """Of the hottest die above the ceiling; negative: so far below."""
+    """Hottest die above the ceiling; negative if it stayed below."""
     writes: int
     reversals: int
     """Limits that turned back within 2 s, by more than 5 % of the card's highest."""
@@ -55,7 +55,7 @@ class PowerResult(NamedTuple):
 
 
 def run(what: PowerRun, curve: bool = False) -> PowerResult:
-    """Do it."""
+    """Run it and return the result."""
     drawn = draw_node(what.seed)
     trouble = draw_trouble(what.seed, what.trouble) if what.trouble else None
     plant = Plant(drawn, what.seed, trouble)
@@ -84,7 +84,7 @@ def _carry_out(plant: Plant, action: PowerAction) -> None:
 
 
 class _Turns:
-    """How restless limits are."""
+    """Counts changes of direction of the limits."""
 
     def __init__(self) -> None:
         self.writes = self.reversals = 0
@@ -105,7 +105,7 @@ class _Turns:
 
 
 class _Meter:
-    """True figures, second by second."""
+    """Sums of the true figures, second by second."""
 
     def __init__(self, budget_w: float, curve: bool) -> None:
         self._budget_w = budget_w

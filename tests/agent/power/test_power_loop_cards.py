@@ -43,7 +43,7 @@ class Device:
         self.id, self.limit_w, self.state = id, DEFAULT_W, "ok"
         self.asked = 0
         self.hangs: threading.Event | None = None
-        """What a call waits for while its sampler still says that all is well."""
+        """An event that calls wait for while the sampler still reports a sound card."""
         self.clocks: ClockRange | Absent = Absent("no clocks")
         self.held = ""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a card's power is made of, learned from loads of which the truth is known."""
+"""Parts of a card's power, learned from loads whose true parts are known."""
 
 from __future__ import annotations
 

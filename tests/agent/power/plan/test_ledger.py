@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a card without limits counts with: as measured, and the most that is known once silent."""
+"""Reserved watts of a card without limits: as measured, and the most known once it is silent."""
 
 from __future__ import annotations
 

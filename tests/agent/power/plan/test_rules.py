@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator may not ask for, and what is said instead."""
+"""Rules that an operator may not set, and the messages that refuse them."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def writer(driver: Driver) -> Iterator[CardWriter]:
 
 
 def soon(true: Callable[[], bool]) -> bool:
-    """Whether it is so within 4 s."""
+    """True if it becomes so within 4 s."""
     for _ in range(400):
         if true():
             return True

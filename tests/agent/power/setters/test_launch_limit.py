@@ -68,7 +68,7 @@ def told(gates: LaunchThrottle, **answer: object) -> None:
 
 @pytest.mark.parametrize("ahead", [1.0, 4.0])
 def test_measured_power_comes_to_the_limit(holds: LaunchThrottle, ahead: float) -> None:
-    """Also of a program that sends four times as much in a window as the device can do in it."""
+    """The limit is reached even by a program that sends four windows of work in one."""
     plant = Plant(holds, ahead=ahead)
     hold = made(holds, plant, OnDevice(KEY, ""))
     for limit in (120.0, 80.0, 150.0):
