@@ -18,7 +18,7 @@ REQUEST: Final = (
     "`job.submit`. Fields mean what `scheduler.nouns.JobSpec` says; argv[0] is sought in PATH."
 )
 VIEW: Final = (
-    "What was asked for. `env` is shown by `job.get` alone; `short`: argv was cut for the list."
+    "A job as it was requested. Only `job.get` shows `env`; `short` says that a list cut argv."
 )
 FIRST_OPTIONAL: Final = "short"
 """In the view this field and those behind it have a default: they came later than the others."""
