@@ -38,6 +38,6 @@ def generated() -> dict[str, str]:
         "scheduler/wire_effects.py": tuples.effects(found),
         "scheduler/job_options.py": job_options.module(declared),
         f"{MESSAGES}/job_request.py": job_messages.module(declared.options, MESSAGES),
-        "tui/job_flags.py": job_flags.module(declared.options),
+        "tui/options/job_flags.py": job_flags.module(declared.options),
         COMMANDS_PAGE: job_flags.tables(page, declared.options),
     }

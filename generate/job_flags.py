@@ -22,14 +22,15 @@ ARGUMENTS: Final = {
 
 
 def module(options: list[Option]) -> str:
-    """The text of `tui/job_flags.py`."""
+    """The text of `tui/options/job_flags.py`."""
     rows = sorted(
         ((flag, option) for option in options for flag in option.flags),
         key=lambda row: row[0].place,
     )
     types = sorted({flag.given["type"] for flag, _ in rows if "type" in flag.given} - {"range"})
-    before = "from stoker.tui.quantity import "
-    imports = ["from typing import Final", "", "import click", "", before + ", ".join(types)]
+    before = "from stoker.tui.options.quantity import ("
+    wanted = listed(before, types, ")", "")
+    imports = ["from typing import Final", "", "import click", "", *wanted]
     lines = [*head(SAYS, imports, UNSORTED), "FLAGS: Final = ("]
     for flag, option in rows:
         lines += listed("click.option(", _arguments(flag, option), "),", "    ")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from stoker.mesh.connection import context
-from stoker.tui import private_node
+from stoker.tui.demo import private_node
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 

@@ -1,2 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person faces: tables, reports and the live view."""
+"""The command line as a person meets it: verbs, options, tables, reports, the live view.
+
+A viewer imports `mesh` and what lies below it, never `agent` or `probes`. Of its rooms, `commands`
+stands on `bench`, `demo`, `sim` and `top`, those on `calls`, then `options`, then `render`.
+"""

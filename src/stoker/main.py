@@ -18,37 +18,34 @@ if TYPE_CHECKING:
 
 VERBS: dict[str, tuple[str, str]] = {
     "up": ("stoker.agent.commands.node_commands", "Start a node: broker, scheduler, agent"),
-    "down": ("stoker.agent.commands.node_commands", "Stop it and leave nothing behind"),
+    "down": ("stoker.agent.commands.node_commands", "Stop the node and leave nothing behind"),
     "user": ("stoker.agent.commands.node_commands", "Give another local user a key"),
     "install-service": ("stoker.agent.commands.node_commands", "Write hardened systemd units"),
     "completion": ("stoker.agent.commands.node_commands", "Completion for bash, zsh or fish"),
-    "doctor": ("stoker.agent.commands.node_commands", "What works on this machine, and why not"),
-    "run": ("stoker.tui.job_commands", "Submit a job, stream its output, exit as it exits"),
-    "submit": ("stoker.tui.job_commands", "Submit a job and print its id"),
-    "jobs": ("stoker.tui.job_commands", "List jobs"),
-    "job": ("stoker.tui.job_commands", "Show one job"),
-    "logs": ("stoker.tui.job_commands", "Print a job's output"),
-    "cancel": ("stoker.tui.job_commands", "Stop jobs"),
-    "rm": ("stoker.tui.job_commands", "Delete jobs that are over, and their output"),
-    "wait": ("stoker.tui.job_commands", "Wait until jobs end"),
-    "explain": ("stoker.tui.job_commands", "Why a job waits, or ended as it did"),
-    "queue": ("stoker.tui.queue_commands", "Queues: list, set, remove, quota"),
-    "nodes": ("stoker.tui.node_commands", "List nodes"),
-    "node": ("stoker.tui.node_commands", "One node: its devices, topology, labels; drain it"),
-    "devices": ("stoker.tui.device_commands", "List devices, and what is read of them"),
-    "metrics": ("stoker.tui.device_commands", "One device's readings and past minute"),
-    "cordon": ("stoker.tui.cordon_commands", "Keep jobs away from a device"),
-    "uncordon": ("stoker.tui.cordon_commands", "End that"),
-    "power": (
-        "stoker.agent.commands.power_commands",
-        "This node's power budget, caps and decisions",
-    ),
-    "top": ("stoker.tui.commands", "Live view of nodes, devices, jobs and kernels"),
-    "demo": ("stoker.tui.commands", "Run a traced job end to end and print the report"),
-    "trace": ("stoker.tui.trace_commands", "A job's timeline, or a window of it, as a file"),
+    "doctor": ("stoker.agent.commands.node_commands", "Check what works on this machine"),
+    "run": ("stoker.tui.commands.job_commands", "Run a job and stream its output"),
+    "submit": ("stoker.tui.commands.job_commands", "Submit a job and print its number"),
+    "jobs": ("stoker.tui.commands.job_commands", "List jobs"),
+    "job": ("stoker.tui.commands.job_commands", "Show a job"),
+    "logs": ("stoker.tui.commands.job_commands", "Print a job's output"),
+    "cancel": ("stoker.tui.commands.job_commands", "Stop jobs"),
+    "rm": ("stoker.tui.commands.job_commands", "Delete jobs that are over, and their output"),
+    "wait": ("stoker.tui.commands.job_commands", "Wait until jobs end"),
+    "explain": ("stoker.tui.commands.job_commands", "Tell why a job waits, or ended as it did"),
+    "queue": ("stoker.tui.commands.queue_commands", "Queues: list, set, remove, quota"),
+    "nodes": ("stoker.tui.commands.node_commands", "List nodes"),
+    "node": ("stoker.tui.commands.node_commands", "Show, label, taint, reserve or drain a node"),
+    "devices": ("stoker.tui.commands.device_commands", "List devices and their readings"),
+    "metrics": ("stoker.tui.commands.device_commands", "Show one device's readings"),
+    "cordon": ("stoker.tui.commands.cordon_commands", "Keep new jobs off a device"),
+    "uncordon": ("stoker.tui.commands.cordon_commands", "Let jobs onto a device again"),
+    "power": ("stoker.agent.commands.power_commands", "Show this node's power budget and caps"),
+    "top": ("stoker.tui.commands.top_commands", "Watch nodes, devices, jobs and kernels live"),
+    "demo": ("stoker.tui.commands.demo_commands", "Run a traced job and print its report"),
+    "trace": ("stoker.tui.commands.trace_commands", "Write a job's timeline to a file"),
     "probe": ("stoker.agent.commands.probe_commands", "Run an ad-hoc BCC probe"),
-    "bench": ("stoker.tui.bench_commands", "Measure stoker against a floor"),
-    "sim": ("stoker.tui.sim_commands", "Replay published traces through the core"),
+    "bench": ("stoker.tui.commands.bench_commands", "Measure what stoker costs"),
+    "sim": ("stoker.tui.commands.sim_commands", "Replay traces; simulate cards"),
 }
 """Verb -> (module that defines a click command of that name, one-line help)."""
 
@@ -119,7 +116,7 @@ def main() -> None:
         code = getattr(error, "exit_code", None)
         if code is None:
             raise
-        from stoker.tui import text  # what users named may be in it
+        from stoker.tui.render import text  # what users named may be in it
 
         click.echo(f"stoker: {text.clean(error)}", err=True)
         sys.exit(code)

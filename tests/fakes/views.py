@@ -2,7 +2,7 @@
 """Public replies with harmless values for tests; name a field to override it."""
 
 from stoker.mesh.wire.schema import DeviceView, JobView, NodeView, Spec, Times
-from stoker.tui.top_model import ClusterAnswers
+from stoker.tui.top.top_model import ClusterAnswers
 
 SECOND = 1_000_000_000
 

@@ -18,7 +18,7 @@ from stoker.scheduler.core import Core, Limits
 from stoker.scheduler.job_options import LIMITS, JobOptions, OptionLimit
 from stoker.scheduler.reasons import Reason
 from stoker.scheduler.wire_commands import Submit
-from stoker.tui.job_flags import FIELDS, FLAGS
+from stoker.tui.options.job_flags import FIELDS, FLAGS
 
 DECLARATION = files.ROOT / "scheduler" / "job_options.toml"
 NEW = """
@@ -160,7 +160,7 @@ def test_the_core_has_the_limits_of_the_request(option: str, reason: Reason) -> 
 
 
 def test_every_flag_gives_a_field_of_the_request() -> None:
-    """Flags that are put together by hand aside (`tui/job_options.py`)."""
+    """Flags that are put together by hand aside (`tui/options/job_options.py`)."""
     by_hand = {"env_all", "attract", "repel", "stdin_file"}
     given = {FIELDS.get(name, name) for name in set(parsed()) - by_hand}
     assert given <= set(JobRequest.__struct_fields__)

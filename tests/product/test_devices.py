@@ -39,7 +39,7 @@ from stoker.main import cli
 from stoker.mesh.wire import schema
 from stoker.native import _sim
 from stoker.native.errors import StokerError
-from stoker.tui import device_calls
+from stoker.tui.calls import device_calls
 
 PROFILES = ("8xH200", "8xA100-MIG", "4xL40S", "8xMI300X", "4xMax1550", "mixed")
 NONE = "no simulation"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from stoker import main
 from stoker.mesh.wire import subjects
-from stoker.tui import job_commands, views
+from stoker.tui.calls import views
+from stoker.tui.commands import job_commands
 
 DOCS = Path(__file__).parents[2] / "docs"
 USER = DOCS / "user"

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from stoker.mesh.connection import context
-from stoker.tui import private_node, report
+from stoker.tui.demo import private_node
+from stoker.tui.render import report
 
 LINES = 1500
 WRITER = f"""

@@ -23,7 +23,7 @@ from stoker.mesh.server import administration, explanation
 from stoker.mesh.wire import schema
 from stoker.mesh.wire.schema import encode
 from stoker.scheduler.nouns import DeviceInfo, NodeReport
-from stoker.tui import explain
+from stoker.tui.render import explain
 from tests.mesh.bench import ALICE, BOB, Bench
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "explain"

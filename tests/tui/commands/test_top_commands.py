@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`stoker top` against a made-up node."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def stoker(node: Any, *words: str, cwd: Path | None = None) -> Any:
+    return subprocess.run(
+        [sys.executable, "-m", "stoker", *words],
+        env=node.environment,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_top_into_a_pipe_is_one_frame_of_text(node: Any) -> None:
+    for noun in ("node", "device", "job", "kernel"):
+        node.answers[f"{noun}.list"] = lambda asked, noun=noun: {
+            "schema": "stoker/v1",
+            f"{noun}s": [],
+        }
+    done = stoker(node, "top")
+    assert done.returncode == 0, done.stderr
+    assert b"no jobs" in done.stdout and b"\x1b" not in done.stdout

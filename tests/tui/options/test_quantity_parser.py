@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantities: what is accepted, what is refused, and that nothing is rounded on the way in."""
+
+import pytest
+
+from stoker.native.errors import BadRequest
+from stoker.tui.options import quantity_parser
+
+
+@pytest.mark.parametrize(
+    ("text", "milli"),
+    [("0", 0), ("1", 1000), ("8", 8000), ("0.005", 5), ("5m", 5), ("1000m", 1000)],
+)
+def test_a_share_is_exact(text: str, milli: int) -> None:
+    assert quantity_parser.gpu_milli(text) == milli
+
+
+@pytest.mark.parametrize("text", ["1.5", "0.0005", "5.5m", "-1", "x", "", "nan", "inf", "1e-4"])
+def test_a_share_that_means_nothing_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match=r"--gpus"):
+        quantity_parser.gpu_milli(text)
+
+
+def test_cpus_may_be_more_than_one_and_a_part() -> None:
+    assert quantity_parser.milli("1.5", "--cpus") == 1500
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("4G", 4 << 30), ("512M", 512 << 20), ("1.5GiB", 3 << 29), ("4096", 4096), ("1kb", 1024)],
+)
+def test_sizes(text: str, count: int) -> None:
+    assert quantity_parser.size_bytes(text, "--mem") == count
+
+
+@pytest.mark.parametrize("text", ["", "G", "-1", "0", "4X", "1.3", "99999999T"])
+def test_a_size_that_means_nothing_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match="--mem"):
+        quantity_parser.size_bytes(text, "--mem")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("90s", 90), ("2h", 7200), ("1h30m", 5400), ("500ms", 0.5)]
+)
+def test_times(text: str, seconds: float) -> None:
+    assert quantity_parser.seconds(text, "--time") == seconds
+
+
+@pytest.mark.parametrize("text", ["", "h", "-5s", "0", "1x", "5s5", "20000d"])
+def test_a_time_that_means_nothing_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match="--time"):
+        quantity_parser.seconds(text, "--time")
+
+
+@pytest.mark.parametrize(
+    ("text", "indexes"),
+    [
+        ("", ()),
+        ("0-3", (0, 1, 2, 3)),
+        ("0-9:4", (0, 4, 8)),
+        ("7,1-2,5", (7, 1, 2, 5)),
+        ("0-255", tuple(range(256))),
+    ],
+)
+def test_indexes_of_an_array(text: str, indexes: tuple[int, ...]) -> None:
+    assert quantity_parser.indexes(text, "--array") == indexes
+
+
+@pytest.mark.parametrize(
+    "text", ["x", "3-1", "1-", "-1", "1,,2", "0-4:0", "0-256", "0-999999999", "1" * 10]
+)
+def test_what_is_no_list_of_indexes_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match="--array"):
+        quantity_parser.indexes(text, "--array")
+
+
+def test_jobs_to_wait_for_and_whole_seconds() -> None:
+    assert (quantity_parser.job("7", "--after"), quantity_parser.job("last", "--after")) == (
+        7,
+        "last",
+    )
+    for text in ("", "x", "-1", "7.5", "1" * 19):
+        with pytest.raises(BadRequest, match="--after"):
+            quantity_parser.job(text, "--after")
+    assert quantity_parser.whole_seconds("2m", "--backoff") == 120
+    with pytest.raises(BadRequest, match="whole number of seconds"):
+        quantity_parser.whole_seconds("500ms", "--backoff")

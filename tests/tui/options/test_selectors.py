@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Selectors: which jobs a text means, and that a wrong one says what is wrong."""
+
+import pytest
+
+from stoker.native.errors import BadRequest
+from stoker.tui.options import selectors
+
+
+@pytest.mark.parametrize(
+    ("text", "jobs"),
+    [("3", [3]), ("1,4-6", [1, 4, 5, 6]), ("2, 2-3,1", [2, 3, 1]), ("7-7", [7])],
+)
+def test_numbers_and_ranges(text: str, jobs: list[int]) -> None:
+    assert list(selectors.parse(text).numbers()) == jobs
+
+
+def test_the_words_stand_alone() -> None:
+    assert selectors.parse("last").last
+    assert selectors.parse("all").all
+    with pytest.raises(BadRequest):
+        selectors.parse("1,last")
+
+
+@pytest.mark.parametrize("text", ["", "0", "3-1", "-1", "x", "1,", "1.5", "٣", "9" * 20])
+def test_what_selects_nothing_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest):
+        selectors.parse(text)
+
+
+def test_a_range_has_a_maximum() -> None:
+    with pytest.raises(BadRequest, match="more than 10000"):
+        selectors.parse("1-10001")
+    assert len(list(selectors.parse("1-10000").numbers())) == 10_000

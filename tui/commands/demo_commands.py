@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verb `demo`.
+
+Everything heavy is imported inside the verb.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from stoker.tui.options.verb_options import json_option
+from stoker.tui.render import text
+
+PERFETTO = Path("out/demo.perfetto-trace")
+
+
+@click.command("demo")
+@json_option
+@click.option("--keep", is_flag=True, help="Leave the node running and its state folder in place.")
+@click.option("--trace", type=click.Choice(["governed", "full"]), default="full", show_default=True)
+def demo_command(as_json: bool, keep: bool, trace: str) -> None:
+    """Run a traced job end to end on a node of its own, and print the report.
+
+    Exits 0 only if the job succeeded, every kernel launch was counted and nothing is left behind.
+    """
+    from stoker.tui.demo import demo_job
+    from stoker.tui.render import report, tables
+
+    done = demo_job.run(trace=trace, keep=keep, out=PERFETTO)
+    if as_json:
+        whole = {"schema": tables.SCHEMA, **done.job, "failures": done.failures}
+        text.show(tables.render_one(whole))
+    else:
+        colour, unicode = text.colours(sys.stdout), text.encodable(sys.stdout)
+        text.show(report.render(done.job, colour=colour, unicode=unicode) + "\n")
+    for failure in done.failures:
+        click.echo(f"stoker: {failure}", err=True)
+    sys.exit(1 if done.failures else 0)

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verbs of jobs: run, submit, jobs, job, logs, cancel, rm, wait, explain.
+
+Reading options and printing live here; what is asked and what is shown lives in `job_options`,
+`job_calls`, `tables`, `report` and `explain`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from stoker.tui.commands.replies import call, show
+from stoker.tui.options import selectors
+from stoker.tui.options.job_options import job_options, request
+from stoker.tui.options.quantity import TIME
+from stoker.tui.options.verb_options import node_option, output_option
+from stoker.tui.render import explain, report, tables, text
+
+COMMAND = {"allow_interspersed_args": False}
+JOB_STATES = (
+    "pending",
+    "starting",
+    "running",
+    "stopping",
+    "succeeded",
+    "failed",
+    "cancelled",
+    "timeout",
+    "lost",
+)
+
+
+@click.command("run", context_settings=COMMAND)
+@job_options
+@click.option("-i", "--interactive", is_flag=True, help="Pass this terminal's input to the job.")
+@node_option
+@click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED, metavar="PROGRAM [ARGS]")
+def run_command(
+    argv: Sequence[str],
+    state: str | None,
+    interactive: bool,
+    stdin_file: str | None,
+    **options: Any,
+) -> None:
+    """Submit a job, stream its output, exit as it exits.
+
+    Ctrl-C detaches: the job goes on. Exits with the job's code, 128+N after signal N, 124 at the
+    time limit, 125 if its end is not known, 126 or 127 if it could not be started.
+    """
+    from stoker.tui.calls import job_calls
+
+    again = options["retries"] or options["preemptible"]
+    asked = stdin_file or interactive
+    # A pipe that happens to be there is no reason to refuse a job that may run again.
+    fd = job_calls.input_of(stdin_file, interactive=interactive) if asked or not again else None
+    ready = request(argv, stdin=fd is not None, **options)
+    sys.exit(call(job_calls.run(state, ready, fd)))
+
+
+@click.command("submit", context_settings=COMMAND)
+@job_options
+@node_option
+@output_option("name")
+@click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED, metavar="PROGRAM [ARGS]")
+def submit_command(
+    argv: Sequence[str],
+    state: str | None,
+    output: tables.Output,
+    stdin_file: str | None,
+    **options: Any,
+) -> None:
+    """Submit a job and print its number, or 5-14 for the jobs of an array."""
+    from stoker.tui.calls import job_calls
+
+    fd = job_calls.input_of(stdin_file) if stdin_file else None
+    ready = request(argv, stdin=fd is not None, **options)
+    name, rows = call(job_calls.submit(state, ready, fd))
+    if output == "name":
+        text.show(f"{name}\n")
+    else:
+        show(tables.JOBS, rows, output, alone=True)
+
+
+@click.command("jobs")
+@click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True)
+@click.option("--all", "everything", is_flag=True, help="All jobs that are known, not the newest.")
+@click.option("--user", default="", help="Whose jobs, with an administrator's key.")
+@click.option(
+    "--status", multiple=True, type=click.Choice(JOB_STATES), help="Only jobs in this state."
+)
+@click.option("--state", metavar="DIR", help="State folder of the node; a job's state also works.")
+@output_option("table")
+def jobs_command(
+    *,
+    limit: int,
+    everything: bool,
+    user: str,
+    status: Sequence[str],
+    state: str | None,
+    output: tables.Output,
+) -> None:
+    """List jobs, newest first."""
+    from stoker.tui.calls import job_calls
+
+    if state in JOB_STATES:  # a person who filters by state writes just that
+        status, state = (*status, state), None
+    rows = call(
+        job_calls.jobs(state, states=status, user=user, limit=None if everything else limit)
+    )
+    show(tables.JOBS, rows, output)
+
+
+@click.command("job")
+@click.argument("selector", default="last")
+@node_option
+@output_option("table")
+def job_command(selector: str, state: str | None, output: tables.Output) -> None:
+    """Show jobs with their placement, kernels and device time: 3, 1,4-6, last, all."""
+    from stoker.tui.calls import job_calls
+
+    rows = call(job_calls.job_objects(state, selectors.parse(selector), selector))
+    if output in ("table", "wide"):
+        text.show("\n\n".join(_report(row) for row in rows) + "\n")
+    else:
+        show(tables.JOBS, rows, output, alone=True)
+
+
+@click.command("logs")
+@click.argument("selector", default="last")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job is over.")
+@click.option("--stdout", "only", flag_value="out", help="Only what it wrote to stdout.")
+@click.option("--stderr", "only", flag_value="err", help="Only what it wrote to stderr.")
+@click.option(
+    "--attempt", type=click.IntRange(1), default=None, help="Which attempt; without it the last."
+)
+@node_option
+def logs_command(
+    selector: str, follow: bool, only: str | None, attempt: int | None, state: str | None
+) -> None:
+    """Print a job's output: its stdout to stdout, its stderr to stderr."""
+    from stoker.tui.calls import job_calls
+
+    streams = (only,) if only else ("out", "err")
+    chosen = selectors.parse(selector)
+    sys.exit(
+        call(job_calls.logs(state, chosen, selector, streams, follow=follow, attempt=attempt or 0))
+    )
+
+
+@click.command("cancel")
+@click.argument("selector")
+@click.option("--reason", default="", help="Shown with the job from now on.")
+@node_option
+@output_option("table")
+def cancel_command(selector: str, reason: str, state: str | None, output: tables.Output) -> None:
+    """Stop jobs: 3, 1,4-6, last, all. Jobs that are over stay as they are."""
+    from stoker.tui.calls import job_calls
+
+    selectors.parse(selector)
+    rows = call(job_calls.cancel(state, selector, reason))
+    if output not in ("table", "wide"):
+        show(tables.JOBS, rows, output)
+        return
+    for row in rows:
+        words = "is being stopped" if row["changed"] else "was over already"
+        click.echo(f"job {row['job']} {words} ({row['state']})")
+    if not rows:
+        click.echo("no job to stop")
+
+
+@click.command("rm")
+@click.argument("selector")
+@node_option
+@output_option("table")
+def rm_command(selector: str, state: str | None, output: tables.Output) -> None:
+    """Delete jobs that are over, and their output: 3, 1,4-6, last, all.
+
+    With `all` those that are not over stay; naming one of them is refused.
+    """
+    from stoker.tui.calls import job_calls
+
+    selectors.parse(selector)
+    rows = call(job_calls.remove(state, selector))
+    if output not in ("table", "wide"):
+        show(tables.JOBS, rows, output)
+        return
+    for row in rows:
+        click.echo(f"job {row['job']} {'is' if row['changed'] else 'was'} removed")
+    if not rows:
+        click.echo("no job to remove")
+
+
+@click.command("wait")
+@click.argument("selector", default="last")
+@click.option("--timeout", "timeout_s", type=TIME, help="Give up after this time, with code 124.")
+@node_option
+@output_option("table")
+def wait_command(
+    selector: str, timeout_s: float | None, state: str | None, output: tables.Output
+) -> None:
+    """Wait until jobs end. For one job, exit as it exited; for several, 0 if all succeeded."""
+    from stoker.tui.calls import job_calls
+
+    chosen = selectors.parse(selector)
+    code, rows = call(job_calls.wait(state, chosen, selector, timeout_s))
+    if output not in ("table", "wide"):
+        show(tables.JOBS, rows, output)
+    for row in rows:
+        if output in ("table", "wide"):
+            click.echo(f"job {row['job']}: {text.clean(report.ending(row))}")
+    sys.exit(code)
+
+
+@click.command("explain")
+@click.argument("selector", default="last")
+@node_option
+@output_option("table")
+def explain_command(selector: str, state: str | None, output: tables.Output) -> None:
+    """Why a job waits, runs where it runs, or ended as it did."""
+    from stoker.tui.calls import job_calls
+
+    rows = call(job_calls.explain(state, selectors.parse(selector), selector))
+    if output in ("table", "wide"):
+        text.show("\n\n".join(explain.render(row) for row in rows) + "\n")
+    else:
+        show(tables.JOBS, rows, output, alone=True)
+
+
+def _report(row: tables.Row) -> str:
+    return report.render(row, colour=text.colours(sys.stdout), unicode=text.encodable(sys.stdout))

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verbs `nodes` and `node`: lists nodes, shows one, and changes one for administrators."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import click
+
+from stoker.native.errors import BadRequest
+from stoker.tui.commands.replies import call, settle, show
+from stoker.tui.options.quantity import SPAN
+from stoker.tui.options.verb_options import node_option, output_option
+from stoker.tui.render import tables
+
+NS = 1_000_000_000
+
+
+@click.command("nodes")
+@node_option
+@output_option("table")
+def nodes_command(state: str | None, output: tables.Output) -> None:
+    """List nodes."""
+    from stoker.tui.calls import cluster_calls
+
+    show(tables.NODES, call(cluster_calls.nodes(state)), output)
+
+
+class NodeGroup(click.Group):
+    """`stoker node NAME` shows that node; any other first word is a verb."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("node", cls=NodeGroup)
+def node_command() -> None:
+    """One node: what it is, its devices and topology; its labels, reservation, and jobs."""
+
+
+@node_command.command("show")
+@click.argument("name")
+@click.option("--topology", is_flag=True, help="Who is near whom: links, PCIe, NUMA.")
+@node_option
+@click.option("-o", "--output", type=click.Choice(("table", "json")), default="table")
+def node_show_command(name: str, topology: bool, state: str | None, output: str) -> None:
+    """One node and its devices; the verb may be left out."""
+    from stoker.tui.calls import cluster_calls
+    from stoker.tui.render import readings_view, text
+
+    if topology:
+        view, devices = call(cluster_calls.topology(state, name))
+        as_json = output == "json"
+        text.show(tables.render_one(view) if as_json else readings_view.topology(view, devices))
+        return
+    row, devices = call(cluster_calls.node(state, name))
+    if output == "json":
+        text.show(tables.render_one({"schema": tables.SCHEMA, **row, "devices": devices}))
+        return
+    show(tables.NODES, [row], "table")
+    text.show("\n")
+    show(tables.DEVICES, devices, "table")
+    text.show("\n" if row["missing"] else "")
+    for missing in row["missing"]:
+        text.show(f"missing: {text.clean(missing)}\n")
+
+
+@node_command.command("label")
+@click.argument("name")
+@click.argument("labels", nargs=-1, metavar="KEY=VALUE... KEY-...")
+@click.option("--cost", type=click.IntRange(0), default=None, help='For the placement "cost".')
+@node_option
+def node_label_command(
+    name: str, labels: Sequence[str], cost: int | None, state: str | None
+) -> None:
+    """Label a node, by which jobs ask for it or avoid it; KEY- takes a label away."""
+    from stoker.mesh.wire.schema import NodeLabelRequest
+
+    put, gone = sorted_out(labels)
+    if not (put or gone) and cost is None:
+        raise BadRequest("name a label: KEY=VALUE, or KEY- to take it away")
+    request = NodeLabelRequest(node=name, labels=put, remove=gone, cost=cost)
+    settle(state, "node", "label", request, f"labels of node {name}")
+
+
+@node_command.command("taint")
+@click.argument("name")
+@click.argument("taints", nargs=-1, required=True, metavar="KEY=VALUE... KEY-...")
+@node_option
+def node_taint_command(name: str, taints: Sequence[str], state: str | None) -> None:
+    """Taint a node: only jobs that tolerate it run there; KEY- takes a taint away."""
+    from stoker.mesh.wire.schema import NodeLabelRequest
+
+    put, gone = sorted_out(taints)
+    request = NodeLabelRequest(node=name, taints=put, remove=gone)
+    settle(state, "node", "label", request, f"taints of node {name}")
+
+
+@node_command.command("reserve")
+@click.argument("name")
+@click.option("--queue", default="default", show_default=True, help="For whom it is kept.")
+@click.option("--in", "in_s", type=SPAN, default=None, help="Beginning after this time; else now.")
+@click.option("--for", "for_s", type=SPAN, default=None, help="How long: 2h.")
+@click.option("--end", is_flag=True, help="End the reservation.")
+@node_option
+def node_reserve_command(
+    *,
+    name: str,
+    queue: str,
+    in_s: float | None,
+    for_s: float | None,
+    end: bool,
+    state: str | None,
+) -> None:
+    """Keep a node for the jobs of one queue; what runs there goes on."""
+    from stoker.mesh.wire.schema import NodeReserveRequest
+
+    if end == (for_s is not None):
+        raise BadRequest("give --for with a time, or --end")
+    begin = time.time_ns() + int((in_s or 0) * NS)
+    until = None if for_s is None else begin + int(for_s * NS)
+    since = begin if in_s is not None else 0
+    request = NodeReserveRequest(node=name, queue=queue, from_ns=since, until_ns=until)
+    settle(state, "node", "reserve", request, f"reservation of node {name}")
+
+
+@node_command.command("drain")
+@click.argument("name")
+@click.option("--reason", default="", help="Shown with the node.")
+@node_option
+def node_drain_command(name: str, reason: str, state: str | None) -> None:
+    """Give a node no new jobs; what runs there goes on."""
+    from stoker.mesh.wire.schema import NodeDrainRequest
+
+    settle(state, "node", "drain", NodeDrainRequest(node=name, reason=reason), f"drain of {name}")
+
+
+@node_command.command("undrain")
+@click.argument("name")
+@node_option
+def node_undrain_command(name: str, state: str | None) -> None:
+    """Give a node jobs again."""
+    from stoker.mesh.wire.schema import NodeDrainRequest
+
+    request = NodeDrainRequest(node=name, drain=False)
+    settle(state, "node", "drain", request, f"end of the drain of {name}")
+
+
+def sorted_out(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What is to be there, and what is to go: KEY- as in `kubectl label`."""
+    gone = tuple(word[:-1] for word in words if word.endswith("-") and "=" not in word)
+    put = tuple(word for word in words if not (word.endswith("-") and "=" not in word))
+    return put, gone

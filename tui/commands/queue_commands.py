@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verb `queue`: lists queues, and changes them for administrators.
+
+A change may be repeated: if there is nothing left to change, the verb says so and succeeds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from stoker.tui.commands.replies import call, settle, show
+from stoker.tui.options import quantity_parser
+from stoker.tui.options.job_flags import PLACEMENTS
+from stoker.tui.options.quantity import Quantity
+from stoker.tui.options.verb_options import node_option, output_option
+from stoker.tui.render import tables
+
+ORDERS = ("fifo", "any", "backfill", "conservative", "shortest", "least-attained")
+DEVICES = Quantity("N", lambda value: quantity_parser.milli(value, "a number of devices"))
+
+
+@click.group("queue")
+def queue_command() -> None:
+    """Queues: who waits where, what each may hold and has used."""
+
+
+@queue_command.command("list")
+@node_option
+@output_option("table")
+def queue_list_command(state: str | None, output: tables.Output) -> None:
+    """List queues with what they hold, may hold and have used."""
+    from stoker.tui.calls import cluster_calls
+
+    show(tables.QUEUES, call(cluster_calls.queues(state)), output)
+
+
+@queue_command.command("set")
+@click.argument("name")
+@click.option("--parent", default=None, metavar="NAME", help='The queue above; "" for none.')
+@click.option("--weight", type=click.IntRange(1, 1_000_000), help="Share against its siblings.")
+@click.option(
+    "--order",
+    type=click.Choice(ORDERS),
+    default=None,
+    help="Who is next within it; a new queue's is backfill.",
+)
+@click.option(
+    "--placement", type=click.Choice(PLACEMENTS), default=None, help="How a node is chosen."
+)
+@node_option
+def queue_set_command(name: str, state: str | None, **fields: Any) -> None:
+    """Make a queue, or change it: what is not given stays as it is."""
+    from stoker.mesh.wire.schema import QueueSetRequest
+
+    settle(state, "queue", "set", QueueSetRequest(queue=name, **fields), f"queue {name}")
+
+
+@queue_command.command("rm")
+@click.argument("name")
+@node_option
+def queue_rm_command(name: str, state: str | None) -> None:
+    """Remove a queue that has no jobs and no queues below it."""
+    from stoker.mesh.wire.schema import QueueRemoveRequest
+
+    settle(state, "queue", "remove", QueueRemoveRequest(queue=name), f"queue {name}")
+
+
+@queue_command.command("quota")
+@click.argument("name")
+@click.option("--gpu-model", "model", default="", metavar="TEXT", help="Of this model; else all.")
+@click.option("--guaranteed", type=DEVICES, default="0", help="Devices it gets before others.")
+@click.option("--limit", type=DEVICES, default=None, help="Devices it may hold; else no limit.")
+@node_option
+def queue_quota_command(
+    name: str, model: str, guaranteed: int, limit: int | None, state: str | None
+) -> None:
+    """Set what a queue is guaranteed and may hold; without options the quota is dropped."""
+    from stoker.mesh.wire.schema import QueueQuotaRequest
+
+    request = QueueQuotaRequest(
+        queue=name, model=model, guaranteed_milli=guaranteed, limit_milli=limit
+    )
+    settle(state, "queue", "quota", request, f"quota of queue {name}")

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verb `top`.
+
+Everything heavy is imported inside the verb.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+
+import click
+
+from stoker.tui.options.verb_options import node_option
+from stoker.tui.render import text
+
+TOP_JOBS = 500
+"""Jobs that the live view reads at each refresh."""
+
+
+@click.command("top")
+@click.option("--interval", type=click.FloatRange(0.1, 3600), default=1.0, show_default=True)
+@click.option("--once", is_flag=True, help="Print one frame as text and end.")
+@node_option
+def top_command(interval: float, once: bool, state: str | None) -> None:
+    """Nodes, devices, jobs and kernels, live; `q` quits."""
+    asyncio.run(_top(state, interval, once or not sys.stdout.isatty()))
+
+
+async def _top(state: str | None, interval: float, once: bool) -> None:
+    from stoker.mesh.client.client import Client
+    from stoker.mesh.wire.schema import ListRequest
+    from stoker.tui.top.top_model import ClusterAnswers, Frame, frame, plain
+
+    async with Client.open(state, patience_s=1.0) as client:
+
+        async def read() -> Frame:
+            nodes, devices, jobs, kernels = await asyncio.gather(
+                client.nodes(),
+                client.devices(),
+                client.list(ListRequest(limit=TOP_JOBS)),
+                client.kernels(),
+            )
+            return frame(
+                ClusterAnswers(
+                    nodes.nodes, devices.devices, jobs.jobs, kernels.kernels, time.time_ns()
+                )
+            )
+
+        if once:
+            text.show(plain(await read()) + "\n")
+            return
+        from stoker.tui.top.screen import Top
+
+        await Top(read, period_s=interval).run_async()

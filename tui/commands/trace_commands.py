@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verb `trace`: a job's timeline as a file, a window of it, the mode of a running job.
+
+Everything heavy is imported inside the verb.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from stoker.tui.options.verb_options import node_option
+
+if TYPE_CHECKING:
+    from stoker.mesh.client.client import Client
+    from stoker.mesh.wire import schema
+
+MODES = ("dormant", "governed", "full")
+
+
+@click.command("trace")
+@click.argument("job", default="last")
+@click.option("--for", "span", metavar="TIME", help="Trace fully for so long from now; 5s, 2m.")
+@click.option("--mode", type=click.Choice(MODES), help="How it is traced from now on; or, with "
+              "--for, in the window.")  # fmt: skip
+@click.option("--status", is_flag=True, help="Say how it is traced now, and change nothing.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File.")
+@node_option
+def trace_command(
+    *,
+    job: str,
+    span: str | None,
+    mode: Any,
+    status: bool,
+    output: Path | None,
+    state: str | None,
+) -> None:
+    """Write a job's timeline as a Perfetto file; open it at https://ui.perfetto.dev.
+
+    With --for: switch a running job to full tracing for that time, then back, and write what
+    happened in it. Ctrl-C ends the window early and keeps what there is.
+    """
+    from stoker.native.errors import BadRequest
+    from stoker.tui.options import quantity_parser
+
+    if status and (span or mode or output):
+        raise BadRequest("--status goes with no other option: it changes and writes nothing")
+    if mode and not span and output:
+        raise BadRequest("--mode alone writes no file; with --for it is the mode of the window")
+    seconds = quantity_parser.seconds(span, "--for") if span else 0.0
+    asked = _Asked(job, seconds, mode, status, output)
+    for line in asyncio.run(_trace(state, asked)):
+        click.echo(line)
+
+
+class _Asked(NamedTuple):
+    job: str
+    seconds: float
+    mode: Any
+    status: bool
+    output: Path | None
+
+
+async def _trace(state: str | None, asked: _Asked) -> list[str]:
+    from stoker.mesh.client.client import Client
+    from stoker.mesh.wire import schema
+    from stoker.tui.calls import timeline
+
+    async with Client.open(state) as client:
+        number = await _number(client, asked.job)
+        path = asked.output or Path(f"job-{number}.perfetto-trace")
+        if asked.seconds:
+            return await _window(client, number, asked.seconds, asked.mode or "full", path)
+        if asked.status or asked.mode:
+            request = schema.TracingRequest(
+                job=number, do="mode" if asked.mode else "look", mode=asked.mode or "full"
+            )
+            return lines(await client.tracing(request))
+        size = await timeline.save(client, number, path)
+        return [f"{path} ({size} bytes)"]
+
+
+async def _number(client: Client, job: str) -> int:
+    from stoker.native.errors import BadRequest
+    from stoker.tui.options import selectors
+
+    chosen = selectors.parse(job)
+    numbers = list(chosen.numbers())
+    if chosen.all or len(numbers) > 1:
+        raise BadRequest(f"{job!r}: a timeline is of one job")
+    return numbers[0] if numbers else (await client.get("last")).job
+
+
+async def _window(
+    client: Client, job: int, seconds: float, mode: schema.Steered, path: Path
+) -> list[str]:
+    from stoker.tui.calls import timeline, windows
+
+    early = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def interrupted() -> None:
+        loop.remove_signal_handler(signal.SIGINT)  # a second one ends at once
+        click.echo("ending the window", err=True)
+        early.set()
+
+    loop.add_signal_handler(signal.SIGINT, interrupted)
+    try:
+        click.echo(f"job {job}: {mode} for {seconds:g} s; Ctrl-C ends it early", err=True)
+        window = await windows.record(client, job, seconds, early, mode=mode)
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+    size = await timeline.save(client, job, path, window=window.window)
+    took = ((window.to_ns or window.from_ns) - window.from_ns) / 1e9
+    said = [f"{path} ({size} bytes): {window.records} records in {took:.3f} s"]
+    if window.records_lost:
+        said.append(f"{window.records_lost} older records of the window are not in it: it was long")
+    return said
+
+
+def lines(view: schema.TracingView) -> list[str]:
+    """How a job is traced, for people."""
+    budget = f", budget {view.budget_ppm / 1e4:g} % of its time" if view.mode == "governed" else ""
+    said = [f"job {view.job} on {view.node}: {view.mode}{budget}"]
+    if view.wanted != view.mode:
+        said.append(f"now {view.wanted}")
+    if view.reason:
+        said.append(f"governor: {view.reason}")
+    if view.window is not None:
+        window = view.window
+        said.append(f"window of {window.seconds:g} s by {window.by}: {window.state}")
+    said += [_tracer(each) for each in view.tracers] or ["no process has a tracer yet"]
+    return said
+
+
+def _tracer(tracer: schema.TracerView) -> str:
+    notes = [
+        f"held by {tracer.holder}" if tracer.holder else "",
+        f"{tracer.switches} switches" if tracer.switches else "",
+        f"{tracer.switches_late} put off" if tracer.switches_late else "",
+        f"{tracer.pinned} queues cannot be switched" if tracer.pinned else "",
+    ]
+    told = ", ".join(note for note in notes if note)
+    return f"process {tracer.pid}: {tracer.tracer} {tracer.mode}{f' ({told})' if told else ''}"

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the flags of `run` and `submit` to the request that they make.
+
+Everything that is wrong with a flag is said before anything is sent. The flags themselves are
+declared in `scheduler/job_options.toml`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from stoker.native.errors import BadRequest
+from stoker.tui.options.job_flags import FIELDS, FLAGS
+
+if TYPE_CHECKING:
+    from stoker.mesh.wire.schema import JobRequest
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def job_options(command: F) -> F:
+    """The options that describe a job."""
+    for option in reversed(FLAGS):
+        command = option(command)
+    return command
+
+
+def request(
+    argv: Sequence[str],
+    *,
+    env: Sequence[str],
+    env_all: bool,
+    cwd: str | None,
+    idempotency_key: str,
+    attract: bool,
+    repel: bool,
+    after: int | str | None,
+    after_any: int | str | None,
+    placement: Any,
+    min_run_s: int | None,
+    **fields: Any,
+) -> JobRequest:
+    """The request for these options, with a key of its own when none was given."""
+    from stoker.mesh.client.client import new_key
+    from stoker.mesh.wire.schema import JobRequest
+
+    return JobRequest(
+        argv=tuple(argv),
+        cwd=folder(cwd),
+        env=environment(env, os.environ, everything=env_all),
+        company=affinity(fields["group"], attract=attract, repel=repel),
+        after=before(after, after_any),
+        after_any=after_any is not None,
+        placement=placement or "",
+        min_run_s=min_run_s or 0,
+        idempotency_key=idempotency_key or new_key(),
+        **{FIELDS.get(name, name): value for name, value in fields.items()},
+    )
+
+
+def affinity(group: str, *, attract: bool, repel: bool) -> Literal["", "attract", "repel"]:
+    """Return the wish that the flags name; one without a group, or both, are refused."""
+    if attract and repel:
+        raise BadRequest("--attract and --repel contradict each other")
+    if (attract or repel) and not group:
+        raise BadRequest(f"{'--attract' if attract else '--repel'} needs --group")
+    return "attract" if attract else "repel" if repel else ""
+
+
+def before(after: int | str | None, after_any: int | str | None) -> int | str | None:
+    """The job to wait for."""
+    if after is not None and after_any is not None:
+        raise BadRequest("--after and --after-any: a job waits for one other")
+    return after if after is not None else after_any
+
+
+def folder(cwd: str | None) -> str:
+    """The job's folder, absolute: the node does not know where this shell stands."""
+    try:
+        return str(Path.cwd() if cwd is None else Path(cwd).absolute())
+    except FileNotFoundError:
+        raise BadRequest("the current folder was removed", hint="name one with --cwd") from None
+
+
+def environment(
+    items: Sequence[str], here: Mapping[str, str], *, everything: bool = False
+) -> dict[str, str]:
+    """`K=V` sets, `K` copies; a variable that is not set here cannot be copied."""
+    chosen = dict(here) if everything else {}
+    for item in items:
+        name, equals, value = item.partition("=")
+        if not name:
+            raise BadRequest(f"--env {item!r} names no variable")
+        if not equals and name not in here:
+            raise BadRequest(f"--env {name}: it is not set here")
+        chosen[name] = value if equals else here[name]
+    return chosen

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Types of flags whose text is a quantity: shares, sizes, times, jobs, lists of indexes.
+
+A text that is none is refused with the flag's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from stoker.native.errors import StokerError
+from stoker.tui.options import quantity_parser
+
+
+class Quantity(click.ParamType[Any]):
+    """An option whose text goes through a parser of `quantity_parser`."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._parse(value)
+        except StokerError as error:
+            self.fail(str(error), param, ctx)
+
+
+GPUS = Quantity("N", quantity_parser.gpu_milli)
+CPUS = Quantity("N", lambda value: quantity_parser.milli(value, "--cpus"))
+GPU_MEM = Quantity("SIZE", lambda value: quantity_parser.size_bytes(value, "--gpu-mem"))
+SIZE = Quantity("SIZE", lambda value: quantity_parser.size_bytes(value, "--mem"))
+TIME = Quantity("TIME", lambda value: quantity_parser.seconds(value, "--time"))
+SPAN = Quantity("TIME", lambda value: quantity_parser.seconds(value, "a time"))
+WHOLE_S = Quantity("TIME", lambda value: quantity_parser.whole_seconds(value, "a time"))
+JOB = Quantity("JOB", lambda value: quantity_parser.job(value, "--after"))
+ARRAY = Quantity("LIST", lambda value: quantity_parser.indexes(value, "--array"))
+INPUT = click.Path(exists=True, dir_okay=False, readable=True)

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantities as a person types them: shares, sizes, times, jobs, lists of indexes.
+
+Parsing is exact (decimal, never float) and refuses what it would have to round.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal, InvalidOperation
+
+from stoker.native.errors import BadRequest
+from stoker.tui.render.units import MILLI
+
+_SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_SECONDS: dict[str, Decimal] = {
+    "ms": Decimal("0.001"),
+    "s": Decimal(1),
+    "m": Decimal(60),
+    "h": Decimal(3600),
+    "d": Decimal(86400),
+}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
+_INDEXES = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
+INDEXES_MAX = 256
+"""Jobs of one array, as the scheduler takes them."""
+_TIME_MAX_S = 10 * 365 * 86400
+_SIZE_MAX = 1 << 60
+_SHARE_MAX = 1_000_000 * MILLI
+
+
+def milli(text: str, what: str) -> int:
+    """`2` -> 2000, `0.005` -> 5, `5m` -> 5: thousandths of a device or a CPU, exactly."""
+    scale, digits = (1, text[:-1]) if text.endswith("m") else (MILLI, text)
+    try:
+        value = Decimal(digits) * scale
+    except InvalidOperation:
+        value = Decimal("NaN")
+    if not value.is_finite() or value != value.to_integral_value():
+        raise BadRequest(f"{what} {text!r} is not a number in steps of 0.001")
+    if not 0 <= value <= _SHARE_MAX:
+        raise BadRequest(f"{what} {text!r} is not between 0 and {_SHARE_MAX // MILLI}")
+    return int(value)
+
+
+def gpu_milli(text: str) -> int:
+    """`--gpus`: 0, a part of one device, or whole devices; `1.5` means nothing and is refused."""
+    value = milli(text, "--gpus")
+    if value > MILLI and value % MILLI:
+        raise BadRequest(f"--gpus {text!r}: more than one device is granted in whole devices only")
+    return value
+
+
+def size_bytes(text: str, what: str) -> int:
+    """`4G`, `512M`, `1.5GiB`, `4096`: bytes, with powers of 1024."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise BadRequest(f"{what} {text!r} is not a size such as 512M or 4G")
+    value = Decimal(match[1]) * _SIZES[match[2].upper()]
+    if value != value.to_integral_value() or not 0 < value <= _SIZE_MAX:
+        raise BadRequest(f"{what} {text!r} is not a whole number of bytes between 1 and 2^60")
+    return int(value)
+
+
+def seconds(text: str, what: str) -> float:
+    """`90`, `90s`, `2h`, `1h30m`, `500ms`: seconds."""
+    text = text.strip()
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        text += "s"
+    parts = _SPAN.findall(text)
+    if not parts or "".join(n + u for n, u in parts) != re.sub(r"\s", "", text):
+        raise BadRequest(f"{what} {text!r} is not a time such as 90s, 15m or 1h30m")
+    value = sum((Decimal(n) * _SECONDS[u] for n, u in parts), Decimal(0))
+    if not 0 < value <= _TIME_MAX_S:
+        raise BadRequest(f"{what} {text!r} is not between 1ms and ten years")
+    return float(value)
+
+
+def whole_seconds(text: str, what: str) -> int:
+    """`90`, `2m`: seconds, without a fraction."""
+    value = seconds(text, what)
+    if not value.is_integer():
+        raise BadRequest(f"{what} {text!r} is not a whole number of seconds")
+    return int(value)
+
+
+def job(text: str, what: str) -> int | str:
+    """`7` or `last`."""
+    if text == "last":
+        return text
+    if not (text.isascii() and text.isdigit()) or not 0 < len(text) < 19:
+        raise BadRequest(f"{what} {text!r} is not a job: a number, or last")
+    return int(text)
+
+
+def indexes(text: str, what: str) -> tuple[int, ...]:
+    """`0-9`, `0-9:2`, `1,5,7-9`: the indexes in that order; nothing: no array."""
+    found: list[int] = []
+    for part in text.split(",") if text else ():
+        match = _INDEXES.fullmatch(part.strip())
+        if match is None:
+            raise BadRequest(f"{what} {text!r} is not a list such as 0-9, 0-9:2 or 1,5")
+        first = int(match[1])
+        last = int(match[2]) if match[2] else first
+        step = int(match[3]) if match[3] else 1
+        if last < first or step < 1:
+            raise BadRequest(f"{what} {text!r}: {part} is empty")
+        if (last - first) // step + len(found) >= INDEXES_MAX:
+            raise BadRequest(f"{what} {text!r} has more than {INDEXES_MAX} jobs")
+        found += range(first, last + 1, step)
+    return tuple(found)

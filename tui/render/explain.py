@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`stoker explain` as text: the answer first, then its reasons in order, then what would help.
+
+Pure: the reply's object in, text out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from stoker.tui.render import text, units
+from stoker.tui.render.report import WIDTH
+
+Object = Mapping[str, Any]
+
+
+def render(explained: Object) -> str:
+    """The explanation of one job, without a final newline."""
+    lines = [_wrapped(f"job {explained['job']}, {explained['state']}: ", explained["summary"])]
+    lines += _reasons(explained)
+    lines += _actions(explained)
+    if explained.get("decision"):
+        lines += _decision(explained["decision"])
+    return "\n".join(lines)
+
+
+def _reasons(explained: Object) -> Iterator[str]:
+    """Those that the first line does not say already."""
+    told = [r for r in explained["reasons"] if not explained["summary"].endswith(r["text"])]
+    for rank, reason in enumerate(told, start=1):
+        known = f"node {reason.get('node')}" in reason["text"]
+        where = f"node {reason['node']}: " if reason.get("node") and not known else ""
+        yield _wrapped(f"  {rank}. ", where + reason["text"])
+
+
+def _actions(explained: Object) -> Iterator[str]:
+    if explained["actions"]:
+        yield "what would help"
+    for action in explained["actions"]:
+        yield _wrapped("  - ", action)
+
+
+def _decision(decision: Object) -> Iterator[str]:
+    shares = ", ".join(
+        f"{_part(d['milli'])}{d['id']}{' (SIM)' if d.get('sim') else ''}"
+        for d in decision["devices"]
+    )
+    yield _wrapped(
+        f"decision {decision['id']}: ", f"node {decision['node']}{shares and ', '}{shares}"
+    )
+    yield _wrapped("  why: ", decision["reason"])
+    read = ", ".join(map(str, decision["observations"]))
+    seen = f"observations {read}" if read else "no observation"
+    took = units.duration(decision["latency_ns"])
+    yield _wrapped("  read: ", f"{seen}; decided in {took}")
+
+
+def _part(milli: int) -> str:
+    return "" if milli == 1000 else f"{units.share(milli)} of "
+
+
+def _wrapped(start: str, words: str) -> str:
+    start = text.clean(start)
+    return start + text.wrap(text.clean(words), WIDTH, text.cells(start))

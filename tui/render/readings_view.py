@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Readings of devices as a person reads them: values with units and errors, series, the topology.
+
+Pure: replies of the mesh in, text out. Owns that whatever is simulated is said to be, in each of
+the forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from stoker.mesh.wire.schema import DeviceView
+from stoker.tui.render import sparkline, text, units
+
+Row = Mapping[str, Any]
+LABEL_WIDTH = 24
+TITLE_WIDTH = 19
+SERIES_WIDTH = 60
+"""Cells of a line at most; a minute is then a second a cell."""
+SERIES_LEAST = 10
+AROUND = TITLE_WIDTH + len("    0.0 W |") + len("| 1980 MHz  now ")
+"""Cells of a line of `series` besides what is drawn and the newest value."""
+NOW_WIDTH, NOW_LEAST = 30, 9
+"""Room for the newest value with and without its error and window."""
+MINUTE_NS = 60_000_000_000
+
+
+class Series(NamedTuple):
+    """One line of `stoker metrics`: a field, and where its axis begins and ends, if known."""
+
+    field: str
+    title: str
+    floor: float | None = None
+    top: str | None = None
+    """Name of the field that is the axis' end, or a number."""
+
+
+SERIES: tuple[Series, ...] = (
+    Series("busy_ratio", "busy", 0, "1"),
+    Series("power_w", "power", 0, "power_limit_w"),
+    Series("temperature_c", "temperature", None, "temperature_slowdown_c"),
+    Series("clock_hz", "clock", 0, "clock_max_hz"),
+    Series("memory_busy_ratio", "memory busy", 0, "1"),
+    Series("memory_temperature_c", "memory temperature", None, "memory_temperature_max_c"),
+    Series("energy_power_w", "power by energy", 0, "power_limit_w"),
+)
+FIELDS = tuple(series.field for series in SERIES)
+
+
+def value(field: Row) -> str:
+    """One field: `71.3 W +-3.6`, `1.98 GHz`, or why there is none."""
+    if field.get("absent"):
+        return f"- ({field['absent']})"
+    found = field.get("value")
+    shown = quantity(found, str(field.get("unit") or ""))
+    error = field.get("error")
+    if error is not None and isinstance(found, int | float):
+        shown += f" +-{quantity(error, str(field.get('unit') or ''))}"
+    if field.get("window_ns"):
+        shown += f" over {units.duration(field['window_ns'])}"
+    return shown
+
+
+def quantity(found: Any, unit: str) -> str:  # noqa: PLR0911
+    """A value with its unit, scaled for a person."""
+    if isinstance(found, bool):
+        return "yes" if found else "no"
+    if isinstance(found, list):
+        return _listed(found, unit)
+    if not isinstance(found, int | float):
+        return str(found)
+    if unit == "B":
+        return units.size(found)
+    if unit == "ns":
+        return units.duration(found)
+    if unit == "Hz":
+        return f"{found / 1e6:.0f} MHz"
+    if unit == "1" or not unit:
+        return f"{found:.3g}" if isinstance(found, float) and found < 1000 else f"{found:,.0f}"
+    return f"{found:.1f} {unit}"
+
+
+def _listed(found: Sequence[Any], unit: str) -> str:
+    if not found:
+        return "none"
+    if all(isinstance(each, Mapping) and "value" in each for each in found):
+        values = [each["value"] for each in found]
+        span = f"{quantity(min(values), unit)} to {quantity(max(values), unit)}"
+        return f"{len(found)} samples, {span}"
+    if all(isinstance(each, str) for each in found):
+        return ", ".join(found)
+    if all(isinstance(each, Mapping) and "up" in each for each in found):
+        up = sum(bool(each["up"]) for each in found)
+        return f"{up} of {len(found)} up"
+    if all(isinstance(each, Mapping) and "t_ns" in each for each in found):
+        return f"{len(found)} samples, the newest {found[-1]['value']:.4g}"
+    return f"{len(found)}: " + "; ".join(_thing(each) for each in found)
+
+
+def _thing(each: Any) -> str:
+    if not isinstance(each, Mapping):
+        return str(each)
+    words = [str(each[key]) for key in ("pid", "name", "profile", "uuid") if each.get(key)]
+    if each.get("memory_bytes") is not None:
+        words.append(units.size(each["memory_bytes"]))
+    if each.get("busy_ratio") is not None:
+        words.append(f"{each['busy_ratio'] * 100:.0f} %")
+    return " ".join(words)
+
+
+def fields(view: Row) -> str:
+    """All fields of one device, one a line."""
+    lines = [
+        f"{text.fit(name, LABEL_WIDTH)}  {text.clean(value(field))}"
+        for name, field in view["fields"].items()
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def health(device: DeviceView) -> str:
+    """Why it gets no jobs, or what else is wrong with it; a line each."""
+    told = (
+        ("no jobs", device.unavailable),
+        ("cordoned", device.cordoned),
+        ("warning", device.warning),
+    )
+    return "".join(f"{what}: {text.clean(why)}\n" for what, why in told if why)
+
+
+def heading(view: Row, model: str) -> str:
+    """Who it is, how its driver answers, and that it is simulated."""
+    words = [f"{view['node']}/{view['device']}", model]
+    if view.get("sim"):
+        words.append("SIM")
+    if view.get("state") != "ok":
+        words.append(f"{view['state']}: {view.get('why')}")
+    return text.clean("  ".join(word for word in words if word))
+
+
+def series(view: Row, *, columns: int = 140, unicode: bool = True) -> str:
+    """The past minute of some fields, each with its axes and its newest value."""
+    to_ns = max(
+        (points[-1][0] for points in view["history"].values() if points), default=view["t_ns"]
+    )
+    whole = columns >= AROUND + SERIES_LEAST * 2 + NOW_WIDTH
+    room = columns - AROUND - (NOW_WIDTH if whole else NOW_LEAST)
+    width = max(SERIES_LEAST, min(SERIES_WIDTH, room))
+    lines = [_line(view, each, to_ns, width, whole, unicode) for each in SERIES]
+    if any("|" in line for line in lines):
+        lines.append(f"{'':{TITLE_WIDTH + 9}} |{'60 s ago':<{width - 3}}now|")
+    return "\n".join(lines) + "\n"
+
+
+def _line(  # noqa: PLR0917
+    view: Row, each: Series, to_ns: int, width: int, whole: bool, unicode: bool
+) -> str:
+    field = view["fields"].get(each.field) or {"absent": "it is not read from this device"}
+    points = view["history"].get(each.field) or ()
+    values = sparkline.buckets(points, to_ns - MINUTE_NS, to_ns + 1, width)
+    ends = sparkline.bounds(values, each.floor, _top(view, each.top))
+    title = text.fit(each.title, TITLE_WIDTH)
+    if ends is None or field.get("absent"):
+        return f"{title}{text.clean(value(field))}"
+    low, high = (_end(end, str(field.get("unit") or "")) for end in ends)
+    drawn = sparkline.line(values, *ends, unicode=unicode)
+    return f"{title}{low:>9} |{drawn}| {high:<9} now {_now(field, whole)}"
+
+
+def _top(view: Row, top: str | None) -> float | None:
+    if top is None:
+        return None
+    found = view["fields"].get(top, {}).get("value")
+    if found is None:
+        return float(top) if top.isdecimal() else None
+    return float(found)
+
+
+def _end(end: float, unit: str) -> str:
+    return f"{end * 100:.0f} %" if unit == "1" else quantity(end, unit)
+
+
+def _now(field: Row, whole: bool) -> str:
+    if field.get("unit") == "1" and isinstance(field.get("value"), int | float):
+        return f"{field['value'] * 100:.0f} %"
+    if not whole:
+        return quantity(field.get("value"), str(field.get("unit") or ""))
+    return value(field)
+
+
+def topology(view: Row, devices: Sequence[Row] = ()) -> str:
+    """The matrix, as `nvidia-smi topo -m` prints it, with NUMA nodes and their processors; a
+    device is called by its index where it has one."""
+    known = {str(device["id"]): device for device in devices}
+    names = [str(name) for name in view["names"]]
+    short = [str(known[name]["index"]) if name in known else _short(name) for name in names]
+    numa = ["-" if node is None else str(node) for node in view["numa"]]
+    rows = [["", *short, "NUMA", "CPUS"]]
+    for name, cells, node, cpus in zip(short, view["matrix"], numa, view["cpus"], strict=True):
+        rows.append([name, *map(str, cells), node, str(cpus) or "-"])
+    widths = [max(text.cells(row[i]) for row in rows) for i in range(len(rows[0]))]
+    table = [
+        "  ".join(text.fit(text.clean(c), w) for c, w in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    legend = (
+        "X self  NV# # NVLinks  XGMI, XE direct links  PIX one PCIe switch at most  PXB several",
+        "PHB one host bridge  NODE host bridges of one NUMA node  SYS across NUMA nodes",
+    )
+    sim = view.get("sim") or ()
+    meant = [
+        text.clean(f"{s} = {name}{_what(known.get(name), name in sim)}")
+        for s, name in zip(short, names, strict=True)
+        if s != name
+    ]
+    said = [f"SIM: {len(sim)} of these devices are simulated"] if sim else []
+    return "\n".join([*table, "", *said, *legend, *meant]) + "\n"
+
+
+def _what(device: Row | None, sim: bool) -> str:
+    words = [str(device["model"])] if device else []
+    return "".join(f"  {word}" for word in (*words, *(["SIM"] if sim else [])))
+
+
+def _short(name: str) -> str:
+    """A UUID by its beginning: a matrix of eight must fit on a screen."""
+    return name if len(name) <= 12 else name[:11] + "…"

@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One job on one screen: what ran, where and why, and where the device's time went.
+
+Pure: the object of `stoker job -o json` in, text of at most 100 columns out. What was not measured
+is shown with its reason, never as zero; the shares of a device's time are rounded so that they add
+up to 100.0 % exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from stoker.tui.render import text, units
+
+WIDTH = 100
+LABEL = 11
+KERNELS_MAX = 12
+BAR = 30
+
+CAUSES = {
+    "kernel_ns": "busy: kernel",
+    "copy_ns": "busy: copy",
+    "host_on_cpu_ns": "host: on CPU",
+    "host_runnable_ns": "host: waits for a CPU",
+    "host_blocked_ns": "host: blocked",
+    "host_paging_ns": "host: paging or I/O",
+    "peer_ns": "waiting for a peer",
+    "throttled_ns": "throttled",
+    "held_idle_ns": "held but idle",
+    "not_observed_ns": "not observed",
+}
+"""Causes of the trace summary, in the order of the accounting, with what they are called here."""
+
+HOST_CAUSES = tuple(name for name in CAUSES if name.startswith("host_"))
+"""Causes that only thread spans can tell apart."""
+
+Object = Mapping[str, Any]
+
+
+class Ink:
+    """How to emphasise and which characters may be used."""
+
+    def __init__(self, colour: bool = False, unicode: bool = True) -> None:
+        self.colour = colour
+        self.full, self.rule, self.dot = ("█", "─", " · ") if unicode else ("#", "-", " | ")
+        self.plus_minus, self.cut = ("±", "…") if unicode else ("+-", "...")
+
+    def bold(self, words: str) -> str:
+        """The words in bold, where colour is on."""
+        return f"\x1b[1m{words}\x1b[0m" if self.colour else words
+
+    def tone(self, words: str, state: str) -> str:
+        """The words in the colour of a job's state, where colour is on."""
+        code = {"succeeded": 32, "running": 36, "pending": 33, "starting": 33}.get(state, 31)
+        return f"\x1b[{code}m{words}\x1b[0m" if self.colour else words
+
+
+def render(job: Object, *, colour: bool = False, unicode: bool = True) -> str:
+    """The report of one job, without a final newline."""
+    ink = Ink(colour, unicode)
+    trace: Object = job.get("trace") or {}
+    lines = [_title(job, ink), ink.rule * WIDTH]
+    lines += [*_job(job), *_placed(job), *_kernels(job, trace, ink)]
+    for device in trace.get("devices") or ():
+        lines += _device_time(device, trace.get("absent") or {}, ink)
+    lines += [*_hardware(job), *_measuring(trace, ink), *_missing(job, trace), *_files(job)]
+    whole = "\n".join(lines)
+    # One column stands for one column, so that what was cut to fit still fits.
+    return whole if unicode else whole.replace("…", "~").encode("ascii", "replace").decode()
+
+
+def percentages(parts: Sequence[int], whole: int) -> list[float]:
+    """Shares in tenths of a percent, by largest remainder: 100.0 in all if parts fill the whole."""
+    if whole <= 0:
+        return [0.0] * len(parts)
+    exact = [part * 1000 / whole for part in parts]
+    floors = [int(value) for value in exact]
+    spare = round(sum(exact)) - sum(floors)
+    by_remainder = sorted(range(len(parts)), key=lambda i: floors[i] - exact[i])
+    for index in by_remainder[:spare]:
+        floors[index] += 1
+    return [floor / 10 for floor in floors]
+
+
+def _line(label: str, words: str) -> str:
+    return f"{label:<{LABEL}}{text.wrap(text.clean(words), WIDTH, LABEL)}"
+
+
+def _title(job: Object, ink: Ink) -> str:
+    name = f' "{text.clean(job["name"])}"' if job.get("name") else ""
+    head = text.fit(f"stoker  job {job['job']}{name}", 60).rstrip()
+    return f"{ink.bold(head)}{ink.dot}{ink.tone(ending(job), job['state'])}"
+
+
+def ending(job: Object) -> str:
+    """How a job stands, in a few words: `succeeded, exit 0`, `failed, signal 9`, `running`."""
+    if job.get("signal") is not None:
+        return f"{job['state']}, signal {job['signal']}"
+    if job.get("exit_code") is not None:
+        return f"{job['state']}, exit {job['exit_code']}"
+    return str(job["state"])
+
+
+ASKED = {"gpu": "GPU", "cpu": "CPU device", "any": "device"}
+"""What a job's `device_kind` is called."""
+
+
+def _job(job: Object) -> Iterator[str]:
+    spec: Object = job["spec"]
+    yield _line("command", " ".join(spec["argv"]))
+    kind = ASKED[spec.get("device_kind", "gpu")]
+    asked = f"asked for {units.share(spec['gpu_milli'])} {kind}"
+    who = job["user"] + (f" (runs as uid {job['uid']})" if job.get("uid") is not None else "")
+    yield _line("owner", text.joined([who, asked, _times(job["times"])], ", "))
+    if job.get("reason"):
+        yield _line("reason", job["reason"])
+    if array := job.get("array"):
+        last = array["first"] + array["size"] - 1
+        yield _line("array", f"index {array['index']} of jobs {array['first']}-{last}")
+    yield from _attempts(job)
+
+
+def _attempts(job: Object) -> Iterator[str]:
+    """Attempts before the present one."""
+    for index, attempt in enumerate(job.get("attempts") or ()):
+        where = f" on node {attempt['node']}" if attempt.get("node") else ""
+        ran = _between(attempt, "started_ns", "ended_ns")
+        words = f"attempt {attempt['attempt']}{where}: {attempt['state']}, {attempt['reason']}"
+        yield _line("" if index else "before", words + (f", ran {ran}" if ran else ""))
+
+
+def _times(times: Object) -> str:
+    waited = _between(times, "submitted_ns", "started_ns")
+    ran = _between(times, "started_ns", "ended_ns")
+    return text.joined([waited and f"started after {waited}", ran and f"ran {ran}"], ", ")
+
+
+def _between(times: Object, first: str, second: str) -> str:
+    if times.get(first) is None or times.get(second) is None:
+        return ""
+    return units.duration(times[second] - times[first])
+
+
+def _placed(job: Object) -> Iterator[str]:
+    decision = job.get("decision")
+    if not decision:
+        yield _line("placed", "not placed")
+        return
+    devices = text.joined((_grant(job, share) for share in decision["devices"]), "; ")
+    yield _line("placed", f"node {decision['node']}, {devices or 'no device asked for'}")
+    seen = decision.get("observations") or ()
+    basis = f"observations {', '.join(map(str, seen))}" if seen else "no observation used"
+    yield _line(
+        "why",
+        f"decision {decision['id']}: {decision['reason']}; "
+        f"decided in {units.duration(decision['latency_ns'])}, {basis}",
+    )
+
+
+def _grant(job: Object, share: Object) -> str:
+    name = share.get("id") or f"device {share['index']}"
+    amount = "whole" if share["milli"] == units.MILLI else f"{units.share(share['milli'])} of it"
+    info = next((d for d in job.get("hardware") or () if d["id"] == name), None)
+    return f"{name} ({amount}{f', {device_kind(info)}' if info else ''})"
+
+
+def device_kind(device: Object) -> str:
+    """What a device is, with the marks that keep a simulation or a CPU from passing as a GPU."""
+    mark = ""
+    if device.get("sim"):
+        mark = ", SIM: a simulated device"
+    elif device.get("kind") == "cpu":
+        mark = ", CPU device, no GPU here"
+    elif device.get("kind") == "declared":
+        mark = ", declared, not probed"
+    return f"{device.get('vendor') or 'unknown vendor'} {device.get('model') or ''}".strip() + mark
+
+
+def _kernels(job: Object, trace: Object, ink: Ink) -> Iterator[str]:
+    if not trace:
+        yield _line("kernels", job.get("trace_absent") or "not traced")
+        return
+    rows = [*(trace.get("kernels") or ()), *(trace.get("copies") or ())]
+    heading = f"{'kernels and copies':<50}{'count':>12}{'total':>14}{'p50':>12}{'p99':>12}"
+    yield ink.bold(heading)
+    if not rows:
+        yield "  none was launched"
+    rows.sort(key=lambda row: -row["total_ns"])
+    for row in rows[:KERNELS_MAX]:
+        yield _kernel(row, ink)
+    if len(rows) > KERNELS_MAX:
+        rest = rows[KERNELS_MAX:]
+        words = f"  {ink.cut} {len(rest)} more"
+        count, seen = units.number(sum(row["count"] for row in rest)), rest[0].get("seen", 1.0)
+        count = units.at_least(count, seen) if seen < 1 else count
+        yield f"{words:<20}{count:>42}" + (
+            f"{units.duration(sum(row['total_ns'] for row in rest)):>14}"
+        )
+
+
+def _kernel(row: Object, ink: Ink) -> str:
+    """A count that is a lower bound needs the place of the name, which stands above it then."""
+    total, name = units.duration(row["total_ns"]), text.clean(row["name"])
+    if row.get("estimate"):
+        total = "~" + total
+    count, seen = units.number(row["count"]), row.get("seen", 1.0)
+    if seen < 1:
+        line = (
+            f"  {text.fit(name, WIDTH - 2).rstrip()}\n{units.at_least(count, seen):>62}{total:>14}"
+        )
+    else:
+        line = f"  {text.fit(name, 47)} {count:>12}{total:>14}"
+    line += f"{units.duration(row.get('p50_ns')):>12}{units.duration(row.get('p99_ns')):>12}"
+    if row.get("estimate") or row.get("error_ns"):
+        line += f"\n    {_estimated(row)}, {ink.plus_minus} {units.duration(row.get('error_ns'))}"
+    return line
+
+
+def _estimated(row: Object) -> str:
+    """What the total is of, where not every launch was timed or seen."""
+    if row.get("unseen"):
+        return f"estimate of ~{units.number(row['count'] + row['unseen'])} launches"
+    return "estimate" if row.get("estimate") else "of what was seen"
+
+
+def _device_time(device: Object, absent: Object, ink: Ink) -> Iterator[str]:
+    causes: Mapping[str, int | None] = device["causes"]
+    # What is absent stands as 0 in the sum and must not be read as a measured 0.
+    blind = HOST_CAUSES if "spans" in absent else ()
+    unknown = [
+        name
+        for name in CAUSES
+        if causes.get(name) is None or f"causes.{name}" in absent or name in blind
+    ]
+    known = {name: causes[name] or 0 for name in CAUSES if name not in unknown or causes.get(name)}
+    window = device["window_ns"]
+    estimate = ", estimated" if device.get("estimate") else ""
+    head = f"time of {text.clean(device['id'])} over {units.duration(window)}{estimate}"
+    yield ink.bold(text.fit(head, WIDTH).rstrip())
+    shares = percentages(list(known.values()), window)
+    for (name, spent), percent in zip(known.items(), shares, strict=True):
+        if spent:
+            bar = ink.full * max(round(BAR * spent / window), 0)
+            yield f"  {CAUSES[name]:<24}{bar:<{BAR}}{percent:>8.1f} %{units.duration(spent):>12}"
+    empty = [CAUSES[name] for name, spent in known.items() if not spent]
+    if empty:
+        yield "  " + text.wrap("0: " + ", ".join(empty), WIDTH - 2, 2)
+    if unknown:
+        names = ", ".join(CAUSES[name] for name in unknown)
+        yield "  " + text.wrap(f"not measured: {names}", WIDTH - 2, 2)
+
+
+def _hardware(job: Object) -> Iterator[str]:
+    for device in job.get("hardware") or ():
+        power = _sensor(device, "power_w", "W")
+        heat = _sensor(device, "temperature_c", "degrees C")
+        if power == heat:
+            yield _line("sensors", f"{device['id']}: power and temperature {power}")
+        else:
+            yield _line("sensors", f"{device['id']}: power {power}, temperature {heat}")
+
+
+def _sensor(device: Object, field: str, unit: str) -> str:
+    value = device.get(field)
+    if value is not None:
+        return f"{value:.1f} {unit}"
+    return f"not available ({(device.get('absent') or {}).get(field) or 'no sample yet'})"
+
+
+def _measuring(trace: Object, ink: Ink) -> Iterator[str]:
+    if not trace:
+        return
+    yield _line("lost", _loss(trace.get("loss") or {}))
+    if clock := trace.get("clock"):
+        yield _line("clock", _clock(clock, ink))
+    if clocks := [row for row in trace.get("clocks") or () if row.get("error_ns") is not None]:
+        yield _line("clocks", ", ".join(_table_row(row, ink) for row in clocks))
+    if cost := trace.get("cost"):
+        yield _line("cost", _cost(cost, trace.get("mode") or ""))
+
+
+def _loss(loss: Mapping[str, int]) -> str:
+    """The counters that counted something, and how many there are: 0 is shown as a finding."""
+    if not loss:
+        return "not counted"
+    lost = [f"{name} {units.number(count)}" for name, count in loss.items() if count]
+    if not lost:
+        return f"0 ({len(loss)} counters, one at each place where something could be lost)"
+    return f"{units.number(sum(loss.values()))} in all: {', '.join(lost)}"
+
+
+def _clock(clock: Object, ink: Ink) -> str:
+    error = clock.get("error_ns")
+    words = f"{clock.get('source') or 'unknown source'}, aligned to CLOCK_MONOTONIC "
+    words += f"{ink.plus_minus} {units.duration(error)}" if error is not None else "error unknown"
+    if clock.get("drift_ppb") is not None:
+        words += f", drift {clock['drift_ppb']:g} ppb"
+    return words
+
+
+def _table_row(row: Object, ink: Ink) -> str:
+    drift = f" {row['drift_ppb']:+g} ppb" if row.get("drift_ppb") is not None else ""
+    return f"{row['clock']} {ink.plus_minus}{units.duration(row['error_ns'])}{drift}"
+
+
+def _cost(cost: Object, mode: str) -> str:
+    share = cost.get("share")
+    words = f"tracing ({mode}) took {units.duration(cost.get('tracer_ns'))} in all"
+    if cost.get("ns_per_launch") is not None:
+        words += f", {cost['ns_per_launch']:.0f} ns a launch"
+    if share is not None:
+        words += f", {share * 100:.3g} % of the run"
+    return f"{words}, {units.number(cost.get('launches'))} launches"
+
+
+def _missing(job: Object, trace: Object) -> Iterator[str]:
+    by_reason: dict[str, list[str]] = {}
+    for what, why in (trace.get("absent") or {}).items():
+        by_reason.setdefault(str(why), []).append(what)
+    sentences = list(job.get("missing") or ())
+    sentences += [f"{', '.join(what)}: {why}" for why, what in by_reason.items()]
+    if not sentences:
+        yield _line("missing", "nothing on this machine")
+    for index, sentence in enumerate(sentences):
+        yield _line("" if index else "missing", str(sentence))
+
+
+def _files(job: Object) -> Iterator[str]:
+    if job.get("perfetto"):
+        yield _line("timeline", f"{job['perfetto']} (open it at https://ui.perfetto.dev)")

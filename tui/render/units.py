@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantities as a person reads them: shares, sizes, times.
+
+Every text keeps three significant digits and names its unit.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+MILLI = 1000
+
+
+def at_least(count: str, seen: float) -> str:
+    """`at least 63,800 (47 % of the time seen)`: a count that misses what was not looked at."""
+    return f"at least {count} ({percent(seen)} of the time seen)"
+
+
+def percent(share: float) -> str:
+    """`47 %`, `0.31 %`, `99.94 %`: what is not all is never told as all."""
+    value = min(share * 100, 99.99) if share < 1 else share * 100
+    return f"{value:.0f} %" if 1 <= value < 99.5 or share == 1 else f"{value:.4g} %"
+
+
+def duration(ns: float | None) -> str:
+    """Nanoseconds for a person: `812 ns`, `1.24 us`, `12.3 ms`, `4.56 s`, `2m 05s`, `3h 12m`."""
+    if ns is None:
+        return "-"
+    if ns < 0:
+        return "-" + duration(-ns)
+    for limit, unit, name in ((1e3, 1, "ns"), (1e6, 1e3, "us"), (1e9, 1e6, "ms"), (6e10, 1e9, "s")):
+        if ns < limit * 0.9995 or (name == "s" and ns < limit):
+            return f"{_three(ns / unit)} {name}"
+    minutes, rest = divmod(int(ns / 1e9), 60)
+    if minutes < 60:
+        return f"{minutes}m {rest:02}s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours}h {minutes:02}m"
+    return f"{hours // 24}d {hours % 24:02}h"
+
+
+def size(count: float | None) -> str:
+    """Bytes for a person: `0 B`, `1.50 KiB`, `4.00 GiB`."""
+    if count is None:
+        return "-"
+    value = float(count)
+    for name in ("B", "KiB", "MiB", "GiB"):
+        if value < 1000:
+            return f"{_three(value)} {name}"
+        value /= 1024
+    return f"{_three(value)} TiB"
+
+
+def share(value: int | None) -> str:
+    """Milli-shares for a person: 2000 -> `2`, 5 -> `0.005`."""
+    if value is None:
+        return "-"
+    return f"{Decimal(value) / MILLI:f}"
+
+
+def number(value: int | None) -> str:
+    """A count with thousands apart: `100,003`."""
+    return "-" if value is None else f"{value:,}"
+
+
+def age(t_ns: int | None, now_ns: int) -> str:
+    """How long ago a CLOCK_REALTIME moment was; the future reads as `0 ns`."""
+    return "-" if not t_ns else duration(max(0, now_ns - t_ns))
+
+
+def _three(value: float) -> str:
+    if float(value).is_integer() and value < 1000:
+        return str(int(value))
+    return f"{value:.2f}" if value < 9.995 else f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
