@@ -11,13 +11,13 @@ import importlib
 import click
 
 SIMULATORS: dict[str, tuple[str, str]] = {
-    "openb": ("stoker.tui.sim.sim_openb_commands", "GPUs allocated on the Alibaba 2023 trace"),
-    "power": ("stoker.tui.sim.sim_power_commands", "Power draw of a cluster by placement"),
+    "openb": ("stoker.tui.sim.openb_commands", "GPUs allocated on the Alibaba 2023 trace"),
+    "power": ("stoker.tui.sim.power_commands", "Power draw of a cluster by placement"),
     "power-loop": ("stoker.agent.power.sim.commands", "The power loop on simulated cards (SIM)"),
     "driver": ("stoker.agent.commands.sim_driver_commands", "Run on simulated drivers (SIM)"),
     "faults": ("stoker.agent.health.sim_commands", "Faults of simulated cards and what follows"),
-    "jct": ("stoker.tui.sim.sim_jct_commands", "Completion time, waiting and fairness"),
-    "thermal": ("stoker.tui.sim.sim_thermal_commands", "Temperatures and lost work by placement"),
+    "jct": ("stoker.tui.sim.jct_commands", "Completion time, waiting and fairness"),
+    "thermal": ("stoker.tui.sim.thermal_commands", "Temperatures and lost work by placement"),
 }
 """Simulator -> (module that defines a click command sim_<name>_command, one-line help)."""
 

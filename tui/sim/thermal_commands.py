@@ -7,13 +7,14 @@ The telemetry is the user's own file.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from stoker.tui.sim.sim_jct_commands import FiniteRange, table
+from stoker.tui.options.verb_options import json_option, plot_option
+from stoker.tui.sim.columns import Columns, plain, table
+from stoker.tui.sim.sim_options import FiniteRange, parse_names
 
 if TYPE_CHECKING:
     from stoker.scheduler.policies import Placement
@@ -25,11 +26,7 @@ COMPARED = "thermal,best,pack"
 
 
 def _chosen(ctx: click.Context, param: click.Parameter, value: str) -> list[str]:
-    names = [word.strip() for word in value.split(",")]
-    for name in names:
-        if name not in PLACEMENTS:
-            raise click.BadParameter(f"{name!r} is none of {', '.join(PLACEMENTS)}")
-    return list(dict.fromkeys(names))
+    return parse_names(value, PLACEMENTS)
 
 
 @click.command("thermal")
@@ -77,8 +74,8 @@ def _chosen(ctx: click.Context, param: click.Parameter, value: str) -> list[str]
     help="Kelvin by which a device warms its node's others per watt.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Print one object.")
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Write an SVG.")
+@json_option
+@plot_option
 def sim_thermal_command(
     *,
     telemetry: Path,
@@ -133,26 +130,18 @@ def _object(known: Fit, room: ThermalRoom, cluster: str, rows: list[HeatFigures]
     }
 
 
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2%}"
-
-
-def _plain(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
-
-
-COLUMNS: tuple[tuple[str, Callable[[Any], str]], ...] = (
+COLUMNS: Columns = (
     ("PLACEMENT", lambda f: f.placement),
     ("PEAK C", lambda f: f"{f.peak_c:.1f}"),
-    ("P99 C", lambda f: _plain(f.p99_c, ".0f")),
-    ("ABOVE LIMIT", lambda f: _share(f.over_limit)),
-    ("LOST", lambda f: _share(f.lost)),
+    ("P99 C", lambda f: plain(f.p99_c, ".0f")),
+    ("ABOVE LIMIT", lambda f: plain(f.over_limit, ".2%")),
+    ("LOST", lambda f: plain(f.lost, ".2%")),
     ("LOST GPU-H", lambda f: f"{f.lost_gpu_hours:.1f}"),
-    ("HELD", lambda f: _share(f.allocation)),
-    ("ON FAULTY", lambda f: _share(f.on_faulty)),
+    ("HELD", lambda f: plain(f.allocation, ".2%")),
+    ("ON FAULTY", lambda f: plain(f.on_faulty, ".2%")),
     ("JOBS", lambda f: str(f.jobs)),
-    ("AVG WAIT S", lambda f: _plain(f.avg_wait_s, ".0f")),
-    ("AVG JCT S", lambda f: _plain(f.avg_jct_s, ".0f")),
+    ("AVG WAIT S", lambda f: plain(f.avg_wait_s, ".0f")),
+    ("AVG JCT S", lambda f: plain(f.avg_jct_s, ".0f")),
     ("KWH", lambda f: f"{f.kwh:.0f}"),
 )
 

@@ -6,13 +6,16 @@ Traces are the user's own files; nothing is fetched.
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+
+from stoker.tui.options.verb_options import json_option, plot_option
+from stoker.tui.sim.columns import Columns, plain, table
+from stoker.tui.sim.sim_options import FiniteRange
 
 if TYPE_CHECKING:
     from stoker.scheduler.sim.jct import ReplaySettings, TraceReplay
@@ -30,18 +33,6 @@ CLUSTERS: dict[str, tuple[str, int]] = {
 
 HOURS_FROM_S = 36_000
 """Times of a shorter trace are shown in minutes."""
-
-
-class FiniteRange(click.FloatRange):
-    """A range of numbers without "nan" and "inf", which compare as if they were inside."""
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        number = float(super().convert(value, param, ctx))
-        if not math.isfinite(number):
-            self.fail(f"{value!r} is no number.", param, ctx)
-        return number
 
 
 READING = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -87,8 +78,8 @@ READING = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--tenants", is_flag=True, help="Also a table of tenants for each policy.")
-@click.option("--json", "as_json", is_flag=True, help="Print one object.")
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Write an SVG.")
+@json_option
+@plot_option
 def sim_jct_command(
     *,
     files: tuple[Path, ...],
@@ -216,15 +207,8 @@ def _in(unit_s: int, seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds / unit_s:.2f}"
 
 
-def _plain(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
-
-
-Columns = tuple[tuple[str, Callable[[Any], str]], ...]
-
-
 def _columns(unit_s: int) -> Columns:
-    """Of the table of policies, times in this unit."""
+    """Columns of the table of policies, with times in this unit."""
     return (
         ("POLICY", lambda f: f.policy),
         ("AVG JCT", lambda f: _in(unit_s, f.avg_jct_s)),
@@ -233,12 +217,12 @@ def _columns(unit_s: int) -> Columns:
         ("AVG WAIT", lambda f: _in(unit_s, f.avg_wait_s)),
         ("LONGEST WAIT", lambda f: _in(unit_s, f.longest_wait_s)),
         ("TO START", lambda f: _in(unit_s, f.longest_first_wait_s)),
-        ("OF BOUND", lambda f: _plain(f.bound_used, ".1%")),
-        ("JAIN", lambda f: _plain(f.jain, ".3f")),
-        ("WORST TENANT", lambda f: _plain(f.worst_slowdown, ".2f")),
+        ("OF BOUND", lambda f: plain(f.bound_used, ".1%")),
+        ("JAIN", lambda f: plain(f.jain, ".3f")),
+        ("WORST TENANT", lambda f: plain(f.worst_slowdown, ".2f")),
         ("STOPPED", lambda f: str(f.preemptions)),
         ("GPU-HOURS", lambda f: f"{f.gpu_hours:.0f}"),
-        ("IN USE", lambda f: _plain(f.utilisation, ".1%")),
+        ("IN USE", lambda f: plain(f.utilisation, ".1%")),
     )
 
 
@@ -270,19 +254,6 @@ def _text(jobs: list[TraceJob], cluster: TraceCluster, rows: list[_Row], tenants
         if tenants:
             lines += ["", row.figures.policy, *table(_tenant_columns(unit_s), row.figures.tenants)]
     return "\n".join(lines) + "\n"
-
-
-def table(columns: Sequence[tuple[str, Callable[[Any], str]]], rows: Sequence[Any]) -> list[str]:
-    """Lines of a table, the first column to the left and all others to the right."""
-    cells = [[title for title, _ in columns], *([says(row) for _, says in columns] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if place else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in cells
-    ]
 
 
 def _plot(path: Path, files: Sequence[Path], rows: list[_Row]) -> None:

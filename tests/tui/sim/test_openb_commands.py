@@ -12,12 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from stoker.native.errors import StokerError
-from stoker.tui.sim.sim_openb_commands import (
-    parse_policies,
-    parse_seeds,
-    sim_openb_command,
-    simulate,
-)
+from stoker.tui.sim.openb_commands import sim_openb_command
+from stoker.tui.sim.openb_options import parse_policies
+from stoker.tui.sim.openb_runs import simulate
+from stoker.tui.sim.sim_options import parse_seeds
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\na,64000,262144,2,T4\nb,64000,262144,2,G2\n"
 HEADER = "name,cpu_milli,memory_mib,num_gpu,gpu_milli"

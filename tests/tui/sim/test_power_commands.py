@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from stoker.native.errors import BadRequest
-from stoker.tui.sim.sim_power_commands import sim_power_command
+from stoker.tui.sim.power_commands import sim_power_command
 
 
 def call(folder: Path, *words: str, model: str = "T4") -> Result:

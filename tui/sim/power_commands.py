@@ -15,22 +15,17 @@ from typing import Any
 
 import click
 
-from stoker.tui.sim.sim_openb_commands import (
+from stoker.tui.options.verb_options import json_option, plot_option
+from stoker.tui.sim.columns import cell
+from stoker.tui.sim.openb_options import (
     arrivals_option,
-    cell,
-    cpus,
-    every_run,
-    gpus,
-    json_option,
     nodes_argument,
     parse_policies,
-    parse_seeds,
-    plot_option,
     pods_argument,
     processes_option,
-    read_workloads,
-    simulate,
+    seeds_option,
 )
+from stoker.tui.sim.sim_options import parse_seeds
 
 
 @click.command("power")
@@ -42,7 +37,7 @@ from stoker.tui.sim.sim_openb_commands import (
     show_default=True,
     help="Placements to compare; savings are against fgd.",
 )
-@click.option("--seeds", default="42-44", show_default=True, help="Such as 42-51 or 1,3.")
+@seeds_option("42-44")
 @arrivals_option
 @processes_option
 @json_option
@@ -66,6 +61,8 @@ def sim_power_command(
     from stoker.scheduler.sim.openb_run import RunRules
     from stoker.scheduler.sim.power import check_models
     from stoker.scheduler.sim.power_report import comparison
+    from stoker.tui.sim.openb_files import read_workloads
+    from stoker.tui.sim.openb_runs import every_run, facts, simulate
 
     policies, numbers = parse_policies(policy), parse_seeds(seeds)
     started = time.monotonic()
@@ -73,7 +70,7 @@ def sim_power_command(
     machines = workloads[0].machines
     check_models(machines, str(nodes))
     rules = RunRules(arrivals, measure_power=True)
-    found = simulate(every_run(workloads, policies, numbers, rules), processes or cpus())
+    found = simulate(every_run(workloads, policies, numbers, rules), processes)
     rows = [
         comparison(each.name, {name: found[each.name, name] for name in policies})
         for each in workloads
@@ -83,10 +80,7 @@ def sim_power_command(
         "measured": "draw of all machines by PWR's wattage table at equal shares of GPUs given out,"
         " mean over seeds; idle machines are on; low load is up to 50 % of the GPUs given out",
         "arrivals_pct": arrivals,
-        "nodes": len(machines),
-        "gpus": gpus(machines),
-        "seeds": numbers,
-        "elapsed_s": round(time.monotonic() - started, 3),
+        **facts(machines, numbers, started),
         "workloads": rows,
     }
     if plot:

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from stoker.native.errors import BadRequest
 from stoker.tui.commands.sim_commands import sim_command
-from stoker.tui.sim.sim_jct_commands import cluster_from, table
+from stoker.tui.sim.jct_commands import cluster_from
 
 PHILLY = (
     "timestamp,duration,num_gpus,gpu_time,cluster\n"
@@ -120,11 +120,6 @@ def test_each_trace_has_its_usual_cluster(kind: str, gpus: int, nodes: int) -> N
 
 def test_gpus_are_divided_among_nodes() -> None:
     assert len(cluster_from("philly", 500, 100, None).nodes) == 100
-
-
-def test_tables_are_aligned() -> None:
-    columns = (("A", str), ("LONG", lambda n: str(n * 10)))
-    assert table(columns, [1, 222]) == ["A    LONG", "1      10", "222  2220"]
 
 
 @pytest.mark.parametrize(
