@@ -35,7 +35,7 @@ class JobOptions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     memory_bytes: int | None = None
     """Memory at most."""
     pids: int | None = None
-    """Processes and threads at most."""
+    """Limit of processes and threads."""
     time_limit_s: float | None = None
     """It is stopped after so long."""
     grace_s: float = 5.0

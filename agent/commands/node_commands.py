@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 state_option = click.option(
     "--state",
     metavar="DIR",
-    help="State folder; default: STOKER_STATE, your context's node, your default folder.",
+    help="State folder; by default STOKER_STATE, your context's node, your default folder.",
 )
 
 
@@ -43,14 +43,21 @@ def _size(ctx: click.Context, param: click.Parameter, value: str) -> int:
 @click.command("up")
 @state_option
 @click.option("--foreground", is_flag=True, help="Stay in the foreground, for systemd.")
-@click.option("--port", type=click.IntRange(1, 65535), help="Port of the broker on loopback.")
+@click.option(
+    "--port", type=click.IntRange(1, 65535), metavar="N", help="Broker port on 127.0.0.1."
+)
 @click.option("--beside", is_flag=True, help="Start even if another node runs on this host.")
 @click.option(
-    "--label", "labels", multiple=True, metavar="K=V", help='Add a label, stored; "" clears all.'
+    "--label", "labels", multiple=True, metavar="K=V", help='Add a label for good; "" removes all.'
 )
 @click.option("--root-jobs-as", metavar="USER", help="Run root's jobs as this Unix user.")
 @click.option(
-    "--log-max-bytes", default="64MiB", show_default=True, callback=_size, help="Limit per process."
+    "--log-max-bytes",
+    metavar="SIZE",
+    default="64MiB",
+    show_default=True,
+    callback=_size,
+    help="Log size of one process.",
 )
 def up_command(
     *,
@@ -101,7 +108,7 @@ def _print_started(started: StartedNode) -> None:
 @click.command("down")
 @state_option
 def down_command(state: str | None) -> None:
-    """End a node and its jobs; only the state folder stays."""
+    """Stop a node and its jobs; only the state folder stays."""
     from stoker.agent.state.state_folder import check_private, disk_errors
     from stoker.agent.supervise import target_node
     from stoker.agent.supervise.teardown import finish

@@ -50,9 +50,15 @@ def _seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> f
 @probe_command.command("run")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-@click.option("--for", "seconds", metavar="TIME", callback=_seconds, help="5s, 2m; else Ctrl-C.")
-@click.option("--pid", type=click.IntRange(1), help="One process: uprobes, stoker_wanted().")
-@click.option("--job", type=click.IntRange(1), help="A running job of this node.")
+@click.option(
+    "--for", "seconds", metavar="TIME", callback=_seconds, help="Stop after this: 5s, 2m."
+)
+@click.option(
+    "--pid", type=click.IntRange(1), help="Limit uprobes and stoker_wanted() to this process."
+)
+@click.option(
+    "--job", type=click.IntRange(1), help="Limit uprobes and stoker_wanted() to this job."
+)
 @click.option("-o", "--output", type=click.Choice(["text", "jsonl"]), default="text")
 @click.option("--state", metavar="DIR", help="State folder of the node, for --job.")
 def run_command(

@@ -46,10 +46,10 @@ def _load(text: str) -> Load:
 
 
 @click.command("driver", context_settings={"allow_interspersed_args": False})
-@click.option("--profile", default="8xH200", show_default=True, help="The cards.")
-@click.option("--list", "listed", is_flag=True, help="List profiles and end.")
+@click.option("--profile", default="8xH200", show_default=True, help="Simulated cards.")
+@click.option("--list", "listed", is_flag=True, help="List profiles and exit.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True)
-@click.option("--virtual", is_flag=True, help="Time advances only by --settle and calls.")
+@click.option("--virtual", is_flag=True, help="Advance time only by --settle and calls.")
 @click.option(
     "--settle",
     "settle_s",
@@ -61,7 +61,7 @@ def _load(text: str) -> Load:
     "--fault",
     "script",
     type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path),
-    help="A script of faults.",
+    help="Script of faults to play.",
 )
 @click.option(
     "--load",
@@ -69,7 +69,7 @@ def _load(text: str) -> Load:
     multiple=True,
     callback=_loads,
     metavar="CARD:COMPUTE[,MEMORY[,BOUND]]",
-    help="The load of a card, or of `all`; shares from 0 to 1. Repeatable.",
+    help="Load of a card or of `all`, as shares from 0 to 1; repeatable.",
 )
 @click.option(
     "--latency-us", type=click.FloatRange(0, 1e7), default=0.0, help="Latency of driver calls."

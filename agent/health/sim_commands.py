@@ -19,7 +19,7 @@ from stoker.agent.health.scenarios import PROFILE
 
 
 @click.command("faults")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def sim_faults_command(as_json: bool) -> None:
     """Play faults on simulated cards (SIM) of three vendors; each must lead to the tabled action.
 

@@ -34,7 +34,7 @@ class JobRequest(Message, frozen=True):
     memory_bytes: Int | None = None
     """Memory at most."""
     pids: Int | None = None
-    """Processes and threads at most."""
+    """Limit of processes and threads."""
     time_limit_s: float | None = None
     """It is stopped after so long."""
     grace_s: float = 5.0

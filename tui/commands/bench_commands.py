@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker bench`: what stoker costs, against a floor measured in the same run.
+"""The verb `bench`: measures what stoker costs, beside a floor from the same run.
 
-Progress goes to stderr, so that `--json` is one object on stdout whatever happens in between.
+Progress goes to stderr, so that stdout holds one object with `--json`.
 """
 
 from __future__ import annotations
@@ -24,21 +24,24 @@ if TYPE_CHECKING:
     from stoker.tui.demo.private_node import PrivateNode
 
 Row = TypeVar("Row")
+TRACE_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.group("bench")
 def bench_command() -> None:
-    """Measure stoker against a floor."""
+    """Measure what submitting, deciding, tracing and reading devices cost."""
 
 
 @bench_command.command("submit")
 @json_option
-@click.option("--jobs", type=click.IntRange(10, 100_000), default=1000, show_default=True)
+@click.option(
+    "--jobs", type=click.IntRange(10, 100_000), default=1000, show_default=True, help="Jobs to run."
+)
 @node_option
 def bench_submit_command(as_json: bool, jobs: int, state: str | None) -> None:
-    """Time from a submit to the job's first statement, and jobs per second.
+    """Measure the time from a submit to the job's first statement, and jobs per second.
 
-    Uses a node of its own unless --state names one.
+    Runs on a private node unless --state names one.
     """
     from stoker.tui.bench import submit
     from stoker.tui.render import tables
@@ -71,10 +74,16 @@ def _say(words: str) -> None:
 
 @bench_command.command("trace")
 @json_option
-@click.option("--rounds", type=click.IntRange(1, 1000), default=3, show_default=True)
-@click.option("--seconds", type=click.FloatRange(0.01, 60), default=0.2, help="Of one run.")
+@click.option(
+    "--rounds",
+    type=click.IntRange(1, 1000),
+    default=3,
+    show_default=True,
+    help="Quadruples of runs.",
+)
+@click.option("--seconds", type=click.FloatRange(0.01, 60), default=0.2, help="Length of a run.")
 def bench_trace_command(as_json: bool, rounds: int, seconds: float) -> None:
-    """What tracing costs a launch, off and on in ABBA order."""
+    """Measure what tracing adds to a launch, off and on in ABBA order."""
     from stoker.tui.bench import tracer_programs
 
     sys.exit(tracer_programs.run_trace(rounds, seconds, as_json=as_json))
@@ -87,7 +96,7 @@ def bench_trace_command(as_json: bool, rounds: int, seconds: float) -> None:
     type=click.IntRange(2, 10_000),
     default=40,
     show_default=True,
-    help="Of four slices of 20 ms, per row; up to four times as many where it is noisy.",
+    help="Groups of four 20 ms slices for a row; up to four times as many if it is noisy.",
 )
 @click.option(
     "--rate",
@@ -110,7 +119,7 @@ def bench_trace_command(as_json: bool, rounds: int, seconds: float) -> None:
 def bench_probes_command(
     as_json: bool, quads: int, rates: tuple[int, ...], drivers: tuple[str, ...]
 ) -> None:
-    """What each mode of tracing costs at a rate of launches, and how fast traces are folded."""
+    """Measure what each tracing mode costs by launch rate, and how fast traces are folded."""
     from stoker.tui.bench import tracer_programs
 
     sys.exit(tracer_programs.run_probes(as_json=as_json, quads=quads, rates=rates, drivers=drivers))
@@ -118,12 +127,12 @@ def bench_probes_command(
 
 @bench_command.command("devices")
 @json_option
-@click.option("--profile", default="8xH200", show_default=True, help="Which simulated node.")
+@click.option("--profile", default="8xH200", show_default=True, help="Simulated node.")
 @click.option("--seconds", type=click.FloatRange(1, 600), default=10, show_default=True)
 def bench_devices_command(as_json: bool, profile: str, seconds: float) -> None:
-    """What it costs to read the cards of a node (SIM), and how soon a hung driver is noticed."""
+    """Measure what reading a node's cards (SIM) costs, and the delay to notice a hung driver."""
     words = ["--profile", profile, "--seconds", str(seconds), *(["--json"] if as_json else [])]
-    # A process of its own: what reads cards is the agent's, which nothing that shows may import.
+    # A separate process, because the readers of cards belong to the agent.
     argv = [sys.executable, "-m", "stoker.agent.devices.bench", *words]
     sys.exit(subprocess.run(argv, check=False).returncode)
 
@@ -135,17 +144,29 @@ def bench_devices_command(as_json: bool, profile: str, seconds: float) -> None:
     type=click.IntRange(1, 65_535),
     default=1213,
     show_default=True,
-    help="1213 is the cluster of Alibaba's GPU trace of 2023.",
+    help="Nodes; 1213 is the cluster of Alibaba's GPU trace of 2023.",
 )
-@click.option("--gpus", type=click.IntRange(1, 64), help="Of each node: all nodes are the same.")
-@click.option("--nodes-csv", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--pods-csv", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--fill", type=click.FloatRange(1, 100), default=95.0, help="Percent, kept.")
-@click.option("--decisions", type=click.IntRange(100, 1_000_000), default=20_000)
-@click.option("--rounds", type=click.IntRange(1, 100), default=3, help="The best one counts.")
+@click.option(
+    "--gpus", type=click.IntRange(1, 64), help="GPUs of each node, all nodes being equal."
+)
+@click.option("--nodes-csv", type=TRACE_FILE, help="Nodes, as a file of that trace.")
+@click.option("--pods-csv", type=TRACE_FILE, help="Tasks, as a file of that trace.")
+@click.option(
+    "--fill", type=click.FloatRange(1, 100), default=95.0, help="Percent of GPUs kept in use."
+)
+@click.option(
+    "--decisions", type=click.IntRange(100, 1_000_000), default=20_000, help="In each round."
+)
+@click.option(
+    "--rounds", type=click.IntRange(1, 100), default=3, help="Rounds; the best one counts."
+)
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1)
-@click.option("--through", type=click.Choice(["python"]), help="Objects in, objects out.")
-@click.option("--instructions/--no-instructions", default=True, help="Count them by callgrind.")
+@click.option(
+    "--through", type=click.Choice(["python"]), help="Decide through the Python interface."
+)
+@click.option(
+    "--instructions/--no-instructions", default=True, help="Count instructions with callgrind."
+)
 def bench_decide_command(
     *,
     as_json: bool,
@@ -160,7 +181,7 @@ def bench_decide_command(
     through: str | None,
     instructions: bool,
 ) -> None:
-    """Time of one decision on a cluster that is nearly full, jobs coming and going."""
+    """Measure the time of a decision on a nearly full cluster, as jobs come and go."""
     from stoker.scheduler import bench_decide as bench
     from stoker.scheduler.sim import openb
     from stoker.tui.bench import decide

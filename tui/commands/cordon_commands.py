@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs `cordon` and `uncordon`: devices that administrators keep jobs away from.
+"""The verbs `cordon` and `uncordon`, by which administrators keep new jobs off a device.
 
-What may be asked and what it means lives in `mesh/server/administration.py`; here a device is only
-found by what a person calls it.
+`mesh/server/administration.py` checks and applies the request; here the device is found by name.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ if TYPE_CHECKING:
 
 @click.command("cordon")
 @click.argument("device", metavar="NODE:DEVICE")
-@click.option("--reason", default="", help="Shown with the device.")
+@click.option("--reason", default="", help="Reason to show with the device.")
 @node_option
 def cordon_command(device: str, reason: str, state: str | None) -> None:
-    """Give a device no new jobs; what runs there goes on. DEVICE is an id or an index."""
+    """Keep new jobs off a device, named by its id or index; running jobs continue."""
     call(_settle(state, device, "cordon", reason))
 
 
@@ -33,7 +32,7 @@ def cordon_command(device: str, reason: str, state: str | None) -> None:
 @click.argument("device", metavar="NODE:DEVICE")
 @node_option
 def uncordon_command(device: str, state: str | None) -> None:
-    """Give a device jobs again, unless its node finds it sick."""
+    """Let jobs onto a device again, unless its node finds it faulty."""
     call(_settle(state, device, "uncordon", ""))
 
 
@@ -55,11 +54,11 @@ async def _settle(state: str | None, name: str, verb: str, reason: str) -> None:
     sim = " (SIM)" if view is not None and view.sim else ""
     click.echo(text.clean(f"device {node}:{device}{sim}: {said}{'' if changed else ' already'}"))
     if view is not None and verb == "uncordon" and view.unavailable:
-        click.echo(text.clean(f"it gets no jobs all the same: {view.unavailable}"))
+        click.echo(text.clean(f"it still gets no jobs: {view.unavailable}"))
 
 
 async def _meant(client: Client, name: str) -> tuple[str, str]:
-    """Node and id; what no list has is left to the scheduler, which knows what is cordoned."""
+    """The node and id of a device; an unlisted one is passed on, since it may be cordoned."""
     from stoker.tui.calls import device_calls
 
     try:

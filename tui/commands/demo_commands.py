@@ -19,12 +19,19 @@ PERFETTO = Path("out/demo.perfetto-trace")
 
 @click.command("demo")
 @json_option
-@click.option("--keep", is_flag=True, help="Leave the node running and its state folder in place.")
-@click.option("--trace", type=click.Choice(["governed", "full"]), default="full", show_default=True)
+@click.option("--keep", is_flag=True, help="Leave the node running.")
+@click.option(
+    "--trace",
+    type=click.Choice(["governed", "full"]),
+    default="full",
+    show_default=True,
+    help="Tracing mode of the job.",
+)
 def demo_command(as_json: bool, keep: bool, trace: str) -> None:
-    """Run a traced job end to end on a node of its own, and print the report.
+    """Run a traced job on a private node and print its report.
 
-    Exits 0 only if the job succeeded, every kernel launch was counted and nothing is left behind.
+    The exit code is 0 only if the job succeeded, the tracer counted every kernel launch and
+    nothing is left behind.
     """
     from stoker.tui.demo import demo_job
     from stoker.tui.render import report, tables

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from stoker.mesh.wire.schema import DeviceView
 
 TABLE_WITHOUT = ("table", "name")
-"""Forms that need no readings."""
+"""Output forms that need no readings."""
 
 
 @click.command("devices")
 @node_option
 @output_option("table")
 def devices_command(state: str | None, output: tables.Output) -> None:
-    """List devices; wide, json, jsonl and csv with everything that is read of them."""
+    """List devices; wide, json, jsonl and csv include every reading."""
     from stoker.tui.calls import device_calls
 
     if output in TABLE_WITHOUT:
@@ -40,7 +40,7 @@ def devices_command(state: str | None, output: tables.Output) -> None:
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    """Values alone as columns: `fields.power_w`; absences are empty cells."""
+    """The row with each value as a column such as `fields.power_w`; absent ones are empty."""
     fields = row.pop("fields", {})
     values = {f"fields.{name}": field.get("value") for name, field in fields.items()}
     return {**row, **values}
@@ -48,11 +48,15 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 
 @click.command("metrics")
 @click.argument("device")
-@click.option("-w", "--watch", is_flag=True, help="Again and again, until interrupted.")
+@click.option("-w", "--watch", is_flag=True, help="Repeat until interrupted.")
 @click.option(
-    "--every", type=click.FloatRange(0.1, 60), default=0.5, show_default=True, help="With -w."
+    "--every",
+    type=click.FloatRange(0.1, 60),
+    default=0.5,
+    show_default=True,
+    help="Seconds, with -w.",
 )
-@click.option("--all", "everything", is_flag=True, help="Every field, not only the series.")
+@click.option("--all", "everything", is_flag=True, help="Show every field and no history.")
 @node_option
 @click.option("-o", "--output", type=click.Choice(("table", "json", "jsonl")), default="table")
 def metrics_command(
@@ -64,7 +68,10 @@ def metrics_command(
     state: str | None,
     output: str,
 ) -> None:
-    """What is read of one device, and its past minute: DEVICE is an id, or NODE:INDEX."""
+    """Show one device's readings and their past minute.
+
+    DEVICE is an id, the beginning of one, NODE:INDEX or NODE:ID.
+    """
     call(_metrics(state, device, every if watch else None, everything, output))
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verbs of jobs: run, submit, jobs, job, logs, cancel, rm, wait, explain.
 
-Reading options and printing live here; what is asked and what is shown lives in `job_options`,
-`job_calls`, `tables`, `report` and `explain`.
+Each verb parses its options, sends requests through `calls.job_calls` and prints what `render`
+makes of the replies.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ def run_command(
     stdin_file: str | None,
     **options: Any,
 ) -> None:
-    """Submit a job, stream its output, exit as it exits.
+    """Run a job, stream its output, and exit with its exit code.
 
-    Ctrl-C detaches: the job goes on. Exits with the job's code, 128+N after signal N, 124 at the
-    time limit, 125 if its end is not known, 126 or 127 if it could not be started.
+    Ctrl-C detaches and leaves the job running. Exit code: the job's own, 128+N after signal N,
+    124 at the time limit, 125 if the job's end is unknown, 126 or 127 if it could not be started.
     """
     from stoker.tui.calls import job_calls
 
     again = options["retries"] or options["preemptible"]
     asked = stdin_file or interactive
-    # A pipe that happens to be there is no reason to refuse a job that may run again.
+    # A job that may run again takes no input; a pipe that merely happens to be there is ignored.
     fd = job_calls.input_of(stdin_file, interactive=interactive) if asked or not again else None
     ready = request(argv, stdin=fd is not None, **options)
     sys.exit(call(job_calls.run(state, ready, fd)))
@@ -86,13 +86,20 @@ def submit_command(
 
 
 @click.command("jobs")
-@click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True)
-@click.option("--all", "everything", is_flag=True, help="All jobs that are known, not the newest.")
-@click.option("--user", default="", help="Whose jobs, with an administrator's key.")
 @click.option(
-    "--status", multiple=True, type=click.Choice(JOB_STATES), help="Only jobs in this state."
+    "-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="Jobs to list."
 )
-@click.option("--state", metavar="DIR", help="State folder of the node; a job's state also works.")
+@click.option("--all", "everything", is_flag=True, help="List every known job.")
+@click.option("--user", default="", help="List jobs of this user, as an administrator.")
+@click.option(
+    "--status",
+    multiple=True,
+    type=click.Choice(JOB_STATES),
+    help="List only these states; repeatable.",
+)
+@click.option(
+    "--state", metavar="DIR", help="State folder of the node; a job's state works as --status."
+)
 @output_option("table")
 def jobs_command(
     *,
@@ -106,7 +113,7 @@ def jobs_command(
     """List jobs, newest first."""
     from stoker.tui.calls import job_calls
 
-    if state in JOB_STATES:  # a person who filters by state writes just that
+    if state in JOB_STATES:  # people who mean --status write --state
         status, state = (*status, state), None
     rows = call(
         job_calls.jobs(state, states=status, user=user, limit=None if everything else limit)
@@ -119,7 +126,10 @@ def jobs_command(
 @node_option
 @output_option("table")
 def job_command(selector: str, state: str | None, output: tables.Output) -> None:
-    """Show jobs with their placement, kernels and device time: 3, 1,4-6, last, all."""
+    """Show jobs with their placement, kernels and device time.
+
+    SELECTOR is a job number, a list such as 1,4-6, `last` or `all`.
+    """
     from stoker.tui.calls import job_calls
 
     rows = call(job_calls.job_objects(state, selectors.parse(selector), selector))
@@ -131,11 +141,11 @@ def job_command(selector: str, state: str | None, output: tables.Output) -> None
 
 @click.command("logs")
 @click.argument("selector", default="last")
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job is over.")
-@click.option("--stdout", "only", flag_value="out", help="Only what it wrote to stdout.")
-@click.option("--stderr", "only", flag_value="err", help="Only what it wrote to stderr.")
+@click.option("-f", "--follow", is_flag=True, help="Continue until the job is over.")
+@click.option("--stdout", "only", flag_value="out", help="Print only its stdout.")
+@click.option("--stderr", "only", flag_value="err", help="Print only its stderr.")
 @click.option(
-    "--attempt", type=click.IntRange(1), default=None, help="Which attempt; without it the last."
+    "--attempt", type=click.IntRange(1), default=None, help="Print this attempt, not the last one."
 )
 @node_option
 def logs_command(
@@ -153,11 +163,14 @@ def logs_command(
 
 @click.command("cancel")
 @click.argument("selector")
-@click.option("--reason", default="", help="Shown with the job from now on.")
+@click.option("--reason", default="", help="Reason to show with the job.")
 @node_option
 @output_option("table")
 def cancel_command(selector: str, reason: str, state: str | None, output: tables.Output) -> None:
-    """Stop jobs: 3, 1,4-6, last, all. Jobs that are over stay as they are."""
+    """Stop jobs; those that are over stay as they are.
+
+    SELECTOR is a job number, a list such as 1,4-6, `last` or `all`.
+    """
     from stoker.tui.calls import job_calls
 
     selectors.parse(selector)
@@ -177,9 +190,10 @@ def cancel_command(selector: str, reason: str, state: str | None, output: tables
 @node_option
 @output_option("table")
 def rm_command(selector: str, state: str | None, output: tables.Output) -> None:
-    """Delete jobs that are over, and their output: 3, 1,4-6, last, all.
+    """Delete jobs that are over, and their output.
 
-    With `all` those that are not over stay; naming one of them is refused.
+    SELECTOR is a job number, a list such as 1,4-6, `last` or `all`. `all` skips jobs that are not
+    over; to name one of them is an error.
     """
     from stoker.tui.calls import job_calls
 
@@ -196,13 +210,18 @@ def rm_command(selector: str, state: str | None, output: tables.Output) -> None:
 
 @click.command("wait")
 @click.argument("selector", default="last")
-@click.option("--timeout", "timeout_s", type=TIME, help="Give up after this time, with code 124.")
+@click.option(
+    "--timeout", "timeout_s", type=TIME, help="Give up after this time, with exit code 124."
+)
 @node_option
 @output_option("table")
 def wait_command(
     selector: str, timeout_s: float | None, state: str | None, output: tables.Output
 ) -> None:
-    """Wait until jobs end. For one job, exit as it exited; for several, 0 if all succeeded."""
+    """Wait until jobs end.
+
+    Exit code: for one job its own, as `run` has it; for several 0 if all succeeded, else 1.
+    """
     from stoker.tui.calls import job_calls
 
     chosen = selectors.parse(selector)
@@ -220,7 +239,7 @@ def wait_command(
 @node_option
 @output_option("table")
 def explain_command(selector: str, state: str | None, output: tables.Output) -> None:
-    """Why a job waits, runs where it runs, or ended as it did."""
+    """Tell why a job waits, runs where it runs, or ended as it did."""
     from stoker.tui.calls import job_calls
 
     rows = call(job_calls.explain(state, selectors.parse(selector), selector))

@@ -28,7 +28,7 @@ def nodes_command(state: str | None, output: tables.Output) -> None:
 
 
 class NodeGroup(click.Group):
-    """`stoker node NAME` shows that node; any other first word is a verb."""
+    """A group in which `stoker node NAME` means `stoker node show NAME`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and not args[0].startswith("-") and args[0] not in self.commands:
@@ -38,16 +38,16 @@ class NodeGroup(click.Group):
 
 @click.group("node", cls=NodeGroup)
 def node_command() -> None:
-    """One node: what it is, its devices and topology; its labels, reservation, and jobs."""
+    """Show a node; label, taint, reserve or drain it."""
 
 
 @node_command.command("show")
 @click.argument("name")
-@click.option("--topology", is_flag=True, help="Who is near whom: links, PCIe, NUMA.")
+@click.option("--topology", is_flag=True, help="Show the links between devices, PCIe and NUMA.")
 @node_option
 @click.option("-o", "--output", type=click.Choice(("table", "json")), default="table")
 def node_show_command(name: str, topology: bool, state: str | None, output: str) -> None:
-    """One node and its devices; the verb may be left out."""
+    """Show a node and its devices; `stoker node NAME` is short for it."""
     from stoker.tui.calls import cluster_calls
     from stoker.tui.render import readings_view, text
 
@@ -71,17 +71,19 @@ def node_show_command(name: str, topology: bool, state: str | None, output: str)
 @node_command.command("label")
 @click.argument("name")
 @click.argument("labels", nargs=-1, metavar="KEY=VALUE... KEY-...")
-@click.option("--cost", type=click.IntRange(0), default=None, help='For the placement "cost".')
+@click.option(
+    "--cost", type=click.IntRange(0), default=None, help='Cost, for the placement "cost".'
+)
 @node_option
 def node_label_command(
     name: str, labels: Sequence[str], cost: int | None, state: str | None
 ) -> None:
-    """Label a node, by which jobs ask for it or avoid it; KEY- takes a label away."""
+    """Set labels that jobs require or avoid; KEY- removes a label."""
     from stoker.mesh.wire.schema import NodeLabelRequest
 
     put, gone = sorted_out(labels)
     if not (put or gone) and cost is None:
-        raise BadRequest("name a label: KEY=VALUE, or KEY- to take it away")
+        raise BadRequest("name a label: KEY=VALUE, or KEY- to remove one")
     request = NodeLabelRequest(node=name, labels=put, remove=gone, cost=cost)
     settle(state, "node", "label", request, f"labels of node {name}")
 
@@ -91,7 +93,7 @@ def node_label_command(
 @click.argument("taints", nargs=-1, required=True, metavar="KEY=VALUE... KEY-...")
 @node_option
 def node_taint_command(name: str, taints: Sequence[str], state: str | None) -> None:
-    """Taint a node: only jobs that tolerate it run there; KEY- takes a taint away."""
+    """Set taints, which only jobs that tolerate them accept; KEY- removes a taint."""
     from stoker.mesh.wire.schema import NodeLabelRequest
 
     put, gone = sorted_out(taints)
@@ -101,9 +103,9 @@ def node_taint_command(name: str, taints: Sequence[str], state: str | None) -> N
 
 @node_command.command("reserve")
 @click.argument("name")
-@click.option("--queue", default="default", show_default=True, help="For whom it is kept.")
-@click.option("--in", "in_s", type=SPAN, default=None, help="Beginning after this time; else now.")
-@click.option("--for", "for_s", type=SPAN, default=None, help="How long: 2h.")
+@click.option("--queue", default="default", show_default=True, help="Queue to reserve it for.")
+@click.option("--in", "in_s", type=SPAN, default=None, help="Begin after this time, not now.")
+@click.option("--for", "for_s", type=SPAN, default=None, help="Length: 2h.")
 @click.option("--end", is_flag=True, help="End the reservation.")
 @node_option
 def node_reserve_command(
@@ -115,7 +117,7 @@ def node_reserve_command(
     end: bool,
     state: str | None,
 ) -> None:
-    """Keep a node for the jobs of one queue; what runs there goes on."""
+    """Reserve a node for the jobs of one queue; running jobs continue."""
     from stoker.mesh.wire.schema import NodeReserveRequest
 
     if end == (for_s is not None):
@@ -129,10 +131,10 @@ def node_reserve_command(
 
 @node_command.command("drain")
 @click.argument("name")
-@click.option("--reason", default="", help="Shown with the node.")
+@click.option("--reason", default="", help="Reason to show with the node.")
 @node_option
 def node_drain_command(name: str, reason: str, state: str | None) -> None:
-    """Give a node no new jobs; what runs there goes on."""
+    """Keep new jobs off a node; running jobs continue."""
     from stoker.mesh.wire.schema import NodeDrainRequest
 
     settle(state, "node", "drain", NodeDrainRequest(node=name, reason=reason), f"drain of {name}")
@@ -142,7 +144,7 @@ def node_drain_command(name: str, reason: str, state: str | None) -> None:
 @click.argument("name")
 @node_option
 def node_undrain_command(name: str, state: str | None) -> None:
-    """Give a node jobs again."""
+    """Let jobs onto a drained node again."""
     from stoker.mesh.wire.schema import NodeDrainRequest
 
     request = NodeDrainRequest(node=name, drain=False)
@@ -150,7 +152,7 @@ def node_undrain_command(name: str, state: str | None) -> None:
 
 
 def sorted_out(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What is to be there, and what is to go: KEY- as in `kubectl label`."""
+    """The words to set and the keys to remove, which end in "-" as in `kubectl label`."""
     gone = tuple(word[:-1] for word in words if word.endswith("-") and "=" not in word)
     put = tuple(word for word in words if not (word.endswith("-") and "=" not in word))
     return put, gone

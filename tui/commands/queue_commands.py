@@ -23,14 +23,14 @@ DEVICES = Quantity("N", lambda value: quantity_parser.milli(value, "a number of 
 
 @click.group("queue")
 def queue_command() -> None:
-    """Queues: who waits where, what each may hold and has used."""
+    """List and change queues, their order, shares and quotas."""
 
 
 @queue_command.command("list")
 @node_option
 @output_option("table")
 def queue_list_command(state: str | None, output: tables.Output) -> None:
-    """List queues with what they hold, may hold and have used."""
+    """List queues with their jobs, quotas and use."""
     from stoker.tui.calls import cluster_calls
 
     show(tables.QUEUES, call(cluster_calls.queues(state)), output)
@@ -38,20 +38,20 @@ def queue_list_command(state: str | None, output: tables.Output) -> None:
 
 @queue_command.command("set")
 @click.argument("name")
-@click.option("--parent", default=None, metavar="NAME", help='The queue above; "" for none.')
-@click.option("--weight", type=click.IntRange(1, 1_000_000), help="Share against its siblings.")
+@click.option("--parent", default=None, metavar="NAME", help='Parent queue; "" for none.')
+@click.option("--weight", type=click.IntRange(1, 1_000_000), help="Share relative to its siblings.")
 @click.option(
     "--order",
     type=click.Choice(ORDERS),
     default=None,
-    help="Who is next within it; a new queue's is backfill.",
+    help="Order of its jobs; a new queue has backfill.",
 )
 @click.option(
-    "--placement", type=click.Choice(PLACEMENTS), default=None, help="How a node is chosen."
+    "--placement", type=click.Choice(PLACEMENTS), default=None, help="Policy for choosing devices."
 )
 @node_option
 def queue_set_command(name: str, state: str | None, **fields: Any) -> None:
-    """Make a queue, or change it: what is not given stays as it is."""
+    """Create a queue or change it; what is not given stays as it is."""
     from stoker.mesh.wire.schema import QueueSetRequest
 
     settle(state, "queue", "set", QueueSetRequest(queue=name, **fields), f"queue {name}")
@@ -69,14 +69,14 @@ def queue_rm_command(name: str, state: str | None) -> None:
 
 @queue_command.command("quota")
 @click.argument("name")
-@click.option("--gpu-model", "model", default="", metavar="TEXT", help="Of this model; else all.")
-@click.option("--guaranteed", type=DEVICES, default="0", help="Devices it gets before others.")
-@click.option("--limit", type=DEVICES, default=None, help="Devices it may hold; else no limit.")
+@click.option("--gpu-model", "model", default="", metavar="TEXT", help="Count only this model.")
+@click.option("--guaranteed", type=DEVICES, default="0", help="Devices guaranteed to it.")
+@click.option("--limit", type=DEVICES, default=None, help="Most devices it may use.")
 @node_option
 def queue_quota_command(
     name: str, model: str, guaranteed: int, limit: int | None, state: str | None
 ) -> None:
-    """Set what a queue is guaranteed and may hold; without options the quota is dropped."""
+    """Set the guarantee and the limit of a queue; with neither, remove its quota."""
     from stoker.mesh.wire.schema import QueueQuotaRequest
 
     request = QueueQuotaRequest(

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker sim`: what the scheduler's core would have done with a published trace.
-
-Only a table of simulators; each is loaded when it is called.
-"""
+"""The verb `sim`: a table of simulators, each loaded only when it is called."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ SIMULATORS: dict[str, tuple[str, str]] = {
 
 
 class SimGroup(click.Group):
-    """Imports a simulator's module when it is called, not before."""
+    """A click group that imports a simulator's module when it is called, not before."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(SIMULATORS)
@@ -45,4 +42,4 @@ class SimGroup(click.Group):
 
 @click.group("sim", cls=SimGroup)
 def sim_command() -> None:
-    """Replay published traces through the scheduler's core; run programs on simulated cards."""
+    """Replay published traces through the scheduler's core; simulate cards and drivers."""

@@ -16,15 +16,21 @@ from stoker.tui.options.verb_options import node_option
 from stoker.tui.render import text
 
 TOP_JOBS = 500
-"""Jobs that the live view reads at each refresh."""
+"""The number of jobs that the live view reads at each refresh."""
 
 
 @click.command("top")
-@click.option("--interval", type=click.FloatRange(0.1, 3600), default=1.0, show_default=True)
-@click.option("--once", is_flag=True, help="Print one frame as text and end.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(0.1, 3600),
+    default=1.0,
+    show_default=True,
+    help="Seconds between two frames.",
+)
+@click.option("--once", is_flag=True, help="Print one frame as text and exit.")
 @node_option
 def top_command(interval: float, once: bool, state: str | None) -> None:
-    """Nodes, devices, jobs and kernels, live; `q` quits."""
+    """Watch nodes, devices, jobs and kernels live; `q` quits."""
     asyncio.run(_top(state, interval, once or not sys.stdout.isatty()))
 
 

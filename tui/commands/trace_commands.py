@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verb `trace`: a job's timeline as a file, a window of it, the mode of a running job.
+"""The verb `trace`: writes a job's timeline or a window of it, and sets a running job's mode.
 
 Everything heavy is imported inside the verb.
 """
@@ -24,11 +24,13 @@ MODES = ("dormant", "governed", "full")
 
 @click.command("trace")
 @click.argument("job", default="last")
-@click.option("--for", "span", metavar="TIME", help="Trace fully for so long from now; 5s, 2m.")
-@click.option("--mode", type=click.Choice(MODES), help="How it is traced from now on; or, with "
-              "--for, in the window.")  # fmt: skip
-@click.option("--status", is_flag=True, help="Say how it is traced now, and change nothing.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File.")
+@click.option("--for", "span", metavar="TIME", help="Trace fully for this time from now: 5s, 2m.")
+@click.option("--mode", type=click.Choice(MODES), help="Tracing mode from now on, or with "
+              "--for in the window.")  # fmt: skip
+@click.option("--status", is_flag=True, help="Show how the job is traced.")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write."
+)
 @node_option
 def trace_command(
     *,
@@ -41,8 +43,8 @@ def trace_command(
 ) -> None:
     """Write a job's timeline as a Perfetto file; open it at https://ui.perfetto.dev.
 
-    With --for: switch a running job to full tracing for that time, then back, and write what
-    happened in it. Ctrl-C ends the window early and keeps what there is.
+    With --for, trace a running job fully for that time and write only that window. Ctrl-C ends
+    the window early and keeps what was recorded.
     """
     from stoker.native.errors import BadRequest
     from stoker.tui.options import quantity_parser
@@ -123,7 +125,7 @@ async def _window(
 
 
 def lines(view: schema.TracingView) -> list[str]:
-    """How a job is traced, for people."""
+    """The tracing of a job as lines of text."""
     budget = f", budget {view.budget_ppm / 1e4:g} % of its time" if view.mode == "governed" else ""
     said = [f"job {view.job} on {view.node}: {view.mode}{budget}"]
     if view.wanted != view.mode:

@@ -17,52 +17,60 @@ from stoker.tui.options.quantity import (
 )
 
 FLAGS: Final = (
-    click.option("--gpus", type=GPUS, default="0", help="GPUs: 2, or a part of one: 0.5, 5m."),
+    click.option("--gpus", type=GPUS, default="0", help="GPUs: 2, or a share of one: 0.5, 5m."),
     click.option(
         "--device-kind", type=click.Choice(["gpu", "cpu", "any"]), default="gpu",
-        show_default=True, help="What --gpus counts: cpu is an OpenCL device of the CPU (PoCL).",
+        show_default=True,
+        help="Devices that --gpus counts; cpu is an OpenCL device of the CPU (PoCL).",
     ),
     click.option(
-        "--mix-vendors", is_flag=True, help="Devices of several vendors will do for one job.",
+        "--mix-vendors", is_flag=True, help="Allow devices of several vendors in one job.",
     ),
-    click.option("--cpus", type=CPUS, help="CPUs at most: 2, 0.5."),
-    click.option("--mem", type=SIZE, help="Memory at most: 512M, 4G."),
-    click.option("--pids", type=click.IntRange(1, 4194304), help="Processes and threads at most."),
+    click.option("--cpus", type=CPUS, help="CPU limit: 2, 0.5."),
+    click.option("--mem", type=SIZE, help="Memory limit: 512M, 4G."),
+    click.option("--pids", type=click.IntRange(1, 4194304), help="Limit of processes and threads."),
     click.option("--time", "time_s", type=TIME, help="Time limit: 90s, 2h, 1h30m."),
     click.option("--priority", type=click.IntRange(-100, 100), default=0, show_default=True),
-    click.option("--queue", default="", metavar="NAME", help="Queue; without it the default one."),
+    click.option(
+        "--queue", default="", metavar="NAME", help="Queue; by default the default queue.",
+    ),
     click.option(
         "--placement", type=click.Choice(["best", "fgd", "pack", "spread", "least-loaded",
-        "random", "cost", "power", "thermal"]), default=None, help="How a node is chosen.",
+        "random", "cost", "power", "thermal"]), default=None, help="Policy for choosing devices.",
     ),
     click.option(
         "--gpu-model", "models", multiple=True, metavar="TEXT",
-        help="Only devices of this model; a part of its name will do. Several: any of them.",
+        help="Only devices of this model, or with this in the name; repeat for alternatives.",
     ),
-    click.option("--gpu-mem", type=GPU_MEM, help="Memory of each device to reserve: 16G."),
+    click.option("--gpu-mem", type=GPU_MEM, help="Memory to reserve on each device: 16G."),
     click.option("--same-link", is_flag=True, help="Only devices that share a fast link."),
     click.option(
         "--constraint", "require", multiple=True, metavar="K=V",
-        help="Only nodes with this label. Several: all of them.",
+        help="Only nodes with this label; repeat to require several.",
     ),
     click.option("--avoid", multiple=True, metavar="K=V", help="Only nodes without this label."),
-    click.option("--tolerate", multiple=True, metavar="K=V", help="Nodes with this taint will do."),
-    click.option("--group", default="", metavar="NAME", help="Group of --attract and --repel."),
-    click.option("--attract", is_flag=True, help="Only where a job of the group runs, if any."),
-    click.option("--repel", is_flag=True, help="Never where a job of the group runs."),
-    click.option("--time-estimate", "estimate_s", type=SPAN, help="How long it will run: 30m."),
+    click.option("--tolerate", multiple=True, metavar="K=V", help="Allow nodes with this taint."),
+    click.option("--group", default="", metavar="NAME", help="Group for --attract and --repel."),
+    click.option("--attract", is_flag=True, help="Run only where a job of the group runs, if any."),
+    click.option("--repel", is_flag=True, help="Never run where a job of the group runs."),
+    click.option("--time-estimate", "estimate_s", type=SPAN, help="Expected run time: 30m."),
     click.option("--after", type=JOB, help="Start when this job has succeeded."),
-    click.option("--after-any", type=JOB, help="Start when this job has ended, in any way."),
+    click.option("--after-any", type=JOB, help="Start when this job has ended in any way."),
     click.option(
-        "--array", type=ARRAY, default="", help="One job for each index: 0-9, 0-9:2, 1,5.",
+        "--array", type=ARRAY, default="", help="Submit a job for each index: 0-9, 0-9:2, 1,5.",
     ),
     click.option(
         "--retries", type=click.IntRange(0, 10), default=0, help="Attempts after a failed one.",
     ),
     click.option("--backoff", "backoff_s", type=WHOLE_S, help="Pause before the first retry: 10s."),
-    click.option("--preemptible", is_flag=True, help="May be stopped to make room; waits again."),
-    click.option("--preemptor", is_flag=True, help="May have preemptible jobs stopped."),
-    click.option("--min-run", "min_run_s", type=WHOLE_S, help="Not preempted before: 10m."),
+    click.option(
+        "--preemptible", is_flag=True, help="Let it be stopped to make room; it waits again.",
+    ),
+    click.option("--preemptor", is_flag=True, help="Let it stop preemptible jobs to make room."),
+    click.option(
+        "--min-run", "min_run_s", type=WHOLE_S,
+        help="Run at least this long before a preemption: 10m.",
+    ),
     click.option("--name", default="", help="A name to find the job by."),
     click.option(
         "--trace", type=click.Choice(["off", "dormant", "governed", "full"]), default="governed",
@@ -70,12 +78,12 @@ FLAGS: Final = (
     ),
     click.option(
         "--env", "env", multiple=True, metavar="K[=V]",
-        help="Set a variable, or copy it from here.",
+        help="Set a variable, or copy this shell's.",
     ),
-    click.option("--env-all", is_flag=True, help="Copy every variable from here; off otherwise."),
+    click.option("--env-all", is_flag=True, help="Copy every variable of this shell."),
     click.option("--cwd", default=None, help="Folder to run in. [default: the current one]"),
-    click.option("--idempotency-key", default="", help="The same key again is the same job."),
-    click.option("--stdin", "stdin_file", type=INPUT, help="Give the job this file as its input."),
+    click.option("--idempotency-key", default="", help="Make no second job for the same key."),
+    click.option("--stdin", "stdin_file", type=INPUT, help="Use this file as the job's stdin."),
 )
 """In the order of --help."""
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker sim jct`: a trace of jobs under one policy after another, as a table.
+"""`stoker sim jct`: replays a trace of jobs under each policy and compares them in a table.
 
-Traces are the user's own files; nothing is fetched.
+Traces are the user's own files; nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CLUSTERS: dict[str, tuple[str, int]] = {
 """Format of the trace -> (types, GPUs of a node) of the cluster it was published with."""
 
 HOURS_FROM_S = 36_000
-"""Times of a shorter trace are shown in minutes."""
+"""The makespan from which times are shown in hours, not minutes."""
 
 
 READING = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -41,18 +41,22 @@ READING = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.command("jct")
 @click.argument("files", nargs=-1, required=True, type=READING)
 @click.option(
-    "--policy", "policy_names", default="all", show_default=True, help="Comma-separated names."
+    "--policy",
+    "policy_names",
+    default="all",
+    show_default=True,
+    help="Comma-separated policies, or all.",
 )
 @click.option("--gpus", type=click.IntRange(1), help="GPUs of the cluster.")
-@click.option("--nodes", type=click.IntRange(1), help="Nodes the GPUs are divided among.")
+@click.option("--nodes", type=click.IntRange(1), help="Nodes that share the GPUs equally.")
 @click.option("--types", help="GPUs by type, such as v100:36,p100:36.")
-@click.option("--limit", type=click.IntRange(1), help="Only so many jobs, the first to arrive.")
+@click.option("--limit", type=click.IntRange(1), help="Replay only the first jobs to arrive.")
 @click.option(
     "--load",
     type=FiniteRange(1e-6, 1e6),
     default=1.0,
     show_default=True,
-    help="Jobs arrive so many times as fast.",
+    help="Factor by which jobs arrive faster.",
 )
 @click.option(
     "--estimate-error",
@@ -66,18 +70,18 @@ READING = click.Path(exists=True, dir_okay=False, path_type=Path)
     type=FiniteRange(0, 1),
     default=1.0,
     show_default=True,
-    help="Share of the jobs that say how long they run.",
+    help="Share of jobs with an estimate of their run time.",
 )
-@click.option("--stuck", is_flag=True, help="A first job waits for a lost GPU all along.")
+@click.option("--stuck", is_flag=True, help="Add a first job that waits for a lost GPU.")
 @click.option(
     "--restart-seconds",
     type=FiniteRange(0, 1e6),
     default=30.0,
     show_default=True,
-    help="What a stopped job pays when it starts again.",
+    help="Time that a stopped job loses when it starts again.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--tenants", is_flag=True, help="Also a table of tenants for each policy.")
+@click.option("--tenants", is_flag=True, help="Also print tenants for each policy.")
 @json_option
 @plot_option
 def sim_jct_command(
@@ -145,7 +149,7 @@ def _jobs(files: Sequence[Path], limit: int | None, load: float) -> tuple[list[T
 
 
 def cluster_from(kind: str, gpus: int | None, nodes: int | None, types: str | None) -> TraceCluster:
-    """The cluster that the options name; what they leave open is as the trace was published."""
+    """The cluster that the options name; the rest is as the trace was published."""
     from stoker.native.errors import BadRequest
     from stoker.scheduler.sim import jct_cluster
 

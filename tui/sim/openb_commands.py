@@ -34,16 +34,16 @@ from stoker.tui.sim.sim_options import parse_seeds
     "--policy",
     default="default",
     show_default=True,
-    help="One or several of default, fgd, pack, spread, random, power, with commas between.",
+    help="Comma-separated: default, fgd, pack, spread, random, power.",
 )
 @seeds_option("42-51")
 @arrivals_option
-@click.option("--departures", is_flag=True, help="Tasks leave after their time in the trace.")
+@click.option("--departures", is_flag=True, help="End tasks after their time in the trace.")
 @click.option(
     "--migrations",
     type=click.IntRange(0, 1_000_000),
     default=0,
-    help="Running tasks that may be moved to make room, at most, in one run.",
+    help="Running tasks that a run may move to make room.",
 )
 @processes_option
 @json_option
@@ -61,7 +61,7 @@ def sim_openb_command(
     as_json: bool,
     plot: Path | None,
 ) -> None:
-    """Share of GPUs given out as the tasks of PODS arrive at the machines of NODES.
+    """Show the share of GPUs allocated as the tasks of PODS arrive at the machines of NODES.
 
     NODES and PODS are CSV files of the Alibaba 2023 GPU trace (alibaba/clusterdata).
     """

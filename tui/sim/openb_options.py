@@ -20,7 +20,7 @@ arrivals_option = click.option(
     type=click.FloatRange(1, 1000),
     default=130,
     show_default=True,
-    help="GPU demand of the tasks, in percent of the cluster's GPUs.",
+    help="GPU demand that arrives, in percent of the cluster's GPUs.",
 )
 processes_option = click.option(
     "--processes",

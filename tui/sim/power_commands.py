@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker sim power`: what a cluster draws as a published GPU trace arrives, by placement.
+"""`stoker sim power`: a cluster's power draw as a published GPU trace arrives, by placement.
 
-Files, runs and options are those of `sim openb`; the comparison is in
-`scheduler/sim/power_report.py`.
+It shares files, runs and options with `sim openb`; `scheduler/sim/power_report.py` compares.
 """
 
 from __future__ import annotations
@@ -53,10 +52,10 @@ def sim_power_command(
     as_json: bool,
     plot: Path | None,
 ) -> None:
-    """What the cluster draws as tasks arrive, by placement, at equal allocation.
+    """Compare placements by the cluster's power draw at equal allocation.
 
-    NODES and PODS are CSV files of the Alibaba 2023 GPU trace (alibaba/clusterdata). Draw is
-    that of PWR's table (CCGrid 2025): a GPU with any task on it counts as full.
+    NODES and PODS are CSV files of the Alibaba 2023 GPU trace (alibaba/clusterdata). Power comes
+    from PWR's table (CCGrid 2025), where a GPU with any task on it draws full power.
     """
     from stoker.scheduler.sim.openb_run import RunRules
     from stoker.scheduler.sim.power import check_models
@@ -139,6 +138,6 @@ def _saved(row: dict[str, Any]) -> str:
 
 
 def _kw(row: dict[str, Any], mark: int) -> str:
-    """At the first point that has given out so much."""
+    """The draw at the first point whose allocation reaches the mark."""
     found = (point["kw"] for point in row["curve"] if point["alloc_pct"] >= mark)
     return next((f"{kw:.0f}" for kw in found), "-")

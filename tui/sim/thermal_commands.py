@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker sim thermal`: what each placement does to temperatures and to the work that is lost.
+"""`stoker sim thermal`: compares placements by temperatures and by the work lost to heat.
 
 The telemetry is the user's own file.
 """
@@ -31,17 +31,24 @@ def _chosen(ctx: click.Context, param: click.Parameter, value: str) -> list[str]
 
 @click.command("thermal")
 @click.argument("telemetry", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--policy", "names", default=COMPARED, show_default=True, callback=_chosen)
-@click.option("--cluster", default="kalos", show_default=True, help="Whose devices to simulate.")
+@click.option(
+    "--policy",
+    "names",
+    default=COMPARED,
+    show_default=True,
+    callback=_chosen,
+    help="Comma-separated placements.",
+)
+@click.option("--cluster", default="kalos", show_default=True, help="Cluster of the devices.")
 @click.option("--nodes", type=click.IntRange(1, 2048), default=32, show_default=True)
-@click.option("--gpus", type=click.IntRange(1, 16), default=8, show_default=True, help="Of a node.")
+@click.option("--gpus", type=click.IntRange(1, 16), default=8, show_default=True, help="Per node.")
 @click.option("--hours", type=FiniteRange(0.01, 10_000), default=24.0, show_default=True)
 @click.option(
     "--load",
     type=FiniteRange(0.001, 2),
     default=0.6,
     show_default=True,
-    help="Device time that jobs ask for over what there is.",
+    help="Device time that jobs request, as a share of all.",
 )
 @click.option(
     "--limit",
@@ -49,7 +56,7 @@ def _chosen(ctx: click.Context, param: click.Parameter, value: str) -> list[str]
     type=FiniteRange(20, 150),
     default=85.0,
     show_default=True,
-    help="Degrees at which a device slows down.",
+    help="Temperature at which a device slows down, in C.",
 )
 @click.option(
     "--warmer",
@@ -57,7 +64,7 @@ def _chosen(ctx: click.Context, param: click.Parameter, value: str) -> list[str]
     type=FiniteRange(-50, 50),
     default=0.0,
     show_default=True,
-    help="Degrees by which the room is warmer than in the telemetry.",
+    help="Kelvin by which the room is warmer than in the telemetry.",
 )
 @click.option(
     "--faulty",
@@ -71,7 +78,7 @@ def _chosen(ctx: click.Context, param: click.Parameter, value: str) -> list[str]
     type=FiniteRange(0, 1),
     default=0.0,
     show_default=True,
-    help="Kelvin by which a device warms its node's others per watt.",
+    help="Kelvin per watt by which a device warms its neighbours.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @json_option
@@ -86,10 +93,10 @@ def sim_thermal_command(
     plot: Path | None,
     **room_options: Any,
 ) -> None:
-    """Run jobs on devices that warm up, under one placement after another.
+    """Compare placements on simulated devices that warm up.
 
-    TELEMETRY has the percentiles of power, temperature and use that the devices are fitted to, as
-    rows of metric,cdf_pct,value.
+    TELEMETRY holds the percentiles of power, temperature and use to fit the devices to, as rows
+    of metric,cdf_pct,value.
     """
     from stoker.scheduler.policies import Placement
     from stoker.scheduler.sim.telemetry import read_telemetry

@@ -29,17 +29,19 @@ Job = tuple[int, float]
 
 
 @click.command("power-loop")
-@click.option("--seeds", default="1-4", show_default=True, help="Such as 1001-1200.")
-@click.option("--budgets", default="70,80,90", show_default=True, help="In % of all cards' TDP.")
-@click.option("--processes", type=click.IntRange(1, 64), default=None, help="Default: all CPUs.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--seeds", default="1-4", show_default=True, help="Seeds to run: 1001-1200.")
+@click.option("--budgets", default="70,80,90", show_default=True, help="Percent of all cards' TDP.")
 @click.option(
-    "--plot", type=click.Path(dir_okay=False, path_type=Path), help="The first seed's power, SVG."
+    "--processes", type=click.IntRange(1, 64), default=None, help="By default one for each CPU."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option(
+    "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Plot the first seed as SVG."
 )
 def sim_power_loop_command(
     seeds: str, budgets: str, processes: int | None, as_json: bool, plot: Path | None
 ) -> None:
-    """The power loop on simulated nodes (SIM) whose physics, sensors and jobs are drawn by seed.
+    """Run the power loop on nodes (SIM) whose physics, sensors and jobs are drawn by seed.
 
     Work is compared with a bound that no policy under the same budget can beat, energy with equal
     limits on all cards. Each seed runs undisturbed and with one perturbation in turn.
