@@ -48,7 +48,11 @@ def _size(ctx: click.Context, param: click.Parameter, value: str) -> int:
 )
 @click.option("--beside", is_flag=True, help="Start even if another node runs on this host.")
 @click.option(
-    "--label", "labels", multiple=True, metavar="K=V", help='Add a label for good; "" removes all.'
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="K=V",
+    help='Label, kept until changed; "" for none.',
 )
 @click.option("--root-jobs-as", metavar="USER", help="Run root's jobs as this Unix user.")
 @click.option(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node that answers as a test says, for the tests of the verbs."""
+"""A fake node, whose answers the test sets, for the tests of the verbs."""
 
 from __future__ import annotations
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import click
+
 from stoker import main
 from stoker.mesh.wire import subjects
 from stoker.tui.calls import views
@@ -32,6 +34,15 @@ def test_every_option_of_a_submit_is_on_the_page() -> None:
     assert {option for option in options if f"`{option}" not in COMMANDS} == set()
 
 
+def test_the_options_of_up_are_on_the_operator_page_in_the_order_of_help() -> None:
+    page = (DOCS / "operator" / "node.md").read_text().split("## Options of `up`")[1]
+    table = re.findall(r"^\| `(--[^`]+)` \|", page.split("\n## ")[0], re.MULTILINE)
+    up = main.cli.get_command(click.Context(main.cli), "up")
+    assert up is not None
+    options = [each for each in up.params if isinstance(each, click.Option)]
+    assert table == [" ".join(filter(None, (each.opts[0], each.metavar))) for each in options]
+
+
 def test_every_exit_code_of_run_is_on_the_page() -> None:
     codes = COMMANDS.split("## Exit codes")[1]
     for code in (views.TIMED_OUT, views.LOST, views.NOT_STARTED, views.NOT_FOUND):
@@ -46,7 +57,7 @@ def test_every_request_is_on_the_page() -> None:
 
 
 def test_every_metric_is_on_the_page() -> None:
-    """Read as text: what shows may not import what measures."""
+    """The names are read as text, since a viewer may not import the probes."""
     names = (DOCS.parent / "probes/otlp/metric_names.py").read_text()
     page = (DOCS / "operator" / "tracing.md").read_text()
     found = re.findall(

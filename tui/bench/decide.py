@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `stoker bench decide` needs besides the measurement: instruction counts, the CPU, the text.
+"""The parts of `stoker bench decide` beside the measurement: instruction counts, the CPU, the text.
 
-Builds and runs a program of the same loop under callgrind where its sources, cmake and valgrind are
-at hand; else the count is absent with a reason, never 0.
+A C program with the same loop is built and run under callgrind if its sources, cmake and valgrind
+are installed; otherwise the count is absent with a reason, never 0.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _SECONDS_MAX = 300
 
 
 class Missing(Exception):
-    """Why instructions cannot be counted here."""
+    """The reason why instructions cannot be counted on this machine."""
 
 
 class Counted(NamedTuple):
-    """Instructions of one decision; None with a reason."""
+    """The instructions of one decision, or None and a reason."""
 
     per_decision: float | None
     reason: str
@@ -42,7 +42,7 @@ class Counted(NamedTuple):
 
 
 def instructions(load: bench_decide.DecideLoad) -> Counted:
-    """By callgrind, on a build for MARCH of its own; takes up to a minute."""
+    """Count instructions with callgrind in a separate build for MARCH; takes up to a minute."""
     try:
         with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
             program = _built(Path(folder))
@@ -88,7 +88,7 @@ def _collected(folder: Path, program: Path, load: bench_decide.DecideLoad) -> in
     )  # fmt: skip
     found = re.search(r"Collected\s*:\s*(\d+)", told)
     if found is None:
-        raise Missing("callgrind said nothing of what it collected")
+        raise Missing("callgrind printed no count")
     return int(found[1])
 
 
@@ -104,7 +104,7 @@ def _run(*words: str) -> str:
 
 
 def cpu() -> str:
-    """Model and number of CPUs of this machine, as far as it says."""
+    """The model and the number of this machine's CPUs."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
@@ -115,7 +115,7 @@ def cpu() -> str:
 
 
 def text(result: Mapping[str, Any]) -> str:
-    """The figures a person asks for, one a line."""
+    """The figures as lines of text."""
     lines = [
         f"{result['nodes']} nodes, {result['devices']} devices, {result['fill_pct']} % full,"
         f" {result['jobs_running']} jobs, placement {result['placement']}",

@@ -32,7 +32,7 @@ async def node(state: str | None, name: str) -> tuple[Row, list[Row]]:
 
 
 async def topology(state: str | None, name: str) -> tuple[Row, list[Row]]:
-    """Who is near whom on one node, and its devices."""
+    """The links between the devices of one node, and the devices."""
     async with Client.open(state) as client:
         view, found = await asyncio.gather(client.topology(name), client.devices())
         return views.part(view), [views.part(each) for each in found.devices if each.node == name]
@@ -45,6 +45,6 @@ async def queues(state: str | None) -> list[Row]:
 
 
 async def settle(state: str | None, noun: str, verb: str, request: schema.Message) -> bool:
-    """One request of an administrator; whether it changed anything."""
+    """Send an administrator's request; returns True if it changed anything."""
     async with Client.open(state) as client:
         return (await client.settle(noun, verb, request)).changed

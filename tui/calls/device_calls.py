@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the verbs of devices ask: lists, readings of each device, the topology of a node.
+"""The requests about devices: their list and the readings of each.
 
-A node that does not answer costs its own devices their readings, with the reason in their place,
-and nothing else.
+If a node does not answer, only its own devices lack readings, and each gives the reason.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ from stoker.tui.calls import views
 
 Row = dict[str, Any]
 AT_ONCE = 16
-"""Readings asked for at the same time."""
+"""The number of requests for readings in flight at once."""
 PATIENCE_S = 3.0
-"""How long one node that does not answer may hold up the list of all."""
+"""The longest delay of the whole list by a node that does not answer."""
 
 
 async def devices(state: str | None) -> list[Row]:
-    """All devices, by their newest observation."""
+    """All devices, as their nodes last observed them."""
     async with Client.open(state) as client:
         return [views.part(device) for device in (await client.devices()).devices]
 
 
 async def read_devices(state: str | None) -> list[Row]:
-    """All devices with everything that is read of them: `state`, `why` and `fields`."""
+    """All devices with their readings: `state`, `why` and `fields`."""
     async with Client.open(state, patience_s=PATIENCE_S) as client:
         rows = [views.part(device) for device in (await client.devices()).devices]
         gate = asyncio.Semaphore(AT_ONCE)
@@ -49,7 +48,7 @@ async def _fill(client: Client, row: Row, gate: asyncio.Semaphore) -> None:
 
 
 async def one_device(client: Client, name: str) -> schema.DeviceView:
-    """The device by its id or the beginning of it, by NODE:INDEX or NODE:ID."""
+    """The device named by its id, the beginning of its id, NODE:INDEX or NODE:ID."""
     found = (await client.devices()).devices
     node, _, rest = name.rpartition(":")
     chosen = (
@@ -68,7 +67,7 @@ async def one_device(client: Client, name: str) -> schema.DeviceView:
 async def metrics(
     state: str | None, name: str, history: tuple[str, ...], every_s: float | None
 ) -> AsyncIterator[tuple[schema.DeviceView, Row]]:
-    """The device and its readings; again every so many seconds, or once with None."""
+    """The device and its readings, repeated every `every_s` seconds; None reads once."""
     async with Client.open(state) as client:
         device = await one_device(client, name)
         while True:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the verbs of jobs ask the node: one coroutine per verb, from a selector to plain rows.
+"""The requests about jobs: one coroutine per verb, from a selector to plain rows.
 
-Owns how `run` ends: with the job's own exit code, or detached and saying how to return; a job is
-never stopped because somebody stopped watching it.
+`run` ends with the job's own exit code, or detaches and prints how to return; a job is never
+stopped because nobody watches it any more.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from stoker.tui.options.selectors import Selector
 from stoker.tui.render import text
 
 FOLLOW_PATIENCE_S = 3600.0
-"""How long `run`, `logs -f` and `wait` stay through an outage of the node."""
+"""The longest outage of the node that `run`, `logs -f` and `wait` sit out."""
 WAITS_MAX = 16
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 Row = dict[str, Any]
@@ -35,7 +35,7 @@ Row = dict[str, Any]
 
 
 def input_of(stdin_file: str | None, *, interactive: bool = False) -> int | None:
-    """The descriptor a job gets as its stdin, or None if it gets none."""
+    """The descriptor that is copied to the job's stdin, or None."""
     if stdin_file:
         return os.open(stdin_file, os.O_RDONLY | os.O_CLOEXEC)
     return 0 if streams.wanted(0, interactive) else None
@@ -44,8 +44,10 @@ def input_of(stdin_file: str | None, *, interactive: bool = False) -> int | None
 async def submit(
     state: str | None, request: schema.JobRequest, fd: int | None
 ) -> tuple[str, list[Row]]:
-    """Submit; with a file for stdin stay until the job has all of it. How the job, or all jobs of
-    an array, are called in other commands, and what they are."""
+    """Submit a job or an array, and copy a file for stdin to its end.
+
+    Returns the selector that names the jobs in other verbs, and their rows.
+    """
     async with Client.open(state) as client:
         view = await client.submit(request)
         if fd is not None:
@@ -59,7 +61,7 @@ async def submit(
 
 
 async def run(state: str | None, request: schema.JobRequest, fd: int | None) -> int:
-    """Submit, stream, and return what to exit with; a signal detaches."""
+    """Submit, stream, and return the exit code; a signal detaches."""
     if request.array:
         raise BadRequest("run shows one job", hint="submit an array with: stoker submit --array")
     caught = _catch_signals()
@@ -83,7 +85,7 @@ async def run(state: str | None, request: schema.JobRequest, fd: int | None) -> 
 
 
 def _catch_signals() -> list[int]:
-    """The first signal ends the watching, by name, and not the job."""
+    """Let a signal cancel this task, not the job; returns the list that signals are added to."""
     caught: list[int] = []
     task = asyncio.current_task()
     assert task is not None
@@ -108,7 +110,7 @@ def _say_detached(job: int | None, key: str) -> None:
 
 
 async def _attend(client: Client, job: int, fd: int | None) -> int:
-    """Output and input of a job until it is over; its exit code."""
+    """Copy a job's output and input until it is over; returns its exit code."""
     feeding = asyncio.ensure_future(_feed(client, job, fd)) if fd is not None else None
     try:
         dropped = await _together(
@@ -126,7 +128,7 @@ async def _attend(client: Client, job: int, fd: int | None) -> int:
 
 
 async def _together(*calls: Coroutine[Any, Any, int]) -> list[int]:
-    """All of them, or the first error and none left running."""
+    """Run all calls to their end, or raise the first error and cancel the rest."""
     tasks = [asyncio.ensure_future(call) for call in calls]
     try:
         return await asyncio.gather(*tasks)
@@ -169,7 +171,7 @@ def _warn(words: str) -> None:
 async def _selected(
     state: str | None, selector: Selector, words: str, *, states: Sequence[str] = ()
 ) -> AsyncIterator[tuple[Client, list[int]]]:
-    """A client and the numbers of the jobs that are meant; none at all is an error."""
+    """A client and the numbers of the selected jobs; NotFound if there are none."""
     async with Client.open(state) as client:
         if selector.all:
             request = schema.ListRequest(states=tuple(states), limit=schema.LIST_MAX)  # type: ignore[arg-type]
@@ -186,7 +188,7 @@ async def _selected(
 async def jobs(
     state: str | None, *, states: Sequence[str], user: str, limit: int | None
 ) -> list[Row]:
-    """Newest first, at most `limit`."""
+    """The jobs, newest first, at most `limit`."""
     async with Client.open(state) as client:
         page = min(limit or schema.LIST_MAX, schema.LIST_MAX)
         request = schema.ListRequest(states=tuple(states), user=user, limit=page)  # type: ignore[arg-type]
@@ -206,7 +208,7 @@ async def job_objects(state: str | None, selector: Selector, words: str) -> list
 
 
 async def describe(client: Client, found: Sequence[schema.JobView]) -> list[Row]:
-    """The objects of `-o json` for jobs that were asked for with their traces."""
+    """The objects of `-o json` for jobs that were read with their traces."""
     devices, nodes = await client.devices(), await client.nodes()
     return [views.job_object(job, devices.devices, nodes.nodes) for job in found]
 
@@ -220,7 +222,7 @@ async def logs(
     follow: bool,
     attempt: int = 0,
 ) -> int:
-    """Copy output of the selected jobs, one after the other; returns the exit code."""
+    """Copy the output of the selected jobs, one after another; returns the exit code."""
     caught = _catch_signals()
     number = 0
     try:
@@ -244,14 +246,14 @@ async def logs(
 
 
 async def cancel(state: str | None, words: str, reason: str) -> list[Row]:
-    """Stop the selected jobs; what became of each."""
+    """Stop the selected jobs; returns the state of each."""
     async with Client.open(state) as client:
         done = await client.cancel(words, reason)
         return [views.part(job) for job in done.jobs]
 
 
 async def remove(state: str | None, words: str) -> list[Row]:
-    """Forget the selected jobs and delete their output; which they were."""
+    """Delete the selected jobs and their output; returns their rows."""
     async with Client.open(state) as client:
         done = await client.remove(words)
         return [views.part(job) for job in done.jobs]
@@ -260,7 +262,7 @@ async def remove(state: str | None, words: str) -> list[Row]:
 async def wait(
     state: str | None, selector: Selector, words: str, timeout_s: float | None
 ) -> tuple[int, list[Row]]:
-    """The exit code for all selected jobs together, and the jobs."""
+    """Wait for the selected jobs; returns one exit code for all, and their rows."""
     open_states = ("pending", "starting", "running", "stopping") if selector.all else ()
     async with _selected(state, selector, words, states=open_states) as (client, numbers):
         _be_patient(client)
@@ -282,6 +284,6 @@ async def wait(
 
 
 async def explain(state: str | None, selector: Selector, words: str) -> list[Row]:
-    """Why each selected job is where it is."""
+    """The explanation of each selected job."""
     async with _selected(state, selector, words) as (client, numbers):
         return [views.part(await client.explain(number)) for number in numbers]

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job's output to this process, and this process's input to a job, byte for byte.
+"""Copies of a job's output to this process, and of this process's input to a job.
 
-Every piece is addressed by its offset, so whatever is restarted in between, no byte is lost and
-none is written twice.
+Every piece is addressed by its offset, so no restart loses a byte or writes one twice.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from stoker.scheduler.nouns import ENDED
 
 READ_BYTES = 128 * 1024
 PAUSE_S = (0.01, 0.25)
-"""Between questions that were answered with nothing though they could have been held."""
+"""The shortest and longest pause after a request that was answered at once with nothing."""
 
 AGAIN_S = 1.0
-"""Longest between two questions whether a job that may run again does."""
+"""The longest pause between two looks for the next attempt of a job."""
 
 T = TypeVar("T")
 Stream = Literal["out", "err"]
@@ -38,7 +37,7 @@ async def blocking(call: Callable[..., T], *args: object) -> T:
     future: asyncio.Future[T] = loop.create_future()
 
     def settle(act: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and no task waits
             loop.call_soon_threadsafe(lambda: None if future.done() else act())
 
     def work() -> None:
@@ -55,7 +54,7 @@ async def blocking(call: Callable[..., T], *args: object) -> T:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write every byte, however the other end takes them."""
+    """Write every byte, in as many writes as it takes."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
@@ -71,11 +70,11 @@ async def output(
     attempt: int = 0,
     again: Callable[[schema.JobView], None] = lambda view: None,
 ) -> int:
-    """Copy one stream of a job to a descriptor; returns the bytes its limit made the node drop.
+    """Copy one stream of a job to a descriptor; returns the bytes dropped past the job's limit.
 
-    With `follow` until the job is over, else as far as there is output now. `attempt` is the one
-    to copy; 0: the last one, and with `follow` those after it, before each of which `again` is
-    called with the job.
+    With `follow`, copy until the job is over, else as much as there is now. `attempt` 0 stands for
+    the last attempt and, with `follow`, those after it; `again` is called with the job before each
+    of them.
     """
     dropped, chosen = 0, attempt
     while True:
@@ -93,7 +92,7 @@ async def output(
 async def _attempt(
     client: Client, job: schema.JobRef, stream: Stream, fd: int, *, follow: bool, attempt: int
 ) -> schema.LogsView:
-    """One attempt's output; the last piece of it."""
+    """Copy the output of one attempt; returns its last piece."""
     offset, pause = 0, PAUSE_S[0]
     while True:
         asked = time.monotonic()
@@ -106,7 +105,7 @@ async def _attempt(
                 attempt=attempt,
             )
         )
-        if attempt and view.attempt != attempt:  # it was asked for before it was placed
+        if attempt and view.attempt != attempt:  # the attempt was not placed yet
             return view
         attempt = view.attempt
         if view.data:
@@ -120,7 +119,7 @@ async def _attempt(
 
 
 async def _next_attempt(client: Client, job: schema.JobRef, attempt: int) -> schema.JobView | None:
-    """The job once an attempt after this one was placed; None if there will be none."""
+    """The job once a later attempt is placed; None if it ended without one."""
     pause = PAUSE_S[0]
     while True:
         view = await client.get(job)
@@ -133,7 +132,7 @@ async def _next_attempt(client: Client, job: schema.JobRef, attempt: int) -> sch
 
 
 async def feed(client: Client, job: schema.JobRef, fd: int) -> None:
-    """Copy a descriptor to a job's stdin until either ends; then close the job's stdin."""
+    """Copy a descriptor to a job's stdin until either ends, then close the stdin."""
     offset = 0
     while True:
         data = await blocking(os.read, fd, READ_BYTES)
@@ -144,7 +143,7 @@ async def feed(client: Client, job: schema.JobRef, fd: int) -> None:
 
 
 async def _put(client: Client, job: schema.JobRef, offset: int, data: bytes) -> int | None:
-    """One piece, resent from where the node stopped; None once the job reads no more."""
+    """Send one piece, again from where the node stopped; None once the job reads no more."""
     end, pause = offset + len(data), PAUSE_S[0]
     while True:
         asked = time.monotonic()
@@ -167,7 +166,7 @@ async def _put(client: Client, job: schema.JobRef, offset: int, data: bytes) -> 
 
 
 def wanted(fd: int, interactive: bool) -> bool:
-    """Whether a job should get this descriptor as its stdin: asked for, or a pipe or file."""
+    """True if a job should get this descriptor as stdin: a pipe or file, or one asked for."""
     try:
         found = os.fstat(fd)
         empty = Path(os.devnull).stat()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job's timeline file, fetched from its node piece by piece.
+"""A job's timeline file, fetched from its node in pieces.
 
-A file appears whole under its name or not at all.
+The file appears under its name complete or not at all.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replies of the schema as the plain objects that tables, report and `-o json` show.
 
-Pure. Owns the shape of `stoker job -o json`: the reply, with the kernels and copies of its trace at
-the top level and what is known of its devices.
+Pure. The object of `stoker job -o json` is the reply, with the kernels and copies of its trace and
+the rows of its devices at the top level.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from stoker.mesh.wire import schema
 
 NO_SUCH_PROGRAM = ("no such file", "not found", "enoent")
 TIMED_OUT, LOST, NOT_STARTED, NOT_FOUND, TERMINATED = 124, 125, 126, 127, 143
-"""Exit codes of `run` and `wait` besides the job's own, as in timeout(1) and env(1)."""
+"""The exit codes of `run` and `wait` beside the job's own, as in timeout(1) and env(1)."""
 
 
 def row(message: schema.Message) -> dict[str, Any]:
-    """One reply as a plain object; embedded JSON and base64 come out as JSON has them."""
+    """One reply as a plain object, with embedded JSON parsed and bytes in base64."""
     value = msgspec.json.decode(schema.encode(message))
     assert isinstance(value, dict)
     return value
 
 
 def part(view: msgspec.Struct) -> dict[str, Any]:
-    """A reply inside a list, without the schema that the list carries."""
+    """A reply inside a list, without the `schema` that the list has."""
     value = msgspec.json.decode(msgspec.json.encode(view))
     assert isinstance(value, dict)
     return {key: value[key] for key in value if key != "schema"}
@@ -36,7 +36,7 @@ def part(view: msgspec.Struct) -> dict[str, Any]:
 def job_object(
     job: schema.JobView, devices: Sequence[schema.DeviceView], nodes: Sequence[schema.NodeView]
 ) -> dict[str, Any]:
-    """The object of `stoker job -o json`, which is also what the report is made from."""
+    """The object of `stoker job -o json`, from which the report is made too."""
     value = row(job)
     trace = value.get("trace") or {}
     value["kernels"] = trace.get("kernels") or []
@@ -49,7 +49,7 @@ def job_object(
 
 
 def exit_code(job: schema.JobView) -> int:
-    """What `run` and `wait` exit with for an ended job."""
+    """The exit code of `run` and `wait` for an ended job."""
     if job.state == "timeout":
         return TIMED_OUT
     if job.signal is not None:

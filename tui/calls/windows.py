@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A window of full tracing in a running job: opened, waited for, ended early at a request.
+"""A window of full tracing in a running job: opened, awaited, ended early on request.
 
-Owns that a window whose opener goes away is closed if that can still be said; where it cannot, it
-ends by itself when its time is over.
+If the opener fails, it closes the window as long as the node can be reached; otherwise the window
+ends when its time is over.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from stoker.mesh.wire import schema
 from stoker.native.errors import StokerError, Unavailable
 
 LOOK_S = (0.05, 1.0)
-"""Between two questions: shortest near the end of a window, longest far from it."""
+"""The shortest pause between two requests, near the end of a window, and the longest."""
 LATE_S = 30.0
-"""How long after its time a window may take to be written before it is given up."""
+"""The longest wait for the records of a window after its end."""
 CLOSE_S = 3.0
 
 Progress = Callable[[schema.WindowView], None]
@@ -36,7 +36,7 @@ async def record(
     records: bool = False,
     progress: Progress = lambda window: None,
 ) -> schema.WindowView:
-    """Open a window and wait for its end; `early` set: end it now. The window, ready."""
+    """Open a window, wait for its end or for `early`, and return it with its records ready."""
     number = secrets.randbelow(1 << 48) + 1
     view = await client.tracing(
         schema.TracingRequest(

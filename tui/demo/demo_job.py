@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker demo`: a node of its own, one traced job from submit to report, and nothing left behind.
+"""The demo: one traced job on a private node, from submit to report.
 
-Owns the verdict: the job succeeded, and the tracer counted exactly the launches that the program
-says it made.
+It passes only if the job succeeded and the tracer counted exactly the launches that the program
+reports.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from stoker.tui.demo import private_node
 
 JOB_S = 300.0
 KERNELS = ("saxpy", "smooth", "norm")
-"""Kernels of the demo program; what else it reports are copies."""
+"""The kernels of the demo program; its other figures are copies."""
 TAIL_BYTES = 4000
 CUDA_PROGRAM = Path(__file__).resolve().parents[2] / "examples/cuda/saxpy.py"
 
 
 @dataclass
 class Demo:
-    """What came of it: the object of `stoker job -o json` with `perfetto` and `demo` added."""
+    """The result: the object of `stoker job -o json` with more fields, and the failures."""
 
     job: dict[str, Any]
     failures: list[str] = field(default_factory=list)
@@ -41,19 +41,19 @@ class Demo:
 
 @dataclass(frozen=True)
 class DemoWork:
-    """What the job runs, and whether its launches can be counted by the tracer on this machine."""
+    """The program that the job runs, its device, and the reason if the tracer cannot count."""
 
     argv: tuple[str, ...]
     untraced: str = ""
-    """Why the tracer will not see the kernels, or empty."""
+    """The reason why the tracer will not see the kernels, or empty."""
     kind: Literal["gpu", "cpu"] = "gpu"
-    """Of the device that the job asks for."""
+    """The kind of device that the job requests."""
     no_gpu: str = ""
-    """That it is no GPU, or empty."""
+    """A sentence if the device is no GPU, or empty."""
 
 
 def run(*, trace: str, keep: bool, out: Path) -> Demo:
-    """The whole demo; raises StokerError where nothing can be shown at all."""
+    """Run the whole demo; raises StokerError if there is nothing to show."""
     with private_node.running(keep=keep) as node:
         demo = asyncio.run(_one_job(node.state, node.work, trace, out))
     demo.failures += node.failures
@@ -96,7 +96,7 @@ async def _one_job(state: Path, folder: Path, trace: str, out: Path) -> Demo:
 
 
 def stage(folder: Path, devices: tuple[schema.DeviceView, ...]) -> DemoWork:
-    """Put a program where the job's user can read it; which one depends on the devices."""
+    """Copy the program that suits the devices to a folder that the job's user can read."""
     real = [d for d in devices if d.vendor.lower().startswith("nvidia") and not d.sim]
     if real and CUDA_PROGRAM.exists() and _has_cuda_python() and _open_to_jobs(sys.executable):
         program = folder / CUDA_PROGRAM.name
@@ -125,7 +125,7 @@ def _has_cuda_python() -> bool:
 
 
 def _open_to_jobs(program: str) -> bool:
-    """Whether any user may run it: root's jobs are not root's, and /root is closed to them."""
+    """True if every user may run it, since root's jobs run as another user."""
     if os.geteuid() != 0:
         return True
     real = Path(program).resolve()
@@ -133,7 +133,7 @@ def _open_to_jobs(program: str) -> bool:
 
 
 async def _output(client: Client, job: int, stream: streams.Stream) -> dict[str, Any]:
-    """The last line of a stream as the JSON object it should be, else as text."""
+    """The JSON object in the last line of a stream, or its text."""
     data, offset = b"", 0
     while True:
         view = await client.logs(schema.LogsRequest(job=job, stream=stream, offset=offset))
@@ -145,7 +145,7 @@ async def _output(client: Client, job: int, stream: streams.Stream) -> dict[str,
 
 
 def said(output: bytes) -> dict[str, Any]:
-    """What a demo program reports: the JSON object of its last line; `text` if there is none."""
+    """The JSON object in the last line of a program's output, or the output under `text`."""
     words = output.decode(errors="replace").strip()
     with contextlib.suppress(ValueError):
         value = json.loads(words.splitlines()[-1] if words else "")
@@ -161,7 +161,7 @@ def _ended(view: schema.JobView, wrote: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _counted(job: Mapping[str, Any], program: Mapping[str, Any], work: DemoWork) -> Iterator[str]:
-    """Compares what the program launched with what the tracer counted."""
+    """Compare the launches that the program reports with those that the tracer counted."""
     if work.untraced:
         return
     launched = {

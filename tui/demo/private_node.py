@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node of one's own for the length of a demo or a bench, started and stopped as a user would.
+"""A private node for the length of a demo or a bench, started and stopped as a user would do it.
 
-Drives only the verbs `up` and `down`, as processes. Owns the clean-up: it also runs after a
-failure, after Ctrl-C and after SIGTERM, and looks for what is left.
+It runs the verbs `up` and `down` as processes. The clean-up also runs after a failure, Ctrl-C and
+SIGTERM, and reports what is left behind.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ UP_S, DOWN_S = 60.0, 60.0
 
 @dataclass
 class PrivateNode:
-    """Its state folder, a folder that jobs can read, and after its end what went wrong in it."""
+    """A node's state folder, a folder that jobs can read, and the failures of its end."""
 
     state: Path
     work: Path
@@ -35,7 +35,7 @@ class PrivateNode:
 
 @contextlib.contextmanager
 def running(*, keep: bool = False) -> Iterator[PrivateNode]:
-    """A node that serves. With `keep` it and its state folder are left as they are."""
+    """A running node; `keep` leaves it running and its folders in place."""
     with _terminable(), _folders(keep) as (state, work):
         node = PrivateNode(state, work)
         try:
@@ -48,7 +48,7 @@ def running(*, keep: bool = False) -> Iterator[PrivateNode]:
 
 @contextlib.contextmanager
 def _folders(keep: bool) -> Iterator[tuple[Path, Path]]:
-    """A private state folder, and one that the job's user can read: root's jobs run as nobody."""
+    """A private state folder, and one that every job's user can read."""
     state = Path(tempfile.mkdtemp(prefix="stoker-state-"))
     work = Path(tempfile.mkdtemp(prefix="stoker-work-"))
     work.chmod(0o755)
@@ -62,7 +62,7 @@ def _folders(keep: bool) -> Iterator[tuple[Path, Path]]:
 
 @contextlib.contextmanager
 def _terminable() -> Iterator[None]:
-    """SIGTERM unwinds like Ctrl-C, so that the node is stopped in either case."""
+    """Let SIGTERM unwind like Ctrl-C, so that the node is stopped in either case."""
 
     def stop(number: int, frame: object) -> None:
         raise KeyboardInterrupt
@@ -75,8 +75,8 @@ def _terminable() -> Iterator[None]:
 
 
 def _verb(verb: str, state: Path, timeout_s: float) -> None:
-    """One verb of ours as a process; what it prints is shown only when it fails."""
-    # A new session: Ctrl-C is for the demo, which then stops the node in order.
+    """Run a verb as a process; its output is shown only if it fails."""
+    # A new session keeps Ctrl-C from the node, which the demo then stops in order.
     done = subprocess.run(
         [sys.executable, "-m", "stoker", verb, "--state", str(state)],
         capture_output=True,
@@ -90,7 +90,7 @@ def _verb(verb: str, state: Path, timeout_s: float) -> None:
 
 
 def _down(state: Path) -> list[str]:
-    """Stop the node and look for what is left; a second Ctrl-C does not cut this short."""
+    """Stop the node and return what is left behind; a second Ctrl-C does not interrupt this."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         _verb("down", state, DOWN_S)
@@ -102,7 +102,7 @@ def _down(state: Path) -> list[str]:
 
 
 def leftovers(state: Path) -> Iterator[str]:
-    """Processes, folders and cgroups that still belong to a node that was stopped."""
+    """The processes, folders and cgroups that a stopped node has left behind."""
     name = f"stoker-{context.instance(state)}"
     for folder in (*context.run_folders(state), Path("/dev/shm") / name):
         if folder.exists():

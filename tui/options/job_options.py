@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the flags of `run` and `submit` to the request that they make.
+"""The request for a job, made from the flags of `run` and `submit`.
 
-Everything that is wrong with a flag is said before anything is sent. The flags themselves are
-declared in `scheduler/job_options.toml`.
+A wrong flag is refused before anything is sent. The flags are declared in
+`scheduler/job_options.toml`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def request(
     min_run_s: int | None,
     **fields: Any,
 ) -> JobRequest:
-    """The request for these options, with a key of its own when none was given."""
+    """The request for these options, with a new idempotency key unless one was given."""
     from stoker.mesh.client.client import new_key
     from stoker.mesh.wire.schema import JobRequest
 
@@ -71,14 +71,14 @@ def affinity(group: str, *, attract: bool, repel: bool) -> Literal["", "attract"
 
 
 def before(after: int | str | None, after_any: int | str | None) -> int | str | None:
-    """The job to wait for."""
+    """The job to wait for, from at most one of the two flags."""
     if after is not None and after_any is not None:
         raise BadRequest("--after and --after-any: a job waits for one other")
     return after if after is not None else after_any
 
 
 def folder(cwd: str | None) -> str:
-    """The job's folder, absolute: the node does not know where this shell stands."""
+    """The job's folder as an absolute path, since the node has another current folder."""
     try:
         return str(Path.cwd() if cwd is None else Path(cwd).absolute())
     except FileNotFoundError:
@@ -88,7 +88,7 @@ def folder(cwd: str | None) -> str:
 def environment(
     items: Sequence[str], here: Mapping[str, str], *, everything: bool = False
 ) -> dict[str, str]:
-    """`K=V` sets, `K` copies; a variable that is not set here cannot be copied."""
+    """The job's variables: `K=V` sets one, `K` copies one that must be set here."""
     chosen = dict(here) if everything else {}
     for item in items:
         name, equals, value = item.partition("=")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of flags whose text is a quantity: shares, sizes, times, jobs, lists of indexes.
+"""Click types of flags that are quantities: shares, sizes, times, jobs, lists of indexes.
 
-A text that is none is refused with the flag's name.
+Wrong text is refused with the flag's name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stoker.tui.options import quantity_parser
 
 
 class Quantity(click.ParamType[Any]):
-    """An option whose text goes through a parser of `quantity_parser`."""
+    """An option type whose text goes through a parser of `quantity_parser`."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
         self.name = name

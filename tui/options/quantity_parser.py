@@ -24,14 +24,14 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 _INDEXES = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
 INDEXES_MAX = 256
-"""Jobs of one array, as the scheduler takes them."""
+"""The most jobs of one array that the scheduler accepts."""
 _TIME_MAX_S = 10 * 365 * 86400
 _SIZE_MAX = 1 << 60
 _SHARE_MAX = 1_000_000 * MILLI
 
 
 def milli(text: str, what: str) -> int:
-    """`2` -> 2000, `0.005` -> 5, `5m` -> 5: thousandths of a device or a CPU, exactly."""
+    """Thousandths of a device or a CPU, exactly: `2` -> 2000, `0.005` -> 5, `5m` -> 5."""
     scale, digits = (1, text[:-1]) if text.endswith("m") else (MILLI, text)
     try:
         value = Decimal(digits) * scale
@@ -45,7 +45,7 @@ def milli(text: str, what: str) -> int:
 
 
 def gpu_milli(text: str) -> int:
-    """`--gpus`: 0, a part of one device, or whole devices; `1.5` means nothing and is refused."""
+    """Thousandths for `--gpus`: 0, a part of one device, or whole devices; not `1.5`."""
     value = milli(text, "--gpus")
     if value > MILLI and value % MILLI:
         raise BadRequest(f"--gpus {text!r}: more than one device is granted in whole devices only")
@@ -53,7 +53,7 @@ def gpu_milli(text: str) -> int:
 
 
 def size_bytes(text: str, what: str) -> int:
-    """`4G`, `512M`, `1.5GiB`, `4096`: bytes, with powers of 1024."""
+    """Bytes, in units that are powers of 1024: `4G`, `512M`, `1.5GiB`, `4096`."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise BadRequest(f"{what} {text!r} is not a size such as 512M or 4G")
@@ -64,7 +64,7 @@ def size_bytes(text: str, what: str) -> int:
 
 
 def seconds(text: str, what: str) -> float:
-    """`90`, `90s`, `2h`, `1h30m`, `500ms`: seconds."""
+    """Seconds: `90`, `90s`, `2h`, `1h30m`, `500ms`."""
     text = text.strip()
     if re.fullmatch(r"\d+(\.\d+)?", text):
         text += "s"
@@ -78,7 +78,7 @@ def seconds(text: str, what: str) -> float:
 
 
 def whole_seconds(text: str, what: str) -> int:
-    """`90`, `2m`: seconds, without a fraction."""
+    """Whole seconds: `90`, `2m`."""
     value = seconds(text, what)
     if not value.is_integer():
         raise BadRequest(f"{what} {text!r} is not a whole number of seconds")
@@ -86,7 +86,7 @@ def whole_seconds(text: str, what: str) -> int:
 
 
 def job(text: str, what: str) -> int | str:
-    """`7` or `last`."""
+    """A job: `7` or `last`."""
     if text == "last":
         return text
     if not (text.isascii() and text.isdigit()) or not 0 < len(text) < 19:
@@ -95,7 +95,7 @@ def job(text: str, what: str) -> int | str:
 
 
 def indexes(text: str, what: str) -> tuple[int, ...]:
-    """`0-9`, `0-9:2`, `1,5,7-9`: the indexes in that order; nothing: no array."""
+    """The indexes of an array in their order: `0-9`, `0-9:2`, `1,5,7-9`; no text, no array."""
     found: list[int] = []
     for part in text.split(",") if text else ():
         match = _INDEXES.fullmatch(part.strip())

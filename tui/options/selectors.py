@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which jobs a command means: `3`, `1,4-6`, `last`, `all`.
+"""Selectors, by which a verb names jobs: `3`, `1,4-6`, `last`, `all`.
 
-Parsing is pure; which numbers `last` and `all` stand for is known only by the node, so the caller
-supplies them.
+Parsing is pure; only the node knows the numbers that `last` and `all` stand for.
 """
 
 from __future__ import annotations
@@ -14,21 +13,21 @@ from typing import NamedTuple
 from stoker.native.errors import BadRequest
 
 JOBS_MAX = 10_000
-"""Jobs that one selector may name by number."""
+"""The most jobs that one selector may name by number."""
 
 JOB_MAX = (1 << 63) - 1
 _ITEM = re.compile(r"(\d{1,19})(?:-(\d{1,19}))?", re.ASCII)
 
 
 class Selector(NamedTuple):
-    """Ranges of job numbers (both ends included), and the two words."""
+    """Ranges of job numbers, both ends included, or one of the words `last` and `all`."""
 
     ranges: tuple[tuple[int, int], ...] = ()
     last: bool = False
     all: bool = False
 
     def numbers(self) -> Iterator[int]:
-        """The numbers that were named, in the order given, each once."""
+        """The named numbers in the order given, each once."""
         seen: set[int] = set()
         for first, last in self.ranges:
             for job in range(first, last + 1):
@@ -38,7 +37,7 @@ class Selector(NamedTuple):
 
 
 def parse(text: str) -> Selector:
-    """A selector from its text; raises BadRequest that says which part is wrong."""
+    """A selector from its text; BadRequest names the part that is wrong."""
     if text in ("last", "all"):
         return Selector(last=text == "last", all=text == "all")
     ranges = tuple(_range(item.strip(), text) for item in text.split(","))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker explain` as text: the answer first, then its reasons in order, then what would help.
+"""The text of `stoker explain`: the answer, its reasons in order, then what would help.
 
 Pure: the reply's object in, text out.
 """
@@ -26,7 +26,7 @@ def render(explained: Object) -> str:
 
 
 def _reasons(explained: Object) -> Iterator[str]:
-    """Those that the first line does not say already."""
+    """The reasons that the first line does not give already."""
     told = [r for r in explained["reasons"] if not explained["summary"].endswith(r["text"])]
     for rank, reason in enumerate(told, start=1):
         known = f"node {reason.get('node')}" in reason["text"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One progress bar on stderr, for commands that work for seconds; stdout stays the result's alone.
+"""One progress bar on stderr, for verbs that take seconds; stdout holds only the result.
 
 On anything but a terminal it draws nothing.
 """
@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Advance = Callable[[float], None]
-"""By how much of the total the work went on."""
+"""A function that adds finished steps to the bar."""
 
 
 @contextmanager
 def progress(title: str, total: float) -> Iterator[Advance]:
-    """A bar of `total` steps while the block runs; it is gone afterwards."""
+    """A bar of `total` steps, which disappears when the block ends."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Readings of devices as a person reads them: values with units and errors, series, the topology.
 
-Pure: replies of the mesh in, text out. Owns that whatever is simulated is said to be, in each of
-the forms.
+Pure: replies of the mesh in, text out. Every form marks a simulated device as SIM.
 """
 
 from __future__ import annotations
@@ -17,23 +16,23 @@ Row = Mapping[str, Any]
 LABEL_WIDTH = 24
 TITLE_WIDTH = 19
 SERIES_WIDTH = 60
-"""Cells of a line at most; a minute is then a second a cell."""
+"""The most cells of a series; each then stands for a second of the minute."""
 SERIES_LEAST = 10
 AROUND = TITLE_WIDTH + len("    0.0 W |") + len("| 1980 MHz  now ")
-"""Cells of a line of `series` besides what is drawn and the newest value."""
+"""The cells of a line of `series` beside the drawn values and the newest one."""
 NOW_WIDTH, NOW_LEAST = 30, 9
-"""Room for the newest value with and without its error and window."""
+"""The cells for the newest value, with and without its error and window."""
 MINUTE_NS = 60_000_000_000
 
 
 class Series(NamedTuple):
-    """One line of `stoker metrics`: a field, and where its axis begins and ends, if known."""
+    """One line of `stoker metrics`: a field, with the ends of its axis where they are known."""
 
     field: str
     title: str
     floor: float | None = None
     top: str | None = None
-    """Name of the field that is the axis' end, or a number."""
+    """The upper end of the axis: the name of a field, or a number."""
 
 
 SERIES: tuple[Series, ...] = (
@@ -49,7 +48,7 @@ FIELDS = tuple(series.field for series in SERIES)
 
 
 def value(field: Row) -> str:
-    """One field: `71.3 W +-3.6`, `1.98 GHz`, or why there is none."""
+    """One field: `71.3 W +-3.6`, `1980 MHz`, or the reason why it is absent."""
     if field.get("absent"):
         return f"- ({field['absent']})"
     found = field.get("value")
@@ -63,7 +62,7 @@ def value(field: Row) -> str:
 
 
 def quantity(found: Any, unit: str) -> str:  # noqa: PLR0911
-    """A value with its unit, scaled for a person."""
+    """A value with its unit, scaled for reading."""
     if isinstance(found, bool):
         return "yes" if found else "no"
     if isinstance(found, list):
@@ -110,7 +109,7 @@ def _thing(each: Any) -> str:
 
 
 def fields(view: Row) -> str:
-    """All fields of one device, one a line."""
+    """All fields of one device, one per line."""
     lines = [
         f"{text.fit(name, LABEL_WIDTH)}  {text.clean(value(field))}"
         for name, field in view["fields"].items()
@@ -119,7 +118,7 @@ def fields(view: Row) -> str:
 
 
 def health(device: DeviceView) -> str:
-    """Why it gets no jobs, or what else is wrong with it; a line each."""
+    """The reasons why a device gets no jobs, and its warning, one per line."""
     told = (
         ("no jobs", device.unavailable),
         ("cordoned", device.cordoned),
@@ -129,7 +128,7 @@ def health(device: DeviceView) -> str:
 
 
 def heading(view: Row, model: str) -> str:
-    """Who it is, how its driver answers, and that it is simulated."""
+    """A device's node, id and model, the SIM mark, and the driver's state unless it is ok."""
     words = [f"{view['node']}/{view['device']}", model]
     if view.get("sim"):
         words.append("SIM")
@@ -189,8 +188,10 @@ def _now(field: Row, whole: bool) -> str:
 
 
 def topology(view: Row, devices: Sequence[Row] = ()) -> str:
-    """The matrix, as `nvidia-smi topo -m` prints it, with NUMA nodes and their processors; a
-    device is called by its index where it has one."""
+    """The matrix of links as `nvidia-smi topo -m` prints it, with NUMA nodes and their CPUs.
+
+    A device is called by its index where it has one.
+    """
     known = {str(device["id"]): device for device in devices}
     names = [str(name) for name in view["names"]]
     short = [str(known[name]["index"]) if name in known else _short(name) for name in names]
@@ -223,5 +224,5 @@ def _what(device: Row | None, sim: bool) -> str:
 
 
 def _short(name: str) -> str:
-    """A UUID by its beginning: a matrix of eight must fit on a screen."""
+    """The beginning of a UUID, so that a matrix of eight fits on a screen."""
     return name if len(name) <= 12 else name[:11] + "…"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One job on one screen: what ran, where and why, and where the device's time went.
 
-Pure: the object of `stoker job -o json` in, text of at most 100 columns out. What was not measured
-is shown with its reason, never as zero; the shares of a device's time are rounded so that they add
-up to 100.0 % exactly.
+Pure: the object of `stoker job -o json` in, text of at most 100 columns out. A value that was not
+measured is shown with its reason, never as zero; the shares of a device's time are rounded so that
+they add up to exactly 100.0 %.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ CAUSES = {
     "held_idle_ns": "held but idle",
     "not_observed_ns": "not observed",
 }
-"""Causes of the trace summary, in the order of the accounting, with what they are called here."""
+"""The causes of a trace summary in the order of the accounting, with their names in a report."""
 
 HOST_CAUSES = tuple(name for name in CAUSES if name.startswith("host_"))
-"""Causes that only thread spans can tell apart."""
+"""The causes that only thread spans can distinguish."""
 
 Object = Mapping[str, Any]
 
 
 class Ink:
-    """How to emphasise and which characters may be used."""
+    """The colours and the characters that the terminal allows."""
 
     def __init__(self, colour: bool = False, unicode: bool = True) -> None:
         self.colour = colour
@@ -47,11 +47,11 @@ class Ink:
         self.plus_minus, self.cut = ("±", "…") if unicode else ("+-", "...")
 
     def bold(self, words: str) -> str:
-        """The words in bold, where colour is on."""
+        """The words in bold if colour is on."""
         return f"\x1b[1m{words}\x1b[0m" if self.colour else words
 
     def tone(self, words: str, state: str) -> str:
-        """The words in the colour of a job's state, where colour is on."""
+        """The words in the colour of a job's state if colour is on."""
         code = {"succeeded": 32, "running": 36, "pending": 33, "starting": 33}.get(state, 31)
         return f"\x1b[{code}m{words}\x1b[0m" if self.colour else words
 
@@ -66,7 +66,7 @@ def render(job: Object, *, colour: bool = False, unicode: bool = True) -> str:
         lines += _device_time(device, trace.get("absent") or {}, ink)
     lines += [*_hardware(job), *_measuring(trace, ink), *_missing(job, trace), *_files(job)]
     whole = "\n".join(lines)
-    # One column stands for one column, so that what was cut to fit still fits.
+    # Each character is replaced by one of the same width, so that lines still fit.
     return whole if unicode else whole.replace("…", "~").encode("ascii", "replace").decode()
 
 
@@ -94,7 +94,7 @@ def _title(job: Object, ink: Ink) -> str:
 
 
 def ending(job: Object) -> str:
-    """How a job stands, in a few words: `succeeded, exit 0`, `failed, signal 9`, `running`."""
+    """A job's state and end: `succeeded, exit 0`, `failed, signal 9`, `running`."""
     if job.get("signal") is not None:
         return f"{job['state']}, signal {job['signal']}"
     if job.get("exit_code") is not None:
@@ -103,7 +103,7 @@ def ending(job: Object) -> str:
 
 
 ASKED = {"gpu": "GPU", "cpu": "CPU device", "any": "device"}
-"""What a job's `device_kind` is called."""
+"""The names of a job's `device_kind` in a report."""
 
 
 def _job(job: Object) -> Iterator[str]:
@@ -122,7 +122,7 @@ def _job(job: Object) -> Iterator[str]:
 
 
 def _attempts(job: Object) -> Iterator[str]:
-    """Attempts before the present one."""
+    """A line for each attempt before the present one."""
     for index, attempt in enumerate(job.get("attempts") or ()):
         where = f" on node {attempt['node']}" if attempt.get("node") else ""
         ran = _between(attempt, "started_ns", "ended_ns")
@@ -166,7 +166,7 @@ def _grant(job: Object, share: Object) -> str:
 
 
 def device_kind(device: Object) -> str:
-    """What a device is, with the marks that keep a simulation or a CPU from passing as a GPU."""
+    """A device's vendor and model, with a mark if it is simulated, a CPU or only declared."""
     mark = ""
     if device.get("sim"):
         mark = ", SIM: a simulated device"
@@ -200,7 +200,7 @@ def _kernels(job: Object, trace: Object, ink: Ink) -> Iterator[str]:
 
 
 def _kernel(row: Object, ink: Ink) -> str:
-    """A count that is a lower bound needs the place of the name, which stands above it then."""
+    """A kernel's row; a lower bound as count is so long that the name stands in a line above."""
     total, name = units.duration(row["total_ns"]), text.clean(row["name"])
     if row.get("estimate"):
         total = "~" + total
@@ -218,7 +218,7 @@ def _kernel(row: Object, ink: Ink) -> str:
 
 
 def _estimated(row: Object) -> str:
-    """What the total is of, where not every launch was timed or seen."""
+    """The basis of a total that does not cover every launch."""
     if row.get("unseen"):
         return f"estimate of ~{units.number(row['count'] + row['unseen'])} launches"
     return "estimate" if row.get("estimate") else "of what was seen"
@@ -226,7 +226,7 @@ def _estimated(row: Object) -> str:
 
 def _device_time(device: Object, absent: Object, ink: Ink) -> Iterator[str]:
     causes: Mapping[str, int | None] = device["causes"]
-    # What is absent stands as 0 in the sum and must not be read as a measured 0.
+    # An absent cause stands as 0 in the sum and must not read as a measured 0.
     blind = HOST_CAUSES if "spans" in absent else ()
     unknown = [
         name
@@ -281,7 +281,7 @@ def _measuring(trace: Object, ink: Ink) -> Iterator[str]:
 
 
 def _loss(loss: Mapping[str, int]) -> str:
-    """The counters that counted something, and how many there are: 0 is shown as a finding."""
+    """The loss counters that are not 0; if all are, the number of counters, as a finding."""
     if not loss:
         return "not counted"
     lost = [f"{name} {units.number(count)}" for name, count in loss.items() if count]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A series of values as one line of blocks, with its axes in words.
 
-Pure. What has no value is a gap, never a low bar, and a series that does not move is a flat line in
-the middle, not a full one.
+Pure. A missing value is a gap, never a low bar, and a constant series is a line in the middle, not
+a full block.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 PLAIN = "_.-=+*#@"
-"""Where the terminal has no block characters."""
+"""Marks for terminals without block characters."""
 GAP = " "
 
 Point = tuple[int, float]
@@ -19,7 +19,7 @@ Point = tuple[int, float]
 
 
 def buckets(points: Sequence[Point], from_ns: int, to_ns: int, width: int) -> list[float | None]:
-    """The mean of the points in each of `width` equal parts of the time; None: there is none."""
+    """The mean of the points in each of `width` equal parts of the time, None for an empty part."""
     sums = [0.0] * width
     counts = [0] * width
     span = max(to_ns - from_ns, 1)
@@ -32,7 +32,7 @@ def buckets(points: Sequence[Point], from_ns: int, to_ns: int, width: int) -> li
 
 
 def line(values: Sequence[float | None], low: float, high: float, *, unicode: bool = True) -> str:
-    """One character per value, between `low` and `high`."""
+    """One character per value, scaled between `low` and `high`."""
     marks = BLOCKS if unicode else PLAIN
     made = []
     for value in values:
@@ -49,7 +49,7 @@ def line(values: Sequence[float | None], low: float, high: float, *, unicode: bo
 def bounds(
     values: Sequence[float | None], floor: float | None, top: float | None
 ) -> tuple[float, float] | None:
-    """What the axis runs over: what is known of the field, else what is seen; None: no value."""
+    """The ends of the axis: the given ones, widened or replaced by the values; None without any."""
     seen = [value for value in values if value is not None]
     if not seen:
         return None

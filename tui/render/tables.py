@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of every read verb in the six output forms: table, wide, json, jsonl, csv, name.
 
-Pure: rows in, text out. `json`, `jsonl` and `csv` carry plain SI numbers under the schema's own
-names; only `table` and `wide` are for people.
+Pure: rows in, text out. `json`, `jsonl` and `csv` hold SI numbers under the names of the schema;
+only `table` and `wide` are formatted for reading.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Output = Literal["table", "wide", "json", "jsonl", "csv", "name"]
 OUTPUTS: tuple[Output, ...] = ("table", "wide", "json", "jsonl", "csv", "name")
 GAP = "  "
 CELL_MAX = 60
-"""Columns of one cell in `table`; `wide` cuts nothing."""
+"""The most columns of a cell in `table`; `wide` cuts nothing."""
 
 Row = Mapping[str, Any]
 
 
 class Column(NamedTuple):
-    """One column: heading, what a row says there for a person, and where it appears."""
+    """One column: its heading, the text of a row, its alignment, and if only `wide` shows it."""
 
     title: str
     says: Callable[[Row, int], str]
@@ -36,7 +36,7 @@ class Column(NamedTuple):
 
 
 class Noun(NamedTuple):
-    """What is listed: its plural in JSON, the field that names a row, its columns."""
+    """A kind of row: its plural in JSON, the field that names a row, its columns."""
 
     plural: str
     name: str
@@ -44,7 +44,7 @@ class Noun(NamedTuple):
 
 
 def at(row: Row, path: str) -> Any:
-    """The value at a dotted path, None where there is none: `times.started_ns`."""
+    """The value at a dotted path such as `times.started_ns`, or None."""
     value: Any = row
     for key in path.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
@@ -52,12 +52,12 @@ def at(row: Row, path: str) -> Any:
 
 
 def field(path: str, absent: str = "-") -> Callable[[Row, int], str]:
-    """The field itself, as text."""
+    """A column text: the field at a path."""
     return lambda row, now: absent if at(row, path) in (None, "") else str(at(row, path))
 
 
 def through(path: str, form: Callable[[Any], str]) -> Callable[[Row, int], str]:
-    """The field through a form of `units`."""
+    """A column text: the field at a path, formatted by a function such as `units.size`."""
     return lambda row, now: form(at(row, path))
 
 
@@ -129,7 +129,7 @@ def _read(name: str, unit: str, scale: float = 1) -> Callable[[Row, int], str]:
 
 
 def _why_not(row: Row, now: int) -> str:
-    """Why it gets no jobs; of one that does, what is wrong with it all the same."""
+    """The reasons why a device gets no jobs, or the warning of one that does."""
     reasons = [str(row["unavailable"])] if row.get("unavailable") else []
     if row.get("cordoned"):
         reasons.append(f"cordoned: {row['cordoned']}")
@@ -243,7 +243,7 @@ DEVICES = Noun(
 def render(
     noun: Noun, rows: Sequence[Row], output: Output, *, now_ns: int = 0, colour: bool = False
 ) -> str:
-    """The rows in one of the six forms, each line ended by a newline; no rows may be no text."""
+    """The rows in one of the six forms, each line ended by a newline; no rows may give no text."""
     if output == "json":
         return _json({"schema": SCHEMA, noun.plural: list(rows)}, indent=True)
     if output == "jsonl":
@@ -261,7 +261,7 @@ def render_one(value: object) -> str:
 
 
 def _json(value: object, indent: bool = False) -> str:
-    import msgspec  # only when needed: every verb loads this file, and `--help` must be quick
+    import msgspec  # imported late: every verb loads this file, and `--help` must be quick
 
     data = msgspec.json.encode(value)
     return (msgspec.json.format(data, indent=2) if indent else data).decode() + "\n"
@@ -281,7 +281,7 @@ def _csv(rows: Sequence[Row]) -> str:
 
 
 def _flat(row: Row, prefix: str = "") -> dict[str, Any]:
-    """Nested records as dotted columns: `times.started_ns`."""
+    """The row with nested records as dotted columns such as `times.started_ns`."""
     flat: dict[str, Any] = {}
     for key, value in row.items():
         nested = isinstance(value, Mapping) and value and key in _NESTED
@@ -296,7 +296,7 @@ def _csv_cell(value: object) -> object:
         return _json(value).rstrip("\n")
     if not isinstance(value, str):
         return value
-    # A spreadsheet would run text that starts like a formula (OWASP, "CSV injection").
+    # A spreadsheet evaluates text that starts like a formula (OWASP, "CSV injection").
     formula = value[:1] in ("=", "+", "-", "@", "\t", "\r")
     return ("'" if formula else "") + text.clean(value)
 

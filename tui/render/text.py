@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Untrusted text on a terminal: cleaned of control characters, measured and cut in cells.
 
-Names of jobs, kernels and files come from users; nothing that could move the cursor or change
-colours passes through here.
+Names of jobs, kernels and files come from users; no character that moves the cursor or changes
+colours gets through.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TextIO
 
 
 def clean(text: object) -> str:
-    """The text with every character that does not print replaced by `?`."""
+    """The text with every unprintable character replaced by `?`."""
     return "".join(char if char.isprintable() else "?" for char in str(text))
 
 
@@ -44,24 +44,24 @@ def wrap(text: str, width: int, indent: int) -> str:
 
 
 def joined(parts: Iterable[str], separator: str = "  ") -> str:
-    """The parts that say something, side by side."""
+    """The parts that are not empty, side by side."""
     return separator.join(part for part in parts if part)
 
 
 def colours(stream: TextIO) -> bool:
-    """Whether to colour: on a terminal, unless NO_COLOR (no-color.org) or TERM=dumb says no."""
+    """True on a terminal, unless NO_COLOR (no-color.org) or TERM=dumb forbids colours."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return stream.isatty()
 
 
 def encodable(stream: TextIO) -> bool:
-    """Whether the stream can carry block characters and typographic marks."""
+    """True if the stream can encode block characters and typographic marks."""
     return (stream.encoding or "ascii").lower().replace("-", "") in ("utf8", "utf16", "utf32")
 
 
 def show(words: str) -> None:
-    """Print on stdout; what its encoding lacks is replaced and never an error."""
+    """Print on stdout; a character that its encoding lacks is replaced."""
     import click
 
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -12,18 +12,18 @@ MILLI = 1000
 
 
 def at_least(count: str, seen: float) -> str:
-    """`at least 63,800 (47 % of the time seen)`: a count that misses what was not looked at."""
+    """A lower bound from a part of the time: `at least 63,800 (47 % of the time seen)`."""
     return f"at least {count} ({percent(seen)} of the time seen)"
 
 
 def percent(share: float) -> str:
-    """`47 %`, `0.31 %`, `99.94 %`: what is not all is never told as all."""
+    """A share such as `47 %`, `0.31 %` or `99.94 %`; less than all never reads as `100 %`."""
     value = min(share * 100, 99.99) if share < 1 else share * 100
     return f"{value:.0f} %" if 1 <= value < 99.5 or share == 1 else f"{value:.4g} %"
 
 
 def duration(ns: float | None) -> str:
-    """Nanoseconds for a person: `812 ns`, `1.24 us`, `12.3 ms`, `4.56 s`, `2m 05s`, `3h 12m`."""
+    """Nanoseconds as text: `812 ns`, `1.24 us`, `12.3 ms`, `4.56 s`, `2m 05s`, `3h 12m`."""
     if ns is None:
         return "-"
     if ns < 0:
@@ -41,7 +41,7 @@ def duration(ns: float | None) -> str:
 
 
 def size(count: float | None) -> str:
-    """Bytes for a person: `0 B`, `1.50 KiB`, `4.00 GiB`."""
+    """Bytes as text: `0 B`, `1.50 KiB`, `4.00 GiB`."""
     if count is None:
         return "-"
     value = float(count)
@@ -53,19 +53,19 @@ def size(count: float | None) -> str:
 
 
 def share(value: int | None) -> str:
-    """Milli-shares for a person: 2000 -> `2`, 5 -> `0.005`."""
+    """Milli-shares as text: 2000 -> `2`, 5 -> `0.005`."""
     if value is None:
         return "-"
     return f"{Decimal(value) / MILLI:f}"
 
 
 def number(value: int | None) -> str:
-    """A count with thousands apart: `100,003`."""
+    """A count with its thousands separated: `100,003`."""
     return "-" if value is None else f"{value:,}"
 
 
 def age(t_ns: int | None, now_ns: int) -> str:
-    """How long ago a CLOCK_REALTIME moment was; the future reads as `0 ns`."""
+    """The time since a CLOCK_REALTIME moment; a moment in the future reads as `0 ns`."""
     return "-" if not t_ns else duration(max(0, now_ns - t_ns))
 
 

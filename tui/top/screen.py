@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stoker top`: nodes, devices, jobs and kernels live in one terminal; `q` quits.
 
-One more subscriber: it asks the same subjects as the command line and holds no state but the last
-answer. A worker reads, the frame timer paints; a broken answer is shown and never ends the view.
+It sends the requests of the other verbs and keeps only the last answer. A timer starts a worker
+that reads; a failed read is shown in the headline and never ends the view.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from stoker.tui.top.table_view import TableView
 from stoker.tui.top.top_model import TABLES, Frame
 
 Reader = Callable[[], Awaitable[Frame]]
-"""Asks the cluster once; raises StokerError when it cannot."""
+"""A function that reads the cluster once; raises StokerError if it cannot."""
 
 
 class Top(App[None]):
-    """Four tables under a headline; Tab walks them, space pauses."""
+    """Four tables under a headline; Tab moves between them, space pauses."""
 
     TITLE = "stoker top"
     ENABLE_COMMAND_PALETTE = False
@@ -60,7 +60,7 @@ class Top(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Start with the jobs under the cursor, and read at once."""
+        """Focus the jobs, read at once, and start the timer."""
         self.query_one("#jobs").focus()
         self.refresh_now()
         self.set_interval(self._period_s, self._tick)
@@ -71,7 +71,7 @@ class Top(App[None]):
 
     @work(exclusive=True)
     async def refresh_now(self) -> None:
-        """Read once and show it; what cannot be read is said in the headline."""
+        """Read once and show the frame; the headline tells of a failure."""
         try:
             frame = await self._read()
         except StokerError as error:
@@ -99,5 +99,5 @@ class Top(App[None]):
             self.refresh_now()
 
     def action_go(self, name: str) -> None:
-        """Put the cursor into one table."""
+        """Focus one table."""
         self.query_one(f"#{name}").focus()

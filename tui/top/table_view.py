@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A table that paints only the lines on the screen, whatever the number of rows.
 
-Textual's DataTable measures and stores each cell, which costs 0.3 ms a row at every refill; here
-rows are plain tuples owned by the caller, and one frame of a 160 x 50 terminal costs a few
-milliseconds with ten rows or a hundred thousand.
+Textual's DataTable measures and stores each cell, which takes 0.3 ms a row at every refill. Here
+rows are plain tuples of the caller, and a frame of a 160 x 50 terminal takes a few milliseconds
+with ten rows or a hundred thousand.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from textual.strip import Strip
 
 
 class ViewColumn(NamedTuple):
-    """One column: its heading, its width in cells, and on which side its text stands."""
+    """One column: its heading, its width in cells, and its alignment."""
 
     title: str
     width: int
@@ -30,12 +30,12 @@ class ViewColumn(NamedTuple):
 
 
 class ViewRow(NamedTuple):
-    """One line: a key that stays the same while the row lives, and one text per column."""
+    """One line: a key that identifies the row across updates, and one text per column."""
 
     key: str
     cells: tuple[str, ...]
     tone: str = ""
-    """`good`, `bad`, `dim` or empty; never the only carrier of a meaning."""
+    """The colour: `good`, `bad`, `dim` or empty; the text says the same."""
 
 
 TONES = {
@@ -50,7 +50,7 @@ GAP = "  "
 
 
 class TableView(ScrollView, can_focus=True):
-    """Rows under a heading, with a cursor that follows its row's key through updates."""
+    """Rows under a heading, with a cursor that stays on the key of its row through updates."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "up", show=False),
@@ -130,7 +130,7 @@ class TableView(ScrollView, can_focus=True):
         """Keep the cursor on the screen and repaint the two rows it moved between."""
         self._refresh_row(before)
         self._refresh_row(after)
-        # After the refresh, because rows that came with this update may not be laid out yet.
+        # Scroll after the refresh, because new rows may not be laid out yet.
         self.call_after_refresh(self._scroll_to_cursor)
 
     def _scroll_to_cursor(self) -> None:
@@ -161,7 +161,7 @@ class TableView(ScrollView, can_focus=True):
 
 
 def _fit(text: str, column: ViewColumn) -> str:
-    # Control characters of a job's name must not reach the terminal.
+    # Control characters in a job's name must not reach the terminal.
     clean = "".join(char if char.isprintable() else "?" for char in text)
     if cell_len(clean) > column.width:
         return set_cell_size(clean, column.width - 1) + "…"

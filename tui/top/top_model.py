@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the live view shows, as a function of the cluster's answers: replies in, texts out.
+"""The frame that the live view shows, computed from the cluster's replies.
 
-Pure: the time of the answers is an argument, and a missing value is shown as `-` here because its
-reason stands in the device's own view.
+Pure: the time of the replies is an argument. A missing value is shown as `-`, and `stoker metrics`
+gives the reason.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stoker.tui.top.table_view import ViewColumn, ViewRow
 
 
 class Layout(NamedTuple):
-    """One table of the view: its columns, and what it says while it is empty."""
+    """One table of the view: its columns, and the text shown while it is empty."""
 
     columns: tuple[ViewColumn, ...]
     empty: str
@@ -34,7 +34,7 @@ class ClusterAnswers(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """What is on the screen: the headline and the rows of each table."""
+    """The content of the screen: the headline and the rows of each table."""
 
     headline: str
     tables: dict[str, list[ViewRow]]
@@ -97,7 +97,7 @@ _TONES = {"running": "good", "failed": "bad", "lost": "bad", "timeout": "bad", "
 
 
 def frame(answers: ClusterAnswers) -> Frame:
-    """The whole screen for one reading."""
+    """The frame for one reading of the cluster."""
     return Frame(
         _headline(answers),
         {
@@ -110,7 +110,7 @@ def frame(answers: ClusterAnswers) -> Frame:
 
 
 def plain(shown: Frame) -> str:
-    """The same frame as lines of text, for a pipe, a screen reader or a log."""
+    """A frame as lines of text, for a pipe, a screen reader or a log."""
     lines = [shown.headline]
     for name, rows in shown.tables.items():
         titles = [column.title for column in TABLES[name].columns]
@@ -166,7 +166,7 @@ def _device(device: DeviceView) -> ViewRow:
 
 
 def _health(device: DeviceView) -> str:
-    """What keeps jobs from it; of one that takes jobs, what is wrong all the same."""
+    """The reasons why a device gets no jobs, or the warning of one that does, or `ok`."""
     told = [device.unavailable] if device.unavailable else []
     told += [f"cordoned: {device.cordoned}"] if device.cordoned else []
     if device.warning and not told:

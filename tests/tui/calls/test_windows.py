@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waiting for a window, against a client that plays the node."""
+"""Waiting for a window, against a fake client."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stoker.tui.calls import windows
 
 
 class Node:
-    """Answers looks with these states in turn, the last one for ever."""
+    """A client that answers looks with these states in turn, and then with the last one."""
 
     def __init__(self, states: Iterable[str], *, forgets: bool = False) -> None:
         self.states, self.forgets = list(states), forgets

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`devices`, `metrics` and `node NAME` as a person runs them."""
+"""`devices`, `metrics` and `node NAME` on the command line."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def readings(asked: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture
 def run(node: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The command line, against a node with two cards of which one cannot be read."""
+    """The command line, against a node with two cards, one of them unreadable."""
     for name, value in {**node.environment, "COLUMNS": "140"}.items():
         monkeypatch.setenv(name, value)
     node.answers |= {

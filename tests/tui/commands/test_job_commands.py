@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs of jobs as a person runs them: a process, its bytes, its exit code."""
+"""The verbs of jobs, run as processes: their output and exit codes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BYTES = bytes(range(256)) * 3 + b"\xff\xfe no newline at the end"
 
 
 class Job:
-    """One made-up job: its output so far, the input it got, how it ends."""
+    """A fake job: its output so far, the input that it got, its end."""
 
     def __init__(self, fakes: Any, node: Any, state: str = "succeeded", **view: Any) -> None:
         self.fakes, self.node, self.state, self.view = fakes, node, state, view
@@ -70,7 +70,7 @@ class Job:
 
 @pytest.fixture
 def short_waits(tmp_path: Any) -> dict[str, str]:
-    """A sitecustomize that makes a lost answer noticed at once."""
+    """A sitecustomize with short waits, so that a lost answer is noticed at once."""
     (tmp_path / "sitecustomize.py").write_text(
         "import importlib.abc, sys\n"
         "class Find(importlib.abc.MetaPathFinder):\n"

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from stoker.tui.commands.sim_commands import SIMULATORS, sim_command
 
 TAKES = {"driver": (), "faults": ("--json",)}
-"""Of those that do not draw: one runs a command, the other tells of a list."""
+"""The options of the simulators that have no plot."""
 
 
 @pytest.mark.parametrize("name", SIMULATORS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker top` against a made-up node."""
+"""`stoker top` against a fake node."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker trace` without a node: which options go together, and how a job's tracing is told."""
+"""`stoker trace` without a node: combinations of options, and the text about a job's tracing."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker trace` into a file, against a made-up node."""
+"""`stoker trace` into a file, against a fake node."""
 
 from __future__ import annotations
 

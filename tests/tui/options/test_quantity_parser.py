@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantities: what is accepted, what is refused, and that nothing is rounded on the way in."""
+"""Quantities: accepted texts, refused texts, and no rounding of either."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selectors: which jobs a text means, and that a wrong one says what is wrong."""
+"""Selectors: the jobs that a text names, and the message for a wrong one."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bar keeps out of stdout, and out of a stderr that is no terminal."""
+"""The bar never writes to stdout, nor to a stderr that is no terminal."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Readings as a person reads them: units, errors, reasons, axes, and that what is SIM says so."""
+"""Readings as text: units, errors, reasons, axes, and the SIM mark."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is painted over: the cursor comes back to where it was, whatever the terminal's size."""
+"""Repainting: the cursor comes back to where it was, whatever the terminal's size."""
 
 from __future__ import annotations
 

@@ -184,8 +184,10 @@ def test_a_cause_that_is_not_known_is_not_zero() -> None:
 
 
 def test_a_count_that_is_not_whole_says_so_on_its_own_line() -> None:
-    """Of a job that no tracer looked at for half of its time, and of one that is seen in windows
-    drawn at random: the count is a lower bound, the error takes in what was not seen."""
+    """A tracer that misses a part of the time, or samples windows, has a lower bound as count.
+
+    The error covers the launches that were not seen.
+    """
     job = pocl_job()
     row = {"name": "matmul_250us", "count": 63_800, "total_ns": 16_300_000_000, "p50_ns": 250_000,
            "p99_ns": 300_000, "estimate": True, "error_ns": 64 * 10**9, "seen": 0.467}  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Series as lines of blocks: gaps stay gaps, a flat series is no full bar, axes hold everything."""
+"""Series as lines of blocks: gaps stay gaps, a flat series is no full bar, axes span all values."""
 
 from __future__ import annotations
 

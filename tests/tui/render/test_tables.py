@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The six output forms: what a person reads, what a program reads, what may not leak through."""
+"""The six output forms, for people and programs, and untrusted text in each."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_csv_has_every_field_once_and_no_formula() -> None:
 
 
 def test_csv_moves_no_terminal() -> None:
-    """A reason is its user's text, and csv is printed like everything else."""
+    """A reason is a user's text, and csv goes to terminals too."""
     row = JOBS[0] | {"reason": "bad\x1b]0;owned\x07\r\nline"}
     shown = tables.render(tables.JOBS, [row], "csv")
     assert "bad?]0;owned???line" in shown

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantities for people: three digits and a unit."""
+"""Quantities as text: three digits and a unit."""
 
 import pytest
 

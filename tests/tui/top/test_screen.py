@@ -10,7 +10,7 @@ from stoker.tui.top.top_model import Frame, frame
 
 
 class Script:
-    """A cluster that gives prepared answers, one a reading, the last one for ever."""
+    """A cluster that gives one prepared answer per reading, and then the last one for ever."""
 
     def __init__(self, *steps: Frame | Unavailable) -> None:
         self.steps = list(steps)

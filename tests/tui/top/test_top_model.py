@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The live view's texts: absent values, simulated devices, estimates and troubles are all shown."""
+"""The live view's texts show absent values, simulated devices, estimates and faults."""
 
 from fakes.views import SECOND, answers, device, job, node
 
