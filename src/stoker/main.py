@@ -7,14 +7,11 @@ defect and shows its traceback.
 
 from __future__ import annotations
 
-import importlib
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
+from stoker.tui.commands.lazy_group import LazyGroup
 
 VERBS: dict[str, tuple[str, str]] = {
     "up": ("stoker.agent.commands.node_commands", "Start a node: broker, scheduler, agent"),
@@ -50,43 +47,6 @@ VERBS: dict[str, tuple[str, str]] = {
 """Verb -> (module that defines a click command of that name, one-line help)."""
 
 
-class LazyGroup(click.Group):
-    """A click group that imports a verb's module when the verb is used, not before."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in VERBS:
-            return None
-        module = importlib.import_module(VERBS[cmd_name][0])
-        command = getattr(module, cmd_name.replace("-", "_") + "_command")
-        assert isinstance(command, click.Command), f"{module.__name__}: {cmd_name} is no command"
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """A word that is nearly a verb gets that verb named."""
-        if args and args[0] not in VERBS and not ctx.resilient_parsing:
-            from difflib import get_close_matches
-
-            near = get_close_matches(args[0], VERBS, n=2, cutoff=0.6)
-            said = f" Did you mean {' or '.join(near)}?" if near else ""
-            ctx.fail(f"No such command {args[0]!r}.{said}")
-        return super().resolve_command(ctx, args)
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        from click.shell_completion import CompletionItem
-
-        verbs = [(v, text) for v, (_, text) in VERBS.items() if v.startswith(incomplete)]
-        return [CompletionItem(verb, help=text) for verb, text in verbs]
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(verb, text) for verb, (_, text) in VERBS.items()])
-
-
 def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
         from stoker import __version__
@@ -95,7 +55,7 @@ def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         ctx.exit()
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, table=VERBS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version)
 def cli() -> None:
     """Run GPU jobs, and know to the nanosecond what each GPU is doing and why."""

@@ -16,7 +16,7 @@ import click
 from stoker.tui.commands.replies import call, show
 from stoker.tui.options import selectors
 from stoker.tui.options.job_options import job_options, request
-from stoker.tui.options.quantity import TIME
+from stoker.tui.options.quantity import SPAN
 from stoker.tui.options.verb_options import node_option, output_option
 from stoker.tui.render import explain, report, tables, text
 
@@ -211,7 +211,7 @@ def rm_command(selector: str, state: str | None, output: tables.Output) -> None:
 @click.command("wait")
 @click.argument("selector", default="last")
 @click.option(
-    "--timeout", "timeout_s", type=TIME, help="Give up after this time, with exit code 124."
+    "--timeout", "timeout_s", type=SPAN, help="Give up after this time, with exit code 124."
 )
 @node_option
 @output_option("table")

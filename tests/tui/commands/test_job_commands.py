@@ -183,6 +183,7 @@ def test_a_refusal_is_one_line_and_its_exit_code(fakes: Any, node: Any) -> None:
         (("run",), b"Missing argument"),
         (("run", "--bogus", "true"), b"No such option"),
         (("job", "x"), b"selects no job"),
+        (("wait", "--timeout", "soon", "1"), b"'--timeout': a time 'soon' is not"),
     ],
 )
 def test_wrong_words_reach_no_node(fakes: Any, node: Any, words: Any, says: bytes) -> None:

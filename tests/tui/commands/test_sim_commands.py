@@ -27,3 +27,7 @@ def test_help_lists_them_all() -> None:
 
 def test_an_unknown_simulator_is_a_wrong_call() -> None:
     assert CliRunner().invoke(sim_command, ["weather"]).exit_code == 2
+
+
+def test_a_simulator_that_is_nearly_named_is_suggested() -> None:
+    assert "Did you mean thermal?" in CliRunner().invoke(sim_command, ["termal"]).output
