@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verbs of jobs: run, submit, jobs, job, logs, cancel, rm, wait, explain.
 
-Each verb parses its options, sends requests through `calls.job_calls` and prints what `render`
-makes of the replies.
+Each verb parses its options, sends requests through `calls.job_start` or `calls.job_calls`, and
+prints the replies as `render` formats them.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ def run_command(
     Ctrl-C detaches and leaves the job running. Exit code: the job's own, 128+N after signal N,
     124 at the time limit, 125 if the job's end is unknown, 126 or 127 if it could not be started.
     """
-    from stoker.tui.calls import job_calls
+    from stoker.tui.calls import job_start
 
     again = options["retries"] or options["preemptible"]
     asked = stdin_file or interactive
     # A job that may run again takes no input; a pipe that merely happens to be there is ignored.
-    fd = job_calls.input_of(stdin_file, interactive=interactive) if asked or not again else None
+    fd = job_start.input_of(stdin_file, interactive=interactive) if asked or not again else None
     ready = request(argv, stdin=fd is not None, **options)
-    sys.exit(call(job_calls.run(state, ready, fd)))
+    sys.exit(call(job_start.run(state, ready, fd)))
 
 
 @click.command("submit", context_settings=COMMAND)
@@ -74,11 +74,11 @@ def submit_command(
     **options: Any,
 ) -> None:
     """Submit a job and print its number, or 5-14 for the jobs of an array."""
-    from stoker.tui.calls import job_calls
+    from stoker.tui.calls import job_start
 
-    fd = job_calls.input_of(stdin_file) if stdin_file else None
+    fd = job_start.input_of(stdin_file) if stdin_file else None
     ready = request(argv, stdin=fd is not None, **options)
-    name, rows = call(job_calls.submit(state, ready, fd))
+    name, rows = call(job_start.submit(state, ready, fd))
     if output == "name":
         text.show(f"{name}\n")
     else:

@@ -31,9 +31,7 @@ FLAGS: Final = (
     click.option("--pids", type=click.IntRange(1, 4194304), help="Limit of processes and threads."),
     click.option("--time", "time_s", type=TIME, help="Time limit: 90s, 2h, 1h30m."),
     click.option("--priority", type=click.IntRange(-100, 100), default=0, show_default=True),
-    click.option(
-        "--queue", default="", metavar="NAME", help="Queue; by default the default queue.",
-    ),
+    click.option("--queue", default="", metavar="NAME", help="Queue to wait in."),
     click.option(
         "--placement", type=click.Choice(["best", "fgd", "pack", "spread", "least-loaded",
         "random", "cost", "power", "thermal"]), default=None, help="Policy for choosing devices.",

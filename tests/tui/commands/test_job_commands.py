@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from stoker.tui.calls import job_calls
+from stoker.tui.calls import attachment
 
 BYTES = bytes(range(256)) * 3 + b"\xff\xfe no newline at the end"
 
@@ -353,5 +353,5 @@ def test_a_reader_that_leaves_detaches_the_run(fakes: Any, node: Any) -> None:
 
 
 def test_what_is_said_of_a_job_moves_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    job_calls._warn("job 1, failed: \x1b[31mred\x1b[0m \x9b2J")
+    attachment.warn("job 1, failed: \x1b[31mred\x1b[0m \x9b2J")
     assert capsys.readouterr().err == "stoker: job 1, failed: ?[31mred?[0m ?2J\n"

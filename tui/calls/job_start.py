@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Submission of a job, alone or with this terminal attached to it.
+
+`run` ends with the job's own exit code, or detaches and prints how to return.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import Any
+
+from stoker.mesh.client.client import Client
+from stoker.mesh.wire import schema
+from stoker.native.errors import BadRequest, Busy, StokerError, Unavailable
+from stoker.scheduler.nouns import ENDED
+from stoker.tui.calls import attachment, streams, views
+
+Row = dict[str, Any]
+
+
+def input_of(stdin_file: str | None, *, interactive: bool = False) -> int | None:
+    """The descriptor that is copied to the job's stdin, or None."""
+    if stdin_file:
+        return os.open(stdin_file, os.O_RDONLY | os.O_CLOEXEC)
+    return 0 if streams.wanted(0, interactive) else None
+
+
+async def submit(
+    state: str | None, request: schema.JobRequest, fd: int | None
+) -> tuple[str, list[Row]]:
+    """Submit a job or an array, and copy a file for stdin to its end.
+
+    Returns the selector that names the jobs in other verbs, and their rows.
+    """
+    async with Client.open(state) as client:
+        view = await client.submit(request)
+        if fd is not None:
+            await streams.feed(client, view.job, fd)
+        if view.array is None:
+            return str(view.job), [views.part(view)]
+        name = f"{view.array.first}-{view.array.first + view.array.size - 1}"
+        array = schema.ListRequest(select=name, limit=view.array.size)
+        found = [views.part(job) async for job in client.list_all(array)]
+        return name, found[::-1]
+
+
+async def run(state: str | None, request: schema.JobRequest, fd: int | None) -> int:
+    """Submit, stream, and return the exit code; a signal detaches."""
+    if request.array:
+        raise BadRequest("run shows one job", hint="submit an array with: stoker submit --array")
+    caught = attachment.catch_signals()
+    job: int | None = None
+    try:
+        async with Client.open(state) as client:
+            job = (await client.submit(request)).job
+            attachment.be_patient(client)
+            return await _attend(client, job, fd)
+    except asyncio.CancelledError:
+        _say_detached(job, request.idempotency_key)
+        return 128 + (caught[0] if caught else signal.SIGINT)
+    except BrokenPipeError:
+        _say_detached(job, request.idempotency_key)
+        return 128 + signal.SIGPIPE
+    except (Unavailable, Busy) as error:
+        if job is None:
+            raise
+        attachment.warn(f"{error}; job {job} goes on without this terminal: stoker logs -f {job}")
+        return views.LOST
+
+
+async def _attend(client: Client, job: int, fd: int | None) -> int:
+    """Copy a job's output and input until it is over; returns its exit code."""
+    feeding = asyncio.ensure_future(_feed(client, job, fd)) if fd is not None else None
+    try:
+        dropped = await attachment.together(
+            streams.output(client, job, "out", 1, follow=True, again=_say_again),
+            streams.output(client, job, "err", 2, follow=True),
+        )
+        view = await client.wait(job)
+    finally:
+        if feeding is not None:
+            feeding.cancel()
+    attachment.say_dropped(job, sum(dropped))
+    if view.state not in ("succeeded", "failed") or (view.exit_code is None and not view.signal):
+        attachment.warn(f"job {job}, {view.state}{view.reason and ': '}{view.reason}")
+    return views.exit_code(view)
+
+
+async def _feed(client: Client, job: int, fd: int) -> None:
+    try:
+        await streams.feed(client, job, fd)
+    except StokerError as error:
+        if (await client.get(job)).state not in ENDED:
+            attachment.warn(f"input ends here: {error}")
+
+
+def _say_detached(job: int | None, key: str) -> None:
+    if job is None:
+        attachment.warn(
+            "interrupted before the node answered; the job may or may not exist. "
+            f"Repeating is safe and makes one job: --idempotency-key {key}"
+        )
+    else:
+        attachment.warn(
+            f"detached; job {job} goes on. Back: stoker logs -f {job}; end: stoker cancel {job}"
+        )
+
+
+def _say_again(job: schema.JobView) -> None:
+    why = f" ({job.attempts[-1].reason})" if job.attempts else ""
+    attachment.warn(
+        f"job {job.job}: attempt {job.attempt - 1} is over{why}, attempt {job.attempt} follows"
+    )
