@@ -163,7 +163,14 @@ def user_add_command(
 
 @user_command.command("list")
 @state_option
-@click.option("-o", "--output", type=click.Choice(["table", "json", "jsonl"]), default="table")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "jsonl"]),
+    default="table",
+    show_default=True,
+    help="Output form.",
+)
 def user_list_command(state: str | None, output: str) -> None:
     """List the users who may submit, and the Unix users that run their jobs."""
     from stoker.agent.commands.user_accounts import listed
@@ -228,7 +235,14 @@ def install_service_command(user: bool, dry_run: bool, root: Path | None) -> Non
 
 @click.command("doctor")
 @state_option
-@click.option("-o", "--output", type=click.Choice(["table", "json", "jsonl"]), default="table")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "jsonl"]),
+    default="table",
+    show_default=True,
+    help="Output form.",
+)
 def doctor_command(state: str | None, output: str) -> None:
     """Check this machine. Exit code: 0 everything works, 1 warnings, 2 failures."""
     import msgspec

@@ -59,7 +59,14 @@ def _seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> f
 @click.option(
     "--job", type=click.IntRange(1), help="Limit uprobes and stoker_wanted() to this job."
 )
-@click.option("-o", "--output", type=click.Choice(["text", "jsonl"]), default="text")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "jsonl"]),
+    default="text",
+    show_default=True,
+    help="Output form.",
+)
 @click.option("--state", metavar="DIR", help="State folder of the node, for --job.")
 def run_command(
     *,

@@ -46,9 +46,9 @@ def _load(text: str) -> Load:
 
 
 @click.command("driver", context_settings={"allow_interspersed_args": False})
-@click.option("--profile", default="8xH200", show_default=True, help="Simulated cards.")
+@click.option("--profile", default="8xH200", help="Simulated cards.")
 @click.option("--list", "listed", is_flag=True, help="List profiles and exit.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True)
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, help="Seed of the cards.")
 @click.option("--virtual", is_flag=True, help="Advance time only by --settle and calls.")
 @click.option(
     "--settle",

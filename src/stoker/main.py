@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line's root: a table of verbs, each loaded only when it is called.
 
-Owns the error edge: a StokerError becomes one line on stderr and its exit code; anything else is a
-defect and shows its traceback.
+A StokerError becomes one line on stderr and its exit code; any other exception is a defect and
+shows its traceback.
 """
 
 from __future__ import annotations
@@ -56,7 +56,14 @@ def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
 
 
 @click.group(cls=LazyGroup, table=VERBS, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    help="Print the version and exit.",
+)
 def cli() -> None:
     """Run GPU jobs, and know to the nanosecond what each GPU is doing and why."""
 
@@ -76,7 +83,7 @@ def main() -> None:
         code = getattr(error, "exit_code", None)
         if code is None:
             raise
-        from stoker.tui.render import text  # what users named may be in it
+        from stoker.tui.render import text  # imported late; the message may hold untrusted names
 
         click.echo(f"stoker: {text.clean(error)}", err=True)
         sys.exit(code)

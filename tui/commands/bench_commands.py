@@ -27,16 +27,14 @@ Row = TypeVar("Row")
 TRACE_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.group("bench")
+@click.group("bench", context_settings={"show_default": True})
 def bench_command() -> None:
     """Measure what submitting, deciding, tracing and reading devices cost."""
 
 
 @bench_command.command("submit")
 @json_option
-@click.option(
-    "--jobs", type=click.IntRange(10, 100_000), default=1000, show_default=True, help="Jobs to run."
-)
+@click.option("--jobs", type=click.IntRange(10, 100_000), default=1000, help="Jobs to run.")
 @node_option
 def bench_submit_command(as_json: bool, jobs: int, state: str | None) -> None:
     """Measure the time from a submit to the job's first statement, and jobs per second.
@@ -78,7 +76,6 @@ def _say(words: str) -> None:
     "--rounds",
     type=click.IntRange(1, 1000),
     default=3,
-    show_default=True,
     help="Quadruples of runs.",
 )
 @click.option("--seconds", type=click.FloatRange(0.01, 60), default=0.2, help="Length of a run.")
@@ -95,7 +92,6 @@ def bench_trace_command(as_json: bool, rounds: int, seconds: float) -> None:
     "--quads",
     type=click.IntRange(2, 10_000),
     default=40,
-    show_default=True,
     help="Groups of four 20 ms slices for a row; up to four times as many if it is noisy.",
 )
 @click.option(
@@ -104,7 +100,6 @@ def bench_trace_command(as_json: bool, rounds: int, seconds: float) -> None:
     type=click.IntRange(10, 5_000_000),
     multiple=True,
     default=(1_000, 10_000, 50_000, 100_000, 1_000_000),
-    show_default=True,
     help="Untraced launches per second.",
 )
 @click.option(
@@ -113,7 +108,6 @@ def bench_trace_command(as_json: bool, rounds: int, seconds: float) -> None:
     type=click.Choice(["pocl", "SIM"]),
     multiple=True,
     default=("pocl", "SIM"),
-    show_default=True,
     help="SIM is a simulated driver, for rates that PoCL does not reach.",
 )
 def bench_probes_command(
@@ -127,8 +121,8 @@ def bench_probes_command(
 
 @bench_command.command("devices")
 @json_option
-@click.option("--profile", default="8xH200", show_default=True, help="Simulated node.")
-@click.option("--seconds", type=click.FloatRange(1, 600), default=10, show_default=True)
+@click.option("--profile", default="8xH200", help="Simulated node.")
+@click.option("--seconds", type=click.FloatRange(1, 600), default=10, help="Length.")
 def bench_devices_command(as_json: bool, profile: str, seconds: float) -> None:
     """Measure what reading a node's cards (SIM) costs, and the delay to notice a hung driver."""
     words = ["--profile", profile, "--seconds", str(seconds), *(["--json"] if as_json else [])]
@@ -143,7 +137,6 @@ def bench_devices_command(as_json: bool, profile: str, seconds: float) -> None:
     "--nodes",
     type=click.IntRange(1, 65_535),
     default=1213,
-    show_default=True,
     help="Nodes; 1213 is the cluster of Alibaba's GPU trace of 2023.",
 )
 @click.option(
@@ -155,12 +148,12 @@ def bench_devices_command(as_json: bool, profile: str, seconds: float) -> None:
     "--fill", type=click.FloatRange(1, 100), default=95.0, help="Percent of GPUs kept in use."
 )
 @click.option(
-    "--decisions", type=click.IntRange(100, 1_000_000), default=20_000, help="In each round."
+    "--decisions", type=click.IntRange(100, 1_000_000), default=20_000, help="Decisions of a round."
 )
 @click.option(
     "--rounds", type=click.IntRange(1, 100), default=3, help="Rounds; the best one counts."
 )
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1)
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, help="Seed of the load.")
 @click.option(
     "--through", type=click.Choice(["python"]), help="Decide through the Python interface."
 )

@@ -58,7 +58,14 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 )
 @click.option("--all", "everything", is_flag=True, help="Show every field and no history.")
 @node_option
-@click.option("-o", "--output", type=click.Choice(("table", "json", "jsonl")), default="table")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(("table", "json", "jsonl")),
+    default="table",
+    show_default=True,
+    help="Output form.",
+)
 def metrics_command(
     *,
     device: str,

@@ -45,7 +45,14 @@ def node_command() -> None:
 @click.argument("name")
 @click.option("--topology", is_flag=True, help="Show the links between devices, PCIe and NUMA.")
 @node_option
-@click.option("-o", "--output", type=click.Choice(("table", "json")), default="table")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(("table", "json")),
+    default="table",
+    show_default=True,
+    help="Output form.",
+)
 def node_show_command(name: str, topology: bool, state: str | None, output: str) -> None:
     """Show a node and its devices; `stoker node NAME` is short for it."""
     from stoker.tui.calls import cluster_calls

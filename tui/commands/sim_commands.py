@@ -19,6 +19,13 @@ SIMULATORS: dict[str, tuple[str, str]] = {
 """Simulator -> (module that defines a click command sim_<name>_command, one-line help)."""
 
 
-@click.group("sim", cls=LazyGroup, table=SIMULATORS, prefix="sim_", heading="Simulators")
+@click.group(
+    "sim",
+    cls=LazyGroup,
+    table=SIMULATORS,
+    prefix="sim_",
+    heading="Simulators",
+    context_settings={"show_default": True},
+)
 def sim_command() -> None:
     """Replay published traces through the scheduler's core; simulate cards and drivers."""

@@ -30,7 +30,10 @@ FLAGS: Final = (
     click.option("--mem", type=SIZE, help="Memory limit: 512M, 4G."),
     click.option("--pids", type=click.IntRange(1, 4194304), help="Limit of processes and threads."),
     click.option("--time", "time_s", type=TIME, help="Time limit: 90s, 2h, 1h30m."),
-    click.option("--priority", type=click.IntRange(-100, 100), default=0, show_default=True),
+    click.option(
+        "--priority", type=click.IntRange(-100, 100), default=0, show_default=True,
+        help="Jobs of a higher one go first.",
+    ),
     click.option("--queue", default="", metavar="NAME", help="Queue to wait in."),
     click.option(
         "--placement", type=click.Choice(["best", "fgd", "pack", "spread", "least-loaded",

@@ -23,5 +23,10 @@ plot_option = click.option(
 def output_option(default: tables.Output) -> Callable[[F], F]:
     """`-o`: the output form."""
     return click.option(
-        "-o", "--output", type=click.Choice(tables.OUTPUTS), default=default, show_default=True
+        "-o",
+        "--output",
+        type=click.Choice(tables.OUTPUTS),
+        default=default,
+        show_default=True,
+        help="Output form.",
     )

@@ -44,7 +44,6 @@ READING = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--policy",
     "policy_names",
     default="all",
-    show_default=True,
     help="Comma-separated policies, or all.",
 )
 @click.option("--gpus", type=click.IntRange(1), help="GPUs of the cluster.")
@@ -55,21 +54,18 @@ READING = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--load",
     type=FiniteRange(1e-6, 1e6),
     default=1.0,
-    show_default=True,
     help="Factor by which jobs arrive faster.",
 )
 @click.option(
     "--estimate-error",
     type=FiniteRange(0, 1000),
     default=0.0,
-    show_default=True,
-    help="Estimates are off by a factor of up to 1 + this, either way.",
+    help="Let estimates be off by a factor of up to 1 + this, either way.",
 )
 @click.option(
     "--estimates",
     type=FiniteRange(0, 1),
     default=1.0,
-    show_default=True,
     help="Share of jobs with an estimate of their run time.",
 )
 @click.option("--stuck", is_flag=True, help="Add a first job that waits for a lost GPU.")
@@ -77,10 +73,9 @@ READING = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--restart-seconds",
     type=FiniteRange(0, 1e6),
     default=30.0,
-    show_default=True,
     help="Time that a stopped job loses when it starts again.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--seed", type=click.IntRange(0), default=0, help="Seed of the estimates.")
 @click.option("--tenants", is_flag=True, help="Also print tenants for each policy.")
 @json_option
 @plot_option

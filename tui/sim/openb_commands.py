@@ -33,7 +33,6 @@ from stoker.tui.sim.sim_options import parse_seeds
 @click.option(
     "--policy",
     default="default",
-    show_default=True,
     help="Comma-separated: default, fgd, pack, spread, random, power.",
 )
 @seeds_option("42-51")

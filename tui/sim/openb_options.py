@@ -19,7 +19,6 @@ arrivals_option = click.option(
     "--arrivals",
     type=click.FloatRange(1, 1000),
     default=130,
-    show_default=True,
     help="GPU demand that arrives, in percent of the cluster's GPUs.",
 )
 processes_option = click.option(
@@ -31,9 +30,7 @@ processes_option = click.option(
 
 def seeds_option(default: str) -> Callable[[Any], Any]:
     """`--seeds`: one run for each."""
-    return click.option(
-        "--seeds", default=default, show_default=True, help="Seeds to run: 42-51 or 1,3."
-    )
+    return click.option("--seeds", default=default, help="Seeds to run: 42-51 or 1,3.")
 
 
 def parse_policies(text: str) -> list[str]:

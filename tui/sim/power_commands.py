@@ -33,7 +33,6 @@ from stoker.tui.sim.sim_options import parse_seeds
 @click.option(
     "--policy",
     default="fgd,default,power",
-    show_default=True,
     help="Placements to compare; savings are against fgd.",
 )
 @seeds_option("42-44")

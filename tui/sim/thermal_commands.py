@@ -35,19 +35,17 @@ def _chosen(ctx: click.Context, param: click.Parameter, value: str) -> list[str]
     "--policy",
     "names",
     default=COMPARED,
-    show_default=True,
     callback=_chosen,
     help="Comma-separated placements.",
 )
-@click.option("--cluster", default="kalos", show_default=True, help="Cluster of the devices.")
-@click.option("--nodes", type=click.IntRange(1, 2048), default=32, show_default=True)
-@click.option("--gpus", type=click.IntRange(1, 16), default=8, show_default=True, help="Per node.")
-@click.option("--hours", type=FiniteRange(0.01, 10_000), default=24.0, show_default=True)
+@click.option("--cluster", default="kalos", help="Cluster of the devices.")
+@click.option("--nodes", type=click.IntRange(1, 2048), default=32, help="Nodes to simulate.")
+@click.option("--gpus", type=click.IntRange(1, 16), default=8, help="Devices of each node.")
+@click.option("--hours", type=FiniteRange(0.01, 10_000), default=24.0, help="Hours to simulate.")
 @click.option(
     "--load",
     type=FiniteRange(0.001, 2),
     default=0.6,
-    show_default=True,
     help="Device time that jobs request, as a share of all.",
 )
 @click.option(
@@ -55,7 +53,6 @@ def _chosen(ctx: click.Context, param: click.Parameter, value: str) -> list[str]
     "limit_c",
     type=FiniteRange(20, 150),
     default=85.0,
-    show_default=True,
     help="Temperature at which a device slows down, in C.",
 )
 @click.option(
@@ -63,24 +60,21 @@ def _chosen(ctx: click.Context, param: click.Parameter, value: str) -> list[str]
     "warmer_c",
     type=FiniteRange(-50, 50),
     default=0.0,
-    show_default=True,
     help="Kelvin by which the room is warmer than in the telemetry.",
 )
 @click.option(
     "--faulty",
     type=FiniteRange(0, 1),
     default=0.0,
-    show_default=True,
     help="Share of devices whose cooling is faulty.",
 )
 @click.option(
     "--neighbours",
     type=FiniteRange(0, 1),
     default=0.0,
-    show_default=True,
     help="Kelvin per watt by which a device warms its neighbours.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--seed", type=click.IntRange(0), default=0, help="Seed of the simulation.")
 @json_option
 @plot_option
 def sim_thermal_command(

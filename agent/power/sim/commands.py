@@ -29,8 +29,8 @@ Job = tuple[int, float]
 
 
 @click.command("power-loop")
-@click.option("--seeds", default="1-4", show_default=True, help="Seeds to run: 1001-1200.")
-@click.option("--budgets", default="70,80,90", show_default=True, help="Percent of all cards' TDP.")
+@click.option("--seeds", default="1-4", help="Seeds to run: 1001-1200.")
+@click.option("--budgets", default="70,80,90", help="Percent of all cards' TDP.")
 @click.option(
     "--processes", type=click.IntRange(1, 64), default=None, help="By default one for each CPU."
 )
