@@ -67,7 +67,7 @@ FIRST = (
     "agent/test_daemon.py",
     "native/core/test_core_fuzz.py",
     "tui/test_live.py",
-    "tui/bench/test_decide.py",
+    "tui/bench/test_callgrind.py",
     "product/test_devices.py",
     "native/trace/test_check.py",
     "product",

@@ -1,106 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of `stoker bench decide` beside the measurement: instruction counts, the CPU, the text.
-
-A C program with the same loop is built and run under callgrind if its sources, cmake and valgrind
-are installed; otherwise the count is absent with a reason, never 0.
-"""
+"""`stoker bench decide`: the cluster and its load, the measurement, and the result as text."""
 
 from __future__ import annotations
 
 import os
 import platform
 import re
-import shutil
-import subprocess
-import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, TypeVar
 
-import stoker
 from stoker.scheduler import bench_decide
-from stoker.scheduler.sim.classes import target_classes
+from stoker.scheduler.sim import openb
+from stoker.tui.bench import callgrind
 
-MARCH: Final = "x86-64-v3"
-DECISIONS: Final = 2_000
-_WARM = 5_000
-_TIMED = "sk_bench_decision"
-_PROGRAM = "stoker_bench_decide"
-_SECONDS_MAX = 300
+Row = TypeVar("Row")
 
 
-class Missing(Exception):
-    """The reason why instructions cannot be counted on this machine."""
+def machines(nodes: int, gpus: int | None, path: Path | None) -> list[openb.Machine]:
+    """The machines of a file, or those of the published cluster, or so many equal ones."""
+    if path is not None:
+        return _read(path, openb.read_machines)
+    published = bench_decide.openb_machines()
+    if gpus is None and nodes == len(published):
+        return published
+    return bench_decide.uniform_machines(nodes, gpus or 8)
 
 
-class Counted(NamedTuple):
-    """The instructions of one decision, or None and a reason."""
-
-    per_decision: float | None
-    reason: str
-    what: str = ""
+def tasks(path: Path | None) -> list[openb.TraceTask]:
+    """The tasks of a file, or those of the published trace."""
+    return bench_decide.openb_tasks() if path is None else _read(path, openb.read_tasks)
 
 
-def instructions(load: bench_decide.DecideLoad) -> Counted:
-    """Count instructions with callgrind in a separate build for MARCH; takes up to a minute."""
-    try:
-        with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
-            program = _built(Path(folder))
-            total = _collected(Path(folder), program, load)
-    except (Missing, OSError, subprocess.SubprocessError) as error:
-        return Counted(None, str(error))
-    what = (
-        f"callgrind, sk_core_propose of {DECISIONS} arrivals after {_WARM} to warm up,"
-        f" compiled with -O2 -march={MARCH}"
-    )
-    return Counted(round(total / DECISIONS, 1), "", what)
+def _read(path: Path, reader: Callable[[Iterable[str], str], list[Row]]) -> list[Row]:
+    with path.open(newline="") as lines:
+        return reader(lines, path.name)
 
 
-def _built(folder: Path) -> Path:
-    package = Path(stoker.__file__).resolve().parent
-    root = package.parents[1]
-    if not (package / "native" / "core" / "bench" / "bench_decide_main.c").exists():
-        raise Missing("the sources are not installed")
-    if platform.machine() != "x86_64":
-        raise Missing(f"this machine is a {platform.machine()}, not an x86_64")
-    missing = [tool for tool in ("valgrind", "cmake", "ninja") if not shutil.which(tool)]
-    if missing:
-        raise Missing(f"not installed: {', '.join(missing)}")
-    build = folder / "build"
-    configure = ["cmake", "-S", root, "-B", build, "-G", "Ninja", f"-DCMAKE_C_FLAGS=-march={MARCH}"]
-    _run(*map(str, configure), "-DCMAKE_BUILD_TYPE=RelWithDebInfo")
-    _run("ninja", "-C", str(build), _PROGRAM)
-    return build / "native" / "core" / _PROGRAM
+def through_python(load: bench_decide.DecideLoad) -> dict[str, Any]:
+    """Measure the Python interface, which takes and gives objects."""
+    return {**bench_decide.through_python(load, time.perf_counter_ns), "cpu": cpu()}
 
 
-def _collected(folder: Path, program: Path, load: bench_decide.DecideLoad) -> int:
-    files = [folder / name for name in ("snapshot", "workload", "submits")]
-    classes = target_classes(load.tasks)
-    submits = bench_decide.submits(load.tasks)
-    files[0].write_bytes(bench_decide.cluster(load).snapshot())
-    files[1].write_bytes(b"".join(each.request().pack() for each in classes))
-    files[2].write_bytes(b"".join(submit.pack() for submit in submits))
-    numbers = (bench_decide.level_milli(load), _WARM, DECISIONS, load.seed)
-    told = _run(
-        "valgrind", "--tool=callgrind", f"--toggle-collect={_TIMED}",
-        f"--callgrind-out-file={folder / 'callgrind.out'}",
-        str(program), *map(str, files), *map(str, numbers),
-    )  # fmt: skip
-    found = re.search(r"Collected\s*:\s*(\d+)", told)
-    if found is None:
-        raise Missing("callgrind printed no count")
-    return int(found[1])
-
-
-def _run(*words: str) -> str:
-    done = subprocess.run(
-        words, capture_output=True, text=True, check=False, timeout=_SECONDS_MAX,
-        env={**os.environ, "LC_ALL": "C"},
-    )  # fmt: skip
-    if done.returncode:
-        last = (done.stderr or done.stdout).strip().splitlines()[-1:]
-        raise Missing(f"{words[0]} failed: {''.join(last)[:200]}")
-    return done.stderr
+def measure(
+    load: bench_decide.DecideLoad, count: Callable[[bench_decide.DecideLoad], callgrind.Counted]
+) -> dict[str, Any]:
+    """Measure the core, then count its instructions."""
+    result = bench_decide.measure(load)
+    counted = count(load)
+    result["instructions_per_decision"] = counted.per_decision
+    result["instructions_absent"] = counted.reason or None
+    result["measured"]["instructions_per_decision"] = counted.what or None
+    return {**result, "cpu": cpu()}
 
 
 def cpu() -> str:

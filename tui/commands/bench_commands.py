@@ -11,10 +11,9 @@ import contextlib
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,7 +22,6 @@ from stoker.tui.options.verb_options import json_option, node_option
 if TYPE_CHECKING:
     from stoker.tui.demo.private_node import PrivateNode
 
-Row = TypeVar("Row")
 TRACE_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -175,35 +173,21 @@ def bench_decide_command(
     instructions: bool,
 ) -> None:
     """Measure the time of a decision on a nearly full cluster, as jobs come and go."""
-    from stoker.scheduler import bench_decide as bench
-    from stoker.scheduler.sim import openb
-    from stoker.tui.bench import decide
+    from stoker.scheduler.bench_decide import DecideLoad
+    from stoker.tui.bench import callgrind, decide
     from stoker.tui.render import tables
 
-    tasks = bench.openb_tasks() if pods_csv is None else _read(pods_csv, openb.read_tasks)
-    if nodes_csv is not None:
-        machines = _read(nodes_csv, openb.read_machines)
-    elif gpus is None and nodes == len(bench.openb_machines()):
-        machines = bench.openb_machines()
-    else:
-        machines = bench.uniform_machines(nodes, gpus or 8)
-    load = bench.DecideLoad(machines, tasks, fill, seed, rounds=rounds, decisions=decisions)
+    machines = decide.machines(nodes, gpus, nodes_csv)
+    load = DecideLoad(
+        machines, decide.tasks(pods_csv), fill, seed, rounds=rounds, decisions=decisions
+    )
     _say(f"{rounds} rounds of {decisions} decisions on {len(machines)} nodes")
-    if through is not None:
-        result = bench.through_python(load, time.perf_counter_ns)
-    else:
-        result = bench.measure(load)
-        counted = decide.Counted(None, "not asked for")
-        if instructions:
-            _say("counting instructions")
-            counted = decide.instructions(load)
-        result["instructions_per_decision"] = counted.per_decision
-        result["instructions_absent"] = counted.reason or None
-        result["measured"]["instructions_per_decision"] = counted.what or None
-    result["cpu"] = decide.cpu()
-    click.echo(tables.render_one(result) if as_json else decide.text(result), nl=False)
 
+    def count(load: DecideLoad) -> callgrind.Counted:
+        if not instructions:
+            return callgrind.Counted(None, "not asked for")
+        _say("counting instructions")
+        return callgrind.count(load)
 
-def _read(path: Path, reader: Callable[[Iterable[str], str], list[Row]]) -> list[Row]:
-    with path.open(newline="") as lines:
-        return reader(lines, path.name)
+    measured = decide.through_python(load) if through else decide.measure(load, count)
+    click.echo(tables.render_one(measured) if as_json else decide.text(measured), nl=False)

@@ -56,12 +56,13 @@ def node_command() -> None:
 def node_show_command(name: str, topology: bool, state: str | None, output: str) -> None:
     """Show a node and its devices; `stoker node NAME` is short for it."""
     from stoker.tui.calls import cluster_calls
-    from stoker.tui.render import readings_view, text
+    from stoker.tui.render import text
+    from stoker.tui.render import topology as matrix
 
     if topology:
         view, devices = call(cluster_calls.topology(state, name))
         as_json = output == "json"
-        text.show(tables.render_one(view) if as_json else readings_view.topology(view, devices))
+        text.show(tables.render_one(view) if as_json else matrix.render(view, devices))
         return
     row, devices = call(cluster_calls.node(state, name))
     if output == "json":

@@ -62,22 +62,10 @@ def run(*, trace: str, keep: bool, out: Path) -> Demo:
     return demo
 
 
-# --- the job --------------------------------------------------------------------------------------
-
-
 async def _one_job(state: Path, folder: Path, trace: str, out: Path) -> Demo:
     async with Client.open(str(state)) as client:
         work = stage(folder, (await client.devices()).devices)
-        request = schema.JobRequest(
-            argv=work.argv,
-            cwd=str(folder),
-            name="demo",
-            gpu_milli=1000,
-            device_kind=work.kind,
-            trace=trace,  # type: ignore[arg-type]
-            time_limit_s=JOB_S,
-        )
-        number = (await client.submit(request)).job
+        number = (await client.submit(_request(work, folder, trace))).job
         async with asyncio.timeout(JOB_S + 30):
             await client.wait(number)
         said, wrote = await _output(client, number, "out"), await _output(client, number, "err")
@@ -93,6 +81,18 @@ async def _one_job(state: Path, folder: Path, trace: str, out: Path) -> Demo:
         job["program"] = said
         job["missing"] = [*job["missing"], *filter(None, (work.no_gpu, work.untraced))]
         return Demo(job, failures)
+
+
+def _request(work: DemoWork, folder: Path, trace: str) -> schema.JobRequest:
+    return schema.JobRequest(
+        argv=work.argv,
+        cwd=str(folder),
+        name="demo",
+        gpu_milli=1000,
+        device_kind=work.kind,
+        trace=trace,  # type: ignore[arg-type]
+        time_limit_s=JOB_S,
+    )
 
 
 def stage(folder: Path, devices: tuple[schema.DeviceView, ...]) -> DemoWork:

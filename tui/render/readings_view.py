@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Readings of devices as a person reads them: values with units and errors, series, the topology.
+"""Readings of devices as text: values with units and errors, and series as sparklines.
 
 Pure: replies of the mesh in, text out. Every form marks a simulated device as SIM.
 """
@@ -185,44 +185,3 @@ def _now(field: Row, whole: bool) -> str:
     if not whole:
         return quantity(field.get("value"), str(field.get("unit") or ""))
     return value(field)
-
-
-def topology(view: Row, devices: Sequence[Row] = ()) -> str:
-    """The matrix of links as `nvidia-smi topo -m` prints it, with NUMA nodes and their CPUs.
-
-    A device is called by its index where it has one.
-    """
-    known = {str(device["id"]): device for device in devices}
-    names = [str(name) for name in view["names"]]
-    short = [str(known[name]["index"]) if name in known else _short(name) for name in names]
-    numa = ["-" if node is None else str(node) for node in view["numa"]]
-    rows = [["", *short, "NUMA", "CPUS"]]
-    for name, cells, node, cpus in zip(short, view["matrix"], numa, view["cpus"], strict=True):
-        rows.append([name, *map(str, cells), node, str(cpus) or "-"])
-    widths = [max(text.cells(row[i]) for row in rows) for i in range(len(rows[0]))]
-    table = [
-        "  ".join(text.fit(text.clean(c), w) for c, w in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-    legend = (
-        "X self  NV# # NVLinks  XGMI, XE direct links  PIX one PCIe switch at most  PXB several",
-        "PHB one host bridge  NODE host bridges of one NUMA node  SYS across NUMA nodes",
-    )
-    sim = view.get("sim") or ()
-    meant = [
-        text.clean(f"{s} = {name}{_what(known.get(name), name in sim)}")
-        for s, name in zip(short, names, strict=True)
-        if s != name
-    ]
-    said = [f"SIM: {len(sim)} of these devices are simulated"] if sim else []
-    return "\n".join([*table, "", *said, *legend, *meant]) + "\n"
-
-
-def _what(device: Row | None, sim: bool) -> str:
-    words = [str(device["model"])] if device else []
-    return "".join(f"  {word}" for word in (*words, *(["SIM"] if sim else [])))
-
-
-def _short(name: str) -> str:
-    """The beginning of a UUID, so that a matrix of eight fits on a screen."""
-    return name if len(name) <= 12 else name[:11] + "…"

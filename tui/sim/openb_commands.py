@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,6 +25,9 @@ from stoker.tui.sim.openb_options import (
     seeds_option,
 )
 from stoker.tui.sim.sim_options import parse_seeds
+
+if TYPE_CHECKING:
+    from stoker.scheduler.sim.openb_run import RunRules
 
 
 @click.command("openb")
@@ -64,9 +67,7 @@ def sim_openb_command(
 
     NODES and PODS are CSV files of the Alibaba 2023 GPU trace (alibaba/clusterdata).
     """
-    from stoker.scheduler.sim.openb_run import RunRules, summary
-    from stoker.tui.sim.openb_files import check_departures, read_workloads
-    from stoker.tui.sim.openb_runs import every_run, facts, gpus, simulate
+    from stoker.scheduler.sim.openb_run import RunRules
 
     if departures and migrations:
         raise click.UsageError("--departures and --migrations do not go together")
@@ -74,28 +75,42 @@ def sim_openb_command(
         raise click.UsageError("--departures has no curve to plot")
     rules = RunRules(arrivals, departures, migrations)
     policies, numbers = parse_policies(policy), parse_seeds(seeds)
+    report = _report(nodes, pods, rules, policies, numbers, processes)
+    if plot:
+        _plot(plot, report["workloads"])
+    click.echo(json.dumps(report, indent=2) if as_json else _text(report))
+
+
+def _report(  # noqa: PLR0917
+    nodes: Path,
+    pods: Sequence[Path],
+    rules: RunRules,
+    policies: Sequence[str],
+    seeds: Sequence[int],
+    processes: int | None,
+) -> dict[str, Any]:
+    from stoker.scheduler.sim.openb_run import summary
+    from stoker.tui.sim.openb_files import check_departures, read_workloads
+    from stoker.tui.sim.openb_runs import every_run, facts, gpus, simulate
+
     started = time.monotonic()
     workloads = read_workloads(nodes, pods)
-    if departures:
+    if rules.departures:
         check_departures(workloads, pods)
-    found = simulate(every_run(workloads, policies, numbers, rules), processes)
+    found = simulate(every_run(workloads, policies, seeds, rules), processes)
     machines = workloads[0].machines
-    rows = [summary(results, gpus(machines), rules) for results in found.values()]
-    report = {
+    return {
         "schema": "stoker/v1",
-        "measured": _OPENB_WHAT[departures],
-        "arrivals_pct": arrivals,
-        "departures": departures,
-        "migrations_max": migrations,
-        **facts(machines, numbers, started),
-        "workloads": rows,
+        "measured": _MEASURED[rules.departures],
+        "arrivals_pct": rules.arrivals_pct,
+        "departures": rules.departures,
+        "migrations_max": rules.migrations,
+        **facts(machines, seeds, started),
+        "workloads": [summary(results, gpus(machines), rules) for results in found.values()],
     }
-    if plot:
-        _plot_allocation(plot, rows)
-    click.echo(json.dumps(report, indent=2) if as_json else _openb_text(report), nl=True)
 
 
-_OPENB_WHAT = {
+_MEASURED = {
     False: "share of all GPUs given out when the last task has arrived, mean and population sd"
     " over seeds; nobody leaves; a task that does not fit is dropped and counts as arrived",
     True: "share of all GPUs given out, mean over time in steady state, mean and population sd"
@@ -103,7 +118,7 @@ _OPENB_WHAT = {
 }
 
 
-def _plot_allocation(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+def _plot(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     from stoker.scheduler.sim.plot import line_chart
 
     line_chart(
@@ -115,7 +130,7 @@ def _plot_allocation(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     )
 
 
-def _openb_text(report: dict[str, Any]) -> str:
+def _text(report: dict[str, Any]) -> str:
     rows = report["workloads"]
     wide = max([len("WORKLOAD"), *(len(row["name"]) for row in rows)])
     lines = [f"{'WORKLOAD':{wide}}  POLICY    ALLOC %     SD   FGD %    DIFF   DROPPED  MOVES"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,9 @@ from stoker.tui.sim.openb_options import (
     seeds_option,
 )
 from stoker.tui.sim.sim_options import parse_seeds
+
+MARKS = (10, 30, 50, 70, 90)
+"""The percentages of allocated GPUs whose power draw is shown."""
 
 
 @click.command("power")
@@ -56,37 +59,48 @@ def sim_power_command(
     NODES and PODS are CSV files of the Alibaba 2023 GPU trace (alibaba/clusterdata). Power comes
     from PWR's table (CCGrid 2025), where a GPU with any task on it draws full power.
     """
+    policies, numbers = parse_policies(policy), parse_seeds(seeds)
+    report = _report(nodes, pods, arrivals, policies, numbers, processes)
+    if plot:
+        _plot(plot, report["workloads"])
+    click.echo(json.dumps(report, indent=2) if as_json else _text(report))
+
+
+def _report(  # noqa: PLR0917
+    nodes: Path,
+    pods: Sequence[Path],
+    arrivals: float,
+    policies: Sequence[str],
+    seeds: Sequence[int],
+    processes: int | None,
+) -> dict[str, Any]:
     from stoker.scheduler.sim.openb_run import RunRules
     from stoker.scheduler.sim.power import check_models
     from stoker.scheduler.sim.power_report import comparison
     from stoker.tui.sim.openb_files import read_workloads
     from stoker.tui.sim.openb_runs import every_run, facts, simulate
 
-    policies, numbers = parse_policies(policy), parse_seeds(seeds)
     started = time.monotonic()
     workloads = read_workloads(nodes, pods)
     machines = workloads[0].machines
     check_models(machines, str(nodes))
     rules = RunRules(arrivals, measure_power=True)
-    found = simulate(every_run(workloads, policies, numbers, rules), processes)
+    found = simulate(every_run(workloads, policies, seeds, rules), processes)
     rows = [
         comparison(each.name, {name: found[each.name, name] for name in policies})
         for each in workloads
     ]
-    report = {
+    return {
         "schema": "stoker/v1",
         "measured": "draw of all machines by PWR's wattage table at equal shares of GPUs given out,"
         " mean over seeds; idle machines are on; low load is up to 50 % of the GPUs given out",
         "arrivals_pct": arrivals,
-        **facts(machines, numbers, started),
+        **facts(machines, seeds, started),
         "workloads": rows,
     }
-    if plot:
-        _plot_power(plot, rows)
-    click.echo(json.dumps(report, indent=2) if as_json else _power_text(report))
 
 
-def _plot_power(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+def _plot(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     from stoker.scheduler.sim.plot import line_chart
 
     line_chart(
@@ -104,24 +118,12 @@ def _plot_power(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     )
 
 
-def _power_text(report: dict[str, Any]) -> str:
-    marks = (10, 30, 50, 70, 90)
+def _text(report: dict[str, Any]) -> str:
     wide = max([len("WORKLOAD"), *(len(row["name"]) for row in report["workloads"])])
-    shown = "".join(f"{f'KW@{mark}':>9}" for mark in marks)
+    shown = "".join(f"{f'KW@{mark}':>9}" for mark in MARKS)
     lines = [f"{'WORKLOAD':{wide}}  POLICY   ALLOC %{shown}    LOW %  BEST % WORST %"]
     for row in report["workloads"]:
-        for each in row["policies"]:
-            lines.append(
-                f"{row['name']:{wide}}  {each['policy']:8} {each['final_alloc_pct']:7.2f}"
-                + "".join(f"{_kw(each, mark):>9}" for mark in marks)
-                + _saved(each)
-            )
-        if "possible" in row:
-            lines.append(
-                f"{row['name']:{wide}}  {'at most':16}"
-                + " " * 9 * len(marks)
-                + _saved(row["possible"])
-            )
+        lines += [f"{row['name']:{wide}}  {rest}" for rest in _rows(row)]
     lines.append(
         f"{report['gpus']} GPUs on {report['nodes']} nodes, {len(report['seeds'])} seeds,"
         f" {report['elapsed_s']:.1f} s; KW@N: with N % of the GPUs given out; LOW, BEST, WORST:"
@@ -129,6 +131,14 @@ def _power_text(report: dict[str, Any]) -> str:
         " placement of the same tasks can save more"
     )
     return "\n".join(lines)
+
+
+def _rows(workload: dict[str, Any]) -> Iterator[str]:
+    for row in workload["policies"]:
+        draws = "".join(f"{_kw(row, mark):>9}" for mark in MARKS)
+        yield f"{row['policy']:8} {row['final_alloc_pct']:7.2f}{draws}{_saved(row)}"
+    if "possible" in workload:
+        yield f"{'at most':16}{' ' * 9 * len(MARKS)}{_saved(workload['possible'])}"
 
 
 def _saved(row: dict[str, Any]) -> str:

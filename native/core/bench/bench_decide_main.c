@@ -2,8 +2,8 @@
  *
  * stoker_bench_decide SNAPSHOT WORKLOAD SUBMITS FILL_MILLI WARM DECISIONS SEED: the same arrivals
  * as `stoker bench decide`, for a tool that counts the instructions of sk_bench_decision.
- * tui/bench/decide.py writes the three files. The output is the number of decisions and of placed
- * jobs.
+ * tui/bench/callgrind.py writes the three files. The output is the number of decisions and of
+ * placed jobs.
  */
 #include <errno.h>
 #include <stdio.h>

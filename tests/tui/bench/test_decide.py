@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker bench decide`: one object, a text, and a count that is absent with a reason."""
+"""`stoker bench decide`: one object, or a text."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from stoker.scheduler import bench_decide as bench
-from stoker.scheduler.sim.openb import Machine, TraceTask
-from stoker.tui.bench import decide
 from stoker.tui.commands.bench_commands import bench_command
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\n" + "".join(
@@ -63,33 +59,3 @@ def test_a_wrong_file_is_named(tmp_path: Path) -> None:
     done = run("--nodes-csv", str(tmp_path / "wrong.csv"))
     assert done.exit_code != 0
     assert "wrong.csv" in str(done.exception)
-
-
-def tiny() -> bench.DecideLoad:
-    return bench.DecideLoad(
-        [Machine("n", 32_000, 1 << 36, 4, "A")], [TraceTask(100, 1 << 20, 1, 1000)], 75.0
-    )
-
-
-def test_instructions_are_absent_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "which", lambda tool: None)
-    assert decide.instructions(tiny()) == (
-        None, "not installed: valgrind, cmake, ninja", "",
-    )  # fmt: skip
-
-
-def test_a_tool_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decide, "MARCH", "no-such-machine")
-    counted = decide.instructions(tiny())
-    assert counted.per_decision is None
-    assert "failed" in counted.reason or "not installed" in counted.reason
-
-
-@pytest.mark.slow
-def test_instructions_are_counted() -> None:
-    if not shutil.which("valgrind"):
-        pytest.skip("valgrind is not installed")
-    counted = decide.instructions(tiny())
-    assert counted.reason == ""
-    assert counted.per_decision is not None
-    assert 1_000 < counted.per_decision < 1_000_000
