@@ -25,7 +25,9 @@ from stoker.native.errors import BadRequest, NotFound, Unavailable
 
 STALE_S = 10.0
 
-state_option = click.option("--state", "folder", help="State folder; default as in `stoker up`.")
+state_option = click.option(
+    "--state", "folder", metavar="DIR", help="State folder; by default as in `stoker up`."
+)
 
 
 @click.group("power", invoke_without_command=True)
@@ -40,7 +42,9 @@ def power_command(context: click.Context) -> None:
 
 
 @power_command.command("status")
-@click.option("-o", "output", type=click.Choice(["table", "json"]), default="table")
+@click.option(
+    "-o", "output", type=click.Choice(["table", "json"]), default="table", help="Output form."
+)
 @state_option
 def status_command(output: str = "table", folder: str | None = None) -> None:
     """Show limits, power, temperatures, and the latest decisions with their reasons."""
@@ -57,7 +61,7 @@ def status_command(output: str = "table", folder: str | None = None) -> None:
 @click.argument("watts")
 @state_option
 def budget_command(watts: str, folder: str | None) -> None:
-    """Set the watts of all cards of the node together, or `off`."""
+    """Set the power budget of all cards together, in watts, or `off`."""
     _change(folder, budget_w=_watts(watts))
 
 
@@ -66,7 +70,7 @@ def budget_command(watts: str, folder: str | None) -> None:
 @click.argument("watts")
 @state_option
 def cap_command(device: str, watts: str, folder: str | None) -> None:
-    """Set the most that one card may draw, or `off`."""
+    """Set the highest power limit of one card, in watts, or `off`."""
     _bound(folder, device, at_most_w=_watts(watts))
 
 
@@ -75,7 +79,7 @@ def cap_command(device: str, watts: str, folder: str | None) -> None:
 @click.argument("watts")
 @state_option
 def floor_command(device: str, watts: str, folder: str | None) -> None:
-    """Set the least that one card's limit may be, heat excepted; or `off`."""
+    """Set the lowest power limit of one card, which only heat may undercut, or `off`."""
     _bound(folder, device, at_least_w=_watts(watts))
 
 
@@ -84,7 +88,7 @@ def floor_command(device: str, watts: str, folder: str | None) -> None:
 @click.argument("watts")
 @state_option
 def tenant_command(user: str, watts: str, folder: str | None) -> None:
-    """Set the watts of all cards that jobs of this user hold, or `off`."""
+    """Set the power budget of the cards that a user's jobs have, in watts, or `off`."""
     value = _watts(watts)
     tenants = dict(_rules(own(folder, "power")).tenants)
     if value:
@@ -99,7 +103,7 @@ def tenant_command(user: str, watts: str, folder: str | None) -> None:
 @click.argument("watts")
 @state_option
 def draws_command(device: str, watts: str, folder: str | None) -> None:
-    """Declare the full-load draw of a device without a power limit; or `off`.
+    """Declare the full-load draw of a device without a power limit, or `off`.
 
     The device then counts in the budget, and its jobs' launches or CPU time are throttled to its
     share.
@@ -124,7 +128,7 @@ def draws_command(device: str, watts: str, folder: str | None) -> None:
 @click.argument("celsius")
 @state_option
 def ceiling_command(celsius: str, folder: str | None) -> None:
-    """Set the die temperature that no card may exceed; `off`: each card's own."""
+    """Set the die temperature that no card may exceed; `off` leaves each card's own."""
     _change(folder, ceiling_c=_watts(celsius))
 
 
