@@ -59,7 +59,7 @@ class CardStatus(msgspec.Struct, frozen=True):
     """True if it is off the bus."""
     idle: bool = False
     note: str = ""
-    """How its jobs are limited, if the device itself takes no limit."""
+    """The limit of its jobs in words, if the device itself takes no limit."""
 
 
 class Status(msgspec.Struct, frozen=True):

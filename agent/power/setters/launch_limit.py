@@ -89,7 +89,7 @@ class LaunchLimit:
 
     @property
     def said(self) -> str:
-        """How the present jobs are limited, in words; empty if they are not."""
+        """The present limit of the jobs in words; empty without one."""
         if self._whole:
             return ""
         told = [found for job in self._jobs() if (found := self._gates.told(job.key))]
