@@ -19,6 +19,7 @@ from stoker.agent.jobs.steps import Effect, Event, Key
 from stoker.mesh.wire import command as wire
 from stoker.mesh.wire.command import CommandChain, DesiredState, Heartbeat, NodeCommand, Position
 from stoker.scheduler.nouns import Action, NodeReport, Outcome, StartJob, StopJob
+from tests.rounds import rounds
 
 JOBS = 30
 STEPS = 400
@@ -208,7 +209,8 @@ class World:
                         self.spawner.taken.pop(key, None)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.rounds
+@pytest.mark.parametrize("seed", range(rounds(40, 2000)))
 def test_every_job_runs_at_most_once_and_its_end_reaches_the_log(seed: int) -> None:
     world = World(seed)
     for step in range(STEPS):

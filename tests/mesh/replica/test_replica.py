@@ -8,6 +8,7 @@ import pytest
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
 from tests.mesh.simulation import Faults, World
+from tests.rounds import rounds
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,8 @@ def run(world: World, jobs: int, faulty_steps: int) -> list[str]:
     raise AssertionError(f"not over after the faults: {world.replica.status()}")
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.rounds
+@pytest.mark.parametrize("seed", range(rounds(24, 600)))
 def test_faults_then_progress(signer: Identity, seed: int) -> None:
     world = World(seed, signer)
     keys = run(world, 60, 250)

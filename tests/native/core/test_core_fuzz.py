@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.rounds import rounds
+
 ROOT = Path(__file__).parents[3]
 TARGETS = ("fuzz", "bounds", "libfuzzer")
 
@@ -32,7 +34,8 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build / "native" / "core"
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.rounds
+@pytest.mark.parametrize("seed", range(rounds(3, 60)))
 def test_torn_input_neither_crashes_nor_corrupts(harness: Path, seed: int) -> None:
     assert "placed" in run(str(harness / "stoker_core_fuzz"), str(seed), "3000")
 
@@ -42,6 +45,14 @@ def test_the_undo_journal_has_room_for_the_worst_case_of_every_command(harness: 
     assert {" ".join(line.split()[:-3]) for line in lines} >= {"node evicted", "gang of 16 placed"}
 
 
+@pytest.mark.rounds
 def test_guided_bytes_neither_crash_nor_corrupt(harness: Path, tmp_path: Path) -> None:
     fuzzer, corpus = harness / "stoker_core_libfuzzer", f"-artifact_prefix={tmp_path}/"
-    run(str(fuzzer), "-seed=3", "-runs=1000", "-max_len=40000", "-verbosity=0", corpus)
+    run(
+        str(fuzzer),
+        "-seed=3",
+        f"-runs={rounds(1000, 50_000)}",
+        "-max_len=40000",
+        "-verbosity=0",
+        corpus,
+    )

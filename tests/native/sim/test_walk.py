@@ -16,12 +16,13 @@ import pytest
 
 from stoker.native import _sim
 from stoker.probes.simdriver import libraries, profiles
+from tests.rounds import rounds
 
 ROOT = Path(__file__).parents[3]
 SIM = ROOT / "native/sim"
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 FLAGS = ("-std=gnu11", "-g", "-O0", "-Wall", "-Wextra", "-Wno-unused-parameter", "-D_GNU_SOURCE")
-ROUNDS = 24
+ROUNDS = rounds(12, 240)
 DAMAGES = range(3)
 
 
@@ -365,12 +366,13 @@ def walk(made: Path, rounds: int, node: Path, **more: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout
 
 
+@pytest.mark.rounds
 def test_no_call_reads_or_writes_what_it_was_not_given(walker: Walker, tmp_path: Path) -> None:
     node = node_of(walker.library, tmp_path / "node")
     said = walk(walker.path, ROUNDS, tmp_path / "node")

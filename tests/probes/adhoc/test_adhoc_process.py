@@ -5,6 +5,7 @@ losses told, and nothing left behind."""
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import threading
 import time
@@ -28,6 +29,7 @@ CALLER = """
 unsigned probed(unsigned n);
 int main(void) { char go; unsigned n = 0; if (read(0, &go, 1) != 1) return 1;
   for (int i = 0; i < 997; i++) n += probed(3 * i);
+  if (write(1, "d", 1) != 1) return 1;
   if (read(0, &go, 1) == 1) n += probed(1);
   return n == 0; }
 """
@@ -88,7 +90,7 @@ def served(run: AdhocRun, ready: Callable[[], None]) -> tuple[list[Line], Summar
 
 def caller_of(program: Path) -> subprocess.Popen[bytes]:
     """On one CPU: each has a buffer of its own, and tells its losses with its next event."""
-    process = subprocess.Popen([program], stdin=subprocess.PIPE)
+    process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     os.sched_setaffinity(process.pid, {min(os.sched_getaffinity(0))})
     return process
 
@@ -158,9 +160,14 @@ def test_a_full_buffer_tells_what_it_lost(program: tuple[Path, Path]) -> None:
     run = AdhocRun(flood, ProbeTarget(pid=process.pid), seconds=60)
 
     def go() -> None:
-        assert process.stdin is not None
+        assert process.stdin is not None and process.stdout is not None
+        reader = run._process
+        assert reader is not None
+        reader.send_signal(signal.SIGSTOP)  # a reader that keeps up loses nothing
         process.stdin.write(b"x")
         process.stdin.flush()
+        process.stdout.read(1)
+        reader.send_signal(signal.SIGCONT)
         seen = -1
         while seen != run.summary.events:  # until the buffer is empty
             seen = run.summary.events
