@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two parts of the suite (`make test`): what uses the machine runs alone, the rest side by side.
+"""Two parts of the suite (`make test`): tests that need a core each, and all others.
 
-BPF programs and traced jobs measure themselves by the clock of a machine that is theirs: beside
-other tests a governed tracer, say, has less to go by. They have the mark `machine`.
+BPF programs and traced jobs measure themselves by the clock: on a crowded machine a governed tracer
+has less to go by. Their tests have the mark `machine` and run two at a time.
 """
 
 from __future__ import annotations
