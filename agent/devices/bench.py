@@ -27,9 +27,9 @@ from typing import Any
 from stoker.agent.devices.card import Calls, DrivenCard
 from stoker.agent.devices.fields import PERIOD_NS
 from stoker.agent.devices.registry import Devices
-from stoker.agent.devices.sampling.driven import QUIET, TOGETHER
-from stoker.agent.devices.sampling.sampled import HUNG_NS
-from stoker.agent.devices.sampling.sampler import Samplers
+from stoker.agent.devices.samplers.driven import QUIET, TOGETHER
+from stoker.agent.devices.samplers.sampled import HUNG_NS
+from stoker.agent.devices.samplers.sampler import Samplers
 from stoker.native._devices import CardReader, second_s
 
 WARM_S = 2.5

@@ -15,6 +15,8 @@ from typing import Any
 from stoker.agent.devices.readings import Absent, Fields
 from stoker.agent.devices.record import RecordCopy
 
+SIM_SYMBOL = "stoker_sim_driver"
+"""Exported by the simulated driver libraries and by no other."""
 FOR_EVER = 1 << 62
 AGAIN_NS = 60_000_000_000
 """A call that a driver does not support is made again after this time; a symbol that its library
@@ -80,6 +82,8 @@ class Card(ABC):
 
     def __init__(self) -> None:
         self.calls = Calls()
+        self.pids: tuple[int, ...] = ()
+        """Processes on it, as last listed."""
 
     @abstractmethod
     def once(self) -> Fields:

@@ -27,6 +27,7 @@ import msgspec
 
 from stoker.agent.devices import holders
 from stoker.agent.devices.card import Silent
+from stoker.agent.devices.device_files import Node
 from stoker.agent.devices.vendor import IsOurs, Scan, Vendor, register
 from stoker.native.errors import BadRequest
 from stoker.scheduler.nouns import DeviceInfo
@@ -63,7 +64,7 @@ class Declared(Vendor):
             self._declared = msgspec.convert(config.get("device", []), list[Declaration])
         except msgspec.ValidationError as error:
             raise BadRequest(f"config.toml, [[device]]: {error}") from error
-        self._nodes: dict[holders.Node, str] = {}
+        self._nodes: dict[Node, str] = {}
 
     def scan(self) -> Scan:
         self._nodes = {}
@@ -106,7 +107,7 @@ class Declared(Vendor):
         )
 
 
-def _character_device(path: str) -> holders.Node:
+def _character_device(path: str) -> Node:
     found = Path(path).stat()
     if not stat.S_ISCHR(found.st_mode):
         raise OSError(0, "it is not a character device")

@@ -6,7 +6,8 @@ Invariant: a vendor class answers each of these with a reading or an absence and
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 from stoker.agent.devices.readings import Absent, Fields, Reading
 
@@ -151,3 +152,16 @@ def complete(fields: Fields, why: str) -> Fields:
 def reading(name: str, value: object, t_ns: int) -> Reading:
     """A plain reading of a field of the table."""
     return Reading(value, UNITS[name], t_ns)
+
+
+def answers(found: Mapping[str, Any], t_ns: int) -> Fields:
+    """Fields of the table from values and absences, all read at the same time."""
+    return {
+        name: value if isinstance(value, Absent) else reading(name, value, t_ns)
+        for name, value in found.items()
+    }
+
+
+def scaled(value: Any, factor: float) -> Any:
+    """A number in another unit; an absence unchanged."""
+    return value if isinstance(value, Absent) else value * factor

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes outside stoker that have a descriptor open on a device node.
+"""Processes outside stoker that have a device file open.
 
-/proc is read for at most PROCESSES_MAX processes of DESCRIPTORS_MAX descriptors each; a scan that
-had to stop early says so. Vendors use `name_of` for the processes that their drivers list.
+A scan reads /proc for at most PROCESSES_MAX processes with DESCRIPTORS_MAX descriptors each, and
+says how many processes it could not read.
 """
 
 from __future__ import annotations
@@ -12,18 +12,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker.agent.devices.device_files import Node
+from stoker.agent.devices.processes import describe
 from stoker.agent.devices.vendor import IsOurs
 
 PROCESSES_MAX = 32_768
 DESCRIPTORS_MAX = 4096
 
-Node = tuple[int, int]
-"""(major, minor) of a character device."""
-
 
 @dataclass(frozen=True)
-class Held:
-    """One finding of a scan."""
+class Holders:
+    """Result of one scan."""
 
     holders: Mapping[Node, str]
     """Node -> "held by pid 812 (python3)"."""
@@ -36,48 +35,24 @@ def scan(
     is_ours: IsOurs,
     prefixes: tuple[str, ...] = ("/dev/",),
     proc: Path = Path("/proc"),
-) -> Held:
-    """Look for foreign processes that have any of these nodes open.
+) -> Holders:
+    """Look for processes outside stoker that have any of these nodes open.
 
-    Only descriptors whose path starts with one of the prefixes are asked for their number: a
-    stat of just any file can hang on a dead network file system.
+    Only descriptors whose path starts with one of the prefixes are stat'ed: a stat of any other
+    file can hang on a dead network file system.
     """
     holders: dict[Node, str] = {}
     unread = 0
     for count, pid in enumerate(_pids(proc)):
         if count >= PROCESSES_MAX:
-            return Held(holders, unread + 1)
+            return Holders(holders, unread + 1)
         found = _open_nodes(proc / str(pid) / "fd", nodes, prefixes)
         if found is None:
             unread += 1
         elif found and not is_ours(pid):
             for node in found:
                 holders.setdefault(node, describe(pid, proc))
-    return Held(holders, unread)
-
-
-def describe(pid: int, proc: Path = Path("/proc")) -> str:
-    """ "held by pid 812 (python3)"."""
-    try:
-        comm = (proc / str(pid) / "comm").read_text(errors="replace").strip()
-    except OSError:
-        comm = "not visible from here"
-    return f"held by pid {pid} ({comm})"
-
-
-def in_jobs(pid: int, instance: str, cgroups: bool, proc: Path = Path("/proc")) -> bool:
-    """True if a process runs under one of this instance's jobs.
-
-    Its cgroup says so. Without cgroups (no root) the variable that every job inherits does; a
-    process can forge that one, but then it runs as the same user and stoker could not stop it.
-    """
-    folder = proc / str(pid)
-    try:
-        if cgroups:
-            return f"/stoker-{instance}/" in (folder / "cgroup").read_text()
-        return b"\0STOKER_JOB_ID=" in b"\0" + (folder / "environ").read_bytes()
-    except OSError:
-        return False
+    return Holders(holders, unread)
 
 
 def _pids(proc: Path) -> Iterator[int]:
@@ -112,11 +87,3 @@ def _open_nodes(
         if node in nodes:
             found.add(node)
     return found
-
-
-def name_of(pid: int, proc: Path) -> str | None:
-    """The kernel's name of the process; None if it is gone or in another PID namespace."""
-    try:
-        return (proc / str(pid) / "comm").read_text(errors="replace").strip()
-    except OSError:
-        return None

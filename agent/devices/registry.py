@@ -26,7 +26,7 @@ from stoker.agent.devices import order as orders
 from stoker.agent.devices.deadline import Task, within
 from stoker.agent.devices.order import DeviceOrder
 from stoker.agent.devices.readings import CardReadings
-from stoker.agent.devices.sampling.sampler import Samplers
+from stoker.agent.devices.samplers.sampler import Samplers
 from stoker.agent.devices.topology import Places, Topology, topology
 from stoker.agent.devices.vendor import VENDORS, IsOurs, Scan, Vendor
 from stoker.native.errors import StokerError

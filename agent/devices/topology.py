@@ -71,6 +71,18 @@ def numa_node(address: str, root: Path = Path("/")) -> int | None:
     return node if node >= 0 else None
 
 
+def has_function(kind: str, vendor: str, root: Path = Path("/")) -> bool:
+    """True if there is a PCI function of this vendor whose class begins with `kind`."""
+    for device in (root / PCI).glob("*"):
+        try:
+            is_kind = (device / "class").read_text().startswith(kind)
+            if is_kind and (device / "vendor").read_text().strip() == vendor:
+                return True
+        except OSError:
+            continue
+    return False
+
+
 def way(address: str, root: Path = Path("/")) -> tuple[str, ...]:
     """Host bridge, ports and switches down to a PCI function; empty where sysfs does not know."""
     try:

@@ -8,13 +8,21 @@ with the driver's reason.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from stoker.agent.devices.card import Card
-from stoker.agent.devices.topology import Bond, Pair
+from stoker.agent.devices.deadline import within
+from stoker.agent.devices.readings import Absent
+from stoker.agent.devices.topology import Bond, Pair, groups, pair
 from stoker.scheduler.nouns import DeviceInfo
+
+T = TypeVar("T")
+ANSWER_S = 2.0
+"""The longest time that scanning one device may take."""
 
 IsOurs = Callable[[int], bool]
 """True for a process id of one of this node's jobs."""
@@ -63,3 +71,31 @@ def register(make: type[Vendor]) -> type[Vendor]:
     """Class decorator: this vendor takes part in every scan."""
     VENDORS.append(make)
     return make
+
+
+def answered(
+    looks: Sequence[tuple[str, Callable[[], T | Absent | None]]],
+) -> Iterator[tuple[T | None, str]]:
+    """Look at each device on a thread of its own: what was found, or else a sentence with the
+    reason. A device that hangs hides none of the others."""
+    for task in within(looks, ANSWER_S):
+        if isinstance(task.result, Absent):
+            yield None, f"{task.name}: {task.result.why}"
+        elif task.error is not None:
+            yield None, f"{task.name}: {task.error!r}"
+        elif task.result is None and not task.over.is_set():
+            yield None, f"{task.name}: no answer for {ANSWER_S:g} s"
+        else:
+            yield task.result, ""
+
+
+def neighbours(
+    devices: Sequence[DeviceInfo], bonds: Mapping[Pair, Bond], buses: Sequence[int]
+) -> tuple[DeviceInfo, ...]:
+    """The devices with the numbers of their groups: those with direct links, those of one bus."""
+    ids = [device.id for device in devices]
+    links = groups(ids, lambda one, other: pair(one, other) in bonds)
+    return tuple(
+        msgspec.structs.replace(device, link=link, bus=bus)
+        for device, link, bus in zip(devices, links, buses, strict=True)
+    )

@@ -20,9 +20,9 @@ from typing import Protocol
 import structlog
 
 from stoker.agent.devices.nvidia.card import NvidiaCard
-from stoker.agent.devices.sampling.sampled import Sampled
-from stoker.agent.devices.sampling.sampler import Samplers
-from stoker.agent.devices.sampling.wakeup import Wakeup
+from stoker.agent.devices.samplers.sampled import Sampled
+from stoker.agent.devices.samplers.sampler import Samplers
+from stoker.agent.devices.samplers.wakeup import Wakeup
 from stoker.agent.health import journal, kmsg
 from stoker.agent.health.case import SavedCase
 from stoker.agent.health.examine import Examiner

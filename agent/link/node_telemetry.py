@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import structlog
 
 from stoker.agent.agent_settings import AgentSettings
-from stoker.agent.devices import holders
+from stoker.agent.devices import processes
 from stoker.agent.devices.registry import Devices
 from stoker.agent.export.node_metrics import JobReading
 from stoker.agent.health.sources import PROBE
@@ -67,7 +67,7 @@ class NodeTelemetry:
         """True if jobs have cgroups, which tell their processes from others."""
         self.devices = Devices.of(
             {"device": setting.config.device},
-            lambda pid: holders.in_jobs(pid, instance, self.cgroups),
+            lambda pid: processes.in_jobs(pid, instance, self.cgroups),
             setting.agent / "devices.json",
             setting.boot_id,
         )

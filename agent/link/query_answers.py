@@ -16,7 +16,7 @@ import msgspec
 import structlog
 from nats.aio.msg import Msg
 
-from stoker.agent.devices import looks
+from stoker.agent.devices import device_answers
 from stoker.agent.devices.registry import Devices
 from stoker.agent.jobs.attempt_folders import folder_name
 from stoker.agent.jobs.attempts import AttemptPhase
@@ -124,7 +124,7 @@ class QueryAnswers:
                 return TraceReply(data, len(data), eof=True, size=len(data))
             case DevicesQuery():
                 return DevicesReply(
-                    await asyncio.to_thread(looks.data, self._devices, self._name, query)
+                    await asyncio.to_thread(device_answers.data, self._devices, self._name, query)
                 )
         return await self._trace(query)
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from stoker.agent.devices.card import Calls, key_of
+from stoker.agent.devices.card import SIM_SYMBOL, Calls, key_of
 from stoker.agent.devices.readings import Absent, Trouble
 
 TROUBLES: dict[int, Trouble] = {
@@ -28,7 +28,6 @@ TROUBLES: dict[int, Trouble] = {
 """amdsmi_status_t -> what it says of the card."""
 NOT_SUPPORTED = (2, 3)
 NOT_APPLICABLE = "N/A"
-SIM_SYMBOL = "stoker_sim_driver"
 
 
 def load() -> Any | str:

@@ -12,17 +12,19 @@ from typing import Any
 
 from stoker.agent.devices.amd import amd_smi
 from stoker.agent.devices.amd.amd_smi import part
-from stoker.agent.devices.amd.metrics import RESIDENCIES, TICK_NS
+from stoker.agent.devices.amd.metrics import (
+    ENERGY_COUNT_J,
+    RESIDENCIES,
+    SENSOR_ERROR,
+    TICK_NS,
+)
 from stoker.agent.devices.card import DrivenCard, Points
-from stoker.agent.devices.fields import reading
+from stoker.agent.devices.fields import answers, scaled
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading
 from stoker.agent.devices.record import Decoder, RecordCopy, links, processes
 
 MHZ = 1_000_000
 TICKS = "counted in ticks of the firmware, a millisecond each"
-ENERGY_COUNT_J = 15.259e-6
-"""One count of the energy accumulator, where the library does not say (amdsmi.h)."""
-SENSOR_ERROR = 0.05
 WATTS = "whole watts, sensor 5 %; the firmware does not tell its window"
 ENERGY_PERIOD_S = 0.001
 NONE: Fields = {
@@ -43,8 +45,6 @@ class AmdCard(DrivenCard):
     def __init__(self, smi: Any, handle: Any, id: str, address: str, *, sim: bool) -> None:
         super().__init__()
         self.id, self.sim, self.address = id, sim, address
-        self.pids: tuple[int, ...] = ()
-        """Processes on it, as last listed."""
         self._smi, self._handle = smi, handle
         self._decoder: Decoder | None = None
         self._count_j: float = ENERGY_COUNT_J
@@ -91,8 +91,7 @@ class AmdCard(DrivenCard):
             **self._clocks(),
             **self._bounds(),
         }
-        now = time.time_ns()
-        return {**NONE, **{name: field(name, value, now) for name, value in found.items()}}
+        return {**NONE, **answers(found, time.time_ns())}
 
     def _memory(self, name: str) -> Any:
         return self.call(name, self._kind("AmdSmiMemoryType", "VRAM"))
@@ -133,7 +132,7 @@ class AmdCard(DrivenCard):
         found = [self.call(name) for name in names]
         modes = [mode for mode in found if not absent(mode) and mode]
         mode = "/".join(modes) if modes else found[0]
-        return {"partition_mode": field("partition_mode", mode, time.time_ns())}
+        return answers({"partition_mode": mode}, time.time_ns())
 
     def read(self, found: RecordCopy, points: Points) -> Fields:
         if self._decoder is None:
@@ -174,16 +173,6 @@ def _spelt(bdf: int) -> str:
 
 def absent(value: Any) -> bool:
     return isinstance(value, Absent)
-
-
-def scaled(value: Any, factor: float) -> Any:
-    """A number in another unit; an absence as it is."""
-    return value if isinstance(value, Absent) else value * factor
-
-
-def field(name: str, value: Any, now: int) -> Field:
-    """A reading of a field of the table, or the absence that it is."""
-    return value if isinstance(value, Absent) else reading(name, value, now)
 
 
 def _watts(found: Field) -> Field:

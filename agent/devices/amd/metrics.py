@@ -99,6 +99,10 @@ RESIDENCIES = (
 )
 """Field -> entry that counts the firmware's ticks of a millisecond, and the reason in words."""
 TICK_NS = 1_000_000
+ENERGY_COUNT_J = 15.259e-6
+"""One count of the energy accumulator, where the library does not tell it (amdsmi.h)."""
+SENSOR_ERROR = 0.05
+"""Error of the power sensor, as a share of its value."""
 Entry = int | tuple[int, ...]
 
 

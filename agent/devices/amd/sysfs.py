@@ -7,22 +7,20 @@ in drivers/gpu/drm/amd/amdkfd.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import msgspec
-
 from stoker.agent.devices import topology
+from stoker.agent.devices.amd.card import AmdCard
 from stoker.agent.devices.amd.sysfs_card import SysfsCard
-from stoker.agent.devices.holders import Node
+from stoker.agent.devices.device_files import DRM_MAJOR, Node, majors, render_nodes
 from stoker.agent.devices.topology import Bond, Pair
-from stoker.agent.devices.vendor import Scan
+from stoker.agent.devices.vendor import Scan, neighbours
 from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, DeviceInfo
 
 VENDOR_ID = "0x1002"
 DRM = Path("sys/class/drm")
 KFD = Path("sys/class/kfd/kfd/topology/nodes")
-DRM_MAJOR = 226
 XGMI_LINK = 11
 """The `type` of an XGMI link in io_links, as in the CRAT."""
 
@@ -30,9 +28,12 @@ XGMI_LINK = 11
 def scan(root: Path = Path("/")) -> Scan:
     """Every amdgpu card that /sys/class/drm lists."""
     kfd = _kfd_nodes(root)
-    found: list[tuple[DeviceInfo, SysfsCard, int | None]] = []
+    infos: list[DeviceInfo] = []
+    cards: list[SysfsCard] = []
+    by_node: dict[int, str] = {}
     for folder in list(_cards(root))[:DEVICES_PER_NODE_MAX]:
-        minor = _render_minor(folder)
+        render = render_nodes(folder)[:1]
+        minor = render[0][1] if render else None
         node = next((n for n, p in kfd.items() if p.get("drm_render_minor") == minor), None)
         gpu_id = _number(root / KFD / str(node) / "gpu_id") if node is not None else None
         address = folder.resolve().name
@@ -46,39 +47,40 @@ def scan(root: Path = Path("/")) -> Scan:
             visible={"ROCR_VISIBLE_DEVICES": f"GPU-{card.unique}"} if card.unique else {},
             numa=topology.numa_node(address, root),
         )
-        found.append((info, card, node))
-    return _near(found, root)
+        infos.append(info)
+        cards.append(card)
+        if node is not None:
+            by_node[node] = card.id
+    return scan_of(infos, cards, _bonds(by_node, root), (), root)
 
 
 def nodes(minor: int | None, root: Path = Path("/")) -> tuple[Node, ...]:
     """/dev/kfd, which every process of ROCm opens, and the card's render node."""
-    made: list[Node] = []
-    try:
-        lines = (root / "proc/devices").read_text().splitlines()
-    except OSError:
-        lines = []
-    made += [(int(line.split()[0]), 0) for line in lines if line.strip().endswith(" kfd")]
-    if minor is not None:
-        made.append((DRM_MAJOR, minor))
-    return tuple(made)
+    kfd = [(major, 0) for major in majors("kfd", root)]
+    return (*kfd, *(() if minor is None else ((DRM_MAJOR, minor),)))
 
 
-def _near(found: list[tuple[DeviceInfo, SysfsCard, int | None]], root: Path) -> Scan:
-    bonds: dict[Pair, Bond] = {}
-    by_node = {node: info.id for info, _, node in found if node is not None}
-    for node, id in by_node.items():
-        for peer in _xgmi_peers(root, node):
-            if peer in by_node and peer != node:
-                bonds[topology.pair(id, by_node[peer])] = Bond("XGMI", 0)
-    ids = [info.id for info, _, _ in found]
-    links = topology.groups(ids, lambda a, b: topology.pair(a, b) in bonds)
-    addresses = {card.id: card.address for _, card, _ in found}
-    buses = topology.switches([addresses[id] for id in ids], root)
-    devices = tuple(
-        msgspec.structs.replace(info, link=link, bus=bus)
-        for (info, _, _), link, bus in zip(found, links, buses, strict=True)
-    )
-    return Scan(devices, (), tuple(card for _, card, _ in found), addresses, bonds)
+def scan_of(
+    infos: Sequence[DeviceInfo],
+    cards: Sequence[AmdCard | SysfsCard],
+    bonds: Mapping[Pair, Bond],
+    missing: tuple[str, ...],
+    root: Path,
+) -> Scan:
+    """The scan of these cards, with their groups by XGMI links and PCIe switches."""
+    addresses = {card.id: card.address for card in cards}
+    buses = topology.switches([card.address for card in cards], root)
+    return Scan(neighbours(infos, bonds, buses), missing, tuple(cards), addresses, bonds)
+
+
+def _bonds(by_node: Mapping[int, str], root: Path) -> dict[Pair, Bond]:
+    """Pairs of cards with an XGMI link, by KFD node."""
+    return {
+        topology.pair(id, by_node[peer]): Bond("XGMI", 0)
+        for node, id in by_node.items()
+        for peer in _xgmi_peers(root, node)
+        if peer in by_node and peer != node
+    }
 
 
 def _cards(root: Path) -> Iterator[Path]:
@@ -95,15 +97,6 @@ def _cards(root: Path) -> Iterator[Path]:
                 yield device
         except OSError:
             continue
-
-
-def _render_minor(folder: Path) -> int | None:
-    try:
-        names = [path.name for path in (folder / "drm").iterdir()]
-    except OSError:
-        return None
-    numbers = [name.removeprefix("renderD") for name in names if name.startswith("renderD")]
-    return int(numbers[0]) if numbers and numbers[0].isdecimal() else None
 
 
 def _kfd_nodes(root: Path) -> dict[int, dict[str, int]]:

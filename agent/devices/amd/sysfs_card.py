@@ -15,16 +15,19 @@ from typing import Any
 
 from stoker.agent.devices import topology
 from stoker.agent.devices.amd import metrics
-from stoker.agent.devices.amd.metrics import RESIDENCIES, TICK_NS, Entry
+from stoker.agent.devices.amd.metrics import (
+    ENERGY_COUNT_J,
+    RESIDENCIES,
+    SENSOR_ERROR,
+    TICK_NS,
+    Entry,
+)
 from stoker.agent.devices.card import PolledCard
-from stoker.agent.devices.fields import reading
-from stoker.agent.devices.holders import name_of
+from stoker.agent.devices.fields import answers
+from stoker.agent.devices.processes import name_of
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading
 
 READ_BYTES = 4096
-ENERGY_COUNT_J = 15.259e-6
-SENSOR_ERROR = 0.05
-MHZ = 1_000_000
 KFD_PROCESSES = Path("sys/class/kfd/kfd/proc")
 PROCESSES_MAX = 256
 SPEEDS = {"2.5": 1, "5.0": 2, "8.0": 3, "16.0": 4, "32.0": 5, "64.0": 6}
@@ -94,7 +97,6 @@ class SysfsCard(PolledCard):
     def __init__(self, folder: Path, address: str, root: Path, *, kfd_id: int | None) -> None:
         super().__init__()
         self.address = topology.pci_address(address)
-        self.pids: tuple[int, ...] = ()
         self._folder, self._root, self._kfd_id = folder, root, kfd_id
         self._files = Files(self)
         self._hwmon = next(iter(sorted((folder / "hwmon").glob("hwmon*"))), folder / "hwmon")
@@ -149,7 +151,7 @@ class SysfsCard(PolledCard):
             "pcie_gen_max": _generation(files.text(at / "max_link_speed")),
             "pcie_width_max": files.number(at / "max_link_width"),
         }
-        return _fields(found)
+        return answers(found, time.time_ns())
 
     def fast(self) -> Fields:
         blob = self._files.read(self._folder / "gpu_metrics")
@@ -174,7 +176,7 @@ class SysfsCard(PolledCard):
         }
         now = time.time_ns()
         return {
-            **_fields(found),
+            **answers(found, now),
             "power_w": _watts(newest, now),
             "power_average_w": _watts(average, now),
             "energy_j": energy
@@ -198,12 +200,16 @@ class SysfsCard(PolledCard):
 
     def _residencies(self) -> Fields:
         now = time.time_ns()
-        return {
-            name: Reading(ticks * TICK_NS, "ns", now, 0, TICK_NS)
-            if name in self._ticks and (ticks := self._ticks[name]) is not None
-            else Absent("gpu_metrics has no residencies")
-            for name, _, _ in RESIDENCIES
-        }
+        return {name: self._residency(entry, now) for name, entry, _ in RESIDENCIES}
+
+    def _residency(self, entry: str, now: int) -> Field:
+        """Time throttled for one reason, by the table of the last round."""
+        if isinstance(self._table, Absent):
+            return self._table
+        ticks = self._table.get(entry)
+        if not isinstance(ticks, int):
+            return Absent("gpu_metrics has no residencies")
+        return Reading(ticks * TICK_NS, "ns", now, 0, TICK_NS)
 
     def steps(self) -> tuple[Callable[[], Fields], ...]:
         return (self._state, self._errors, self._listed, self._residencies)
@@ -230,7 +236,7 @@ class SysfsCard(PolledCard):
             "pcie_replays": files.number(at / "pcie_replay_count"),
             "partition_mode": "/".join(known) if known else modes[0],
         }
-        return _fields(found)
+        return answers(found, time.time_ns())
 
     def _errors(self) -> Fields:
         """RAS counters of the memory controller: `ue: 0` and `ce: 0`."""
@@ -244,7 +250,7 @@ class SysfsCard(PolledCard):
             name: int(counts[key]) if counts.get(key, "").isdecimal() else bad
             for name, key in (("ecc_corrected", "ce"), ("ecc_uncorrected", "ue"))
         }
-        return _fields(made)
+        return answers(made, time.time_ns())
 
     def _listed(self) -> Fields:
         """Processes that KFD knows, with the memory they have on this card."""
@@ -265,14 +271,6 @@ class SysfsCard(PolledCard):
                 rows.append({"pid": pid, "kind": "compute", "name": name, "memory_bytes": used})
         self.pids = tuple(int(row["pid"]) for row in rows)
         return {"processes": Reading(rows, "", time.time_ns())}
-
-
-def _fields(found: dict[str, Any]) -> Fields:
-    now = time.time_ns()
-    return {
-        name: value if isinstance(value, Absent) else reading(name, value, now)
-        for name, value in found.items()
-    }
 
 
 def _watts(value: Any, now: int) -> Field:

@@ -8,25 +8,22 @@ Device files: /dev/kfd, which all share, and /dev/dri/renderD<n>.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from stoker.agent.devices import topology
 from stoker.agent.devices.amd import amd_smi, sysfs
 from stoker.agent.devices.amd.amd_smi import call, part, same_handle
 from stoker.agent.devices.amd.card import AmdCard
 from stoker.agent.devices.card import Card
-from stoker.agent.devices.deadline import within
-from stoker.agent.devices.holders import describe
+from stoker.agent.devices.processes import users
 from stoker.agent.devices.readings import Absent
 from stoker.agent.devices.topology import Bond, Pair
-from stoker.agent.devices.vendor import IsOurs, Scan, Vendor, register
+from stoker.agent.devices.vendor import IsOurs, Scan, Vendor, answered, register
 from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, DeviceInfo
 
-ANSWER_S = 2.0
 XGMI = 2
 """amdsmi_link_type_t."""
 
@@ -49,17 +46,13 @@ class Amd(Vendor):
         found = sysfs.scan(self._root) if why else self._by_smi()
         if why and found.devices:
             missing = (f"AMD GPUs are read from sysfs alone: {why}", *found.missing)
-            found = Scan(found.devices, missing, found.cards, found.addresses, found.bonds)
+            found = replace(found, missing=missing)
         self._cards = found.cards
         return found
 
     def holders(self, is_ours: IsOurs) -> Mapping[str, str]:
-        held: dict[str, str] = {}
-        for card in self._cards:
-            for pid in getattr(card, "pids", ()):
-                if not is_ours(pid) and (self._root / "proc" / str(pid)).exists():
-                    held.setdefault(card.id, describe(pid, self._root / "proc"))
-        return held
+        pids = [(card.id, card.pids) for card in self._cards]
+        return users(pids, is_ours, self._root / "proc")
 
     def _load(self) -> str:
         """Make AMD SMI usable; why not, or an empty string."""
@@ -82,17 +75,14 @@ class Amd(Vendor):
             return Scan(missing=(f"AMD GPUs: {handles.why}",))
         handles = handles[:DEVICES_PER_NODE_MAX]
         looks = [(f"AMD GPU {i}", partial(self._device, each)) for i, each in enumerate(handles)]
-        found: list[tuple[DeviceInfo, AmdCard, Any]] = []
+        found: list[tuple[DeviceInfo, AmdCard]] = []
         missing = []
-        for task, handle in zip(within(looks, ANSWER_S), handles, strict=True):
-            if task.result is None:
-                error = "" if task.error is None else repr(task.error)
-                missing.append(f"{task.name}: {error or f'no answer for {ANSWER_S:g} s'}")
-            elif isinstance(task.result, Absent):
-                missing.append(f"{task.name}: {task.result.why}")
+        for gpu, why in answered(looks):
+            if gpu is not None:
+                found.append(gpu)
             else:
-                found.append((*task.result, handle))
-        self._smi_cards = {card.id: card for _, card, _ in found}
+                missing.append(why)
+        self._smi_cards = {card.id: card for _, card in found}
         return self._near(found, tuple(missing))
 
     def _device(self, handle: Any) -> tuple[DeviceInfo, AmdCard] | Absent:
@@ -132,19 +122,16 @@ class Amd(Vendor):
         card.look()
         return card
 
-    def _near(self, found: list[tuple[DeviceInfo, AmdCard, Any]], missing: tuple[str, ...]) -> Scan:
+    def _near(self, found: list[tuple[DeviceInfo, AmdCard]], missing: tuple[str, ...]) -> Scan:
         bonds: dict[Pair, Bond] = {}
-        for place, (one, _, handle) in enumerate(found):
-            for other, _, peer in found[:place]:
-                link = call(self._smi, "amdsmi_topo_get_link_type", handle, peer)
+        for place, (_, one) in enumerate(found):
+            for _, other in found[:place]:
+                link = call(self._smi, "amdsmi_topo_get_link_type", *_handles(one, other))
                 if part(link, "type") == XGMI:
                     bonds[topology.pair(one.id, other.id)] = Bond("XGMI", 0)
-        ids = [info.id for info, _, _ in found]
-        links = topology.groups(ids, lambda a, b: topology.pair(a, b) in bonds)
-        addresses = {info.id: card.address for info, card, _ in found}
-        buses = topology.switches([addresses[id] for id in ids], self._root)
-        devices = tuple(
-            msgspec.structs.replace(info, link=link, bus=bus)
-            for (info, _, _), link, bus in zip(found, links, buses, strict=True)
-        )
-        return Scan(devices, missing, tuple(card for _, card, _ in found), addresses, bonds)
+        cards = tuple(card for _, card in found)
+        return sysfs.scan_of([info for info, _ in found], cards, bonds, missing, self._root)
+
+
+def _handles(*cards: AmdCard) -> list[Any]:
+    return [card.binding()[1] for card in cards]

@@ -14,12 +14,12 @@ from typing import Any
 
 from stoker.agent.devices import topology
 from stoker.agent.devices.card import DrivenCard, Points
-from stoker.agent.devices.fields import reading
-from stoker.agent.devices.holders import name_of
+from stoker.agent.devices.fields import answers
 from stoker.agent.devices.intel import zes
 from stoker.agent.devices.intel.ports import Ports
 from stoker.agent.devices.intel.power import ENERGY_STEP_J, Power
 from stoker.agent.devices.intel.zes import filled, listed, made
+from stoker.agent.devices.processes import rows
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading
 from stoker.agent.devices.record import Decoder, RecordCopy, links, processes
 
@@ -40,8 +40,6 @@ class IntelCard(DrivenCard):
     def __init__(self, binding: Any, handle: Any, id: str, address: str, root: Path, *, sim: bool):
         super().__init__()
         self.id, self.sim, self.address = id, sim, address
-        self.pids: tuple[int, ...] = ()
-        """Processes on it, as last listed."""
         self._zes, self._handle, self._root = binding, handle, root
         self._decoder: Decoder | None = None
         self.ports = Ports(binding, handle)
@@ -97,8 +95,7 @@ class IntelCard(DrivenCard):
             else _known(pci.maxSpeed.width, "width"),
             **self._bounds(),
         }
-        now = time.time_ns()
-        return {name: field(name, value, now) for name, value in found.items()}
+        return answers(found, time.time_ns())
 
     def _properties(self) -> Any:
         kind, stype = "zes_device_properties_t", "ZES_STRUCTURE_TYPE_DEVICE_PROPERTIES"
@@ -160,10 +157,9 @@ class IntelCard(DrivenCard):
         made["energy_j"] = _energy(made["energy_j"], step_j)
         made["power_w"] = _watts(made["power_w"], step_j)
         if "links" not in made:
-            rows = [
-                each.row(self.ports.peers.get(each.peer - 1, ""), "gpu") for each in links(found)
-            ]
-            made["links"] = Reading(rows, "", found.slow_ns)
+            peers = self.ports.peers
+            ports = [each.row(peers.get(each.peer - 1, ""), "gpu") for each in links(found)]
+            made["links"] = Reading(ports, "", found.slow_ns)
         if "processes" not in made:
             made["processes"] = self._processes(found)
         return made
@@ -171,17 +167,7 @@ class IntelCard(DrivenCard):
     def _processes(self, found: RecordCopy) -> Field:
         running = list(processes(found))
         self.pids = tuple(each.pid for each in running)
-        rows = [
-            {
-                "pid": each.pid,
-                "kind": each.kind,
-                "name": name_of(each.pid, self._root / "proc"),
-                "memory_bytes": each.memory_bytes,
-                "busy_ratio": None,
-            }
-            for each in running
-        ]
-        return Reading(rows, "", found.slow_ns)
+        return Reading(rows(running, self._root / "proc"), "", found.slow_ns)
 
     def _memory(self, what: str) -> Any:
         """Size or free bytes of all modules of the device."""
@@ -223,11 +209,6 @@ def _watts(found: Field, step_j: float) -> Field:
     return Reading(found.value, "W", found.t_ns, found.window_ns, error, "by energy")
 
 
-def field(name: str, value: Any, now: int) -> Field:
-    """A reading of a field of the table, or the absence that it is."""
-    return value if isinstance(value, Absent) else reading(name, value, now)
-
-
 def uuid_of(device: Any) -> str:
     """The device's UUID, as text."""
     return str(uuid.UUID(bytes=bytes(device.core.uuid.id)))
@@ -243,6 +224,6 @@ def _text(value: bytes, name: str) -> Any:
     return Absent(f"{name}: {text or 'empty'}") if text in ("", "unknown") else text
 
 
-def _known(value: Any, name: str, factor: float = 1) -> Any:
-    """-1 means that the driver does not know."""
-    return Absent(f"{name}: not known to the driver") if value < 0 else value * factor
+def _known(value: Any, name: str) -> Any:
+    """A number; -1 means that the driver does not know it."""
+    return Absent(f"{name}: not known to the driver") if value < 0 else value

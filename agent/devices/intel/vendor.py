@@ -17,21 +17,28 @@ from typing import Any
 import msgspec
 
 from stoker.agent.devices import topology
-from stoker.agent.devices.deadline import within
-from stoker.agent.devices.holders import Node, describe
+from stoker.agent.devices.device_files import render_nodes
 from stoker.agent.devices.intel import zes
 from stoker.agent.devices.intel.card import IntelCard, model_of, uuid_of
 from stoker.agent.devices.intel.zes import filled, listed, made
+from stoker.agent.devices.processes import users
 from stoker.agent.devices.readings import Absent
 from stoker.agent.devices.topology import Bond, Pair
-from stoker.agent.devices.vendor import IsOurs, Scan, Vendor, register
+from stoker.agent.devices.vendor import (
+    IsOurs,
+    Scan,
+    Vendor,
+    answered,
+    neighbours,
+    register,
+)
 from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, DeviceInfo
 
 VENDOR_ID = "0x8086"
-DRM_MAJOR = 226
+DISPLAY = "0x0380"
+"""PCI class of display controllers that drive no screen."""
 GPU = 1
 """ze_device_type_t."""
-ANSWER_S = 2.0
 
 
 @register
@@ -52,7 +59,7 @@ class Intel(Vendor):
     def scan(self) -> Scan:
         why = self._load()
         if why:
-            return Scan(missing=(f"Intel GPUs: {why}",) if self._has_hardware() else ())
+            return Scan(missing=(f"Intel GPUs: {why}",) if self._has_gpu() else ())
         handles = self._handles()
         if isinstance(handles, Absent):
             self._begun = False
@@ -61,29 +68,21 @@ class Intel(Vendor):
         found: list[tuple[DeviceInfo, IntelCard]] = []
         missing = []
         numbers: Counter[int] = Counter()
-        for task, (driver, _) in zip(within(looks, ANSWER_S), handles, strict=True):
-            if isinstance(task.result, Absent):
-                missing.append(f"{task.name}: {task.result.why}")
-            elif task.result is not None:
-                info, card = task.result
-                found.append((_visible(info, numbers[driver]), card))
-            elif task.over.is_set() and task.error is None:
-                continue  # no GPU
+        for (gpu, why), (driver, _) in zip(answered(looks), handles, strict=True):
+            if gpu is not None:
+                found.append((_visible(gpu[0], numbers[driver]), gpu[1]))
+            elif why:
+                missing.append(why)
             else:
-                why = repr(task.error) if task.error else f"no answer for {ANSWER_S:g} s"
-                missing.append(f"{task.name}: {why}")
+                continue  # no GPU
             numbers[driver] += 1
         self._cards = tuple(card for _, card in found)
         self._known = {info.id: info for info, _ in found}
         return self._near(found, tuple(missing))
 
     def holders(self, is_ours: IsOurs) -> Mapping[str, str]:
-        held: dict[str, str] = {}
-        for card in self._cards:
-            for pid in card.pids:
-                if not is_ours(pid) and (self._root / "proc" / str(pid)).exists():
-                    held.setdefault(card.id, describe(pid, self._root / "proc"))
-        return held
+        pids = [(card.id, card.pids) for card in self._cards]
+        return users(pids, is_ours, self._root / "proc")
 
     def _load(self) -> str:
         if self._zes is None:
@@ -98,15 +97,8 @@ class Intel(Vendor):
             self._begun = True
         return ""
 
-    def _has_hardware(self) -> bool:
-        for device in (self._root / topology.PCI).glob("*"):
-            try:
-                is_accelerator = (device / "class").read_text().startswith("0x0380")
-                if is_accelerator and (device / "vendor").read_text().strip() == VENDOR_ID:
-                    return True
-            except OSError:
-                continue
-        return False
+    def _has_gpu(self) -> bool:
+        return topology.has_function(DISPLAY, VENDOR_ID, self._root)
 
     def _handles(self) -> list[tuple[int, Any]] | Absent:
         """Handles of all devices, each with the index of its driver."""
@@ -145,7 +137,7 @@ class Intel(Vendor):
             vendor=self.name,
             model=model_of(device) or "Intel GPU",
             memory_bytes=None if isinstance(memory, Absent) else memory,
-            nodes=self._nodes(address),
+            nodes=render_nodes(self._root / topology.PCI / address),
             sim=sim,
             numa=topology.numa_node(address, self._root) if address else None,
         )
@@ -160,15 +152,6 @@ class Intel(Vendor):
         same = getattr(card.binding()[1], "value", 0) == getattr(handle, "value", 1)
         return (self._known[id], card) if same else None
 
-    def _nodes(self, address: str) -> tuple[Node, ...]:
-        folder = self._root / topology.PCI / address / "drm"
-        try:
-            names = [path.name for path in folder.iterdir()]
-        except OSError:
-            return ()
-        numbers = [name.removeprefix("renderD") for name in names if name.startswith("renderD")]
-        return tuple((DRM_MAJOR, int(number)) for number in numbers if number.isdecimal())
-
     def _near(self, found: list[tuple[DeviceInfo, IntelCard]], missing: tuple[str, ...]) -> Scan:
         ends = {card.id: Counter(card.ports.linked()) for _, card in found}
         by_fabric = {card.ports.fabric: card for _, card in found if card.ports.fabric is not None}
@@ -179,15 +162,10 @@ class Intel(Vendor):
                 peer = by_fabric.get(number)
                 if peer is not None and peer is not card:
                     bonds[topology.pair(card.id, peer.id)] = Bond("XE", count)
-        ids = [info.id for info, _ in found]
-        links = topology.groups(ids, lambda a, b: topology.pair(a, b) in bonds)
-        addresses = {info.id: card.address for info, card in found if card.address}
-        buses = topology.switches([addresses.get(id, "") for id in ids], self._root)
-        devices = tuple(
-            msgspec.structs.replace(info, link=link, bus=bus)
-            for (info, _), link, bus in zip(found, links, buses, strict=True)
-        )
-        return Scan(devices, missing, self._cards, addresses, bonds)
+        infos = [info for info, _ in found]
+        addresses = {card.id: card.address for _, card in found if card.address}
+        buses = topology.switches([card.address for _, card in found], self._root)
+        return Scan(neighbours(infos, bonds, buses), missing, self._cards, addresses, bonds)
 
 
 def _visible(info: DeviceInfo, number: int) -> DeviceInfo:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ctypes import c_char, c_int32, c_int64, c_uint8, c_uint32, c_void_p
 from typing import Any
 
-from stoker.agent.devices.card import Calls
+from stoker.agent.devices.card import SIM_SYMBOL, Calls
 from stoker.agent.devices.readings import Absent, Trouble
 
 TROUBLES: dict[int, Trouble] = {
@@ -27,7 +27,6 @@ TROUBLES: dict[int, Trouble] = {
 UNSUPPORTED = 0x78000003
 """ZE_RESULT_ERROR_UNSUPPORTED_FEATURE: of this call on this handle, and so it stays."""
 HANDLES_MAX = 64
-SIM_SYMBOL = "stoker_sim_driver"
 
 
 class PortId(ctypes.Structure):

@@ -16,11 +16,11 @@ from typing import Any
 
 from stoker.agent.devices import topology
 from stoker.agent.devices.card import DrivenCard, Points
-from stoker.agent.devices.fields import reading
-from stoker.agent.devices.holders import name_of
+from stoker.agent.devices.fields import answers, scaled
 from stoker.agent.devices.nvidia.links import Peers
 from stoker.agent.devices.nvidia.mig import Instances
 from stoker.agent.devices.nvidia.nvml import address_of, call, text, words_of
+from stoker.agent.devices.processes import rows
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading
 from stoker.agent.devices.record import Decoder, RecordCopy, links, processes
 
@@ -56,8 +56,6 @@ class NvidiaCard(DrivenCard):
     def __init__(self, nvml: Any, handle: Any, id: str, root: Path, *, sim: bool) -> None:
         super().__init__()
         self.id, self.sim = id, sim
-        self.pids: tuple[int, ...] = ()
-        """Processes with a context on it, as last listed."""
         self._nvml, self._handle, self._root = nvml, handle, root
         self._decoder = Decoder(self.table, words_of(nvml))
         self._peers = Peers(nvml, handle)
@@ -101,7 +99,7 @@ class NvidiaCard(DrivenCard):
             "pcie_width_max": self.call("nvmlDeviceGetMaxPcieLinkWidth"),
         }
         now = time.time_ns()
-        made: Fields = {name: field(name, value, now) for name, value in found.items()}
+        made = answers({name: text(value) for name, value in found.items()}, now)
         made["clock_limit_hz"] = Absent("NVML does not tell which clocks are locked")
         return {**made, **self._bounds(now)}
 
@@ -119,7 +117,7 @@ class NvidiaCard(DrivenCard):
             "temperature_slowdown_c": self.call("nvmlDeviceGetTemperatureThreshold", 1),
             "memory_temperature_max_c": self.call("nvmlDeviceGetTemperatureThreshold", 2),
         }
-        return {name: field(name, value, now) for name, value in found.items()}
+        return answers(found, now)
 
     def _architecture(self) -> str | Absent:
         number = self.call("nvmlDeviceGetArchitecture")
@@ -165,14 +163,14 @@ class NvidiaCard(DrivenCard):
         made["energy_j"] = _energy(made["energy_j"], recent)
         made["recovery_action"] = _recovery(made["recovery_action"])
         if "links" not in made:
-            rows = [each.row(*self._peers.of(each)) for each in links(found)]
-            made["links"] = Reading(rows, "", found.slow_ns)
+            ports = [each.row(*self._peers.of(each)) for each in links(found)]
+            made["links"] = Reading(ports, "", found.slow_ns)
         if "processes" not in made:
             made["processes"] = self._processes(found)
         if "power_samples_w" not in made:
             newest = points("power_samples_w", SAMPLES_SHOWN)
-            rows = [{"t_ns": t_ns, "value": watts} for t_ns, watts in newest]
-            made["power_samples_w"] = Reading(rows, "W", found.slow_ns)
+            samples = [{"t_ns": t_ns, "value": watts} for t_ns, watts in newest]
+            made["power_samples_w"] = Reading(samples, "W", found.slow_ns)
         return made
 
     def _watts(self, found: Field, recent: list[float]) -> Field:
@@ -188,29 +186,7 @@ class NvidiaCard(DrivenCard):
     def _processes(self, found: RecordCopy) -> Field:
         listed = list(processes(found))
         self.pids = tuple(dict.fromkeys(each.pid for each in listed))
-        rows = [
-            {
-                "pid": each.pid,
-                "kind": each.kind,
-                "name": name_of(each.pid, self._root / "proc"),
-                "memory_bytes": each.memory_bytes,
-                "busy_ratio": each.busy_ratio,
-            }
-            for each in listed
-        ]
-        return Reading(rows, "", found.slow_ns)
-
-
-def scaled(value: Any, factor: float) -> Any:
-    """A number in another unit; an absence as it is."""
-    return value if isinstance(value, Absent) else value * factor
-
-
-def field(name: str, value: Any, now: int) -> Field:
-    """A reading of a field of the table, or the absence that it is."""
-    if isinstance(value, Absent):
-        return value
-    return reading(name, text(value) if isinstance(value, bytes) else value, now)
+        return Reading(rows(listed, self._root / "proc"), "", found.slow_ns)
 
 
 def _energy(found: Field, recent: list[float]) -> Field:

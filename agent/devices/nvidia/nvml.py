@@ -11,7 +11,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from stoker.agent.devices.card import Calls, key_of
+from stoker.agent.devices.card import SIM_SYMBOL, Calls, key_of
 from stoker.agent.devices.readings import Absent, Trouble
 
 NOT_SUPPORTED, FUNCTION_NOT_FOUND, ARGUMENT_VERSION = 3, 13, 25
@@ -26,8 +26,6 @@ TROUBLES: dict[int, Trouble] = {
     28: "lost",  # GPU not found
 }
 """nvmlReturn_t -> what it says of the card."""
-SIM_SYMBOL = "stoker_sim_driver"
-"""Exported by the simulated driver libraries and by no other."""
 
 
 def call(nvml: Any, name: str, *arguments: Any, calls: Calls | None = None) -> Any:
@@ -80,8 +78,8 @@ def words_of(nvml: Any) -> Callable[[int], tuple[str, Trouble]]:
     return words
 
 
-def text(value: str | bytes) -> str:
-    """Older bindings return bytes."""
+def text(value: Any) -> Any:
+    """Bytes as text, since older bindings return bytes; any other value unchanged."""
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 

@@ -16,18 +16,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from stoker.agent.devices import topology
-from stoker.agent.devices.deadline import within
-from stoker.agent.devices.holders import Node, describe
+from stoker.agent.devices.device_files import Node, majors
 from stoker.agent.devices.nvidia.card import NvidiaCard
 from stoker.agent.devices.nvidia.links import Peers
 from stoker.agent.devices.nvidia.nvml import call, impostor, is_sim, same_handle, text
 from stoker.agent.devices.nvidia.processes import pids_on
+from stoker.agent.devices.processes import describe
 from stoker.agent.devices.readings import Absent
 from stoker.agent.devices.topology import Bond, Pair
-from stoker.agent.devices.vendor import IsOurs, Scan, Vendor, register
+from stoker.agent.devices.vendor import (
+    IsOurs,
+    Scan,
+    Vendor,
+    answered,
+    neighbours,
+    register,
+)
 from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, DeviceInfo
 
 MAJOR = 195
@@ -42,8 +47,8 @@ P2P_NVLINK = 2
 TOPOLOGY_MULTIPLE = 20
 """nvmlGpuTopologyLevel_t: several PCIe switches and no host bridge between the two (nvml.h)."""
 VENDOR_ID = "0x10de"
-ANSWER_S = 2.0
-"""The longest time that scanning one GPU may take."""
+DISPLAY = "0x03"
+"""PCI class of display controllers."""
 
 
 @dataclass(frozen=True)
@@ -79,18 +84,13 @@ class Nvidia(Vendor):
             return Scan(missing=(f"NVIDIA GPUs: {count.why}",))
         count = min(count, DEVICES_PER_NODE_MAX)
         looks = [(f"NVIDIA GPU {index}", partial(self._device, index)) for index in range(count)]
-        tasks = within(looks, ANSWER_S)
         found: list[_Found] = []
         missing = [why] if (why := impostor(self._nvml)) else []
-        for task in tasks:
-            if task.error is not None:
-                missing.append(f"{task.name}: {task.error!r}")
-            elif task.result is None:
-                missing.append(f"{task.name}: no answer for {ANSWER_S:g} s")
-            elif isinstance(task.result, Absent):
-                missing.append(f"{task.name}: {task.result.why}")
+        for gpu, why in answered(looks):
+            if gpu is not None:
+                found.append(gpu)
             else:
-                found.append(task.result)
+                missing.append(why)
         self._cards = {each.info.id: each.card for each in found}
         return self._near(found, tuple(missing))
 
@@ -125,16 +125,8 @@ class Nvidia(Vendor):
 
     def _has_hardware(self) -> bool:
         """True if a GPU should be found: there is an NVIDIA PCI function, or the driver."""
-        if (self._root / "proc/driver/nvidia").exists():
-            return True
-        for device in (self._root / topology.PCI).glob("*"):
-            try:
-                is_display = (device / "class").read_text().startswith("0x03")
-                if is_display and (device / "vendor").read_text().strip() == VENDOR_ID:
-                    return True
-            except OSError:
-                continue
-        return False
+        driver = self._root / "proc/driver/nvidia"
+        return driver.exists() or topology.has_function(DISPLAY, VENDOR_ID, self._root)
 
     def _device(self, index: int) -> _Found | Absent:
         handle = call(self._nvml, "nvmlDeviceGetHandleByIndex", index)
@@ -188,17 +180,14 @@ class Nvidia(Vendor):
                     count = _between(one, other)
                     bonds[topology.pair(one.info.id, other.info.id)] = Bond("NV", count)
 
-        def linked(one: _Found, other: _Found) -> bool:
-            return topology.pair(one.info.id, other.info.id) in bonds
-
-        links = topology.groups(found, linked)
         buses = topology.groups(found, self._same_switch)
-        devices = tuple(
-            msgspec.structs.replace(each.info, link=link, bus=bus)
-            for each, link, bus in zip(found, links, buses, strict=True)
+        return Scan(
+            neighbours([each.info for each in found], bonds, buses),
+            missing,
+            tuple(each.card for each in found),
+            {each.info.id: each.address for each in found if each.address},
+            bonds,
         )
-        addresses = {each.info.id: each.address for each in found if each.address}
-        return Scan(devices, missing, tuple(each.card for each in found), addresses, bonds)
 
     def _linked(self, one: Any, other: Any) -> bool:
         status = call(self._nvml, "nvmlDeviceGetP2PStatus", one, other, P2P_NVLINK)
@@ -211,16 +200,8 @@ class Nvidia(Vendor):
 
     def _shared_nodes(self) -> tuple[Node, ...]:
         """Nodes every CUDA process needs, whichever GPU it was granted."""
-        nodes: list[Node] = [(MAJOR, CONTROL_MINOR)]
-        try:
-            lines = (self._root / "proc/devices").read_text().splitlines()
-        except OSError:
-            lines = []
-        for line in lines:
-            number, _, name = line.strip().partition(" ")
-            if name == "nvidia-uvm":
-                nodes += [(int(number), minor) for minor in UVM_MINORS]
-        return tuple(nodes)
+        uvm = [(major, minor) for major in majors("nvidia-uvm", self._root) for minor in UVM_MINORS]
+        return ((MAJOR, CONTROL_MINOR), *uvm)
 
 
 def _between(one: _Found, other: _Found) -> int:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from stoker.agent.devices import holders
+from stoker.agent.devices import holders, processes
 from stoker.agent.devices.declared import Declared
-from stoker.agent.devices.sampling.sampler import sample, sampled_of
+from stoker.agent.devices.samplers.sampler import sample, sampled_of
 from stoker.agent.devices.vendor import Vendor
 from stoker.native.errors import BadRequest
 from stoker.scheduler.nouns import DeviceSample
@@ -112,9 +112,9 @@ def test_ours_is_told_by_cgroup_or_without_them_by_environment(tmp_path: Path) -
     folder.mkdir()
     (folder / "cgroup").write_text("0::/stoker-0011aabb/jobs/3.1\n")
     (folder / "environ").write_bytes(b"HOME=/\0STOKER_JOB_ID=3\0")
-    assert holders.in_jobs(77, "0011aabb", cgroups=True, proc=tmp_path)
-    assert not holders.in_jobs(77, "ffffffff", cgroups=True, proc=tmp_path)
-    assert holders.in_jobs(77, "ffffffff", cgroups=False, proc=tmp_path)
+    assert processes.in_jobs(77, "0011aabb", cgroups=True, proc=tmp_path)
+    assert not processes.in_jobs(77, "ffffffff", cgroups=True, proc=tmp_path)
+    assert processes.in_jobs(77, "ffffffff", cgroups=False, proc=tmp_path)
     (folder / "environ").write_bytes(b"NOT_STOKER_JOB_ID=3\0")
-    assert not holders.in_jobs(77, "ffffffff", cgroups=False, proc=tmp_path)
-    assert not holders.in_jobs(78, "0011aabb", cgroups=True, proc=tmp_path)
+    assert not processes.in_jobs(77, "ffffffff", cgroups=False, proc=tmp_path)
+    assert not processes.in_jobs(78, "0011aabb", cgroups=True, proc=tmp_path)

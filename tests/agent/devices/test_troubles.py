@@ -20,7 +20,7 @@ from stoker.agent.devices.amd.sysfs_card import SysfsCard
 from stoker.agent.devices.amd.vendor import Amd
 from stoker.agent.devices.intel.vendor import Intel
 from stoker.agent.devices.opencl import OpenCL
-from stoker.agent.devices.sampling.sampler import sampled_of
+from stoker.agent.devices.samplers.sampler import sampled_of
 from stoker.probes.simdriver import profiles
 from stoker.probes.simdriver.sysfs import SysfsTree
 

@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from stoker.agent.devices.readings import Absent, CardReadings, Field, Reading
-from stoker.agent.devices.sampling.sampler import Samplers
+from stoker.agent.devices.samplers.sampler import Samplers
 from stoker.agent.health import journal
 from stoker.agent.health.examine import Examiner
 from stoker.agent.health.kernel_log import parse_text

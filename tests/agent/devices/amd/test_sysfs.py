@@ -14,7 +14,7 @@ from stoker.agent.devices.amd import metrics
 from stoker.agent.devices.amd.sysfs_card import SysfsCard
 from stoker.agent.devices.amd.vendor import Amd
 from stoker.agent.devices.readings import Absent, Reading
-from stoker.agent.devices.sampling.sampler import sampled_of
+from stoker.agent.devices.samplers.sampler import sampled_of
 from stoker.native import _sim
 from stoker.probes.simdriver import profiles
 from stoker.probes.simdriver.sysfs import SysfsTree
@@ -122,6 +122,18 @@ def test_limits_of_temperature_are_those_of_the_sensor_that_is_read(root: Path) 
     found = values({**again.once(), **again.fast()})
     assert found["temperature_c"] == 60
     assert (found["temperature_slowdown_c"], found["temperature_shutdown_c"]) == (95, 99)
+
+
+def test_times_throttled_are_absent_while_the_table_cannot_be_read(root: Path) -> None:
+    card = Amd({}, NoBinding(), root).scan().cards[0]
+    assert isinstance(card, SysfsCard)
+    card.fast()
+    read = card.steps()[3]()
+    assert read.keys() == {name for name, _, _ in metrics.RESIDENCIES}
+    card._folder.joinpath("gpu_metrics").write_bytes(b"")
+    card.fast()
+    for field in card.steps()[3]().values():
+        assert isinstance(field, Absent) and field.why == "gpu_metrics has 0 bytes"
 
 
 def test_processes_are_listed_and_no_file_of_theirs_stays_open(root: Path) -> None:

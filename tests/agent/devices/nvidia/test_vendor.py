@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from fakes.nvml import Nvml
 
-from stoker.agent.devices.nvidia import vendor as nvidia_module
+from stoker.agent.devices import vendor as vendor_module
 from stoker.agent.devices.nvidia.nvml import same_handle
 from stoker.agent.devices.nvidia.vendor import Nvidia
 
@@ -138,7 +138,7 @@ def test_another_packages_pynvml_is_named(root: Path) -> None:
 def test_a_gpu_that_hangs_while_it_is_looked_for_hides_none(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nvidia_module, "ANSWER_S", 0.2)
+    monkeypatch.setattr(vendor_module, "ANSWER_S", 0.2)
     held = threading.Event()
     nvml = Nvml(2)
     nvml.nvmlDeviceGetName = lambda handle: (  # type: ignore[method-assign]

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from stoker.agent.devices.card import Card
 from stoker.agent.devices.fields import FAST, PERIOD_NS, complete
 from stoker.agent.devices.readings import Absent, CardReadings, Fields, State
-from stoker.agent.devices.sampling.history import POINTS
-from stoker.agent.devices.sampling.wakeup import Wakeup
+from stoker.agent.devices.samplers.history import POINTS
+from stoker.agent.devices.samplers.wakeup import Wakeup
 
 SECOND_NS = 1_000_000_000
 HUNG_NS = 1_500_000_000

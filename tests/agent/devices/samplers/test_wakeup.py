@@ -9,8 +9,8 @@ import pytest
 
 from stoker.agent.devices.card import PolledCard
 from stoker.agent.devices.readings import Absent, Fields, Reading
-from stoker.agent.devices.sampling.sampler import Samplers
-from stoker.agent.devices.sampling.wakeup import Wakeup
+from stoker.agent.devices.samplers.sampler import Samplers
+from stoker.agent.devices.samplers.wakeup import Wakeup
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_a_thread_in_python_wakes_for_the_same(
     change: Fields, woken: list[int], wakeup: Wakeup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     card, samplers = Fake(), Samplers()
-    monkeypatch.setattr("stoker.agent.devices.sampling.sampled.Sampled.start", lambda self: None)
+    monkeypatch.setattr("stoker.agent.devices.samplers.sampled.Sampled.start", lambda self: None)
     samplers.set([card])
     samplers.listen(wakeup)
     sampled = samplers.get("a")

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping
 from stoker.agent.devices.card import Card, DrivenCard, PolledCard
 from stoker.agent.devices.fields import PERIOD_NS
 from stoker.agent.devices.readings import CardReadings, State
-from stoker.agent.devices.sampling.driven import Driven
-from stoker.agent.devices.sampling.polled import Polled
-from stoker.agent.devices.sampling.sampled import Sampled
-from stoker.agent.devices.sampling.wakeup import Wakeup
+from stoker.agent.devices.samplers.driven import Driven
+from stoker.agent.devices.samplers.polled import Polled
+from stoker.agent.devices.samplers.sampled import Sampled
+from stoker.agent.devices.samplers.wakeup import Wakeup
 from stoker.scheduler.nouns import DeviceSample
 
 STOP_S = 0.3

@@ -13,12 +13,12 @@ from stoker.agent.devices.card import Calls, DrivenCard, Points, PolledCard, Sil
 from stoker.agent.devices.fields import SPECS, TABLE
 from stoker.agent.devices.readings import Absent, CardReadings, Fields, Reading, plain
 from stoker.agent.devices.record import RecordCopy
-from stoker.agent.devices.sampling import driven
-from stoker.agent.devices.sampling import sampled as module
-from stoker.agent.devices.sampling.driven import Driven
-from stoker.agent.devices.sampling.history import POINTS, History
-from stoker.agent.devices.sampling.polled import Polled
-from stoker.agent.devices.sampling.sampler import Samplers, sample
+from stoker.agent.devices.samplers import driven
+from stoker.agent.devices.samplers import sampled as module
+from stoker.agent.devices.samplers.driven import Driven
+from stoker.agent.devices.samplers.history import POINTS, History
+from stoker.agent.devices.samplers.polled import Polled
+from stoker.agent.devices.samplers.sampler import Samplers, sample
 
 
 class Fake(PolledCard):

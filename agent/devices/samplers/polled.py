@@ -11,8 +11,8 @@ from math import inf
 from stoker.agent.devices.card import PolledCard
 from stoker.agent.devices.fields import FAST, FAST_HZ, KEPT, PERIOD_NS, SLOWED, TELLING, complete
 from stoker.agent.devices.readings import Absent, Fields, Reading
-from stoker.agent.devices.sampling.history import POINTS, History
-from stoker.agent.devices.sampling.sampled import SECOND_NS, Sampled
+from stoker.agent.devices.samplers.history import POINTS, History
+from stoker.agent.devices.samplers.sampled import SECOND_NS, Sampled
 
 NOT_READ = "it is not read from this device"
 TOO_EARLY = Absent("the counter was not read for a second yet")

@@ -16,9 +16,9 @@ from stoker.agent.devices.card import DrivenCard
 from stoker.agent.devices.fields import PERIOD_NS, complete
 from stoker.agent.devices.readings import Fields, Reading
 from stoker.agent.devices.record import PLACES, RecordCopy
-from stoker.agent.devices.sampling.history import POINTS
-from stoker.agent.devices.sampling.sampled import SECOND_NS, Sampled
-from stoker.agent.devices.sampling.wakeup import Wakeup
+from stoker.agent.devices.samplers.history import POINTS
+from stoker.agent.devices.samplers.sampled import SECOND_NS, Sampled
+from stoker.agent.devices.samplers.wakeup import Wakeup
 from stoker.native import _devices
 from stoker.native._devices import CardReader
 
