@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stoker.agent.devices import registry as registry_module
-from stoker.agent.devices import visibility
+from stoker.agent.devices import vendor_scans, visibility
 from stoker.agent.devices.card import Silent
 from stoker.agent.devices.registry import GONE, Devices
 from stoker.agent.devices.vendor import VENDORS, IsOurs, Scan, Vendor
@@ -191,7 +191,7 @@ class Hanging(Fake):
 def test_a_driver_that_hangs_is_said_and_taken_in_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry_module, "SCAN_S", 0.1)
+    monkeypatch.setattr(vendor_scans, "SCAN_S", 0.1)
     slow = Hanging("x")
     found = devices(tmp_path, Fake("a"), slow)
     found.scan()
