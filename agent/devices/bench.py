@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cost of sampling the cards of a node: `python -m stoker.agent.devices.bench`.
 
-There are two processes: this one makes a simulated node (SIM), its child finds the cards through
-the vendor's own binding, samples them as an agent does and says what that took: with every field of
-every card made into objects each second, and with that done as seldom as health does it while
-nothing changes. Two floors are what any sampler of this driver must pay: the very calls of one
-second in a bare loop of the same process, and threads that wake as often and do nothing.
+This process makes a simulated node (SIM). A child process finds the cards through the vendor's
+binding, samples them as an agent does, and reports the cost twice: with every field of every card
+decoded each second, and decoded as seldom as health does it while nothing changes. Any sampler must
+pay two floors: the driver calls of one second in a bare loop, and threads that wake and do nothing.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ from stoker.native._devices import CardReader, second_s
 WARM_S = 2.5
 REPLAY_ROUNDS = 5
 IDLE_S = 2.0
-"""Duration for which threads that do nothing are measured."""
+"""Duration of the measurement of threads that do nothing."""
 HANG_CALL = {1: "nvmlDeviceGetTemperature", 2: "amdsmi_get_gpu_metrics_info", 3: "zesFrequency"}
-"""Vendor -> what hangs: something that is called in every fast round."""
+"""Vendor -> a function of its driver that is called in every fast round, to be hung."""
 TARGET_SHARE, TARGET_MIB = 0.01, 60.0
 Made = list[tuple[Callable[..., Any], tuple[Any, ...]]]
 
@@ -62,7 +61,7 @@ def run(profile: str, seconds: float) -> dict[str, Any]:
 
 
 def child(seconds: float, hang: str, folder: Path) -> dict[str, Any]:
-    """In the simulated environment: sample, count, hang one card, and replay."""
+    """Measure in the environment of the simulated node; runs in the child process."""
     from stoker.native import _sim
 
     gc.freeze()
@@ -107,8 +106,8 @@ def child(seconds: float, hang: str, folder: Path) -> dict[str, Any]:
 
 
 def _observe(devices: Devices, until: float, looks_s: int) -> None:
-    """Reads as the agent does: four times a second for trouble, once a second for a sample,
-    and every `looks_s` seconds for all fields of each card."""
+    """Read as the agent does: troubles four times a second, samples once a second, and all fields
+    of each card every `looks_s` seconds."""
     turn = 0
     while time.monotonic() < until:
         devices.samplers.troubles()
@@ -121,7 +120,7 @@ def _observe(devices: Devices, until: float, looks_s: int) -> None:
 
 
 def _floor(samplers: Samplers, ids: list[str]) -> float:
-    """Share of a core that the calls of one second take in a bare loop: the best of some rounds."""
+    """Share of a core that the calls of one second take in a bare loop, the best of several."""
     recorded: dict[str, Made] = {id: [] for id in ids}
     _recording(samplers, recorded)
     calls = [call for made in recorded.values() for call in made]
@@ -137,7 +136,7 @@ def _floor(samplers: Samplers, ids: list[str]) -> float:
 
 
 def _idle(cards: int) -> float:
-    """Share of a core of so many threads in C that wake ten times a second and do nothing."""
+    """Share of a core that threads in C take, one a card, that wake and do nothing."""
     phases = [PERIOD_NS * place // cards // TOGETHER for place in range(cards)]
     readers = [CardReader("idle", 0, PERIOD_NS, phase) for phase in phases]
     cpu, begun = _cpu_s(), time.monotonic()
@@ -149,7 +148,7 @@ def _idle(cards: int) -> float:
 
 
 def _recording(samplers: Samplers, recorded: dict[str, Made]) -> None:
-    """Note every call of every card for one second."""
+    """Record every call of every card for one second."""
     plain = Calls.make
     cards = {id: each.card for id in recorded if (each := samplers.get(id)) is not None}
     ids = {id_of(card.calls): id for id, card in cards.items()}
@@ -172,7 +171,7 @@ def id_of(calls: Calls) -> int:
 
 
 def _hung(samplers: Samplers, node: Any, call: str, ids: list[str]) -> dict[str, Any]:
-    """Hang the first card's calls: when it is said, and what that costs the others."""
+    """Hang the first card's calls: time until it is reported, and rounds of the other cards."""
     first = str(node.truth(0)["model"]["uuid"])
     ids = [first, *(id for id in ids if id != first)]
     before = {id: each.counts() for id in ids if (each := samplers.get(id)) is not None}
@@ -183,22 +182,14 @@ def _hung(samplers: Samplers, node: Any, call: str, ids: list[str]) -> dict[str,
         time.sleep(0.05)
         state, why = samplers.troubles().get(ids[0], ("ok", ""))
     after_s = time.monotonic() - begun
-    others = [id for id in ids[1:] if samplers.get(id) is not None]
-    rounds = [
-        (each.counts()["rounds"] - before[id]["rounds"]) / after_s
-        for id in others
-        if (each := samplers.get(id)) is not None
-    ]
-    late = [
-        each.counts()["late"] - before[id]["late"]
-        for id in others
-        if (each := samplers.get(id)) is not None
-    ]
+    others = {id: each.counts() for id in ids[1:] if (each := samplers.get(id)) is not None}
+    rounds = [(now["rounds"] - before[id]["rounds"]) / after_s for id, now in others.items()]
+    late = sum(now["late"] - before[id]["late"] for id, now in others.items())
     return {
         "hang_reported_s": round(after_s, 3) if state == "hung" else None,
         "hang_why": why,
         "others_rounds_per_s": min(rounds, default=0.0),
-        "others_late": sum(late),
+        "others_late": late,
         "threads": threading.active_count(),
     }
 
@@ -216,7 +207,7 @@ def _rss_mib() -> float:
 
 
 def text(result: dict[str, Any]) -> str:
-    """For a person."""
+    """The result as lines for a person."""
     hang = result["hang_reported_s"]
     said = f"{hang:.2f} s ({result['hang_why']})" if hang is not None else "never"
     return "\n".join(
@@ -247,7 +238,7 @@ def main() -> int:
     asked = parser.parse_args()
     if asked.child is not None:
         print(json.dumps(child(asked.child, asked.hang, asked.state)), flush=True)
-        os._exit(0)  # the thread that was made to hang must not hold the end up
+        os._exit(0)  # the thread that hangs must not delay the exit
     result = run(asked.profile, asked.seconds)
     print(json.dumps(result, indent=2) if asked.json else text(result))
     return 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that may hang, each on a thread of its own, waited for until a deadline.
+"""Calls that may hang: each has a thread of its own, and its caller waits until a deadline.
 
 Invariant: a call that never returns costs its caller the deadline once, and one thread.
 """
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Task(Generic[T]):
-    """One call under way; `result` once it is over, `error` if it raised."""
+    """One call. When it is `over` it has either a `result` or the `error` that it raised."""
 
     def __init__(self, name: str, call: Callable[[], T]) -> None:
         self.name = name
@@ -39,8 +39,8 @@ def within(
     seconds: float,
     longer: Mapping[str, float] | None = None,
 ) -> list[Task[T]]:
-    """All at once; those that are not `over` afterwards are still on their way. `longer` gives
-    some of them, by name, another time."""
+    """Start all calls at once and wait until the deadline; a task that is not `over` afterwards
+    still runs. `longer`: name of a call -> its own time limit in seconds."""
     begin = time.monotonic()
     tasks = [Task(name, call) for name, call in calls]
     for task in tasks:

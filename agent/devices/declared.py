@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices an operator declares in config.toml: character devices that no vendor class knows.
+"""Devices that an operator declares in config.toml: character devices that no vendor class finds.
 
     [[device]]
     id = "fpga-0"
     model = "Alveo U50"
     nodes = ["/dev/xclmgmt0"]
-    vendor = "xilinx"                         # optional; names whose variables hide it
-    visible = { XRT_DEVICE = "0" }            # optional
+    vendor = "xilinx"                         # optional; the vendor whose variables hide it
+    visible = { XRT_DEVICE = "0" }            # optional; variables of a job that has it
     memory_bytes = 8589934592                 # optional
-    numa = 0                                  # optional; and numbers by which devices of this
-    link = 1                                  # node share a fast link
-    bus = 1                                   # or a PCIe switch
+    numa = 0                                  # optional; its NUMA node
+    link = 1                                  # optional; equal numbers share a fast link
+    bus = 1                                   # optional; equal numbers share a PCIe switch
 
-A declared node must exist and be a character device: what cannot be opened is never granted.
+A declared node must exist and be a character device; a device that cannot be opened is never
+granted.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @register
 class Declared(Vendor):
-    """Reports the `[[device]]` tables; a node somebody else has open is not to be granted."""
+    """The devices of the `[[device]]` tables. A device whose node another process has open gets no
+    jobs."""
 
     name = "declared"
 

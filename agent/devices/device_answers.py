@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers to `DevicesQuery`: readings of one device with its history, or the node's topology.
 
-Reads what the samplers hold, and sysfs; calls no driver, so that a
-card that hangs is answered for as quickly as any other. Owns the bound on one answer's size.
+They come from the samplers and from sysfs. Invariant: no driver is called, so that a query about a
+card that hangs is answered as quickly as any other, and no answer is larger than CHUNK_BYTES_MAX.
 """
 
 from __future__ import annotations

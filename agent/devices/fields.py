@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every field of a card: its name, unit, how often it is read, and what it means. One table.
+"""Table of all fields of a card: name, unit, how often the field is read, and its meaning.
 
-Invariant: a vendor class answers each of these with a reading or an absence and makes no others.
+Invariant: a vendor class gives each field of the table a reading or an absence, and has no others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PERIOD_NS = 1_000_000_000 // FAST_HZ
 
 
 class FieldSpec(NamedTuple):
-    """One row."""
+    """One row of the table."""
 
     name: str
     unit: str
@@ -135,16 +135,16 @@ TELLING = (
     "recovery_action",
     "pcie_replays",
 )
-"""Fields read once a second of which each change is news."""
+"""Fields read once a second whose every change wakes the listener."""
 SLOWED = frozenset({"hard thermal", "hardware slowdown", "power brake"})
-"""Words of `throttle` that tell of more than a card at its limits."""
+"""Words of `throttle` that mean a fault rather than a card at its limits."""
 KEPT = (*(name for name in FAST if name != "throttle"), "power_samples_w")
-"""Fields with a history. `power_samples_w` are the driver's own samples, of which a snapshot has
-the newest: they have stamps of their own and come in bursts."""
+"""Fields with a history. `power_samples_w` are the driver's own samples, with the driver's
+stamps."""
 
 
 def complete(fields: Fields, why: str) -> Fields:
-    """Adds an absence for each missing field; returns them in the table's order."""
+    """All fields in the table's order; a missing one is absent for the reason `why`."""
     nothing = Absent(why)
     return {spec.name: fields.get(spec.name, nothing) for spec in TABLE}
 

@@ -27,7 +27,7 @@ class Holders:
     holders: Mapping[Node, str]
     """Node -> "held by pid 812 (python3)"."""
     unread: int = 0
-    """Processes whose descriptors could not be read, or were too many."""
+    """Number of processes whose descriptors could not be read, or were too many."""
 
 
 def scan(
@@ -65,7 +65,7 @@ def _pids(proc: Path) -> Iterator[int]:
 def _open_nodes(
     folder: Path, nodes: frozenset[Node], prefixes: tuple[str, ...]
 ) -> set[Node] | None:
-    """The nodes that one process has open; None if that could not be read."""
+    """Nodes that one process has open; None if its descriptors could not be read."""
     found: set[Node] = set()
     try:
         names = os.listdir(folder)  # noqa: PTH208  # a Path per descriptor would double the cost

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenCL devices that no vendor class covers: PoCL on the CPU, so that kernels run anywhere.
+"""OpenCL devices that no vendor class covers: PoCL on the CPU, so that kernels run on any machine.
 
-The drivers are loaded in a program of their own, `stoker-opencl-list`, because a driver that
-crashes or starts threads must not do so in the agent. It prints one JSON array and names each
-device as the tracer does, so that traces and grants speak of the same one.
+A separate program, `stoker-opencl-list`, loads the drivers, because a driver may crash or start
+threads. It prints one JSON array and gives each device the id that the tracer gives it, so that
+traces and grants name the same device.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from stoker.scheduler.nouns import DeviceInfo
 
 PROGRAM = "stoker-opencl-list"
 TIMEOUT_S = 20.0
-"""PoCL compiles its built-in kernels on first use."""
+"""Time limit of the program; PoCL compiles its built-in kernels on first use."""
 OUTPUT_BYTES_MAX = 256 * 1024
 POCL = "Portable Computing Language"
 NO_SENSOR = "the PoCL CPU device has no sensor"
 NO_COUNTER = "the PoCL CPU device has no load counter"
 NOT_TOLD = "OpenCL does not tell it of a CPU"
 COVERED = ("NVIDIA CUDA",)
-"""Platforms whose devices a vendor class reports."""
+"""Platforms whose devices a vendor class finds."""
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -49,8 +49,8 @@ class Listed(msgspec.Struct, frozen=True):
 def list_devices() -> bytes:
     """Output of the program; OSError or subprocess.SubprocessError if it does not run.
 
-    Without a home folder, as in a service of the system, PoCL keeps its files in /tmp/pocl, where
-    anybody may have put a link: it is given a folder of its own, unless somebody has named one.
+    Without a home folder, as in a system service, PoCL keeps its files in /tmp/pocl, where any user
+    may have put a link. So it gets a private folder, unless the environment names one.
     """
     environment = {name: value for name, value in os.environ.items() if name != "OPENCL_LAYERS"}
     with tempfile.TemporaryDirectory(prefix="stoker-opencl-") as private:
@@ -67,7 +67,7 @@ def list_devices() -> bytes:
 
 @register
 class OpenCL(Vendor):
-    """PoCL's device as `pocl-0`; other platforms' devices are named as not managed."""
+    """PoCL's device `pocl-0`; a device of another platform is reported as not managed."""
 
     name = "pocl"
 
@@ -113,7 +113,7 @@ def _device(listed: Listed) -> DeviceInfo:
 
 
 def _card(listed: Listed) -> Silent:
-    """A card with OpenCL's static fields; nothing of it is sampled."""
+    """A card with the static fields that OpenCL tells, and no sensor."""
     now = time.time_ns()
     known: Fields = {spec.name: Absent(NOT_TOLD) for spec in TABLE if spec.rate == "once"}
     known["busy_ratio"] = Absent(NO_COUNTER)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Index of each device in this boot, on disk, so that every agent counts devices alike.
+"""Index of each device in this boot, on disk, so that a restarted agent keeps the indices.
 
-Invariant: the file is whole, or refused before an agent starts.
+Invariant: the file is whole, or the agent refuses to start.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ NAME = "devices.json"
 
 
 class DeviceOrder(msgspec.Struct, frozen=True):
-    """Ids by index."""
+    """Device ids by index, and the boot in which the indices are valid."""
 
     boot_id: str
     ids: tuple[str, ...] = ()
 
 
 def read(path: Path) -> DeviceOrder:
-    """Whatever boot it is of; OSError without a file, msgspec.MsgspecError for a damaged one."""
+    """The order on disk, of any boot; OSError without a file, msgspec.MsgspecError if damaged."""
     return sealed_json.decode(path.read_bytes(), DeviceOrder)
 
 
 def of_boot(path: Path, boot_id: str) -> DeviceOrder:
-    """The order of this boot; jobs of an earlier one are over, so its indices are free again."""
+    """The order of this boot; an order of an earlier boot is void, since its jobs have ended."""
     try:
         order = read(path)
     except (FileNotFoundError, msgspec.MsgspecError):
@@ -37,7 +37,7 @@ def of_boot(path: Path, boot_id: str) -> DeviceOrder:
 
 
 def write(path: Path, order: DeviceOrder) -> None:
-    """Whole, or as it was before."""
+    """Replace the file in one step, so that it is never half written."""
     partial = path.with_name(f".{path.name}.new")
     partial.write_bytes(sealed_json.encode(order))
     partial.replace(path)

@@ -20,34 +20,35 @@ State = Literal[
     "mismatch",  # driver and library are of different versions
     "missing",  # no library, no driver, or too old for every fast field
 ]
-"""State of a card by its answers; this type does not say what to do about it."""
+"""State of a card by the driver's answers; health decides what follows from it."""
 
 Trouble = Literal["", "lost", "refused", "mismatch", "missing"]
 
 
 class Reading(msgspec.Struct, frozen=True, gc=False):
-    """One value and how far it can be trusted."""
+    """One value, its time, and its error."""
 
     value: Any
     """A number, a text, a flag, or a list of objects (links, processes, partitions)."""
     unit: str = ""
-    """SI: W, J, C, B, B/s, Hz, s, ns; "1" for ratios and counts; empty for what has none."""
+    """W, J, C, B, B/s, Hz, s or ns; "1" for ratios and counts; empty for a value without a unit."""
     t_ns: int = 0
-    """CLOCK_REALTIME ns when it was read, or the driver's own stamp."""
+    """CLOCK_REALTIME ns at which it was read, or the driver's own stamp."""
     window_ns: int = 0
-    """It is a mean over so long before `t_ns`; 0: a moment, a counter, or not known."""
+    """Duration before `t_ns` over which the value is a mean; 0 for a momentary value, a counter, or
+    an unknown window."""
     error: float | None = None
     """Half-width, in `unit`, within which the true value lies; None: not known."""
     note: str = ""
-    """Where the error comes from, or what else a reader must know."""
+    """Source of the error, or another remark for the reader."""
 
 
 class Absent(msgspec.Struct, frozen=True, gc=False):
-    """No value, and why, in the driver's own words."""
+    """A missing value, with the reason in the driver's own words."""
 
     why: str
     trouble: Trouble = ""
-    """Its meaning for the whole card, if any."""
+    """State of the whole card that follows from this absence, if any."""
 
 
 Field = Reading | Absent
@@ -55,7 +56,7 @@ Fields = dict[str, Field]
 
 
 class CardReadings(msgspec.Struct, frozen=True):
-    """All that is known of one card. A new one replaces the old one whole."""
+    """All fields of one card at one time; never changed, only replaced by newer ones."""
 
     id: str
     t_ns: int
@@ -63,11 +64,11 @@ class CardReadings(msgspec.Struct, frozen=True):
     fields: Mapping[str, Field]
     state: State = "ok"
     why: str = ""
-    """Reason for a state that is not ok, in words."""
+    """Reason of a state that is not ok."""
     sim: bool = False
 
     def number(self, name: str) -> float | None:
-        """The value of a numeric field; None where there is none."""
+        """The value of a numeric field; None if it is absent or no number."""
         found = self.fields.get(name)
         if not isinstance(found, Reading) or isinstance(found.value, bool):
             return None
@@ -82,7 +83,7 @@ class CardReadings(msgspec.Struct, frozen=True):
 
 
 def plain(field: Field) -> dict[str, Any]:
-    """As it crosses the mesh: `{"value", "unit", "t_ns", ...}` or `{"absent"}`."""
+    """JSON form of a field: `{"value", "unit", "t_ns", ...}` or `{"absent"}`."""
     if isinstance(field, Absent):
         return {"absent": field.why}
     made: dict[str, Any] = {"value": field.value, "unit": field.unit, "t_ns": field.t_ns}

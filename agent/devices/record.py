@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record that a thread in C fills of a card (native/devices/record.h), as fields with reasons.
+"""Decoder of the record that a thread in C fills for one card (native/devices/record.h).
 
-A driver's code becomes an absence in the words of the vendor's own binding. Invariant: a field that
-the vendor's table does not fill is left out, so that what is asked seldom of it stands.
+A driver's code becomes an absence in the words of the vendor's binding. Invariant: a field that the
+vendor's table does not fill is left out, so that its value from the binding stays.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from math import isnan
 from typing import Any, NamedTuple
 
 from stoker.agent.devices.fields import REASONS, SPECS
-from stoker.agent.devices.readings import Absent, Field, Fields, Reading, Trouble
+from stoker.agent.devices.readings import Absent, Fields, Reading, Trouble
 from stoker.native import _devices
 
 FIELD = struct.Struct("=dqiHHII")
@@ -38,35 +38,35 @@ PLACES: dict[str, int] = {name: place for place, (name, _) in enumerate(_devices
 """Field -> its place in the record."""
 
 Words = Callable[[int], tuple[str, Trouble]]
-"""A driver's code -> its words, and what it says of the card."""
+"""Function from a driver's code to its text, and the trouble of the card that it means."""
 
 
 class RecordCopy(NamedTuple):
-    """One copy of the record."""
+    """One copy of a record, and when it was read."""
 
     rounds: int
     t_ns: int
-    """CLOCK_REALTIME of the last round."""
+    """CLOCK_REALTIME ns of the last round."""
     slow_ns: int
-    """CLOCK_REALTIME of the round in which everything was read."""
+    """CLOCK_REALTIME ns of the last round in which all fields were read."""
     fields: bytes
     links: bytes
     processes: bytes
 
 
 class Link(NamedTuple):
-    """One port as the driver counts it."""
+    """One port, and the driver's counters of it."""
 
     port: int
     up: bool
     peer: int
-    """The vendor's number for the other end; 0: not known."""
+    """The vendor's number for the other end; 0 if not known."""
     tx_bytes: int | None
     rx_bytes: int | None
     errors: int | None
 
     def row(self, peer: str, kind: str) -> dict[str, Any]:
-        """A row of the field `links`, with the address of who is at the other end."""
+        """A row of the field `links`, with the address and kind of the device at the other end."""
         return {
             "port": self.port,
             "up": self.up,
@@ -89,7 +89,7 @@ class Process(NamedTuple):
 
 
 class Decoder:
-    """Records of the cards that one vendor's table reads."""
+    """Decoder of the records that one vendor's table fills."""
 
     def __init__(self, table: str, words: Words) -> None:
         self._calls = _devices.calls(table)
@@ -99,7 +99,7 @@ class Decoder:
         self._rows = [(spec.name, spec.unit, spec.rate == "fast", kind) for spec, kind in specs]
 
     def fields(self, found: RecordCopy) -> Fields:
-        """Every number of a record. Lists are not among them unless they are absent."""
+        """All numbers of a record, and the lists that are absent."""
         made: Fields = {}
         rows = zip(self._rows, FIELD.iter_unpack(found.fields), strict=True)
         for (name, unit, fast, kind), (value, stamp, code, call, number, window_us, _) in rows:
@@ -113,7 +113,7 @@ class Decoder:
         return made
 
     def absent(self, code: int, call: int, number: int) -> Absent:
-        """Why there is no value; the same object each time."""
+        """The absence that a code means; one object for each code of a call."""
         made = self._absent.get((code, call, number))
         if made is None:
             none: tuple[str, Trouble] = ABSENCES.get(code, ""), ""
@@ -125,21 +125,16 @@ class Decoder:
 
 
 def links(found: RecordCopy) -> Iterator[Link]:
-    """The rows of `links`."""
+    """Rows of the field `links`."""
     for tx, rx, errors, peer, port, up in LINK.iter_unpack(found.links):
         yield Link(port, bool(up), peer, _whole(tx), _whole(rx), _whole(errors))
 
 
 def processes(found: RecordCopy) -> Iterator[Process]:
-    """The rows of `processes`."""
+    """Rows of the field `processes`."""
     for memory, busy, pid, kind, name in PROCESS.iter_unpack(found.processes):
         text = name.partition(b"\0")[0].decode(errors="replace").strip() or None
         yield Process(pid, KINDS[kind], text, _whole(memory), None if isnan(busy) else busy)
-
-
-def field_of(fields: Fields, name: str) -> Field:
-    """A field that a vendor adds to, absent where the table did not fill it."""
-    return fields.get(name) or Absent("it is not read from this device")
 
 
 def _value(kind: str, value: float) -> Any:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All devices of a node, whoever found them, each at an index that does not change while it runs.
+"""All devices of a node, each with an index that is fixed until the next boot.
 
-Invariant: an index given once means the same device until the next boot; a device that disappears
-keeps its index and is marked gone. One worker thread calls this; reading what the samplers have
-needs none.
+Invariant: an index never means another device; a device that disappears keeps its index and is
+marked gone. One worker thread scans and checks; samples and readings may be read by any thread.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class Devices:
 
     @classmethod
     def of(cls, config: Mapping[str, Any], is_ours: IsOurs, order: Path, boot_id: str) -> Devices:
-        """Every registered vendor, made with the node's configuration."""
+        """Devices of all registered vendors, made with the node's configuration."""
         return cls([make(config) for make in VENDORS], is_ours, order, boot_id)
 
     def scan(self, only: Collection[str] = ()) -> bool:
@@ -128,7 +127,7 @@ class Devices:
         )
 
     def sample(self) -> tuple[DeviceSample, ...]:
-        """Sensors of all devices as last read, in the order of `known`."""
+        """The newest sample of each device, in the order of `known`."""
         return self.samplers.samples(self._order.ids)
 
     def readings(self) -> dict[str, CardReadings]:
@@ -145,7 +144,7 @@ class Devices:
         return self._vendors.newest
 
     def topology(self, root: Path = Path("/")) -> Topology:
-        """Neighbours of devices, network cards included; reads sysfs and calls no driver."""
+        """Connections of devices and network cards; reads sysfs and calls no driver."""
         return topology(
             Places(
                 tuple(device.id for device in self.known),
@@ -171,7 +170,7 @@ class Devices:
         return msgspec.structs.replace(device, unavailable=held[id])
 
     def _remember(self, missing: list[str]) -> None:
-        """Give new devices the next indices, and store them before anyone can refer to one."""
+        """Give new devices the next indices, and store them before they are used."""
         fresh = tuple(id for id in self._found if id not in self._order.ids)
         room = DEVICES_PER_NODE_MAX - len(self._order.ids)
         missing += [

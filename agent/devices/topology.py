@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Distances between the devices and network cards of a node: PCIe tree, NUMA, links.
 
-Only reads of sysfs, under a root that tests inject, are not pure. Invariant: a number stands for a
-group of at least two; 0 is nobody's neighbour, or not known.
+Everything is pure except for reads of sysfs, below a root that tests choose. Invariant: the number
+of a group stands for at least two devices; 0 is a device without neighbours, or not known.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ NETWORK = (Path("sys/class/infiniband"), Path("sys/class/net"))
 NETWORK_CARDS_MAX = 32
 LEVELS = ("SYS", "NODE", "PHB", "PXB", "PIX")
 """Connections of two PCI functions, the loosest first: across NUMA nodes; across host bridges of
-one; through one host bridge; through several PCIe switches; through at most one. The names are
-those of `nvidia-smi topo -m`."""
+one NUMA node; through one host bridge; through several PCIe switches; through at most one PCIe
+switch. The names are those of `nvidia-smi topo -m`."""
 SELF = "X"
 
 
 class Bond(NamedTuple):
-    """Direct links between two devices: `NV18` is 18 NVLinks (through switches or not)."""
+    """Direct links between two devices: `NV18` is 18 NVLinks, with or without switches."""
 
     kind: str
     """NV, XGMI or XE."""
@@ -40,12 +40,12 @@ Pair = tuple[str, str]
 
 
 def pair(one: str, other: str) -> Pair:
-    """Two device ids in the order in which bonds are kept."""
+    """Two device ids in ascending order, as keys of bonds."""
     return (one, other) if one < other else (other, one)
 
 
 def groups(members: Sequence[T], near: Callable[[T, T], bool]) -> list[int]:
-    """For each member the number of its group, from 1; who is near whom is taken as mutual."""
+    """Number of each member's group, from 1; 0 for a member near no other. Nearness is mutual."""
     group = list(range(len(members)))
     for i, one in enumerate(members):
         for j in range(i):
@@ -57,7 +57,7 @@ def groups(members: Sequence[T], near: Callable[[T, T], bool]) -> list[int]:
 
 
 def pci_address(text: str) -> str:
-    """An address as sysfs spells it: `00000000:3B:00.0` is `0000:3b:00.0`."""
+    """PCI address in the form of sysfs: `00000000:3B:00.0` becomes `0000:3b:00.0`."""
     domain, _, rest = text.strip().lower().partition(":")
     return f"{domain[-4:]}:{rest}"
 
@@ -84,7 +84,7 @@ def has_function(kind: str, vendor: str, root: Path = Path("/")) -> bool:
 
 
 def way(address: str, root: Path = Path("/")) -> tuple[str, ...]:
-    """Host bridge, ports and switches down to a PCI function; empty where sysfs does not know."""
+    """Path to a PCI function: host bridge, ports and switches; empty if sysfs does not have it."""
     try:
         real = (root / PCI / pci_address(address)).resolve(strict=True)
     except OSError:
@@ -94,7 +94,7 @@ def way(address: str, root: Path = Path("/")) -> tuple[str, ...]:
 
 
 def level(one: Sequence[str], other: Sequence[str], same_node: bool) -> str:
-    """The connection of two functions, from their paths; unknown paths count as far apart."""
+    """Connection of two functions by their paths; functions with unknown paths are far apart."""
     if not one or not other or one[0] != other[0]:
         return "NODE" if same_node else "SYS"
     shared = 0
@@ -102,13 +102,13 @@ def level(one: Sequence[str], other: Sequence[str], same_node: bool) -> str:
         shared += 1
     if shared == 1:
         return "PHB"
-    # Below the last port that both share: one downstream port each is a single switch.
+    # Two functions are behind one switch if one downstream port each follows the last shared port.
     deepest = max(len(one), len(other)) - shared
     return "PIX" if deepest <= 2 else "PXB"
 
 
 def switches(addresses: Sequence[str], root: Path = Path("/")) -> list[int]:
-    """Numbers of the groups that share a PCIe switch, by sysfs."""
+    """Group number of each address: functions that share a PCIe switch, by sysfs."""
     ways = [way(address, root) for address in addresses]
     return groups(ways, lambda one, other: level(one, other, same_node=True) in ("PIX", "PXB"))
 
@@ -122,7 +122,7 @@ class NetworkCard(msgspec.Struct, frozen=True):
 
 
 def network_cards(root: Path = Path("/")) -> tuple[NetworkCard, ...]:
-    """RDMA devices, and interfaces whose function is none of theirs."""
+    """RDMA devices, and network interfaces with a PCI function of their own."""
     found: dict[str, NetworkCard] = {}
     for folder in NETWORK:
         try:
@@ -140,20 +140,20 @@ def network_cards(root: Path = Path("/")) -> tuple[NetworkCard, ...]:
 
 
 class Topology(msgspec.Struct, frozen=True):
-    """The matrix of a node: rows and columns are `names`, devices first."""
+    """Matrix of a node's connections: rows and columns are `names`, devices first."""
 
     names: tuple[str, ...]
     matrix: tuple[tuple[str, ...], ...]
     numa: tuple[int | None, ...]
     cpus: tuple[str, ...]
-    """CPU list of each one's NUMA node, as the kernel writes it."""
+    """CPU list of the NUMA node of each name, in the kernel's form."""
     devices: int
-    """The number of names that are devices; the others are network cards."""
+    """Number of names that are devices; the others are network cards."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where the devices of a node are: ids in their order, PCI addresses, and bonds by `pair`."""
+    """Places of a node's devices: ids in order, PCI addresses, NUMA nodes, and bonds by `pair`."""
 
     ids: tuple[str, ...]
     addresses: Mapping[str, str] = field(default_factory=dict)
@@ -162,7 +162,7 @@ class Places:
 
 
 def topology(places: Places, root: Path = Path("/")) -> Topology:
-    """The whole matrix of a node; reads sysfs."""
+    """The matrix of all devices and network cards; reads sysfs."""
     cards = network_cards(root)
     names = (*places.ids, *(card.name for card in cards))
     addresses = {**places.addresses, **{card.name: card.address for card in cards}}
@@ -187,7 +187,7 @@ def topology(places: Places, root: Path = Path("/")) -> Topology:
 
 
 def _same(one: int | None, other: int | None) -> bool:
-    """Without NUMA nodes a machine is one."""
+    """True if two NUMA nodes are one; a machine without NUMA nodes counts as one node."""
     return one == other
 
 

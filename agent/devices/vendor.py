@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A vendor: one small class that finds devices, gives their cards and names who holds them.
+"""A vendor: a class that finds devices, makes their cards, and names processes that use them.
 
-A vendor class registers itself with `@register`; a call that a driver refuses becomes an absence
-with the driver's reason.
+A vendor class registers itself with `@register`. Invariant: a call that a driver refuses becomes an
+absence with the driver's reason, and never an exception.
 """
 
 from __future__ import annotations
@@ -25,46 +25,47 @@ ANSWER_S = 2.0
 """The longest time that scanning one device may take."""
 
 IsOurs = Callable[[int], bool]
-"""True for a process id of one of this node's jobs."""
+"""Function that is True for a process id of one of this node's jobs."""
 
 
 @dataclass(frozen=True)
 class Scan:
-    """Result of one vendor's scan: its devices, and a sentence for each that is missing."""
+    """Result of one vendor's scan."""
 
     devices: tuple[DeviceInfo, ...] = ()
     missing: tuple[str, ...] = ()
+    """A sentence for each device that should be there and was not found."""
     cards: tuple[Card, ...] = ()
-    """One for each device: what the sampler asks."""
+    """The card of each device, for the samplers."""
     addresses: Mapping[str, str] = field(default_factory=dict)
-    """Device id -> PCI address, as sysfs spells it."""
+    """Device id -> PCI address in the form of sysfs."""
     bonds: Mapping[Pair, Bond] = field(default_factory=dict)
-    """Devices with a direct link, by `topology.pair`."""
+    """Direct links of two devices, by `topology.pair`."""
 
 
 class Vendor(ABC):
-    """One way to find devices. Made once per agent; every call may come from a worker thread."""
+    """One way to find devices. An agent has one object of each class; any thread may call it."""
 
     name: str
-    """`DeviceInfo.vendor` of everything this class reports."""
+    """`DeviceInfo.vendor` of every device of this class."""
     troubled: Collection[str] = frozenset()
-    """Ids of cards that do not answer as they should, told before each scan. A card that is not one
-    of them is best given as the scan before gave it: what reads it goes on undisturbed."""
+    """Ids of cards that do not answer as they should, set before each scan. For every other card a
+    scan should give the object of the scan before, so that its threads go on undisturbed."""
 
     @abstractmethod
     def scan(self) -> Scan:
-        """Look again; devices in a stable order."""
+        """Look for devices; they come in a stable order."""
 
     def holders(self, is_ours: IsOurs) -> Mapping[str, str]:
-        """Device id -> who outside stoker holds it ("held by pid 812 (python3)"); no driver is
-        called for it."""
+        """Device id -> process outside stoker that uses it ("held by pid 812 (python3)"). Calls no
+        driver."""
         return {}
 
 
 Make = Callable[[Mapping[str, Any]], Vendor]
 
 VENDORS: list[Make] = []
-"""Every registered vendor, in import order; called with the node's configuration."""
+"""All registered vendors in import order, to be called with the node's configuration."""
 
 
 def register(make: type[Vendor]) -> type[Vendor]:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environment that makes GPU runtimes see the granted devices and no others.
+"""Environment variables that make GPU runtimes find the granted devices and no others.
 
-It is a courtesy to runtimes, not the fence: the cgroup device program refuses an open. Each
-vendor's variables are set, so a job that was granted no GPU sees no GPU. PoCL's device is the CPU
-itself, which no grant gives or takes: it is hidden only from a job that was granted other devices,
-so that GPU work does not land there unnoticed.
+They do not enforce anything: the cgroup device program refuses to open other devices. Every
+vendor's variables are set, so that a job without a GPU finds none. PoCL's device is the CPU, which
+every job may use; it is hidden only from a job with other devices, so that GPU work does not run on
+the CPU unnoticed.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ HIDDEN: dict[str, dict[str, str]] = {
     "amd": {"ROCR_VISIBLE_DEVICES": ""},
     # Level Zero ignores an entry that names no device, while an empty mask means all of them.
     "intel": {"ZE_AFFINITY_MASK": "255"},
-    # PoCL 3.1, tried: set and empty leaves the platform with zero devices.
+    # PoCL 3.1, by trial: set and empty leaves the platform with zero devices.
     "pocl": {"POCL_DEVICES": ""},
 }
-"""Vendor -> the environment under which its runtimes find no device."""
+"""Vendor -> variables with which its runtimes find no device."""
 
 CPU_VENDOR = "pocl"
 
 
 def environment(granted: Iterable[DeviceInfo]) -> dict[str, str]:
-    """Variables for a job that was granted these devices, in the order of the grant."""
+    """Variables of a job with these devices, which keep the order of the grant."""
     devices = tuple(granted)
     variables: dict[str, str] = {}
     vendors = {device.vendor for device in devices}
@@ -40,7 +40,7 @@ def environment(granted: Iterable[DeviceInfo]) -> dict[str, str]:
 
 
 def _shown(devices: tuple[DeviceInfo, ...]) -> dict[str, str]:
-    """The devices' own variables; several values of one variable are one list."""
+    """Variables of the devices; values of one variable are joined by commas."""
     shown: dict[str, list[str]] = {}
     for device in devices:
         for name, value in device.visible.items():

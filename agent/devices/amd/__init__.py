@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AMD GPUs: through AMD SMI, or by the files of amdgpu where ROCm is not installed.
+"""AMD GPUs, through AMD SMI, or through the files of amdgpu where ROCm is not installed.
 
-Imports the neutral parts of `agent.devices`, never another vendor.
+It imports the parts of `agent.devices` that vendors share, never another vendor.
 """

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AMD SMI as the amdsmi binding gives it: calls that never raise, for what is asked seldom.
+"""Calls into AMD SMI through the amdsmi binding, for fields that are read seldom.
 
-The binding prints while it is imported and wants all its symbols to be there.
+Invariant: a call never raises. The binding prints while it is imported, and its import fails if the
+library lacks one symbol.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ TROUBLES: dict[int, Trouble] = {
     32: "missing",  # not initialised
     34: "missing",  # driver not loaded
     42: "mismatch",  # a table of another size than the library knows
-    43: "lost",  # what a card off the bus is read as (rocm_smi_lib issue 85)
+    43: "lost",  # a card off the bus reads as this (rocm_smi_lib issue 85)
 }
-"""amdsmi_status_t -> what it says of the card."""
+"""amdsmi_status_t -> trouble of the card."""
 NOT_SUPPORTED = (2, 3)
 NOT_APPLICABLE = "N/A"
 
 
 def load() -> Any | str:
-    """The binding, with its library loaded; or why there is none."""
+    """The binding with its library loaded, or the reason why it cannot be used."""
     said = io.StringIO()
     try:
         with contextlib.redirect_stdout(said):
@@ -53,7 +54,7 @@ def is_sim(smi: Any) -> bool:
 
 
 def call(smi: Any, name: str, *arguments: Any, calls: Calls | None = None) -> Any:
-    """Call one function of the binding; "N/A" is an absence as well."""
+    """Call one function of the binding; an error and the answer "N/A" are absences."""
     function = getattr(smi, name, None)
     if function is None:
         return Absent(f"this amdsmi has no {name}")
@@ -69,7 +70,7 @@ def call(smi: Any, name: str, *arguments: Any, calls: Calls | None = None) -> An
         if calls is not None and code in NOT_SUPPORTED:
             calls.remember(key, absent, for_ever=False)
         return absent
-    except (AttributeError, KeyError, ValueError) as error:  # of a library older than the binding
+    except (AttributeError, KeyError, ValueError) as error:  # the library is older than the binding
         return Absent(f"{name}: {error!r}")
     return Absent(f"{name}: {NOT_APPLICABLE}") if found == NOT_APPLICABLE else found
 
@@ -90,7 +91,7 @@ def same_handle(one: Any, other: Any) -> bool:
 
 
 def words_of(smi: Any) -> Callable[[int], tuple[str, Trouble]]:
-    """The function from a code of amdsmi_status_t to its text and its meaning for the card."""
+    """Function from a code of amdsmi_status_t to its text and the trouble of the card."""
 
     def words(code: int) -> tuple[str, Trouble]:
         return _words(smi.AmdSmiLibraryException(code)), TROUBLES.get(code, "")

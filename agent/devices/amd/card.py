@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One AMD GPU: what AMD SMI says of it once, and what the record of it means.
+"""One AMD GPU through AMD SMI: its unchanging fields, and the errors of the fields in its record.
 
-native/devices/amd/amd.c fills its record; what seldom changes is asked through the binding.
-Units are those of amdsmi.h: MHz, microwatts.
+native/devices/amd/amd.c fills the record; the binding gives the fields that seldom change.
+Units of AMD SMI are MHz and microwatts (amdsmi.h).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ EDGE, JUNCTION, VRAM = "EDGE", "JUNCTION", "VRAM"
 class AmdCard(DrivenCard):
     """A GPU by its processor handle."""
 
-    lacks = "no call of AMD SMI that is made here tells it"
+    unread = "no call of AMD SMI that is made here tells it"
     table = "amd"
 
     def __init__(self, smi: Any, handle: Any, id: str, address: str, *, sim: bool) -> None:
@@ -57,7 +57,7 @@ class AmdCard(DrivenCard):
         return amd_smi.call(self._smi, name, self._handle, *arguments, calls=self.calls)
 
     def binding(self) -> tuple[Any, Any]:
-        """AMD SMI and the handle, for whoever sets limits of it in a thread of its own."""
+        """AMD SMI and the handle, for setters of limits, which call it in another thread."""
         return self._smi, self._handle
 
     def _kind(self, enum: str, name: str) -> Any:
@@ -105,7 +105,7 @@ class AmdCard(DrivenCard):
 
     def _bounds(self) -> dict[str, Any]:
         cap = self.call("amdsmi_get_power_cap_info")
-        # The sensor that `temperature_c` is read from: junctions are hotter than edges.
+        # Limits must be those of the sensor behind `temperature_c`, since junctions are hotter.
         table = self.call("amdsmi_get_gpu_metrics_info")
         die = JUNCTION if absent(part(table, "temperature_edge")) else EDGE
         return {
@@ -124,10 +124,10 @@ class AmdCard(DrivenCard):
             self._kind("AmdSmiTemperatureMetric", metric),
         )
 
-    # --- what the record means --------------------------------------------------------------------
+    # --- fields of the record ---------------------------------------------------------------------
 
     def rest(self) -> Fields:
-        """Modes of partitioning, in the driver's words."""
+        """Compute and memory partition modes, in the driver's words."""
         names = ("amdsmi_get_gpu_compute_partition", "amdsmi_get_gpu_memory_partition")
         found = [self.call(name) for name in names]
         modes = [mode for mode in found if not absent(mode) and mode]
@@ -160,14 +160,14 @@ class AmdCard(DrivenCard):
         return Reading(found.value, "J", found.t_ns, 0, error)
 
     def look(self) -> None:
-        """List its processes, while it is looked for."""
+        """List its processes; called by a scan."""
         listed = self.call("amdsmi_get_gpu_process_list")
         if not absent(listed):
             self.pids = tuple(pid for each in listed if not absent(pid := part(each, "pid")))
 
 
 def _spelt(bdf: int) -> str:
-    """An amdsmi_bdf_t as sysfs spells it: function 3 bits, device 5, bus 8, domain 48."""
+    """PCI address of an amdsmi_bdf_t: function 3 bits, device 5, bus 8, domain 48."""
     return f"{bdf >> 16:04x}:{bdf >> 8 & 0xFF:02x}:{bdf >> 3 & 0x1F:02x}.{bdf & 7:x}"
 
 

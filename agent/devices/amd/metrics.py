@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `gpu_metrics` file of amdgpu: a table in binary, whose layout its header names.
+"""The `gpu_metrics` file of amdgpu: a binary table whose header names its layout.
 
 Layouts are those of struct gpu_metrics_v1_1 to v1_8 in the kernel's
-drivers/gpu/drm/amd/include/kgd_pp_interface.h; another one is refused by its number.
+drivers/gpu/drm/amd/include/kgd_pp_interface.h; a table of another layout is refused. AMD SMI's own
+table has other offsets and widths for every version (native/devices/amd/amdsmi.h), so that the two
+share nothing but the meaning of their entries.
 """
 
 from __future__ import annotations
@@ -80,7 +82,7 @@ _V1_7: tuple[tuple[str, str, int], ...] = (
     ("I", "vr_thm_residency_acc", 1),
     ("I", "hbm_thm_residency_acc", 1),
 )
-"""As far as it is read here; 1.8 differs from 1.7 only behind that."""
+"""The entries of 1.7 that are read; 1.8 differs from 1.7 only after them."""
 LAYOUTS: dict[tuple[int, int], tuple[tuple[str, str, int], ...]] = {
     (1, 1): _V1_3,
     (1, 2): _V1_3,
@@ -90,15 +92,16 @@ LAYOUTS: dict[tuple[int, int], tuple[tuple[str, str, int], ...]] = {
     (1, 8): _V1_7,
     (1, 5): (*_V1_4_HEAD, ("H", "jpeg_activity", 32), *_V1_4_TAIL, ("I", "pcie_nak", 2), *_XGMI),
 }
-"""(format, content) -> entries: type, name, how many."""
+"""(format, content) -> entries: type, name, count."""
 
 RESIDENCIES = (
     ("throttle_power_ns", "ppt_residency_acc", "power limit"),
     ("throttle_thermal_ns", "socket_thm_residency_acc", "thermal"),
     ("throttle_brake_ns", "prochot_residency_acc", "power brake"),
 )
-"""Field -> entry that counts the firmware's ticks of a millisecond, and the reason in words."""
+"""Field, the entry that counts ticks while the clock was throttled, and the word of its reason."""
 TICK_NS = 1_000_000
+"""One tick of the firmware."""
 ENERGY_COUNT_J = 15.259e-6
 """One count of the energy accumulator, where the library does not tell it (amdsmi.h)."""
 SENSOR_ERROR = 0.05
@@ -107,7 +110,7 @@ Entry = int | tuple[int, ...]
 
 
 def parse(blob: bytes) -> dict[str, Entry] | Absent:
-    """Entries by name, without those that this card does not have (all ones)."""
+    """Entries by name, without those that this card lacks (all ones)."""
     if len(blob) < HEADER.size:
         return Absent(f"gpu_metrics has {len(blob)} bytes")
     size, format_, content = HEADER.unpack_from(blob)

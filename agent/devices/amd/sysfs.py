@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """AMD GPUs without ROCm: amdgpu's files in sysfs, its hwmon and the KFD topology.
 
-The files are described in the kernel's Documentation/gpu/amdgpu/ and hwmon/sysfs-interface; KFD's
-in drivers/gpu/drm/amd/amdkfd.
+The kernel describes the files in Documentation/gpu/amdgpu/, hwmon/sysfs-interface and
+drivers/gpu/drm/amd/amdkfd.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _cards(root: Path) -> Iterator[Path]:
 
 
 def _kfd_nodes(root: Path) -> dict[int, dict[str, int]]:
-    """KFD node -> its properties; nodes without a GPU have no render minor."""
+    """KFD node -> its properties, for nodes with a GPU, which have a render minor."""
     found: dict[int, dict[str, int]] = {}
     try:
         folders = list((root / KFD).iterdir())

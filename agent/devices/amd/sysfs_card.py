@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One AMD GPU by amdgpu's files alone.
+"""One AMD GPU through amdgpu's files alone.
 
-Files are kept open and read again from their start, for which sysfs makes a new value. hwmon has
-uW, thousandths of a degree and Hz.
+Files stay open; sysfs makes a new value for each read from the start. Units of hwmon are uW,
+thousandths of a degree and Hz.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ SPEEDS = {"2.5": 1, "5.0": 2, "8.0": 3, "16.0": 4, "32.0": 5, "64.0": 6}
 
 
 class Files:
-    """Files of one folder, each opened once."""
+    """Files of one card, each opened once."""
 
     def __init__(self, card: PolledCard) -> None:
         self._card = card
         self._open: dict[Path, int] = {}
 
     def read(self, path: Path) -> bytes | Absent:
-        """The contents of the file now."""
+        """The present contents of a file."""
         try:
             fd = self._open.get(path)
             if fd is not None and not os.fstat(fd).st_nlink:  # replaced by a new file
@@ -57,15 +57,15 @@ class Files:
             return _absent(path, error)
 
     def close(self) -> None:
-        """All of them."""
+        """Close all files."""
         while self._open:
             os.close(self._open.popitem()[1])
 
-    def __del__(self) -> None:  # each scan makes cards anew
+    def __del__(self) -> None:  # each scan makes new cards
         self.close()
 
     def number(self, path: Path, factor: float = 1) -> Any:
-        """A number in it, in another unit."""
+        """The number in a file, times `factor`."""
         found = self.read(path)
         if isinstance(found, Absent):
             return found
@@ -84,15 +84,15 @@ def _absent(path: Path, error: OSError) -> Absent:
     why = f"{path.name}: {error.strerror}"
     if isinstance(error, PermissionError):
         return Absent(why, "refused")
-    # A file that is missing is one this card does not have; the device's own folder tells more.
+    # A card may lack a file, but not the folder of its PCI function.
     gone = not path.parent.exists() or error.errno in (5, 19)
     return Absent(why, "lost" if gone else "")
 
 
 class SysfsCard(PolledCard):
-    """A GPU by its PCI function's folder."""
+    """A GPU by the sysfs folder of its PCI function."""
 
-    lacks = "no file of amdgpu's that is read here tells it"
+    unread = "no file of amdgpu's that is read here tells it"
 
     def __init__(self, folder: Path, address: str, root: Path, *, kfd_id: int | None) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class SysfsCard(PolledCard):
         self._ticks: dict[str, int] = {}
 
     def _labelled(self) -> dict[str, Path]:
-        """Temperature sensors by their label: edge, junction, mem."""
+        """Label of each temperature sensor (edge, junction, mem) -> its files without suffix."""
         found = {}
         for label in self._hwmon.glob("temp*_label"):
             name = self._files.text(label)
@@ -125,7 +125,7 @@ class SysfsCard(PolledCard):
         return self._files.number(base.with_name(f"{base.name}_{what}"), 1e-3)
 
     def hwmon(self) -> Path:
-        """Its folder of sensors and limits."""
+        """The folder of its sensors and limits."""
         return self._hwmon
 
     def once(self) -> Fields:
@@ -185,7 +185,7 @@ class SysfsCard(PolledCard):
         }
 
     def _throttle(self, table: dict[str, Entry] | Absent) -> Any:
-        """Reasons that lowered the clock since the last round, or those of an older table."""
+        """Reasons that lowered the clock since the last round; an older table has bits instead."""
         if isinstance(table, Absent):
             return table
         words, known = [], False
@@ -253,7 +253,7 @@ class SysfsCard(PolledCard):
         return answers(made, time.time_ns())
 
     def _listed(self) -> Fields:
-        """Processes that KFD knows, with the memory they have on this card."""
+        """Processes that KFD lists, with their memory on this card."""
         if self._kfd_id is None:
             return {"processes": Absent("KFD does not know this card")}
         try:
@@ -261,7 +261,7 @@ class SysfsCard(PolledCard):
         except OSError as error:
             return {"processes": Absent(f"{KFD_PROCESSES}: {error.strerror}")}
         rows = []
-        files = Files(self)  # those of processes come and go
+        files = Files(self)  # files of processes come and go
         for folder in folders:
             used = files.number(folder / f"vram_{self._kfd_id}")
             files.close()
@@ -297,15 +297,15 @@ def _throttle(table: dict[str, Entry] | Absent) -> Any:
 
 
 def _generation(speed: Any) -> Any:
-    """`16.0 GT/s PCIe` is the fourth."""
+    """PCIe generation of a link speed: 4 for `16.0 GT/s PCIe`."""
     if isinstance(speed, Absent):
         return speed
     return SPEEDS.get(str(speed).split()[0] if speed else "", Absent(f"link speed {speed!r}"))
 
 
 def _uuid(unique: str, folder: Path) -> str:
-    """As AMD SMI makes it, so that a card keeps its id: device id and unique id (amdsmi's
-    amdsmi_uuid_gen: a UUID of DDDDDDDD-0000-1000-80xx-xxxxxxxxxxxx)."""
+    """The UUID that AMD SMI makes of device id and unique id, so that a card keeps its id when ROCm
+    is installed (amdsmi_uuid_gen: DDDDDDDD-0000-1000-80xx-xxxxxxxxxxxx)."""
     if len(unique) != 16:
         return ""
     try:

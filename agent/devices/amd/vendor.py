@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AMD GPUs through AMD SMI (module `amdsmi`), or by sysfs alone where ROCm is not installed.
+"""AMD GPUs through AMD SMI (module `amdsmi`), or through sysfs alone where ROCm is not installed.
 
-A GPU found by either way has the same id, so that installing ROCm does not make a new device of it.
-Device files: /dev/kfd, which all share, and /dev/dri/renderD<n>.
+Invariant: a GPU has one id in both ways, so that it stays the same device when ROCm is installed.
+Device files are /dev/kfd, which all GPUs share, and /dev/dri/renderD<n>.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ XGMI = 2
 
 @register
 class Amd(Vendor):
-    """Every GPU that AMD SMI or sysfs lists; `smi` is the binding, given by tests."""
+    """All GPUs that AMD SMI or sysfs lists; tests pass their own binding as `smi`."""
 
     name = "amd"
 
@@ -55,7 +55,7 @@ class Amd(Vendor):
         return users(pids, is_ours, self._root / "proc")
 
     def _load(self) -> str:
-        """Make AMD SMI usable; why not, or an empty string."""
+        """Load and initialise AMD SMI; the reason if that fails, or an empty string."""
         if self._smi is None:
             loaded = amd_smi.load()
             if isinstance(loaded, str):
@@ -71,7 +71,7 @@ class Amd(Vendor):
     def _by_smi(self) -> Scan:
         handles = call(self._smi, "amdsmi_get_processor_handles")
         if isinstance(handles, Absent):
-            self._begun = False  # a driver that was loaded again wants to be initialised again
+            self._begun = False  # a reloaded driver must be initialised again
             return Scan(missing=(f"AMD GPUs: {handles.why}",))
         handles = handles[:DEVICES_PER_NODE_MAX]
         looks = [(f"AMD GPU {i}", partial(self._device, each)) for i, each in enumerate(handles)]
@@ -113,7 +113,7 @@ class Amd(Vendor):
         return info, card
 
     def _card(self, handle: Any, id: str, address: str, *, sim: bool) -> AmdCard:
-        """The card of the scan before, with its history, where it is the same and well."""
+        """The card of the scan before, with its history, if it is the same and has no trouble."""
         before = self._smi_cards.get(id)
         well = before is not None and id not in self.troubled and before.address == address
         if before is not None and well and same_handle(before.binding()[1], handle):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One Intel GPU: what Level Zero Sysman says of it once, and what the record of it means.
+"""One Intel GPU through Level Zero Sysman: unchanging fields, and errors of those in its record.
 
-native/devices/intel/intel.c fills its record; what does not change is asked through the binding.
-Units are zes_api.h's: mW, MHz.
+native/devices/intel/intel.c fills the record; the binding gives the fields that do not change.
+Units of Sysman are mW and MHz (zes_api.h).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ MHZ = 1_000_000
 GPU, MEMORY = 0, 1
 """zes_freq_domain_t."""
 SENSORS = {0: "hotspot", 1: "die", 2: "memory"}
-"""zes_temp_sensors_t: global is the hottest of all."""
+"""zes_temp_sensors_t; the global sensor is the hottest of all."""
 PROCESSES_MAX = 128
 
 
 class IntelCard(DrivenCard):
     """A GPU by its Sysman handle."""
 
-    lacks = "no call of Level Zero Sysman that is made here tells it"
+    unread = "no call of Level Zero Sysman that is made here tells it"
     table = "intel"
 
     def __init__(self, binding: Any, handle: Any, id: str, address: str, root: Path, *, sim: bool):
@@ -52,7 +52,7 @@ class IntelCard(DrivenCard):
         return int(getattr(self._handle, "value", self._handle) or 0)
 
     def binding(self) -> tuple[Any, Any]:
-        """pyzes and the handle, for whoever sets limits of it in a thread of its own."""
+        """pyzes and the handle, for setters of limits, which call it in another thread."""
         return self._zes, self._handle
 
     def _listed(self, name: str, kind: str) -> Any:
@@ -102,7 +102,7 @@ class IntelCard(DrivenCard):
         return self._filled("zesDeviceGetProperties", self._handle, kind, stype)
 
     def _find(self) -> None:
-        """Domains of the card; their handles are valid as long as it is there."""
+        """Find the domains of the card, whose handles stay valid while it is there."""
         device = self._properties()
         self._power.find(0 if isinstance(device, Absent) else device.numSubdevices)
         self._clocks, self._heat = {}, {}
@@ -147,7 +147,7 @@ class IntelCard(DrivenCard):
             "memory_temperature_max_c": hottest("memory"),
         }
 
-    # --- what the record means --------------------------------------------------------------------
+    # --- fields of the record ---------------------------------------------------------------------
 
     def read(self, found: RecordCopy, points: Points) -> Fields:
         if self._decoder is None:
@@ -170,7 +170,7 @@ class IntelCard(DrivenCard):
         return Reading(rows(running, self._root / "proc"), "", found.slow_ns)
 
     def _memory(self, what: str) -> Any:
-        """Size or free bytes of all modules of the device."""
+        """Sum of `size` or `free` bytes over all memory modules of the device."""
         if isinstance(self._memories, Absent):
             return self._memories
         total = 0
@@ -183,7 +183,7 @@ class IntelCard(DrivenCard):
         return total if self._memories else Absent("zesDeviceEnumMemoryModules: none")
 
     def look(self) -> None:
-        """List its processes and find its domains, while it is looked for."""
+        """List its processes and find its domains; called by a scan."""
         self._find()
         kind, name = self._zes.zes_process_state_t, "zesDeviceProcessesGetState"
         found = listed(self._zes, name, self._handle, kind, self.calls, most=PROCESSES_MAX)
@@ -191,7 +191,7 @@ class IntelCard(DrivenCard):
             self.pids = tuple(int(each.processId) for each in found)
 
     def memory_bytes(self) -> int | Absent:
-        """Size of its memory."""
+        """Size of the device memory."""
         return self._memory("size")  # type: ignore[no-any-return]
 
 
@@ -202,7 +202,7 @@ def _energy(found: Field, step_j: float) -> Field:
 
 
 def _watts(found: Field, step_j: float) -> Field:
-    """Power by the energy counter, whose steps come in twice."""
+    """Power by the energy counter; both ends of the window may be off by one step."""
     if isinstance(found, Absent):
         return found
     error = 2 * step_j / (found.window_ns * 1e-9)
@@ -210,7 +210,7 @@ def _watts(found: Field, step_j: float) -> Field:
 
 
 def uuid_of(device: Any) -> str:
-    """The device's UUID, as text."""
+    """UUID of the device as text."""
     return str(uuid.UUID(bytes=bytes(device.core.uuid.id)))
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peers of one Intel GPU by Xe Link, for which the binding has no functions."""
+"""Xe Link ports of one Intel GPU, and the GPUs at their other ends.
+
+The binding has no functions for fabric ports, so they are called in the loader's library.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,15 @@ UP = (1, 2)
 
 
 class Ports:
-    """Fabric ports of one GPU; `peers` is filled by who knows all of them: fabric id -> device."""
+    """Fabric ports of one GPU."""
 
     def __init__(self, binding: Any, handle: Any) -> None:
         self._zes, self._handle = binding, handle
         self._ports: Any = None
         self.peers: dict[int, str] = {}
+        """Fabric id -> PCI address of the other GPUs of the node; set by the vendor's scan."""
         self.fabric: int | None = None
-        """Its own number in the fabric."""
+        """Fabric id of this GPU; None if it has no port."""
 
     def _find(self, calls: Calls | None) -> None:
         name = "zesDeviceEnumFabricPorts"
@@ -38,7 +42,7 @@ class Ports:
                 self.fabric = int(found.id.fabric)
 
     def linked(self, calls: Calls | None = None) -> list[int]:
-        """Fabric numbers at the other ends of ports that are up, one for each port."""
+        """Fabric id at the other end of each port that is up."""
         if self._ports is None:
             self._find(calls)
         if isinstance(self._ports, Absent):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Power domains of one Intel GPU: the whole card's, or those of its tiles, which add up to it.
+"""Power domains of one Intel GPU: one of the whole card, or one of each tile.
 
-Invariant: what is told as the card's is all of it; where a tile does not say there is none, and its
-reason. native/devices/intel/intel.c reads the counters of these domains. Units are zes_api.h's: mW.
+Invariant: a value of the card covers all tiles; if one tile has no value, the card has none, for
+the tile's reason. native/devices/intel/intel.c reads the counters of these domains. Units of Sysman
+are mW (zes_api.h).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from stoker.agent.devices.intel.zes import filled, listed, made
 from stoker.agent.devices.readings import Absent
 
 ENERGY_STEP_J = 1e-3
-"""The steps of a domain's energy counter."""
+"""One step of a domain's energy counter."""
 BOUNDS = ("minLimit", "maxLimit", "defaultLimit")
 
 
@@ -24,22 +25,22 @@ class Power:
     def __init__(self, binding: Any, handle: Any, calls: Calls) -> None:
         self._zes, self._handle, self._calls = binding, handle, calls
         self.domains: list[Any] | Absent = Absent("not looked for yet")
-        """Those that add up to the card."""
+        """Domains that add up to the card, or the reason why there are none."""
 
     @property
     def handles(self) -> list[Any]:
-        """The domains, none where they are absent."""
+        """The domains; empty where they are absent."""
         return [] if isinstance(self.domains, Absent) else self.domains
 
     def find(self, tiles: int) -> None:
-        """Look for the domains of a device of so many tiles; 0: it has no parts."""
+        """Find the domains of a device with this number of tiles; 0 for one without parts."""
         kind = self._zes.zes_pwr_handle_t
         name = "zesDeviceEnumPowerDomains"
         found = listed(self._zes, name, self._handle, kind, self._calls)
         self.domains = found if isinstance(found, Absent) else self._whole(found, tiles)
 
     def _whole(self, found: list[Any], tiles: int) -> list[Any] | Absent:
-        """The first that is of the whole device, else the first of each tile."""
+        """The first domain of the whole device, or else the first of each tile."""
         if not found:
             return Absent("no power domain")
         parts: dict[int, Any] = {}

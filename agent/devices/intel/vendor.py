@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Intel GPUs through Level Zero Sysman, as the pyzes binding gives it.
 
-The binding loads the loader from one absolute path when it is imported; Sysman is begun by zesInit,
-or with an older loader by ZES_ENABLE_SYSMAN=1 at the process's start. Device files:
+The binding loads the loader from one absolute path when it is imported. zesInit initialises Sysman;
+an older loader needs ZES_ENABLE_SYSMAN=1 at the process's start. Device files are
 /dev/dri/renderD<n>.
 """
 
@@ -43,7 +43,7 @@ GPU = 1
 
 @register
 class Intel(Vendor):
-    """Every GPU that Sysman lists; `binding` is pyzes, given by tests."""
+    """All GPUs that Sysman lists; tests pass their own `binding` in place of pyzes."""
 
     name = "intel"
 
@@ -144,8 +144,8 @@ class Intel(Vendor):
         return info, card
 
     def _before(self, handle: Any, id: str, address: str) -> tuple[DeviceInfo, IntelCard] | None:
-        """The card of the scan before, with its history, where it is the same and well: one that
-        was in trouble may have other domains now."""
+        """The card of the scan before, with its history, if it is the same and has no trouble:
+        after trouble a card may have other domains."""
         card = next((each for each in self._cards if each.id == id), None)
         if card is None or id in self.troubled or card.address != address:
             return None
@@ -169,7 +169,7 @@ class Intel(Vendor):
 
 
 def _visible(info: DeviceInfo, number: int) -> DeviceInfo:
-    """Level Zero counts the GPUs of each driver by itself, and no other devices among them."""
+    """The device with its mask: Level Zero numbers the GPUs of each driver separately."""
     return msgspec.structs.replace(info, visible={"ZE_AFFINITY_MASK": str(number)})
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Level Zero Sysman as the pyzes binding gives it: calls that never raise, and structures it lacks.
+"""Calls into Level Zero Sysman through the pyzes binding, and structures that the binding lacks.
 
-The binding has no fabric ports: those are called through its own library handle. Numbers and
-layouts are zes_api.h's.
+Invariant: a call never raises. Functions of fabric ports, which the binding lacks, are called
+through its library handle. Numbers and layouts are those of zes_api.h.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TROUBLES: dict[int, Trouble] = {
     0x78000002: "mismatch",  # unsupported version
 }
 UNSUPPORTED = 0x78000003
-"""ZE_RESULT_ERROR_UNSUPPORTED_FEATURE: of this call on this handle, and so it stays."""
+"""ZE_RESULT_ERROR_UNSUPPORTED_FEATURE: the call is not supported on this handle."""
 HANDLES_MAX = 64
 
 
@@ -66,7 +66,7 @@ class PortState(ctypes.Structure):
 
 
 def load() -> Any | str:
-    """The binding with its loader; or why there is none."""
+    """The binding with its loader, or the reason why it cannot be used."""
     try:
         return importlib.import_module("pyzes")
     except ImportError:
@@ -76,7 +76,7 @@ def load() -> Any | str:
 
 
 def is_sim(zes: Any) -> bool:
-    """True if the binding's loader is a simulated one, or has a simulated driver."""
+    """True if the binding's loader or its driver is simulated."""
     return hasattr(getattr(zes, "gpuLib", None), SIM_SYMBOL)
 
 
@@ -94,8 +94,8 @@ def _function(zes: Any, name: str) -> Callable[..., int] | Absent:
 
 
 def call(zes: Any, name: str, *arguments: Any, calls: Calls | None = None) -> Absent | None:
-    """Call one function, which fills what it is given; None if it did. What a driver does not
-    support is not asked again soon."""
+    """Call one function, which fills its arguments; None for success. A call that the driver does
+    not support is not made again for a while."""
     before = _refused(name, arguments, calls)
     if before is not None:
         return before
@@ -127,7 +127,7 @@ def _key(name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def words_of(zes: Any) -> Callable[[int], tuple[str, Trouble]]:
-    """The function from a code of ze_result_t to its text and its meaning for the card."""
+    """Function from a code of ze_result_t to its text and the trouble of the card."""
 
     def words(code: int) -> tuple[str, Trouble]:
         return _words(zes, code), TROUBLES.get(code, "")
@@ -136,7 +136,7 @@ def words_of(zes: Any) -> Callable[[int], tuple[str, Trouble]]:
 
 
 def _said(zes: Any, name: str, code: int) -> Absent | None:
-    """The absence that a code stands for; None for success."""
+    """The absence that a code means; None for success."""
     if not code:
         return None
     code &= 0xFFFFFFFF
@@ -144,7 +144,7 @@ def _said(zes: Any, name: str, code: int) -> Absent | None:
 
 
 def filled(zes: Any, name: str, handle: Any, made: Any, calls: Calls | None = None) -> Any:
-    """`made` after the function filled it, or the absence."""
+    """The structure `made` after the function filled it, or the absence."""
     failed = call(zes, name, handle, ctypes.byref(made), calls=calls)
     return made if failed is None else failed
 
@@ -152,8 +152,8 @@ def filled(zes: Any, name: str, handle: Any, made: Any, calls: Calls | None = No
 def listed(
     zes: Any, name: str, handle: Any, kind: Any, calls: Calls | None = None, *, most: int = 0
 ) -> Any:
-    """Handles or structures that a function lists, at most HANDLES_MAX; or the absence. `most`:
-    there is room for so many, and how many there are is not asked before."""
+    """Handles or structures that a function lists, at most HANDLES_MAX, or the absence. With `most`
+    there is room for that many, and the call that asks for their number is left out."""
     arguments = () if handle is None else (handle,)
     count = c_uint32(most)
     if not most:
@@ -172,7 +172,7 @@ def listed(
 
 
 def made(zes: Any, kind: str | type, stype: str | int = 0) -> Any:
-    """A structure with its type written in: of the binding by name, or one of this file."""
+    """A structure with its type set: one of the binding by name, or one of this file."""
     structure = getattr(zes, kind)() if isinstance(kind, str) else kind()
     if isinstance(stype, str):
         structure.stype = getattr(zes, stype, 0)

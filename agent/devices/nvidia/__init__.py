@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """NVIDIA GPUs through NVML.
 
-Imports the neutral parts of `agent.devices`, never another vendor.
+It imports the parts of `agent.devices` that vendors share, never another vendor.
 """

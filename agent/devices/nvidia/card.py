@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One NVIDIA GPU: what NVML says of it once, and what the record of it means.
+"""One NVIDIA GPU through NVML: unchanging fields, and the errors of the fields in its record.
 
-native/devices/nvidia/nvidia.c fills its record; what seldom changes is asked through the binding.
+native/devices/nvidia/nvidia.c fills the record; the binding gives the fields that seldom change.
 
-Power: of GA100 and GH100 chips (A100, A30, H100, H200) the sensor looks at 25 ms of each 100 ms
-(arXiv 2312.02741), so the other 75 % of the time may have been anything that was seen within the
-last second; NVIDIA states 5 % for the sensor itself. Both are in the error of a reading.
+The power sensor of GA100 and GH100 chips (A100, A30, H100, H200) samples 25 ms of each 100 ms
+(arXiv 2312.02741). In the other 75 ms power may have had any value of the last second. NVIDIA
+states an error of 5 % for the sensor itself. The error of a reading contains both.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ PARTLY_SAMPLED = ((8, 0), (9, 0))
 """CUDA compute capabilities of GA100 and GH100."""
 SAMPLED_NS, SAMPLE_PERIOD_NS = 25_000_000, 100_000_000
 ENERGY_PERIOD_NS = 100_000_000
-"""The energy counter moves about so often (ml.energy); a reading is behind by at most that."""
+"""Period of the energy counter (ml.energy); a reading is late by at most one period."""
 RECENT, SAMPLES_SHOWN = 10, 10
-"""Points of power that its error is taken from; samples of the driver that a reading shows."""
+"""Points of power from which its error is derived; driver samples that a reading shows."""
 SM, MEMORY = 1, 2
 """nvmlClockType_t."""
 MHZ = 1_000_000
@@ -48,9 +48,9 @@ RECOVERY = (
 
 
 class NvidiaCard(DrivenCard):
-    """A GPU by its handle; `root` is where /proc and /sys are."""
+    """A GPU by its handle; `root` is the folder of /proc and /sys."""
 
-    lacks = "no call of NVML that is made here tells it"
+    unread = "no call of NVML that is made here tells it"
     table = "nvidia"
 
     def __init__(self, nvml: Any, handle: Any, id: str, root: Path, *, sim: bool) -> None:
@@ -70,7 +70,7 @@ class NvidiaCard(DrivenCard):
         return address_of(self._handle)
 
     def binding(self) -> tuple[Any, Any]:
-        """NVML and the handle, for whoever sets limits of it in a thread of its own."""
+        """NVML and the handle, for setters of limits, which call it in another thread."""
         return self._nvml, self._handle
 
     # --- once -------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ class NvidiaCard(DrivenCard):
         return found[0].removeprefix(prefix).capitalize() if found else f"number {number}"
 
     def _units(self) -> int | Absent:
-        """SMs: of the attributes of a card with MIG, else by cores of an SM of this generation."""
+        """Number of SMs: an attribute with MIG, otherwise cores divided by those of one SM."""
         attributes = self.call("nvmlDeviceGetAttributes_v2")
         if not isinstance(attributes, Absent):
             return int(attributes.multiprocessorCount)
@@ -149,7 +149,7 @@ class NvidiaCard(DrivenCard):
             return Absent(f"no numa_node in /sys; {asked.why}")
         return int(asked)
 
-    # --- what the record means --------------------------------------------------------------------
+    # --- fields of the record ---------------------------------------------------------------------
 
     def rest(self) -> Fields:
         self._peers.meet(self.calls)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peers at the other ends of one GPU's NVLink ports.
+"""Peers at the other ends of one GPU's NVLink ports, through the binding.
 
-Counters and states of ports are in the card's record; a peer seldom changes and is asked through
-the binding. Numbers are nvml.h's.
+The card's record has the counters and states of the ports. Numbers are those of nvml.h.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ PEERS = {0: "gpu", 1: "npu", 2: "switch"}
 
 
 class Peers:
-    """Peers of all ports of one GPU, each asked for once."""
+    """Peers of all ports of one GPU; each is read once."""
 
     def __init__(self, nvml: Any, handle: Any) -> None:
         self._nvml, self._handle = nvml, handle
         self._known: dict[int, tuple[str, str]] = {}
         self._wanted: set[int] = set()
-        """Ports that are up and whose peer is not known."""
+        """Ports that are up and whose peer is not known yet."""
 
     def of(self, link: Link) -> tuple[str, str]:
-        """Address and kind of a port's peer as far as they are known; calls no driver."""
+        """Address and kind of a port's peer, if they are known; calls no driver."""
         if link.up and link.port not in self._known:
             self._wanted.add(link.port)
         return self._known.get(link.port, NOBODY)
 
     def meet(self, calls: Calls | None) -> None:
-        """Ask for the peers of ports that are up; of all ports where none is known."""
+        """Read the missing peers; if none is known, of all ports that are up."""
         if not self._known and not self._wanted:
             self._find(calls)
         while self._wanted:
@@ -46,7 +45,7 @@ class Peers:
             self._known[port] = self._peer(port, calls)
 
     def linked(self) -> list[tuple[str, str]]:
-        """Address and kind of each port's peer; of ports that are up when they are looked for."""
+        """Address and kind of the peer of each port that is up now."""
         self._known = {}
         self.meet(None)
         return list(self._known.values())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MIG instances of one NVIDIA GPU, asked through the binding."""
+"""MIG mode and instances of one NVIDIA GPU, through the binding."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ INSTANCES_MAX = 16
 
 
 class Instances:
-    """Mode and instances of one GPU."""
+    """MIG mode and instances of one GPU."""
 
     def __init__(self, nvml: Any, handle: Any) -> None:
         self._nvml, self._handle = nvml, handle
 
     def read(self, calls: Calls) -> Fields:
-        """`partition_mode` and `partitions`."""
+        """Read the fields `partition_mode` and `partitions`."""
         mode = call(self._nvml, "nvmlDeviceGetMigMode", self._handle, calls=calls)
         if isinstance(mode, Absent):
             return {"partition_mode": mode, "partitions": mode}
@@ -38,7 +38,7 @@ class Instances:
         found = []
         for index in range(min(most, INSTANCES_MAX)):
             name = "nvmlDeviceGetMigDeviceHandleByIndex"
-            # Not remembered as unsupported: an empty place is answered with an error as well.
+            # Without `calls`, since the error of an empty place must not be remembered.
             handle = call(self._nvml, name, self._handle, index)
             if not isinstance(handle, Absent):
                 found.append(self._instance(handle))

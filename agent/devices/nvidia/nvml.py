@@ -25,11 +25,11 @@ TROUBLES: dict[int, Trouble] = {
     18: "mismatch",
     28: "lost",  # GPU not found
 }
-"""nvmlReturn_t -> what it says of the card."""
+"""nvmlReturn_t -> trouble of the card."""
 
 
 def call(nvml: Any, name: str, *arguments: Any, calls: Calls | None = None) -> Any:
-    """Call one NVML function; an Absent where the binding or the driver does not have it."""
+    """Call one NVML function; an absence if the binding lacks it or the driver refuses."""
     function = getattr(nvml, name, None)
     if function is None:
         return Absent(f"this pynvml has no {name}")
@@ -42,7 +42,7 @@ def call(nvml: Any, name: str, *arguments: Any, calls: Calls | None = None) -> A
 
 
 def _made(nvml: Any, name: str, function: Any, arguments: tuple[Any, ...], calls: Calls) -> Any:
-    """A call that was not refused before, or not lately."""
+    """Make a call, and remember it if the driver or the library does not have it."""
     try:
         return calls.make(name, function, *arguments)
     except nvml.NVMLError as error:
@@ -55,7 +55,7 @@ def _made(nvml: Any, name: str, function: Any, arguments: tuple[Any, ...], calls
 
 
 def first(nvml: Any, calls: Calls | None, names: Sequence[str], *arguments: Any) -> Any:
-    """The first of several functions that there is: newest first, for drivers that are older."""
+    """Answer of the first function that the driver has, the newest function first."""
     found: Any = Absent("nothing was asked")
     for name in names:
         found = call(nvml, name, *arguments, calls=calls)
@@ -70,7 +70,7 @@ def absent(name: str, error: Any) -> Absent:
 
 
 def words_of(nvml: Any) -> Callable[[int], tuple[str, Trouble]]:
-    """The function from a code of nvmlReturn_t to its text and its meaning for the card."""
+    """Function from a code of nvmlReturn_t to its text and the trouble of the card."""
 
     def words(code: int) -> tuple[str, Trouble]:
         return str(nvml.NVMLError(code)), TROUBLES.get(code, "")
@@ -101,10 +101,10 @@ def is_sim(nvml: Any) -> bool:
 
 
 def impostor(nvml: Any) -> str:
-    """Why the module `pynvml` is another package's than nvidia-ml-py's, or an empty string.
+    """Sentence that the module `pynvml` is not the one of nvidia-ml-py; empty if it is.
 
-    Several packages install a module of this name and shadow one another; the old ones lack what
-    is needed and misread structures of newer drivers.
+    Several packages install a module of this name and shadow one another; the old ones lack
+    functions and misread structures of newer drivers.
     """
     lacks = [name for name in ("NVMLError", "nvmlDeviceGetFieldValues") if not hasattr(nvml, name)]
     if not lacks and not hasattr(nvml, "__path__"):

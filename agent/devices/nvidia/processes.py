@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes with a context on one NVIDIA GPU, as they are listed while it is looked for.
+"""Processes with a context on one NVIDIA GPU, as a scan lists them.
 
-A driver that is older than the binding's structures is asked with the older function.
+A driver that is older than the binding's structures has the older function.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """NVIDIA GPUs through NVML, as the nvidia-ml-py binding gives it (module `pynvml`).
 
-Every NVML call goes through `nvml.call`, so one that a driver lacks or refuses is an absence with
-NVML's own words, and an unusable driver is a sentence, not a crash. Each GPU is looked at on a
-thread of its own: one that hangs hides none of the others.
-Device numbers: NVIDIA's are major 195; those of nvidia-uvm are assigned at load (/proc/devices).
+Invariant: every NVML call goes through `nvml.call`, so that a call that a driver lacks or refuses
+is an absence with NVML's own words, and an unusable driver is a sentence and no exception. Device
+files of NVIDIA have major 195; the major of nvidia-uvm is assigned at load (/proc/devices).
 """
 
 from __future__ import annotations
@@ -53,19 +52,19 @@ DISPLAY = "0x03"
 
 @dataclass(frozen=True)
 class _Found:
-    """One GPU as it was found."""
+    """One GPU that a scan found."""
 
     info: DeviceInfo
     handle: Any
     card: NvidiaCard
     address: str
     peers: tuple[tuple[str, str], ...]
-    """Address and kind of who is at the other end of each port that is up."""
+    """Address and kind of the peer of each port that is up."""
 
 
 @register
 class Nvidia(Vendor):
-    """Every GPU NVML lists; `nvml` is the binding, given by tests."""
+    """All GPUs that NVML lists; tests pass their own binding as `nvml`."""
 
     name = "nvidia"
 
@@ -95,7 +94,8 @@ class Nvidia(Vendor):
         return self._near(found, tuple(missing))
 
     def holders(self, is_ours: IsOurs) -> Mapping[str, str]:
-        """By NVML's process list: a persistence daemon holds the nodes but no context."""
+        """Processes in NVML's list, since a persistence daemon opens the nodes but has no
+        context."""
         held: dict[str, str] = {}
         gone: set[int] = set()
         for id, card in self._cards.items():
@@ -103,7 +103,8 @@ class Nvidia(Vendor):
                 if is_ours(pid):
                     continue
                 if not (self._root / "proc" / str(pid)).exists():
-                    # NVML still lists a process that just ended; one that stays is elsewhere.
+                    # NVML may still list a process that just ended; one that stays in the list
+                    # runs in another PID namespace.
                     gone.add(pid)
                     if pid not in self._gone:
                         continue
@@ -112,7 +113,7 @@ class Nvidia(Vendor):
         return held
 
     def _load(self) -> str:
-        """Make NVML usable; why not, or an empty string."""
+        """Load and initialise NVML; the reason if that fails, or an empty string."""
         if self._nvml is None:
             try:
                 self._nvml = importlib.import_module("pynvml")
@@ -124,7 +125,7 @@ class Nvidia(Vendor):
         return begun.why if isinstance(begun, Absent) else ""
 
     def _has_hardware(self) -> bool:
-        """True if a GPU should be found: there is an NVIDIA PCI function, or the driver."""
+        """True if there is an NVIDIA display controller, or NVIDIA's driver."""
         driver = self._root / "proc/driver/nvidia"
         return driver.exists() or topology.has_function(DISPLAY, VENDOR_ID, self._root)
 
@@ -157,8 +158,8 @@ class Nvidia(Vendor):
         return _Found(info, handle, card, address, tuple(Peers(self._nvml, handle).linked()))
 
     def _card(self, handle: Any, id: str, *, sim: bool) -> NvidiaCard:
-        """The card of the scan before where it is the same: what reads it goes on undisturbed, with
-        its history, and what the driver has made for it is made once."""
+        """The card of the scan before if it is the same, so that its threads go on undisturbed,
+        with its history and the driver's objects."""
         before = self._cards.get(id)
         if before is not None and same_handle(before.binding()[1], handle):
             return before
@@ -172,7 +173,7 @@ class Nvidia(Vendor):
         return None if isinstance(asked, Absent) else int(asked)
 
     def _near(self, found: list[_Found], missing: tuple[str, ...]) -> Scan:
-        """Adds to a scan the pairs of devices that share NVLink or a PCIe switch."""
+        """The scan of these GPUs, with their groups by NVLink and PCIe switches."""
         bonds: dict[Pair, Bond] = {}
         for i, one in enumerate(found):
             for other in found[:i]:
@@ -199,13 +200,13 @@ class Nvidia(Vendor):
         return not isinstance(level, Absent) and level <= TOPOLOGY_MULTIPLE
 
     def _shared_nodes(self) -> tuple[Node, ...]:
-        """Nodes every CUDA process needs, whichever GPU it was granted."""
+        """Device files that every CUDA process needs."""
         uvm = [(major, minor) for major in majors("nvidia-uvm", self._root) for minor in UVM_MINORS]
         return ((MAJOR, CONTROL_MINOR), *uvm)
 
 
 def _between(one: _Found, other: _Found) -> int:
-    """NVLinks between two GPUs: those with the other at their end, or all to switches; 0: some."""
+    """Number of NVLinks between two GPUs: direct ones, or else all to switches; 0 if not known."""
     straight = sum(address == other.address for address, _ in one.peers)
     if straight:
         return straight

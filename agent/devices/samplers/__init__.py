@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads that read each card at its own pace, and the values and histories they keep.
+"""Threads that read each card at a fixed pace, and the values and histories they keep.
 
-Imports the neutral parts of `agent.devices` and no vendor.
+They import the parts of `agent.devices` that vendors share, and no vendor.
 """

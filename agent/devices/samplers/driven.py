@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A card that a thread in C reads through its vendor's table (native/devices/card_reader.h).
 
-A thread in Python asks for what seldom changes, through the vendor's binding. The newest record is
-decoded when somebody wants it, which calls no driver.
+A thread in Python reads seldom changing fields through the vendor's binding. Invariant: the newest
+record is decoded on demand, which calls no driver.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from stoker.agent.devices.fields import PERIOD_NS, complete
 from stoker.agent.devices.readings import Fields, Reading
 from stoker.agent.devices.record import PLACES, RecordCopy
 from stoker.agent.devices.samplers.history import POINTS
-from stoker.agent.devices.samplers.sampled import SECOND_NS, Sampled
+from stoker.agent.devices.samplers.sampled import Sampled, energy_power
 from stoker.agent.devices.samplers.wakeup import Wakeup
 from stoker.native import _devices
 from stoker.native._devices import CardReader
 
 SELDOM_NS = 5_000_000_000
-"""Period of reading through the binding what seldom changes."""
+"""Period of the thread in Python, which reads seldom changing fields."""
 TOGETHER = 250
-"""Threads in C are due this many times closer together than those in Python: one interrupt then
-wakes several, which costs more than their calls do."""
+"""Divisor of the phases of threads in C: when they are due close together one interrupt wakes
+several of them, and interrupts cost more than their calls."""
 QUIET = 5
-"""Seconds until everything of a card is news although nothing of it changed."""
+"""Seconds after which a card without changes wakes the listener all the same."""
 
 
 class Driven(Sampled):
-    """One card, its thread in C and its thread in Python, and what they have read."""
+    """One card, its thread in C, its thread in Python, and the newest readings of both."""
 
     period_ns = SELDOM_NS
     card: DrivenCard
@@ -40,24 +40,24 @@ class Driven(Sampled):
     def __init__(self, card: DrivenCard, phase_ns: int = 0) -> None:
         super().__init__(card, phase_ns)
         self._active = card
-        """The card that the Python thread reads; it takes up `card` with its next round."""
+        """The card that the thread in Python reads; its next round begins with `card`."""
         self._reader: CardReader | None = None
         self._of = card
-        """The card whose records the reader fills."""
+        """The card that the reader reads."""
         self._names = _devices.calls(card.table)
         self._begun = 0
-        """Number of readers begun so far."""
+        """Number of readers started so far."""
         self._decoding = threading.Lock()
         self._decoded = 0
-        """Rounds of the reader that the newest readings are of."""
+        """Number of the reader's round that was decoded last."""
         self._codes = -1
-        """Changes of codes that they know of."""
+        """Number of code changes up to that round."""
         self._told = True
-        """True if the newest readings have all of `_slow`."""
+        """True if the newest readings contain all of `_slow`."""
         self._read: Fields = {}
-        """The newest record, as fields."""
+        """Fields of the record that was decoded last."""
 
-    # --- for whoever reads ------------------------------------------------------------------------
+    # --- for any thread ---------------------------------------------------------------------------
 
     def newest(self) -> dict[str, float]:
         if self.trouble()[0] != "ok":
@@ -114,11 +114,11 @@ class Driven(Sampled):
     # --- the thread in Python ---------------------------------------------------------------------
 
     def round(self, number: int = 0) -> None:
-        """Reads what seldom changes; the first round also begins the thread in C."""
+        """Read the seldom changing fields; the first round also starts the thread in C."""
         card = self._active = self.card
         fresh = self._known is not card
         if fresh:
-            known = complete(card.once(), card.lacks)
+            known = complete(card.once(), card.unread)
             with self._decoding:
                 self._slow = known
         self._begin(card, fresh=fresh)
@@ -126,10 +126,10 @@ class Driven(Sampled):
         with self._decoding:
             self._slow.update(rest)
         self._known, self._told = card, False
-        self.trouble()  # a card in trouble is looked at anew; whoever wants more decodes it
+        self.trouble()  # only a changed state is decoded here; readers decode the rest on demand
 
     def _begin(self, card: DrivenCard, *, fresh: bool) -> None:
-        """A reader of this card; one that is there looks again for what does not change."""
+        """Start a reader of this card; an existing one reads its unchanging parts anew."""
         if self._reader is not None and self._of is card:
             if fresh:
                 self._reader.renew()
@@ -152,7 +152,7 @@ class Driven(Sampled):
             before.stop()
 
     def _watch(self) -> None:
-        """Tell the reader what is news."""
+        """Tell the reader at which values it must wake the listener."""
         levels = [(PLACES[name], level) for name, level in self._levels.items() if name in PLACES]
         if self._reader is not None:
             descriptor = -1 if self._wakeup is None else self._wakeup.descriptor
@@ -178,12 +178,8 @@ class Driven(Sampled):
 
 
 def _bound_power(fields: Fields) -> None:
-    """The error of power that is derived from the energy counter, whose steps come in twice."""
+    """Add its error to the power that the thread in C derived from the energy counter."""
     power, energy = fields.get("energy_power_w"), fields.get("energy_j")
-    if not isinstance(power, Reading) or not isinstance(energy, Reading):
-        return
-    error = 2 * (energy.error or 0.0) * SECOND_NS / power.window_ns
-    note = "the counter's steps" if error else ""
-    fields["energy_power_w"] = Reading(
-        power.value, "W", power.t_ns, power.window_ns, error or None, note
-    )
+    if isinstance(power, Reading) and isinstance(energy, Reading):
+        made = energy_power(power.value, power.t_ns, power.window_ns, energy.error)
+        fields["energy_power_w"] = made

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A card that a thread in Python asks for everything: one that is read from files, without a
-vendor's library, or a device without sensors.
+"""A card that a thread in Python reads: from files, without a vendor's library.
+
+A device without sensors is one too, whose thread never starts. Invariant: the thread publishes
+whole rounds.
 """
 
 from __future__ import annotations
@@ -12,14 +14,14 @@ from stoker.agent.devices.card import PolledCard
 from stoker.agent.devices.fields import FAST, FAST_HZ, KEPT, PERIOD_NS, SLOWED, TELLING, complete
 from stoker.agent.devices.readings import Absent, Fields, Reading
 from stoker.agent.devices.samplers.history import POINTS, History
-from stoker.agent.devices.samplers.sampled import SECOND_NS, Sampled
+from stoker.agent.devices.samplers.sampled import SECOND_NS, Sampled, energy_power
 
 NOT_READ = "it is not read from this device"
 TOO_EARLY = Absent("the counter was not read for a second yet")
 
 
 class Polled(Sampled):
-    """One card, its thread, and what that has read."""
+    """One card, its thread, and the newest readings."""
 
     period_ns = PERIOD_NS
     card: PolledCard
@@ -27,12 +29,12 @@ class Polled(Sampled):
     def __init__(self, card: PolledCard, phase_ns: int = 0) -> None:
         super().__init__(card, phase_ns)
         self._active = card
-        """The card that the thread reads now; it takes up `card` with its next round."""
+        """The card that the thread reads; its next round begins with `card`."""
         self._history = {name: History() for name in KEPT}
         self._energy: deque[tuple[int, float]] = deque(maxlen=2 * FAST_HZ)
         self._woken = 0
         self._news: tuple[object, ...] = ()
-        """Everything of the last round that is news when it changes."""
+        """Values of the last round whose change wakes the listener."""
 
     def newest(self) -> dict[str, float]:
         return {}
@@ -55,17 +57,17 @@ class Polled(Sampled):
         return False
 
     def _decode(self) -> None:
-        """A round publishes its readings itself."""
+        """Does nothing, since each round publishes its readings."""
 
     def _end(self) -> None:
-        """Nothing but the thread reads the card."""
+        """Does nothing, since no other thread reads the card."""
 
     def round(self, number: int = 0) -> None:
-        """The fast fields, and one part of what is read once a second; all of it at first."""
+        """Read the fast fields and one part of the slow ones; the first round reads all of them."""
         card = self._active = self.card
         fresh = self._known is not card
         if fresh:
-            self._slow = complete(card.once(), card.lacks)
+            self._slow = complete(card.once(), card.unread)
         steps = card.steps()
         if fresh:
             for step in steps:
@@ -82,7 +84,7 @@ class Polled(Sampled):
         self._publish(fast)
 
     def _after_round(self) -> None:
-        """Wake for the same as a thread in C does; and once a second."""
+        """Wake the listener for the reasons of a thread in C (card_reader.h), and once a second."""
         wakeup = self._wakeup
         if wakeup is None:
             return
@@ -102,7 +104,7 @@ class Polled(Sampled):
             wakeup.wake()
 
     def _derive_power(self, fast: Fields) -> None:
-        """Power from the energy counter, which integrates everything that the sensor sees."""
+        """Derive power from the energy counter, which misses nothing between two rounds."""
         found, past = fast.get("energy_j"), self._energy
         if not isinstance(found, Reading):
             fast["energy_power_w"] = found if found is not None else Absent(NOT_READ)
@@ -117,7 +119,5 @@ class Polled(Sampled):
         if passed_ns < SECOND_NS * 9 // 10:
             fast["energy_power_w"] = TOO_EARLY
             return
-        error = 2 * (found.error or 0.0) * SECOND_NS / passed_ns
-        note = "the counter's steps" if error else ""
         watts = grown * SECOND_NS / passed_ns
-        fast["energy_power_w"] = Reading(watts, "W", past[-1][0], passed_ns, error or None, note)
+        fast["energy_power_w"] = energy_power(watts, past[-1][0], passed_ns, found.error)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One card that is read, and what was read of it.
+"""One card with its threads and its newest readings.
 
-A card with a vendor's table is read by a thread in C (`driven.py`), any other by a thread in Python
-(`polled.py`). Invariant: whoever reads calls no driver, so that it never waits for one.
+A thread in C reads a card that has a vendor's table (`driven.py`), a thread in Python any other
+card (`polled.py`). Invariant: taking readings calls no driver, so that it never waits for one.
 """
 
 from __future__ import annotations
@@ -15,30 +15,31 @@ from collections.abc import Mapping
 
 from stoker.agent.devices.card import Card
 from stoker.agent.devices.fields import FAST, PERIOD_NS, complete
-from stoker.agent.devices.readings import Absent, CardReadings, Fields, State
+from stoker.agent.devices.readings import Absent, CardReadings, Fields, Reading, State
 from stoker.agent.devices.samplers.history import POINTS
 from stoker.agent.devices.samplers.wakeup import Wakeup
 
 SECOND_NS = 1_000_000_000
 HUNG_NS = 1_500_000_000
-"""A call that takes longer is said to hang; looked at four times a second, that is within 2 s."""
+"""Duration after which a call counts as hung. Health looks four times a second, so that it reports
+the call within 2 s."""
 NOT_YET = "its first round is not over"
 TROUBLED = ("hung", "lost", "refused", "mismatch", "missing")
 
 
 class Sampled(ABC):
-    """One card, its threads, and what they have read."""
+    """One card, its threads, and the newest readings."""
 
     period_ns: int
-    """From one round of the thread in Python to the next."""
+    """Period of the rounds of the thread in Python."""
 
     def __init__(self, card: Card, phase_ns: int = 0) -> None:
         self.card = card
         self.counters: Counter[str] = Counter()
         self._slow: Fields = {}
-        """Fields that do not change, and those read less often than ten times a second."""
+        """Fields that do not change or are read less often than ten times a second."""
         self._known: Card | None = None
-        """The card whose unchanging fields are in `_slow`."""
+        """The card whose unchanging fields `_slow` has; None if they must be read anew."""
         fields = complete({}, card.silent or NOT_YET)
         self._readings = CardReadings(card.id, 0, fields, "starting", NOT_YET, card.sim)
         self._phase_ns = phase_ns
@@ -46,11 +47,11 @@ class Sampled(ABC):
         self._levels: dict[str, float] = {}
         self._stop = threading.Event()
         self._anew = threading.Event()
-        """The thread is not to wait until its next round is due."""
+        """Set when the thread should not wait until its next round is due."""
         self._thread = threading.Thread(target=self._run, name=f"card {card.id}", daemon=True)
 
     def start(self) -> None:
-        """Begin; a card that answers nothing gets no thread."""
+        """Start the thread; a card without sensors gets its fixed readings and no thread."""
         card = self.card
         if card.silent:
             fields = complete(card.once(), card.silent)
@@ -59,7 +60,7 @@ class Sampled(ABC):
             self._thread.start()
 
     def stop(self) -> None:
-        """End soon; a thread that hangs is left behind."""
+        """Ask the thread to end; one that hangs in a call is abandoned."""
         self._stop.set()
         self._anew.set()
         self.listen(None)
@@ -68,10 +69,10 @@ class Sampled(ABC):
         if self._thread.is_alive():
             self._thread.join(seconds)
 
-    # --- for whoever reads ------------------------------------------------------------------------
+    # --- for any thread ---------------------------------------------------------------------------
 
     def readings(self) -> CardReadings:
-        """The newest there are, or that the card hangs."""
+        """The newest readings; their state is `hung` while a call hangs."""
         hung = self._hung()
         if not hung:
             self._decode()
@@ -81,7 +82,7 @@ class Sampled(ABC):
         return CardReadings(latest.id, latest.t_ns, latest.fields, "hung", hung, latest.sim)
 
     def trouble(self) -> tuple[State, str]:
-        """State and reason, as `readings` has them; cheaper where nothing changed."""
+        """State and reason, as in `readings`, but decoded only if a call's code changed."""
         hung = self._hung()
         if hung:
             return "hung", hung
@@ -91,37 +92,37 @@ class Sampled(ABC):
 
     @abstractmethod
     def newest(self) -> dict[str, float]:
-        """Numbers of the last round, as far as a thread in C keeps them; nothing for a card in
-        trouble."""
+        """Numbers of the last round that a thread in C has; empty for a card in trouble."""
 
     @abstractmethod
     def points(self, name: str, since_ns: int = 0, most: int = POINTS) -> list[tuple[int, float]]:
-        """The past minute of a field: (CLOCK_REALTIME ns, value), the oldest first."""
+        """Points of a field in the past minute: (CLOCK_REALTIME ns, value), the oldest first."""
 
     def listen(self, wakeup: Wakeup | None, levels: Mapping[str, float] | None = None) -> None:
-        """Wake when a call answers otherwise than before, when a field is at its level or above,
-        when errors or a reason that tells of a fault changed, and now and then."""
+        """Wake the listener when a call's code changed, a field reached its level, a counter of
+        errors or a throttle reason that means a fault changed, and every few seconds. None: no
+        more."""
         self._wakeup = wakeup
         self._levels = self._levels if levels is None else dict(levels)
 
     @property
     @abstractmethod
     def wakeups(self) -> int:
-        """A number that changes when there is news."""
+        """Number of wakeups so far, by which a listener knows which card has news."""
 
     @property
     @abstractmethod
     def settled(self) -> bool:
-        """True if every field was read at least once, or will not be."""
+        """True if every field that this card has was read at least once."""
 
     def counts(self) -> Counter[str]:
-        """Rounds, late ones, missed ones, failures and driver calls."""
+        """Counts of rounds, late rounds, missed rounds, failures and driver calls."""
         found = Counter(self.counters)
         found["calls"] += self.card.calls.made
         return found
 
     def _hung(self) -> str:
-        """Why the card is said to hang, or an empty string."""
+        """The call that hangs and since when, as a sentence; empty if none hangs."""
         name, since_ns = self._doing()
         passed = time.monotonic_ns() - since_ns
         if not name or passed < HUNG_NS:
@@ -130,15 +131,15 @@ class Sampled(ABC):
 
     @abstractmethod
     def _doing(self) -> tuple[str, int]:
-        """The call that a thread has been inside of for the longest, and since when."""
+        """The oldest call that a thread is in, and its start in CLOCK_MONOTONIC ns."""
 
     @abstractmethod
     def _changed(self) -> bool:
-        """True if a call's code differs from the one that was decoded."""
+        """True if a call's code changed after the last decoded round."""
 
     @abstractmethod
     def _decode(self) -> None:
-        """Make readings of what was read since they were made; calls no driver."""
+        """Publish readings of the newest round if it is not published; calls no driver."""
 
     # --- the thread in Python ---------------------------------------------------------------------
 
@@ -150,7 +151,7 @@ class Sampled(ABC):
                 self.counters["late"] += 1
             try:
                 self.round(self.counters["rounds"])
-            except Exception as error:  # a driver's binding may raise anything: the others go on
+            except Exception as error:  # a binding may raise anything, and the thread must go on
                 self.counters["failed"] += 1
                 self._publish({}, failed=f"{self.card.calls.doing or 'reading'}: {error!r}")
             self.counters["rounds"] += 1
@@ -159,15 +160,15 @@ class Sampled(ABC):
         self._end()
 
     def _pause(self, due: int, begun: int) -> bool:
-        """Wait until a round is due, or for a second after the last one where something is to be
-        asked anew. True: it is over."""
+        """Wait until a round is due; if `_anew` is set, only until a second after the last round.
+        True if the thread must end."""
         self._anew.wait(max(0, due - time.monotonic_ns()) / SECOND_NS)
         self._anew.clear()
         left = min(due, begun + SECOND_NS) - time.monotonic_ns()
         return self._stop.wait(left / SECOND_NS) if left > 0 else self._stop.is_set()
 
     def _next(self, due: int) -> int:
-        """When the next round is due; missed rounds are not made up for."""
+        """Time of the next round; missed rounds are counted and skipped."""
         due += self.period_ns
         behind = time.monotonic_ns() - due
         if behind > self.period_ns:
@@ -181,11 +182,11 @@ class Sampled(ABC):
 
     @abstractmethod
     def _after_round(self) -> None:
-        """Wake whoever listens, if the round brought news."""
+        """Wake the listener if the round brought news."""
 
     @abstractmethod
     def _end(self) -> None:
-        """Nothing reads the card any more."""
+        """Stop any other thread that reads the card; called when this thread ends."""
 
     def _publish(self, fast: Fields, *, failed: str = "", t_ns: int = 0) -> None:
         fields = dict(self._slow) or complete({}, failed)
@@ -194,8 +195,8 @@ class Sampled(ABC):
             fields.update(dict.fromkeys(FAST, Absent(failed)))
         state, why = _state(fast) if not failed else ("missing", failed)
         if state != "ok" or self._readings.state in TROUBLED:
-            # A card that comes back may be another one, or have another driver, and its static
-            # fields may have been read just before it came back.
+            # A card that comes back may be another card or have another driver, so its unchanging
+            # fields are read anew.
             self._known = None
             self._anew.set()
         card = self.card
@@ -203,7 +204,7 @@ class Sampled(ABC):
 
 
 def _state(fields: Fields) -> tuple[State, str]:
-    """The card's state by the answers of one fast round."""
+    """State of a card by the absences of one fast round."""
     asked = [found for name in FAST if (found := fields.get(name)) is not None]
     absent = [each for each in asked if isinstance(each, Absent)]
     for each in absent:
@@ -214,3 +215,10 @@ def _state(fields: Fields) -> tuple[State, str]:
             if each.trouble:
                 return each.trouble, each.why
     return "ok", ""
+
+
+def energy_power(watts: float, t_ns: int, window_ns: int, step_j: float | None) -> Reading:
+    """Power by an energy counter over a window; both of its ends may be off by one step."""
+    error = 2 * (step_j or 0.0) * SECOND_NS / window_ns
+    note = "the counter's steps" if error else ""
+    return Reading(watts, "W", t_ns, window_ns, error or None, note)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All cards of a node that are read, each by threads of its own, with their phases spread.
+"""The threads of all cards of a node, with their phases spread over the period.
 
-Invariant: a card whose driver hangs or is slow delays nobody else, since what reads one card shares
-nothing with another one.
+Invariant: a card whose driver hangs or is slow delays no other card, since no two cards share a
+thread or a lock.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stoker.scheduler.nouns import DeviceSample
 
 STOP_S = 0.3
 POWERS = ("power_w", "power_average_w", "energy_power_w")
-"""Where an observation takes its power from, the first that there is."""
+"""Fields for the power of an observation; the first that has a value is taken."""
 
 
 class Samplers:
@@ -33,7 +33,7 @@ class Samplers:
         self._wakeup: Wakeup | None = None
 
     def set(self, cards: Iterable[Card]) -> None:
-        """These are the cards now: new ones get a thread, those that are gone lose theirs."""
+        """Read these cards from now on: start threads of new cards, and end those of others."""
         wanted = {card.id: card for card in cards}
         for id in [id for id in self._sampled if id not in wanted]:
             self._sampled.pop(id).stop()
@@ -45,7 +45,7 @@ class Samplers:
             made.start()
 
     def _take_over(self, id: str, card: Card) -> bool:
-        """Let a thread that is there go on with what a new scan found."""
+        """Give the card to the thread that reads this id; False if a new one is needed."""
         there = self._sampled.get(id)
         if there is None:
             return False
@@ -58,13 +58,13 @@ class Samplers:
         return True
 
     def listen(self, wakeup: Wakeup | None) -> None:
-        """Write to this one from now on; None: to none, and the one before may be closed."""
+        """Wake this listener from now on; None: wake none, and the one before may be closed."""
         self._wakeup = wakeup
         for each in list(self._sampled.values()):
             each.listen(wakeup)
 
     def close(self) -> None:
-        """End all threads; those that hang are left behind."""
+        """End all threads; those that hang are abandoned."""
         for each in self._sampled.values():
             each.stop()
         end = time.monotonic() + STOP_S
@@ -83,7 +83,7 @@ class Samplers:
         return {id: each.readings() for id, each in self._sampled.items()}
 
     def samples(self, ids: Iterable[str]) -> tuple[DeviceSample, ...]:
-        """The part of an Observation about these cards, if read; cheaper than `readings`."""
+        """Samples of these cards for an Observation, if they are read; cheaper than `readings`."""
         return tuple(_newest(self._sampled[id]) for id in ids if id in self._sampled)
 
     def troubles(self) -> dict[str, tuple[State, str]]:
@@ -93,11 +93,11 @@ class Samplers:
 
     @property
     def settled(self) -> bool:
-        """True if every field of every card was read, or hangs."""
+        """True if every card has read all its fields, or hangs."""
         return all(each.settled or each.trouble()[0] == "hung" for each in self._sampled.values())
 
     def counters(self) -> Mapping[str, int]:
-        """Rounds, late ones, missed ones, failures and driver calls of all cards."""
+        """Counts of rounds, late rounds, missed rounds, failures and driver calls of all cards."""
         total: Counter[str] = Counter()
         for each in self._sampled.values():
             total.update(each.counts())
@@ -105,7 +105,7 @@ class Samplers:
 
 
 def sampled_of(card: Card, phase_ns: int = 0) -> Sampled:
-    """The threads that a card of this kind needs."""
+    """The object with the threads that a card of this kind needs."""
     if isinstance(card, DrivenCard):
         return Driven(card, phase_ns)
     assert isinstance(card, PolledCard)
@@ -116,13 +116,13 @@ def _newest(sampled: Sampled) -> DeviceSample:
     found = sampled.newest()
     power = next((found[name] for name in POWERS if name in found), None)
     busy, heat = found.get("busy_ratio"), found.get("temperature_c")
-    if power is None or busy is None or heat is None:  # somebody wants to know why
+    if power is None or busy is None or heat is None:  # the sample must say why
         return sample(sampled.readings())
     return DeviceSample(sampled.card.id, min(busy, 1.0), power, heat)
 
 
 def sample(readings: CardReadings) -> DeviceSample:
-    """The part of an Observation about a card."""
+    """Sample of a card for an Observation."""
     hung = readings.state == "hung"
     values = {
         "busy_ratio": readings.number("busy_ratio"),

@@ -261,4 +261,3 @@ def test_a_history_keeps_the_newest_points() -> None:
     assert len(points) == POINTS
     assert (points[0], points[-1]) == ((6, 5.0), (POINTS + 5, POINTS + 4.0))
     assert history.points(since_ns=POINTS + 3) == points[-2:]
-    assert history.last_ns == POINTS + 5
