@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A supervisor over the real spawner and watchdog alone; run as a program with its settings."""
+"""A program that supervises the real spawner and watchdog alone; its argument has the settings."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node that answers requests as a test says: a real broker on loopback, a made-up scheduler.
+"""A node for tests of clients: a real broker on loopback, and a scheduler of scripted answers.
 
-The broker knows one user by nkey and permits the subjects it is told to; what the scheduler answers
-is a function per verb.
+The broker knows one user by nkey and denies the subjects that the test names; the scheduler has a
+function for each verb.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from stoker.mesh.identity import certificate, identity
 from tests.fakes import pinned
 
 Answer = Callable[[dict[str, Any]], dict[str, Any] | None]
-"""Request as JSON in, reply as JSON out; None answers nothing."""
+"""Function from a request to its reply, both as JSON; None for no reply."""
 
 
 class FakeNode:
-    """Use as a context manager. `answers["job.get"]` and its like may be changed at any time."""
+    """The node, as a context manager. `answers` (verb -> function) may be changed at any time."""
 
     def __init__(self, folder: Path, *, denied: tuple[str, ...] = ()) -> None:
         self.folder = folder
@@ -73,7 +73,7 @@ class FakeNode:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Environment in which the command line finds this node and no other."""
+        """Environment in which the command line finds this node alone."""
         kept = {k: v for k, v in os.environ.items() if k != "STOKER_STATE"}
         return {**kept, "XDG_CONFIG_HOME": str(self.folder / "config")}
 
@@ -102,7 +102,7 @@ class FakeNode:
         raise AssertionError((self.folder / "broker.log").read_text())
 
     def become_another(self) -> None:
-        """The next broker shows a certificate that no context names."""
+        """Give the next broker a certificate that no context has."""
         foreign = self.folder / "foreign"
         foreign.mkdir()
         self._pair = pinned.pair(foreign)

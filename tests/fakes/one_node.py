@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One node without its scheduler: real broker, spawner and agent, and a scripted scheduler.
+"""One node with a real broker, spawner and agent, and a scripted scheduler.
 
-The scheduler is as simple as can be: it keeps which attempts are open in memory, signs commands
-with the node's real scheduler key and commits at once.
+The scheduler keeps the open attempts in memory, signs commands with the node's scheduler key, and
+commits every outcome at once.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ WAIT_S = 20.0
 
 
 class Scheduler:
-    """A stand-in for the scheduler, as the agent sees it."""
+    """A stand-in for the scheduler, with the messages that an agent sends and gets."""
 
     def __init__(self, cluster: str, key: identity.Identity) -> None:
         self.cluster, self.key = cluster, key
@@ -100,7 +100,7 @@ class Scheduler:
         self._beating.cancel()
         await self.connection.close()
 
-    # --- the test's verbs ---
+    # --- called by tests ---
 
     async def submit(
         self, *specs: JobSpec, owner: Owner, shares: tuple[DeviceShare, ...] = ()
@@ -163,7 +163,7 @@ class Scheduler:
             if reply.eof:
                 return data
 
-    # --- the other side ---
+    # --- answers to the agent ---
 
     async def _publish(self, subject: str, data: bytes) -> None:
         with contextlib.suppress(Exception):
@@ -223,7 +223,7 @@ class Scheduler:
 
 
 class OneNode:
-    """State folder and processes; use as an async context manager."""
+    """State folder and processes of the node, as an async context manager."""
 
     def __init__(self, folder: Path, config: str = "") -> None:
         self.state: StateFolder = states.locate(folder / "state")
@@ -299,13 +299,13 @@ class OneNode:
         self._start("agent", argv)
 
     def jobs_cgroup(self) -> Path:
-        """Where the jobs' cgroups are; for root alone."""
+        """Folder of the jobs' cgroups; only for root."""
         found = host_facts.jobs_cgroup(self.state.instance)
         assert found is not None
         return found
 
     def kill(self, name: str, number: int = signal.SIGKILL) -> int:
-        """End a process; its exit code."""
+        """Send a signal to a process and wait for it; its exit code."""
         process = self.processes.pop(name, None)
         if process is None:
             return 0
@@ -323,7 +323,7 @@ class OneNode:
 
 
 def _owner() -> Owner:
-    """Somebody else where that is possible: nobody, which every system has."""
+    """Owner of jobs: the user nobody for root, otherwise the present user."""
     if os.geteuid() == 0:
         return Owner("nobody", 65534, 65534)
     return Owner("me", os.getuid(), os.getgid(), tuple(os.getgroups()))

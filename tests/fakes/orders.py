@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Orders of a make-believe scheduler to one node: a signature anyone can check, starts, stops."""
+"""Commands of a stand-in scheduler to one node, and a signature without a secret."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Key = tuple[int, int]
 
 
 class Seal:
-    """Signs and checks without a secret: what a script breaks on purpose does not verify."""
+    """Signature without a secret; data that a test changed does not verify."""
 
     def sign(self, data: bytes) -> bytes:
         return bytes([sum(data) % 251]) * SIGNATURE_BYTES
@@ -23,6 +23,6 @@ class Seal:
 
 
 def start_of(key: Key, spec: JobSpec | None = None) -> StartJob:
-    """A start with a decision whose id tells the job."""
+    """Start command of an attempt, whose decision has an id made of the job's number."""
     decision = Decision(key[0] * 65536, NODE, (), "fits", 1)
     return StartJob(*key, decision, OWNER, spec or JobSpec(("true",)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A key and a certificate for a broker that a test starts, as the first `up` makes them."""
+"""Key and certificate of a broker that a test starts, made as the first `up` makes them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stoker.mesh.identity import certificate
 
 
 def pair(folder: Path) -> tuple[str, str]:
-    """Makes both files in this folder: paths of the key and of the certificate."""
+    """Make both files in a folder; paths of the key and of the certificate."""
     key, pinned = certificate.make("test")
     where = folder / "broker.key", folder / CERTIFICATE
     for path, data in zip(where, (key, pinned), strict=True):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plain user without a key who waits for a port to be let go (`squatter_program.py` runs)."""
+"""A local user without a key who waits until a port is free (runs `squatter_program.py`)."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from tests.fakes import pinned
 
 PROGRAM = Path(__file__).with_name("squatter_program.py")
 UID = 4242
-"""A uid that owns nothing here; its user has no name and needs none."""
+"""Uid of the attacker, a user without a name and without files."""
 TLS_HANDSHAKE = b"\x16"
-"""First byte of a record that carries a ClientHello, RFC 8446, 5.1."""
+"""First byte of a TLS record with a ClientHello (RFC 8446, 5.1)."""
 
 
 def told_nothing(said: bytes) -> bool:
-    """True if a connection gave nothing away: it ended or began a handshake."""
+    """True if a connection revealed nothing: it ended, or began a handshake."""
     return said[:1] in (b"", TLS_HANDSHAKE)
 
 
 class Squatter:
-    """The attacker's process and what it says. `folder` is his own."""
+    """The attacker's process; `folder` belongs to the attacker."""
 
     def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
         self.process, self.folder = process, folder
 
     def wait_bound(self) -> None:
-        """Until the port is his."""
+        """Wait until the attacker's process listens on the port."""
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == "bound\n"
 
@@ -46,13 +46,14 @@ class Squatter:
         return self.process.stdout.readline()
 
     def heard(self) -> list[bytes]:
-        """Bytes that each connection sent since then after the attacker's greeting."""
+        """First bytes that each connection sent after the attacker's greeting."""
         return [bytes.fromhex(data) for data in json.loads(self.order("heard"))]
 
 
 @contextmanager
 def squatter(port: int, victim: str = "root") -> Iterator[Squatter]:
-    """Waits for the port in a tight loop from now on; ended with all that he started."""
+    """Run the attacker, who tries to take the port in a tight loop; all its processes are killed at
+    the end."""
     folder = Path(tempfile.mkdtemp(prefix="stoker-squatter-", dir="/tmp"))
     script = shutil.copy(PROGRAM, folder / "squatter.py")
     server = shutil.copy(process_table.broker_program(), folder / "nats-server")

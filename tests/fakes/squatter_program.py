@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""A local user without a key who takes the broker's port: first to listen, then to pose as it.
+"""An attacker without a key who takes the broker's port, first to listen, then to pose as the
+broker.
 
 Usage: squatter.py PORT NATS_SERVER FOLDER VICTIM
 
-Says `bound` when the port is his. Each line on standard input is an order: `heard` prints the first
-bytes of every connection since, as hex; `pose` starts his own nats-server on the port and asks, as
-the victim, for a job. Standard library alone: a plain user has no more.
+It prints `bound` when it has the port. Each line on standard input is an order: `heard` prints the
+first bytes of every connection so far, as hex; `pose` starts another nats-server on the port and
+submits a job as the victim. It uses the standard library alone, since a plain user has no more.
 """
 
 import json
@@ -23,7 +24,7 @@ heard = []
 
 
 def take(port):
-    """A listening socket, as soon as its owner lets go."""
+    """Listening socket on the port, as soon as its owner has closed it."""
     while True:
         listener = socket.socket()
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -45,7 +46,7 @@ def listen(listener):
 
 
 def hear(connection):
-    """Whatever is said to a broker that greets in the clear."""
+    """Record the first bytes of a client after a greeting in plain text."""
     connection.settimeout(2)
     try:
         connection.sendall(INFO)
@@ -57,7 +58,8 @@ def hear(connection):
 
 
 def pose(port, server, folder, victim):
-    """His own broker in the place of the node's: no keys asked, the log's stream made, one job."""
+    """Start a broker without keys in place of the node's, make the log's stream, and submit a
+    job."""
     config = f"""
 host: 127.0.0.1
 port: {port}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A supervisor over processes made for tests; run as a program with the supervisor's settings.
+"""A program that supervises processes made for tests; its argument has the supervisor's settings.
 
-Each child notifies, prints what it was given, and waits. A file `<state>/<name>.says` makes a child
-send that text as well; `<state>/<name>.fails` makes it end at once instead.
+Each child notifies the supervisor and waits. A file `<state>/<name>.says` has more text for a child
+to send; a file `<state>/<name>.fails` makes it exit at once.
 """
 
 from __future__ import annotations

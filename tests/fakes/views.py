@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public replies with harmless values for tests; name a field to override it."""
+"""Public replies with default values for tests, whose arguments override fields."""
 
 from stoker.mesh.wire.schema import DeviceView, JobView, NodeView, Spec, Times
 from stoker.tui.top.top_model import ClusterAnswers

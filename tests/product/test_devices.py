@@ -31,7 +31,7 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
-from fakes import card_truth
+from fakes.cards import card_truth
 from product_node import STOKER, LiveNode, wait_until
 
 from stoker.agent.devices.fields import SPECS

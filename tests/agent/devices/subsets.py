@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A dumb oracle for the best devices of a node for one job, by the node's whole matrix.
+"""A brute-force oracle for the best devices of a node for one job, by the node's whole matrix.
 
 The core knows groups of links, switches and NUMA nodes alone; test_topology.py holds its choice
 against this, which tries every set.
@@ -14,14 +14,14 @@ from stoker.agent.devices.topology import LEVELS, Topology
 
 
 def rank(cell: str) -> int:
-    """Closeness of two devices by their cell: 0 for the loosest, direct links above all."""
+    """Closeness of two devices by their cell: 0 for the loosest, highest for direct links."""
     return LEVELS.index(cell) if cell in LEVELS else len(LEVELS)
 
 
 def score(
     matrix: Sequence[Sequence[str]], numa: Sequence[int | None], members: Iterable[int]
 ) -> tuple[int, int]:
-    """Merit of a set of devices; larger is better: its loosest pair, then fewer NUMA nodes."""
+    """Score of a set of devices, the larger the better: its loosest pair, then fewer NUMA nodes."""
     chosen = tuple(members)
     ranks = [rank(matrix[i][j]) for i, j in combinations(chosen, 2)]
     return (min(ranks, default=len(LEVELS)), -len({numa[i] for i in chosen}))

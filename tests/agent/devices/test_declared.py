@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Declared devices on character devices made for the test, and who holds them."""
+"""Declared devices on character devices made for the test, and processes that have them open."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stoker.native.errors import BadRequest
 from stoker.scheduler.nouns import DeviceSample
 
 NULL = (1, 3)
-"""Numbers of /dev/null: a node with them can be opened on every machine."""
+"""Numbers of /dev/null, so that every machine can open a node with them."""
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def declared(*paths: object, **more: object) -> Declared:
 
 
 def observed(vendor: Vendor) -> DeviceSample:
-    """An observation's sample of the only device."""
+    """Sample of the only device."""
     (card,) = vendor.scan().cards
     sampled = sampled_of(card)
     sampled.start()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of fields is the page's table too."""
+"""The table of fields and its page in the documentation are the same."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenCL devices: the real lister on PoCL, and what becomes of one that fails."""
+"""OpenCL devices: the real program on PoCL, and programs that fail."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def listing(*devices: str) -> Callable[[], bytes]:
 
 
 def observed(vendor: Vendor) -> DeviceSample:
-    """An observation's sample of the only device."""
+    """Sample of the only device."""
     (card,) = vendor.scan().cards
     sampled = sampled_of(card)
     sampled.start()
@@ -86,7 +86,7 @@ printf '%s %s' "$(stat -c '%a %u' "$POCL_CACHE_DIR")" "$POCL_CACHE_DIR"
 def test_the_lister_keeps_its_files_where_nobody_else_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a home PoCL takes /tmp/pocl, which may be anybody's link."""
+    """Without a home folder PoCL takes /tmp/pocl, which may be another user's link."""
     lister = tmp_path / "lister"
     lister.write_text(LISTER)
     lister.chmod(0o755)

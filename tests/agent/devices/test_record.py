@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of a thread in C as fields: values with units, absences with the driver's words."""
+"""Records of a thread in C decoded: values with units, absences with the driver's words."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from stoker.agent.devices.record import (
 from stoker.native import _devices
 
 Row = tuple[float, int, int, int, int, int]
-"""value, t_ns, code, call, number, window_us."""
+"""Members of struct sk_device_field: value, t_ns, code, call, number, window_us."""
 
 
 def words(code: int) -> tuple[str, Trouble]:
@@ -32,7 +32,7 @@ def words(code: int) -> tuple[str, Trouble]:
 
 
 def copied(rows: dict[str, Row], lists: tuple[bytes, bytes] = (b"", b"")) -> RecordCopy:
-    """A record with these rows and nothing else."""
+    """A record with these rows; all other fields are not read."""
     nothing: Row = (nan, 0, NOT_READ, NO_CALL, 0, 0)
     packed = b"".join(FIELD.pack(*rows.get(name, nothing), 0) for name in PLACES)
     return RecordCopy(1, 2_000, 1_000, packed, *lists)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The list of a node's devices: indices that stay, devices that go, holders that come and leave."""
+"""The list of a node's devices: stable indices, devices that go, holders that come and leave."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_device_that_disappears_keeps_what_was_known_of_it(tmp_path: Path) -> 
     assert found.scan()
     (gone,) = found.known
     assert (gone.model, gone.unavailable, gone.gone) == ("m", GONE, True)
-    # A card that health has condemned may come back: the judgement stays with the card.
+    # Health's verdict stays with a card that is gone and comes back.
     assert found.judge({"a": "fell off the bus"}, {})
     (sick,) = found.known
     assert (sick.unavailable, sick.gone) == ("fell off the bus", False)
@@ -223,7 +223,7 @@ def test_a_card_in_trouble_is_not_available_and_is_looked_for_again(
 def test_a_card_in_trouble_that_is_not_found_stays_with_its_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As while a driver is loaded again: what its card says tells more than that it is gone."""
+    """Its driver is being reloaded, so the trouble of its card tells more than that it is gone."""
     fake = Fake("a", "b")
     found = devices(tmp_path, fake)
     found.scan()

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import card_truth
-from fakes.card_reader import Reader
+from fakes.cards import card_truth
+from fakes.cards.card_reader import Reader
 
 PROFILES = ("8xH200", "8xA100-MIG", "4xL40S", "8xMI300X", "4xMax1550", "mixed")
 Fields = dict[str, Any]

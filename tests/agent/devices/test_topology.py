@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups of neighbours, and the kernel's word on NUMA."""
+"""Groups of neighbours, and NUMA nodes by the kernel."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_numa_node_of_a_pci_function(tmp_path: Path, text: str, node: int | None
 
 
 def function(root: Path, way: str, numa: int) -> None:
-    """A PCI function at the end of a path of bridges, as sysfs lays it out."""
+    """Make a PCI function at the end of a path of bridges, in the layout of sysfs."""
     real = root / "sys/devices" / way
     real.mkdir(parents=True)
     (real / "numa_node").write_text(f"{numa}\n")
@@ -135,12 +135,12 @@ NV, FAR_CELL = "NV4", "SYS"
 
 
 def all_linked() -> tuple[list[list[str]], list[int]]:
-    """8xH200 on NVSwitch, and 8xA100 of two NUMA nodes likewise."""
+    """8xH200 or 8xA100 on NVSwitch, with two NUMA nodes."""
     return [["NV18"] * 8 for _ in range(8)], [0] * 4 + [1] * 4
 
 
 def bridged_pairs() -> tuple[list[list[str]], list[int]]:
-    """Eight PCIe cards, each two joined by a bridge; two switches a NUMA node."""
+    """Eight PCIe cards in pairs with a bridge, and two switches on each NUMA node."""
     cells = [
         [NV if i // 2 == j // 2 else "NODE" if i // 4 == j // 4 else FAR_CELL for j in range(8)]
         for i in range(8)
@@ -149,7 +149,7 @@ def bridged_pairs() -> tuple[list[list[str]], list[int]]:
 
 
 def plain_pcie() -> tuple[list[list[str]], list[int]]:
-    """4xL40S: two behind a switch on each NUMA node, no link at all."""
+    """4xL40S: two behind one switch on each NUMA node, without links."""
     cells = [["PIX" if i // 2 == j // 2 else FAR_CELL for j in range(4)] for i in range(4)]
     return cells, [0, 0, 1, 1]
 

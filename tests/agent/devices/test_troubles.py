@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trouble with a card is a state with a reason, for each vendor; its neighbours are unharmed.
+"""Trouble of a card is a state with a reason, for each vendor; other cards are unaffected.
 
 Cards are simulated ones (SIM), read through the vendors' unmodified bindings.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.card_reader import Reader
+from fakes.cards.card_reader import Reader
 
 from stoker.agent.devices.amd.sysfs_card import SysfsCard
 from stoker.agent.devices.amd.vendor import Amd
@@ -29,9 +29,9 @@ HANGS = {
     "8xMI300X": "amdsmi_get_gpu_metrics_info",
     "4xMax1550": "zesPowerGetEnergyCounter",
 }
-"""Profile -> what is made to hang: something that is called in every fast round."""
+"""Profile -> function that is called in every fast round, to be hung."""
 GONE = {"8xH200": "mismatch", "8xMI300X": "missing", "4xMax1550": "missing"}
-"""State of each driver's cards while another version replaces it."""
+"""Profile -> state of its cards while another version replaces the driver."""
 HUNG, LOST, REFUSED, WELL = 0, 1, 2, 3
 LOOKS_S = 15
 
@@ -51,7 +51,7 @@ def readers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Read
 
 
 def states(each: Reader) -> dict[int, tuple[str, str]]:
-    """Card -> state and reason, as they are now."""
+    """Card -> its present state and reason."""
     cards = each.ask()["cards"]
     ids = [each.node.truth(card)["model"]["uuid"] for card in range(4)]
     return {number: (cards[id]["state"], cards[id]["why"]) for number, id in enumerate(ids)}
@@ -60,7 +60,8 @@ def states(each: Reader) -> dict[int, tuple[str, str]]:
 def until(
     readers: dict[str, Reader], wanted: Callable[[str, dict[int, tuple[str, str]]], bool]
 ) -> dict[str, dict[int, tuple[str, str]]]:
-    """Look again until all are as wanted, or for a time that only a broken one takes."""
+    """Read until all cards have the wanted states, or for a time that only a broken reader
+    takes."""
     end = time.monotonic() + LOOKS_S
     while True:
         found = {name: states(each) for name, each in readers.items()}
@@ -142,7 +143,7 @@ def test_files_that_are_refused_or_gone_are_states(
 
 
 class NoSmi:
-    """As the binding of a library that says this of everything."""
+    """A binding whose library answers every call with one error."""
 
     class AmdSmiException(Exception):
         err_code = 10
@@ -152,7 +153,7 @@ class NoSmi:
 
 
 class NoSysman:
-    """As a binding whose driver refuses to begin, with this code."""
+    """A binding whose driver refuses to initialise, with this code."""
 
     ZE_RESULT_ERROR_INSUFFICIENT_PERMISSIONS = 0x70010000
     ZE_RESULT_ERROR_UNSUPPORTED_VERSION = 0x78000002

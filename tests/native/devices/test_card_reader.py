@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The thread in C that reads a card: its pace, what it keeps, and when it wakes whoever listens."""
+"""The thread in C that reads a card: its period, its history, and its wakeups."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import errno
 from pathlib import Path
 
 import pytest
-from fakes import device_program
+from fakes.cards import device_program
 
 NOT_READ = -1
 

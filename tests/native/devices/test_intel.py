@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Power of an Intel card by the domains of its tiles: all of them, or none and its reason. Errors
-of all tiles are added up."""
+"""Power and errors of an Intel card by its tiles: the sum of all, or an absence."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from fakes import device_program as built
+from fakes.cards import device_program as built
 
 UNSUPPORTED, FIRST, NONE, INCOMPLETE = 0x78000003, -2, -5, -7
 
@@ -18,7 +17,7 @@ def intel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_two_tiles_add_up_each_by_its_own_clock(intel: Path) -> None:
-    """The third domain is of a tile that has one already, so it is a part of that."""
+    """The third domain is on a tile that has a domain already, so it is a part of that one."""
     found = built.said(intel, "2", "0", "0", "1", "1")
     assert found["first"] == f"zesPowerGetEnergyCounter {FIRST}"
     assert found["power"] == f"{200 + 100} 150000"

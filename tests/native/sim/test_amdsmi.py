@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.callers import Caller, calling
+from fakes.cards.callers import Caller, calling
 
 from stoker.native import _sim
 from stoker.native.paths import library

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.layouts import NATIVE, assertions, differences
+from fakes.cards.layouts import NATIVE, assertions, differences
 
 WRAPPER = Path(str(distribution("amdsmi").locate_file("amdsmi/amdsmi_wrapper.py")))
 ABI = NATIVE / "sim/amdsmi/abi.h"

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from fakes.callers import Caller, calling
+from fakes.cards.callers import Caller, calling
 
 from stoker.native import _sim
 from stoker.native.paths import library

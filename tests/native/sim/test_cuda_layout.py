@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
-from fakes.layouts import NATIVE, differences
+from fakes.cards.layouts import NATIVE, differences
 
 LIBRARY = (NATIVE / "sim/cuda/library.h").read_text()
 NAMES = re.sub(r"\s*\\\n\s*", " ", (NATIVE / "sim/cuda/names.h").read_text())

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from fakes.simulated_card import MS, S, alone, card
+from fakes.cards.simulated_card import MS, S, alone, card
 
 from stoker.agent.health.xids import XIDS
 from stoker.native import _sim

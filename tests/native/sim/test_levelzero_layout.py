@@ -10,7 +10,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
-from fakes.layouts import NATIVE, assertions, differences
+from fakes.cards.layouts import NATIVE, assertions, differences
 
 BINDING = Path(str(distribution("pyzes").locate_file("pyzes/__init__.py")))
 HEADERS = Path("/usr/include/level_zero")

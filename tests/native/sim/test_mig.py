@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fakes.callers import Caller, calling
+from fakes.cards.callers import Caller, calling
 
 from stoker.native import _sim
 from stoker.probes.simdriver import libraries, profiles

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from fakes.simulated_card import S, card
+from fakes.cards.simulated_card import S, card
 
 from stoker.native import _sim
 from stoker.native.errors import NotFound, StokerError

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.callers import Caller, calling
-from fakes.layouts import NATIVE, assertions, differences
+from fakes.cards.callers import Caller, calling
+from fakes.cards.layouts import NATIVE, assertions, differences
 
 from stoker.native import _sim
 from stoker.probes.simdriver import libraries, profiles
 
 ROOT = Path(__file__).parents[3]
-WALK = ROOT / "tests/fakes/nvml_walk.py"
+WALK = ROOT / "tests/fakes/cards/nvml_walk.py"
 NVIDIA = ["8xH200", "8xA100-MIG", "4xL40S", "mixed"]
 S = 10**9
 OK, NOT_SUPPORTED, INVALID, NO_PERMISSION, NOT_FOUND = 0, 3, 2, 4, 6

@@ -8,7 +8,7 @@ import random
 from typing import Any
 
 import pytest
-from fakes.simulated_card import MS, S, alone, card
+from fakes.cards.simulated_card import MS, S, alone, card
 
 from stoker.native import _sim
 from stoker.native.errors import BadRequest

@@ -15,7 +15,7 @@ import pytest
 from stoker.native.errors import BadRequest
 from stoker.probes.simdriver import libraries, older_library, profiles
 
-READER = Path(__file__).parents[2] / "fakes" / "read_cards.py"
+READER = Path(__file__).parents[2] / "fakes/cards/read_cards.py"
 
 
 def symbols(library: Path) -> set[str]:

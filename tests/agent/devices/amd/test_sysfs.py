@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AMD cards without ROCm, from the files of a simulated node (SIM): read is what it holds."""
+"""AMD cards without ROCm, from the files of a simulated node (SIM), against its true state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stoker.probes.simdriver.sysfs import SysfsTree
 
 
 class NoBinding:
-    """As the binding without its library: nothing can be called."""
+    """A binding whose library is missing, so that no call works."""
 
     class AmdSmiException(Exception):
         pass

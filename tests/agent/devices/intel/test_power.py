@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of an Intel card by the domains of its tiles: all of them, or none and its reason."""
+"""Limits of an Intel card by the domains of its tiles: the sum of all, or an absence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stoker.agent.devices.readings import Absent
 
 
 class Sysman:
-    """Power domains by number: (on a tile, which), and their limits."""
+    """A Sysman with power domains: each is on a tile or not, has the tile's number, and limits."""
 
     class zes_pwr_handle_t(ctypes.c_void_p):
         pass

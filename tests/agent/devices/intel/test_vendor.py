@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that Sysman does not support, and numbers of GPUs where several drivers have some."""
+"""Calls that Sysman does not support, and numbers of GPUs if there are several drivers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stoker.scheduler.nouns import DeviceInfo
 
 
 class Refusing:
-    """A Sysman whose second sensor has no state to tell."""
+    """A Sysman that does not support the state of the second sensor."""
 
     ZE_RESULT_ERROR_UNSUPPORTED_FEATURE = zes.UNSUPPORTED
 

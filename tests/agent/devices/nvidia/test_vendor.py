@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA devices against a fake binding: what is read, and every way in which it is not there."""
+"""NVIDIA devices through a stand-in for the binding, and each way in which NVML can be missing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from fakes.nvml import Nvml
+from fakes.cards.nvml import Nvml
 
 from stoker.agent.devices import vendor as vendor_module
 from stoker.agent.devices.nvidia.nvml import same_handle

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One card's threads against cards that answer as a test says: states, histories, hung calls."""
+"""Threads of one card against scripted cards: states, histories, hung calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from stoker.agent.devices.samplers.sampler import Samplers, sample
 
 
 class Fake(PolledCard):
-    """Answers `answer` in every fast round."""
+    """A card that answers `answer` in every fast round."""
 
     def __init__(self, id: str = "a") -> None:
         super().__init__()
@@ -125,7 +125,7 @@ def test_a_call_that_hangs_is_named_and_the_others_go_on(monkeypatch: pytest.Mon
 
 
 class Still:
-    """A reader in C that is between two rounds."""
+    """A stand-in for the reader in C, between two rounds."""
 
     def __init__(self, *_: object) -> None:
         pass
@@ -147,7 +147,7 @@ class Still:
 
 
 class Record(DrivenCard):
-    """Its fast fields are a record's; `count` is asked for by the thread in Python."""
+    """A card whose fast fields come from a record; the thread in Python reads `count`."""
 
     id, table = "a", "idle"
     count, decoded = 0, 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wake-ups by threads that read cards, in C and in Python, also after the listener is gone."""
+"""Wakeups by threads that read cards, in C and in Python, also after the listener has gone."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_who_listens_no_more_is_not_woken(wakeup: Wakeup) -> None:
 
 
 class Fake(PolledCard):
-    """A thread in Python reads it."""
+    """A card that a thread in Python reads."""
 
     id = "a"
 
@@ -50,7 +50,7 @@ class Fake(PolledCard):
 
 
 def heard(samplers: Samplers, wakeup: Wakeup, change: Callable[[], None]) -> list[int]:
-    """Rounds after which it was rung, of so many as follow a change."""
+    """Number of wakeups in the rounds that follow a change."""
     sampled = samplers.get("a")
     assert sampled is not None
     found = []

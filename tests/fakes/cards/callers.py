@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that has a vendor's binding loaded and evaluates expressions with it, one by one.
+"""A process with a vendor's binding, which evaluates expressions for a test.
 
-Bindings find their library once and keep it, so a test never loads one in its own process. The
-child speaks JSON lines; what a call raises comes back as {"error": ...}.
+A binding finds its library once and keeps it, so no test loads one in its own process. The child
+reads and writes lines of JSON; an exception comes back as {"error": ...}.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ for line in sys.stdin:
 
 
 class Caller:
-    """The child, seen from a test."""
+    """The process, with its answers to a test."""
 
     def __init__(self, child: subprocess.Popen[str]) -> None:
         self._child = child
@@ -48,12 +48,12 @@ class Caller:
         return said
 
     def do(self, text: str) -> None:
-        """Statements; what they raise fails the test."""
+        """Execute statements; an exception fails the test."""
         said = self._say("do", text)
         assert "error" not in said, said["error"]
 
     def ask(self, text: str) -> Any:
-        """The value of an expression."""
+        """Evaluate an expression; an exception fails the test."""
         said = self._say("ask", text)
         assert "error" not in said, f"{text}: {said['error']}"
         return said["value"]
@@ -63,14 +63,14 @@ class Caller:
         return int(self._say("ask", text).get("code", 0))
 
     def kill(self) -> None:
-        """End the child as a machine out of memory does."""
+        """Kill the process, as a machine without memory does."""
         self._child.kill()
         self._child.wait()
 
 
 @contextmanager
 def calling(node: Path, **environment: str) -> Iterator[Caller]:
-    """A child for which `node` is the simulated node."""
+    """A process whose simulated node is `node`."""
     told = os.environ | environment | {"STOKER_SIM_NODE": str(node)}
     with subprocess.Popen(
         [sys.executable, "-c", _LOOP],

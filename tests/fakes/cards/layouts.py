@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holds C records against ctypes classes: every member's place and the whole size, by the compiler.
+"""Comparison of C records with ctypes classes: the compiler checks sizes and offsets of members.
 
-A member is found by its name in both; padding that a binding spells out is passed over, arrays are
-entered by their first element.
+Members are matched by name. Padding that a binding names is skipped, and of an array only the first
+element is entered.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-NATIVE = Path(__file__).parents[2] / "native"
+NATIVE = Path(__file__).parents[3] / "native"
 
 
 def places(record: Any, path: str = "", base: int = 0) -> Iterator[tuple[str, int]]:
-    """(dotted member, offset) of a ctypes structure, bit fields aside."""
+    """(dotted member, offset) of each member of a ctypes structure, without bit fields."""
     for name, kind, *bits in record._fields_:
         if bits or name.startswith(("PADDING", "reserved")):
             continue
@@ -31,7 +31,7 @@ def places(record: Any, path: str = "", base: int = 0) -> Iterator[tuple[str, in
 
 
 def assertions(ours: str, record: Any) -> list[str]:
-    """C assertions about the layout of one record."""
+    """C assertions that a record has the layout of a ctypes class."""
     lines = [f'_Static_assert(sizeof({ours}) == {ctypes.sizeof(record)}, "{ours}");']
     return lines + [
         f'_Static_assert(offsetof({ours}, {name}) == {offset}, "{ours}.{name}");'
@@ -40,7 +40,7 @@ def assertions(ours: str, record: Any) -> list[str]:
 
 
 def differences(include: str, lines: list[str], *flags: str) -> str:
-    """The compiler's errors about these assertions, or nothing."""
+    """The compiler's errors about these assertions; empty if all hold."""
     source = "#include <stddef.h>\n" + include + "\n" + "\n".join(lines) + "\n"
     command = ["cc", "-std=gnu11", "-fsyntax-only", f"-I{NATIVE}", "-x", "c", *flags, "-"]
     return subprocess.run(command, input=source, capture_output=True, text=True, check=False).stderr

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The true answer of a reader of simulated cards, field by field, from the simulation itself.
+"""True value of each field of a simulated card, from the simulation itself.
 
-Owns that every field of the table is in one of three places: `expected` here, `BY_DIFFERENCE`
-(which needs time to pass), `ROWS` (lists of things); whatever else a reader answers must be an
-absence with a reason.
+Invariant: a field of the table is in `expected`, in `BY_DIFFERENCE` (time must pass) or in `ROWS`
+(lists); every other field of a reader must be an absence with a reason.
 """
 
 from __future__ import annotations
@@ -18,28 +17,28 @@ from stoker.probes.simdriver import profiles
 NVIDIA, AMD, INTEL = profiles.NVIDIA, profiles.AMD, profiles.INTEL
 MHZ = 1_000_000
 WHY = ("idle", "power limit", "thermal", "hard thermal", "power brake", "locked")
-"""Words for enum sk_sim_why, native/sim/card/card.h."""
+"""Words of enum sk_sim_why (native/sim/card/card.h), in its order."""
 ROWS = ("links", "partitions", "processes", "power_samples_w")
 BY_DIFFERENCE = {
     NVIDIA: ("energy_power_w", "memory_bandwidth_ratio", "sm_ratio", "tensor_ratio"),
     AMD: ("energy_power_w", "throttle", "throttle_thermal_ns", "throttle_brake_ns"),
     INTEL: ("energy_power_w", "power_w", "busy_ratio", "memory_bandwidth_ratio", "throttle_ns"),
 }
-"""Made of two rounds: they tell nothing of a card whose clock stands still."""
+"""Fields derived from two rounds, which have no value for a card whose clock stands still."""
 NO_TRUTH = ("numa", "minor")
-"""The machine's own where the driver does not tell it."""
+"""Fields that come from the host where the driver does not have them."""
 Fields = dict[str, Any]
 
 
 def expected(truth: Fields, sensor: Fields) -> Fields:
-    """Field -> value, of a card whose clock stands still."""
+    """Field -> true value, for a card whose clock stands still."""
     model = truth["model"]
     of = {NVIDIA: _nvidia, AMD: _amd, INTEL: _intel}[model["vendor"]]
     return {**_identity(model), **_moving(truth, sensor), **of(truth, sensor)}
 
 
 def unexplained(vendor: int, wanted: Fields, fields: Fields) -> list[str]:
-    """Fields that are neither a value of `wanted`, nor an absence, nor looked at by other tests."""
+    """Fields that are not in `wanted`, not absent and not covered by other tests."""
     elsewhere = {*wanted, *ROWS, *BY_DIFFERENCE[vendor], *NO_TRUTH}
     unknown = [spec.name for spec in TABLE if spec.name not in fields]
     return unknown + [
@@ -48,7 +47,7 @@ def unexplained(vendor: int, wanted: Fields, fields: Fields) -> list[str]:
 
 
 def malformed(fields: Fields) -> list[str]:
-    """Fields that are not either a value with the table's unit or an absence with a reason."""
+    """Fields that are neither a value with the table's unit nor an absence with a reason."""
     units = {spec.name: spec.unit for spec in TABLE}
     return [
         name
@@ -59,7 +58,7 @@ def malformed(fields: Fields) -> list[str]:
 
 
 def _identity(model: Fields) -> Fields:
-    """Fields by which every vendor identifies a card."""
+    """Fields of a card's identity and limits, which every vendor has."""
     return {
         "model": model["name"],
         "serial": model["serial"],
@@ -80,7 +79,7 @@ def _identity(model: Fields) -> Fields:
 
 
 def _moving(truth: Fields, sensor: Fields) -> Fields:
-    """Fields that move, which every vendor reports."""
+    """Fields that change, which every vendor has."""
     return {
         "clock_hz": sensor["clock_mhz"] * MHZ,
         "memory_clock_hz": sensor["memory_clock_mhz"] * MHZ,
@@ -147,7 +146,7 @@ def _nvidia_memory_heat(model: Fields, sensor: Fields) -> Fields:
 
 
 def _nvidia_busy(truth: Fields, sensor: Fields) -> Fields:
-    """NVML has no utilisation of a card that is divided (nvml.h)."""
+    """NVML has no utilisation of a card with MIG instances (nvml.h)."""
     if truth["partitioned"]:
         absent = {"absent": "nvmlDeviceGetUtilizationRates: Not Supported"}
         return {"busy_ratio": absent, "memory_busy_ratio": absent}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A module in the shape of `pynvml`: two GPUs, and any call can be made to fail by name."""
+"""A stand-in for `pynvml` with two GPUs, whose calls can be made to fail by name."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 
 
 class NVMLError(Exception):
-    """As the binding's: says NVML's own words."""
+    """The binding's exception, with NVML's own words."""
 
 
 class Nvml:
-    """Attributes are what the binding's functions are; `fails` names those that raise, and how."""
+    """The module. `fails`: function -> the words that it raises, or `absent` for no such
+    function."""
 
     NVML_TEMPERATURE_GPU = 0
     NVMLError = NVMLError

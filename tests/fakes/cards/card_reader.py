@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that reads the cards of a simulated node (SIM) as the agent does, for tests."""
+"""A simulated node (SIM) and a process that reads its cards as the agent does."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ PROGRAM = Path(__file__).parent / "read_cards.py"
 
 
 class Reader:
-    """A process that reads the cards of one node, and answers with them when asked."""
+    """One simulated node and the process `read_cards.py` for it."""
 
     def __init__(self, folder: Path, profile: str, features: tuple[str, ...] = ()) -> None:
-        """`features`: of its cards, beside those of the profile."""
+        """`features`: more features of all cards than the profile gives them."""
         cards = profiles.load(profile, 7)
         for card in cards:
             card["flags"] |= sum(profiles.FEATURES[each] for each in features)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain simulated cards for tests: every figure is round, and one call changes any of them."""
+"""Simulated cards for tests, with round figures that a test may change."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ PLAIN: dict[str, Any] = {
 
 
 def card(physics: dict[str, float] | None = None, **changed: Any) -> dict[str, Any]:
-    """A plain card but for these figures; `sensor` may be a dictionary of changes as well."""
+    """Model of a plain card with some figures changed; `sensor` is a dictionary of changes too."""
     made = copy.deepcopy(PLAIN)
     made["physics"] |= physics or {}
     made["sensor"] |= changed.pop("sensor", {})
@@ -67,5 +67,5 @@ def card(physics: dict[str, float] | None = None, **changed: Any) -> dict[str, A
 
 
 def alone(model: dict[str, Any], seed: int = 0) -> _sim.Node:
-    """A node of one card in virtual time."""
+    """Simulated node of one card, in virtual time."""
     return _sim.Node.create(None, [model], True, seed)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls every getter of the unmodified pynvml on every card, and prints what came of each as JSON.
+"""A program that calls every getter of the unmodified pynvml on every card; it prints the results.
 
-A program of its own: run as `python nvml_walk.py` with the simulated library on the loader's path.
-Arguments are found by the names of parameters; what a getter fills in itself is made of the class
-that pynvml has for it.
+It runs with the simulated library on the loader's path and prints JSON. It chooses arguments by the
+names of parameters, and makes structures of the classes that pynvml has for them.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ CLASSES = {
         "nvmlEccSramErrorStatus_v1",
     ),
 }
-"""Getters whose caller makes the structure: its class, and the constant for its version."""
+"""Getter whose caller makes the structure -> class, and constant with its version."""
 PLAIN = {"nvmlDeviceGetMemoryLimits_v1", "nvmlDeviceGetNvLinkTelemetrySamples_v1"}
 PLAIN |= {"nvmlDeviceReadPRMCounters_v1", "nvmlSystemGetCPER_v1", "nvmlGetVgpuCompatibility"}
 PLAIN |= {"nvmlGpuInstanceGetVgpuSchedulerLog", "nvmlGpuInstanceGetVgpuSchedulerState"}
-"""These take the structure itself, and make a reference of it."""
-HOLD = ctypes.create_string_buffer(1 << 16)
-"""Room for whatever else an unimplemented getter is given."""
+"""Getters that take the structure itself rather than a reference."""
+BUFFER = ctypes.create_string_buffer(1 << 16)
+"""Buffer for any other structure of an unimplemented getter."""
 BROKEN = {
     "nvmlDeviceQueryDrainState",  # pynvml makes a pointer of no class
     "nvmlDeviceGetConfComputeGpuAttestationReport",
@@ -54,9 +53,9 @@ BROKEN = {
     "nvmlDeviceGetVgpuSchedulerLog_v2",
     "nvmlDeviceGetVgpuSchedulerState_v2",
 }
-"""Functions of virtual GPUs, which no simulated card has, and those wrong in pynvml."""
+"""Getters of virtual GPUs, which no simulated card has, and getters that pynvml gets wrong."""
 FILLED = ("ref", "samples", "info", "profiles", "status", "counts", "modes", "bwmode")
-"""Endings of parameters that an unimplemented getter fills in."""
+"""Last parts of names of parameters that an unimplemented getter fills in."""
 NUMBERS = {"cpuSetSize": 4, "nodeSetSize": 1, "locationType": 2, "pageCount": 16, "pid": 4242}
 
 
@@ -69,10 +68,10 @@ def getters() -> Iterator[tuple[str, Any]]:
 
 
 def structure(function: str) -> Any:
-    """A reference to what this getter fills in."""
+    """Reference to a structure for this getter."""
     name, version = CLASSES[function]
     if not name:
-        return ctypes.byref(HOLD)
+        return ctypes.byref(BUFFER)
     made = getattr(nv, name)()
     if version:
         made.version = getattr(nv, version)
@@ -80,17 +79,17 @@ def structure(function: str) -> Any:
 
 
 def identity(name: str, handle: Any) -> Any:
-    """The key by which a card is found."""
+    """Value of the parameter by which a getter finds a card."""
     if name == "serial":
         return nv.nvmlDeviceGetSerial(handle)
     return nv.nvmlDeviceGetUUID(handle) if name == "uuid" else nv.nvmlDeviceGetPciInfo(handle).busId
 
 
 def argument(function: str, name: str, handle: Any) -> Any:  # noqa: PLR0911
-    """For a parameter of this name."""
+    """Value of one parameter of a getter."""
     lower = name.lower()
     if function in PLAIN and lower not in ("handle", "device", "gpuinstance"):
-        return HOLD
+        return BUFFER
     if lower.startswith(("handle", "device", "mig", "gpuinstance", "computeinstance")):
         return 0 if lower.endswith("id") else handle
     if name == "memoryClockMHz":
@@ -107,15 +106,13 @@ def argument(function: str, name: str, handle: Any) -> Any:  # noqa: PLR0911
         return list(range(1, nv.NVML_FI_MAX))
     if name == "gpmSample":
         return nv.nvmlGpmSampleAlloc()
-    if lower.endswith(
-        ("ref", "samples", "info", "profiles", "status", "counts", "modes", "bwmode")
-    ):
-        return ctypes.byref(HOLD)
+    if lower.endswith(FILLED):
+        return ctypes.byref(BUFFER)
     return NUMBERS.get(name, 0)
 
 
 def call(name: str, function: Any, handle: Any) -> str:
-    """ "ok", the error's number, or what else was raised."""
+    """Result of one call: "ok", the number of NVML's error, or another exception."""
     try:
         given = [
             argument(name, parameter.name, handle)
@@ -131,7 +128,7 @@ def call(name: str, function: Any, handle: Any) -> str:
 
 
 def handles() -> Iterator[Any]:
-    """Every card, and every MIG instance of it."""
+    """Handles of all cards and of their MIG instances."""
     for index in range(nv.nvmlDeviceGetCount()):
         card = nv.nvmlDeviceGetHandleByIndex(index)
         yield card

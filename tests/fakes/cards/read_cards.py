@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that reads the cards of this machine as the agent does, and answers lines on stdin.
+"""A program that reads the cards of this machine as the agent does; it answers lines on stdin.
 
-`scan` finds the cards and waits until each was read, `turn` waits until each was read again, `read`
-prints all there is, as one line of JSON.
+`scan` finds the cards and waits until each was read, `turn` waits until each was read again, and
+`read` does nothing more. The answer is all readings as one line of JSON.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from stoker.agent.devices.registry import Devices
 
 id_of = id
 ROUNDS = 13
-"""Rounds of the fast fields; all others have their turn within them."""
+"""Number of fast rounds within which all other fields are read once."""
 
 
 def turn(devices: Devices) -> None:
-    """Until every thread has gone through all its parts once more."""
+    """Wait until every thread has read all its fields once more."""
     before = {id: _rounds(devices, id) for id in devices.readings()}
     end = time.monotonic() + 10
     while time.monotonic() < end:

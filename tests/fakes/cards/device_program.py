@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C programs of tests/native/devices, with all of native/devices, under sanitizers where there are
-any."""
+"""C programs of tests/native/devices, linked with all of native/devices, with sanitizers if the
+compiler has them."""
 
 from __future__ import annotations
 
 import subprocess
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SOURCES = ROOT / "tests/native/devices"
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 def program(source: str, folder: Path) -> Path:
-    """Compile a file of SOURCES."""
+    """Compile one file of SOURCES in `folder`; the program."""
     made = folder / source.removesuffix(".c")
     parts = sorted((ROOT / "native/devices").rglob("*.c"))
     sources = [*map(str, parts), str(SOURCES / source)]
@@ -28,7 +28,7 @@ def program(source: str, folder: Path) -> Path:
 
 
 def said(made: Path, *arguments: str) -> dict[str, str]:
-    """The program's output: the first word of each line -> the others."""
+    """Run a program: the first word of each line of output -> the rest of the line."""
     argv = [str(made), *arguments]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
