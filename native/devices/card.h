@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * A card that is read, and the calls that a vendor's table makes about it.
+ * A card that is read, and the fields that a vendor's table makes of its calls.
  *
- * `enter` and `leave` stand around every call that reads, so that whoever looks from outside sees
- * which call a card's thread is inside of.
+ * `enter` and `leave` surround every call that reads, so that other threads see which call a card's
+ * thread is in.
  * Memory: the reader's. Threads: one thread for each card writes, any may read the atomics.
  */
 #ifndef SK_DEVICES_CARD_H
@@ -18,8 +18,8 @@ struct sk_device_card {
 	const struct sk_device_vendor *vendor;
 	void *handle;			  /* the driver's */
 	void *state;			  /* the vendor's */
-	_Atomic int32_t doing;		  /* the call its thread is inside of; -1: none */
-	_Atomic uint64_t since_ns, calls; /* CLOCK_MONOTONIC of `doing`; how many there were */
+	_Atomic int32_t doing;		  /* the call that its thread is in; -1: none */
+	_Atomic uint64_t since_ns, calls; /* CLOCK_MONOTONIC of `doing`; calls so far */
 };
 
 static inline uint64_t sk_device_clock(clockid_t clock)
@@ -54,10 +54,16 @@ static inline struct sk_device_field sk_device_absent(int32_t call, int32_t code
 	return (struct sk_device_field){.value = NAN, .code = code, .call = (uint16_t)call};
 }
 
-/** A value that this call gave, or the absence that its code is. */
+/** The value that a call gave, or the absence that its code means. */
 static inline struct sk_device_field sk_device_said(int32_t call, int32_t code, double value)
 {
 	return code ? sk_device_absent(call, code) : sk_device_value(value);
+}
+
+/** The value of a field, NAN if it is absent. */
+static inline double sk_device_number(const struct sk_device_field *field)
+{
+	return field->code ? NAN : field->value;
 }
 
 #endif

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "devices/card.h"
+#include "devices/news.h"
 
 enum {
 	NS = 1000000000,
@@ -16,17 +17,6 @@ enum {
 	STOP_NS = 300000000,
 	SLACK_NS = 1000000, /* a hundredth of a period */
 	TRIES = 5,
-};
-
-/* Fields with a history: those of each round. */
-enum { KEPT = SK_DEVICE_MEMORY_CLOCK + 1 };
-
-/* Fields of which each change wakes whoever listens. */
-static const uint8_t telling[] = {
-	SK_DEVICE_ECC_CORRECTED,    SK_DEVICE_ECC_UNCORRECTED,	     SK_DEVICE_RETIRED_PAGES,
-	SK_DEVICE_RETIRED_PENDING,  SK_DEVICE_REMAPPED_ROWS,	     SK_DEVICE_REMAP_PENDING,
-	SK_DEVICE_REMAP_FAILED,	    SK_DEVICE_RECOVERY_ACTION,	     SK_DEVICE_PCIE_REPLAYS,
-	SK_DEVICE_THROTTLE_THERMAL, SK_DEVICE_THROTTLE_HARD_THERMAL,
 };
 
 struct sk_device_reader {
@@ -38,12 +28,7 @@ struct sk_device_reader {
 	pthread_mutex_t lock; /* guards everything down to `level` */
 	struct sk_device_record last;
 	struct sk_device_moment moment;
-	uint64_t next;
-	int64_t at_ns[SK_DEVICE_POINTS];
-	uint64_t energy_ns[SK_DEVICE_POINTS];
-	double ring[KEPT][SK_DEVICE_POINTS];
-	struct sk_device_sample sample[SK_DEVICE_POINTS];
-	uint64_t samples;
+	struct sk_device_history history;
 	int eventfd;
 	uint32_t rest;
 	double level[SK_DEVICE_FIELDS];
@@ -52,7 +37,7 @@ struct sk_device_reader {
 	atomic_bool renew, stopping, over;
 };
 
-/* Lists as far as they are filled: they have room for more than a card ever lists. */
+/* Copy the filled rows of the lists, which have room for more than a card ever lists. */
 static void copy_lists(struct sk_device_record *to, const struct sk_device_record *from)
 {
 	const struct sk_device_field *links = &from->field[SK_DEVICE_LINKS];
@@ -67,130 +52,39 @@ static void copy_lists(struct sk_device_record *to, const struct sk_device_recor
 
 /* --- one round ------------------------------------------------------------------------------ */
 
-static double value_of(const struct sk_device_field *field)
-{
-	return field->code ? NAN : field->value;
-}
-
-/* Power from the energy counter over at least nine tenths of a second. */
-static void derive_power(struct sk_device_reader *reader)
-{
-	struct sk_device_field *power = &reader->now.field[SK_DEVICE_ENERGY_POWER];
-	const struct sk_device_field *energy = &reader->now.field[SK_DEVICE_ENERGY];
-	uint64_t past = reader->next - SK_DEVICE_SLOW;
-	double grown, passed_ns;
-
-	if (energy->code) {
-		*power = *energy;
-		return;
-	}
-	*power = sk_device_absent(SK_DEVICE_NO_CALL, SK_DEVICE_TOO_EARLY);
-	if (reader->next < SK_DEVICE_SLOW)
-		return;
-	past %= SK_DEVICE_POINTS;
-	grown = energy->value - reader->ring[SK_DEVICE_ENERGY][past];
-	passed_ns = (double)(reader->now.energy_ns - reader->energy_ns[past]);
-	/* A counter that went back is one of a driver that was loaded again. */
-	if (!(grown >= 0) || reader->now.energy_ns < reader->energy_ns[past] ||
-	    passed_ns < 0.9 * NS)
-		return;
-	*power = sk_device_value(grown / passed_ns * NS);
-	power->window_us = (uint32_t)(passed_ns / 1000);
-}
-
-/* Samples come in answers that overlap; each is kept once. */
-static void keep_samples(struct sk_device_reader *reader)
-{
-	const struct sk_device_field *field = &reader->now.field[SK_DEVICE_POWER_SAMPLES];
-	uint32_t count = field->code ? 0 : (uint32_t)field->value;
-
-	for (uint32_t i = 0; i < count && i < SK_DEVICE_SAMPLES_MAX; i++) {
-		const struct sk_device_sample *sample = &reader->now.sample[i];
-		uint64_t newest = (reader->samples - 1) % SK_DEVICE_POINTS;
-
-		if (reader->samples && sample->t_ns <= reader->sample[newest].t_ns)
-			continue;
-		reader->sample[reader->samples++ % SK_DEVICE_POINTS] = *sample;
-	}
-}
-
-static bool codes_changed(const struct sk_device_reader *reader)
-{
-	for (uint32_t i = 0; i < SK_DEVICE_FIELDS; i++)
-		if (reader->now.field[i].code != reader->last.field[i].code)
-			return true;
-	return false;
-}
-
-static bool links_changed(const struct sk_device_reader *reader)
-{
-	const struct sk_device_field *links = &reader->now.field[SK_DEVICE_LINKS];
-	uint32_t count = links->code ? 0 : (uint32_t)links->value;
-
-	for (uint32_t i = 0; i < count; i++) {
-		const struct sk_device_link *now = &reader->now.link[i];
-		const struct sk_device_link *last = &reader->last.link[i];
-
-		if (now->up != last->up ||
-		    (now->errors != last->errors && !(isnan(now->errors) && isnan(last->errors))))
-			return true;
-	}
-	return false;
-}
-
-static bool is_news(const struct sk_device_reader *reader)
-{
-	const struct sk_device_field *now = reader->now.field, *last = reader->last.field;
-
-	for (uint32_t i = 0; i < SK_DEVICE_FIELDS; i++)
-		if (value_of(&now[i]) >= reader->level[i])
-			return true;
-	for (uint32_t i = 0; i < sizeof(telling); i++)
-		if (!now[telling[i]].code && now[telling[i]].value != last[telling[i]].value)
-			return true;
-	if (!now[SK_DEVICE_THROTTLE].code && !last[SK_DEVICE_THROTTLE].code &&
-	    (((uint32_t)now[SK_DEVICE_THROTTLE].value ^ (uint32_t)last[SK_DEVICE_THROTTLE].value) &
-	     SK_DEVICE_FAULTS))
-		return true;
-	return links_changed(reader);
-}
-
 static void wake(struct sk_device_reader *reader, uint64_t round, bool changed)
 {
 	const uint64_t one = 1;
 
 	if (reader->eventfd < 0)
 		return;
-	if (!changed && round % ((uint64_t)SK_DEVICE_SLOW * reader->rest) && !is_news(reader))
+	if (!changed && round % ((uint64_t)SK_DEVICE_SLOW * reader->rest) &&
+	    !sk_device_is_news(&reader->now, &reader->last, reader->level))
 		return;
 	atomic_fetch_add_explicit(&reader->wakeups, 1, memory_order_relaxed);
-	/* An eventfd that cannot take more was written to often enough. */
+	/* The write fails only if the counter is full, and then the listener is awake. */
 	if (write(reader->eventfd, &one, sizeof(one)) < 0)
 		return;
 }
 
 static void publish(struct sk_device_reader *reader, uint64_t round, bool slow)
 {
-	uint64_t place = reader->next % SK_DEVICE_POINTS;
+	struct sk_device_record *now = &reader->now;
 	bool changed;
 
-	if (!reader->now.energy_ns)
-		reader->now.energy_ns = sk_device_clock(CLOCK_MONOTONIC);
-	derive_power(reader);
-	reader->at_ns[place] = reader->moment.t_ns;
-	reader->energy_ns[place] = reader->now.energy_ns;
-	for (uint32_t i = 0; i < KEPT; i++)
-		reader->ring[i][place] = value_of(&reader->now.field[i]);
+	if (!now->energy_ns)
+		now->energy_ns = sk_device_clock(CLOCK_MONOTONIC);
+	now->field[SK_DEVICE_ENERGY_POWER] = sk_device_history_power(&reader->history, now);
+	sk_device_history_add(&reader->history, now, reader->moment.t_ns);
 	if (slow)
-		keep_samples(reader);
-	changed = codes_changed(reader);
+		sk_device_history_sample(&reader->history, now);
+	changed = sk_device_codes_changed(now, &reader->last);
 	wake(reader, round, changed);
 	if (slow)
-		copy_lists(&reader->last, &reader->now);
-	memcpy(&reader->last, &reader->now, offsetof(struct sk_device_record, link));
+		copy_lists(&reader->last, now);
+	memcpy(&reader->last, now, offsetof(struct sk_device_record, link));
 	if (changed)
 		atomic_fetch_add_explicit(&reader->changes, 1, memory_order_relaxed);
-	reader->next++;
 	reader->moment.rounds++;
 }
 
@@ -213,7 +107,7 @@ static void read_once(struct sk_device_reader *reader)
 	atomic_fetch_add_explicit(&reader->rounds, 1, memory_order_relaxed);
 }
 
-/* Return whether the vendor has the parts of the card; they are looked for again on request. */
+/* Find the parts of the card if that was requested; false if they were not found. */
 static bool is_begun(struct sk_device_reader *reader)
 {
 	if (!atomic_exchange(&reader->renew, false))
@@ -232,7 +126,7 @@ static void *run(void *argument)
 	uint64_t period = reader->period_ns, now = sk_device_clock(CLOCK_MONOTONIC);
 	uint64_t due = now - now % period + period + reader->phase_ns;
 
-	/* One interrupt wakes all threads that are due at about the same time: a third less. */
+	/* One interrupt then wakes all threads that are due at about the same time. */
 	prctl(PR_SET_TIMERSLACK, SLACK_NS, 0, 0, 0);
 	while (!atomic_load(&reader->stopping)) {
 		struct timespec at = {(time_t)(due / NS), (long)(due % NS)};
@@ -257,7 +151,7 @@ static void *run(void *argument)
 	return NULL;
 }
 
-/* --- the outside ---------------------------------------------------------------------------- */
+/* --- for any thread ------------------------------------------------------------------------- */
 
 static void empty(struct sk_device_record *record)
 {
@@ -365,7 +259,7 @@ uint64_t sk_device_reader_latest(struct sk_device_reader *reader, double ret[SK_
 	pthread_mutex_lock(&reader->lock);
 	rounds = reader->moment.rounds;
 	for (uint32_t i = 0; i < SK_DEVICE_FIELDS; i++)
-		ret[i] = value_of(&reader->last.field[i]);
+		ret[i] = sk_device_number(&reader->last.field[i]);
 	pthread_mutex_unlock(&reader->lock);
 	return rounds;
 }
@@ -388,37 +282,13 @@ uint64_t sk_device_reader_wakeups(const struct sk_device_reader *reader)
 	return atomic_load_explicit(&reader->wakeups, memory_order_relaxed);
 }
 
-static bool point_at(const struct sk_device_reader *reader, uint32_t field, uint64_t at,
-		     struct sk_device_sample *ret)
-{
-	uint64_t place = at % SK_DEVICE_POINTS;
-
-	if (field == SK_DEVICE_POWER_SAMPLES)
-		*ret = reader->sample[place];
-	else
-		*ret = (struct sk_device_sample){reader->at_ns[place], reader->ring[field][place]};
-	return !isnan(ret->watts);
-}
-
 uint32_t sk_device_reader_points(struct sk_device_reader *reader, uint32_t field, int64_t since_ns,
 				 uint32_t most, int64_t *t_ns, double *values)
 {
-	struct sk_device_sample point;
-	uint64_t end, first;
-	uint32_t found = 0;
+	uint32_t found;
 
-	if (field >= KEPT && field != SK_DEVICE_POWER_SAMPLES)
-		return 0;
 	pthread_mutex_lock(&reader->lock);
-	end = field == SK_DEVICE_POWER_SAMPLES ? reader->samples : reader->next;
-	first = end > SK_DEVICE_POINTS ? end - SK_DEVICE_POINTS : 0;
-	first = most < end - first ? end - most : first;
-	for (uint64_t i = first; i < end; i++) {
-		if (!point_at(reader, field, i, &point) || point.t_ns <= since_ns)
-			continue;
-		t_ns[found] = point.t_ns;
-		values[found++] = point.watts;
-	}
+	found = sk_device_history_points(&reader->history, field, since_ns, most, t_ns, values);
 	pthread_mutex_unlock(&reader->lock);
 	return found;
 }
