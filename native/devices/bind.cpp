@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Python face of the reader and of the setters, for agent/devices/ and agent/power/ alone:
-// copies of the record and points out, settings in. No logic.
+// Binding of the reader and of the vendors' setters for agent/devices/ and agent/power/. It copies
+// records and points out and passes settings in, without logic of its own.
 
 #include <memory>
 #include <stdexcept>
@@ -66,7 +66,7 @@ class CardReader
 			return;
 		sk_device_reader *gone = reader;
 
-		// From here on other Python threads find a reader that has nothing.
+		// Other Python threads see no reader from here on.
 		reader = nullptr;
 		nb::gil_scoped_release released;
 		sk_device_reader_stop(gone);
@@ -78,7 +78,7 @@ class CardReader
 			sk_device_reader_renew(reader);
 	}
 
-	// Rows of lists as far as they are filled.
+	// The filled rows of a list.
 	template <typename Row> nb::bytes rows(const Row *row, uint32_t id)
 	{
 		const sk_device_field &field = copied->field[id];

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "devices/card.h"
 
-/* A vendor without calls: `stoker bench devices` measures with it the cost of threads that only
- * wake. */
+/* A vendor without calls, with which `stoker bench devices` measures threads that only wake. */
 
 static int begin(struct sk_device_card *card)
 {

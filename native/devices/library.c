@@ -6,7 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SAME_MW = 1000 };
+enum { SAME_MW = 1000 }; /* drivers round by less */
+
+int sk_device_missing(char *why, size_t size, const char *what)
+{
+	snprintf(why, size, "the library has no %s", what);
+	return -ENOSYS;
+}
 
 int sk_device_refuse(char *why, size_t size, const char *what, int code)
 {
@@ -36,6 +42,6 @@ void *sk_device_find(void *library, const char *name, char *why, size_t size)
 	void *found = library ? dlsym(library, name) : NULL;
 
 	if (library && !found)
-		snprintf(why, size, "the library has no %s", name);
+		sk_device_missing(why, size, name);
 	return found;
 }

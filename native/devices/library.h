@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * A driver's library: opened and searched, with the reason for a failure as text.
+ * A driver's library, and failures of its functions with the reason as text.
  *
  * Memory: libraries are never closed. Threads: any.
  */
@@ -10,17 +10,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** A library, or NULL with the reason. */
+/** Open a library; NULL with the reason. */
 void *sk_device_library(const char *name, char *why, size_t size);
 
-/** A function of a library, or NULL with the reason; NULL without another reason where there is no
- * library. */
+/** Find a function; NULL with the reason. The reason stays unchanged if `library` is NULL. */
 void *sk_device_find(void *library, const char *name, char *why, size_t size);
 
-/** -EIO, with the function that failed and the driver's code as the reason. */
+/** Say that the library has no such function. -ENOSYS. */
+int sk_device_missing(char *why, size_t size, const char *what);
+
+/** Say that a function failed, with the driver's code. -EIO. */
 int sk_device_refuse(char *why, size_t size, const char *what, int code);
 
-/** 0 where a limit that was read back is the one that was written, since drivers round; -EIO. */
+/** Compare the limit that was read back with the one that was written, since drivers round. 0, or
+ * -EIO with the reason. */
 int sk_device_same(uint64_t now_mw, uint64_t mw, char *why, size_t size);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * The record of one card: every number that its driver is asked for while jobs run, and its lists.
+ * The record of one card: all numbers and lists that are read while jobs run.
  *
- * A vendor's table (vendor.h) fills it, the reader (reader.h) publishes it, agent/devices turns it
- * into readings. Units are those of the field's row: SI, "1" for ratios and counts. Invariant: a
- * field has either a value (code 0) or the call and the code that say why it has none.
- * Memory: fixed size, no pointers. Threads: whoever holds the record.
+ * A vendor's table (vendor.h) fills it, the reader (card_reader.h) publishes it, agent/devices
+ * turns it into readings. Units are those of agent/devices/fields.py. Invariant: a field has either
+ * a value (code 0), or the call and the code that say why it has none. Memory: fixed size, no
+ * pointers. Threads: whoever holds the record.
  */
 #ifndef SK_DEVICES_RECORD_H
 #define SK_DEVICES_RECORD_H
@@ -81,7 +81,8 @@ enum sk_device_kind {
 	SK_DEVICE_LIST, /* the value is the number of rows */
 };
 
-/** Why a clock is below the highest: bits of `throttle`; agent/devices/fields.py has the words. */
+/** Reasons for a clock below the highest, as bits of `throttle`; agent/devices/fields.py has the
+ * words. */
 enum sk_device_reason {
 	SK_DEVICE_IDLE = 1 << 0,
 	SK_DEVICE_APPLICATION_CLOCKS = 1 << 1,
@@ -95,7 +96,7 @@ enum sk_device_reason {
 	SK_DEVICE_AT_CURRENT_LIMIT = 1 << 9,
 	SK_DEVICE_HARDWARE_RANGE = 1 << 10,
 	SK_DEVICE_VOLTAGE = 1 << 11,
-	/* Reasons that tell of a fault. */
+	/* Reasons that mean a fault. */
 	SK_DEVICE_FAULTS =
 		SK_DEVICE_HARDWARE_SLOWDOWN | SK_DEVICE_HARD_THERMAL | SK_DEVICE_POWER_BRAKE,
 };
@@ -105,7 +106,7 @@ enum sk_device_absence {
 	SK_DEVICE_NOT_READ = -1,       /* this vendor's table does not fill it */
 	SK_DEVICE_FIRST = -2,	       /* it is the difference of two rounds */
 	SK_DEVICE_TOO_EARLY = -3,      /* the counter was not read for a second yet */
-	SK_DEVICE_NOT_KNOWN = -4,      /* the driver says that it does not know */
+	SK_DEVICE_NOT_KNOWN = -4,      /* the driver does not know it */
 	SK_DEVICE_NONE = -5,	       /* there is no domain, sensor or port of this kind */
 	SK_DEVICE_NOT_THERE = -6,      /* the library lacks the function */
 	SK_DEVICE_INCOMPLETE = -7,     /* a part of the card cannot be read */
@@ -125,8 +126,8 @@ struct sk_device_field {
 	double value;
 	int64_t t_ns;	 /* the driver's own stamp, CLOCK_REALTIME; 0: it was read in this round */
 	int32_t code;	 /* 0: there is a value; > 0: the driver's; < 0: enum sk_device_absence */
-	uint16_t call;	 /* whose code it is, an index into the vendor's names */
-	uint16_t number; /* distinguishes answers of one call, such as fields of a batch; or 0 */
+	uint16_t call;	 /* the call with this code, an index into the vendor's names */
+	uint16_t number; /* the field of a batch that the call read; or 0 */
 	uint32_t window_us; /* the value is a mean over this time; 0: a moment or a counter */
 	uint32_t reserved;
 };
@@ -147,7 +148,7 @@ enum { SK_DEVICE_COMPUTE, SK_DEVICE_GRAPHICS };
 struct sk_device_process {
 	double memory_bytes, busy_ratio; /* NAN: not known */
 	uint32_t pid, kind;
-	char name[SK_DEVICE_NAME_BYTES]; /* as the driver calls it; empty: it does not */
+	char name[SK_DEVICE_NAME_BYTES]; /* the driver's name for it; empty: none */
 };
 
 static_assert(sizeof(struct sk_device_process) == 56, "agent/devices/record.py unpacks it");
@@ -158,10 +159,10 @@ struct sk_device_sample {
 	double watts;
 };
 
-/** Fields are filled at each round's pace; the lists are filled once a second. */
+/** Fields are filled in each round or once a second; the lists are filled once a second. */
 struct sk_device_record {
 	struct sk_device_field field[SK_DEVICE_FIELDS];
-	uint64_t energy_ns; /* the clock by which the driver counts energy; 0: it tells none */
+	uint64_t energy_ns; /* time of the energy counter by the driver's clock; 0: not known */
 	struct sk_device_link link[SK_DEVICE_LINKS_MAX];
 	struct sk_device_process process[SK_DEVICE_PROCESSES_MAX];
 	struct sk_device_sample sample[SK_DEVICE_SAMPLES_MAX];

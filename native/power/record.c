@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "record.h"
+#include "power/record.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * stoker-restore: gives cards back the power limits and clocks they had before stoker's first
- * write.
+ * stoker-restore: restores the power limits and clocks that cards had before stoker's first write.
  *
  *     stoker-restore --record PATH [--lease PATH]
  *
- * --record PATH   what was found (record.h); removed when all of it is restored
- * --lease PATH    do nothing if the agent's power lease in this file is valid (again)
+ * --record PATH   the settings (record.h); the file is removed when all of them are restored
+ * --lease PATH    do nothing if the agent's power lease in this file is valid
  *
- * Run by the watchdog when the agent no longer renews its power lease, by the agent before it
- * begins and when it ends, and by an operator. Everything is idempotent; two of them at once wait
- * for each other. Exit: 0 restored, or nothing to restore; 1 some could not be, the record stays; 2
- * usage; 3 the record is damaged. Log: JSON lines on standard error.
+ * The watchdog runs it when the agent no longer renews its power lease, the agent runs it when it
+ * starts and when it ends, and an operator may run it. Invariant: it is idempotent, and two of them
+ * never write at once. Exit: 0 restored, or nothing to restore; 1 some settings were not restored
+ * and the record stays; 2 usage; 3 the record is damaged. Log: JSON lines on standard error.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,10 +26,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runner/watchdog/lease.h"
+#include "power/record.h"
+#include "power/setting.h"
 #include "runner/site/log.h"
-#include "record.h"
-#include "vendors.h"
+#include "runner/watchdog/lease.h"
 
 static const struct option LONG[] = {
 	{"record", required_argument, NULL, 'r'},
@@ -38,9 +37,9 @@ static const struct option LONG[] = {
 	{NULL, 0, NULL, 0},
 };
 
-enum { ANSWER_S = 8 }; /* how long one card may take; who runs this waits for 15 s or 20 s */
+enum { ANSWER_S = 8 }; /* time for one card; the agent and the watchdog wait for 15 s or more */
 
-static int held; /* the lock */
+static int lock_fd;
 
 static uint64_t boot_ns(void)
 {
@@ -50,7 +49,7 @@ static uint64_t boot_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Return whether an agent is in charge again. */
+/* Return whether the agent's power lease is valid again. */
 static bool renewed(const char *path)
 {
 	int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
@@ -66,7 +65,7 @@ static bool renewed(const char *path)
 		struct timespec pause = {0, 1000000};
 
 		valid = sk_runner_lease_power_expiry(lease) > boot_ns();
-		if (!valid) { /* it may have been in the middle of a store */
+		if (!valid) { /* the agent may be in the middle of a store */
 			nanosleep(&pause, NULL);
 			valid = sk_runner_lease_power_expiry(lease) > boot_ns();
 		}
@@ -75,7 +74,7 @@ static bool renewed(const char *path)
 	return valid;
 }
 
-/* One restorer at a time; the lock's file stays. */
+/* Wait until no other restorer runs; the file of the lock stays. */
 static int lock(const char *record)
 {
 	char path[4096];
@@ -89,7 +88,7 @@ static int lock(const char *record)
 	return fd;
 }
 
-/* Limits do not outlive a reboot: then there is nothing to undo. */
+/* Return whether the machine has booted since, which resets all limits. */
 static bool rebooted(const struct sk_power_record *record)
 {
 	char now[40] = "";
@@ -106,7 +105,7 @@ static bool same_card(const struct sk_power_entry *one, const struct sk_power_en
 	return !strcmp(one->kind, other->kind) && !strcmp(one->id, other->id);
 }
 
-/* Return whether an earlier entry is about the same card. */
+/* Return whether an earlier entry is about the card of this one. */
 static bool is_later(const struct sk_power_record *record, uint32_t number)
 {
 	for (uint32_t i = 0; i < number; i++)
@@ -122,7 +121,7 @@ static void say(const char *level, const char *event, const struct sk_power_entr
 		      (unsigned long long)entry->value, why[0] ? ": " : "", why);
 }
 
-/* Every setting of the card that entry `first` is about; how many could not be restored. */
+/* Restore every setting of one card, by its first entry. Returns the number of failures. */
 static uint32_t restore_card(const struct sk_power_record *record, uint32_t first)
 {
 	uint32_t failed = 0;
@@ -144,8 +143,8 @@ static uint32_t restore_card(const struct sk_power_record *record, uint32_t firs
 	return failed;
 }
 
-/* Ends what is left of the children after ANSWER_S; a driver's hung call cannot be ended otherwise.
- */
+/* Wait for the children; after ANSWER_S kill the rest, since nothing else ends a driver's hung
+ * call. Returns the number of cards that failed. */
 static uint32_t await_cards(const struct sk_power_record *record, pid_t *child)
 {
 	uint64_t until = boot_ns() + (uint64_t)ANSWER_S * 1000000000u;
@@ -179,26 +178,27 @@ static uint32_t await_cards(const struct sk_power_record *record, pid_t *child)
 	return failed;
 }
 
-/* Each card in a process of its own: one whose driver hangs keeps no other one waiting. */
+/* Restore each card in a process of its own, so that a driver that hangs delays no other card.
+ * Returns the number of cards that failed. */
 static uint32_t restore(const struct sk_power_record *record)
 {
 	static pid_t child[SK_POWER_ENTRIES];
+	uint32_t failed = 0;
 
 	for (uint32_t i = 0; i < record->count; i++) {
 		if (is_later(record, i))
 			continue;
 		child[i] = fork();
 		if (child[i] == 0) {
-			close(held); /* one that hangs for good must not keep the lock */
+			close(lock_fd); /* a child that hangs must not keep the lock */
 			_exit(restore_card(record, i) ? 1 : 0);
 		}
-		if (child[i] < 0) { /* no process: then in this one */
+		if (child[i] < 0) { /* no process for this card */
 			child[i] = 0;
-			if (restore_card(record, i))
-				return 1;
+			failed += restore_card(record, i) != 0;
 		}
 	}
-	return await_cards(record, child);
+	return failed + await_cards(record, child);
 }
 
 static int run(const char *path, const char *lease)
@@ -206,12 +206,12 @@ static int run(const char *path, const char *lease)
 	static struct sk_power_record record;
 	int error;
 
-	held = lock(path);
-	if (held < 0 && held != -ENOENT) {
-		sk_runner_log("error", "no lock", "%s: %s", path, strerror(-held));
+	lock_fd = lock(path);
+	if (lock_fd < 0 && lock_fd != -ENOENT) {
+		sk_runner_log("error", "no lock", "%s: %s", path, strerror(-lock_fd));
 		return 1;
 	}
-	signal(SIGCHLD, SIG_DFL); /* one that is ignored would leave nothing to wait for */
+	signal(SIGCHLD, SIG_DFL); /* if it were ignored, waitpid would find no children */
 	if (renewed(lease)) {
 		sk_runner_log("info", "nothing restored", "an agent is in charge again");
 		return 0;

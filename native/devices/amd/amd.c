@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AMD cards through AMD SMI: the metrics table ten times a second, other calls once. The table has
- * W, C, MHz and percent; caps are in microwatts; residencies count the firmware's ticks, of a
- * millisecond (amdsmi.h). */
+/* AMD cards through AMD SMI: the metrics table is read ten times a second, all else once a second.
+ * The table has W, C, MHz and percent; caps are in microwatts; residencies count ticks of the
+ * firmware, a millisecond each (amdsmi.h). */
 #include "devices/amd/amdsmi.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ enum {
 	RESIDENCIES = 3,
 };
 
-/* One count of the energy accumulator, where the library does not say (amdsmi.h). */
+/* One count of the energy accumulator, if the library does not tell it (amdsmi.h). */
 #define ENERGY_COUNT_UJ 15.259
 
 /* X(entry of the metrics table, its type). */
@@ -153,8 +153,8 @@ static struct sk_device_field either(struct sk_device_field one, struct sk_devic
 	return one.code ? other : one;
 }
 
-/* Residencies count how long each reason held the clock back; one that grew since the round before
- * holds now. */
+/* Residencies count the time for which each reason lowered the clock; a reason is in force if its
+ * residency grew since the round before. */
 static void read_residencies(struct sk_device_card *card, struct sk_device_record *record)
 {
 	static const struct {
@@ -199,7 +199,7 @@ static void fast(struct sk_device_card *card, struct sk_device_record *record)
 	field[SK_DEVICE_MEMORY_TEMPERATURE] = ENTRY(state, temperature_mem);
 	field[SK_DEVICE_BUSY] = divided(ENTRY(state, average_gfx_activity), 100);
 	field[SK_DEVICE_MEMORY_BUSY] = divided(ENTRY(state, average_umc_activity), 100);
-	/* Cards of several dies have a list instead; its first entry is looked at. */
+	/* Cards with several dies have a list instead, whose first entry is taken. */
 	field[SK_DEVICE_CLOCK] =
 		scaled(either(ENTRY(state, current_gfxclk), ENTRY(state, current_gfxclks)), MHZ);
 	field[SK_DEVICE_MEMORY_CLOCK] = scaled(ENTRY(state, current_uclk), MHZ);
@@ -258,12 +258,13 @@ static void read_errors(struct sk_device_card *card, struct sk_device_record *re
 		SAID(amdsmi_get_gpu_total_ecc_count, code, errors.uncorrectable);
 	code = ASK(card, amdsmi_get_gpu_ecc_enabled, &enabled);
 	field[SK_DEVICE_ECC_ENABLED] = SAID(amdsmi_get_gpu_ecc_enabled, code, enabled != 0);
-	/* Without room for a list the call says how long that would be. */
+	/* Without a list the call gives the number of pages. */
 	code = ASK(card, amdsmi_get_gpu_bad_page_info, &pages, NULL);
 	field[SK_DEVICE_RETIRED_PAGES] = SAID(amdsmi_get_gpu_bad_page_info, code, pages);
 }
 
-/* 2500 MT/s is the first generation of PCIe, each next one is about twice as fast. */
+/* PCIe generation of a transfer rate: 2500 MT/s is the first one, each next one is about twice as
+ * fast. */
 static uint32_t generation(uint32_t speed_mt)
 {
 	static const uint32_t least[] = {5000, 8000, 16000, 32000, 64000};

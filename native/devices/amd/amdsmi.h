@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * AMD SMI as stoker calls it: its functions, and the structures that they fill, as amdsmi.h (7.0)
- * has them. All ones in an entry mean that the card does not have it.
+ * AMD SMI's functions and the structures that they fill, with the layouts of amdsmi.h (7.0). All
+ * ones in an entry mean that the card does not have it.
  *
  * Memory: one table of functions for the process. Threads: any, after `sk_amd_open`.
  */
@@ -20,7 +20,7 @@ enum {
 	AMD_STATES = 8,
 };
 
-/* The head of amdsmi_gpu_metrics_t up to what is read, and room for the rest. */
+/* amdsmi_gpu_metrics_t up to the last entry that is read, and room for the rest. */
 struct amd_metrics {
 	uint16_t size;
 	uint8_t format, content;
@@ -123,7 +123,7 @@ _Static_assert(sizeof(struct amd_process) == 704 && offsetof(struct amd_process,
 		       offsetof(struct amd_process, occupied_units) == 656,
 	       "amdsmi_proc_info_t");
 
-/** X(name, parameters): every function takes the handle first. */
+/** X(name, parameters) of functions that read, which take the handle first. */
 #define SK_AMD_READ_TABLE(X)                                                                       \
 	X(amdsmi_get_gpu_metrics_info, (void *, struct amd_metrics *))                             \
 	X(amdsmi_get_energy_count, (void *, uint64_t *, float *, uint64_t *))                      \
@@ -160,8 +160,8 @@ struct sk_amd {
 
 extern struct sk_amd sk_amd;
 
-/** As `open`, `find` and `write` of struct sk_device_vendor. The setting is `cap_uw`, the power cap
- * of the socket. */
+/** Implement `open`, `find` and `write` of struct sk_device_vendor. The setting is `cap_uw`, the
+ * power cap of the socket. */
 int sk_amd_open(char *why, size_t size);
 int sk_amd_find(const char *address, void **ret, char *why, size_t size);
 int sk_amd_write(void *handle, const char *what, uint64_t value, char *why, size_t size);

@@ -13,7 +13,7 @@ enum { SOCKETS = 64, PROCESSORS = 64, UW = 1000 };
 
 struct sk_amd sk_amd;
 
-/* Where the amdsmi binding looks, in its order, so that both have the same library. */
+/* Open the library where the amdsmi binding opens it, so that both have the same one. */
 static void *library_of(char *why, size_t size)
 {
 	const char *root = getenv("ROCM_HOME") ? getenv("ROCM_HOME") : getenv("ROCM_PATH");
@@ -92,10 +92,10 @@ int sk_amd_write(void *handle, const char *what, uint64_t value, char *why, size
 	struct amd_cap now = {0};
 	int code;
 
-	if (!sk_amd.amdsmi_set_power_cap || !sk_amd.amdsmi_get_power_cap_info) {
-		snprintf(why, size, "the library has no amdsmi_set_power_cap");
-		return -ENOSYS;
-	}
+	if (!sk_amd.amdsmi_set_power_cap)
+		return sk_device_missing(why, size, "amdsmi_set_power_cap");
+	if (!sk_amd.amdsmi_get_power_cap_info)
+		return sk_device_missing(why, size, "amdsmi_get_power_cap_info");
 	code = sk_amd.amdsmi_set_power_cap(handle, 0, value);
 	if (code)
 		return sk_device_refuse(why, size, "amdsmi_set_power_cap", code);

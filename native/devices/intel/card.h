@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * The state of an Intel card that is read, the numbers of zes_api.h, and how an answer of Sysman
- * becomes a field of the record.
+ * State of an Intel card that is read, numbers of zes_api.h, and helpers that turn answers of
+ * Sysman into fields of the record.
  *
  * Memory: the state is the card's, allocated by `begin`. Threads: the card's own thread.
  */
@@ -37,7 +37,7 @@ enum {
 		CALLS
 };
 
-/* Call a function about a handle of the card; one that the loader lacks is not supported. */
+/* Call a function of a handle of the card; a function that the loader lacks is not supported. */
 #define ASK(card, function, ...)                                                                   \
 	(sk_zes.function ? (sk_device_enter(card, CALL_##function),                                \
 			    sk_device_leave(card, sk_zes.function(__VA_ARGS__)))                   \
@@ -45,7 +45,7 @@ enum {
 
 #define SAID(function, code, value) sk_device_said(CALL_##function, code, (double)(value))
 
-/** A domain by its handle, or why there is none. */
+/** A domain: its handle, or the absence that all its fields get. */
 struct sk_intel_domain {
 	void *handle;
 	struct sk_device_field absent;
@@ -73,13 +73,13 @@ struct sk_intel_state {
 	struct zes_process process[PROCESSES];
 };
 
-/** A difference of two rounds, of which there was one. */
+/** The absence of a difference of two rounds after the first round. */
 static inline struct sk_device_field sk_intel_first(int32_t call)
 {
 	return sk_device_absent(call, SK_DEVICE_FIRST);
 }
 
-/** A number; -1 means that the driver does not know. */
+/** A number times `factor`; -1 means that the driver does not know it. */
 static inline struct sk_device_field sk_intel_known(int32_t call, int code, double value,
 						    double factor)
 {
@@ -91,7 +91,7 @@ static inline struct sk_device_field sk_intel_known(int32_t call, int code, doub
 /** A temperature sensor, in C. */
 struct sk_device_field sk_intel_degrees(struct sk_device_card *card, uint32_t sensor);
 
-/** As `slow` of struct sk_device_vendor. */
+/** Implements `slow` of struct sk_device_vendor. */
 void sk_intel_slow(struct sk_device_card *card, struct sk_device_record *record);
 
 #endif

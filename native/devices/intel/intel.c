@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Intel cards through Level Zero Sysman: their domains, and the fields that are read ten times a
- * second. Sysman has no power sensor: power is the difference of the energy counter between two
- * rounds. A card of several tiles has domains for each of them, which are added up; where one
- * cannot be read the card has no value. */
+ * second. Sysman has no power sensor, so power is the difference of the energy counter between two
+ * rounds. A card with several tiles has one domain for each; a value of the card is their sum, and
+ * absent if one of them cannot be read. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -18,7 +18,7 @@ static const char *const names[CALLS] = {
 
 typedef int (*list_function)(void *, uint32_t *, void **);
 
-/* Handles that a function lists, none where it fails; the absence of what they would say. */
+/* List handles; if there are none, `ret_absent` is the absence of their fields. */
 static uint32_t listed(struct sk_device_card *card, int32_t call, list_function list,
 		       void **handles, uint32_t most, struct sk_device_field *ret_absent)
 {
@@ -53,7 +53,7 @@ static bool has_tile(const uint32_t *tile, uint32_t count, uint32_t wanted)
 	return false;
 }
 
-/* The first domain of the whole device, else the first of each tile: all of them or none. */
+/* Find the first domain of the whole device, or else the first of each tile, if all have one. */
 static void find_power(struct sk_device_card *card, struct sk_intel_state *state)
 {
 	void *found[ZES_HANDLES_MAX];
@@ -89,8 +89,8 @@ static void find_power(struct sk_device_card *card, struct sk_intel_state *state
 	}
 }
 
-/* The engine group of all engines, else of all compute engines, else of one (zes_engine_group_t).
- */
+/* Find the engine group of all engines, or else of all compute engines, or else of one engine
+ * (zes_engine_group_t). */
 static void find_engine(struct sk_device_card *card, struct sk_intel_state *state)
 {
 	static const uint32_t wanted[] = {0, 1, 4};
@@ -194,7 +194,7 @@ static void end(struct sk_device_card *card)
 
 /* --- ten times a second --------------------------------------------------------------------- */
 
-/* Add what one domain drew between two rounds, each counter by its own clock. */
+/* Add the power of one domain between two rounds, by the clock of its counter. */
 static void add_power(struct sk_device_field *power, const struct zes_counter *before,
 		      const struct zes_counter *now)
 {
@@ -287,7 +287,7 @@ static double reason_bits(uint32_t found)
 	return made;
 }
 
-/* The clock of a frequency domain and, where `ret_reasons` is given, what holds it back. */
+/* Read the clock of a frequency domain, and its throttle reasons if `ret_reasons` is not NULL. */
 static struct sk_device_field clock_of(struct sk_device_card *card, uint32_t domain,
 				       struct sk_device_field *ret_reasons)
 {

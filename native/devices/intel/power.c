@@ -10,7 +10,7 @@
 
 #include "devices/library.h"
 
-enum { OTHER_WAY = 1 /* this driver does not have it */ };
+enum { OTHER_WAY = 1 }; /* this driver does not have these functions */
 
 struct sk_zes sk_zes;
 
@@ -22,7 +22,7 @@ int sk_intel_open(char *why, size_t size)
 
 	if (ready)
 		return 0;
-	/* A loader that was loaded before main(), under whatever name, is the one to use. */
+	/* A loader that was preloaded, under any name, takes precedence. */
 	library = dlsym(RTLD_DEFAULT, "zesInit")
 			  ? dlopen(NULL, RTLD_NOW)
 			  : sk_device_library("libze_loader.so.1", why, size);
@@ -74,13 +74,7 @@ int sk_intel_find(const char *address, void **ret, char *why, size_t size)
 	return -ENODEV;
 }
 
-static int lacks(const char *name, char *why, size_t size)
-{
-	snprintf(why, size, "the library has no %s", name);
-	return -ENOSYS;
-}
-
-/* The sustained limit of a domain. */
+/* Read the sustained limit of a domain. */
 static int read_ext(void *domain, struct zes_limit *ret, char *why, size_t size)
 {
 	struct zes_limit limit[ZES_LIMITS_MAX] = {0};
@@ -126,16 +120,16 @@ static int write_ext(void *domain, uint64_t mw, char *why, size_t size)
 	return code < 0 ? code : sk_device_same((uint64_t)limit.limit_mw, mw, why, size);
 }
 
-/* Before Sysman 1.3, and drivers that have only these. */
+/* Write by the functions of Sysman before 1.3, which some drivers have alone. */
 static int write_old(void *domain, uint64_t mw, char *why, size_t size)
 {
 	struct zes_sustained limit = {.enabled = 1, .power_mw = (int32_t)mw, .interval_ms = -1};
 	int code;
 
 	if (!sk_zes.zesPowerSetLimits)
-		return lacks("zesPowerSetLimits", why, size);
+		return sk_device_missing(why, size, "zesPowerSetLimits");
 	if (!sk_zes.zesPowerGetLimits)
-		return lacks("zesPowerGetLimits", why, size);
+		return sk_device_missing(why, size, "zesPowerGetLimits");
 	code = sk_zes.zesPowerSetLimits(domain, &limit, NULL, NULL);
 	if (code)
 		return sk_device_refuse(why, size, "zesPowerSetLimits", code);
@@ -147,7 +141,7 @@ static int write_old(void *domain, uint64_t mw, char *why, size_t size)
 
 typedef int (*list_function)(void *, uint32_t *, void **);
 
-/* The domain that a setting is about; NULL with the reason. */
+/* Find the domain of a setting; NULL with the reason. */
 static void *domain_of(void *device, list_function list, const char *what, char *why, size_t size)
 {
 	const char *slash = strchr(what, '/');
@@ -179,7 +173,8 @@ static int write_limit(void *device, const char *what, uint64_t mw, char *why, s
 	return error == OTHER_WAY ? write_old(domain, mw, why, size) : error;
 }
 
-/* The upper end, with the card's own lower one; then the lower end, if that was another. */
+/* Write one end of the range of clocks. The upper end comes first and resets the lower one to the
+ * card's own; a record has the lower end only if that was another. */
 static int write_clock(void *device, const char *what, uint64_t mhz, char *why, size_t size)
 {
 	bool highest = !strncmp(what, "clock_max_mhz", strlen("clock_max_mhz"));
@@ -189,9 +184,9 @@ static int write_clock(void *device, const char *what, uint64_t mhz, char *why, 
 	int code;
 
 	if (!sk_zes.zesFrequencyGetRange)
-		return lacks("zesFrequencyGetRange", why, size);
+		return sk_device_missing(why, size, "zesFrequencyGetRange");
 	if (!sk_zes.zesFrequencySetRange)
-		return lacks("zesFrequencySetRange", why, size);
+		return sk_device_missing(why, size, "zesFrequencySetRange");
 	domain = domain_of(device, sk_zes.zesDeviceEnumFrequencyDomains, what, why, size);
 	if (!domain)
 		return -ENODEV;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fields of an Intel card that are read once a second, and its lists: ports and processes. */
+/* Fields of an Intel card that are read once a second: also ports and processes. */
 #include "devices/intel/card.h"
 
 static void read_memory(struct sk_device_card *card, struct sk_device_record *record)
@@ -52,7 +52,7 @@ static void read_bandwidth(struct sk_device_card *card, struct sk_device_record 
 	state->moved_at_us = at_us;
 }
 
-/* The sustained limit of one domain, in mW. */
+/* Read the sustained limit of one domain, in mW. */
 static struct sk_device_field sustained(struct sk_device_card *card, void *domain)
 {
 	struct zes_limit limit[ZES_LIMITS_MAX] = {0};
@@ -113,8 +113,8 @@ static void read_bus(struct sk_device_card *card, struct sk_device_record *recor
 	field[SK_DEVICE_PCIE_REPLAYS] = SAID(zesDevicePciGetStats, code, stats.replays);
 }
 
-/* Errors of the card's own parts. Resets, errors that any program can make, the driver's and the
- * display's are not among them. */
+/* Count errors of the card's own parts: not resets, nor errors of programs, of the driver or of the
+ * display. */
 static void read_errors(struct sk_device_card *card, struct sk_device_record *record)
 {
 	const struct sk_intel_state *state = card->state;

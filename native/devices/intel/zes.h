@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * Level Zero Sysman as stoker calls it: its functions, and the structures that they fill, as
- * zes_api.h has them.
+ * Level Zero Sysman's functions and the structures that they fill, with the layouts of zes_api.h.
  *
  * Memory: one table of functions for the process. Threads: any, after `sk_intel_open`.
  */
@@ -13,7 +12,7 @@
 
 enum {
 	ZES_UNSUPPORTED = 0x78000003,
-	ZES_NOT_THERE = 0x78000003, /* a function that the loader lacks is answered as this */
+	ZES_NOT_THERE = 0x78000003, /* code of a function that the loader lacks */
 	ZES_DEVICE_PROPERTIES = 0x1,
 	ZES_PCI_PROPERTIES = 0x2,
 	ZES_ENGINE_PROPERTIES = 0x5,
@@ -77,7 +76,7 @@ struct zes_pci_stats {
 	struct zes_pci_speed speed;
 };
 
-/* The head of the properties of engines and temperature sensors; what follows is not read. */
+/* The first properties of engines and temperature sensors; the others are not read. */
 struct zes_kind {
 	uint32_t stype;
 	void *next;
@@ -111,7 +110,7 @@ struct zes_sustained {
 	int32_t power_mw, interval_ms;
 };
 
-/* uJ of a power domain, or us of an engine, and the us at which it was counted. */
+/* Counter of a power domain in uJ or of an engine in us, and its time in us. */
 struct zes_counter {
 	uint64_t value, at_us;
 };
@@ -182,7 +181,7 @@ _Static_assert(offsetof(struct zes_device, tiles) == 384, "zes_device_properties
 _Static_assert(sizeof(struct zes_process) == 48, "zes_process_state_t");
 _Static_assert(sizeof(struct zes_port) == 72, "zes_fabric_port_state_t");
 
-/** X(name, parameters): every function takes a handle first. */
+/** X(name, parameters) of functions that read, which take a handle first. */
 #define SK_ZES_READ_TABLE(X)                                                                       \
 	X(zesDeviceGetProperties, (void *, struct zes_device *))                                   \
 	X(zesDeviceEnumPowerDomains, (void *, uint32_t *, void **))                                \
@@ -236,9 +235,9 @@ struct sk_zes {
 
 extern struct sk_zes sk_zes;
 
-/** As `open`, `find` and `write` of struct sk_device_vendor. A setting without a number is the
- * card's own; `/<n>` behind its name is the domain with that number in Sysman's list, of which a
- * card of several tiles has one for each tile. */
+/** Implement `open`, `find` and `write` of struct sk_device_vendor. A setting without a number is
+ * the whole card's. A number behind its name (`/<n>`) is that of a domain in Sysman's list; a card
+ * with several tiles has one domain for each tile. */
 int sk_intel_open(char *why, size_t size);
 int sk_intel_find(const char *address, void **ret, char *why, size_t size);
 int sk_intel_write(void *handle, const char *what, uint64_t value, char *why, size_t size);

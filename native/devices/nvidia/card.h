@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * The state of an NVIDIA card that is read, the numbers of nvml.h (13.0), and how a field of NVML
- * becomes a field of the record.
+ * State of an NVIDIA card that is read, numbers of nvml.h (13.0), and helpers that turn fields of
+ * NVML into fields of the record.
  *
  * Memory: the state is the card's, allocated by `begin`. Threads: the card's own thread.
  */
@@ -58,7 +58,7 @@ enum {
 	GRAPHICS_MAX = 64,
 	COMPUTE_MAX = 256,
 	SHARES_MAX = 256,
-	LOOK_BACK_US = 1500000, /* samples of processes are of the last second, and some more */
+	LOOK_BACK_US = 1500000, /* processes are sampled once a second, with some delay */
 	AVERAGE_US = 1000000,
 	SAMPLED_US = 25000,
 	SECOND_US = 1000000,
@@ -80,7 +80,7 @@ enum {
 	CALLS
 };
 
-/* Call a function about the card; the code of one that the library lacks is NVML's own. */
+/* Call a function of the card; a function that the library lacks gives NVML's own code for that. */
 #define ASK(card, function, ...)                                                                   \
 	(sk_nvml.function ? (sk_device_enter(card, CALL_##function),                               \
 			     sk_device_leave(card, sk_nvml.function((card)->handle, __VA_ARGS__))) \
@@ -93,18 +93,18 @@ enum {
 
 /** One card. */
 struct sk_nvidia_state {
-	bool averages; /* GetPowerUsage is an average: GA100 and older chips excepted */
-	bool partly;   /* the sensor looks at a quarter of the time */
+	bool averages; /* GetPowerUsage is an average, except on GA100 and older chips */
+	bool partly;   /* the sensor samples a quarter of the time */
 	struct nvml_field fast_wanted[FAST], fast[FAST];
 	uint32_t slow_count;
 	struct nvml_field slow_wanted[SLOW_MAX], slow[SLOW_MAX];
 	uint32_t ports;
-	bool by_kib; /* links count in KiB: before NVLink 5 */
+	bool by_kib; /* links count in KiB, before NVLink 5 */
 	struct nvml_field link_wanted[PORTS * PER_PORT], link[PORTS * PER_PORT];
 	struct sk_device_field no_links, no_gpm;
 	void *sample[2];
-	uint32_t turn; /* which of both samples is taken next */
-	bool compared; /* the other sample was taken */
+	uint32_t newest; /* index of the sample that is taken next */
+	bool compared;	 /* the other sample was taken */
 	struct nvml_metrics metrics;
 	struct nvml_process process[COMPUTE_MAX + GRAPHICS_MAX];
 	uint32_t shares;
@@ -112,24 +112,24 @@ struct sk_nvidia_state {
 	struct nvml_sample power[SK_DEVICE_SAMPLES_MAX];
 };
 
-/** Ask for a batch of fields; the code of the call itself. */
+/** Read a batch of fields. Returns the code of the call. */
 int sk_nvidia_batch(struct sk_device_card *card, const struct nvml_field *wanted,
 		    struct nvml_field *ret, uint32_t count);
 
-/** A field of a batch whose call said `code`, or the absence that it is. */
+/** The field `id` of a batch whose call gave `code`. */
 struct sk_device_field sk_nvidia_found(const struct nvml_field *fields, uint32_t count, int code,
 				       uint32_t id);
 
 /** The number in a field's union. */
 double sk_nvidia_number(const struct nvml_field *field);
 
-/** Choose what is read once a second. */
+/** Choose the fields that are read once a second. */
 void sk_nvidia_want_slow(struct sk_nvidia_state *state);
 
-/** As `slow` of struct sk_device_vendor. */
+/** Implements `slow` of struct sk_device_vendor. */
 void sk_nvidia_slow(struct sk_device_card *card, struct sk_device_record *record);
 
-/** Milliwatts to watts, millijoules to joules. */
+/** A field in W or J from one in mW or mJ. */
 static inline struct sk_device_field sk_nvidia_milli(struct sk_device_field field)
 {
 	field.value /= 1000;

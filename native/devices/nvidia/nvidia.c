@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVIDIA cards through NVML: their parts, and the fields that are read ten times a second, each by
- * the cheapest call that has it. */
+/* NVIDIA cards through NVML: their parts, and the fields that are read ten times a second, each
+ * with the cheapest call. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ double sk_nvidia_number(const struct nvml_field *field)
 	uint64_t raw = field->value;
 	double real;
 
-	switch (field->type) { /* nvmlValueType_t: the type says which bytes of the union count */
+	switch (field->type) { /* nvmlValueType_t: which bytes of the union are used */
 	case 0:
 		memcpy(&real, &raw, sizeof(real));
 		return real;
@@ -56,13 +56,13 @@ static struct sk_device_field decoded(const struct nvml_field *field)
 		return made;
 	}
 	made.value = sk_nvidia_number(field);
-	/* A driver may stamp nothing, or by another clock. */
+	/* Some drivers give no stamp, or one of another clock. */
 	if (llabs(field->timestamp_us / 1000000 - now_s) < STAMP_NEAR_S)
 		made.t_ns = field->timestamp_us * 1000;
 	return made;
 }
 
-/* Ask for a batch; where the call itself fails each field is that absence. */
+/* Read a batch. If the call fails, each of its fields has that absence. */
 int sk_nvidia_batch(struct sk_device_card *card, const struct nvml_field *wanted,
 		    struct nvml_field *ret, uint32_t count)
 {
@@ -115,7 +115,7 @@ static void find_ports(struct sk_device_card *card, struct sk_nvidia_state *stat
 	}
 }
 
-/* Samples of GPM are the driver's memory. */
+/* The driver allocates samples of GPM. */
 static void find_gpm(struct sk_device_card *card, struct sk_nvidia_state *state)
 {
 	struct nvml_gpm_support support = {.version = 1};
@@ -133,7 +133,7 @@ static void find_gpm(struct sk_device_card *card, struct sk_nvidia_state *state)
 	}
 }
 
-/* The sensor of GA100 and GH100 (A100, A30, H100, H200) looks at 25 ms of each 100 ms (arXiv
+/* The sensor of GA100 and GH100 (A100, A30, H100, H200) samples 25 ms of each 100 ms (arXiv
  * 2312.02741); GetPowerUsage is an average on chips newer than GA100 (nvml.h). */
 static void find_sensor(struct sk_device_card *card, struct sk_nvidia_state *state)
 {
@@ -179,7 +179,7 @@ static struct sk_device_field windowed(struct sk_device_field field, uint32_t wi
 	return field;
 }
 
-/* The newest value and the average, of older drivers by the function that they have instead. */
+/* Read the newest power and the average; older drivers have another function for them. */
 static void read_power(struct sk_device_card *card, struct sk_device_record *record,
 		       struct sk_device_field newest, struct sk_device_field average)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * NVML as stoker calls it: its functions, and the structures that they fill, as nvml.h (13.0) has
- * them.
+ * NVML's functions and the structures that they fill, with the layouts of nvml.h (13.0).
  *
  * Memory: one table of functions for the process. Threads: any, after `sk_nvidia_open`.
  */
@@ -39,7 +38,7 @@ struct nvml_share {
 
 struct nvml_sample {
 	uint64_t timestamp_us;
-	uint64_t value; /* 32 bits but for types 2 and 3 */
+	uint64_t value; /* 32 bits except for types 2 and 3 */
 };
 
 struct nvml_metric {
@@ -78,7 +77,7 @@ _Static_assert(sizeof(struct nvml_sample) == 16, "nvmlSample_t");
 _Static_assert(sizeof(struct nvml_metric) == 40, "nvmlGpmMetric_t");
 _Static_assert(offsetof(struct nvml_metrics, metric) == 24, "nvmlGpmMetricsGet_t");
 
-/** X(name, parameters behind the handle): every function takes the handle first. */
+/** X(name, parameters) of functions that read, which take the handle first. */
 #define SK_NVML_READ_TABLE(X)                                                                      \
 	X(nvmlDeviceGetFieldValues, (void *, int, struct nvml_field *))                            \
 	X(nvmlDeviceGetUtilizationRates, (void *, struct nvml_rates *))                            \
@@ -128,12 +127,12 @@ struct sk_nvml {
 
 extern struct sk_nvml sk_nvml;
 
-/** The library's words for a code; a library without the function leaves them out. */
+/** Text of a code; NULL in a library without this function. */
 extern const char *(*sk_nvml_words)(int code);
 
-/** As `open`, `find` and `write` of struct sk_device_vendor. Settings are `limit_mw`, a power
- * limit, and `clocks`: the lowest clock in MHz in the upper 32 bits and the highest in the lower
- * ones, or 0 to let them go. */
+/** Implement `open`, `find` and `write` of struct sk_device_vendor. Settings are `limit_mw`, a
+ * power limit, and `clocks`: the lowest clock in MHz in the upper 32 bits and the highest in the
+ * lower ones, or 0 to unlock them. */
 int sk_nvidia_open(char *why, size_t size);
 int sk_nvidia_find(const char *uuid, void **ret, char *why, size_t size);
 int sk_nvidia_write(void *handle, const char *what, uint64_t value, char *why, size_t size);

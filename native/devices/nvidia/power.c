@@ -46,18 +46,12 @@ int sk_nvidia_open(char *why, size_t size)
 	return 0;
 }
 
-static int lacks(const char *name, char *why, size_t size)
-{
-	snprintf(why, size, "the library has no %s", name);
-	return -ENOSYS;
-}
-
 int sk_nvidia_find(const char *uuid, void **ret, char *why, size_t size)
 {
 	int code;
 
 	if (!sk_nvml.nvmlDeviceGetHandleByUUID)
-		return lacks("nvmlDeviceGetHandleByUUID", why, size);
+		return sk_device_missing(why, size, "nvmlDeviceGetHandleByUUID");
 	code = sk_nvml.nvmlDeviceGetHandleByUUID(uuid, ret);
 	return code ? refuse(why, size, "nvmlDeviceGetHandleByUUID", code) : 0;
 }
@@ -68,9 +62,9 @@ static int write_limit(void *handle, uint64_t mw, char *why, size_t size)
 	int code;
 
 	if (!sk_nvml.nvmlDeviceSetPowerManagementLimit)
-		return lacks("nvmlDeviceSetPowerManagementLimit", why, size);
+		return sk_device_missing(why, size, "nvmlDeviceSetPowerManagementLimit");
 	if (!sk_nvml.nvmlDeviceGetPowerManagementLimit)
-		return lacks("nvmlDeviceGetPowerManagementLimit", why, size);
+		return sk_device_missing(why, size, "nvmlDeviceGetPowerManagementLimit");
 	code = sk_nvml.nvmlDeviceSetPowerManagementLimit(handle, (uint32_t)mw);
 	if (code)
 		return refuse(why, size, "nvmlDeviceSetPowerManagementLimit", code);
@@ -80,7 +74,7 @@ static int write_limit(void *handle, uint64_t mw, char *why, size_t size)
 	return sk_device_same(now, mw, why, size);
 }
 
-/* A card that cannot lock clocks (before Volta, or an older driver) has none to let go. */
+/* A card that cannot lock clocks (before Volta, or with an older driver) has none to unlock. */
 static int reset_clocks(void *handle, char *why, size_t size)
 {
 	int code = sk_nvml.nvmlDeviceResetGpuLockedClocks
@@ -99,7 +93,7 @@ static int write_clocks(void *handle, uint64_t range, char *why, size_t size)
 	if (!range)
 		return reset_clocks(handle, why, size);
 	if (!sk_nvml.nvmlDeviceSetGpuLockedClocks)
-		return lacks("nvmlDeviceSetGpuLockedClocks", why, size);
+		return sk_device_missing(why, size, "nvmlDeviceSetGpuLockedClocks");
 	code = sk_nvml.nvmlDeviceSetGpuLockedClocks(handle, (uint32_t)(range >> 32),
 						    (uint32_t)range);
 	return code ? refuse(why, size, "nvmlDeviceSetGpuLockedClocks", code) : 0;

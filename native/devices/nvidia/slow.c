@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fields of an NVIDIA card that are read once a second, and its lists: ports, processes, samples.
- */
+/* Fields of an NVIDIA card that are read once a second: also ports, processes and samples. */
 #include <string.h>
 
 #include "devices/nvidia/card.h"
 
-/* A field of the record, the field of NVML, and the one that an older driver has instead. */
+/* Fields of the record, with their fields of NVML and those of older drivers. */
 static const struct {
 	uint16_t id, field, older;
 } counters[] = {
@@ -31,7 +30,7 @@ static const struct {
 	{SK_DEVICE_POWER_LIMIT, FIELD_POWER_LIMIT, 0},
 };
 
-/* A field of the record that is the sum of two fields of NVML. */
+/* Fields of the record that are sums of two fields of NVML. */
 static const struct {
 	uint16_t id, one, other;
 } sums[] = {
@@ -99,7 +98,7 @@ static void read_counters(struct sk_device_card *card, struct sk_device_record *
 	}
 }
 
-/* The limit in force, of older drivers by the functions that they have instead. */
+/* Read the limit in force; older drivers have another function for it. */
 static void read_limit(struct sk_device_card *card, struct sk_device_record *record)
 {
 	struct sk_device_field *limit = &record->field[SK_DEVICE_POWER_LIMIT];
@@ -193,7 +192,7 @@ static double share_of(const struct sk_nvidia_state *state, uint32_t pid)
 	return NAN;
 }
 
-/* A driver that has nothing newer leaves the shares of the last second standing. */
+/* Read shares of busy time; they stay as they are if the driver has no newer ones. */
 static void read_shares(struct sk_device_card *card, struct sk_nvidia_state *state)
 {
 	uint64_t since_us = sk_device_clock(CLOCK_REALTIME) / 1000 - LOOK_BACK_US;
@@ -205,7 +204,7 @@ static void read_shares(struct sk_device_card *card, struct sk_nvidia_state *sta
 	memcpy(state->share, state->share_next, state->shares * sizeof(state->share[0]));
 }
 
-/* NVML's newest structure, or the one before. */
+/* List processes by NVML's newest function, or by the one before. */
 #define LIST(card, kind, code, call, count, rows)                                                  \
 	do {                                                                                       \
 		call = CALL_nvmlDeviceGet##kind##RunningProcesses_v3;                              \
@@ -253,7 +252,7 @@ static void read_processes(struct sk_device_card *card, struct sk_device_record 
 
 /* --- samples -------------------------------------------------------------------------------- */
 
-/* All that the driver still has; the reader keeps those that are new. */
+/* Read all samples that the driver still has; the history adds only new ones. */
 static void read_samples(struct sk_device_card *card, struct sk_device_record *record)
 {
 	struct sk_nvidia_state *state = card->state;
@@ -283,7 +282,7 @@ static struct sk_device_field metric_field(const struct nvml_metric *metric)
 	return made;
 }
 
-/* A metric is the difference of two samples, which are taken in turn. */
+/* Read metrics of GPM, which are differences of two samples; each second replaces the older one. */
 static void read_gpm(struct sk_device_card *card, struct sk_device_record *record)
 {
 	struct sk_nvidia_state *state = card->state;
@@ -292,21 +291,21 @@ static void read_gpm(struct sk_device_card *card, struct sk_device_record *recor
 	int code = 0;
 
 	if (!all.code) {
-		code = ASK(card, nvmlGpmSampleGet, state->sample[state->turn]);
+		code = ASK(card, nvmlGpmSampleGet, state->sample[state->newest]);
 		all = sk_device_said(CALL_nvmlGpmSampleGet, code, 0);
 		state->compared = !code;
 	}
 	if (!all.code && !compared)
 		all = sk_device_absent(CALL_nvmlGpmSampleGet, SK_DEVICE_FIRST);
 	if (!all.code) {
-		state->metrics.sample[0] = state->sample[1 - state->turn];
-		state->metrics.sample[1] = state->sample[state->turn];
+		state->metrics.sample[0] = state->sample[1 - state->newest];
+		state->metrics.sample[1] = state->sample[state->newest];
 		sk_device_enter(card, CALL_nvmlGpmMetricsGet);
 		code = sk_nvml.nvmlGpmMetricsGet ? sk_nvml.nvmlGpmMetricsGet(&state->metrics)
 						 : NVML_FUNCTION_NOT_FOUND;
 		all = sk_device_said(CALL_nvmlGpmMetricsGet, sk_device_leave(card, code), 0);
 	}
-	state->turn = state->compared ? 1 - state->turn : state->turn;
+	state->newest = state->compared ? 1 - state->newest : state->newest;
 	for (uint32_t i = 0; i < METRICS; i++)
 		record->field[metrics[i].id] =
 			all.code ? all : metric_field(&state->metrics.metric[i]);

@@ -54,11 +54,13 @@ def test_without_room_for_the_record_nothing_may_be_set(tmp_path: Path) -> None:
         record.store(record.path(tmp_path), "boot", FOUND * 257)
 
 
-def restore(where: Path, *options: str, node: Path | None = None) -> subprocess.CompletedProcess:  # type: ignore[type-arg]
+def restore(
+    where: Path, *options: str, node: Path | None = None, **more: str
+) -> subprocess.CompletedProcess:  # type: ignore[type-arg]
     environment = libraries.environment(node, [1, 2, 3]) if node else dict(os.environ)
     return subprocess.run(
         [program("stoker-restore"), "--record", where, *options],
-        env=environment,
+        env=environment | more,
         capture_output=True,
         text=True,
         timeout=20,
@@ -208,6 +210,23 @@ def test_an_amdgpu_limit_is_given_back_whatever_number_its_hwmon_has_by_now(
     cap.unlink()
     done = restore(where)
     assert done.returncode == 1 and "it has no power1_cap" in done.stderr
+
+
+def test_a_card_that_fails_where_no_process_can_be_made_leaves_none_unrestored(
+    tmp_path: Path,
+) -> None:
+    stub = tmp_path / "fork.c"
+    stub.write_text("#include <errno.h>\nint fork(void) { errno = EAGAIN; return -1; }\n")
+    argv = ["cc", "-shared", "-fPIC", str(stub), "-o", str(tmp_path / "fork.so")]
+    subprocess.run(argv, check=True)
+    caps = [tmp_path / "gone" / "cap", tmp_path / "cap"]
+    where = record.path(tmp_path)
+    found = [RecordedSetting("file", str(cap), "value", 220) for cap in caps]
+    record.store(where, host_facts.boot_id(), found)
+    caps[1].write_text("1\n")
+    done = restore(where, LD_PRELOAD=str(tmp_path / "fork.so"))
+    assert done.returncode == 1 and str(caps[0]) in done.stderr
+    assert caps[1].read_text() == "220\n" and where.exists()
 
 
 def test_what_cannot_be_restored_stays_on_record_and_is_named(

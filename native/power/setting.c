@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "vendors.h"
+#include "power/setting.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 enum { UW = 1000 };
 
-/* Through the vendor's table, which the agent sets cards by as well. */
+/* Write through the vendor's table, by which the agent sets cards too. */
 static int by_table(const struct sk_device_vendor *vendor, const struct sk_power_entry *entry,
 		    char *why, size_t size)
 {
@@ -45,14 +45,15 @@ static int file(const struct sk_power_entry *entry, char *why, size_t size)
 		close(fd);
 	if (wrote == length)
 		return 0;
-	/* The group of held processes is gone, and so is what held them. */
+	/* The cgroup of a limited job is gone, and so is its limit. */
 	if (fd < 0 && error == ENOENT && (v2 || !strcmp(entry->what, "quota")))
 		return 0;
 	snprintf(why, size, "%s", strerror(error));
 	return -EIO;
 }
 
-/* The number of a PCI device's hwmon folder is another one after a reload of its driver. */
+/* Write the cap of a PCI device, whose hwmon folder gets another number when its driver is loaded
+ * again. */
 static int hwmon(const struct sk_power_entry *entry, char *why, size_t size)
 {
 	struct sk_power_entry cap = {.value = entry->value};
