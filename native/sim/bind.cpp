@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Python face of simulated nodes, for probes/simdriver and the power loop: structures as
- * dictionaries by the table of fields.h, calls as they are. No logic.
+ * Binding of simulated nodes for probes/simdriver and the power loop: structures as dictionaries by
+ * the table of fields.h, and calls. It has no logic of its own.
  */
 
 #include <cerrno>
@@ -126,7 +126,7 @@ class Node
 	bool mapped;
 };
 
-/* The node's lock for as long as one of these lives; its cards are at the present. */
+/* Holder of the node's lock; the cards are at the present while it lives. */
 struct Inside {
 	explicit Inside(Node &of) : node(of.node)
 	{
@@ -328,7 +328,8 @@ nb::dict truth(Node &of, uint32_t index)
 	return dict;
 }
 
-/* None where a driver would not answer: lost, waiting for a reset, or dropped by a fault. */
+/* Returns None where a driver would not answer: the card is lost, waits for a reset, or a fault
+ * drops the reading. */
 nb::object sensor(Node &of, uint32_t index)
 {
 	sk_sim_card &card = of.card(index);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Start and end of the simulated libamd_smi.so, its handles, and the gate of every call: counted,
- * delayed and failed by the node before a card is looked at. Statuses of faults are those that the
- * real library makes of the kernel's answers: unreadable sysfs files of a dead card are
- * UNEXPECTED_DATA (rocm_smi_lib issue 85), a missing module is DRIVER_NOT_LOADED.
+ * Start and end of the simulated libamd_smi.so, its handles, and the gate of every call, where the
+ * node counts, delays and fails it. Statuses of faults are those that the real library makes of the
+ * kernel's answers: unreadable sysfs files of a dead card are UNEXPECTED_DATA (rocm_smi_lib issue
+ * 85), a missing module is DRIVER_NOT_LOADED.
  */
 #include "sim/amdsmi/driver.h"
 
@@ -17,7 +17,7 @@ __attribute__((visibility("default"))) const char stoker_sim_driver[] = "SIM amd
 
 static struct {
 	struct sk_sim_node *node;
-	char path[4096]; /* of the node, which stays mapped when nobody uses it */
+	char path[4096]; /* path of the node, which stays mapped when unused */
 	uint32_t users;
 	uint32_t count;
 	uint8_t index[SK_SIM_CARDS];   /* place -> card of the node */
@@ -143,7 +143,7 @@ static uint32_t status_of(enum sk_sim_answer answer, int64_t error)
 	return SK_AMD_NOT_INIT;
 }
 
-/* The node's gate; past it the node is locked, and that card is at the present. */
+/* Pass the node's gate; then the node is locked and the card is at the present. */
 static uint32_t pass(const char *function, uint32_t index)
 {
 	int64_t error = 0;
@@ -201,7 +201,7 @@ static uint32_t find_cards(const struct sk_sim_node *node)
 	return count;
 }
 
-/* The node that the environment names now: a process may begin anew with another one. */
+/* Map the node that the environment names now, since it may have changed since the last init. */
 static bool open_node(void)
 {
 	const char *path = getenv(SK_SIM_VARIABLE);
@@ -281,7 +281,7 @@ SK_AMD_API amdsmi_status_code_to_string(uint32_t status, const char **ret)
 	return SK_AMD_SUCCESS;
 }
 
-/* A socket is one card here, as it is on a node of OAM modules. */
+/* Here a socket has one card, as on a node of OAM modules. */
 SK_AMD_API amdsmi_get_socket_handles(uint32_t *count, void **ret)
 {
 	uint32_t status = sk_amd_begin_all(__func__, count);
@@ -295,7 +295,7 @@ SK_AMD_API amdsmi_get_socket_handles(uint32_t *count, void **ret)
 	return sk_amd_end(SK_AMD_SUCCESS);
 }
 
-/* The list is made at init and not looked at again: a card that is lost stays in it. */
+/* The list is made at init and never again, so that a lost card stays in it. */
 SK_AMD_API amdsmi_get_processor_handles(void *socket, uint32_t *count, void **ret)
 {
 	uint32_t place, status = sk_amd_begin_all(__func__, socket ? count : NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel's events of a simulated AMD card, and its reset. Faults come as the events that
- * amdgpu's SMI queue has: an Xid as a fault of virtual memory, a recovery as the reset before it.
+ * The kernel's events of a simulated AMD card, and its reset. Faults become the events of amdgpu's
+ * SMI queue: an Xid becomes a fault of virtual memory, a recovery becomes a reset.
  */
 #include "sim/amdsmi/driver.h"
 
@@ -82,7 +82,8 @@ static void tell(uint32_t place, const struct sk_sim_event *event,
 		 event->value, event->at_ns);
 }
 
-/* Events of one card that were not yet told, oldest first; the node keeps the newest alone. */
+/* Take the events of one card that this listener has not had, oldest first; the node keeps only the
+ * newest events. */
 static uint32_t collect(uint32_t place, uint32_t room, struct sk_amd_evt_notification_data *ret)
 {
 	const struct sk_sim_node *node = sk_amd_node();
@@ -115,7 +116,7 @@ static uint32_t collect_all(uint32_t room, struct sk_amd_evt_notification_data *
 	return found;
 }
 
-/* Waits so long for the first event; none in that time is NO_DATA. */
+/* Wait for the first event; NO_DATA if none comes in that time. */
 SK_AMD_API amdsmi_get_gpu_event_notification(int32_t timeout_ms, uint32_t *count,
 					     struct sk_amd_evt_notification_data *ret)
 {

@@ -9,7 +9,7 @@ enum {
 	NS_PER_US = 1000,
 	PAGE_BYTES = 4096,
 	FIRST_BAD_PAGE = 0x1000,
-	PAGE_THRESHOLD = 256, /* of bad pages, after which the driver refuses the card */
+	PAGE_THRESHOLD = 256, /* bad pages after which the driver refuses the card */
 	FAN_STEPS = 255,
 	PERCENT = 100,
 };
@@ -29,7 +29,7 @@ static bool limit_of(const struct sk_sim_card *card, uint32_t sensor, uint32_t m
 	return true;
 }
 
-/* Whole degrees. There is no edge sensor on an MI300X, so none here. */
+/* Temperatures are whole degrees. An MI300X has no edge sensor. */
 SK_AMD_API amdsmi_get_temp_metric(void *handle, uint32_t sensor, uint32_t metric, int64_t *ret)
 {
 	struct sk_sim_card *card;
@@ -105,7 +105,7 @@ static bool one_block(uint64_t block)
 	return block && block <= SK_AMD_BLOCK_LAST && !(block & (block - 1));
 }
 
-/* All errors of the simulation are those of its memory controllers. */
+/* The simulation has errors of memory controllers alone. */
 SK_AMD_API amdsmi_get_gpu_ecc_count(void *handle, uint64_t block, struct sk_amd_error_count *ret)
 {
 	if (!one_block(block))
@@ -170,7 +170,7 @@ SK_AMD_API amdsmi_get_gpu_ras_feature_info(void *handle, struct sk_amd_ras_featu
 	return sk_amd_end(SK_AMD_SUCCESS);
 }
 
-/* Retired pages first, then those that wait for a restart. Addresses are made up in a row. */
+/* List retired pages first, then those that wait for a restart. Addresses are consecutive. */
 static uint32_t pages(const char *function, void *handle, bool pending, uint32_t *count,
 		      struct sk_amd_retired_page_record *ret)
 {
@@ -238,7 +238,7 @@ static uint64_t share(uint64_t now, uint64_t before, uint64_t passed)
 	return passed ? (now - before) * PERCENT / passed : 0;
 }
 
-/* Percentages are of the time since this process asked last, as the real ones are of two reads. */
+/* Percentages cover the time since this process asked last, as the real ones cover two reads. */
 static void violation_shares(const struct sk_sim_card *card, struct sk_amd_violation_status *ret)
 {
 	static struct sk_amd_violation_status before[SK_SIM_CARDS];

@@ -93,7 +93,7 @@ SK_AMD_API amdsmi_get_gpu_device_uuid(void *handle, uint32_t *length, char *uuid
 	return sk_amd_end(SK_AMD_SUCCESS);
 }
 
-/* The serial as the hexadecimal number that the library prints; other characters are hashed. */
+/* The serial as the hexadecimal number of the library; other characters are hashed. */
 static uint64_t serial_of(const struct sk_sim_card *card)
 {
 	const char *serial = card->model.serial;
@@ -235,7 +235,7 @@ SK_AMD_API amdsmi_get_gpu_vram_usage(void *handle, struct sk_amd_vram_usage *ret
 	return sk_amd_end(SK_AMD_SUCCESS);
 }
 
-/* Bytes of video memory, all of it visible to the host; there is no GTT to count. */
+/* Size of video memory, all of it visible to the host; there is no GTT. */
 static uint32_t memory(const char *function, void *handle, uint32_t type, bool used, uint64_t *ret)
 {
 	struct sk_sim_card *card;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The links of simulated AMD cards: PCIe, XGMI, memory nodes. Every port of a card leads to another
- * card of its link group, in turn, as seven links join an MI300X with its seven peers. Weights and
- * hops are what amdgpu's KFD reports: 15 for XGMI, 20 and more over PCIe.
+ * Links of simulated AMD cards: PCIe, XGMI, memory nodes. The ports of a card lead to the other
+ * cards of its link group in turn, as an MI300X has seven links to seven peers. Weights and hops
+ * are those of amdgpu's KFD: 15 for XGMI, 20 and more over PCIe.
  */
 #include "sim/amdsmi/driver.h"
 
@@ -31,7 +31,7 @@ uint32_t sk_amd_peer(const struct sk_sim_card *card, uint32_t port)
 	return count && port < card->model.links ? peers[port % count] : UINT32_MAX;
 }
 
-/* Ports of `card` that lead to `other` and are up. */
+/* Count the ports of `card` that lead to `other` and are up. */
 static uint32_t ports_between(const struct sk_sim_card *card, const struct sk_sim_card *other)
 {
 	uint32_t count = 0;
@@ -107,7 +107,7 @@ SK_AMD_API amdsmi_get_gpu_pci_bandwidth(void *handle, struct sk_amd_pcie_bandwid
 	return sk_amd_end(SK_AMD_SUCCESS);
 }
 
-/* Packets a second, as the kernel's pcie_bw file counts them. */
+/* Packets a second, as in the kernel's pcie_bw file. */
 SK_AMD_API amdsmi_get_gpu_pci_throughput(void *handle, uint64_t *sent, uint64_t *received,
 					 uint64_t *packet_bytes)
 {
@@ -282,7 +282,7 @@ SK_AMD_API amdsmi_topo_get_link_type(void *from, void *to, uint64_t *hops, uint3
 	return sk_amd_end(SK_AMD_SUCCESS);
 }
 
-/* MB/s, known of XGMI alone. */
+/* Bandwidth in MB/s, which only XGMI has. */
 SK_AMD_API amdsmi_get_minmax_bandwidth_between_processors(void *from, void *to, uint64_t *least,
 							  uint64_t *most)
 {

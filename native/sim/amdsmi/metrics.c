@@ -17,11 +17,11 @@ enum {
 	MC_PER_C = 1000,
 	MW_PER_W = 1000,
 	XGMI_LANES = 16,
-	PORTS = 8, /* that the table has room for */
+	PORTS = 8, /* ports in the table */
 	KB = 1024,
 };
 
-/* Busy percent, added up each millisecond; 32 bits wide and meant to wrap. */
+/* Sum of busy percents of each millisecond; 32 bits wide, and it wraps as the real one does. */
 static uint32_t activity_acc(double busy_s)
 {
 	return (uint32_t)(uint64_t)(busy_s * 1000 * 100);
@@ -104,7 +104,7 @@ static void fill_partitions(const struct sk_sim_card *card, struct sk_amd_gpu_me
 		}
 }
 
-/* Fields without a value stay all ones, which the library means as not available. */
+/* Fields without a value stay all ones, which means not available. */
 SK_AMD_API amdsmi_get_gpu_metrics_info(void *handle, struct sk_amd_gpu_metrics *ret)
 {
 	struct sk_sim_card *card;

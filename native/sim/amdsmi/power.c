@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Power, energy and clocks of a simulated AMD card, and what may be set of them. Units are the
- * library's: power in W, caps in uW, energy in counts of 2^-16 J, clocks in MHz or Hz.
+ * Power, energy and clocks of a simulated AMD card, and their settings. Units are the library's:
+ * power in W, caps in uW, energy in counts of 2^-16 J, clocks in MHz or Hz.
  */
 #include "sim/amdsmi/driver.h"
 #include "sim/card/plant.h"
@@ -140,7 +140,7 @@ static void add_level(struct sk_amd_frequencies *levels, uint64_t mhz, bool curr
 	levels->frequency[levels->num_supported++] = mhz * HZ_PER_MHZ;
 }
 
-/* Lowest, highest, and between them what it runs at: as pp_dpm_sclk lists fine-grained clocks. */
+/* List the lowest, the present and the highest clock, as pp_dpm_sclk lists fine-grained clocks. */
 static void graphics_levels(const struct sk_sim_card *card, struct sk_amd_frequencies *ret)
 {
 	uint64_t now = sk_sim_clock_mhz(card);
@@ -222,7 +222,7 @@ SK_AMD_API amdsmi_set_gpu_perf_determinism_mode(void *handle, uint64_t mhz)
 		return status;
 	status = lock_clocks(card, card->model.clock_min_mhz, mhz);
 	if (!status) {
-		card->now.locked_min_mhz = 0; /* a ceiling alone: that is determinism mode */
+		card->now.locked_min_mhz = 0; /* only a ceiling, which is determinism mode */
 	}
 	return sk_amd_end(status);
 }
@@ -240,7 +240,7 @@ SK_AMD_API amdsmi_get_gpu_perf_level(void *handle, uint32_t *ret)
 	return sk_amd_end(SK_AMD_SUCCESS);
 }
 
-/* AUTO gives the clocks back; the other levels mean nothing without their own calls. */
+/* AUTO unlocks the clocks; the other levels have no effect without their own calls. */
 SK_AMD_API amdsmi_set_gpu_perf_level(void *handle, uint32_t level)
 {
 	struct sk_sim_card *card;

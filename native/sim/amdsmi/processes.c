@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The processes and partitions of a simulated AMD card. Partition modes are kept and told; the
- * simulation does not turn one card into several for them.
+ * Processes and partitions of a simulated AMD card. A partition mode is stored, but does not turn
+ * one card into several.
  */
 #include "sim/amdsmi/driver.h"
 
@@ -80,7 +80,7 @@ SK_AMD_API amdsmi_get_gpu_process_list(void *handle, uint32_t *count, struct sk_
 	return sk_amd_end(SK_AMD_SUCCESS);
 }
 
-/* Add a process to a list that has each pid once; what is past the list's end is counted only. */
+/* Add a process to a list that has each pid once; those past its end are only counted. */
 static uint32_t gather(const struct sk_sim_card *card, const struct sk_sim_process *process,
 		       struct sk_amd_process_info *list, uint32_t room, uint32_t found)
 {
@@ -102,7 +102,7 @@ static uint32_t gather(const struct sk_sim_card *card, const struct sk_sim_proce
 	return found + 1;
 }
 
-/* Every process of every card, each once. */
+/* List every process of every card once. */
 static uint32_t gather_all(struct sk_amd_process_info list[SK_SIM_CARDS * SK_SIM_PROCESSES])
 {
 	uint32_t found = 0;

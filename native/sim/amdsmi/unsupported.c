@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions that the amdsmi binding names and the simulation does not have: each answers
- * NOT_SUPPORTED and is counted by its name. Most are about CPUs, overclocking and counters.
+ * Functions that the amdsmi binding needs and the simulation does not have: each is counted by its
+ * name and returns NOT_SUPPORTED. Most are about CPUs, overclocking and counters.
  */
 #include "sim/amdsmi/driver.h"
 
@@ -13,7 +13,7 @@ static uint32_t unsupported(const char *function)
 	return SK_AMD_NOT_SUPPORTED;
 }
 
-/* Declared without parameters: the callers pass what they like and it is not looked at. */
+/* Declared without parameters, since arguments are ignored. */
 #define NOT_SUPPORTED(name)                                                                        \
 	SK_AMD_API name(void)                                                                      \
 	{                                                                                          \
@@ -109,7 +109,7 @@ NOT_SUPPORTED(amdsmi_set_soc_pstate)
 NOT_SUPPORTED(amdsmi_set_xgmi_plpd)
 /* clang-format on */
 
-/* Frees what functions above would have made. */
+/* Frees results of the functions above, which make none. */
 __attribute__((visibility("default"))) void amdsmi_free_name_value_pairs(void *pairs)
 {
 }

@@ -6,7 +6,7 @@
 
 #include "sim/card/sense.h"
 
-#define MOST 1e18 /* of any number: what is more is none */
+#define MOST 1e18 /* largest absolute value of a number; a larger one is refused */
 #define MOST_MHZ 20000
 #define MOST_C 1000
 #define PERIOD_LEAST_NS 100000ull

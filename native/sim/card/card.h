@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * One simulated card: its model (fixed by its profile), what it is asked to do (load, limits),
- * and what it is doing (its physical state), as plain data.
+ * One simulated card as plain data: its model (fixed by its profile), its requested load and
+ * limits, and its physical state.
  *
  * Invariant: everything is fixed-size and free of pointers, so that a card can lie in a file that
  * several processes have mapped; units are in the names (mw, mc: thousandths of a watt, a degree).
@@ -19,18 +19,18 @@ enum {
 	SK_SIM_PARTITIONS = 8,
 	SK_SIM_SAMPLES = 128, /* of each driver-side sample buffer */
 	SK_SIM_HISTORY = 512, /* samples of the power sensor, for readings that average and lag */
-	SK_SIM_STEP_NS = 1000000,      /* period of deciding the clock while it moves */
+	SK_SIM_STEP_NS = 1000000,      /* period of decisions while the clock changes */
 	SK_SIM_CONTROL_NS = 100000000, /* period of the fan and the guard against heat */
 };
 
 enum sk_sim_vendor { SK_SIM_NVIDIA = 1, SK_SIM_AMD = 2, SK_SIM_INTEL = 3 };
 
-/** Physics; the ranges that simulations draw from are in scheduler/sim/plant_ranges.py. */
+/** Physics of a card; scheduler/sim/plant_ranges.py has the ranges that simulations draw from. */
 struct sk_sim_physics {
-	double idle_w;		/* of everything that does not depend on load or temperature */
-	double dynamic_w;	/* at full load and the highest clock, leakage aside */
+	double idle_w;		/* power that depends on neither load nor temperature */
+	double dynamic_w;	/* power at full load and the highest clock, without leakage */
 	double exponent;	/* dynamic power ~ (clock / highest)^exponent, 2 to 3 */
-	double leakage_w;	/* at 25 C die */
+	double leakage_w;	/* leakage with the die at 25 C */
 	double leakage_per_c;	/* growth per degree, of leakage_w; about 0.01 */
 	double thermal_c_per_w; /* die to ambient, at full fan */
 	double capacity_j_per_c;
@@ -40,20 +40,19 @@ struct sk_sim_physics {
 	double memory_w;  /* of the memory at full bandwidth */
 };
 
-/** Power sensor: what a driver reports of the true power. */
+/** Power sensor, which makes a driver's reading of the true power. */
 struct sk_sim_sensor {
-	uint64_t period_ns;  /* a new value so often */
-	uint64_t window_ns;  /* averaged over so long */
-	uint64_t sampled_ns; /* of each period this much is looked at: 25 ms of 100 (arXiv
-				2312.02741) */
+	uint64_t period_ns;  /* period of new values */
+	uint64_t window_ns;  /* duration of the mean */
+	uint64_t sampled_ns; /* sampled part of each period: 25 ms of 100 (arXiv 2312.02741) */
 	uint64_t delay_ns;
 	double gain; /* 1 is exact */
 	double offset_w;
-	uint64_t energy_period_ns; /* of the energy counter; it integrates everything */
+	uint64_t energy_period_ns; /* period of the energy counter, which misses nothing */
 	uint64_t temperature_period_ns;
 };
 
-/** The model: constant while the card exists, from its profile. */
+/** Model of a card, from its profile; constant while the card exists. */
 struct sk_sim_model {
 	uint32_t vendor; /* enum sk_sim_vendor */
 	uint32_t pci_device, pci_subsystem;
@@ -66,7 +65,7 @@ struct sk_sim_model {
 	char firmware[32]; /* VBIOS or firmware */
 	int32_t minor;	   /* of its device file */
 	int32_t numa;
-	uint32_t link_group; /* cards of one group see each other through `links` ports each */
+	uint32_t link_group; /* cards of one group are linked through `links` ports each */
 	uint32_t links;
 	uint32_t link_gb_s;    /* of one port and direction */
 	uint32_t switch_group; /* same PCIe switch */
@@ -85,7 +84,7 @@ struct sk_sim_model {
 
 enum sk_sim_feature {
 	SK_SIM_HAS_ECC = 1,
-	SK_SIM_HAS_PARTITIONS = 2, /* MIG and the like can be made */
+	SK_SIM_HAS_PARTITIONS = 2, /* the card can be partitioned (MIG) */
 	SK_SIM_HAS_ENERGY = 4,
 	SK_SIM_HAS_INSTANT_POWER = 8,
 	SK_SIM_HAS_LOCKED_CLOCKS = 16,
@@ -100,14 +99,14 @@ struct sk_sim_process {
 	uint32_t instance; /* of the partition it is in; 0: none */
 	uint32_t reserved;
 	uint64_t memory_bytes;
-	double share; /* of the card's load that is its */
+	double share; /* its share of the card's load */
 	uint64_t started_ns;
 	char name[64];
 };
 
-/** The requested load of the card. Work that takes a time c of each second in kernels at the
- * highest clock, and the rest of it elsewhere, takes c * s there and still the rest elsewhere at a
- * lower clock, where s = bound + (1 - bound) * highest / clock. */
+/** Requested load of a card. Work that takes a time c of each second in kernels at the highest
+ * clock takes c * s at a lower clock, where s = bound + (1 - bound) * highest / clock; the rest of
+ * its time does not change. */
 struct sk_sim_load {
 	double compute; /* 0 to 1: share of time in which kernels run, at the highest clock */
 	double memory;	/* 0 to 1: share of bandwidth used at the highest clock */
@@ -122,10 +121,10 @@ struct sk_sim_partition {
 	uint32_t instance;
 	uint32_t used;	  /* 0: free slot */
 	uint32_t start;	  /* its first slice of memory */
-	uint32_t compute; /* it has its compute instance, and so is a device of its own */
+	uint32_t compute; /* it has a compute instance, so that it is a device */
 };
 
-enum sk_sim_why { /* why the clock is below the highest, as time counters below are indexed */
+enum sk_sim_why { /* reasons for a clock below the highest, as indices of time counters */
 		  SK_SIM_WHY_IDLE,
 		  SK_SIM_WHY_POWER, /* its own limiter */
 		  SK_SIM_WHY_THERMAL,
@@ -137,18 +136,18 @@ enum sk_sim_why { /* why the clock is below the highest, as time counters below 
 
 enum sk_sim_state {
 	SK_SIM_OK,
-	SK_SIM_LOST,	    /* fallen off the bus: every call but the count fails */
-	SK_SIM_NEEDS_RESET, /* says who it is, and what it wants; nothing else */
+	SK_SIM_LOST,	    /* off the bus: every call except for the count fails */
+	SK_SIM_NEEDS_RESET, /* only identity and recovery action can be read */
 	SK_SIM_REFUSED,	    /* the caller lacks permission */
 };
 
-/** Its present state. Times in ns on the node's clock. */
+/** State of a card. Times in ns on the node's clock. */
 struct sk_sim_now {
-	uint64_t at_ns; /* state is as of here */
+	uint64_t at_ns; /* time of this state */
 	double clock_mhz;
-	double limiter_mhz; /* where the card's power limiter is, on its way to: */
+	double limiter_mhz; /* the power limiter's present clock, on its way to: */
 	double limit_mhz;   /* the highest clock within the power limit */
-	double heat_mhz;    /* the highest that its temperature allows */
+	double heat_mhz;    /* the highest clock that its temperature allows */
 	double power_w;	    /* true */
 	double die_c, memory_c;
 	double fan;	       /* 0 to 1: lowest to highest speed */
@@ -160,7 +159,7 @@ struct sk_sim_now {
 	double busy_s;	       /* integral of busy */
 	double memory_busy_s;  /* integral of memory_busy */
 	double ambient_rise_c; /* by a fault */
-	uint32_t brakes;       /* faults that pull the external power brake */
+	uint32_t brakes;       /* number of faults that assert the external power brake */
 	uint32_t why;	       /* bits 1 << enum sk_sim_why */
 	uint32_t state;	       /* enum sk_sim_state */
 	uint64_t why_ns[SK_SIM_WHYS];
@@ -169,7 +168,7 @@ struct sk_sim_now {
 	double pcie_tx_bytes, pcie_rx_bytes;		   /* device to host, host to device */
 	uint64_t pcie_replays;
 	double link_tx_bytes[SK_SIM_LINKS], link_rx_bytes[SK_SIM_LINKS];
-	double traffic_work; /* work whose traffic is in the counters above */
+	double traffic_work; /* work whose traffic the counters have */
 	uint32_t link_down;  /* bits */
 	uint32_t link_errors[SK_SIM_LINKS];
 	uint64_t ecc_corrected, ecc_uncorrected; /* volatile */
@@ -180,25 +179,25 @@ struct sk_sim_now {
 	uint32_t persistence, compute_mode; /* as set */
 };
 
-/** A sample of the power sensor and what else is looked at then. */
+/** One sample of the sensors. */
 struct sk_sim_point {
 	uint64_t at_ns;
-	double power_w;	  /* mean over the sampled part of the period that ends here */
-	double instant_w; /* at that moment */
+	double power_w;	  /* mean over the sampled part of its period */
+	double instant_w; /* power at the end of the period */
 	double busy, memory_busy;
 	double clock_mhz;
 };
 
-/** Where the sensors are. */
+/** State of the sensors. */
 struct sk_sim_sensed {
 	uint64_t mark_ns, point_ns, temperature_ns, energy_ns, control_ns; /* when next */
 	double mark_j, busy_s, memory_busy_s; /* integrals when the sample began */
-	double die_c, memory_c, energy_j;     /* as last looked at */
-	uint32_t stuck;			      /* faults that hold the power sensor */
+	double die_c, memory_c, energy_j;     /* newest samples */
+	uint32_t stuck;			      /* number of faults that freeze the power sensor */
 	uint32_t stuck_mw, stuck_instant_mw;
 };
 
-/** Power, leakage aside, of one load at some clocks: the plant's, to be forgotten at any time. */
+/** Cache of the power, without leakage, of one load at some clocks; it may be emptied any time. */
 struct sk_sim_memo {
 	struct sk_sim_load load;
 	double mhz[4], power_w[4];

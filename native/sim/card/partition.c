@@ -34,7 +34,7 @@ uint32_t sk_sim_size_units(const struct sk_sim_model *model, uint32_t size)
 	return strcmp(model->architecture, "ampere") ? hopper[size] : ampere[size];
 }
 
-/* Memory that the driver keeps for itself of each, by the guide's table of A100-SXM4-80GB. */
+/* Memory that the driver reserves of each size, by the MIG guide's table of A100-SXM4-80GB. */
 uint64_t sk_sim_size_bytes(const struct sk_sim_model *model, uint32_t size)
 {
 	uint32_t slices = sk_sim_sizes[size].memory_slices;

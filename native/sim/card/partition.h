@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * The partition of a card into instances: which sizes there are, where they may lie, and what is
- * free.
+ * Partition of a card into instances: their sizes, their places, and free places.
  *
  * Sizes and places are those of NVIDIA's MIG user guide for A100 and H200 (nvidia-smi mig -lgip and
  * -lgipp). Invariant: no two instances of a card share a slice of its memory.
@@ -15,7 +14,7 @@ enum {
 	SK_SIM_SLICES = 7,
 	SK_SIM_MEMORY_SLICES = 8,
 	SK_SIM_SIZES = 5,
-	SK_SIM_PLACES = 7, /* of one size, at the most */
+	SK_SIM_PLACES = 7, /* largest number of places of one size */
 };
 
 /** One size, in the order of NVML_GPU_INSTANCE_PROFILE_*. */
@@ -32,21 +31,22 @@ extern const struct sk_sim_size sk_sim_sizes[SK_SIM_SIZES];
 /** Return an instance's index in sk_sim_sizes, by the name of its profile. */
 uint32_t sk_sim_size_of(const struct sk_sim_partition *partition);
 
-/** The resources that an instance of this size has on this card. */
+/** Resources of an instance of this size on this card. */
 uint32_t sk_sim_size_units(const struct sk_sim_model *model, uint32_t size);
 uint64_t sk_sim_size_bytes(const struct sk_sim_model *model, uint32_t size);
-uint32_t sk_sim_size_gb(const struct sk_sim_model *model, uint32_t size); /* as its name says */
+uint32_t sk_sim_size_gb(const struct sk_sim_model *model,
+			uint32_t size); /* memory in the profile's name */
 
 /** Return whether an instance of this size fits there now. */
 bool sk_sim_partition_fits(const struct sk_sim_card *card, uint32_t size, uint32_t start);
 
-/** So many instances of this size still fit. */
+/** Number of instances of this size that still fit. */
 uint32_t sk_sim_partition_room(const struct sk_sim_card *card, uint32_t size);
 
-/** Where the driver would put one: the last place that is free. -ENOSPC. */
+/** Place that the driver would choose: the last free one. -ENOSPC. */
 int sk_sim_partition_place(const struct sk_sim_card *card, uint32_t size, uint32_t *ret);
 
-/** Make one there, without a compute instance; returns its slot. -ENOSPC. */
+/** Make an instance at a place, without a compute instance; returns its slot. -ENOSPC. */
 int sk_sim_partition_make(struct sk_sim_card *card, uint32_t size, uint32_t start);
 
 /** Return whether a process runs in it. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * While the clock, the load and the cooling stay as they are, power is linear in the temperature of
- * the die, so that temperature, energy and the rest have closed forms. A card is moved from one
- * moment at which something may change to the next: a sensor looks, the fan turns, or, while its
- * clock is on the way to somewhere, SK_SIM_STEP_NS have passed.
+ * While clock, load and cooling are constant, power is linear in the temperature of the die, so
+ * that temperature, energy and the other integrals have closed forms. A card is moved from one
+ * possible change to the next: a sample of a sensor, a step of the fan, or, while its clock
+ * changes, SK_SIM_STEP_NS.
  */
 #include "sim/card/plant.h"
 
@@ -15,12 +15,12 @@
 #include "sim/card/sense.h"
 
 #define NS 1e-9
-#define FAN_SPAN_C 30.0	     /* the fan turns up over so much below the target temperature */
-#define FAN_MARGIN_C 5.0     /* and is at full speed so much below it */
-#define FAN_LAG 0.05	     /* of the way in each period */
-#define LIMIT_MARGIN 0.005   /* of the limit: the limiter lets the clock rise below it only */
-#define FAN_SETTLED 0.005    /* nearer than this is there */
-#define FAN_RESTS 0.001	     /* changes less than this are none */
+#define FAN_SPAN_C 30.0	     /* the fan speeds up in this range below the target temperature */
+#define FAN_MARGIN_C 5.0     /* and is at full speed from here below it */
+#define FAN_LAG 0.05	     /* share of the way in each period */
+#define LIMIT_MARGIN 0.005   /* share of the limit below which the limiter raises the clock */
+#define FAN_SETTLED 0.005    /* distance in MHz at which a clock is reached */
+#define FAN_RESTS 0.001	     /* changes below this count as none */
 #define MEMORY_RATE 0.25     /* of the memory's temperature towards the die's, per second */
 #define MEMORY_C_PER_W 0.12  /* above the die */
 #define BRAKE_SHARE 0.5	     /* of the highest clock: the power brake halves it */
@@ -28,12 +28,12 @@
 #define PCIE_BACK_SHARE 0.01 /* and back */
 #define LINK_SHARE 0.3	     /* of a port's bandwidth at full load */
 
-/* Values that hold while clock, load and cooling stay. */
+/* Values that are constant while clock, load and cooling are. */
 struct stretch {
 	double clock_mhz, fan, compute, memory, bound, ambient_c; /* for which it was made */
 	double power_w, per_c; /* power = power_w + per_c * die */
 	double busy, memory_busy, work;
-	double rate, end_c; /* the die's temperature goes to end_c so quickly (1/s) */
+	double rate, end_c; /* the die's temperature approaches end_c at this rate (1/s) */
 	double memory_rise_c;
 };
 
@@ -77,8 +77,7 @@ static bool same_load(const struct sk_sim_load *a, const struct sk_sim_load *b)
 	return a->compute == b->compute && a->memory == b->memory && a->bound == b->bound;
 }
 
-/* Return sk_sim_power_at from a cache: what depends on the clock is a power that takes its time,
- * and the same few clocks are asked for again and again. */
+/* Return sk_sim_power_at from a cache, since the same clocks recur and pow is slow. */
 static double power_at(struct sk_sim_card *card, const struct sk_sim_load *load, double mhz,
 		       double die_c)
 {
@@ -111,7 +110,7 @@ static bool stretch_fits(const struct stretch *s, const struct sk_sim_card *card
 	       s->bound == load->bound && s->ambient_c == ambient;
 }
 
-/* A card whose cooling is worn may run away: a rate of nearly nothing stands for that. */
+/* A card with worn cooling may run away; a rate near zero avoids the division by zero. */
 static void stretch_make(struct stretch *s, struct sk_sim_card *card)
 {
 	const struct sk_sim_model *model = &card->model;
@@ -141,7 +140,7 @@ static void stretch_make(struct stretch *s, struct sk_sim_card *card)
 	s->memory_rise_c = MEMORY_C_PER_W * p->memory_w * s->memory_busy;
 }
 
-/* 1 - exp(-x), quickly where x is small. */
+/* Return 1 - exp(-x), fast for small x. */
 static double gone(double x)
 {
 	if (x > 0.02)
@@ -191,7 +190,7 @@ static void pass(struct sk_sim_card *card, const struct stretch *s, uint64_t to_
 	now->at_ns = to_ns;
 }
 
-/* Clocks of a model are its highest, less whole steps, and its lowest. */
+/* Round a clock to those of the model: whole steps below its highest, and its lowest. */
 static double on_grid(const struct sk_sim_model *model, double mhz)
 {
 	double steps = nearbyint((model->clock_max_mhz - mhz) / model->clock_step_mhz);
@@ -213,8 +212,8 @@ static bool loaded(const struct sk_sim_load *load)
 	return load->compute > 0 || load->memory > 0;
 }
 
-/* The highest clock whose power is within the limit at this temperature; from where it was last,
- * since it seldom moves far. */
+/* Find the highest clock whose power is within the limit at this temperature. The search begins at
+ * the last result, since it seldom moves far. */
 static double within_limit(struct sk_sim_card *card, const struct sk_sim_load *load, double asked,
 			   double die_c)
 {
@@ -236,7 +235,7 @@ static double within_limit(struct sk_sim_card *card, const struct sk_sim_load *l
 	return mhz;
 }
 
-/* Above the target the clock falls with the temperature, to the lowest at the slowdown. */
+/* Clock that the temperature allows: above the target it falls, to the lowest at the slowdown. */
 static double within_heat(const struct sk_sim_model *model, double die_c)
 {
 	double span = model->slowdown_c - model->target_c;
@@ -299,8 +298,8 @@ static void decide(struct sk_sim_card *card)
 	now->why = choice.why;
 }
 
-/* Return whether nothing would be decided otherwise until the die has this temperature: it gets
- * there without turning back, and every bound is one on the temperature. */
+/* Return whether no decision would change until the die has this temperature: it gets there without
+ * turning back, and every bound is one on the temperature. */
 static bool settled(struct sk_sim_card *card, double die_c)
 {
 	const struct sk_sim_now *now = &card->now;
@@ -321,7 +320,7 @@ static double fan_wanted(const struct sk_sim_card *card, double die_c)
 	return fmin(fmax((die_c - (full - FAN_SPAN_C)) / FAN_SPAN_C, 0), 1);
 }
 
-/* Run the card's slow control: fan, guard against heat, and the end of it. */
+/* Run the card's slow control: the fan, and the shutdown by heat. */
 static void control(struct sk_sim_card *card)
 {
 	struct sk_sim_now *now = &card->now;
@@ -345,7 +344,7 @@ static bool fan_rests(const struct sk_sim_card *card, double die_c)
 	       fabs(fan_wanted(card, die_c) - card->now.fan) < FAN_RESTS;
 }
 
-/* Return whether clock and cooling stay as they are however long it goes on like this. */
+/* Return whether clock and cooling would stay constant for ever. */
 static bool rests(struct sk_sim_card *card, const struct stretch *s)
 {
 	const struct sk_sim_now *now = &card->now;
@@ -355,8 +354,7 @@ static bool rests(struct sk_sim_card *card, const struct stretch *s)
 	       fan_rests(card, s->end_c) && settled(card, s->end_c);
 }
 
-/* A card that rests, or works on evenly, for longer than its sensors remember gets there at once.
- */
+/* Move a card with a constant state in one step over a time longer than its sensors remember. */
 static void skip(struct sk_sim_card *card, struct stretch *s, uint64_t to_ns)
 {
 	uint64_t remembered = sk_sim_sense_memory_ns(&card->model.sensor);
@@ -395,7 +393,7 @@ static void carry_traffic(struct sk_sim_card *card)
 	}
 }
 
-/* False if the card cannot be moved; one in an impossible state begins anew. */
+/* Return false if the card cannot be moved; a card in an impossible state is set up anew. */
 static bool is_movable(struct sk_sim_card *card, uint64_t to_ns)
 {
 	enum sk_sim_bound bound = sk_sim_card_bound(card, to_ns);
@@ -455,7 +453,7 @@ void sk_sim_card_init(struct sk_sim_card *card, const struct sk_sim_model *model
 	now->limiter_mhz = now->limit_mhz = now->heat_mhz = model->clock_max_mhz;
 	now->clock_mhz = model->clock_min_mhz;
 	now->why = 1u << SK_SIM_WHY_IDLE;
-	now->memory_used = model->memory_bytes / 256; /* what a driver keeps for itself */
+	now->memory_used = model->memory_bytes / 256; /* memory that the driver reserves */
 	stretch_make(&s, card);
 	now->die_c = s.end_c;
 	now->memory_c = s.end_c;
@@ -483,7 +481,7 @@ int sk_sim_card_lock(struct sk_sim_card *card, uint32_t min_mhz, uint32_t max_mh
 	return 0;
 }
 
-/* MIG's mode outlives a reset, or begins with it; its instances never do. */
+/* A reset keeps MIG's mode or puts the next one in force, and it removes all instances. */
 static void partitions_reset(struct sk_sim_card *card)
 {
 	if (card->model.vendor != SK_SIM_NVIDIA)

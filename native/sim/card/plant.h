@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * The physics of a card: how its clock, power, temperature and work move in time.
+ * Physics of a card: clock, power, temperature and work over time.
  *
  * Pure: the same card, time and load give the same result everywhere, in steps of at most
  * SK_SIM_STEP_NS.
@@ -10,11 +10,11 @@
 
 #include "sim/card/card.h"
 
-/** A card at rest at `at_ns`, limits at their defaults, as its model says. */
+/** Set up a card of this model at rest at `at_ns`, with default limits. */
 void sk_sim_card_init(struct sk_sim_card *card, const struct sk_sim_model *model, uint64_t at_ns);
 
-/** Move it to `to_ns`. Stretches in which the clock stays are solved in closed form, so a long one
- * costs little. Where a move is cut in two makes no difference beyond rounding. */
+/** Move a card to `to_ns`. Stretches with a constant clock are solved in closed form, so that long
+ * moves are cheap. A move in two parts gives the same result except for rounding. */
 void sk_sim_card_move(struct sk_sim_card *card, uint64_t to_ns);
 
 /** True power in watts at this clock, load and die temperature; for oracles and tests. */
@@ -25,16 +25,16 @@ double sk_sim_power_at(const struct sk_sim_model *model, const struct sk_sim_loa
 double sk_sim_work_at(const struct sk_sim_model *model, const struct sk_sim_load *load,
 		      double clock_mhz);
 
-/** Its power limit in mW; -ERANGE outside of what its model allows. */
+/** Set the power limit in mW; -ERANGE outside of the model's range. */
 int sk_sim_card_limit(struct sk_sim_card *card, uint32_t mw);
 
-/** Keep its clock between these; 0 and 0 let it go. -ERANGE as above. */
+/** Lock the clock between two bounds in MHz; 0 and 0 unlock it. -ERANGE as above. */
 int sk_sim_card_lock(struct sk_sim_card *card, uint32_t min_mhz, uint32_t max_mhz);
 
-/** As after a reset of the card: volatile counters, faults of state, processes are gone. */
+/** Reset the card: volatile counters, faults of its state and processes are gone. */
 void sk_sim_card_reset(struct sk_sim_card *card);
 
-/** A process appears on it; -ENOSPC. Memory is in memory_used until it ends. */
+/** Add a process; its memory counts until it ends. -ENOSPC. */
 int sk_sim_card_join(struct sk_sim_card *card, const struct sk_sim_process *process);
 void sk_sim_card_part(struct sk_sim_card *card, int32_t pid);
 

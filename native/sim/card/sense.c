@@ -13,7 +13,7 @@ static uint64_t later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* The part of each period that is looked at: all of it unless the sensor says less. */
+/* Return the sampled part of each period: all of it unless the sensor has another. */
 static uint64_t sampled_ns(const struct sk_sim_sensor *sensor)
 {
 	return sensor->sampled_ns && sensor->sampled_ns < sensor->period_ns ? sensor->sampled_ns
@@ -85,7 +85,7 @@ static void look_at_energy(struct sk_sim_card *card)
 	card->sensed.energy_ns += card->model.sensor.energy_period_ns;
 }
 
-/* A sample ends before the next begins: both may be now. */
+/* A sample ends before the next one begins, if both are due now. */
 void sk_sim_sense(struct sk_sim_card *card)
 {
 	const struct sk_sim_sensed *at = &card->sensed;
@@ -106,7 +106,7 @@ static uint64_t after(uint64_t now, uint64_t period)
 	return now - now % period + period;
 }
 
-/* A sample that began before began as the card is now. */
+/* An unfinished sample continues with the card's present state. */
 void sk_sim_sense_restart(struct sk_sim_card *card)
 {
 	const struct sk_sim_sensor *sensor = &card->model.sensor;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * The sampling of a card's sensors while it moves: when next, and the samples they keep.
+ * Samples of a card's sensors while it moves, and when the next one is due.
  *
  * Invariant: a sample stands at a whole multiple of its period on the node's clock, whenever the
  * card was moved.
@@ -10,19 +10,19 @@
 
 #include "sim/card/card.h"
 
-/** The next moment at which a sensor looks: after the card's present. */
+/** Time of the next sample of any sensor, after the card's present. */
 uint64_t sk_sim_sense_next(const struct sk_sim_card *card);
 
-/** Look, with every sensor whose moment this is. */
+/** Take the samples that are due at the card's present. */
 void sk_sim_sense(struct sk_sim_card *card);
 
-/** So much of the past can still be in an answer. */
+/** Duration of the past that answers can still depend on. */
 uint64_t sk_sim_sense_memory_ns(const struct sk_sim_sensor *sensor);
 
-/** The card was not followed until now: its sensors begin anew here. */
+/** Begin all sensors anew at the card's present, after a gap. */
 void sk_sim_sense_restart(struct sk_sim_card *card);
 
-/** One sample of a card that has been as it is for long. */
+/** Take one sample of a card whose state was constant for long. */
 void sk_sim_sense_rest(struct sk_sim_card *card);
 
 #endif

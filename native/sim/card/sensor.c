@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stddef.h>
 
-#define FAN_LOWEST 30.0 /* percent of its highest speed; boards do not let it stop under load */
+#define FAN_LOWEST 30.0 /* percent of the highest speed; boards never stop a fan under load */
 
 static const struct sk_sim_point *point_at(const struct sk_sim_card *card, uint32_t age)
 {
@@ -16,7 +16,7 @@ static uint32_t points(const struct sk_sim_card *card)
 	return card->history_count < SK_SIM_HISTORY ? card->history_count : SK_SIM_HISTORY;
 }
 
-/* Return how many of the newest samples are too new to be seen. */
+/* Return the number of samples that are too new to be visible. */
 static uint32_t hidden(const struct sk_sim_card *card)
 {
 	uint64_t now = card->now.at_ns, delay = card->model.sensor.delay_ns;
@@ -45,7 +45,7 @@ uint32_t sk_sim_sample_mw(const struct sk_sim_card *card, const struct sk_sim_po
 	return reading_mw(card, point->power_w);
 }
 
-/* The mean of the samples that end within the window before the newest that can be seen. */
+/* Return the mean of the samples that end within the window before the newest visible one. */
 static uint32_t averaged_mw(const struct sk_sim_card *card)
 {
 	uint32_t first = hidden(card), age = first;
@@ -70,7 +70,7 @@ uint32_t sk_sim_power_instant_mw(const struct sk_sim_card *card)
 				  : reading_mw(card, point_at(card, hidden(card))->instant_w);
 }
 
-void sk_sim_power_hold(struct sk_sim_card *card)
+void sk_sim_power_freeze(struct sk_sim_card *card)
 {
 	uint32_t averaged = sk_sim_power_mw(card), instant = sk_sim_power_instant_mw(card);
 
@@ -79,7 +79,7 @@ void sk_sim_power_hold(struct sk_sim_card *card)
 	card->sensed.stuck_instant_mw = instant;
 }
 
-void sk_sim_power_let_go(struct sk_sim_card *card)
+void sk_sim_power_release(struct sk_sim_card *card)
 {
 	if (card->sensed.stuck)
 		card->sensed.stuck--;

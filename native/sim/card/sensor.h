@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * A driver's answers about a card: its sensors' values, with their delay, averaging and error,
- * and its counters.
+ * A driver's answers about a card: values of its sensors, with their delay, mean and error, and its
+ * counters.
  *
  * The card has been moved to the present before.
  */
@@ -21,14 +21,14 @@ uint32_t sk_sim_busy_percent(const struct sk_sim_card *card); /* over the newest
 uint32_t sk_sim_memory_busy_percent(const struct sk_sim_card *card);
 uint32_t sk_sim_fan_percent(const struct sk_sim_card *card);
 
-/** Sample `age` of those that can be seen now, newest first; NULL where there is none. */
+/** The sample that is `age` samples older than the newest visible one; NULL if there is none. */
 const struct sk_sim_point *sk_sim_sample(const struct sk_sim_card *card, uint32_t age);
 
-/** Its power as the sensor gives it, gain and offset included. */
+/** Power by the sensor, with its gain and offset. */
 uint32_t sk_sim_sample_mw(const struct sk_sim_card *card, const struct sk_sim_point *point);
 
-/** From now on power reads as it does now, until it is let go as often. */
-void sk_sim_power_hold(struct sk_sim_card *card);
-void sk_sim_power_let_go(struct sk_sim_card *card);
+/** Freeze the reading of power; each call needs a call that ends it. */
+void sk_sim_power_freeze(struct sk_sim_card *card);
+void sk_sim_power_release(struct sk_sim_card *card);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A weak definition of every symbol, which says NOT_SUPPORTED and is counted by its name. What is
- * implemented elsewhere in this folder takes its place.
+ * Weak definitions of all symbols, which count the call by its name and return NOT_SUPPORTED. A
+ * definition elsewhere in this folder replaces one.
  */
 #include "sim/cuda/library.h"
 #include "sim/cuda/names.h"

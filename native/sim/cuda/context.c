@@ -112,7 +112,7 @@ SK_CUDA cuCtxDestroy_v2(struct sk_cuda_context *at)
 	if (result)
 		return result;
 	sk_cuda_wait(sk_cuda_all_done_ns(at));
-	if (!at->used) /* another thread was quicker */
+	if (!at->used) /* another thread was first */
 		return sk_cuda_end(SK_CUDA_INVALID_CONTEXT);
 	close_context(at);
 	if (stack.depth && stack.top[stack.depth - 1] == at)
@@ -160,7 +160,7 @@ SK_CUDA cuCtxGetCurrent(struct sk_cuda_context **ret)
 	return sk_cuda_end(ret ? SK_CUDA_SUCCESS : SK_CUDA_INVALID_VALUE);
 }
 
-/* Begin a call about a context, the current one where none is given. */
+/* Begin a call of a context, by default the current one. */
 static int begin(const char *function, struct sk_cuda_context *given, struct sk_cuda_context **ret)
 {
 	if (!given || !sk_cuda_node())

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The devices of the simulated CUDA driver; figures that a card's profile does not have are those
- * that all data centre cards since 2020 share.
+ * Devices of the simulated CUDA driver. Figures that are not in a card's profile are those of all
+ * data centre cards since 2020.
  */
 #include "sim/cuda/library.h"
 
@@ -110,7 +110,7 @@ static int capability(const struct sk_sim_model *model)
 	return 80;
 }
 
-/* By CUdevice_attribute; what is the same for every card. */
+/* Attributes by CUdevice_attribute that all cards share. */
 static const struct {
 	int attribute, value;
 } SAME[] = {

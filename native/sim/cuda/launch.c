@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Modules, kernels and launches of the simulated CUDA driver. Any image is taken and has every
- * kernel; nothing of it runs. A kernel takes its time in its stream and loads its card meanwhile:
- * the time that its name ends with (`..._250us`), else STOKER_SIM_KERNEL_NS, else 10 us, at the
- * highest clock, and longer at a lower one by as much of its work as follows the clock.
+ * Modules, kernels and launches of the simulated CUDA driver. Any image is accepted and has every
+ * kernel; nothing runs. A kernel takes its time in its stream and loads its card. Its time at the
+ * highest clock is that at the end of its name (`..._250us`), or STOKER_SIM_KERNEL_NS, or 10 us; a
+ * lower clock lengthens the part that depends on the clock.
  */
 #include "sim/cuda/library.h"
 
@@ -36,7 +36,7 @@ static uint64_t unit_ns(const char *text)
 					 : 0;
 }
 
-/* The last `_<number><unit>` in a name, which may go on, as mangled names do. */
+/* Parse the last `_<number><unit>` in a name, which may go on as mangled names do. */
 static uint64_t time_of(const char *name)
 {
 	const char *given = getenv("STOKER_SIM_KERNEL_NS");
@@ -132,8 +132,8 @@ SK_CUDA cuLibraryUnload(struct module *at)
 	return unload(__func__, at);
 }
 
-/* The place of a kernel that was asked for before, or a free one: with another name in it only when
- * there are no more, since a profiler may yet read the name of what ran long ago. */
+/* Find the place of a kernel, or a free one. A used place is reused only when there are no more,
+ * since a profiler may still read its name. */
 static struct function *place_of(const struct module *of, const char *name)
 {
 	struct function *same = NULL, *other = NULL;
@@ -185,7 +185,7 @@ static bool is_function(const struct function *at)
 	return SK_CUDA_IS_OF(function, at) && at->of;
 }
 
-/* A kernel of a library and its function are one here. */
+/* A kernel of a library and its function are the same here. */
 SK_CUDA cuKernelGetFunction(struct function **ret, struct function *kernel)
 {
 	if (!is_function(kernel) || !ret)
@@ -244,7 +244,7 @@ static bool launchable(const struct sk_cuda_launch *how)
 	return blocks && threads && threads <= THREADS;
 }
 
-/* A card at rest goes to its highest clock at once when there is work. */
+/* A card at rest goes to its highest clock at once when it gets work. */
 static double clock_mhz(const struct sk_sim_card *card)
 {
 	if (!(card->now.why & 1U << SK_SIM_WHY_IDLE))

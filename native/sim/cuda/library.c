@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Start of the simulated libcuda.so.1, its devices and the gate of every call. A process that has a
- * context is a process of the card, with its memory, until it ends or lets all contexts go.
+ * Start of the simulated libcuda.so.1, its devices and the gate of every call. A process with a
+ * context is a process of the card, with its memory, until it ends or destroys all its contexts.
  */
 #include "sim/cuda/library.h"
 
@@ -18,7 +18,7 @@
 
 __attribute__((visibility("default"))) const char stoker_sim_driver[] = "SIM cuda";
 
-/* Notes of this driver about its processes, in their `reserved`. */
+/* This driver's data of a process, in `reserved`. */
 enum { OF_CUDA = 1, LOADS = 2 };
 
 static struct {
@@ -29,8 +29,8 @@ static struct {
 	pthread_mutex_t inside;	     /* threads of this process, one at a time */
 	bool helper;		     /* the thread below runs */
 	pthread_cond_t changed;
-	uint64_t busy_until_ns[SK_SIM_CARDS]; /* 0: not loaded by this process */
-	double idle_load[SK_SIM_CARDS];	      /* what the card was asked before */
+	uint64_t busy_until_ns[SK_SIM_CARDS]; /* 0: no load of this process */
+	double idle_load[SK_SIM_CARDS];	      /* the card's load before this process */
 	bool joined[SK_SIM_CARDS];
 } cuda = {.opening = PTHREAD_MUTEX_INITIALIZER,
 	  .inside = PTHREAD_MUTEX_INITIALIZER,
@@ -66,7 +66,7 @@ static int result_of(enum sk_sim_answer answer, int64_t error)
 		return error ? (int)error : SK_CUDA_UNKNOWN;
 	case SK_SIM_ANSWER_UNINITIALIZED:
 		return SK_CUDA_NOT_INITIALIZED;
-	default: /* a card off the bus: cuda programs see an unknown error */
+	default: /* a card off the bus is an unknown error for CUDA programs */
 		return SK_CUDA_UNKNOWN;
 	}
 }
@@ -156,8 +156,7 @@ static struct sk_sim_process *own(uint32_t device)
 	return NULL;
 }
 
-/* Programs like this one that were killed: their memory and their load go with them, as a real
- * driver sees to at once. */
+/* Remove processes that were killed, with their memory and load, as a real driver does. */
 static void bury(uint32_t device)
 {
 	struct sk_sim_card *card = sk_cuda_card(device);
@@ -211,12 +210,12 @@ void sk_cuda_discharge(uint32_t device, uint64_t bytes)
 	struct sk_sim_process *process = own(device);
 
 	if (!process || process->memory_bytes < bytes)
-		return; /* the card was reset meanwhile, and its processes with it */
+		return; /* the card was reset, which removed its processes */
 	process->memory_bytes -= bytes;
 	sk_cuda_card(device)->now.memory_used -= bytes;
 }
 
-/* Let the load go of devices whose last kernel has run; when the next one will have. */
+/* Remove the load of devices whose last kernel has ended; returns the end of the next one. */
 static uint64_t let_go(uint64_t now_ns)
 {
 	uint64_t next = UINT64_MAX;
@@ -237,7 +236,7 @@ static uint64_t let_go(uint64_t now_ns)
 	return next;
 }
 
-/* Kernels end while nobody calls, so somebody has to notice. */
+/* Thread that removes the load of kernels that end between calls. */
 static void *helper(void *unused)
 {
 	for (;;) {
@@ -280,7 +279,7 @@ void sk_cuda_busy(uint32_t device, uint64_t until_ns)
 	}
 	if (until_ns > cuda.busy_until_ns[device])
 		cuda.busy_until_ns[device] = until_ns;
-	if (cuda.node->clock == SK_SIM_VIRTUAL) { /* time passes in no call but these */
+	if (cuda.node->clock == SK_SIM_VIRTUAL) { /* only these calls take time */
 		sk_sim_node_move(cuda.node, until_ns);
 		let_go(until_ns);
 	}
@@ -300,7 +299,7 @@ __attribute__((destructor)) static void part(void)
 	sk_sim_node_leave(cuda.node);
 }
 
-/* A card by a word of CUDA_VISIBLE_DEVICES, its number or the beginning of its UUID. */
+/* Find a card by a word of CUDA_VISIBLE_DEVICES: its number or the beginning of its UUID. */
 static int named(const struct sk_sim_node *node, const uint8_t *all, uint32_t count,
 		 const char *word)
 {
@@ -315,7 +314,7 @@ static int named(const struct sk_sim_node *node, const uint8_t *all, uint32_t co
 	return -1;
 }
 
-/* As the real one: what follows a word that names no card does not count. */
+/* As in the real driver, words after one that names no card are ignored. */
 static uint32_t visible(const struct sk_sim_node *node, const uint8_t *all, uint32_t count,
 			const char *told)
 {
@@ -348,7 +347,7 @@ static uint32_t find_cards(const struct sk_sim_node *node)
 	return count;
 }
 
-/* Other threads see the node only once there are cards in it, and never lose it again. */
+/* Publish the node to other threads only when it has its cards. */
 static int open_node(const char *function)
 {
 	struct sk_sim_node *node;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * The shared parts of every function of the simulated libcuda.so.1: results, the gate, devices,
+ * Parts that all functions of the simulated libcuda.so.1 share: results, the gate, devices,
  * contexts, streams, and memory that is charged to a card.
  *
  * Numbers and records are those of cuda.h (CUDA 13); tests/native/sim/test_cuda_layout.py compares
@@ -67,11 +67,11 @@ struct sk_cuda_launch {
 
 struct sk_cuda_stream {
 	uint32_t used;
-	uint32_t id;	/* of no other stream or context of the process */
+	uint32_t id;	/* unique among streams and contexts of the process */
 	uint32_t flags; /* 1: does not wait for the default stream */
 	int32_t priority;
 	struct sk_cuda_context *context;
-	uint64_t done_ns; /* on the node's clock: when all that is in it has run */
+	uint64_t done_ns; /* time on the node's clock at which its work ends */
 };
 
 struct sk_cuda_context {
@@ -82,14 +82,14 @@ struct sk_cuda_context {
 	struct sk_cuda_stream standard;
 };
 
-/** Begin a call about a device of this process (UINT32_MAX: about none); 0: the node is locked. */
+/** Begin a call of a device of this process (UINT32_MAX: of none); 0: the node is locked. */
 int sk_cuda_begin(const char *function, uint32_t device);
 /** Begin a call in the current context. */
 int sk_cuda_begin_context(const char *function, struct sk_cuda_context **ret);
-/** End either; returns `result`. */
+/** End a call; returns `result`. */
 int sk_cuda_end(int result);
 
-/** Between a begin and its end: let the lock go for work on memory alone, and take it again. */
+/** Within a call, unlock the node for work on memory alone, and lock it again. */
 void sk_cuda_pause(void);
 void sk_cuda_resume(void);
 
@@ -98,31 +98,31 @@ struct sk_sim_card *sk_cuda_card(uint32_t device);
 uint32_t sk_cuda_count(void);
 struct sk_cuda_context *sk_cuda_current(void);
 
-/** Memory of this process on a device: OUT_OF_MEMORY where it has no more. */
+/** Charge memory of this process to a device; OUT_OF_MEMORY if it has no more. */
 int sk_cuda_charge(uint32_t device, uint64_t bytes);
 void sk_cuda_discharge(uint32_t device, uint64_t bytes);
 
-/** The stream of a handle in the current context, its default one for 0, 1 and 2; or NULL. */
+/** Find the stream of a handle in the current context, the default one for 0, 1 and 2; or NULL. */
 struct sk_cuda_stream *sk_cuda_stream(struct sk_cuda_context *context, void *handle);
-/** Something that takes so long is put into a stream; returns when it will have run. */
+/** Put work into a stream; returns the time at which it ends. */
 uint64_t sk_cuda_enqueue(struct sk_cuda_stream *stream, uint64_t ns);
-/** Wait for a moment, without the lock meanwhile. In virtual time the node moves on. */
+/** Wait until a time, without the lock. Virtual time is advanced. */
 void sk_cuda_wait(uint64_t until_ns);
-/** Everything of a context: when it will have run. */
+/** Return the time at which all work of a context ends. */
 uint64_t sk_cuda_all_done_ns(struct sk_cuda_context *context);
-/** All streams of a context end with it. */
+/** Destroy all streams of a context. */
 void sk_cuda_streams_drop(struct sk_cuda_context *context);
 
-/** A kernel runs on the device until then: its card is loaded. */
+/** Load the device's card until a kernel ends. */
 void sk_cuda_busy(uint32_t device, uint64_t until_ns);
 
-/** Return whether all of a range is memory of this process on a device, of which one. */
+/** Return whether all of a range is memory of this process on one device, and on which. */
 bool sk_cuda_is_device(uint64_t address, uint64_t bytes, uint32_t *ret);
 bool sk_cuda_is_mapped(uint64_t address, uint64_t bytes, uint32_t *ret);
 
-/** A call that a profiler may want to know of: sk_cuda_call_begin, then one of the ends, which
- * return `result`. All of them without the node's lock. `arguments` are 8 bytes each, but where two
- * of 4 follow each other; little-endian machines alone. */
+/** A call for a profiler: sk_cuda_call_begin, then one of the ends, which return `result`. All are
+ * called without the node's lock. `arguments` are 8 bytes each, except for two of 4 that follow
+ * each other; little-endian machines alone. */
 struct sk_cuda_call {
 	const struct sk_cuda_listener *to;
 	struct sk_cuda_told told;
@@ -137,16 +137,16 @@ int sk_cuda_call_end(struct sk_cuda_call *call, int result);
 int sk_cuda_call_end_work(struct sk_cuda_call *call, int result, struct sk_cuda_work *work);
 int sk_cuda_call_end_wait(struct sk_cuda_call *call, int result, uint32_t kind, uint32_t stream);
 
-/** With the node locked: what was just put into a stream, and takes so long. */
+/** Report work that was put into a stream, with its duration; called with the node locked. */
 void sk_cuda_work_in(struct sk_cuda_work *work, uint32_t kind, const struct sk_cuda_stream *stream,
 		     uint64_t ns);
 
-/** A number for a stream or a context. */
+/** Next number of a stream or context. */
 uint32_t sk_cuda_new_id(void);
-/** Load the library that the environment names, the first time. */
+/** Load the profiler's library that the environment names, once. */
 void sk_cuda_inject(void);
 
-/** Return whether something that a caller gave is an element of an array of this library. */
+/** Return whether an address that a caller gave is an element of an array of this library. */
 #define SK_CUDA_IS_OF(array, at)                                                                   \
 	((uintptr_t)(at) - (uintptr_t)(array) < sizeof(array) &&                                   \
 	 ((uintptr_t)(at) - (uintptr_t)(array)) % sizeof((array)[0]) == 0)

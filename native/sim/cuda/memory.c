@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Device memory of the simulated CUDA driver: pages of this process, charged to the card. Copies
- * and fills are carried out when they are asked for, and take their time in their stream.
+ * and fills are done at the call, and take their time in their stream.
  */
 #include "sim/cuda/library.h"
 
@@ -17,7 +17,7 @@ static struct {
 } allocation[ALLOCATIONS];
 static uint32_t high; /* places above were never used */
 
-/* The allocation around an address, or `high`. */
+/* Find the allocation around an address, or `high`. */
 static uint32_t around(uint64_t address)
 {
 	uint32_t i = 0;
@@ -107,7 +107,7 @@ static int release_here(const char *function, uint64_t address, bool host)
 
 	if (result)
 		return result;
-	if (address) /* freeing waits for all that may still use it */
+	if (address) /* freeing waits for all work that may use it */
 		sk_cuda_wait(sk_cuda_all_done_ns(context));
 	return sk_cuda_end(address ? release(address, host) : SK_CUDA_SUCCESS);
 }
@@ -210,7 +210,7 @@ SK_CUDA cuPointerGetAttribute(void *ret, int attribute, uint64_t address)
 	return sk_cuda_end(SK_CUDA_SUCCESS);
 }
 
-/* Bytes a second of a copy: over PCIe, between cards of a link group, or inside of one. */
+/* Speed of a copy in bytes a second: over PCIe, between linked cards, or within one. */
 static double rate_of(const struct sk_cuda_context *context, uint64_t to, uint64_t from)
 {
 	const double pcie_gb_s[] = {0, 0.25, 0.5, 0.985, 1.969, 3.938, 7.563}; /* of a lane */
@@ -227,7 +227,7 @@ static double rate_of(const struct sk_cuda_context *context, uint64_t to, uint64
 
 enum need { ANY, TO = 1, FROM = 2 };
 
-/* With the node locked: whether the sides that must be device memory are. */
+/* Return whether the sides that must be device memory are; called with the node locked. */
 static bool fits(uint64_t to, uint64_t from, uint64_t bytes, enum need need)
 {
 	uint32_t device;
@@ -372,7 +372,7 @@ SK_CUDA cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *str
 	return copy(__func__, SK_CUDA_ID_MOVE_ASYNC, &wanted);
 }
 
-/* One value, then again and again what is there already. */
+/* Write one value, then copy the written part until the range is full. */
 static void spread(char *to, const void *value, uint64_t width, uint64_t bytes)
 {
 	uint64_t done = bytes ? width : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Look-up of the functions of the simulated CUDA driver: by name and version, as the runtime and
- * the Python bindings do, and what its numbers of errors mean.
+ * Look-up of the simulated CUDA driver's functions by name and version, as the runtime and the
+ * Python bindings do, and texts of its errors.
  */
 #include <string.h>
 
@@ -23,9 +23,8 @@ static const struct {
 	function at;
 } FUNCTIONS[] = {SK_CUDA_NAMES(ROW)};
 
-/* A copy of this library that plays an older driver lacks some: their addresses are NULL.
- * The newest that was there in that version. Streams of threads are the default ones here, so the
- * flags that ask for them change nothing. */
+/* Find the newest function of a version. A copy of this library that plays an older driver lacks
+ * some, whose addresses are NULL. Flags for per-thread default streams change nothing. */
 static enum status find(const char *name, int version, void **ret)
 {
 	enum status status = UNKNOWN;

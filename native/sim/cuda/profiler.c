@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The events that the simulated CUDA driver reports to a profiler, and how one comes into the
- * process: cuInit loads the library that CUDA_INJECTION64_PATH names and calls it once, as NVIDIA's
- * driver does. Whatever goes wrong with it is no error of the program's.
+ * Reports of the simulated CUDA driver to a profiler. cuInit loads the library that
+ * CUDA_INJECTION64_PATH names and calls it once, as NVIDIA's driver does. A failure of that library
+ * does not fail the program.
  */
 #include "sim/cuda/told.h"
 
@@ -17,7 +17,7 @@
 static _Atomic(const struct sk_cuda_listener *) listener;
 static _Atomic uint32_t correlations, ids;
 
-/* Other callers wait meanwhile; the library itself may call cuInit again. */
+/* Other callers wait; the library itself may call cuInit again. */
 static pthread_mutex_t injecting = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static bool injected;
 
@@ -35,7 +35,7 @@ static uint64_t host_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Without the node's lock, as whoever asks may hold one of its own. */
+/* Called without the node's lock, since the caller may hold another lock. */
 __attribute__((visibility("default"))) uint64_t stoker_sim_cuda_now(void)
 {
 	const struct sk_sim_node *node = sk_cuda_node();

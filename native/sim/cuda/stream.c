@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams and events of the simulated CUDA driver. A stream is a moment: when all that is in it
- * will have run, on the node's clock. The default stream waits for all others of its context that
- * do not say otherwise, and they for it.
+ * Streams and events of the simulated CUDA driver. A stream is a time on the node's clock: the end
+ * of all its work. The default stream waits for all other streams of its context except for non-
+ * blocking ones, and they wait for it.
  */
 #include "sim/cuda/library.h"
 
@@ -99,7 +99,7 @@ SK_CUDA cuStreamCreate(struct sk_cuda_stream **ret, unsigned flags)
 	return cuStreamCreateWithPriority(ret, flags, 0);
 }
 
-/* Begin a call about a stream of the current context. */
+/* Begin a call of a stream of the current context. */
 static int begin(const char *function, void *handle, struct sk_cuda_stream **ret)
 {
 	struct sk_cuda_context *context;
@@ -120,7 +120,7 @@ SK_CUDA cuStreamDestroy_v2(void *handle)
 		return result;
 	if (at == &at->context->standard)
 		return sk_cuda_end(SK_CUDA_INVALID_HANDLE);
-	at->used = 0; /* what is in it runs on, as the real one lets it */
+	at->used = 0; /* its work runs on, as in the real driver */
 	return sk_cuda_end(SK_CUDA_SUCCESS);
 }
 
@@ -195,7 +195,7 @@ SK_CUDA cuStreamGetCtx(void *handle, struct sk_cuda_context **ret)
 	return sk_cuda_end(ret ? SK_CUDA_SUCCESS : SK_CUDA_INVALID_VALUE);
 }
 
-/* The function is called when all before it has run; here the caller waits for that. */
+/* The function is called after all work before it; here the caller waits for that. */
 SK_CUDA cuLaunchHostFunc(void *handle, void (*function)(void *), void *data)
 {
 	struct sk_cuda_stream *at;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * The events that a simulated CUDA driver reports to a profiler in its process: calls as they
- * begin and end, work as it is put into a stream, and waits of the host.
+ * Events that a simulated CUDA driver reports to a profiler in its process: calls as they begin and
+ * end, work as it is put into a stream, and waits of the host.
  *
  * Numbers and the layout of a call are CUPTI's; native/sim/cupti/layouts.h compares them.
  * Invariant: the listener is called in the program's thread, with no lock of the driver held.
@@ -13,7 +13,7 @@
 
 enum { SK_CUDA_DRIVER = 1 }; /* the domain of its calls */
 
-/** Calls by CUPTI's numbers. */
+/** Calls, with CUPTI's numbers. */
 enum sk_cuda_id {
 	SK_CUDA_ID_VERSION = 2,
 	SK_CUDA_ID_CONTEXT_WAIT = 17,
@@ -48,7 +48,7 @@ enum sk_cuda_work_kind {
 
 enum sk_cuda_wait_kind { SK_CUDA_WAIT_EVENT = 1, SK_CUDA_WAIT_STREAM = 3, SK_CUDA_WAIT_CONTEXT };
 
-/** A call, as it begins and as it ends. */
+/** A call, at its beginning or end. */
 struct sk_cuda_told {
 	uint32_t ends;
 	const char *function;
@@ -57,14 +57,14 @@ struct sk_cuda_told {
 	const char *kernel;
 	void *context;
 	uint32_t context_id;
-	uint64_t *shared; /* of the profiler: from a call's beginning to its end */
+	uint64_t *shared; /* the profiler's data, from the beginning of a call to its end */
 	uint32_t correlation;
 };
 
-/** Something that a device did or will have done. */
+/** Work that a device did or will have done. */
 struct sk_cuda_work {
 	uint32_t kind;	  /* enum sk_cuda_work_kind; 0: none */
-	const char *name; /* for good */
+	const char *name; /* valid for ever */
 	uint64_t start;	  /* in the clock of the device */
 	uint64_t end;
 	uint64_t bytes;
@@ -92,7 +92,7 @@ struct sk_cuda_listener {
 	int (*wants_graphs)(void); /* as one work each */
 };
 
-/** From now on tell this listener, which stays for good. */
+/** Register the listener, which stays for ever. */
 void stoker_sim_cuda_listen(const struct sk_cuda_listener *listener);
 
 /** The clock of the devices, ns. */

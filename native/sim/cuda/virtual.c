@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Virtual memory management of the simulated CUDA driver, with the kernel's own means: a reserved
- * range is mapped without access, an allocation is a memfd, a mapping lays one over the other, and
- * access is what the kernel protects. An address that may not be touched faults, as it should.
+ * Virtual memory management of the simulated CUDA driver, by means of the kernel: a reserved range
+ * is mapped without access, an allocation is a memfd that is mapped over it, and access is the
+ * protection of pages. A forbidden access faults, as it should.
  */
 #include "sim/cuda/library.h"
 
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SPACE (1ull << 46) /* no machine's processes have more */
+#define SPACE (1ull << 46) /* more than processes of any machine have */
 
 enum { RANGES = 4096, HANDLES = 16384, MAPPINGS = 65536, PINNED = 1, POSIX_FD = 1 };
 
@@ -58,7 +58,7 @@ SK_CUDA cuMemGetAllocationGranularity(size_t *ret, const struct sk_cuda_allocati
 	return sk_cuda_end(SK_CUDA_SUCCESS);
 }
 
-/* Reserve more than asked for, then give back what is before and after the aligned part. */
+/* Reserve more than requested, then unmap the parts before and after the aligned range. */
 static uint64_t reserve(uint64_t bytes, uint64_t alignment, uint64_t wish)
 {
 	uint64_t all = bytes + alignment, from, aligned;
@@ -150,7 +150,7 @@ static void let_go(struct handle *of)
 	sk_cuda_discharge((uint32_t)of->properties.location.id, of->charged);
 }
 
-/* With the node locked. `fd` becomes the handle's. */
+/* Called with the node locked. The handle owns `fd` afterwards. */
 static int make(struct handle **ret, int fd, uint64_t bytes,
 		const struct sk_cuda_allocation *properties)
 {
@@ -193,7 +193,7 @@ SK_CUDA cuMemCreate(struct handle **ret, size_t bytes, const struct sk_cuda_allo
 	return sk_cuda_end(make(ret, fd, bytes, properties));
 }
 
-/* Begin a call about an allocation. */
+/* Begin a call of an allocation. */
 static int begin(const char *function, struct handle *of)
 {
 	int result = sk_cuda_begin(function, UINT32_MAX);
@@ -279,7 +279,7 @@ SK_CUDA cuMemUnmap(uint64_t address, size_t bytes)
 		if (mapping[i].bytes && mapping[i].address >= address &&
 		    mapping[i].address + mapping[i].bytes <= address + bytes)
 			found += mapping[i].bytes;
-	if (!bytes || found != bytes) /* whole mappings, and nothing between them */
+	if (!bytes || found != bytes) /* whole mappings without gaps */
 		return sk_cuda_end(SK_CUDA_INVALID_VALUE);
 	for (uint32_t i = 0; i < mappings_high; i++) {
 		if (!mapping[i].bytes || mapping[i].address < address ||
@@ -397,7 +397,7 @@ SK_CUDA cuMemExportToShareableHandle(int *ret, struct handle *of, int type,
 	return sk_cuda_end(*ret < 0 ? SK_CUDA_UNKNOWN : SK_CUDA_SUCCESS);
 }
 
-/* Memory that another process exported is charged there already, so nothing is charged here. */
+/* Memory that another process exported is charged there, so nothing is charged here. */
 SK_CUDA cuMemImportFromShareableHandle(struct handle **ret, void *shared, int type)
 {
 	int result = sk_cuda_begin(__func__, UINT32_MAX);

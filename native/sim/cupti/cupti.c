@@ -66,7 +66,7 @@ static uint64_t setting(const char *name)
 	return text ? strtoull(text, NULL, 10) : 0;
 }
 
-/* Work of the host that takes so long. */
+/* Keep this thread busy for a time. */
 static void spin(uint64_t ns)
 {
 	uint64_t until = ns ? device_now() + ns : 0;
@@ -115,7 +115,7 @@ static void on_call(uint32_t domain, uint32_t cbid, const void *data)
 	function(subscriber_data, (CUpti_CallbackDomain)domain, cbid, data);
 }
 
-/* With the lock held: room for a record in this thread's buffer, or NULL. */
+/* Find room for a record in this thread's buffer, or NULL; called with the lock held. */
 static void *reserve(CUpti_ActivityKind kind, uint64_t complete_at)
 {
 	size_t size = size_of(kind), most = 0;
@@ -207,7 +207,7 @@ static int wants_graphs(void)
 	return kinds[CUPTI_ACTIVITY_KIND_GRAPH_TRACE];
 }
 
-/* Device stamps onto the client's clock, by one pair of readings of both. */
+/* Convert device stamps to the client's clock, by one pair of readings of both. */
 static void place(uint64_t *start, uint64_t *end, uint64_t device, uint64_t host)
 {
 	*end = *end > device ? 0 : host - (device - *end);
@@ -287,7 +287,7 @@ static void *work(void *unused)
 	return NULL;
 }
 
-/* As the real library does, with the driver that the process has. False for a real one. */
+/* Connect to the driver of the process, as the real library does; false for a real driver. */
 static int connect_driver(void)
 {
 	static const struct sk_cuda_listener listener = {on_call, on_work, on_wait, wants_graphs};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * The events of a simulated driver (sim/cuda/told.h) equal those of NVIDIA's CUPTI, number by
- * number and place by place: compared when cupti.c is compiled, which alone includes this.
+ * Checks that the events of a simulated driver (sim/cuda/told.h) equal those of NVIDIA's CUPTI in
+ * numbers and layout. Only cupti.c includes this, and it fails to compile otherwise.
  */
 #ifndef SK_SIM_CUPTI_LAYOUTS_H
 #define SK_SIM_CUPTI_LAYOUTS_H

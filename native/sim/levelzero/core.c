@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The core of Level Zero that finds devices: drivers, devices and what they are. Nothing can be run
- * on a simulated card, so contexts and command lists are among what is not supported.
+ * The part of Level Zero's core that finds drivers and devices. Nothing runs on a simulated card,
+ * so contexts and command lists are not supported.
  */
 #include "sim/levelzero/driver.h"
 

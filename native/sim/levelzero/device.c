@@ -131,7 +131,7 @@ SK_ZE_API zesDriverGetDeviceByUuidExp(void *driver, struct sk_zes_uuid uuid, voi
 	return sk_ze_end(SK_ZE_INVALID_ARGUMENT);
 }
 
-/* A simulated card is one device, whatever its tiles: those have power domains at most. */
+/* A simulated card is one device; its tiles have power domains alone. */
 SK_ZE_API zesDeviceGetSubDevicePropertiesExp(void *device, uint32_t *count,
 					     struct sk_zes_subdevice_exp_properties *ret)
 {

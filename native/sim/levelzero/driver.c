@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handles and the gate of every call. A handle is the address of a place in a table here, so one
- * that is not is told apart. Sysman wants ZES_ENABLE_SYSMAN=1 at zeInit or zesInit, as in drivers.
+ * Handles and the gate of every call. A handle is the address of a place in a table, so that other
+ * addresses are refused. Sysman needs ZES_ENABLE_SYSMAN=1 at zeInit or zesInit, as in real drivers.
  */
 #include "sim/levelzero/driver.h"
 
@@ -77,7 +77,7 @@ bool sk_ze_device_place(const void *device, uint32_t *ret)
 	return true;
 }
 
-/* Parts lie in one block: place, kind and number come from the offset. */
+/* Parts lie in one block, so that card, kind and number follow from the offset. */
 static bool part_place(const void *part, enum sk_ze_kind kind, uint32_t *place, uint32_t *number)
 {
 	const char *first = &ze.part[0][0][0], *at = part;
@@ -111,7 +111,7 @@ static uint32_t result_of(enum sk_sim_answer answer, int64_t error)
 	return SK_ZE_UNKNOWN;
 }
 
-/* The node's gate; past it the node is locked, and that card is at the present. */
+/* Pass the node's gate; then the node is locked and the card is at the present. */
 static uint32_t pass(const char *function, uint32_t index)
 {
 	int64_t error = 0;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * The shared parts of every function of the simulated Level Zero: handles, and the gate of each
- * call.
+ * Parts that all functions of the simulated Level Zero share: handles, and the gate of each call.
  *
  * Invariant: between a begin that returned success and its end the node is locked.
  */
@@ -19,7 +18,7 @@
 #define SK_ZE_API uint32_t
 #endif
 
-/** Parts of a card that have handles of their own. */
+/** Parts of a card, which have handles. */
 enum sk_ze_kind {
 	SK_ZE_POWER,
 	SK_ZE_FREQUENCY,   /* 0 GPU, 1 memory */
@@ -32,24 +31,25 @@ enum sk_ze_kind {
 	SK_ZE_KINDS,
 };
 
-/** Begin a call about a card; `out` NULL is the caller's mistake. Success: the node is locked. */
+/** Begin a call of a card; on success the node is locked. `out` is NULL if the caller made a
+ * mistake. */
 uint32_t sk_ze_begin(const char *function, void *device, const void *out, struct sk_sim_card **ret);
-/** Begin a call about a part of a device; its number in `index`. */
+/** Begin a call of a part of a device, with its number in `index`. */
 uint32_t sk_ze_begin_part(const char *function, void *part, enum sk_ze_kind kind, const void *out,
 			  uint32_t *index, struct sk_sim_card **ret);
-/** Begin a call about no card. */
+/** Begin a call of no card. */
 uint32_t sk_ze_begin_all(const char *function, const void *out);
-/** End any of them; returns `result`. */
+/** End a call; returns `result`. */
 uint32_t sk_ze_end(uint32_t result);
 
-/** Return how many tiles have a power domain of their own; 0: the card has one. */
+/** Return the number of tiles with a power domain; 0 if the card has one domain. */
 uint32_t sk_ze_power_tiles(const struct sk_sim_card *card);
 
-/** Handles of the first `have` parts of a kind, as every Enum call gives them. */
+/** Give handles of the first `have` parts of a kind, as every Enum call does. */
 uint32_t sk_ze_enumerate(const char *function, void *device, enum sk_ze_kind kind, uint32_t *count,
 			 void **ret);
 
-/** Return whether the caller may change settings; the real files are root's. */
+/** Return whether the caller may change settings; the real files belong to root. */
 bool sk_ze_may_set(void);
 uint32_t sk_ze_init(const char *function, bool sysman);
 uint32_t sk_ze_count(void);
@@ -63,7 +63,7 @@ uint64_t sk_ze_now_us(void);
 
 void sk_ze_uuid(const struct sk_sim_card *card, uint8_t ret[16]);
 void sk_ze_core_properties(const struct sk_sim_card *card, struct sk_ze_device_properties *ret);
-/** The record of this type in a chain of extensions, or NULL. */
+/** Find the record of this type in a chain of extensions, or NULL. */
 void *sk_ze_extension(void *chain, uint32_t stype);
 
 uint32_t zeDriverGet(uint32_t *count, void **ret);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events of simulated Intel cards, made from the node's faults: each kind once until it is heard.
+ * Events of simulated Intel cards, made from the node's faults; each kind is reported once.
  */
 #include "sim/levelzero/driver.h"
 
@@ -44,7 +44,7 @@ SK_ZE_API zesDeviceEventRegister(void *device, uint32_t events)
 	return sk_ze_end(SK_ZE_SUCCESS);
 }
 
-/* Events of one card since it was asked last, those wanted; the node keeps the newest alone. */
+/* Take the wanted events of one card since the last call; the node keeps only the newest events. */
 static uint32_t collect(uint32_t place)
 {
 	const struct sk_sim_node *node = sk_ze_node();

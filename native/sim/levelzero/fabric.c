@@ -29,7 +29,7 @@ static struct sk_zes_fabric_port_id id_of(const struct sk_sim_card *card, uint32
 	};
 }
 
-/* The port at the other end; all zero where there is none, as of ports that do not go round. */
+/* Find the port at the other end; all zero if there is none. */
 static struct sk_zes_fabric_port_id remote_of(const struct sk_sim_card *card, uint32_t port)
 {
 	uint32_t peers[SK_SIM_CARDS], back[SK_SIM_CARDS], count = peers_of(card, peers);

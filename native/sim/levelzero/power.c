@@ -16,7 +16,7 @@ enum {
 	DOMAIN_PACKAGE = 2,
 	FREQUENCY_GPU = 0,
 	TILES = 2,
-	FIRST_DRAWS = 5, /* eighths of the card's energy: tiles are not alike */
+	FIRST_DRAWS = 5, /* eighths of the card's energy, since real tiles differ too */
 };
 
 uint32_t sk_ze_power_tiles(const struct sk_sim_card *card)
@@ -24,7 +24,7 @@ uint32_t sk_ze_power_tiles(const struct sk_sim_card *card)
 	return card->model.flags & SK_SIM_HAS_TILE_POWER ? TILES : 0;
 }
 
-/* The part of the card's limit that a domain has: tiles have equal parts. */
+/* Return a domain's part of the card's limit; tiles have equal parts. */
 static uint32_t part_of(const struct sk_sim_card *card, uint32_t mw)
 {
 	return sk_ze_power_tiles(card) ? mw / TILES : mw;
@@ -139,7 +139,7 @@ SK_ZE_API zesPowerGetLimits(void *power, struct sk_zes_power_sustained_limit *su
 	return sk_ze_end(SK_ZE_SUCCESS);
 }
 
-/* The tiles of a card have one limit: whoever sets that of one sets that of all. */
+/* The tiles of a card share one limit, so setting one sets all. */
 static uint32_t set_limit(struct sk_sim_card *card, int32_t mw)
 {
 	uint32_t tiles = sk_ze_power_tiles(card) ? sk_ze_power_tiles(card) : 1;
@@ -201,7 +201,7 @@ SK_ZE_API zesDeviceEnumFrequencyDomains(void *device, uint32_t *count, void **re
 	return sk_ze_enumerate(__func__, device, SK_ZE_FREQUENCY, count, ret);
 }
 
-/* Lowest and highest clock of a domain; memory has one alone. */
+/* Return the lowest and the highest clock of a domain; memory has one clock. */
 static struct sk_zes_freq_range whole_range(const struct sk_sim_card *card, uint32_t domain)
 {
 	const struct sk_sim_model *model = &card->model;
@@ -309,7 +309,7 @@ SK_ZE_API zesFrequencyGetRange(void *domain, struct sk_zes_freq_range *ret)
 	return sk_ze_end(SK_ZE_SUCCESS);
 }
 
-/* A negative bound is the card's own; both bounds its own lets the clock go. */
+/* A negative bound is the card's own one; two of them unlock the clock. */
 static uint32_t set_range(struct sk_sim_card *card, const struct sk_zes_freq_range *asked)
 {
 	struct sk_zes_freq_range own = whole_range(card, FREQUENCY_GPU);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions of Level Zero 1.4 that the simulation does not have: each answers UNSUPPORTED_FEATURE
- * and is counted by its name. Nothing runs on a simulated card, so most of the core is here.
+ * Functions of Level Zero 1.4 that the simulation does not have: each is counted by its name and
+ * returns UNSUPPORTED_FEATURE. Nothing runs on a simulated card, so most of the core is here.
  */
 #include "sim/levelzero/driver.h"
 
@@ -13,7 +13,7 @@ static uint32_t unsupported(const char *function)
 	return SK_ZE_UNSUPPORTED_FEATURE;
 }
 
-/* Declared without parameters: the callers pass what they like and it is not looked at. */
+/* Declared without parameters, since arguments are ignored. */
 #define NOT_SUPPORTED(name)                                                                        \
 	SK_ZE_API name(void)                                                                       \
 	{                                                                                          \

@@ -38,7 +38,7 @@ const char *sk_sim_fault_name(uint32_t kind)
 	return kind < SK_SIM_FAULT_KINDS ? names[kind] : NULL;
 }
 
-/* Kinds that give events, one by one; the others are on or off. */
+/* Kinds that give single events; the others last for a time. */
 static bool gives_events(const struct sk_sim_fault *fault)
 {
 	return fault->kind == SK_SIM_FAULT_XID || fault->kind == SK_SIM_FAULT_ECC ||
@@ -111,8 +111,8 @@ static void ecc(struct sk_sim_card *card, int64_t value)
 	}
 }
 
-/* Xids after which a card takes no work before a reset: those of NVIDIA's catalogue ("Xid Catalog",
- * 2025-10) that are resolved by RESET_GPU. */
+/* Xids after which a card refuses work until a reset: those that NVIDIA's catalogue ("Xid Catalog",
+ * 2025-10) resolves by RESET_GPU. */
 static const uint8_t reset_xids[] = {46,  62,  64,  95,	 109, 110, 119,
 				     120, 136, 140, 143, 155, 156, 158};
 enum { FELL_OFF_THE_BUS = 79, ASKS_FOR_RESET = 1 };
@@ -194,7 +194,7 @@ static void begin(struct sk_sim_node *node, uint32_t index, const struct sk_sim_
 		card->now.brakes++;
 		break;
 	case SK_SIM_FAULT_STUCK:
-		sk_sim_power_hold(card);
+		sk_sim_power_freeze(card);
 		break;
 	case SK_SIM_FAULT_RESET:
 		sk_sim_card_reset(card);
@@ -230,7 +230,7 @@ static void end(struct sk_sim_node *node, uint32_t index, const struct sk_sim_fa
 			card->now.brakes--;
 		break;
 	case SK_SIM_FAULT_STUCK:
-		sk_sim_power_let_go(card);
+		sk_sim_power_release(card);
 		break;
 	case SK_SIM_FAULT_RECOVERY:
 		card->now.recovery = 0;

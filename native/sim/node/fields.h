@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * Names, types and places of everything in the plain structures of a card, so that one loop turns
- * any of them into a dictionary and back.
+ * Names, types and offsets of all members of a card's structures, so that one loop turns them into
+ * a dictionary and back.
  *
  * Invariant: every member of these structures is named here, which a test holds against their
  * sizes.

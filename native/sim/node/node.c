@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process that dies while it moves a card leaves it between two moments: a stretch of it may
- * count twice, nothing else, since times are stored last and every value is always a number.
+ * A process that dies while it moves a card leaves the card between two times. Then a stretch may
+ * count twice and nothing else is wrong, since times are stored last and every value is a number.
  */
 #include "sim/node/node.h"
 
@@ -21,10 +21,10 @@
 
 #define MAGIC 0x315f4d49535f4b53ull /* SK_SIM_1 */
 #define VERSION 2
-#define EPOCH_NS 1700000000000000000u /* of virtual time: a day in November 2023 */
+#define EPOCH_NS 1700000000000000000u /* start of virtual time, a day in November 2023 */
 #define LOOK_NS 50000000
 #define TAKES_MOST_NS 3600000000000u /* a call */
-#define WAIT_NS 2000000		     /* a call that hangs looks so often whether it still does */
+#define WAIT_NS 2000000 /* period at which a hung call looks whether the fault has ended */
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -101,7 +101,7 @@ static int fill(int fd, const char *profile, const struct sk_sim_model *models, 
 		enum sk_sim_clock clock, uint64_t seed)
 {
 	struct sk_sim_node *node = NULL;
-	int failed = -posix_fallocate(fd, 0, sizeof(*node)); /* a full disk is told here */
+	int failed = -posix_fallocate(fd, 0, sizeof(*node)); /* a full disk fails here */
 
 	if (!failed)
 		failed = map_fd(fd, &node);
@@ -118,7 +118,7 @@ static int fill(int fd, const char *profile, const struct sk_sim_model *models, 
 	return failed;
 }
 
-/* Made whole under another name first, so that nobody ever opens half a node. */
+/* Make the file under another name and rename it, so that no process opens an unfinished node. */
 int sk_sim_node_create(const char *path, const char *profile, const struct sk_sim_model *models,
 		       uint32_t count, enum sk_sim_clock clock, uint64_t seed)
 {
@@ -140,9 +140,8 @@ int sk_sim_node_create(const char *path, const char *profile, const struct sk_si
 	return failed;
 }
 
-/* In a node that may not be written nobody inside its lock can be waited for,
- * so a card may be between two moments in the copy, as one whose mover died.
- * Processes that are forked share it. */
+/* Copy a node that may not be written. Its lock cannot be taken, so a card may be between two
+ * times, as after a process that died. Forked processes share the copy. */
 static int copy_fd(int fd, struct sk_sim_node **ret)
 {
 	const void *from = mmap(NULL, sizeof(**ret), PROT_READ, MAP_SHARED, fd, 0);
@@ -183,7 +182,7 @@ static int map_path(const char *at, struct sk_sim_node **ret)
 	return failed;
 }
 
-/* A lock of another kind would not survive its owner, or end the process. */
+/* Check the lock's kind, since another one would not survive its owner or would end the process. */
 static bool is_node(const struct sk_sim_node *node)
 {
 	pthread_mutex_t made;
@@ -224,8 +223,8 @@ void sk_sim_node_close(struct sk_sim_node *node)
 	munmap(node, sizeof(*node));
 }
 
-/* When a process dies with the lock the kernel wakes one waiter alone, and that may be another
- * thread of it, which dies as well: so every waiter looks again by itself now and then. */
+/* When a process dies with the lock the kernel wakes one waiter alone, which may be another thread
+ * of that process and die too; so every waiter tries again after a while. */
 static int wait_lock(struct sk_sim_node *node)
 {
 	int got = pthread_mutex_trylock(&node->lock);
@@ -253,7 +252,7 @@ static void move_cards(struct sk_sim_node *node, uint64_t to_ns)
 	node->now_ns = to_ns;
 }
 
-/* To the present, as far as the script is concerned: cards are moved to what befalls them. */
+/* Run the script up to the present; cards are moved to the time of each fault. */
 static void pass(struct sk_sim_node *node, uint64_t to_ns)
 {
 	if (to_ns < node->now_ns)
@@ -273,7 +272,8 @@ void sk_sim_node_move(struct sk_sim_node *node, uint64_t to_ns)
 	move_cards(node, node->now_ns);
 }
 
-/* After a reboot the machine's clock is behind the node's: then no time passes until it is not. */
+/* After a reboot the machine's clock is behind the node's, and no time passes until it has caught
+ * up. */
 static uint64_t present_ns(const struct sk_sim_node *node)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
@@ -332,7 +332,7 @@ static uint64_t hash(const char *name)
 	return h;
 }
 
-/* The slot of a function, or -1 when all are taken: then only the sum knows of it. */
+/* Return the slot of a function, or -1 if all are taken; then only the sum counts it. */
 static int slot_of(struct sk_sim_node *node, const char *function)
 {
 	uint32_t at = (uint32_t)(hash(function) % SK_SIM_CALLS);
@@ -374,7 +374,7 @@ void sk_sim_node_not_supported(struct sk_sim_node *node, const char *function)
 	sk_sim_node_leave(node);
 }
 
-/* The simulated time that a call takes. */
+/* Return the simulated time that a call takes. */
 static uint64_t takes_ns(const struct sk_sim_node *node, const char *function, uint32_t card)
 {
 	const struct sk_sim_fault *slow = sk_sim_fault_on(node, SK_SIM_FAULT_SLOW, card, function);
@@ -386,7 +386,7 @@ static uint64_t takes_ns(const struct sk_sim_node *node, const char *function, u
 	return node->latency_ns + ns;
 }
 
-/* In virtual time the node moves on by it, else the caller waits. The lock is let go meanwhile. */
+/* Let a call take its time: virtual time is advanced, or the caller sleeps without the lock. */
 static void take(struct sk_sim_node *node, uint32_t card, uint64_t ns)
 {
 	if (node->clock == SK_SIM_VIRTUAL) {

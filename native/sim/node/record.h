@@ -25,22 +25,22 @@ enum sk_sim_fault_kind {
 	SK_SIM_FAULT_NONE,
 	SK_SIM_FAULT_XID,     /* value: number; comes as an event */
 	SK_SIM_FAULT_ECC,     /* value: bit 0 uncorrected; count */
-	SK_SIM_FAULT_LOST,    /* off the bus until `until_ns` */
+	SK_SIM_FAULT_LOST,    /* the card is off the bus until `until_ns` */
 	SK_SIM_FAULT_HANG,    /* matching calls do not return before `until_ns` */
 	SK_SIM_FAULT_SLOW,    /* matching calls take value ns longer */
 	SK_SIM_FAULT_ERROR,   /* matching calls return value, a vendor's own code */
-	SK_SIM_FAULT_VERSION, /* structs of matching calls are refused as of the wrong version */
+	SK_SIM_FAULT_VERSION, /* structures of matching calls have the wrong version */
 	SK_SIM_FAULT_RELOAD,  /* driver gone, then back with another version: mismatch until then */
 	SK_SIM_FAULT_LINK,    /* value: port; down, or errors by count */
-	SK_SIM_FAULT_HEAT,    /* value: ambient raised by so many mC */
+	SK_SIM_FAULT_HEAT,    /* value: rise of the ambient temperature in mC */
 	SK_SIM_FAULT_BRAKE,   /* external power brake */
 	SK_SIM_FAULT_STUCK,   /* the power sensor keeps its value */
 	SK_SIM_FAULT_DROP,    /* value: per mille of readings that fail */
 	SK_SIM_FAULT_PERMISSION,
 	SK_SIM_FAULT_RECOVERY, /* value: recovery action */
 	SK_SIM_FAULT_PAGES,    /* retired pages, rows to remap: count */
-	SK_SIM_FAULT_PCIE,     /* count packets are sent again over the slot */
-	SK_SIM_FAULT_RESET,    /* the card is reset, as somebody would */
+	SK_SIM_FAULT_PCIE,     /* `count` PCIe packets are replayed */
+	SK_SIM_FAULT_RESET,    /* the card is reset, as by an operator */
 	SK_SIM_FAULT_KINDS,
 };
 
@@ -48,14 +48,14 @@ struct sk_sim_fault {
 	uint32_t kind;
 	uint32_t card;	   /* or UINT32_MAX: every card */
 	uint64_t from_ns;  /* on the node's clock, counted from its start */
-	uint64_t until_ns; /* 0: for good */
+	uint64_t until_ns; /* 0: never ends */
 	int64_t value;
 	uint64_t count; /* of events, spread evenly from `from_ns` to `until_ns` where
 			   there is one; at most SK_SIM_EVENTS_OF_ONE */
 	char call[48];	/* function, or a part of its name; empty: any */
 	uint32_t done;	/* bit 0: has begun, bit 1: has ended */
 	uint32_t reserved;
-	uint64_t given; /* events so far */
+	uint64_t given; /* events given so far */
 };
 
 /** An entry of a driver's event queue; numbered from 1. */
@@ -77,15 +77,15 @@ struct sk_sim_node {
 	uint64_t now_ns;     /* since the start */
 	uint64_t epoch_ns;   /* CLOCK_REALTIME at the start; in virtual time always the same */
 	uint64_t chance;     /* state of the generator for dropped readings and the like */
-	uint64_t latency_ns; /* of every call of a driver; virtual time passes by it */
-	uint64_t reloads;    /* of the driver: who began before one must begin again */
-	uint32_t open;	     /* whoever calls may change settings, as root may */
+	uint64_t latency_ns; /* latency of a driver's call; it advances virtual time */
+	uint64_t reloads; /* reloads of the driver; a process must initialise it again after each */
+	uint32_t open;	  /* any user may change settings, not only root */
 	char profile[32];
 	uint64_t events; /* ever */
 	struct sk_sim_event event[SK_SIM_EVENTS];
 	struct sk_sim_fault fault[SK_SIM_FAULTS];
-	uint64_t fault_ns;	       /* when the script next wants something; UINT64_MAX: never */
-	uint32_t faults_on;	       /* so many of it last now */
+	uint64_t fault_ns;	       /* next time of the script; UINT64_MAX: never */
+	uint32_t faults_on;	       /* number of active faults */
 	uint64_t calls, not_supported; /* ever, of all driver functions */
 	struct {
 		char name[56];
@@ -94,7 +94,7 @@ struct sk_sim_node {
 	struct sk_sim_card card[SK_SIM_CARDS];
 };
 
-/** So many cards there are, whatever is written in the file. */
+/** Number of cards, bounded whatever the file has. */
 static inline uint32_t sk_sim_node_cards(const struct sk_sim_node *node)
 {
 	return node->cards < SK_SIM_CARDS ? node->cards : SK_SIM_CARDS;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A weak definition of every exported name, which says NOT_SUPPORTED and is counted. What is
- * implemented elsewhere in this folder takes its place.
+ * Weak definitions of all exported names, which count the call and return NOT_SUPPORTED. A
+ * definition elsewhere in this folder replaces one.
  */
 #include "sim/nvml/library.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clocks of a card, why they are where they are, and for how long they were kept down. */
+/* Clocks of a card, the reasons for them, and the time for which each reason lowered them. */
 #include "sim/nvml/clock.h"
 
 enum { CLOCK_GRAPHICS, CLOCK_SM, CLOCK_MEM, CLOCK_VIDEO, CLOCKS };
@@ -204,7 +204,8 @@ SK_NVML nvmlReturn_t nvmlDeviceResetGpuLockedClocks(nvmlDevice_t device)
 	return lock_clocks(__func__, device, 0, 0);
 }
 
-/* Policies of nvmlPerfPolicyType_t: power, thermal, ... The others never hold a simulated card. */
+/* Policies of nvmlPerfPolicyType_t: power, thermal, ... The others never lower the clock of a
+ * simulated card. */
 uint64_t sk_nvml_held_ns(const struct sk_sim_card *card, uint32_t policy)
 {
 	const uint64_t *ns = card->now.why_ns;

@@ -9,7 +9,7 @@
 
 #include "sim/nvml/library.h"
 
-/** So long a policy of nvmlPerfPolicyType_t has kept the clock down, since the start. */
+/** Time for which a policy of nvmlPerfPolicyType_t has lowered the clock, since the start. */
 uint64_t sk_nvml_held_ns(const struct sk_sim_card *card, uint32_t policy);
 
 #endif

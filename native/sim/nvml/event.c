@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Event sets: what happened to cards since a set was registered for them. */
+/* Event sets: events of the registered cards since their registration. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -12,7 +12,7 @@
 #define DRAM_RETIREMENT_FAILURE 0x800ull
 #define RECOVERY_ACTION 0x8000ull
 #define SUPPORTED (SBE | DBE | XID | DRAM_RETIREMENT | DRAM_RETIREMENT_FAILURE | RECOVERY_ACTION)
-#define LOOK_NS 2000000 /* a waiting caller looks so often */
+#define LOOK_NS 2000000 /* period at which a waiting caller looks for events */
 
 /** The events that a caller waits for, and how far it has read the node's queue. */
 struct sk_nvml_set {
@@ -119,7 +119,7 @@ static uint64_t monotonic_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Waits by the machine's clock also where the node's is virtual: somebody else may move that. */
+/* Wait by the machine's clock even in virtual time, which another process may advance. */
 static nvmlReturn_t wait_for(const char *function, struct sk_nvml_set *set, nvmlEventData_t *ret,
 			     uint32_t timeout_ms)
 {

@@ -157,7 +157,7 @@ static bool limits(const struct sk_sim_card *card, const nvmlFieldValue_t *asked
 	}
 }
 
-/* The memory's share of the power is known as of now; a module is a card of its own here. */
+/* Power of the memory at present; a module is one card here. */
 static bool power(const struct sk_sim_card *card, const nvmlFieldValue_t *asked, struct answer *ret)
 {
 	double memory_w = card->model.physics.memory_w * card->now.memory_busy;
@@ -263,7 +263,7 @@ static uint64_t link_errors(const struct sk_sim_card *card, uint32_t link)
 	return sum;
 }
 
-/* Fields of the card as a whole, whatever the scope says. */
+/* Read a field of the whole card, for any scope. */
 static bool all_links(const struct sk_sim_card *card, uint32_t id, struct answer *ret)
 {
 	switch (id) {

@@ -97,7 +97,7 @@ static uint32_t board_id(const struct sk_sim_card *card)
 
 SK_NVML_VALUE(nvmlDeviceGetBoardId, uint32_t, board_id(card))
 
-/* NVML says -1, as an unsigned number, where a card has no NUMA node of its own. */
+/* NVML gives -1, as an unsigned number, for a card without a NUMA node of its own. */
 SK_NVML_VALUE_IF(nvmlDeviceGetNumaNodeId, uint32_t, card->model.numa >= 0, card->model.numa)
 
 SK_NVML nvmlReturn_t nvmlDeviceGetInforomVersion(nvmlDevice_t device, int object, char *ret,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MIG: its mode, and GPU and compute instances that are made and ended. What nvml.h says of each
- * function holds: a mode that cannot be changed at once waits for the next reset, instances are in
- * use while a process or a compute instance is in them, and a handle dies with what it names.
+ * MIG: its mode, and the creation and destruction of GPU and compute instances, as nvml.h describes
+ * it. A mode that cannot be changed at once waits for the next reset, an instance is in use while
+ * it has a process or a compute instance, and a handle is invalid after its instance is gone.
  */
 #include <stdio.h>
 #include <string.h>
@@ -137,7 +137,7 @@ SK_NVML nvmlReturn_t nvmlDeviceCreateGpuInstanceWithPlacement(nvmlDevice_t devic
 	return at ? create(__func__, device, id, at, ret) : NVML_ERROR_INVALID_ARGUMENT;
 }
 
-/* The begin of every function of a GPU instance; `ret` is NULL where it must not be. */
+/* Begin a function of a GPU instance; `ret` is NULL if the caller made a mistake. */
 static nvmlReturn_t ask(struct sk_nvml_call *call, nvmlDevice_t device, const char *function,
 			const void *ret, struct sk_sim_partition **at)
 {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* By this a reader of the library knows what it has before it. */
+/* By this symbol a program knows that the library is simulated. */
 SK_NVML const char stoker_sim_driver[] = "SIM: stoker's simulated NVML";
 
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
@@ -209,7 +209,7 @@ nvmlReturn_t sk_nvml_absent(const char *function)
 	return NVML_ERROR_NOT_SUPPORTED;
 }
 
-/* The node that the environment names now: a process may begin anew with another one. */
+/* Map the node that the environment names now, since it may have changed since the last init. */
 static nvmlReturn_t open_node(void)
 {
 	const char *path = getenv(SK_SIM_VARIABLE);

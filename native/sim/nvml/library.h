@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * The begin and the end of every function of the simulated NVML: handles, the node's lock,
- * faults.
+ * Start and end of every function of the simulated NVML: handles, the node's lock, faults.
  *
  * Invariant: between a begin that returned NVML_SUCCESS and its end the node's lock is held and the
  * card is at the present; otherwise it is not held.
@@ -17,7 +16,7 @@
 #include "sim/card/plant.h"
 #include "sim/card/sensor.h"
 
-/** The target of a handle: a card, or a MIG instance of it. */
+/** Target of a handle: a card, or a MIG instance of it. */
 struct sk_nvml_device {
 	uint32_t card;
 	uint32_t instance; /* slot of the card's partitions, from 1; 0: the whole card */
@@ -32,30 +31,29 @@ struct sk_nvml_call {
 	uint32_t instance;
 };
 
-/** For functions of no card. */
+/** Begin a function of no card. */
 nvmlReturn_t sk_nvml_begin(struct sk_nvml_call *call, const char *function);
 
-/** For functions that take any handle. */
+/** Begin a function that takes any handle. */
 nvmlReturn_t sk_nvml_begin_any(struct sk_nvml_call *call, nvmlDevice_t device,
 			       const char *function);
 
-/** For functions of a GPU instance, which need not be a device: it may lack its compute instance.
- */
+/** Begin a function of a GPU instance, which is no device if it lacks its compute instance. */
 nvmlReturn_t sk_nvml_begin_gpu_instance(struct sk_nvml_call *call, nvmlDevice_t device,
 					const char *function);
 
-/** For functions that know whole cards only: a MIG instance is NOT_SUPPORTED. */
+/** Begin a function of whole cards; a MIG instance is NOT_SUPPORTED. */
 nvmlReturn_t sk_nvml_begin_card(struct sk_nvml_call *call, nvmlDevice_t device,
 				const char *function);
 
-/** For settings: NO_PERMISSION unless root calls, or the node is open to all. */
+/** Begin a function that sets something; NO_PERMISSION unless root calls or the node is open. */
 nvmlReturn_t sk_nvml_begin_setting(struct sk_nvml_call *call, nvmlDevice_t device,
 				   const char *function);
 
-/** After a begin: the same for functions of other things than whole cards; ends the call if not. */
+/** After a begin, refuse other handles than whole cards; ends the call then. */
 nvmlReturn_t sk_nvml_privileged(struct sk_nvml_call *call);
 
-/** Let the lock go; returns `code`, which is counted when it is NOT_SUPPORTED. */
+/** Unlock the node; returns `code`, which is counted when it is NOT_SUPPORTED. */
 nvmlReturn_t sk_nvml_end(struct sk_nvml_call *call, nvmlReturn_t code);
 
 /** The handle of a card, by its index in the node, or of an instance. */

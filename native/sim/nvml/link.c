@@ -41,7 +41,7 @@ SK_NVML_VALUE(nvmlDeviceGetPcieLinkMaxSpeed, uint32_t, card->model.pcie_gen)
 SK_NVML_VALUE(nvmlDeviceGetPcieSpeed, uint32_t, lane_mbit[card->model.pcie_gen % 7])
 SK_NVML_VALUE(nvmlDeviceGetPcieReplayCounter, uint32_t, card->now.pcie_replays)
 
-/* In KiB/s over 20 ms: the real one waits for these, a simulated one knows the rate. */
+/* Throughput in KiB/s. The real driver measures for 20 ms, the simulated one knows the rate. */
 SK_NVML nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t device, uint32_t counter,
 						 uint32_t *ret)
 {
@@ -272,7 +272,7 @@ SK_NVML nvmlReturn_t nvmlDeviceOnSameBoard(nvmlDevice_t one, nvmlDevice_t other,
 	return sk_nvml_end(&call, NVML_SUCCESS);
 }
 
-/* All cards that are as near as this, or in the real library's words: at this level. */
+/* List the cards whose common ancestor is at this level. */
 SK_NVML nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(nvmlDevice_t device, uint32_t level,
 						      uint32_t *count, nvmlDevice_t *ret)
 {
@@ -298,7 +298,7 @@ SK_NVML nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(nvmlDevice_t device, uint3
 	return sk_nvml_end(&call, NVML_SUCCESS);
 }
 
-/* A board with links has been taken into its fabric, whose id is nothing: it is one node. */
+/* A board with links is in its fabric already, whose id is 0 as it has one node. */
 static bool in_fabric(const struct sk_sim_card *card)
 {
 	return card->model.link_group && !strcmp(card->model.architecture, "hopper");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MIG: which instances a card is cut into, and what sizes there are; instance.c makes and ends
- * them. A GPU instance and its one compute instance, which is as large as it, share a handle.
+ * MIG: queries of instances and of their sizes; instance.c creates and destroys them. A GPU
+ * instance shares its handle with its one compute instance, which is as large.
  */
 #include <stdio.h>
 #include <string.h>

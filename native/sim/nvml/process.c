@@ -126,8 +126,8 @@ static uint32_t percent(double share)
 	return (uint32_t)lround(fmin(fmax(share, 0), 1) * 100);
 }
 
-/* One sample for each process, of the newest period, unless the caller has seen that. Callers ask
- * first with no room: then the answer is how much there is. */
+/* Give one sample for each process, of the newest period, unless the caller has it. Without room
+ * the answer is the number of samples. */
 static uint32_t fresh(const struct sk_nvml_call *call, uint64_t seen_us)
 {
 	const struct sk_sim_point *sample = sk_sim_sample(call->card, 0);
@@ -140,7 +140,7 @@ static uint32_t fresh(const struct sk_nvml_call *call, uint64_t seen_us)
 	return count;
 }
 
-/* With MIG on, the real driver has no figures of processes. */
+/* With MIG the real driver has no figures of processes. */
 static nvmlReturn_t ask(struct sk_nvml_call *call, nvmlDevice_t device, const char *function)
 {
 	nvmlReturn_t failed = sk_nvml_begin_card(call, device, function);

@@ -20,7 +20,7 @@ enum { METRIC_GRAPHICS = 1, METRIC_SM = 2, METRIC_OCCUPANCY = 3, METRIC_TENSOR =
 enum { METRIC_DRAM = 10, METRIC_PCIE_TX = 20, METRIC_PCIE_RX = 21 };
 enum { METRIC_LINKS_RX = 60, METRIC_LINKS_TX = 61, METRIC_LINK0_RX = 62 };
 
-/* A simulated kernel keeps so much of a busy SM's warps and tensor pipes; figures of no kernel. */
+/* Share of a busy SM's warps and tensor pipes that a simulated kernel uses; made up. */
 #define OCCUPANCY 0.5
 #define TENSOR 0.7
 
@@ -111,7 +111,7 @@ static uint32_t sample_value(const struct sk_sim_card *card, const struct sk_sim
 	}
 }
 
-/* Return how many of the newest samples the caller has not seen. */
+/* Return the number of samples that the caller does not have. */
 static uint32_t unseen(const struct sk_nvml_call *call, uint64_t seen_us)
 {
 	uint32_t count = 0;
@@ -126,7 +126,7 @@ static uint32_t unseen(const struct sk_nvml_call *call, uint64_t seen_us)
 	return count;
 }
 
-/* Without room the answer is how much the buffer can hold. Oldest first. */
+/* Give samples, oldest first. Without room the answer is the size of the buffer. */
 SK_NVML nvmlReturn_t nvmlDeviceGetSamples(nvmlDevice_t device, uint32_t type, uint64_t seen_us,
 					  uint32_t *ret_type, uint32_t *count, nvmlSample_t *ret)
 {

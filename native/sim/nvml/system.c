@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions of no card: versions, error texts, names of processes, the way to handles. */
+/* Functions of no card: versions, error texts, names of processes, and handles. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,7 +190,7 @@ SK_NVML nvmlReturn_t nvmlDeviceGetCount_v2(uint32_t *ret)
 	return device_count(__func__, ret);
 }
 
-/* A lost card has no handle to give, whatever it is asked by. */
+/* A lost card has no handle, by any key. */
 static nvmlReturn_t give(struct sk_nvml_call *call, uint32_t card, uint32_t instance,
 			 nvmlDevice_t *ret)
 {
