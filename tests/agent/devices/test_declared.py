@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.agent.devices import holders, processes
+from stoker.agent.devices import holders
 from stoker.agent.devices.declared import Declared
 from stoker.agent.devices.samplers.sampler import sample, sampled_of
 from stoker.agent.devices.vendor import Vendor
@@ -105,16 +105,3 @@ def test_a_holder_is_found_through_the_vendor(
     found = declared(node)
     found.scan()
     assert found.holders(lambda pid: pid != holder.pid) == {"d0": f"held by pid {holder.pid} (sh)"}
-
-
-def test_ours_is_told_by_cgroup_or_without_them_by_environment(tmp_path: Path) -> None:
-    folder = tmp_path / "77"
-    folder.mkdir()
-    (folder / "cgroup").write_text("0::/stoker-0011aabb/jobs/3.1\n")
-    (folder / "environ").write_bytes(b"HOME=/\0STOKER_JOB_ID=3\0")
-    assert processes.in_jobs(77, "0011aabb", cgroups=True, proc=tmp_path)
-    assert not processes.in_jobs(77, "ffffffff", cgroups=True, proc=tmp_path)
-    assert processes.in_jobs(77, "ffffffff", cgroups=False, proc=tmp_path)
-    (folder / "environ").write_bytes(b"NOT_STOKER_JOB_ID=3\0")
-    assert not processes.in_jobs(77, "ffffffff", cgroups=False, proc=tmp_path)
-    assert not processes.in_jobs(78, "0011aabb", cgroups=True, proc=tmp_path)

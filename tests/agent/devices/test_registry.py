@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stoker.agent.devices import registry as registry_module
-from stoker.agent.devices import vendor_scans, visibility
+from stoker.agent.devices import vendor_scans
 from stoker.agent.devices.card import Silent
 from stoker.agent.devices.registry import GONE, Devices
 from stoker.agent.devices.vendor import VENDORS, IsOurs, Scan, Vendor
@@ -150,29 +150,6 @@ def test_samples_are_in_the_order_of_the_list(tmp_path: Path) -> None:
     found = devices(tmp_path, Fake("b"), Fake("a"))
     found.scan()
     assert [sample.id for sample in found.sample()] == ["b", "a"]
-
-
-def gpu(uuid: str) -> DeviceInfo:
-    return DeviceInfo(uuid, "nvidia", "H200", visible={"CUDA_VISIBLE_DEVICES": uuid})
-
-
-def test_granted_gpus_are_one_list_and_every_other_vendor_is_hidden() -> None:
-    seen = visibility.environment([gpu("GPU-1"), gpu("GPU-0")])
-    assert seen["CUDA_VISIBLE_DEVICES"] == "GPU-1,GPU-0"
-    assert seen["ROCR_VISIBLE_DEVICES"] == ""
-    assert seen["POCL_DEVICES"] == ""
-
-
-def test_without_a_grant_no_gpu_is_visible_and_the_cpu_is_left_alone() -> None:
-    seen = visibility.environment([])
-    assert seen["CUDA_VISIBLE_DEVICES"] == ""
-    assert "POCL_DEVICES" not in seen
-
-
-def test_a_granted_pocl_device_is_not_hidden() -> None:
-    seen = visibility.environment([DeviceInfo("pocl-0", "pocl", "cpu", kind="cpu")])
-    assert "POCL_DEVICES" not in seen
-    assert seen["CUDA_VISIBLE_DEVICES"] == ""
 
 
 class Hanging(Fake):

@@ -16,7 +16,6 @@ from stoker.agent.devices.record import RecordCopy
 from stoker.agent.devices.samplers import driven
 from stoker.agent.devices.samplers import sampled as module
 from stoker.agent.devices.samplers.driven import Driven
-from stoker.agent.devices.samplers.history import POINTS, History
 from stoker.agent.devices.samplers.polled import Polled
 from stoker.agent.devices.samplers.sampler import Samplers, sample
 
@@ -251,13 +250,3 @@ def test_what_is_not_supported_is_not_asked_again_soon() -> None:
     calls.remember("f", Absent("no"), for_ever=False)
     assert calls.refused("f") == Absent("no")
     assert calls.refused("g") is None
-
-
-def test_a_history_keeps_the_newest_points() -> None:
-    history = History()
-    for i in range(POINTS + 5):
-        history.add(i + 1, float(i))
-    points = history.points()
-    assert len(points) == POINTS
-    assert (points[0], points[-1]) == ((6, 5.0), (POINTS + 5, POINTS + 4.0))
-    assert history.points(since_ns=POINTS + 3) == points[-2:]
