@@ -23,6 +23,7 @@ extern "C" {
 #include "sim/node/node.h"
 #include "sim/card/partition.h"
 #include "sim/card/plant.h"
+#include "sim/card/request.h"
 #include "sim/card/sensor.h"
 }
 

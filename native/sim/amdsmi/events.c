@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "sim/card/plant.h"
+#include "sim/card/request.h"
 
 enum { LOOK_NS = 5000000, NS_PER_MS = 1000000 };
 

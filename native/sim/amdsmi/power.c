@@ -4,7 +4,7 @@
  * power in W, caps in uW, energy in counts of 2^-16 J, clocks in MHz or Hz.
  */
 #include "sim/amdsmi/driver.h"
-#include "sim/card/plant.h"
+#include "sim/card/request.h"
 #include "sim/card/sensor.h"
 
 enum { MW_PER_W = 1000, UW_PER_MW = 1000, HZ_PER_MHZ = 1000000 };

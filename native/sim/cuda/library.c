@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "sim/card/plant.h"
+#include "sim/card/request.h"
 
 __attribute__((visibility("default"))) const char stoker_sim_driver[] = "SIM cuda";
 

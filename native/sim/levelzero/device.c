@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sim/card/plant.h"
+#include "sim/card/request.h"
 
 static void text(char to[64], const char *from)
 {

@@ -5,7 +5,7 @@
  */
 #include "sim/levelzero/driver.h"
 
-#include "sim/card/plant.h"
+#include "sim/card/request.h"
 #include "sim/card/sensor.h"
 
 enum {

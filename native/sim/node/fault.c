@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/card/plant.h"
+#include "sim/card/request.h"
 #include "sim/card/sensor.h"
 
 enum { BEGUN = 1, ENDED = 2 };

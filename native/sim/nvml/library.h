@@ -13,7 +13,7 @@
 
 #include "sim/node/node.h"
 #include "sim/nvml/abi.h"
-#include "sim/card/plant.h"
+#include "sim/card/request.h"
 #include "sim/card/sensor.h"
 
 /** Target of a handle: a card, or a MIG instance of it. */

@@ -16,7 +16,7 @@
 #include "sim/node/fault.h"
 #include "sim/node/node.h"
 #include "sim/card/partition.h"
-#include "sim/card/plant.h"
+#include "sim/card/request.h"
 #include "sim/card/sensor.h"
 
 static uint64_t state;
