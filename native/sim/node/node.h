@@ -10,6 +10,8 @@
 #ifndef SK_SIM_NODE_NODE_H
 #define SK_SIM_NODE_NODE_H
 
+#include <time.h>
+
 #include "sim/node/record.h"
 
 /** Environment variable with the path of the node. */
@@ -28,6 +30,9 @@ void sk_sim_node_close(struct sk_sim_node *node);
 /** Make a node in the caller's memory, in virtual time, for simulations in one process. -EINVAL. */
 int sk_sim_node_init(struct sk_sim_node *node, const struct sk_sim_model *models, uint32_t count,
 		     uint64_t seed);
+
+/** Time of one of the machine's clocks. */
+uint64_t sk_sim_clock_ns(clockid_t clock);
 
 /** Lock the node and move every card to the present, with the faults of the script. Returns the
  * time. */
