@@ -26,10 +26,11 @@ from typing import Annotated, Any
 
 import msgspec
 
-from stoker.agent.devices import holders
 from stoker.agent.devices.card import Silent
-from stoker.agent.devices.device_files import Node
-from stoker.agent.devices.vendor import IsOurs, Scan, Vendor, register
+from stoker.agent.devices.host import holders
+from stoker.agent.devices.host.device_files import Node
+from stoker.agent.devices.host.processes import IsOurs
+from stoker.agent.devices.vendor import Scan, Vendor, register
 from stoker.native.errors import BadRequest
 from stoker.scheduler.nouns import DeviceInfo
 

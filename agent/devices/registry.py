@@ -20,11 +20,12 @@ import stoker.agent.devices.intel.vendor
 import stoker.agent.devices.nvidia.vendor  # noqa: F401
 from stoker.agent.devices import declared, opencl  # noqa: F401
 from stoker.agent.devices import order as orders
+from stoker.agent.devices.host.processes import IsOurs
+from stoker.agent.devices.host.topology import Places, Topology, topology
 from stoker.agent.devices.order import DeviceOrder
 from stoker.agent.devices.readings import CardReadings
 from stoker.agent.devices.samplers.sampler import Samplers
-from stoker.agent.devices.topology import Places, Topology, topology
-from stoker.agent.devices.vendor import VENDORS, IsOurs, Scan, Vendor
+from stoker.agent.devices.vendor import VENDORS, Scan, Vendor
 from stoker.agent.devices.vendor_scans import VendorScans
 from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, DeviceInfo, DeviceSample
 

@@ -16,16 +16,14 @@ import msgspec
 
 from stoker.agent.devices.card import Card
 from stoker.agent.devices.deadline import within
+from stoker.agent.devices.host.processes import IsOurs
+from stoker.agent.devices.host.topology import Bond, Pair, groups, pair
 from stoker.agent.devices.readings import Absent
-from stoker.agent.devices.topology import Bond, Pair, groups, pair
 from stoker.scheduler.nouns import DeviceInfo
 
 T = TypeVar("T")
 ANSWER_S = 2.0
 """The longest time that scanning one device may take."""
-
-IsOurs = Callable[[int], bool]
-"""Function that is True for a process id of one of this node's jobs."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import structlog
 
 from stoker.agent.agent_settings import AgentSettings
-from stoker.agent.devices import processes
+from stoker.agent.devices.host import processes
 from stoker.agent.devices.registry import Devices
 from stoker.agent.export.node_metrics import JobReading
 from stoker.agent.health.sources import PROBE

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from stoker.agent.devices import topology
 from stoker.agent.devices.amd.card import AmdCard
 from stoker.agent.devices.amd.sysfs_card import SysfsCard
-from stoker.agent.devices.device_files import DRM_MAJOR, Node, majors, render_nodes
-from stoker.agent.devices.topology import Bond, Pair
+from stoker.agent.devices.host import topology
+from stoker.agent.devices.host.device_files import DRM_MAJOR, Node, majors, render_nodes
+from stoker.agent.devices.host.topology import Bond, Pair
 from stoker.agent.devices.vendor import Scan, neighbours
 from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, DeviceInfo
 

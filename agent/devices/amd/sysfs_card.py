@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stoker.agent.devices import topology
 from stoker.agent.devices.amd import metrics
 from stoker.agent.devices.amd.metrics import (
     ENERGY_COUNT_J,
@@ -24,7 +23,8 @@ from stoker.agent.devices.amd.metrics import (
 )
 from stoker.agent.devices.card import PolledCard
 from stoker.agent.devices.fields import answers
-from stoker.agent.devices.processes import name_of
+from stoker.agent.devices.host import topology
+from stoker.agent.devices.host.processes import name_of
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading
 
 READ_BYTES = 4096

@@ -13,15 +13,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from stoker.agent.devices import topology
 from stoker.agent.devices.amd import amd_smi, sysfs
 from stoker.agent.devices.amd.amd_smi import call, part, same_handle
 from stoker.agent.devices.amd.card import AmdCard
 from stoker.agent.devices.card import Card
-from stoker.agent.devices.processes import users
+from stoker.agent.devices.host import topology
+from stoker.agent.devices.host.processes import IsOurs, users
+from stoker.agent.devices.host.topology import Bond, Pair
 from stoker.agent.devices.readings import Absent
-from stoker.agent.devices.topology import Bond, Pair
-from stoker.agent.devices.vendor import IsOurs, Scan, Vendor, answered, register
+from stoker.agent.devices.vendor import Scan, Vendor, answered, register
 from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, DeviceInfo
 
 XGMI = 2

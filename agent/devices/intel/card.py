@@ -12,14 +12,14 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from stoker.agent.devices import topology
 from stoker.agent.devices.card import DrivenCard, Points
 from stoker.agent.devices.fields import answers
+from stoker.agent.devices.host import topology
+from stoker.agent.devices.host.processes import rows
 from stoker.agent.devices.intel import zes
 from stoker.agent.devices.intel.ports import Ports
 from stoker.agent.devices.intel.power import ENERGY_STEP_J, Power
 from stoker.agent.devices.intel.zes import filled, listed, made
-from stoker.agent.devices.processes import rows
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading
 from stoker.agent.devices.record import Decoder, RecordCopy, links, processes
 

@@ -16,22 +16,15 @@ from typing import Any
 
 import msgspec
 
-from stoker.agent.devices import topology
-from stoker.agent.devices.device_files import render_nodes
+from stoker.agent.devices.host import topology
+from stoker.agent.devices.host.device_files import render_nodes
+from stoker.agent.devices.host.processes import IsOurs, users
+from stoker.agent.devices.host.topology import Bond, Pair
 from stoker.agent.devices.intel import zes
 from stoker.agent.devices.intel.card import IntelCard, model_of, uuid_of
 from stoker.agent.devices.intel.zes import filled, listed, made
-from stoker.agent.devices.processes import users
 from stoker.agent.devices.readings import Absent
-from stoker.agent.devices.topology import Bond, Pair
-from stoker.agent.devices.vendor import (
-    IsOurs,
-    Scan,
-    Vendor,
-    answered,
-    neighbours,
-    register,
-)
+from stoker.agent.devices.vendor import Scan, Vendor, answered, neighbours, register
 from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, DeviceInfo
 
 VENDOR_ID = "0x8086"

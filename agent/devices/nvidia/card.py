@@ -14,13 +14,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from stoker.agent.devices import topology
 from stoker.agent.devices.card import DrivenCard, Points
 from stoker.agent.devices.fields import answers, scaled
+from stoker.agent.devices.host import topology
+from stoker.agent.devices.host.processes import rows
 from stoker.agent.devices.nvidia.links import Peers
 from stoker.agent.devices.nvidia.mig import Instances
 from stoker.agent.devices.nvidia.nvml import address_of, call, text, words_of
-from stoker.agent.devices.processes import rows
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading
 from stoker.agent.devices.record import Decoder, RecordCopy, links, processes
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from stoker.agent.devices import topology
 from stoker.agent.devices.card import Calls
+from stoker.agent.devices.host import topology
 from stoker.agent.devices.nvidia.nvml import call, text
 from stoker.agent.devices.readings import Absent
 from stoker.agent.devices.record import Link

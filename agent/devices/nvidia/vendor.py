@@ -15,23 +15,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from stoker.agent.devices import topology
-from stoker.agent.devices.device_files import Node, majors
+from stoker.agent.devices.host import topology
+from stoker.agent.devices.host.device_files import Node, majors
+from stoker.agent.devices.host.processes import IsOurs, describe
+from stoker.agent.devices.host.topology import Bond, Pair
 from stoker.agent.devices.nvidia.card import NvidiaCard
 from stoker.agent.devices.nvidia.links import Peers
 from stoker.agent.devices.nvidia.nvml import call, impostor, is_sim, same_handle, text
 from stoker.agent.devices.nvidia.processes import pids_on
-from stoker.agent.devices.processes import describe
 from stoker.agent.devices.readings import Absent
-from stoker.agent.devices.topology import Bond, Pair
-from stoker.agent.devices.vendor import (
-    IsOurs,
-    Scan,
-    Vendor,
-    answered,
-    neighbours,
-    register,
-)
+from stoker.agent.devices.vendor import Scan, Vendor, answered, neighbours, register
 from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, DeviceInfo
 
 MAJOR = 195

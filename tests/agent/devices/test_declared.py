@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from stoker.agent.devices import holders
 from stoker.agent.devices.declared import Declared
+from stoker.agent.devices.host import holders
 from stoker.agent.devices.samplers.sampler import sample, sampled_of
 from stoker.agent.devices.vendor import Vendor
 from stoker.native.errors import BadRequest

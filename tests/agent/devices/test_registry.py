@@ -13,8 +13,9 @@ import pytest
 from stoker.agent.devices import registry as registry_module
 from stoker.agent.devices import vendor_scans
 from stoker.agent.devices.card import Silent
+from stoker.agent.devices.host.processes import IsOurs
 from stoker.agent.devices.registry import GONE, Devices
-from stoker.agent.devices.vendor import VENDORS, IsOurs, Scan, Vendor
+from stoker.agent.devices.vendor import VENDORS, Scan, Vendor
 from stoker.native.errors import BadRequest
 from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, DeviceInfo
 

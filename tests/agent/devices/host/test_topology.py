@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.agent.devices.topology import (
+from stoker.agent.devices.host.topology import (
     Bond,
     Places,
     Topology,
@@ -22,7 +22,7 @@ from stoker.agent.devices.topology import (
 from stoker.scheduler import records as rec
 from stoker.scheduler.core import Core, Limits
 from stoker.scheduler.effects import Start
-from tests.agent.devices.subsets import ranked, score
+from tests.agent.devices.host.subsets import ranked, score
 
 
 def test_groups_are_numbered_from_one_and_loners_are_in_none() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 
-from stoker.agent.devices.topology import LEVELS, Topology
+from stoker.agent.devices.host.topology import LEVELS, Topology
 
 
 def rank(cell: str) -> int:

@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from stoker.agent.devices.device_files import Node
-from stoker.agent.devices.processes import describe
-from stoker.agent.devices.vendor import IsOurs
+from stoker.agent.devices.host.device_files import Node
+from stoker.agent.devices.host.processes import IsOurs, describe
 
 PROCESSES_MAX = 32_768
 DESCRIPTORS_MAX = 4096

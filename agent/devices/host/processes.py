@@ -6,12 +6,14 @@ Invariant: a process that ended, or that another user hides, is a missing name a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from stoker.agent.devices.record import Process
-from stoker.agent.devices.vendor import IsOurs
+
+IsOurs = Callable[[int], bool]
+"""Function that is True for a process id of one of this node's jobs."""
 
 
 def name_of(pid: int, proc: Path) -> str | None:

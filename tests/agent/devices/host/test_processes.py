@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stoker.agent.devices import processes
+from stoker.agent.devices.host import processes
 
 
 def test_ours_is_told_by_cgroup_or_without_them_by_environment(tmp_path: Path) -> None:
