@@ -22,11 +22,10 @@ from stoker.mesh.identity import certificate
 from stoker.mesh.log.jetstream_log import JetStreamLog
 from stoker.mesh.replica.authority import LEASE_MS
 from stoker.mesh.wire import subjects
-from tests.rounds import rounds
 
 pytestmark = pytest.mark.needs_root
 
-KILLS = rounds(2, 40)
+KILLS = 3
 LINES = 2 * LEASE_MS // 100
 """Lines that a job writes in two leases at ten lines a second."""
 
@@ -49,7 +48,6 @@ def seal_log(node: LiveNode) -> None:
     asyncio.run(seal())
 
 
-@pytest.mark.rounds
 def test_no_death_of_the_scheduler_and_no_log_outage_freezes_a_job() -> None:
     with live_node() as node, Lease.open(node.state.run / "lease") as lease:
         job = node.submit("sh", "-c", "while :; do echo x; sleep 0.1; done")
