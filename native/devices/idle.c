@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "devices/card.h"
-
 /* A vendor without calls, with which `stoker bench devices` measures threads that only wake. */
+#include "devices/card.h"
 
 static int begin(struct sk_device_card *card)
 {

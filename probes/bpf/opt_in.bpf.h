@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /** @file
- * The opt-ins of jobs.
+ * The map of jobs that opted in to costly probes, which user space writes and programs look up.
  */
 #ifndef SK_BPF_OPT_IN_BPF_H
 #define SK_BPF_OPT_IN_BPF_H

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Where a tracer under a budget times launches, period by period; see plan.h. */
 #include "tracer/plan.h"
 
 #include "records/segment.h"
@@ -7,6 +8,8 @@
  * the part that it gets of a window with a lead. */
 static const double COUNTED_PART = 0.8, LEAST_PART = 0.2, BLIND_PART = 0.5;
 
+/* A cost of AT_ONCE times the average replaces it, any other counts for 1 / SLOWLY; counting that
+ * costs PATIENCE budgets is given up at once. */
 static const double AT_ONCE = 2, SLOWLY = 16, PATIENCE = 5;
 
 /* xorshift64* (Vigna 2014). The result is below `below`, which is far less than 2^64. */

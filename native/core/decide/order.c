@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each pick is one pass over the waiting queues; a queue is compared with the best so far at the
- * level where their paths from the root part.
+ * The order in which queues and their jobs are served; see order.h. Each pick is one pass over the
+ * waiting queues: a queue is compared with the best so far at the level where their paths from the
+ * root part.
  */
 #include "core/decide/order.h"
 #include "core/ledger/queue.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opens AMD SMI, finds a card in it, and writes and restores its power cap. */
 #include "devices/amd/amdsmi.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opens Level Zero Sysman, finds a card, and writes and restores its power limits and clocks. */
 #include "devices/intel/zes.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opens NVML, finds a card in it, and writes and restores its power limit and clocks. */
 #include "devices/nvidia/nvml.h"
 
 #include <dlfcn.h>
