@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decisions only: nouns and policies around the deterministic core; no clock, no chance, no I/O."""
+"""Scheduling decisions: nouns and policies around the deterministic core; no clock, no I/O."""

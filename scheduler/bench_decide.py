@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Benchmark of one decision on a cluster that is nearly full, with jobs coming and going.
 
-The loop that is timed is in C (`native/core/bench/bench_decide.c`) or here, with the caller's
-clock, for `through_python`. Every figure says what was measured; the core decides exactly as on a
-node.
+The timed loop is in C (`native/core/bench/bench_decide.c`), or here with the caller's clock for
+`through_python`. The core decides exactly as on a node.
 """
 
 from __future__ import annotations
@@ -81,11 +80,11 @@ class DecideLoad(NamedTuple):
     naive: int = 300
     unique: int = 5_000
     rounds: int = 3
-    """Repetitions of identical work; figures are those of the one with the least p99."""
+    """The number of repetitions of identical work; the one with the lowest p99 is reported."""
 
 
 def openb_machines() -> list[Machine]:
-    """1,213 nodes in the trace's proportions."""
+    """Return 1,213 nodes in the trace's proportions."""
     return [
         Machine(f"{model}-{gpus}-{cpu}-{at}", cpu, memory * MIB, gpus, model)
         for model, gpus, cpu, memory, count in OPENB_MACHINES
@@ -94,7 +93,7 @@ def openb_machines() -> list[Machine]:
 
 
 def uniform_machines(nodes: int, gpus: int) -> list[Machine]:
-    """Identical nodes with 18 CPUs and 64 GiB for each GPU, about as openb has."""
+    """Return identical nodes with 18 CPUs and 64 GiB for each GPU, about as openb has."""
     if not 1 <= nodes <= NODES_MAX or not 1 <= gpus <= 64:
         raise BadRequest(f"1 to {NODES_MAX} nodes of 1 to 64 GPUs, not {nodes} of {gpus}")
     memory = 64 * 1024 * MIB * gpus
@@ -102,7 +101,7 @@ def uniform_machines(nodes: int, gpus: int) -> list[Machine]:
 
 
 def openb_tasks() -> list[TraceTask]:
-    """8,152 tasks in the trace's proportions: 1,088 without a GPU, 3,078 with a share of one."""
+    """Return 8,152 tasks as in the trace: 1,088 without a GPU, 3,078 with a share of one."""
     return [
         TraceTask(cpu, cpu * _MEMORY_PER_CPU, gpus, milli)
         for gpus, milli, cpu, count in OPENB_TASKS
@@ -111,7 +110,7 @@ def openb_tasks() -> list[TraceTask]:
 
 
 def cluster(load: DecideLoad) -> Core:
-    """The machines, all up and empty, and the tasks as the workload to stay fit for."""
+    """Return a core with these machines, all up and empty; the tasks are its expected workload."""
     devices = sum(machine.gpus for machine in load.machines)
     jobs = 4 * devices + 16_384
     core = Core(Limits(len(load.machines), max(devices, 1), jobs, 1, jobs, 4096, 1, 1))
@@ -122,7 +121,7 @@ def cluster(load: DecideLoad) -> Core:
 
 
 def submits(tasks: Iterable[TraceTask]) -> list[Submit]:
-    """One submit command for each task."""
+    """Return one submit command for each task."""
     return [
         Submit(
             _CLIENT,
@@ -151,12 +150,12 @@ def _tell(core: Core, requests: Sequence[Request]) -> None:
 
 
 def level_milli(load: DecideLoad) -> int:
-    """Where the cluster is kept, in thousandths of a device."""
+    """Return the allocation at which the cluster is kept, in thousandths of a device."""
     return int(sum(machine.gpus for machine in load.machines) * _WHOLE * load.fill_pct / 100)
 
 
 def measure(load: DecideLoad) -> dict[str, Any]:
-    """Decisions one by one, in batches, of shapes never seen, and by a full rescan."""
+    """Measure decisions one by one, in batches, of new shapes, and with a full rescan."""
     return _best([_measured(load) for _ in range(max(1, load.rounds))])
 
 
@@ -241,7 +240,7 @@ def _batch_rates(
 
 
 def _quantiles(times: list[int], prefix: str) -> dict[str, float]:
-    """p50, p99 and p99.9 in us of sorted ns."""
+    """Return p50, p99 and p99.9 in us of sorted ns."""
     named = {"p50_us": 0.5, "p99_us": 0.99, "p999_us": 0.999}
     return {prefix + name: round(_at(times, share) / 1000, 3) for name, share in named.items()}
 
@@ -257,7 +256,7 @@ class _Running(NamedTuple):
 
 
 class _Live:
-    """Jobs that come and go, as objects."""
+    """The running jobs of a core, which it submits and ends as Python objects."""
 
     def __init__(self, load: DecideLoad) -> None:
         self.core = cluster(load)
@@ -287,7 +286,7 @@ class _Live:
         self.core.apply(self.core.propose([request], self.now_ns, measure=False).commands, 0)
 
     def arrive(self, clock_ns: Callable[[], int]) -> tuple[int, Place | None]:
-        """(ns from the request as an object to the decision as an object, the decision)."""
+        """Return the ns from the request object to the decision object, and the decision."""
         ask = self.asks[self.chance.below(len(self.asks))]
         while self.running and self.used + ask.gpu_milli > self.level:
             self._leave()
@@ -309,7 +308,7 @@ class _Live:
 
 
 def through_python(load: DecideLoad, clock_ns: Callable[[], int]) -> dict[str, Any]:
-    """Times each arrival from a `Submit` object to a `Place` object."""
+    """Time each arrival from a `Submit` object to a `Place` object."""
     return _best([_through(load, clock_ns) for _ in range(max(1, load.rounds))])
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job book: what the core's numbers mean. Whose a job is, what it runs, how it went, where.
+"""The job book: the meaning of the core's numbers.
+
+It has each job's user, spec, attempts and nodes.
 
 Pure: the same entries give the same bytes. Bounded: the core's limits bound the jobs, and an ended
 one is kept encoded.
@@ -27,19 +29,19 @@ from stoker.scheduler.shares import UserShares
 
 FORMAT = 2
 ATTEMPTS_KEPT = 16
-"""Earlier attempts told of a job, the newest; what they wrote is at their nodes."""
+"""The number of earlier attempts kept of a job; their output is at their nodes."""
 NAMES_MAX = 4096
-"""Labels, taints and models that commands named."""
+"""The most labels, taints and models that are kept by name."""
 REMOVED_KEPT = 256
-"""Removed jobs remembered for each user, to tell them from jobs that never existed."""
+"""The number of removed jobs kept for each user, to tell them from jobs that never existed."""
 REMOVERS_KEPT = 1024
-"""Users whose removed jobs are remembered."""
+"""The number of users whose removed jobs are kept."""
 SELECTOR_CHARS_MAX = 4096
 SELECTOR_PARTS_MAX = 512
 
 
 class Attempt(msgspec.Struct, array_like=True, frozen=True):
-    """An attempt that was followed by another one. Times as in Job."""
+    """An attempt that was followed by another one. Its times are as in Job."""
 
     attempt: int
     state: JobState
@@ -71,16 +73,16 @@ class Job(msgspec.Struct, array_like=True):
     signal: int | None = None
     usage: Usage | None = None
     stopped_for: str = ""
-    """The reason that the canceller gave."""
+    """The reason given with the cancel."""
     attempts: tuple[Attempt, ...] = ()
-    """Those before the present one; `decision` is None while the next one is not placed."""
+    """The attempts before the present one; `decision` is None until the next one is placed."""
 
     def decoded_spec(self) -> JobSpec:
-        """The request, decoded."""
+        """Return the decoded request."""
         return _specs.decode(self.spec)
 
     def waits_again(self, ended: Attempt) -> None:
-        """Its attempt is over and another one will follow."""
+        """Record that the attempt is over and that another one will follow."""
         self.attempts = (*self.attempts, ended)[-ATTEMPTS_KEPT:]
         self.decision = self.usage = None
         self.placed_ns = self.started_ns = self.ended_ns = None
@@ -122,23 +124,23 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 class Book:
-    """All jobs the log has not forgotten, by number, and all nodes that ever said hello."""
+    """All jobs the log has not forgotten, by number, and all nodes that ever reported."""
 
     def __init__(self) -> None:
         self._jobs: dict[int, Job | EndedJob] = {}
         self._last: dict[str, int] = {}
         self.nodes: dict[str, NodeReport] = {}
         self.shares = UserShares()
-        """Resources that each user's jobs take, for the limits on users."""
+        """The resources that each user's jobs take, for the limits on users."""
         self.queues: dict[int, str] = {}
-        """The core's id of a queue -> its name; without the default queue."""
+        """The names of queues by their core id, without the default queue."""
         self.drained: dict[str, str] = {}
-        """Nodes that get no new jobs until somebody says so -> why."""
+        """The reasons of drained nodes, which get no new jobs."""
         self.cordoned: dict[tuple[str, str], str] = {}
-        """(node, device) that gets no new jobs until an administrator says so -> why."""
+        """The reasons of cordoned devices by (node, device), which get no new jobs."""
         self._labels: dict[int, str] = {}
         self._removed: dict[str, dict[int, str]] = {}
-        """User -> jobs that were removed by request, the newest REMOVED_KEPT -> by whom."""
+        """The newest REMOVED_KEPT removed jobs of each user, with the user who removed them."""
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -146,7 +148,7 @@ class Book:
     # --- changes, each from one committed command -------------------------------------------------
 
     def submit(self, job: int, owner: Owner, spec: bytes, now_ns: int, reason: str) -> Job:
-        """A new job; numbers only grow."""
+        """Add a new job; numbers only grow."""
         record = Job(job, owner, spec, now_ns, reason=reason)
         self._jobs[job] = record
         self._last[owner.user] = job
@@ -154,19 +156,19 @@ class Book:
         return record
 
     def live(self, job: int) -> Job | None:
-        """The record of a job that is not over, to be changed; None for any other number."""
+        """Return the mutable record of a job that is not over; None for any other number."""
         record = self._jobs.get(job)
         return record if isinstance(record, Job) else None
 
     def end(self, record: Job) -> None:
-        """Put away a record whose state is final."""
+        """Encode a record whose state is final."""
         assert record.state in ENDED
         row = _encode_row(record)
         self._jobs[record.job] = EndedJob(record.owner.user, record.state, row)
         self.shares.end(record.owner.user, record.job, len(row), len(record.spec))
 
     def forget(self, job: int, why: str = "") -> None:
-        """Drop a job for good; `why` is remembered for who asks for it."""
+        """Drop a job for good; `why` is kept as the answer to later requests for it."""
         record = self._jobs.pop(job, None)
         if record is None:
             return
@@ -187,27 +189,27 @@ class Book:
             del self._removed[next(iter(self._removed))]
 
     def join(self, report: NodeReport) -> None:
-        """A node's latest report."""
+        """Keep a node's latest report."""
         self.nodes[report.node] = report
         self.named(report.labels)
 
     def named(self, names: Iterable[str]) -> None:
-        """Labels or models that a command spoke of, for the way back from their ids."""
+        """Keep the labels or models that a command named, to translate their ids back."""
         for name in names:
             if len(self._labels) < NAMES_MAX:
                 self._labels[name_id(name)] = name
 
-    # --- questions --------------------------------------------------------------------------------
+    # --- queries ---------------------------------------------------------------------------------
 
     @staticmethod
     def user(record: Job | EndedJob | None) -> str:
-        """The name of the record's user; empty for no record."""
+        """Return the name of the record's user; empty for no record."""
         if record is None:
             return ""
         return record.user if isinstance(record, EndedJob) else record.owner.user
 
     def get(self, job: int, user: str | None = None) -> Job:
-        """The job, for its owner, or for anybody with `user` None; else it does not exist."""
+        """Return the job of this user, or any job if `user` is None; else NotFound."""
         record = self._jobs.get(job)
         if record is None or (user is not None and self.user(record) != user):
             why = self.removed(user).get(job)
@@ -215,13 +217,13 @@ class Book:
         return record if isinstance(record, Job) else _jobs.decode(_rows.decode(record.row).raw)
 
     def removed(self, user: str | None) -> dict[int, str]:
-        """Jobs that were removed by request, of one user or of all -> how to say so."""
+        """Return jobs removed by request, of one user or of all, with the message for each."""
         if user is not None:
             return self._removed.get(user, {})
         return {job: why for kept in self._removed.values() for job, why in kept.items()}
 
     def where(self, job: int) -> list[str]:
-        """Nodes that have something of a job, those of earlier attempts among them."""
+        """Return the nodes that have data of a job, including those of earlier attempts."""
         record = self._jobs.get(job)
         if record is None:
             return []
@@ -231,27 +233,27 @@ class Book:
         return list(dict.fromkeys(d.node for d in decisions if d is not None))
 
     def queue_name(self, queue: int) -> str:
-        """The name by which users know a queue."""
+        """Return the name of a queue."""
         return DEFAULT_QUEUE if queue == 0 else self.queues.get(queue, f"queue-{queue:x}")
 
     def word(self, number: int) -> str:
-        """The label, taint or model behind the core's id of it; empty for one never named."""
+        """Return the label, taint or model with this core id; empty if it was never named."""
         return self._labels.get(number, "")
 
     def room_for_names(self, names: Iterable[str]) -> bool:
-        """True if there is room to keep all of these names."""
+        """Return True if there is room to keep all of these names."""
         new = {name_id(name) for name in names} - self._labels.keys()
         return len(self._labels) + len(new) <= NAMES_MAX
 
     def last(self, user: str) -> int:
-        """The user's newest job that is not forgotten."""
+        """Return the user's newest job that is not forgotten."""
         job = self._last.get(user)
         if job is None:
             raise NotFound(f"{user} has no job")
         return job
 
     def refer(self, reference: int | str, user: str, *, all_users: bool) -> Job:
-        """One job by number or as "last"; `all_users` lets an administrator see those of others."""
+        """Return one job by number or as "last"; with `all_users`, also one of another user."""
         if isinstance(reference, str):
             if reference == "last":
                 return self.get(self.last(user))
@@ -261,7 +263,7 @@ class Book:
         return self.get(reference, None if all_users else user)
 
     def newest(self, user: str | None, before: int | None = None) -> Iterator[tuple[int, JobState]]:
-        """(job, state) from the newest to the oldest, below `before`, of one user or of all."""
+        """Yield (job, state), newest first, below `before`, of one user or of all."""
         jobs = self._jobs if user is None else self.shares.of(user).jobs
         for job in reversed(jobs):
             if before is None or job < before:
@@ -270,8 +272,11 @@ class Book:
     def select(
         self, text: str, user: str | None, me: str, *, removed: bool = False
     ) -> Callable[[int], bool]:
-        """A test for job numbers: "all", "last", "3", "1,4-6"; NotFound if one named is gone, but
-        with `removed` not for one that was removed by request."""
+        """Return a test for job numbers: "all", "last", "3", "1,4-6".
+
+        NotFound if a named job is gone; with `removed`, a job that was removed by request is
+        accepted.
+        """
         if len(text) > SELECTOR_CHARS_MAX or text.count(",") >= SELECTOR_PARTS_MAX:
             raise BadRequest(f"a selection has at most {SELECTOR_PARTS_MAX} parts")
         known = self.removed(user) if removed else {}
@@ -299,7 +304,7 @@ class Book:
     # --- snapshots --------------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
-        """Canonical: equal books give equal bytes."""
+        """Return canonical bytes: equal books give equal bytes."""
         rows = [
             record.row if isinstance(record, EndedJob) else _encode_row(record)
             for record in self._jobs.values()
@@ -315,7 +320,7 @@ class Book:
 
     @classmethod
     def restore(cls, data: bytes) -> Book:
-        """The book of a snapshot; Corrupt where it is not one."""
+        """Return the book of a snapshot; Corrupt if the bytes are not one."""
         try:
             image = _images.decode(data)
         except msgspec.MsgspecError as error:
@@ -348,7 +353,7 @@ class Book:
 
 
 _ARRAY32 = b"\xdd"
-"""msgpack's mark of an array whose length is four bytes."""
+"""The msgpack marker of an array with a length of four bytes."""
 
 
 def _encode_row(record: Job) -> bytes:
@@ -357,5 +362,5 @@ def _encode_row(record: Job) -> bytes:
 
 
 def encode_spec(spec: JobSpec) -> bytes:
-    """The form in which a spec goes through log and book."""
+    """Return a spec as log and book keep it."""
     return _encoder.encode(spec)

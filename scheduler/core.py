@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The deterministic core, typed: propose on the leader, apply on every replica, ask at any time.
 
-No decision is made here: bytes go to `_core` and come back as tuples. The same snapshot and
-commands give the same bytes on every machine; time and chance are arguments.
+All decisions are made in `_core`, which takes bytes; its results become tuples here. The same
+snapshot and commands give the same bytes on every machine; time and chance are arguments.
 """
 
 from __future__ import annotations
@@ -39,18 +39,20 @@ class Limits(NamedTuple):
     nodes: int = 64
     devices: int = 1024
     jobs: int = 65_536
-    """Waiting and placed jobs together."""
+    """The most jobs waiting and placed together."""
     finished: int = 24_576
-    """Ended jobs there is room for; past it the one that ended first is forgotten. The leader
-    forgets past two thirds of it, and knows whose (`scheduler/shares.py`)."""
+    """The most ended jobs; beyond it the one that ended first is forgotten.
+
+    The leader forgets jobs beyond two thirds of it, by user (`scheduler/shares.py`).
+    """
     tasks: int = 65_536
-    """Placed tasks of all jobs together."""
+    """The most placed tasks of all jobs together."""
     node_tasks: int = 4_096
-    """Placed tasks of one node."""
+    """The most placed tasks of one node."""
     keys: int = 65_536
-    """Idempotency keys kept; past it the oldest is forgotten."""
+    """The most idempotency keys; beyond it the oldest is forgotten."""
     queues: int = 64
-    """Besides queue 0."""
+    """The most queues besides queue 0."""
 
 
 class Proposal(NamedTuple):
@@ -59,14 +61,16 @@ class Proposal(NamedTuple):
     commands: bytes
     rejected: list[Rejected]
     latency_ns: int
-    """Time inside the core; also in every Place of the batch."""
+    """The time inside the core, which every Place of the batch has too."""
     more: bool
-    """A bound was reached, not the end of the queue: propose again when this batch is applied. A
-    new leader proposes once with no requests, for what its predecessor left waiting."""
+    """True if a bound was reached before the end of the queue: propose again when this batch is
+    applied. A new leader proposes once without requests, for the jobs that its predecessor left
+    waiting.
+    """
 
 
 class Core:
-    """One replica's state machine. Not for two threads at once."""
+    """One replica's state machine; it is not thread-safe."""
 
     def __init__(self, limits: Limits | None = None) -> None:
         try:
@@ -76,7 +80,7 @@ class Core:
 
     @classmethod
     def restore(cls, snapshot: bytes) -> Core:
-        """The state of a snapshot, its limits included; raises Corrupt where it is not one."""
+        """Return the state of a snapshot with its limits; Corrupt if the bytes are not one."""
         core = cls.__new__(cls)
         try:
             core._core = _core.Core.restore(snapshot)
@@ -85,7 +89,7 @@ class Core:
         return core
 
     def snapshot(self) -> bytes:
-        """Canonical bytes: equal states give equal bytes; the digest is inside."""
+        """Return canonical bytes with their digest: equal states give equal bytes."""
         return self._core.snapshot()
 
     def propose(
@@ -111,7 +115,7 @@ class Core:
     def apply(self, commands: bytes, now_ns: int) -> list[Effect]:
         """Carry out a committed batch. Raises Corrupt, having changed nothing, for malformed bytes.
 
-        A command that does not fit the state changes nothing and is told by Ignored.
+        A command that does not fit the state changes nothing and is reported by Ignored.
         """
         try:
             raw = self._core.apply(commands, now_ns)
@@ -120,40 +124,40 @@ class Core:
         return effects.unpack_effects(raw)
 
     def observe(self, node: int, observation: int, load_milli: int) -> bool:
-        """A node's latest sample: a hint for the policy, no part of the state. False: unknown."""
+        """Store a node's latest sample, which is a hint outside the state; False if unknown."""
         return self._core.observe(node, observation, load_milli)
 
     def observe_device(self, node: int, index: int, sample: Sample) -> bool:
-        """A device's latest sample, for Placement.POWER and THERMAL. False: unknown device."""
+        """Store a device's latest sample for Placement.POWER and THERMAL; False if unknown."""
         return self._core.observe_device(node, index, sample.pack())
 
     def model_power(self, model: int, idle_w: float, full_w: float) -> None:
-        """Watts of an unused and a fully used device of this model, for Placement.POWER.
+        """Set the watts of an unused and a fully used device of a model, for Placement.POWER.
 
         Raises BadRequest for full below idle, Refused past 64 models.
         """
         self._told(self._core.model_power, model, round(idle_w * 1000), round(full_w * 1000))
 
     def cpu_power(self, socket_milli: int, idle_w: float, full_w: float) -> None:
-        """Processors of one socket, and its watts unused and fully used; 0: not known."""
+        """Set the CPUs of one socket, and its watts unused and fully used; 0: unknown."""
         watts = round(idle_w * 1000), round(full_w * 1000)
         self._told(self._core.cpu_power, socket_milli, *watts)
 
     def workload(self, classes: Iterable[RequestClass]) -> None:
-        """The requests to expect, for Placement.BEST and FGD; none: those submitted lately.
+        """Set the expected requests for Placement.BEST and FGD; with none, recent submits are used.
 
         Raises Refused past CLASSES_MAX, BadRequest for a weight of 0 or shares that no job may
-        have. All ratings that were kept are void: not for every decision.
+        have. This discards all cached ratings, so it must not be called for every decision.
         """
         self._told(self._core.workload, b"".join([one.pack() for one in classes]))
 
     def candidates(
         self, job: int, now_ns: int, seed: int = 0, chosen: Iterable[Place | Prefer] = ()
     ) -> list[Candidate]:
-        """Nodes for the next task of a pending job after the tasks in `chosen`, which are tried.
+        """Return nodes for the next task of a pending job after the tasks in `chosen`, tried first.
 
-        At most CANDIDATES_MAX, from a node that `seed` names on. Raises NotFound where the job does
-        not wait, BadRequest where `chosen` cannot be.
+        At most CANDIDATES_MAX are returned, beginning at a node chosen by `seed`. Raises NotFound
+        if the job is not pending, BadRequest if `chosen` is impossible.
         """
         raw = b"".join([place.pack() for place in chosen])
         try:
@@ -163,7 +167,7 @@ class Core:
         return hints.unpack_candidates(found)
 
     def scores_check(self) -> bool:
-        """True if every stored score equals one computed from scratch; for tests."""
+        """Return True if every stored score equals one computed from scratch; for tests."""
         return self._core.scores_check()
 
     @staticmethod
@@ -176,11 +180,11 @@ class Core:
             raise BadRequest("these figures cannot be") from error
 
     def digest(self) -> int:
-        """64-bit digest of the whole state; costs a pass over it."""
+        """Return a 64-bit digest of the whole state; this takes a pass over it."""
         return self._core.digest()
 
     def explain(self, job: int) -> list[Explained]:
-        """Why the job is where it is, ranked; empty for an unknown job."""
+        """Return the ranked reasons for the job's state and place; empty for an unknown job."""
         return Explained.unpack_all(self._core.explain(job))
 
     def job(self, job: int) -> JobInfo | None:
@@ -192,23 +196,23 @@ class Core:
         return NodeInfo.unpack(raw) if raw else None
 
     def nodes(self) -> list[int]:
-        """Ids of all known nodes, up or down."""
+        """Return the ids of all known nodes, up or down."""
         return self._core.nodes()
 
     def devices(self, node: int) -> list[DeviceState]:
-        """By device index; empty for an unknown node."""
+        """Return the node's devices by index; empty for an unknown node."""
         return DeviceState.unpack_all(self._core.devices(node))
 
     def node_tasks(self, node: int) -> list[TaskInfo]:
-        """The tasks that the node should be running, in the order they were placed."""
+        """Return the tasks that the node should be running, in the order they were placed."""
         return TaskInfo.unpack_all(self._core.node_tasks(node))
 
     def job_tasks(self, job: int) -> list[TaskInfo]:
-        """The job's placed tasks that have not ended."""
+        """Return the job's placed tasks that have not ended."""
         return TaskInfo.unpack_all(self._core.job_tasks(job))
 
     def labels(self, node: int) -> list[Label]:
-        """Labels and taints of a node by hash; empty for an unknown node."""
+        """Return labels and taints of a node by hash; empty for an unknown node."""
         return Label.unpack_all(self._core.labels(node))
 
     def queue(self, queue: int, now_ns: int) -> QueueInfo | None:
@@ -216,20 +220,22 @@ class Core:
         return QueueInfo.unpack(raw) if raw else None
 
     def queues(self) -> list[int]:
-        """Ids of all queues, queue 0 first."""
+        """Return the ids of all queues, queue 0 first."""
         return self._core.queues()
 
     def due_ns(self) -> int:
-        """The entry time from which propose has a held job to place; 0 for none."""
+        """Return the entry time from which propose has a held job to place; 0 for none."""
         return self._core.due()
 
     def key_window(self, client: int, key: bytes) -> int:
-        """A key of this client that is not known, and was first used before this entry time, may
-        have been forgotten; 0: none was."""
+        """Return the entry time before which a key of this client may have been forgotten.
+
+        An unknown key first used before it may be a repeat; 0 if none was forgotten.
+        """
         return self._core.key_window(client, key)
 
     def counters(self) -> dict[str, int]:
-        """Event totals since the first entry, and the current number of objects of each kind."""
+        """Return event totals since the first entry, and the number of each kind of object."""
         return self._core.counters()
 
     def bench_decide(
@@ -244,8 +250,10 @@ class Core:
         naive: int = 0,
         unique: int = 0,
     ) -> tuple[dict[str, bytes], dict[str, int]]:
-        """Fill and measure, `native/core/bench/bench_decide.h`: ns as uint32 by what was timed, and
-        counts. Only `bench_decide` calls it; the jobs stay."""
+        """Run `native/core/bench/bench_decide.h`; return ns as uint32 arrays, and counts.
+
+        Only `bench_decide` calls it; the jobs stay.
+        """
         try:
             return self._core.bench_decide(
                 submits, fill_milli, warm, decisions, batches, naive, unique, seed
@@ -266,7 +274,7 @@ class Core:
         return Limits(*self._core.limits())
 
     def check(self) -> str:
-        """Empty, or the name of the first broken invariant; a pass over the whole state."""
+        """Return the name of the first broken invariant or "", by a pass over the state."""
         return self._core.check()
 
 

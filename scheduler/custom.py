@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Placements by a user's own function: it scores the nodes that fit, the core checks the rest.
+"""Placements by a user's own function, which scores the nodes that fit; the core checks the result.
 
-The function never reaches the core: what it raises or says wrongly is counted and the job goes on
-waiting. What it chooses is proposed as Prefer and refused like any other placement that cannot be.
+The core never calls the function: an exception or an invalid answer is counted, and the job stays
+pending. A choice is proposed as Prefer and refused like any other impossible placement.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class CallCounts:
     calls: int = 0
     chosen: int = 0
     waited: int = 0
-    """It said None, or nothing fitted."""
+    """The calls that returned None or had no candidate."""
     errors: int = 0
-    """It raised, or said what is no answer."""
+    """The calls that raised or returned an invalid answer."""
     last_error: str = ""
 
 
@@ -51,7 +51,7 @@ class Functions:
         self._by_name: dict[str, _Registered] = {}
 
     def register(self, name: str, function: Scoring) -> None:
-        """Replaces one of the same name, its counts included; raises BadRequest past the limit."""
+        """Add a function, or replace the one of this name; BadRequest past the limit."""
         if name not in self._by_name and len(self._by_name) == FUNCTIONS_MAX:
             raise BadRequest(f"at most {FUNCTIONS_MAX} scoring functions")
         self._by_name[name] = _Registered(function)
@@ -60,11 +60,11 @@ class Functions:
         return sorted(self._by_name)
 
     def counts(self, name: str) -> CallCounts:
-        """Raises NotFound for a name that nobody registered."""
+        """Return the counts of this function; NotFound if it is not registered."""
         return self._of(name).counts
 
     def prefer(self, name: str, core: Core, job: int, now_ns: int, seed: int = 0) -> list[Prefer]:
-        """Placements to propose for all tasks of this pending job; empty if it must keep waiting.
+        """Return placements for all tasks of this pending job; empty if it stays pending.
 
         Raises NotFound for an unknown function. The tasks of a gang are chosen one after the other,
         each with those before it in place.
@@ -110,7 +110,7 @@ def _picked(
     counts.calls += 1
     try:
         picked = _read(registered.function(job, tuple(candidates)), candidates)
-    except Exception as error:  # a stranger's code may raise anything; it must not end the leader
+    except Exception as error:  # user code may raise anything and must not end the leader
         counts.errors += 1
         counts.last_error = f"{type(error).__name__}: {error}"[:200]
         return None
@@ -119,7 +119,7 @@ def _picked(
 
 
 def _read(answer: Answer, candidates: Sequence[Candidate]) -> Candidate | None:
-    """The candidate that an answer stands for; raises ValueError or TypeError for no answer."""
+    """Return the candidate that an answer selects; ValueError or TypeError if it is invalid."""
     if answer is None:
         return None
     if isinstance(answer, int):

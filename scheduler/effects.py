@@ -61,31 +61,31 @@ class Rejected(RejectedRecord):
 
     @property
     def benign(self) -> bool:
-        """True for a repeated report that only needs an acknowledgement."""
+        """Return True for a repeated report that only needs an acknowledgement."""
         return self.reason in BENIGN
 
     @property
     def retry(self) -> bool:
-        """True where nothing is wrong with it: put it into the next batch."""
+        """Return True if the request is valid and belongs into the next batch."""
         return self.reason in RETRY
 
     def text(self) -> str:
-        """One sentence, e.g. "asks for 4 devices, the largest node has 1"."""
+        """Return one sentence, e.g. "asks for 4 devices, the largest node has 1"."""
         return sentence(self.reason, asked=self.asked, have=self.have, job=self.job)
 
 
 class Explained(ExplainRecord):
-    """One line of an explanation, the most telling first; unused figures are 0."""
+    """One line of an explanation, ranked by importance; unused figures are 0."""
 
     __slots__ = ()
 
     @property
     def remedies(self) -> tuple[Remedy, ...]:
-        """Remedies, the least intrusive first; empty where nothing need be done."""
+        """Return remedies, the least intrusive first; empty if no action is needed."""
         return REMEDIES.get(self.reason, ())
 
     def text(self, node_name: Callable[[int], str] = str) -> str:
-        """One sentence; `node_name` turns the core's node id into a name."""
+        """Return one sentence; `node_name` turns the core's node id into a name."""
         node = node_name(self.node) if self.node else ""
         return sentence(
             self.reason,

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of the core as people read them: no wire unit ever reaches a sentence.
-
-Pure.
-"""
+"""The core's figures as text for people. Pure. Owns that no wire unit reaches a sentence."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ class Figure(int):
 
 
 def size(count: int) -> str:
-    """Bytes to four digits, in powers of 1024: "1.5 GiB"."""
+    """Format bytes to four digits, in powers of 1024: "1.5 GiB"."""
     power = 0
     while power + 1 < len(_BYTES) and count >= 1024 ** (power + 1):
         power += 1
@@ -30,19 +27,19 @@ def size(count: int) -> str:
 
 
 def cpus(milli: int) -> str:
-    """ "1 CPU", "2.5 CPUs"."""
+    """Format milli-CPUs: "1 CPU", "2.5 CPUs"."""
     return f"{milli / MILLI:g} CPU{'' if milli == MILLI else 's'}"
 
 
 def devices(milli: int) -> str:
-    """ "0.5 of a device", "1 device", "3 devices"."""
+    """Format milli-shares of devices: "0.5 of a device", "1 device", "3 devices"."""
     if milli % MILLI:
         return f"{milli / MILLI:g} of a device" if milli < MILLI else f"{milli / MILLI:g} devices"
     return f"{milli // MILLI} device{'' if milli == MILLI else 's'}"
 
 
 def span(ns: int) -> str:
-    """Formats a duration to about three digits: "35 us", "3.2 s", "3 min 58 s", "2 h 10 min"."""
+    """Format a duration to about three digits: "35 us", "3.2 s", "3 min 58 s", "2 h 10 min"."""
     if ns >= 60 * S:
         return _long(round(ns / S))
     for unit, name in _SHORT:
@@ -60,7 +57,7 @@ def _long(seconds: int) -> str:
 
 
 def share(milli: int) -> str:
-    """ "0.5"; what of is said beside it."""
+    """Format a milli-share without its unit: "0.5"."""
     return f"{milli / MILLI:g}"
 
 

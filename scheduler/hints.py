@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hints of a leader to its core besides the log, and places where a task would fit.
+"""A leader's hints to its core outside the log, and the candidates of a task.
 
 Samples of devices and typical requests feed the placements and are no part of the state. Their
 records are generated from `native/core/core.h` (`make generate`); this file owns the units.
@@ -27,16 +27,16 @@ _NO_COST: Final = 2**64 - 1
 
 
 class Sample(NamedTuple):
-    """The last figures of a device; None is not known, never 0."""
+    """The last figures of a device; an unknown one is None, never 0."""
 
     id: int
-    """Id of the observation; it goes into the placements that used it."""
+    """The id of the observation, which placements that used it contain."""
     power_w: float | None = None
     temperature_c: float | None = None
     limit_c: float | None = None
-    """Where the device begins to slow down."""
+    """The temperature at which the device begins to slow down."""
     busy: float | None = None
-    """0 to 1."""
+    """The part of the device in use, from 0 to 1."""
 
     def pack(self) -> bytes:
         fields = (self.power_w, self.temperature_c, self.limit_c, self.busy)
@@ -52,10 +52,10 @@ class Sample(NamedTuple):
 
 
 class RequestClass(NamedTuple):
-    """A typical request, by which fragmentation is measured; per task, as in Submit."""
+    """A typical request, by which fragmentation is measured; amounts are per task as in Submit."""
 
     weight: int
-    """Its frequency, in any unit; at least 1."""
+    """The frequency of the request in any unit; at least 1."""
     gpu_milli: int = 0
     cpu_milli: int = 0
     memory_bytes: int = 0
@@ -81,20 +81,20 @@ class Candidate(NamedTuple):
     """Id of the node's observation; 0: it was never observed."""
     load_milli: int
     cost: int | None
-    """The cost that its label says."""
+    """The cost in the node's label."""
     cpu_free_milli: int
     memory_free_bytes: int
     devices_free: int
-    """Entirely unused whole devices."""
+    """The number of entirely unused whole devices."""
     tasks: int
     rating: int
-    """Its rating by Placement.BEST: lower is better, comparable between candidates of one call."""
+    """The rating by Placement.BEST; lower is better, comparable between candidates of one call."""
     adds_mw: int
-    """Power that these devices would add, by the table of models."""
+    """The power that these devices would add, by the table of models."""
 
 
 def unpack_candidates(raw: bytes) -> list[Candidate]:
-    """The candidates of one call in their order."""
+    """Return the candidates of one call in their order."""
     return [
         Candidate(
             node=c.node,

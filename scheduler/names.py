@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From names to the core's numbers: the one place where a name is hashed.
+"""The core's numbers of names; no other file hashes a name.
 
-Hashes are stored in the log, so the functions never change. The way back is kept where the names
-are known: reports of nodes and the job book.
+Hashes are stored in the log, so the functions never change. The names of hashes are kept in the
+reports of nodes and in the job book.
 """
 
 from __future__ import annotations
@@ -17,39 +17,41 @@ from stoker.scheduler.policies import VENDORS, VENDORS_MAX
 NAME_CHARS_MAX: Final = 63
 LABEL_CHARS_MAX: Final = 128
 DEFAULT_QUEUE: Final = "default"
-"""The queue that is always there, the core's queue 0."""
+"""The name of the default queue, which is the core's queue 0 and always exists."""
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9_.-]*[a-z0-9])?", re.ASCII)
 _LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_./-]*[A-Za-z0-9])?=[A-Za-z0-9_.:/-]*", re.ASCII)
 
 
 def hash64(data: bytes) -> int:
-    """64 bits of blake2b."""
+    """Return 64 bits of blake2b."""
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
 
 
 def name_id(name: str) -> int:
-    """The core's id of a node, a device model, a label "key=value" or a group; never 0."""
+    """Return the core's id of a node, a device model, a label "key=value" or a group; never 0."""
     return hash64(name.encode()) or 1
 
 
 def vendor_number(vendor: str) -> int:
-    """The core's number of a vendor: its own where it is in VENDORS, 0 for none, else one of the
-    others, which two unknown names may share."""
+    """Return the core's number of a vendor; 0 for none.
+
+    A vendor outside VENDORS gets one of the other numbers, which two such names may share.
+    """
     own = len(VENDORS) + 1
     other = own + hash64(vendor.encode()) % (VENDORS_MAX - own)
     return VENDORS.get(vendor, other if vendor else 0)
 
 
 def queue_id(name: str) -> int:
-    """The core's id of a queue, 32 bits; 0 for the default queue and for no name at all."""
+    """Return the core's 32-bit id of a queue; 0 for the default queue and for an empty name."""
     if name in ("", DEFAULT_QUEUE):
         return 0
     return hash64(b"queue\0" + name.encode()) & 0xFFFF_FFFF or 1
 
 
 def check_name(name: str, what: str) -> str:
-    """The name of a queue or a group as it is; BadRequest for one that cannot be one."""
+    """Return the name of a queue or a group unchanged; BadRequest if it is invalid."""
     if len(name) > NAME_CHARS_MAX or not _NAME.fullmatch(name):
         raise BadRequest(
             f"{what} {name[:80]!r} is no name: up to {NAME_CHARS_MAX} of a-z 0-9 _ . -,"
@@ -59,12 +61,12 @@ def check_name(name: str, what: str) -> str:
 
 
 def check_label(label: str, what: str = "label") -> str:
-    """A label "key=value" as it is; BadRequest for anything else."""
+    """Return a label "key=value" unchanged; BadRequest if it is invalid."""
     if len(label) > LABEL_CHARS_MAX or not _LABEL.fullmatch(label):
         raise BadRequest(f"{what} {label[:80]!r} is not KEY=VALUE of at most {LABEL_CHARS_MAX}")
     return label
 
 
 def label_key(label: str) -> str:
-    """The part of a label before the "="."""
+    """Return the part of a label before the "="."""
     return label.partition("=")[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nouns of the decision: job, device, node, and what is said about them in log and commands.
+"""The nouns of a decision: job, device, node, and the records about them in log and commands.
 
 All are immutable and encode as msgpack arrays, so fields are only ever appended, each with a
 default. Units are in the names.
@@ -19,7 +19,7 @@ Wanted: TypeAlias = wire_names.Wanted
 MILLI = wire_names.MILLI
 
 ENDED: frozenset[str] = frozenset({"succeeded", "failed", "cancelled", "timeout", "lost"})
-"""States that are final."""
+"""The final states."""
 
 ARGV_BYTES_MAX = 128 * 1024
 ENV_BYTES_MAX = 64 * 1024
@@ -27,11 +27,11 @@ DEVICES_PER_NODE_MAX = wire_names.NODE_DEVICES_MAX
 DEVICES_PER_JOB_MAX = wire_names.TASK_DEVICES_MAX
 LABELS_PER_REPORT_MAX = 8
 JOB_SAMPLES_MAX = 512
-"""Jobs of one Observation."""
+"""The most jobs in one Observation."""
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Root of all nouns: immutable, an array on the wire."""
+    """The base class of all nouns: immutable, an array on the wire."""
 
 
 class Owner(Record, frozen=True):
@@ -44,14 +44,14 @@ class Owner(Record, frozen=True):
 
 
 class JobSpec(job_options.JobOptions, frozen=True):
-    """A job as it was asked for: the options of `scheduler/job_options.toml`.
+    """A job as it was requested: the options of `scheduler/job_options.toml`.
 
-    Names are kept as they were given; `mesh/replica/core_request.py` makes the core's ids of them.
+    Names are kept unchanged; `mesh/replica/core_request.py` turns them into the core's ids.
     """
 
     @property
     def may_run_again(self) -> bool:
-        """True if an attempt may be followed by another one."""
+        """Return True if an attempt may be followed by another one."""
         return self.retries > 0 or self.preemptible
 
 
@@ -59,7 +59,7 @@ class DeviceShare(Record, frozen=True):
     """Part of one device given to a job."""
 
     index: int
-    """Position in the node's device list, as the core knows it."""
+    """The position in the node's device list, by which the core identifies the device."""
     milli: int
 
 
@@ -73,42 +73,49 @@ class DeviceInfo(Record, frozen=True):
     memory_bytes: int | None = None
     nodes: tuple[tuple[int, int], ...] = ()
     visible: dict[str, str] = {}
-    """Environment that makes runtimes see this device alone: {"CUDA_VISIBLE_DEVICES": uuid}."""
+    """The environment that makes only this device visible to runtimes: {"CUDA_VISIBLE_DEVICES":
+    uuid}.
+    """
     unavailable: str = ""
-    """Why it must not be granted ("held by pid 812 (python3)"), or empty."""
+    """The reason why it must not be allocated ("held by pid 812 (python3)"), or empty."""
     sim: bool = False
     numa: int | None = None
-    """NUMA node it is attached to, as the kernel counts them."""
+    """The NUMA node it is attached to, by the kernel's number."""
     link: int = 0
     """Devices of a node with the same number share a fast link; 0: not known, or none."""
     bus: int = 0
     """Devices of a node with the same number share a PCIe switch."""
     warning: str = ""
-    """A fault that it has although it takes jobs, or empty."""
+    """A fault that does not prevent jobs on it, or empty."""
     gone: bool = False
-    """It was there earlier in this boot; its index is kept, so that no other device gets it."""
+    """True if the device vanished in this boot; its index is kept, so that no other device gets it.
+    """
 
 
 class NodeReport(Record, frozen=True):
-    """A node's description of itself when its agent starts, and again when any of it changes."""
+    """A node's description of itself, sent when its agent starts and after any change."""
 
     node: str
     boot_id: str
     incarnation: int
-    """Agent start, CLOCK_REALTIME ns: tells two reports of one boot apart."""
+    """The start of the agent (CLOCK_REALTIME ns), which distinguishes reports of one boot."""
     cpu_milli: int
     memory_bytes: int
     devices: tuple[DeviceInfo, ...] = ()
     missing: tuple[str, ...] = ()
-    """Things that do not work here, one sentence each, shown by `nodes` and the report."""
+    """Features that do not work on this node, one sentence each, shown by `nodes` and the report.
+    """
     labels: tuple[str, ...] = ()
     """Labels "key=value" from the node's settings."""
     drain: str = ""
-    """Why the node itself wants no new jobs, or empty."""
+    """The reason why the node itself refuses new jobs, or empty."""
 
 
 class Observation(Record, frozen=True):
-    """One telemetry sample of a node. Ids grow by one per node; absent values are None + reason."""
+    """One telemetry sample of a node.
+
+    Ids grow by one per node; an absent value is None with a reason.
+    """
 
     id: int
     node: str
@@ -136,18 +143,18 @@ class DeviceSample(Record, frozen=True):
     power_w: float | None = None
     temperature_c: float | None = None
     absent: dict[str, str] = {}
-    """Field name -> why there is no value."""
+    """The reason for each field without a value, by name."""
 
 
 class Decision(Record, frozen=True):
-    """Where a job goes and why. `id` is log sequence x 65536 + position in the entry."""
+    """The place of a job and the reason. `id` is log sequence x 65536 + position in the entry."""
 
     id: int
     node: str
     devices: tuple[DeviceShare, ...]
     reason: str
     latency_ns: int
-    """Request taken up by the core to decision out, without the log."""
+    """The time in the core from the request to the decision, without the log."""
     observations: tuple[int, ...] = ()
 
 
@@ -190,12 +197,12 @@ class Usage(Record, frozen=True):
 
 
 class Outcome(Record, frozen=True):
-    """The result of a command, told again until the log has it; a repeat changes nothing."""
+    """The result of a command, reported again until the log has it; a repeat changes nothing."""
 
     job: int
     attempt: int
     decision: int
-    """Id of the Decision this answers."""
+    """The id of the Decision of this attempt."""
     state: Literal["running", "succeeded", "failed", "cancelled", "timeout", "lost"]
     t_ns: int
     """CLOCK_REALTIME ns."""
@@ -204,4 +211,4 @@ class Outcome(Record, frozen=True):
     reason: str = ""
     usage: Usage | None = None
     device_ns: int | None = None
-    """Measured device time of the attempt; None: not measured, its shares are charged instead."""
+    """The measured device time of the attempt; None if unmeasured, then its shares are charged."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The core's reason codes and the one table that turns each into a sentence a person reads.
+"""The core's reason codes, and the one table that turns each into a sentence.
 
 Mirrors `native/core/reason.h`; codes are stored in the log, so they are only ever added. Codes from
 OUTER on are the caller's own.
@@ -15,7 +15,7 @@ from stoker.scheduler.wire_names import PRIORITY_MAX, PRIORITY_MIN
 
 
 class Reason(IntEnum):
-    """Why something was refused, is as it is, was placed there, or waits."""
+    """The reason for a refusal, a state, a placement or a wait."""
 
     NONE = 0
     STALE_TERM = 1
@@ -190,7 +190,8 @@ BENIGN: Final = frozenset(
         Reason.STALE_USAGE,
     }
 )
-"""Rejections of a repeated report (node up, device, outcome): to be acknowledged, not retried."""
+"""Rejections of a repeated report (node up, device, outcome), which is acknowledged, not retried.
+"""
 
 RETRY: Final = frozenset({Reason.BATCH_FULL})
 """Rejections that say only that this batch is full: put the request into the next one."""
@@ -384,7 +385,7 @@ _SENTENCES: Final[dict[int, str]] = {
 
 _DEVICES: Final = ("device", "devices")
 _KINDS: Final = {1: ("GPU", "GPUs"), 2: ("CPU device", "CPU devices")}
-"""Words for a set of kinds; for any of several it is a device."""
+"""The words for a set of kinds; for several kinds, "device"."""
 
 _NEAREST: Final = frozenset(
     {
@@ -395,11 +396,11 @@ _NEAREST: Final = frozenset(
         Reason.NEEDS_DEVICE_MEMORY,
     }
 )
-"""Told of the node that lacks least; `count` is how many lack it."""
+"""Reasons reported for the node that lacks least; `count` is the number of nodes that lack it."""
 
 
 def reason_of(code: int) -> Reason | int:
-    """The named reason, or the plain number for a code of the outer layers."""
+    """Return the named reason, or the plain number for a code of the outer layers."""
     try:
         return Reason(code)
     except ValueError:
@@ -407,7 +408,7 @@ def reason_of(code: int) -> Reason | int:
 
 
 def _figure(value: int | str) -> int | str:
-    """A name of a queue or a label stands where its id was."""
+    """Format a figure; a name of a queue or a label replaces its id."""
     return Figure(value) if isinstance(value, int) else value
 
 
@@ -421,7 +422,7 @@ def sentence(
     count: int = 0,
     kinds: int = 0,
 ) -> str:
-    """The reason with its figures, without a full stop; a foreign code is given by number."""
+    """Return the reason with its figures, without a full stop; an unknown code by number."""
     text = _SENTENCES.get(code)
     if text is None:
         return f"reason {code}"

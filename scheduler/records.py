@@ -2,7 +2,7 @@
 """The core's commands: the tuples that callers make, and batches of them as bytes.
 
 The tuples are generated from `native/core/wire.h` (`make generate`); this file reads what the log
-holds. Bytes that are no batch of commands raise ValueError.
+holds. Bytes that are not a batch of commands raise ValueError.
 """
 
 from __future__ import annotations
@@ -122,12 +122,12 @@ _HEADER = Struct("<HHIQ")
 
 
 def unpack_command(kind: int, raw: bytes) -> Command:
-    """One stored record as its tuple; `raw` is exactly that record."""
+    """Return one stored record as its tuple; `raw` is exactly that record."""
     return UNPACK[kind](raw)
 
 
 def unpack_commands(commands: bytes) -> Iterator[Command]:
-    """The tuples of a batch in order; raises ValueError where it is not one."""
+    """Return the tuples of a batch in order; ValueError if the bytes are not a batch."""
     at = 0
     while at < len(commands):
         if len(commands) - at < _HEADER.size:
@@ -140,7 +140,7 @@ def unpack_commands(commands: bytes) -> Iterator[Command]:
 
 
 def unpack_places(commands: bytes) -> Iterator[Place]:
-    """The decisions in a batch that `propose` made, without what stands between them."""
+    """Return the decisions in a batch that `propose` made, without its other commands."""
     at = 0
     while at < len(commands):
         size = commands[at] | commands[at + 1] << 8

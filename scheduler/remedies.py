@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remedies for a pending job, by the reason that the core gives for its waiting.
+"""Remedies for a pending job, by the core's reason for its wait.
 
-Owns the one table from reason to remedy; it names what can be done, never that it should be.
+Owns the one table from reason to remedy; it names possible actions and recommends none.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from stoker.scheduler.reasons import Reason
 
 
 class Remedy(StrEnum):
-    """A thing that somebody can do; the names are part of the outer interface."""
+    """An action that somebody can take; the names are part of the outer interface."""
 
     WAIT = "wait"
     ASK_FOR_LESS = "ask_for_less"
@@ -72,4 +72,4 @@ REMEDIES: Final[dict[int, tuple[Remedy, ...]]] = {
     Reason.ROOM_BEING_MADE: (Remedy.WAIT,),
     Reason.WAS_PREEMPTED: (Remedy.FORBID_PREEMPTION, Remedy.RAISE_PRIORITY),
 }
-"""By reason; the least intrusive remedy first."""
+"""The remedies by reason, the least intrusive first."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each user's share of the job book, and whose ended jobs are forgotten when it is full.
+"""Each user's share of the job book, and the choice of ended jobs to forget when it is full.
 
-The book keeps it up to date with every job it takes, puts away and drops. Pure; it follows from
-the jobs alone. Owns that forgetting takes from whoever has most: a user with no more than an equal
-part of what is kept loses nothing to another.
+The book updates it with every job it adds, ends and drops. Pure; it follows from the jobs alone.
+Guarantees that the user with most loses jobs first: a user with at most an equal part of what is
+kept loses nothing to another.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ class UserShare:
 
     def __init__(self) -> None:
         self.jobs: dict[int, int] = {}
-        """Job -> bytes of its record if it is over, else -1."""
+        """The bytes of the record of each ended job by number; -1 for live jobs."""
         self.ended = 0
         self.ended_bytes = 0
         self.live_bytes = 0
 
     @property
     def live(self) -> int:
-        """Jobs that are not over."""
+        """The number of jobs that are not over."""
         return len(self.jobs) - self.ended
 
     def oldest_ended(self) -> Iterator[tuple[int, int]]:
-        """(job, bytes) of what is over, submitted first."""
+        """Yield (job, bytes) of ended jobs, in the order of their submits."""
         return ((job, size) for job, size in self.jobs.items() if size >= 0)
 
 
@@ -44,24 +44,24 @@ class UserShares:
         self.live_bytes = 0
 
     def of(self, user: str) -> UserShare:
-        """One user's; an empty one for somebody without jobs, which is not kept."""
+        """Return one user's share; an empty one, which is not kept, for a user without jobs."""
         return self._of.get(user) or UserShare()
 
     def put(self, user: str, job: int, size: int, *, ended: bool) -> None:
-        """A job of `size` bytes is in the book from now on, or came there in another form."""
+        """Count a job of `size` bytes that was added to the book or restored into it."""
         share = self._of.setdefault(user, UserShare())
         share.jobs[job] = size if ended else -1
         self._add(share, size, 1 if ended else 0)
 
     def end(self, user: str, job: int, size: int, spec_size: int) -> None:
-        """A job is over: its spec of `spec_size` bytes gives way to a record of `size`."""
+        """Count an ended job: a record of `size` bytes replaces its spec of `spec_size` bytes."""
         share = self._of[user]
         self._add(share, -spec_size, 0)
         share.jobs[job] = size
         self._add(share, size, 1)
 
     def drop(self, user: str, job: int, size: int) -> None:
-        """A job is forgotten; `size` as it was put."""
+        """Subtract a forgotten job; `size` is as in `put`."""
         share = self._of[user]
         ended = share.jobs.pop(job) >= 0
         self._add(share, -size, -1 if ended else 0)
@@ -69,7 +69,7 @@ class UserShares:
             del self._of[user]
 
     def _add(self, share: UserShare, size: int, ended: int) -> None:
-        """`ended`: the number of ended jobs by which it changes; 0: bytes of a live one."""
+        """Add to a share and the sums; `ended` is the change in ended jobs, 0 for live bytes."""
         if ended:
             share.ended += ended
             self.ended += ended
@@ -80,8 +80,10 @@ class UserShares:
             self.live_bytes += size
 
     def excess(self, jobs_kept: int, bytes_kept: int, most: int) -> list[int]:
-        """Ended jobs to forget so that no more than so many and so many bytes are left, at most
-        `most`: of whoever has most of what is short, that user's oldest first."""
+        """Return the ended jobs to forget so that at most this many jobs and bytes are left.
+
+        At most `most` are returned: the oldest jobs of the user who has most of what is short.
+        """
         found = self._take(self.ended - jobs_kept, most, lambda share: share.ended, _one)
         if found:
             return found

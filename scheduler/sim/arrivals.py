@@ -23,10 +23,10 @@ ARRIVALS_MAX: Final = 2_000_000
 def inflated(
     tasks: Sequence[TraceTask], capacity_milli: int, percent: float, seed: int
 ) -> list[int]:
-    """The list in random order, then tasks drawn from it until GPU demand is `percent` of capacity.
+    """Return the list in random order, then drawn tasks until GPU demand is `percent` of capacity.
 
-    A list that asks for more than that loses tasks drawn by chance instead. The first draw that
-    would pass the mark ends it and is not taken.
+    A list with more demand than that loses randomly drawn tasks instead. The first draw that would
+    exceed the demand is dropped and ends the drawing.
     """
     chance = Chance(seed)
     mark = capacity_milli * percent / 100
@@ -47,7 +47,7 @@ def inflated(
 
 
 class Stay(NamedTuple):
-    """One arrival that leaves again; times in ns from the start."""
+    """One arrival that leaves again; times are in ns from the start."""
 
     task: int
     from_ns: int
@@ -57,11 +57,12 @@ class Stay(NamedTuple):
 def steady(
     tasks: Sequence[TraceTask], capacity_milli: int, percent: float, seed: int, count: int
 ) -> tuple[list[Stay], list[Stay]]:
-    """(those there at the start, `count` later arrivals by time): each task stays as in the trace.
+    """Return the tasks present at the start and `count` later arrivals by time.
 
-    Arrivals are independent and so frequent that on average they would hold `percent` of the GPUs.
-    Who is there at the start is drawn by how long tasks stay, with a random part of it left, which
-    is what an observer of the endless process finds.
+    Each task stays as long as in the trace. Arrivals are independent and so frequent that on
+    average they would hold `percent` of the GPUs. The tasks present at the start are drawn in
+    proportion to their stay, with a random part of it left, as an observer of the endless process
+    finds them.
     """
     lives = [_life_s(task) for task in tasks]
     held = sum(task.demand_milli * life for task, life in zip(tasks, lives, strict=True))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seeded chance for simulators: the same seed gives the same numbers on every machine.
+"""Seeded random numbers for simulators: equal seeds give equal numbers on every machine.
 
 A 64-bit counter through a mixing function (Steele, Lea, Flood: "Fast splittable pseudorandom number
 generators", OOPSLA 2014), as the interpreter's own generator is kept out of the scheduler, where
@@ -23,7 +23,7 @@ class Chance:
         self._state = seed & _MASK
 
     def bits(self) -> int:
-        """64 of them."""
+        """Return 64 random bits."""
         self._state = (self._state + _STEP) & _MASK
         mixed = self._state
         mixed = ((mixed ^ (mixed >> 30)) * 0xBF58_476D_1CE4_E5B9) & _MASK
@@ -31,22 +31,22 @@ class Chance:
         return mixed ^ (mixed >> 31)
 
     def below(self, bound: int) -> int:
-        """0 to bound - 1, each as likely as any other; bound is at least 1."""
+        """Return a number from 0 to bound - 1, all equally likely; bound is at least 1."""
         fair = (1 << 64) - (1 << 64) % bound
         while (drawn := self.bits()) >= fair:
             pass
         return drawn % bound
 
     def unit(self) -> float:
-        """From 0 on, below 1."""
+        """Return a number in [0, 1)."""
         return (self.bits() >> 11) * 2.0**-53
 
     def gap(self, mean: float) -> float:
-        """Time until the next of events that come independently, one in `mean` on average."""
+        """Return the time to the next of independent events with this mean interval."""
         return -mean * math.log1p(-self.unit())
 
     def shuffle(self, items: MutableSequence[Any]) -> None:
-        """In place; every order is as likely."""
+        """Shuffle in place; all orders are equally likely."""
         for last in range(len(items) - 1, 0, -1):
             other = self.below(last + 1)
             items[last], items[other] = items[other], items[last]

@@ -27,10 +27,10 @@ class TaskClass(NamedTuple):
     models: tuple[str, ...]
     number: int
     memory_bytes: int = 0
-    """Their mean."""
+    """The mean memory of these tasks."""
 
     def request(self) -> RequestClass:
-        """As the core takes it."""
+        """Return the class as the core's request class."""
         models = tuple(map(name_id, self.models))
         gpu_milli = self.gpus * self.gpu_milli
         return RequestClass(self.number, gpu_milli, self.cpu_milli, self.memory_bytes, models)
@@ -40,7 +40,7 @@ _Shape = tuple[int, int, int, tuple[str, ...]]
 
 
 def target_classes(tasks: Iterable[TraceTask], cover_pct: float = COVER_PCT) -> list[TaskClass]:
-    """By count, the most frequent first; of equally frequent ones the smaller demand first."""
+    """Return the classes, the most frequent first, among equals the smallest demand first."""
     counts: Counter[_Shape] = Counter()
     memory: Counter[_Shape] = Counter()
     for task in tasks:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A core that knows the machines of a trace, and the talk with it: offer tasks, let them leave.
+"""A core with the machines of a trace, to which tasks are offered and in which they end.
 
-Every decision is the core's, made by `propose` exactly as on a node; this file only says what
-arrives. A task that is not placed at once is cancelled.
+Every decision is the core's, made by `propose` exactly as on a node; this file makes the requests.
+A task that is not placed at once is cancelled.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ _SUCCEEDED, _CANCELLED = STATE_CODES["succeeded"], STATE_CODES["cancelled"]
 
 
 class Placed(NamedTuple):
-    """A task that runs."""
+    """A running task."""
 
     job: int
     machine: int
-    """Its position in the list of machines."""
+    """The machine's position in the list of machines."""
     shares: Shares
     attempt: int = 1
 
 
 def submit(task: TraceTask, priority: int = 0) -> Submit:
-    """The submit command for one task of the trace."""
+    """Return the submit command for one task of the trace."""
     return Submit(
         _CLIENT,
         priority=priority,
@@ -88,7 +88,7 @@ class Cluster:
         self.core.workload([each.request() for each in target_classes(tasks)])
 
     def offer(self, task: int) -> Placed | None:
-        """Decide on this task, now and alone; None where it did not fit."""
+        """Decide on this task alone, now; None if it does not fit."""
         told, self._before = self._before + self._submits[task], b""
         placed, job = None, 0
         for effect in self._step(told):
@@ -101,16 +101,16 @@ class Cluster:
         return placed
 
     def end(self, placed: Placed) -> None:
-        """It has succeeded; what it holds is free before the next task is decided on."""
+        """End a task successfully; its resources are free before the next decision."""
         self._before += _outcome(placed, _SUCCEEDED)
         if len(self._before) > _BEFORE_BYTES_MAX:
             self._step(self._before)
             self._before = b""
 
     def move(self, victim: Placed, task: int) -> tuple[Placed, Placed] | None:
-        """Stop a task for this one and start it elsewhere: (the task, the victim) as placed.
+        """Migrate a running task to make room for this one; return both as placed.
 
-        None, and nothing has changed, where the core finds no place for both.
+        Returns None without a change if the core finds no place for both.
         """
         told = self._before + Preempt(victim.job, victim.attempt).pack()
         told += _outcome(victim, _CANCELLED) + submit(self._tasks[task], priority=1).pack()
@@ -132,7 +132,7 @@ class Cluster:
             self._step(b"".join(packed[at : at + TOLD_AT_ONCE]))
 
     def _step(self, requests: bytes) -> list[Effect]:
-        """Propose and apply. The one request that may be rejected is a task no machine can hold."""
+        """Propose and apply; only a task that fits no machine may be rejected."""
         proposal = self.core.propose(requests, self.now_ns, self._seed, measure=False)
         assert all(each.kind == SUBMIT for each in proposal.rejected), proposal.rejected[0].text()
         return self.core.apply(proposal.commands, self.now_ns)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trace of jobs replayed in virtual time: arrivals and ends here, every decision in the core.
+"""The replay of a trace of jobs in virtual time: arrivals and ends here, decisions in the core.
 
-The core is asked at every arrival and end and, for policies that say so, in rounds while jobs wait.
+The core decides at every arrival and end and, for some policies, in rounds while jobs wait.
 Invariant: a job's progress is what it computed, without the seconds that a restart costs; the same
 trace and settings give the same figures on every machine.
 """
@@ -35,16 +35,17 @@ from stoker.scheduler.sim.jct_trace import SECOND, TraceJob
 from stoker.scheduler.wire_commands import Submit
 
 RESTART_S: Final = 30
-"""Time lost by a stopped job: checkpoint, restore, warm-up, paid on its devices when it starts
-again. The published simulators charge the same for each new allocation: `rescale_time = 30` in
-petuum/adaptdl, branch osdi21-artifact, simulator/simulator.py."""
+"""The time that a stopped job loses: checkpoint, restore, warm-up, paid on its devices when it
+starts again. The published simulators charge the same for each new allocation: `rescale_time = 30`
+in petuum/adaptdl, branch osdi21-artifact, simulator/simulator.py.
+"""
 TENANTS_MAX: Final = 1024
 TASKS_LIMIT: Final = 1 << 20
 _START: Final = SECOND
-"""Virtual time of the first job; the core takes 0 for never."""
+"""The virtual time of the first job; 0 means never to the core."""
 _SUCCEEDED, _CANCELLED = STATE_CODES["succeeded"], STATE_CODES["cancelled"]
 _EVERY: Final = 256
-"""Jobs between two words of progress."""
+"""The number of ended jobs between two calls of `progress`."""
 
 
 class ReplaySettings(NamedTuple):
@@ -53,13 +54,14 @@ class ReplaySettings(NamedTuple):
     """Estimates are true run times times (1 + error) ** u, u even over -1 to 1; 0: exact."""
     seed: int = 0
     estimates: float = 1.0
-    """Share of the jobs that say how long they run."""
+    """The share of jobs with an estimate of their run time."""
     stuck: bool = False
-    """The first job needs two GPUs of a node that has lost one: it can never start."""
+    """True if the first job needs two GPUs of a node that has lost one, so that it can never start.
+    """
 
 
 class JobRun:
-    """One job through its replay. Times are ns after the first submit of the trace."""
+    """The replay of one job. Times are ns after the first submit of the trace."""
 
     __slots__ = (
         "attempt", "bound_ns", "done", "end_ns", "estimate_ns", "first_ns", "gpus", "held_ns", "id",
@@ -70,18 +72,18 @@ class JobRun:
         self.index, self.job, self.tasks, self.gpus = index, job, tasks, gpus
         self.id = self.attempt = 0
         self.places: list[tuple[int, int]] = []
-        """(task, node) of this attempt."""
+        """The (task, node) pairs of this attempt."""
         self.done = 0.0
-        """Share of the work that is done."""
+        """The part of the work that is done."""
         self.run_ns = self.start_ns = self.overhead_ns = self.held_ns = 0
         self.preemptions = 0
         self.estimate_ns = 0
         self.first_ns: int | None = None
-        """When it first started."""
+        """The time of its first start."""
         self.end_ns: int | None = None
-        """None: it never ended."""
+        """The time of its end; None if it never ended."""
         self.bound_ns = 0
-        """In strict order of arrival it would wait no longer than this."""
+        """The upper bound on its wait in strict order of arrival."""
 
     @property
     def jct_ns(self) -> int:
@@ -90,30 +92,30 @@ class JobRun:
 
     @property
     def first_wait_ns(self) -> int:
-        """Until its first start."""
+        """The wait before the first start."""
         assert self.first_ns is not None
         return self.first_ns - self.job.submit_ns
 
     @property
     def wait_ns(self) -> int:
-        """All the time in which it held no devices."""
+        """The total time in which it held no devices."""
         return self.jct_ns - self.held_ns
 
 
 class TraceReplay(NamedTuple):
-    """All that happened."""
+    """The result of a replay: all jobs, and counts of decisions."""
 
     policy: TracePolicy
     cluster: TraceCluster
     runs: list[JobRun]
-    """Those that ended, in the order of the trace."""
+    """The jobs that ended, in the order of the trace."""
     refused: dict[str, int]
-    """Why the core refused jobs, and how many."""
+    """The number of refused jobs by reason."""
     unfinished: int
     decisions: int
-    """Times the core was asked."""
+    """The number of calls of the core."""
     core_ns: int
-    """Time inside the core for all of them, as measured there."""
+    """The time inside the core for all calls, as measured there."""
     peak_waiting: int
 
 
@@ -124,9 +126,9 @@ def replay(
     settings: ReplaySettings = ReplaySettings(),  # noqa: B008 (immutable)
     progress: Callable[[float], None] | None = None,
 ) -> TraceReplay:
-    """Run the trace to its end. Raises BadRequest where the cluster cannot be what the trace needs.
+    """Run the trace to its end. Raises BadRequest if the cluster cannot run it.
 
-    `progress` is told now and then how many more jobs have ended.
+    `progress` is called with the number of jobs that ended since the last call.
     """
     return _Simulation(jobs, cluster, policy, settings, progress).run()
 
@@ -155,7 +157,7 @@ class _Simulation:
         self.tenants = {name: i for i, name in enumerate(dict.fromkeys(j.tenant for j in jobs), 1)}
         self.by_id: dict[int, JobRun] = {}
         self.ends: list[tuple[int, int, int]] = []
-        """(time, index of the job, attempt) of what runs; a stopped attempt's stays in."""
+        """A heap of (end, index of the job, attempt); entries of stopped attempts stay in it."""
         self.refused: dict[str, int] = {}
         self.waiting = self.peak_waiting = self.ended = self.decisions = self.core_ns = 0
         self.bound = WaitBound(cluster)
@@ -183,7 +185,7 @@ class _Simulation:
         return core
 
     def _stuck(self) -> Iterable[Request]:
-        """A node of its own with two GPUs, one of which is lost, and a job that needs both."""
+        """Return commands for an extra node with two GPUs, one lost, and a job for both."""
         node, model = len(self.cluster.nodes) + 1, name_id("a model of its own")
         yield NodeUp(node, 1, 1, 1, 1, 2)
         yield DeviceSet(node, 0, model=model)
@@ -192,7 +194,7 @@ class _Simulation:
         yield Submit(client=1, gpu_milli=2000, models=(model,), queue=queue)
 
     def _costs(self) -> dict[str, int]:
-        """Relative slowness of each model, if the trace tells models apart."""
+        """Return the relative slowness of each model, if the trace distinguishes models."""
         totals: dict[str, float] = {}
         for run in self.runs:
             for model, run_ns in run.job.by_model:
@@ -218,7 +220,7 @@ class _Simulation:
         )  # fmt: skip
 
     def _next(self, now: int, arrival: int | None) -> int:
-        """When the core is asked again: an end, an arrival, or a round while somebody waits."""
+        """Return the time of the next decision: an end, an arrival, or a round while jobs wait."""
         times = [self.ends[0][0]] if self.ends else []
         if arrival is not None:
             times.append(arrival)
@@ -228,7 +230,7 @@ class _Simulation:
         return min(times)
 
     def _ended(self, now: int) -> list[Request]:
-        """The outcomes of all jobs whose time has come."""
+        """Return the outcomes of all jobs that end by now."""
         told: list[Request] = []
         while self.ends and self.ends[0][0] == now:
             _, index, attempt = heapq.heappop(self.ends)
@@ -253,7 +255,7 @@ class _Simulation:
         return told
 
     def _decide(self, now: int, requests: list[Request], arrived: list[JobRun]) -> None:
-        """Ask until nothing is left to tell or to place at this time."""
+        """Decide until there is nothing left to report or to place at this time."""
         waiting: list[tuple[Request, JobRun | None]] = [(each, None) for each in requests]
         waiting += [(self._submit(run, now), run) for run in arrived]
         while True:
@@ -303,7 +305,7 @@ class _Simulation:
         )
 
     def _take(self, told: list[Effect], submitted: Iterable[JobRun], now: int) -> Iterable[Request]:
-        """Carry out what the core says; returns what is to be told to it in turn."""
+        """Carry out the core's effects; return the outcomes to report to it."""
         arriving = iter(submitted)
         answers: list[Request] = []
         for effect in told:
@@ -339,7 +341,7 @@ class _Simulation:
         self.bound.starts(run, now)
 
     def _run_ns(self, run: JobRun) -> int:
-        """As slow as the slowest of the devices it got."""
+        """Return the run time on the slowest of the job's devices."""
         if not run.job.by_model:
             return run.job.run_ns
         by_model = dict(run.job.by_model)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cluster that a trace of jobs is replayed on, and how a job's devices are cut into tasks.
+"""The cluster for the replay of a trace of jobs, and the division of a job's devices into tasks.
 
 Invariant: nodes are numbered from 1 and hold devices of one model; within a model every node but
 the last holds the same number.
@@ -20,7 +20,7 @@ NODES_MAX: Final = 100_000
 ANY_MODEL: Final = "gpu"
 """The model of a cluster that has only one."""
 _HOST = 1 << 20
-"""CPU (in thousandths) and memory of a node, of which no job of these traces asks any."""
+"""The CPU (in thousandths) and memory of a node; jobs of these traces request none."""
 
 
 class SimNode(NamedTuple):
@@ -41,11 +41,11 @@ class TraceCluster(NamedTuple):
 
     @property
     def node_gpus(self) -> int:
-        """Devices of the largest node."""
+        """The number of devices of the largest node."""
         return max(node.gpus for node in self.nodes)
 
     def requests(self, costs: dict[str, int]) -> list[Request]:
-        """Commands that register these nodes; `costs` by model serve Placement.COST."""
+        """Return commands that register these nodes; `costs` by model are for Placement.COST."""
         made: list[Request] = []
         for number, (model, gpus) in enumerate(self.nodes, 1):
             made.append(NodeUp(number, 1, 1, _HOST, _HOST, gpus))
@@ -57,9 +57,9 @@ class TraceCluster(NamedTuple):
 
 
 def cluster_of(parts: Sequence[tuple[str, int]], node_gpus: int) -> TraceCluster:
-    """So many devices of each model, `node_gpus` to a node, the last node of a model with the rest.
+    """Return a cluster with `node_gpus` devices a node; the last node of a model has the rest.
 
-    Raises BadRequest for numbers that make no cluster.
+    Raises BadRequest for invalid numbers.
     """
     if not 1 <= node_gpus <= NODE_GPUS_MAX:
         raise BadRequest(f"a node has 1 to {NODE_GPUS_MAX} GPUs, not {node_gpus}")
@@ -76,7 +76,7 @@ def cluster_of(parts: Sequence[tuple[str, int]], node_gpus: int) -> TraceCluster
 
 
 def parse_types(text: str) -> list[tuple[str, int]]:
-    """Device models and their numbers of "v100:36,p100:36"."""
+    """Parse "v100:36,p100:36" into device models and their numbers."""
     parts = []
     for word in text.split(","):
         model, colon, number = word.strip().partition(":")
@@ -89,8 +89,7 @@ def parse_types(text: str) -> list[tuple[str, int]]:
 
 
 def tasks_of(gpus: int, node_gpus: int) -> tuple[int, int]:
-    """(tasks, devices of each): one task where a node holds them all, else equal tasks that are as
-    large as can be."""
+    """Return (tasks, devices of each): one task if a node can hold it, else equal large ones."""
     most = min(node_gpus, TASK_GPUS_MAX)
     each = next(each for each in range(min(most, gpus), 0, -1) if gpus % each == 0)
     if gpus // each > TASKS_MAX:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policies that traces of jobs are replayed under: settings of the core's queues, no more.
+"""The policies for replays of traces of jobs.
 
-A policy here decides nothing; it names the order and options that the core's own code goes by.
+A policy is the settings of the core's queues, such as order and options; every decision stays in
+the core.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ from stoker.scheduler.policies import Option, Order
 
 
 class TracePolicy(NamedTuple):
-    """One column of the table."""
+    """One column of the result table."""
 
     name: str
     order: Order
     text: str
     preempts: bool = False
     by_tenant: bool = False
-    """A queue for each tenant, all with the same weight, instead of one for all."""
+    """True for one queue a tenant, all with the same weight, instead of one queue for all."""
     round_s: int = 0
-    """Ask the core so often while jobs wait, besides at every arrival and end."""
+    """The period of decisions while jobs wait, besides those at every arrival and end."""
     min_run_s: int = 0
-    """A job is left alone so long after each start."""
+    """The time after each start in which a job is not preempted."""
 
     @property
     def options(self) -> int:
@@ -32,7 +33,7 @@ class TracePolicy(NamedTuple):
 
 
 ROUND_S: Final = 360
-"""Length of a scheduling round, as in Gavel (OSDI'20); stopping pays off no sooner."""
+"""The length of a scheduling round, as in Gavel (OSDI'20); preempting sooner does not pay off."""
 QUANTUM_S: Final = 3600
 
 _ALL: Final = (
@@ -55,7 +56,7 @@ POLICIES: Final[dict[str, TracePolicy]] = {policy.name: policy for policy in _AL
 
 
 def policies_of(text: str) -> list[TracePolicy]:
-    """The policies of "fifo,srtf", or of "all"; BadRequest names those there are."""
+    """Parse "fifo,srtf" or "all" into policies; BadRequest lists the valid names."""
     names = list(POLICIES) if text == "all" else [word.strip() for word in text.split(",")]
     for name in names:
         if name not in POLICIES:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Summary of a replayed trace: completion times, waiting, fairness, device hours.
 
-Pure arithmetic over a finished replay; times come out in seconds. A figure that cannot be given is
-None, never 0.
+Pure arithmetic over a finished replay; times are in seconds. A figure that does not exist is None,
+never 0.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from stoker.scheduler.sim.jct import JobRun, TraceReplay
 from stoker.scheduler.sim.jct_trace import SECOND
 
 SHORT_S: Final = 10
-"""The bounded slow-down of a job counts shorter runs as this long, so that a job of one second
-which waited a minute does not speak for all (the usual threshold of Feitelson's metric)."""
+"""The bounded slow-down of a job counts shorter runs as this long, so that one short job does not
+dominate the figure (the usual threshold of Feitelson's metric).
+"""
 CURVE_POINTS: Final = 200
 
 
@@ -26,11 +27,12 @@ class TenantFigures(NamedTuple):
     avg_wait_s: float
     p99_wait_s: float
     slowdown: float
-    """All its jobs' completion times over all their run times on the fastest device."""
+    """The sum of its jobs' completion times over the sum of their run times on the fastest device.
+    """
 
 
 class Figures(NamedTuple):
-    """One policy on one trace and cluster."""
+    """The figures of one policy on one trace and cluster."""
 
     policy: str
     text: str
@@ -42,7 +44,7 @@ class Figures(NamedTuple):
     p99_jct_s: float | None
     makespan_s: float | None
     avg_wait_s: float | None
-    """Time without devices, be it before the first start or after being stopped."""
+    """The time without devices, before the first start and after preemptions."""
     p99_wait_s: float | None
     longest_wait_s: float | None
     longest_first_wait_s: float | None
@@ -50,9 +52,9 @@ class Figures(NamedTuple):
     bound_s: float | None
     """The bound of the job that came closest to its bound."""
     bound_used: float | None
-    """The share of that bound that it waited; only fifo promises a value below 1."""
+    """That job's wait divided by its bound; only fifo guarantees a value below 1."""
     bound_broken: int
-    """Jobs that waited longer than strict order of arrival would have them wait at most."""
+    """The number of jobs that waited longer than their bound in strict order of arrival."""
     p99_slowdown: float | None
     """The 99th percentile over jobs of slowdown, bounded at SHORT_S."""
     jain: float | None
@@ -61,19 +63,19 @@ class Figures(NamedTuple):
     worst_slowdown: float | None
     preemptions: int
     gpu_hours: float
-    """Held by jobs, restarts included."""
+    """The device time held by jobs, including restarts."""
     useful_gpu_hours: float
     utilisation: float | None
-    """Held device time over all there was until the last end."""
+    """The held device time over the available device time until the last end."""
     peak_waiting: int
     decisions: int
     core_s: float
-    """Time inside the core; the only figure that depends on the machine."""
+    """The time inside the core, the only figure that depends on the machine."""
     tenants: list[TenantFigures]
 
 
 def figures(replay: TraceReplay) -> Figures:
-    """All figures of a finished replay."""
+    """Return all figures of a finished replay."""
     runs = replay.runs
     tenants = tenant_figures(runs)
     jcts, waits = [run.jct_ns for run in runs], [run.wait_ns for run in runs]
@@ -115,7 +117,7 @@ def figures(replay: TraceReplay) -> Figures:
 
 
 def tenant_figures(runs: Sequence[JobRun]) -> list[TenantFigures]:
-    """By name; a trace's tenants are its virtual clusters, files or applications."""
+    """Return figures by tenant: a trace's virtual clusters, files or applications."""
     by_tenant: dict[str, list[JobRun]] = {}
     for run in runs:
         by_tenant.setdefault(run.job.tenant, []).append(run)
@@ -135,37 +137,37 @@ def _tenant(name: str, runs: list[JobRun]) -> TenantFigures:
 
 
 def fastest_ns(run: JobRun) -> int:
-    """The run time on the fastest device of the trace's table."""
+    """Return the run time on the fastest device of the trace's table."""
     return min((ns for _, ns in run.job.by_model), default=run.job.run_ns)
 
 
 def slowdown(run: JobRun) -> float:
-    """Completion time over run time, at least 1; run times below SHORT_S count as that."""
+    """Return completion time over run time, at least 1; run times count as at least SHORT_S."""
     return max(1.0, run.jct_ns / max(fastest_ns(run), SHORT_S * SECOND))
 
 
 def jain(shares: Sequence[float]) -> float | None:
-    """Jain's fairness index, from 1/n to 1; None without any."""
+    """Return Jain's fairness index, from 1/n to 1; None without values."""
     squares = sum(share * share for share in shares)
     return sum(shares) ** 2 / (len(shares) * squares) if squares else None
 
 
 def percentile(values: Sequence[float], percent: int) -> float | None:
-    """The least value that so many per cent of all do not exceed."""
+    """Return the smallest value that `percent` of all values do not exceed."""
     if not values:
         return None
     return sorted(values)[max(0, -(-len(values) * percent // 100) - 1)]
 
 
 def curve(runs: Sequence[JobRun]) -> list[tuple[float, float]]:
-    """(completion time in hours, per cent of jobs that took no longer), for a plot."""
+    """Return points (completion time in hours, per cent of jobs that took no longer) for a plot."""
     hours = sorted(run.jct_ns / SECOND / 3600 for run in runs)
     places = sorted({round(i * (len(hours) - 1) / CURVE_POINTS) for i in range(CURVE_POINTS + 1)})
     return [(hours[at], 100 * (at + 1) / len(hours)) for at in places]
 
 
 def _bound_used(run: JobRun) -> float:
-    """The share of its bound that a job waited; waiting with no work ahead breaks a bound of 0."""
+    """Return a job's wait divided by its bound; without earlier work the bound is 0."""
     return run.wait_ns / run.bound_ns if run.bound_ns else float(run.wait_ns > 0)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Published job traces as one kind of row: who asked for how many devices when, and for how long.
+"""Published job traces as one kind of row: submit time, user, number of devices and run time.
 
-Invariant: what is returned is sorted by submit time, begins at 0 and has no row that was guessed; a
-row that cannot be read is refused with its file and line.
+Invariant: the rows are sorted by submit time, which begins at 0, and no row is guessed; an
+unreadable row is refused with its file and line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GPUS_MAX: Final = 1024
 RUN_MAX_S: Final = 10 * 365 * 86_400
 SPAN_MAX_S: Final = 200 * 365 * 86_400
 ROW_MAX: Final = 4096
-"""Characters of one row."""
+"""The most characters of one row."""
 
 POLLUX_SECONDS: Final[dict[tuple[str, int, int], int]] = {
     ("bert", 6, 384): 3056,
@@ -44,11 +44,14 @@ POLLUX_SECONDS: Final[dict[tuple[str, int, int], int]] = {
     ("ncf", 1, 32_768): 33,
     ("yolov3", 4, 64): 12_870,
 }
-"""(application, replicas, batch size) -> seconds to the last epoch. The workloads name no run time.
-Computed from the profiles published with them: iterations to the application's last epoch
-(validation-*.csv) times the step time of replicas packed four to a node (placements.csv, beyond 16
-scalability.csv), accumulation steps included: petuum/adaptdl, branch osdi21-artifact,
-simulator/traces. All configurations of the generator, workload.py, are here."""
+"""(application, replicas, batch size) -> seconds to the last epoch.
+
+The workloads have no run times. These are computed from the profiles published with them:
+iterations to the application's last epoch (validation-*.csv) times the step time of replicas packed
+four to a node (placements.csv, beyond 16 scalability.csv), accumulation steps included:
+petuum/adaptdl, branch osdi21-artifact, simulator/traces. All configurations of the generator,
+workload.py, are here.
+"""
 
 
 class TraceJob(NamedTuple):
@@ -57,13 +60,14 @@ class TraceJob(NamedTuple):
     name: str
     tenant: str
     submit_ns: int
-    """After the first job of the trace."""
+    """The submit time after the first job of the trace."""
     gpus: int
     run_ns: int
-    """On any device; with `by_model` on the slowest of those."""
+    """The run time on any device; with `by_model`, on the slowest of those."""
     by_model: tuple[tuple[str, int], ...] = ()
-    """(device model, run time there in ns) where the trace tells models apart; it runs on no
-    other."""
+    """(device model, run time on it in ns) if the trace distinguishes models; other models are
+    excluded.
+    """
 
 
 Throughputs = Mapping[str, Mapping[tuple[str, int], float]]
@@ -73,9 +77,9 @@ Throughputs = Mapping[str, Mapping[tuple[str, int], float]]
 def read_jobs(
     paths: Iterable[Path], throughputs: Throughputs | None = None, limit: int | None = None
 ) -> list[TraceJob]:
-    """The jobs of all files together, the first `limit` of them by submit time.
+    """Return the jobs of all files, the first `limit` of them by submit time.
 
-    The format of each file is known by its first line. Raises BadRequest with file and line.
+    The first line of each file identifies its format. Raises BadRequest with file and line.
     """
     jobs: list[TraceJob] = []
     for path in paths:
@@ -90,9 +94,9 @@ def read_jobs(
 
 
 def read_throughputs(path: Path) -> Throughputs:
-    """Gavel's simulation_throughputs.json: what each job type does alone on each device model.
+    """Read Gavel's simulation_throughputs.json: each job type's rate alone on each device model.
 
-    Models measured with their workers apart ("..._unconsolidated") are left out.
+    Models measured with workers on several nodes ("..._unconsolidated") are left out.
     """
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
@@ -108,13 +112,13 @@ def read_throughputs(path: Path) -> Throughputs:
 
 
 def _job_type(key: str) -> tuple[str, int]:
-    """("ResNet-18 (batch size 16)", 2) of "('ResNet-18 (batch size 16)', 2)"."""
+    """Parse "('ResNet-18 (batch size 16)', 2)" into ("ResNet-18 (batch size 16)", 2)."""
     name, _, scale = key.strip("()").rpartition(", ")
     return name.strip("'\""), int(scale)
 
 
 def format_of(path: Path) -> str:
-    """philly, pollux, tiresias or gavel, by the file's first line."""
+    """Return philly, pollux, tiresias or gavel by the file's first line."""
     with _opened(path) as lines:
         first = next(lines, "").strip()
     columns = set(first.split(","))
@@ -159,7 +163,7 @@ def _check(job: TraceJob) -> None:
 
 
 class _opened:
-    """The lines of a text file; what the system or the text refuses is a BadRequest."""
+    """A context with the lines of a text file; BadRequest if it cannot be read or decoded."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -221,7 +225,7 @@ def _gavel_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _seconds(text: str) -> int:
-    """Nanoseconds of a number of seconds."""
+    """Return a number of seconds in ns."""
     return round(float(text) * SECOND)
 
 
@@ -262,7 +266,7 @@ def _gavel(tenant: str, throughputs: Throughputs) -> Callable[[dict[str, str]], 
 
 
 def _throughput(table: Mapping[tuple[str, int], float], kind: str, scale: int) -> float:
-    """Not measured at this scale: as on one device, by which the trace counted its steps then."""
+    """Return the throughput at this scale, else that on one device, which the trace then used."""
     return table.get((kind, scale), table.get((kind, 1), 0.0))
 
 

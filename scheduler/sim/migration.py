@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bounded migrations: a task without room may send one running task elsewhere.
 
-GPUs that are free and yet of no use to who asks are what fragmentation is; a move is made only if
-the core places both tasks at once, and each is counted. This file picks whom to ask about; where
-both go is the core's decision.
+Fragmentation is free GPUs that a task cannot use. A move is made only if the core places both tasks
+at once, and each move is counted. This file chooses the task to move; the core chooses both places.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from stoker.scheduler.sim.cluster import Cluster, Placed
 from stoker.scheduler.sim.openb import Machine, TraceTask
 
 TRIES_MAX: Final = 8
-"""Running tasks that the core is asked about for one task without room."""
+"""The most running tasks that are tried for one task without room."""
 
 
 class _Host:
-    """One machine's free resources and who is on it."""
+    """One machine's free resources and its tasks."""
 
     def __init__(self, machine: Machine) -> None:
         self.model = machine.model
@@ -41,7 +40,7 @@ class _Host:
             self.devices[share.index] += sign * share.milli
 
     def suits_without(self, task: TraceTask, leaver: TraceTask, placed: Placed) -> bool:
-        """True if `task` fits once `leaver` is gone."""
+        """Return True if `task` fits once `leaver` is gone."""
         if self.cpu + leaver.cpu_milli < task.cpu_milli:
             return False
         if self.memory + leaver.memory_bytes < task.memory_bytes:
@@ -53,7 +52,7 @@ class _Host:
 
 
 class Mover:
-    """Makes room by at most `moves_left` migrations. Tell it of every task that was placed."""
+    """Makes room by at most `moves_left` migrations. It must be given every placed task."""
 
     def __init__(self, cluster: Cluster, machines: Sequence[Machine], most: int) -> None:
         self._cluster = cluster
@@ -65,7 +64,7 @@ class Mover:
         self._hosts[placed.machine].take(task, placed)
 
     def make_room(self, position: int, task: TraceTask) -> Placed | None:
-        """Where the task is now, or None: no single move that was tried helps."""
+        """Return the task as placed, or None if no single move that was tried helps."""
         shape = task._replace(created_s=None, deleted_s=None)
         if not self.moves_left or not task.gpus or shape in self._hopeless:
             return None
@@ -86,7 +85,7 @@ class Mover:
         self._hopeless.clear()
 
     def _victims(self, task: TraceTask) -> Iterator[tuple[TraceTask, Placed]]:
-        """Those whose leaving would make room, the smallest first, a few."""
+        """Return a few tasks whose move would make room, the smallest first."""
         found = [
             (leaver.demand_milli, leaver.cpu_milli, placed.job, leaver, placed)
             for host in self._hosts

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Machines and tasks of the Alibaba 2023 GPU trace ("openb"), read from its CSV files.
 
-Pure: lines of text in, tuples out; a row that is wrong is one BadRequest with its file and line.
+Pure: lines of text in, tuples out; an invalid row raises BadRequest with its file and line.
 Columns: alibaba/clusterdata, cluster-trace-gpu-v2023.
 """
 
@@ -16,7 +16,7 @@ from stoker.scheduler.wire_names import JOB_MODELS_MAX
 
 NODE_COLUMNS: Final = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 TASK_COLUMNS: Final = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
-"""All that the `multigpu` files have; the others name models and times too."""
+"""The columns of the `multigpu` files; the others have models and times too."""
 TIME_COLUMNS: Final = ("creation_time", "deletion_time")
 
 MACHINES_MAX: Final = 65_535
@@ -46,19 +46,19 @@ class TraceTask(NamedTuple):
     gpus: int
     gpu_milli: int
     models: tuple[str, ...] = ()
-    """GPU models that will do; empty for any."""
+    """The accepted GPU models; empty for any."""
     created_s: int | None = None
-    """Seconds from the trace's start; None where the file does not say."""
+    """Seconds from the trace's start; None if the file has no times."""
     deleted_s: int | None = None
 
     @property
     def demand_milli(self) -> int:
-        """Thousandths of a GPU, all of its GPUs together."""
+        """The thousandths of a GPU that all of its GPUs need together."""
         return self.gpus * self.gpu_milli
 
 
 def read_machines(lines: Iterable[str], file: str) -> list[Machine]:
-    """The nodes by name; BadRequest for a bad row, a name twice or no GPU at all."""
+    """Return the nodes by name; BadRequest for a bad row, a repeated name or no GPU at all."""
     found = [_machine(row) for row in _rows(lines, file, NODE_COLUMNS, MACHINES_MAX)]
     names = {machine.name for machine in found}
     if len(names) != len(found):
@@ -69,12 +69,12 @@ def read_machines(lines: Iterable[str], file: str) -> list[Machine]:
 
 
 def read_tasks(lines: Iterable[str], file: str) -> list[TraceTask]:
-    """The tasks in the file's order; BadRequest for a bad row or none at all."""
+    """Return the tasks in the file's order; BadRequest for a bad row or none at all."""
     return [_task(row) for row in _rows(lines, file, TASK_COLUMNS, TASKS_MAX)]
 
 
 def check_times(tasks: Iterable[TraceTask], file: str) -> None:
-    """BadRequest where a task does not say when it came and left."""
+    """Raise BadRequest if a task has no time of arrival or end."""
     if any(task.created_s is None or task.deleted_s is None for task in tasks):
         raise BadRequest(
             f"{file}: a task has no creation_time or no deletion_time",
@@ -83,7 +83,7 @@ def check_times(tasks: Iterable[TraceTask], file: str) -> None:
 
 
 class _Row(NamedTuple):
-    """One line's fields by column, and where it stands."""
+    """The fields of one line by column, with its file and line number."""
 
     where: str
     fields: dict[str, str]
@@ -159,7 +159,7 @@ def _time(row: _Row, column: str) -> int | None:
 
 
 def _models(row: _Row) -> tuple[str, ...]:
-    """`A|B|A` is A or B; the trace does name a model twice."""
+    """Parse `A|B|A` into A and B; the trace repeats some models."""
     names = [name.strip() for name in row.fields.get("gpu_spec", "").split("|")]
     models = tuple(sorted({name for name in names if name}))
     if len(models) > JOB_MODELS_MAX:

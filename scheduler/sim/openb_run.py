@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of the openb simulator and the summary of many: what a worker process does.
+"""One run of the openb simulator, as a worker process executes it, and the summary of many.
 
-Pure: the same run gives the same result.
+Pure: equal runs give equal results.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ POLICIES: Final[dict[str, Placement]] = {
     "random": Placement.RANDOM,
     "power": Placement.POWER,
 }
-"""Policies that this trace can compare; it has neither costs nor temperatures."""
+"""The policies that this trace can compare; it has neither costs nor temperatures."""
 
 
 class Workload(NamedTuple):
@@ -41,7 +41,7 @@ class Workload(NamedTuple):
 
 
 class RunRules(NamedTuple):
-    """Options of one run."""
+    """The options of one run."""
 
     arrivals_pct: float = 130
     departures: bool = False
@@ -50,7 +50,7 @@ class RunRules(NamedTuple):
 
 
 class OpenbRun(NamedTuple):
-    """One (workload, policy, seed)."""
+    """One run: a workload, a policy and a seed."""
 
     workload: Workload
     policy: str
@@ -59,29 +59,29 @@ class OpenbRun(NamedTuple):
 
 
 class OpenbResult(NamedTuple):
-    """Result of one run; percentages are of the cluster's GPUs."""
+    """The result of one run; percentages are of the cluster's GPUs."""
 
     name: str
     policy: str
     seed: int
     alloc_pct: float
-    """At the end; with departures the mean over time."""
+    """The allocation at the end; with departures the mean over time."""
     arrived: int
     dropped: int
     curve: list[float]
-    """At each whole percent of arrived demand; empty with departures."""
+    """The allocation at each whole percent of arrived demand; empty with departures."""
     moves: int = 0
     dropped_demand_pct: float | None = None
-    """With departures."""
+    """The figures of a run with departures."""
     peak_pct: float | None = None
     watts: list[float] | None = None
-    """Like `curve`, where power was measured."""
+    """The power at the points of `curve`, if it was measured."""
     bound: list[float] | None = None
-    """Watts below which no placement of the same tasks can go."""
+    """A lower bound on the watts of any placement of the same tasks."""
 
 
 def run(what: OpenbRun) -> OpenbResult:
-    """Simulate."""
+    """Simulate one run."""
     what = what._replace(workload=_in_random_order(what.workload, what.seed))
     if what.rules.departures:
         return _run_staying(what)
@@ -122,7 +122,7 @@ def run(what: OpenbRun) -> OpenbResult:
 
 
 def _in_random_order(workload: Workload, seed: int) -> Workload:
-    """As published runs have it, which name their nodes by chance and take the lowest of equals."""
+    """Return the workload with shuffled machines; published runs break ties by random names."""
     machines = list(workload.machines)
     Chance(~seed).shuffle(machines)
     return workload._replace(machines=machines)
@@ -152,18 +152,18 @@ def mean(values: Sequence[float]) -> float:
 
 
 def deviation(values: Sequence[float]) -> float:
-    """Population standard deviation, as in the published tables."""
+    """Return the population standard deviation, as in the published tables."""
     middle = mean(values)
     return math.sqrt(mean([(value - middle) ** 2 for value in values]))
 
 
 def mean_curve(curves: Sequence[Sequence[float]]) -> list[float]:
-    """Point by point, as far as all of them go."""
+    """Return the mean of the curves at each point that all of them have."""
     return [mean(points) for points in zip(*curves, strict=False)]
 
 
 def summary(results: Sequence[OpenbResult], gpus: int, rules: RunRules) -> dict[str, Any]:
-    """One row of the report: all seeds of one workload under one policy."""
+    """Return one row of the report: all seeds of one workload under one policy."""
     first = results[0]
     shares = [result.alloc_pct for result in results]
     plain = not rules.departures and not rules.migrations

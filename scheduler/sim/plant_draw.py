@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node drawn from the ranges: its cards, their sensors, their jobs over time, what goes wrong.
+"""A node drawn from the ranges: its cards, their sensors, their jobs over time, their faults.
 
 The same seed gives the same node on every machine.
 """
@@ -16,7 +16,7 @@ LOAD_CHANGES_MAX: Final = 10_000
 
 
 class CardLoad(NamedTuple):
-    """As `struct sk_sim_load`."""
+    """The load of a card, as `struct sk_sim_load`."""
 
     compute: float
     memory: float
@@ -27,28 +27,28 @@ IDLE: Final = CardLoad(0.0, 0.0, 0.0)
 
 
 class Change(NamedTuple):
-    """From `at_s` on the card has this load."""
+    """The load of a card from `at_s` on."""
 
     at_s: float
     load: CardLoad
 
 
 class DrawnCard(NamedTuple):
-    """One card: what `struct sk_sim_physics` and `struct sk_sim_sensor` take, and its jobs."""
+    """One card: the values of `struct sk_sim_physics` and `struct sk_sim_sensor`, and its jobs."""
 
     physics: dict[str, float]
     sensor: dict[str, float]
     changes: tuple[Change, ...]
-    """In order, the first at 0."""
+    """The changes in order of time, the first at 0."""
 
 
 class Trouble(NamedTuple):
-    """A perturbation, as drawn for one seed."""
+    """A perturbation drawn for one seed."""
 
     name: str
     amount: float
     card: int
-    """Index of the card, for a perturbation that strikes a single one."""
+    """The index of the card, for a perturbation of a single one."""
     at_s: float
 
 
@@ -57,7 +57,7 @@ def _in(chance: Chance, range: ranges.Range) -> float:
 
 
 def draw_node(seed: int) -> list[DrawnCard]:
-    """The cards of one node, `plant_ranges.CARDS` of them."""
+    """Return the `plant_ranges.CARDS` cards of one node."""
     chance = Chance(seed)
     busy = _in(chance, ranges.BUSY_SHARE)
     return [_draw_card(chance, chance.unit() < busy) for _ in range(ranges.CARDS)]
@@ -86,7 +86,7 @@ def _draw_changes(chance: Chance, busy: bool) -> tuple[Change, ...]:
 
 
 def _draw_job(chance: Chance, at: float, changes: list[Change]) -> float:
-    """Appends the phases of one job; when it ends."""
+    """Append the phases of one job; return its end."""
     kind = _draw_kind(chance)
     end = at + _in(chance, kind.length_s)
     while at < min(end, ranges.RUN_S):
@@ -110,7 +110,7 @@ def _draw_kind(chance: Chance) -> ranges.JobKind:
 
 
 def draw_trouble(seed: int, name: str) -> Trouble:
-    """The perturbation of this name for this seed; it strikes in the middle of a run."""
+    """Return the perturbation of this name for this seed; it begins in the middle of a run."""
     chance = Chance(seed ^ 0x7267_6E61)
     amount = _in(chance, ranges.PERTURBATIONS[name])
     card = chance.below(ranges.CARDS)
@@ -118,13 +118,13 @@ def draw_trouble(seed: int, name: str) -> Trouble:
 
 
 def breaks(cards: Sequence[DrawnCard]) -> list[float]:
-    """Every moment at which some load changes, in order, from 0 to the end of the run."""
+    """Return the moments at which a load changes, in order, from 0 to the end of the run."""
     times = {change.at_s for card in cards for change in card.changes}
     return sorted(times | {0.0, ranges.RUN_S})
 
 
 def load_at(card: DrawnCard, at_s: float) -> CardLoad:
-    """The load that a card has at this moment."""
+    """Return the load of a card at this moment."""
     found = IDLE
     for change in card.changes:
         if change.at_s > at_s:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ranges that simulated cards, their sensors, their jobs and what goes wrong are drawn from.
+"""The ranges from which simulated cards, their sensors, jobs and faults are drawn.
 
-Every range says where it is from, or that it is an assumption and why that one. Invariant: a
-controller never reads this file; what it is tuned on are seeds of it, and what it is judged on are
-other seeds.
+Every range has its source, or the reason for an assumption. Invariant: a controller never reads
+this file; it is tuned on some seeds and judged on others.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Final, NamedTuple
 
 
 class Range(NamedTuple):
-    """Drawn evenly from `low` to `high`; `source` begins with "assumed:" where none was found."""
+    """A uniform range from `low` to `high`; `source` begins with "assumed:" if none was found."""
 
     low: float
     high: float
@@ -93,18 +92,18 @@ SENSOR: Final[dict[str, Range]] = {
 
 
 class JobKind(NamedTuple):
-    """A kind of job: how it loads a card, in which phases; ranges as in `struct sk_sim_load`."""
+    """A kind of job: its load phases on a card, with ranges as in `struct sk_sim_load`."""
 
     weight: float
-    """Share of jobs that are of this kind; assumed: a third each, so that none decides alone."""
+    """The share of jobs of this kind; assumed: a third each, so that none dominates."""
     length_s: Range
-    """Length of the job."""
+    """The length of the job."""
     phases: tuple[LoadPhase, ...]
-    """One after the other, again and again."""
+    """The phases of the job, which repeat until its end."""
 
 
 class LoadPhase(NamedTuple):
-    """A stretch of even load."""
+    """A time of constant load."""
 
     length_s: Range
     compute: Range
@@ -183,7 +182,7 @@ BUSY_SHARE: Final = Range(
 IDLE_S: Final = Range(2, 40, "s", "assumed: from the end of a job to the next one's arrival")
 RUN_S: Final = 180.0
 WARM_S: Final = 10.0
-"""At the start of a run that counts for nobody: the first caps take hold meanwhile."""
+"""The start of a run that is not counted, while the first caps take effect."""
 
 PERTURBATIONS: Final[dict[str, Range]] = {
     "doubled_delay": Range(2, 2, "times", "delay and averaging window of every power sensor"),

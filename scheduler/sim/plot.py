@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Charts as SVG text: lines over numbers, bars over names; readable on light and dark ground.
+"""Charts as SVG text: lines over numbers, bars over names; for light and dark backgrounds.
 
 Pure but for the last step, the write; the same figures give the same bytes. Colours come from one
 style sheet inside the file, so no viewer needs anything else.
@@ -16,9 +16,9 @@ from typing import Final, NamedTuple
 from stoker.native.errors import BadRequest, Refused
 
 Series = Mapping[str, Sequence[tuple[float, float]]]
-"""Name of a line -> its points (x, y), in the order they are joined."""
+"""The points (x, y) of each line by name, in the order in which they are joined."""
 Bars = Mapping[str, Mapping[str, float]]
-"""Name of a group -> name of a bar in it -> its height."""
+"""The heights of bars by group and by bar."""
 
 SERIES_MAX: Final = 16
 POINTS_MAX: Final = 1_000
@@ -33,7 +33,7 @@ _DASHES = ("none", "6 3")
 
 
 class _Axis(NamedTuple):
-    """A range of numbers laid on a range of pixels."""
+    """A range of numbers mapped to a range of pixels."""
 
     low: float
     high: float
@@ -65,12 +65,12 @@ def line_chart(
     log_x: bool = False,
     zero: bool = True,
 ) -> None:
-    """Write a chart of lines; see `line_svg`. Raises Refused where the file cannot be written."""
+    """Write a chart of lines (`line_svg`); Refused if the file cannot be written."""
     _write(path, line_svg(title, x_label, y_label, series, log_x=log_x, zero=zero))
 
 
 def bar_chart(path: Path, title: str, y_label: str, groups: Bars) -> None:
-    """Write a chart of bars; see `bar_svg`. Raises Refused where the file cannot be written."""
+    """Write a chart of bars (`bar_svg`); Refused if the file cannot be written."""
     _write(path, bar_svg(title, y_label, groups))
 
 
@@ -83,7 +83,7 @@ def line_svg(
     log_x: bool = False,
     zero: bool = True,
 ) -> str:
-    """The SVG text of a chart of lines.
+    """Return the SVG text of a chart of lines.
 
     `log_x` leaves out points whose x is not above 0; `zero` has the y axis begin at 0. Raises
     BadRequest where there is no point, one that is no number, or more than SERIES_MAX lines.
@@ -107,7 +107,7 @@ def line_svg(
 
 
 def bar_svg(title: str, y_label: str, groups: Bars) -> str:
-    """The SVG text of bars in groups, each bar with its figure above it.
+    """Return the SVG text of bars in groups, each bar with its figure above it.
 
     Raises BadRequest where there is no bar, one that is no number, or more than GROUPS_MAX groups
     or SERIES_MAX names.
@@ -164,7 +164,7 @@ def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
 
 
 def _bounds(values: Sequence[float], *, log: bool = False) -> tuple[float, float]:
-    """Round numbers around all values, never the same one twice."""
+    """Return two different round numbers that enclose all values."""
     low, high = min(values), max(values)
     if log:
         low, high = 10.0 ** math.floor(math.log10(low)), 10.0 ** math.ceil(math.log10(high))
@@ -176,7 +176,7 @@ def _bounds(values: Sequence[float], *, log: bool = False) -> tuple[float, float
 
 
 def _step(span: float) -> float:
-    """1, 2 or 5 times a power of ten, so that a span has about five steps."""
+    """Return 1, 2 or 5 times a power of ten, so that a span has about five steps."""
     power = 10.0 ** math.floor(math.log10(span / 5))
     return next(power * times for times in (1, 2, 5, 10) if power * times * 5 >= span * 0.999)
 
@@ -212,7 +212,7 @@ def _labels(title: str, x_label: str, y_label: str) -> list[str]:
 
 
 def _legend(names: list[str]) -> list[list[str]]:
-    """One list for each row that the names take."""
+    """Return the rows of the legend, one list of names each."""
     rows: list[list[str]] = [[]]
     x = float(_LEFT)
     for number, name in enumerate(names):

@@ -4,7 +4,7 @@
 Model and figures: Lettich et al., "Power- and Fragmentation-aware Online Scheduling for GPU
 Datacenters", CCGrid 2025, as in Fr4nz83/PWR-plugin-kubernetes
 (pkg/type/open-gpu-share/utils/const.go, pkg/type/resource.go). Their evaluation names no CPU
-models, so that every machine has the sockets that their code then assumes.
+models, so every machine has the sockets that their code assumes.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from stoker.scheduler.sim.openb import Machine, TraceTask
 
 
 class Watts(NamedTuple):
-    """A GPU with any task on it draws `full`."""
+    """The idle and full draw of a GPU; with any task on it, it draws `full`."""
 
     idle: int
     full: int
 
 
 class Socket(NamedTuple):
-    """One CPU socket: `full` as soon as one of its cores has work. A core is two vCPUs."""
+    """One CPU socket, which draws `full` as soon as one core has work; a core is two vCPUs."""
 
     idle: int
     full: int
@@ -37,7 +37,7 @@ class Socket(NamedTuple):
 
 
 SOCKET: Final = Socket(15, 120, 16)
-"""Intel Xeon E5-2682 v4."""
+"""The socket of an Intel Xeon E5-2682 v4."""
 
 GPUS: Final[dict[str, Watts]] = {
     "T4": Watts(10, 70),
@@ -49,11 +49,13 @@ GPUS: Final[dict[str, Watts]] = {
     "G2": Watts(30, 150),
     "G3": Watts(50, 400),
 }
-"""By the trace's model names; its undisclosed G2 counts as an A10 and G3 as an A100."""
+"""The draw of GPUs by the trace's model names; its undisclosed G2 counts as an A10 and G3 as an
+A100.
+"""
 
 
 def check_models(machines: Iterable[Machine], file: str) -> None:
-    """BadRequest for a GPU model whose draw is not known."""
+    """Raise BadRequest for a GPU model whose draw is unknown."""
     for machine in machines:
         if machine.gpus and machine.model not in GPUS:
             raise BadRequest(
@@ -63,14 +65,14 @@ def check_models(machines: Iterable[Machine], file: str) -> None:
 
 
 def tell(core: Core) -> None:
-    """The table, for Placement.POWER."""
+    """Give the core this table for Placement.POWER."""
     for model, watts in GPUS.items():
         core.model_power(name_id(model), watts.idle, watts.full)
     core.cpu_power(2000 * SOCKET.cores, SOCKET.idle, SOCKET.full)
 
 
 def cpu_watts(machine: Machine, used_milli: int) -> int:
-    """Watts of a machine's sockets while `used_milli` of its CPU is allocated."""
+    """Return the watts of a machine's sockets while `used_milli` of its CPU is allocated."""
     cores = -(-machine.cpu_milli // 2000)
     working = cores - (machine.cpu_milli - used_milli) // 2000
     active = -(-working // SOCKET.cores)
@@ -78,7 +80,7 @@ def cpu_watts(machine: Machine, used_milli: int) -> int:
 
 
 class Meter:
-    """Total draw of all machines, updated as tasks are placed; no task leaves."""
+    """The total draw of all machines, updated as tasks are placed; no task leaves."""
 
     def __init__(self, machines: Sequence[Machine]) -> None:
         self._machines = machines
@@ -105,10 +107,10 @@ class Meter:
                 self.watts += GPUS[machine.model].full - GPUS[machine.model].idle
 
     def bound(self) -> float:
-        """Watts that no placement of the same tasks can go below.
+        """Return a lower bound on the watts of any placement of these tasks.
 
-        As if tasks could be split: the GPUs that add least are full one after the other, and so are
-        CPU sockets.
+        It splits tasks: the GPUs that add least are filled one after the other, and so are CPU
+        sockets.
         """
         watts = self._idle + self._cpu / (2000 * SOCKET.cores) * (SOCKET.full - SOCKET.idle)
         left = self._given
@@ -119,7 +121,7 @@ class Meter:
 
 
 def _cheapest(machines: Sequence[Machine]) -> list[tuple[int, int]]:
-    """(watts that one GPU adds, thousandths of such GPUs), least first."""
+    """Return (watts that one GPU adds, thousandths of such GPUs), least first."""
     found: Counter[int] = Counter()
     for machine in machines:
         if machine.gpus:
@@ -129,13 +131,13 @@ def _cheapest(machines: Sequence[Machine]) -> list[tuple[int, int]]:
 
 
 class MeanDraw(NamedTuple):
-    """Mean draw of one placement at each whole percent of arrived demand."""
+    """The mean draw of one placement at each whole percent of arrived demand."""
 
     allocation_pct: list[float]
     watts: list[float]
 
     def at_allocation(self, pct: float) -> float | None:
-        """Watts when so much was given out, between the two nearest points; None: never reached."""
+        """Return the watts at this allocation, interpolated; None if it was never reached."""
         points = list(zip(self.allocation_pct, self.watts, strict=True))
         for (low, low_watts), (high, high_watts) in pairwise(points):
             if low <= pct <= high:
@@ -145,6 +147,6 @@ class MeanDraw(NamedTuple):
 
 
 def saving_pct(of: MeanDraw, against: MeanDraw, pct: float) -> float | None:
-    """Percentage that `of` saves at equal allocation; None if either never reaches it."""
+    """Return the percentage that `of` saves at this allocation; None if either misses it."""
     ours, theirs = of.at_allocation(pct), against.at_allocation(pct)
     return None if ours is None or theirs is None else 100 * (1 - ours / theirs)

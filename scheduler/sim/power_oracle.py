@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The most work that any way of sharing a power budget out could get done, knowing everything.
+"""An upper bound on the work of any division of a power budget, even with full knowledge.
 
-It is a bound from above, not a policy. For prices l(t) >= 0 of a watt at each moment, the work of
-any policy that keeps the budget B is at most
+For prices l(t) >= 0 of a watt at each moment, the work of any policy that keeps the budget B is at
+most
 
-    integral of l B + sum over cards of the integral of max over clocks (work - l x power)
+integral of l B + sum over cards of the integral of max over clocks (work - l x power)
 
-because the budget's own term, l x (B - all power), is never negative. This holds for every l; a
-good one, that of water-filling at each moment, makes it tight. Power rises with the die's
-temperature through leakage; a die is never cooler than it would be with its fan at full speed all
-the time, and so cooled its temperature is linear in the power so far, so that a watt's share in
-later leakage is a price too (the adjoint of the temperature, `_later`) and the maximum still splits
-into moments and cards. Clocks are those the card has, within its highest power limit at its
-coolest; heat is allowed anything, and so is what limits cannot reach: idle cards whose lowest limit
-is above their draw. Plant: native/sim/card/plant.c.
+because the budget's own term, l x (B - all power), is never negative. This holds for every l;
+water-filling at each moment gives an l that makes it tight. Power rises with the die's temperature
+through leakage; a die is never cooler than it would be with its fan at full speed all the time, and
+with that cooling its temperature is linear in the past power. So a watt's share in later leakage is
+a price too (the adjoint of the temperature, `_later`), and the maximum still splits into moments
+and cards. Clocks are those of the card within its highest power limit at its coolest. The bound
+ignores temperature limits, and the lowest power limit of idle cards. Plant:
+native/sim/card/plant.c.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ Numbers = NDArray[np.float64]
 STEP_S: Final = 2.0
 BISECTIONS: Final = 36
 PRICE_MAX: Final = 0.05
-"""Work per second and watt: far above any card's best."""
+"""The highest price tried, in work per second and watt: far above any card's best."""
 
 
 class Bound(NamedTuple):
-    """A draw that no policy can beat."""
+    """The upper bound for one drawn node."""
 
     work: float
-    """From the end of the warm-up to the end of the run, over all cards."""
+    """The work of all cards from the end of the warm-up to the end of the run."""
     mean_price: float
 
 
 class _Table(NamedTuple):
-    """By moment, card and clock: power without what temperature adds, and work."""
+    """Work, and power without leakage by temperature, by moment, card and clock."""
 
     length_s: Numbers
     cold_w: Numbers
@@ -52,7 +52,10 @@ class _Table(NamedTuple):
 
 
 def bound(cards: Sequence[DrawnCard], budget_w: float) -> Bound:
-    """For these cards, their jobs and this budget; ambient as drawn, which a step only worsens."""
+    """Return the bound for these cards, jobs and budget.
+
+    A later rise of the ambient temperature only lowers the true maximum.
+    """
     table = _table(cards)
     leak = _each(cards, "leakage_w") * (1 - 25 * _each(cards, "leakage_per_c"))
     gain = _each(cards, "leakage_w") * _each(cards, "leakage_per_c")
@@ -80,14 +83,14 @@ def _each(cards: Sequence[DrawnCard], name: str) -> Numbers:
 
 
 def _moments(cards: Sequence[DrawnCard]) -> list[float]:
-    """Loads do not change between two neighbours."""
+    """Return the moments between which no load changes."""
     times = {t for t in breaks(cards) if t > ranges.WARM_S} | {ranges.WARM_S}
     count = int((ranges.RUN_S - ranges.WARM_S) / STEP_S)
     return sorted(times | {ranges.WARM_S + STEP_S * i for i in range(count + 1)})
 
 
 def clocks() -> Numbers:
-    """The clocks of a card as shares of its highest."""
+    """Return the clocks of a card as parts of its highest."""
     low, high, step = ranges.CLOCK_MHZ
     return np.arange(high, low - 1, -step)[::-1] / high
 
@@ -107,7 +110,7 @@ def _table(cards: Sequence[DrawnCard]) -> _Table:
 
 
 def _coolest(cards: Sequence[DrawnCard], leak: Numbers, gain: Numbers, cooling: Numbers) -> Numbers:
-    """At rest, with the fan at full speed."""
+    """Return the temperature at rest with the fan at full speed."""
     at_rest = _each(cards, "idle_w") + leak + cooling * _each(cards, "ambient_c")
     return np.asarray(at_rest / (cooling - gain))
 
@@ -119,7 +122,7 @@ def _within_limit(table: _Table, leakage_w: Numbers) -> NDArray[np.bool_]:
 
 
 def _score(table: _Table, allowed: NDArray[np.bool_], toll: Numbers) -> Numbers:
-    """`toll` by moment, or by moment and card."""
+    """Return work less the price of power; `toll` is by moment, or by moment and card."""
     wide = toll[:, None, None] if toll.ndim == 1 else toll[..., None]
     return np.where(allowed, table.work - wide * table.cold_w, -np.inf)
 
@@ -133,7 +136,7 @@ def _best(table: _Table, allowed: NDArray[np.bool_], toll: Numbers) -> Numbers:
 
 
 def _prices(table: _Table, allowed: NDArray[np.bool_], budget_w: Numbers) -> Numbers:
-    """By moment: the lowest price at which all cards together keep to the budget."""
+    """Return the lowest price of each moment at which all cards together keep to the budget."""
     low, high = np.zeros(len(budget_w)), np.full(len(budget_w), PRICE_MAX)
     for round_ in range(BISECTIONS):
         middle = low if round_ == 0 else (low + high) / 2
@@ -148,8 +151,10 @@ def _prices(table: _Table, allowed: NDArray[np.bool_], budget_w: Numbers) -> Num
 def _heat(
     cards: Sequence[DrawnCard], length_s: Numbers, drawn_w: Numbers, rate: Numbers, begin: Numbers
 ) -> Numbers:
-    """Mean die temperature of each moment with the fan at full speed; `drawn_w` without what
-    temperature adds."""
+    """Return the mean die temperature of each moment at full fan speed.
+
+    `drawn_w` is without the leakage by temperature.
+    """
     ambient, capacity = _each(cards, "ambient_c"), _each(cards, "capacity_j_per_c")
     cooling = 1 / _each(cards, "thermal_c_per_w")
     at, made = begin, []
@@ -164,8 +169,10 @@ def _heat(
 def _later(
     price: Numbers, length_s: Numbers, gain: Numbers, rate: Numbers, cards: Sequence[DrawnCard]
 ) -> Numbers:
-    """By moment and card: what a watt now costs in leakage later; the least of the moment, so that
-    the bound stays one."""
+    """Return the cost of a watt in later leakage by moment and card.
+
+    It is the least within the moment, so that the result stays an upper bound.
+    """
     capacity = _each(cards, "capacity_j_per_c")
     after, made = np.zeros(len(gain)), []
     for length, now in zip(length_s[::-1], price[::-1], strict=True):

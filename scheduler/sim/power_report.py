@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cluster power by placement at equal allocation, as the report of `stoker sim power` has it.
+"""Cluster power by placement at equal allocation, for the report of `stoker sim power`.
 
-Pure. Two placements are compared where both have given out the same share of GPUs, so that drawing
-less by placing less is no saving.
+Pure. Two placements are compared at the same share of allocated GPUs, so that placing less is no
+saving.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from stoker.scheduler.sim.power import MeanDraw, saving_pct
 
 BASELINE: Final = "fgd"
 STEP_PCT: Final = 5
-"""Between the points of the comparison."""
+"""The step between the points of the comparison, in percent."""
 LOW_LOAD_PCT: Final = 50
-"""Low load is up to this share of the GPUs given out."""
+"""The largest share of allocated GPUs that counts as low load."""
 
 
 def draw(results: Sequence[OpenbResult]) -> MeanDraw:
-    """The mean over seeds of one workload under one placement."""
+    """Return the mean over seeds of one workload under one placement."""
     return MeanDraw(
         mean_curve([result.curve for result in results]),
         mean_curve([result.watts or [] for result in results]),
@@ -29,7 +29,7 @@ def draw(results: Sequence[OpenbResult]) -> MeanDraw:
 
 
 def bound(results: Sequence[OpenbResult]) -> MeanDraw:
-    """A lower bound on the draw of any placement of the tasks that this one placed."""
+    """Return a lower bound on the draw of any placement of the tasks that this one placed."""
     return MeanDraw(
         mean_curve([result.curve for result in results]),
         mean_curve([result.bound or [] for result in results]),
@@ -37,7 +37,7 @@ def bound(results: Sequence[OpenbResult]) -> MeanDraw:
 
 
 def comparison(name: str, by_policy: Mapping[str, Sequence[OpenbResult]]) -> dict[str, Any]:
-    """One workload: the baseline and, for each other placement, what it saves."""
+    """Return the baseline of one workload, and the savings of each other placement."""
     draws = {policy: draw(results) for policy, results in by_policy.items()}
     rows = [_row(policy, found, draws.get(BASELINE)) for policy, found in draws.items()]
     if BASELINE in draws:
@@ -63,7 +63,7 @@ def _row(policy: str, found: MeanDraw, baseline: MeanDraw | None) -> dict[str, A
 
 
 def savings(found: MeanDraw, baseline: MeanDraw) -> dict[str, Any]:
-    """Against the baseline; null where no allocation is reached by both."""
+    """Return the savings against the baseline; null at an allocation that not both reach."""
     points = []
     for pct in range(STEP_PCT, 100, STEP_PCT):
         saved, ours = saving_pct(found, baseline, pct), found.at_allocation(pct)

@@ -3,7 +3,7 @@
 
 Source: hkust-adsl/kubernetes-scheduler-simulator, experiments/analysis/
 expected_results/analysis_allo_discrete.csv, policy 06-FGD, column 130: mean of seeds 42 to 51, in
-percent of 6,212 GPUs. Their generator of chance is another one, so only means compare.
+percent of 6,212 GPUs. Their random generator is a different one, so only means can be compared.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FGD_PCT: Final[dict[str, float]] = {
 
 
 def fgd_pct(workload: str, gpus: int, arrivals_pct: float) -> float | None:
-    """None where the run is not the published one."""
+    """Return the published mean; None if the run is not the published one."""
     if gpus != GPUS or arrivals_pct != ARRIVALS_PCT:
         return None
     return FGD_PCT.get(workload)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One replay of a trace: tasks arrive, the core decides, and the share of GPUs given out is kept.
+"""One replay of a trace: tasks arrive, the core decides, and the share of used GPUs is kept.
 
 Invariant: allocation is a count of thousandths of a GPU, taken before each arrival that would carry
 the arrived demand past a whole percent of capacity.
@@ -15,17 +15,17 @@ from stoker.scheduler.sim.openb import Machine, TraceTask
 
 
 class Replay(NamedTuple):
-    """Result of one replay; percentages are of the cluster's GPUs."""
+    """The result of one replay; percentages are of the cluster's GPUs."""
 
     arrived: int
-    """Tasks."""
+    """The number of tasks that arrived."""
     dropped: int
-    """Tasks that did not fit when they arrived."""
+    """The number of tasks that did not fit when they arrived."""
     arrived_milli: int
     allocated_milli: int
     capacity_milli: int
     allocation_pct: list[float]
-    """[p]: given out when p % of capacity had arrived; the last one is the end."""
+    """The allocation when p % of capacity had arrived, by p; the last one is that at the end."""
 
     @property
     def allocated_pct(self) -> float:
@@ -33,21 +33,24 @@ class Replay(NamedTuple):
 
 
 def capacity_milli(machines: Sequence[Machine]) -> int:
-    """Thousandths of a GPU."""
+    """The cluster's GPUs in thousandths."""
     return 1000 * sum(machine.gpus for machine in machines)
 
 
 Watch = Callable[[int], None]
-"""Called with each whole percent of arrived demand, before the arrival that would pass it, and at
-the end with the next one."""
+"""A callback for each whole percent of arrived demand, before the arrival that would exceed it, and
+for the next one at the end.
+"""
 Took = Callable[[TraceTask, Placed], None]
-"""Called with each task that was placed at once."""
+"""A callback for each task that was placed at once."""
 MakeRoom = Callable[[int, TraceTask], Placed | None]
-"""Called with the position of each task that did not fit; where it is now after all."""
+"""A callback for each task that did not fit, by position; it returns the task if it is placed after
+all.
+"""
 
 
 class _Marks:
-    """Tells every whole percent once, in order."""
+    """Calls `watch` once with each whole percent, in order."""
 
     def __init__(self, capacity: int, watch: Watch) -> None:
         self._capacity, self._watch = capacity, watch
@@ -73,7 +76,7 @@ def replay(
     watch: Watch | None = None,
     make_room: MakeRoom | None = None,
 ) -> Replay:
-    """Offer the tasks in this order; nobody leaves."""
+    """Offer the tasks in this order; none of them ends."""
     arrived = allocated = dropped = 0
     curve: list[float] = []
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A replay in which tasks leave: each stays as long as in the trace, on a cluster in steady state.
+"""A replay on a cluster in steady state, in which each task stays as long as in the trace.
 
-Invariant: figures are means over time from the first arrival after the start to the last one, of
-what the core has given out; filling up is not counted.
+Invariant: figures are means over time of the core's allocation, from the first arrival after the
+start to the last one; the initial filling is not counted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stoker.scheduler.sim.openb import TraceTask
 
 
 class Staying(NamedTuple):
-    """Result of a run; percentages are of the cluster's GPUs, except the last."""
+    """The result of a run; percentages are of the cluster's GPUs, except the last."""
 
     arrived: int
     dropped: int
@@ -28,7 +28,7 @@ class Staying(NamedTuple):
 
 
 class _Ledger:
-    """Resources allocated now, and their integral over time."""
+    """The resources allocated now, and their integral over time."""
 
     def __init__(self) -> None:
         self.milli = self.peak = self.area = self._at_ns = 0
@@ -43,7 +43,7 @@ class _Ledger:
 
 
 class _Leaving:
-    """Placed tasks by the time they leave."""
+    """The placed tasks by the time of their end."""
 
     def __init__(self, cluster: Cluster, ledger: _Ledger) -> None:
         self._cluster, self._ledger = cluster, ledger
@@ -67,7 +67,7 @@ def replay_stays(
     later: Sequence[Stay],
     capacity: int,
 ) -> Staying:
-    """Fill the cluster with those who are there, then offer the later ones as time goes on."""
+    """Place the tasks present at the start, then offer the later ones as time goes on."""
     ledger = _Ledger()
     leaving = _Leaving(cluster, ledger)
     dropped = demand = lost = 0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distributions of device telemetry as published: percentiles of power and temperature.
+"""Published distributions of device telemetry: percentiles of power and temperature.
 
 Reads `metric,cdf_pct,value` rows such as those made from the telemetry of AcmeTrace (Hu et al.,
-NSDI'24); a row that cannot be read is told with its line.
+NSDI'24); an unreadable row is reported with its line.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ COLUMNS: Final = ["metric", "cdf_pct", "value"]
 
 
 class Distribution(NamedTuple):
-    """Percentiles of one metric, both rows ascending from 0 to 100 %."""
+    """The percentiles of one metric; both rows ascend, from 0 to 100 %."""
 
     percents: tuple[float, ...]
     values: tuple[float, ...]
 
     def at(self, percent: float) -> float:
-        """The value that so many per cent of all samples do not exceed, between rows linear."""
+        """Return the value that this percentage of samples does not exceed, interpolated."""
         place = bisect_left(self.percents, percent)
         if place == 0:
             return self.values[0]
@@ -37,13 +37,13 @@ class Distribution(NamedTuple):
         return self.values[place - 1] + part * (self.values[place] - self.values[place - 1])
 
     def mean(self, low: float, high: float, steps: int = 200) -> float:
-        """Mean of the samples between two percentiles."""
+        """Return the mean of the samples between two percentiles."""
         width = (high - low) / steps
         return sum(self.at(low + width * (i + 0.5)) for i in range(steps)) / steps
 
 
 def read_telemetry(path: Path) -> dict[str, Distribution]:
-    """All metrics of the file by name. Raises BadRequest with file and line."""
+    """Return all metrics of the file by name. Raises BadRequest with file and line."""
     rows: dict[str, list[tuple[float, float]]] = {}
     for line, cells in _rows(path):
         try:

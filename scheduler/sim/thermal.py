@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs come and go on devices that warm up: what a placement does to temperatures and to work.
+"""A simulation of jobs on devices that warm up: the effect of a placement on temperatures and work.
 
-Where a job runs is the core's decision; this file makes jobs, heat and observations. Time goes in
-steps: what ends or arrives within one is told at its end. Invariant: the same seed gives every
-placement the same devices and the same jobs.
+The core places the jobs; this file makes jobs, heat and observations. Time advances in steps: ends
+and arrivals within one are reported at its end. Invariant: the same seed gives every placement the
+same devices and the same jobs.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ SIZES: Final = ((1, 0.5), (2, 0.2), (4, 0.15), (8, 0.15))
 """(devices of a job, how often): within one node, as most jobs of the published traces."""
 _DEGREES_MAX: Final = 200
 _TOLD_AGAIN_C: Final = 0.25
-"""A sample that differs by less from the last one that was told is not told."""
+"""The least difference from the last reported sample at which a sample is reported."""
 _LIVE_MAX: Final = 16_384
 Flags = NDArray[np.bool_]
 _SUCCEEDED: Final = STATE_CODES["succeeded"]
 
 
 class ThermalRoom(NamedTuple):
-    """The devices and what is asked of them."""
+    """The devices and their load."""
 
     nodes: int = 32
     node_gpus: int = 8
     hours: float = 24.0
     load: float = 0.6
-    """Device time that jobs ask for over what there is."""
+    """The requested device time over the available one."""
     mean_job_s: float = 3600.0
     limit_c: float = 85.0
-    """Where a device slows down; 85 is the highest operating temperature of an A100."""
+    """The temperature at which a device slows down; 85 is the highest operating one of an A100."""
     warmer_c: float = 0.0
-    """Added to every inlet, e.g. for a failed chiller."""
+    """An offset to every inlet temperature, e.g. for a failed chiller."""
     faulty: float = 0.0
     """Share of devices whose cooling is faulty."""
     neighbours: float = 0.0
@@ -65,11 +65,11 @@ class ThermalRoom(NamedTuple):
 
 
 class HeatFigures(NamedTuple):
-    """One placement. Shares are of the device time that jobs held."""
+    """The figures of one placement. Shares are of the device time that jobs held."""
 
     placement: str
     jobs: int
-    """That ended within the time."""
+    """The number of jobs that ended within the time."""
     peak_c: float
     p99_c: float | None
     """The 99th percentile over busy devices; None if none was ever busy."""
@@ -79,7 +79,7 @@ class HeatFigures(NamedTuple):
     """Share of held time in which no work was done because a device of the job was slow."""
     lost_gpu_hours: float
     allocation: float
-    """Mean share of devices that were held."""
+    """The mean share of devices that were held."""
     avg_wait_s: float | None
     avg_jct_s: float | None
     on_faulty: float | None
@@ -88,7 +88,7 @@ class HeatFigures(NamedTuple):
 
 
 class _Job:
-    """One job while it waits or runs."""
+    """A pending or running job."""
 
     __slots__ = ("asked_s", "devices", "gpus", "left_s", "node", "watts")
 
@@ -99,13 +99,13 @@ class _Job:
 
 
 class _Seen:
-    """Sums over all steps, in device-seconds."""
+    """The sums over all steps, in device-seconds."""
 
     def __init__(self) -> None:
         self.held_s = self.over_s = self.lost_s = self.faulty_s = self.joules = 0.0
         self.peak_c = -273.0
         self.degrees = np.zeros(_DEGREES_MAX + 1)
-        """Held seconds by whole degree."""
+        """The held seconds by whole degree."""
 
     def power(self, watts: Numbers, seconds: float) -> None:
         self.joules += float(watts.sum()) * seconds
@@ -120,14 +120,14 @@ class _Seen:
         self.degrees += np.bincount(whole, minlength=_DEGREES_MAX + 1) * room.step_s
 
     def percentile_c(self, part: float) -> float | None:
-        """The whole degree that such a part of the held time did not exceed."""
+        """Return the whole degree that this part of the held time did not exceed."""
         if not self.held_s:
             return None
         return float(np.searchsorted(self.degrees.cumsum(), part * self.held_s))
 
 
 def arrivals(known: Fit, room: ThermalRoom) -> Iterator[_Job]:
-    """Jobs without end, independent of each other, as many as make the room's load."""
+    """Yield independent jobs endlessly, at the rate that makes the room's load."""
     chance = Chance(room.seed + 1)
     sizes = [(gpus, often) for gpus, often in SIZES if gpus <= room.node_gpus]
     often_all = sum(often for _, often in sizes)
@@ -155,7 +155,7 @@ def simulate(
     placement: Placement,
     progress: Callable[[float], None] | None = None,
 ) -> HeatFigures:
-    """Run one placement through the room's hours; `progress` is told of every step."""
+    """Run one placement through the room's hours; `progress` is called at every step."""
     return _Simulation(known, room, placement).run(progress or (lambda steps: None))
 
 
@@ -203,7 +203,7 @@ class _Simulation:
         return self._figures()
 
     def _observe(self) -> None:
-        """Reports, as each node's agent would, the devices whose temperature has changed."""
+        """Report the devices whose temperature has changed, as each node's agent would."""
         watts = self.devices.idle_w + self.devices.added_w(self.watts)
         celsius = self.devices.celsius
         changed = np.flatnonzero(np.abs(celsius - self.told_c) >= _TOLD_AGAIN_C)
@@ -214,8 +214,7 @@ class _Simulation:
             observe(at // gpus + 1, at % gpus, sample)
 
     def _worked(self, now: float, speed: Numbers) -> list[Request]:
-        """Advances each job at the speed of its slowest device; returns the outcomes of those
-        that are done."""
+        """Advance each job at its slowest device's speed; return the outcomes of finished ones."""
         told: list[Request] = []
         for number, job in list(self.running.items()):
             worked = self.room.step_s * float(speed[job.devices].min())

@@ -6,11 +6,12 @@ Each device is one heat capacity behind one thermal resistance:
     T_end = inlet + R x P,    T(t + dt) = T_end + (T(t) - T_end) x exp(-dt / tau)
 
 The fit: samples of power and temperature are split at the share of samples in which the device was
-not in use. The colder part of the temperatures are those of devices at rest, the warmer part those
-of devices at work, and so are the powers; R is the difference of the mean temperatures over that of
-the mean powers. Devices differ in their temperature at rest, drawn from the colder part: where in
-the room and the chassis they are. A device whose cooling is faulty has a larger R. What the
-telemetry does not tell is a named constant here: tau, and how one device warms its neighbours.
+not in use. The colder part of the temperatures belongs to devices at rest, the warmer part to
+devices at work, and likewise for power. R is the difference of the mean temperatures divided by the
+difference of the mean powers. Devices differ in their temperature at rest, which is drawn from the
+colder part and stands for their place in room and chassis. A device whose cooling is faulty has a
+larger R. The telemetry lacks two values, which are named constants here: tau, and the heat from
+neighbouring devices.
 """
 
 from __future__ import annotations
@@ -28,37 +29,38 @@ from stoker.scheduler.sim.telemetry import Distribution
 Numbers = NDArray[np.float64]
 
 TAU_S: Final = 120.0
-"""Time in which a device comes within 37 % of its end temperature; an assumption, of the order of
-what a heat sink of some 3 kJ/K behind the fitted resistance gives."""
+"""The time in which a device comes within 37 % of its end temperature; assumed, about that of a
+heat sink of 3 kJ/K behind the fitted resistance.
+"""
 FAULTY_FACTOR: Final = 1.5
 """Resistance of a device whose cooling is faulty, over that of others; an assumption."""
 THROTTLED: Final = 0.5
 """Speed of a device that is too hot. NVIDIA's hardware slow-down cuts clocks by 2 or more."""
 HYSTERESIS_C: Final = 3.0
-"""A device that was too hot is slow until it is so much below the limit."""
+"""The hysteresis: a device that was too hot is slow until it is this far below the limit."""
 
 
 class Fit(NamedTuple):
     """The thermal model of one device, fitted to its telemetry."""
 
     resting: float
-    """Share of samples without use, in per cent."""
+    """The share of samples without use, in per cent."""
     idle_w: float
     kelvin_per_w: float
     power: Distribution
     temperature: Distribution
 
     def busy_w(self, part: float) -> float:
-        """Power at work; `part` from 0 to 1 goes from the least to the most demanding."""
+        """Return the power at work, from the least (`part` 0) to the most demanding (1)."""
         return self.power.at(self.resting + part * (100 - self.resting))
 
     def resting_c(self, part: float) -> float:
-        """Temperature at rest; `part` from 0 to 1 goes from the coolest place to the warmest."""
+        """Return the temperature at rest, from the coolest place (`part` 0) to the warmest (1)."""
         return self.temperature.at(part * self.resting)
 
 
 def fit(telemetry: dict[str, Distribution], cluster: str) -> Fit:
-    """Fit one cluster's devices; BadRequest where the table lacks it or cannot be split."""
+    """Fit one cluster's devices; BadRequest if the table lacks them or cannot be split."""
     names = [f"gpu_{what}_{cluster}" for what in ("power_w", "temp_c", "util_pct")]
     missing = [name for name in names if name not in telemetry]
     if missing:
@@ -75,7 +77,7 @@ def fit(telemetry: dict[str, Distribution], cluster: str) -> Fit:
 
 
 class DeviceTemperatures:
-    """Temperatures of all devices, node by node; arrays have one entry for each."""
+    """The temperatures of all devices, node by node; arrays have one entry for each."""
 
     def __init__(
         self, known: Fit, nodes: int, node_gpus: int, chance: Chance, *, warmer_c: float,
@@ -94,7 +96,7 @@ class DeviceTemperatures:
         self.speed: Numbers = np.ones(count)
 
     def step(self, watts: Numbers, seconds: float, limit_c: float) -> None:
-        """Let time pass with each device at `watts` when at full speed; slow down what is hot."""
+        """Advance time with each device at `watts` when at full speed; slow down hot devices."""
         added = self.added_w(watts)
         nodes = added.reshape(self.shape)
         others = (nodes.sum(axis=1, keepdims=True) - nodes).reshape(-1)
@@ -106,5 +108,5 @@ class DeviceTemperatures:
         self.speed = np.where(slow, THROTTLED, 1.0)
 
     def added_w(self, watts: Numbers) -> Numbers:
-        """Power beyond that at rest, at the present speed."""
+        """Return the power above that at rest, at the present speed."""
         return (watts - self.idle_w) * self.speed
