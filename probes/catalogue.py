@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The catalogue of kernel-side probes: stable ids, what each gives and what each needs.
+"""The catalogue of kernel-side probes: stable ids, results and requirements.
 
-An id never changes its meaning; a probe that goes away keeps its id and says so.
+An id never changes its meaning; a removed probe keeps its id and is marked as removed.
 """
 
 from __future__ import annotations
@@ -10,18 +10,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 State = Literal["attached", "refused", "unknown", "off"]
-"""attached: it measures; refused: the kernel said no; unknown: the kernel could not be asked; off:
-it would cost too much until somebody asks for it."""
+"""attached: it measures; refused: by the kernel; unknown: the kernel could not be queried; off: too
+expensive until it is requested.
+"""
 
 Payer = Literal["job", "rare", "call", "fault", "wait"]
-"""Those who pay for a probe. job: jobs alone, others return after a few plain loads; rare: all,
-but seldom; call: every system call of the machine; fault: every page fault of it; wait: every wait
-of the jobs that ask."""
+"""The tasks that pay for a probe. job: jobs alone, others return after a few plain loads; rare:
+all, but seldom; call: every system call of the machine; fault: every page fault of it; wait: every
+wait of jobs that request it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One probe as it is known before anything is attached."""
+    """The static description of one probe."""
 
     id: str
     gives: str
@@ -31,7 +33,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class ProbeState:
-    """State of one probe on this machine; `reason` is empty only when it is attached."""
+    """The state of one probe on this machine; `reason` is empty only if it is attached."""
 
     id: str
     state: State
@@ -220,5 +222,5 @@ SPAN_PROBES = (
 
 
 def all_states(state: State, reason: str) -> list[ProbeState]:
-    """Gives every host probe one state: nothing could be attached, for one reason."""
+    """Return one state for every host probe, when nothing could be attached for one reason."""
     return [ProbeState(probe.id, state, reason) for probe in HOST_PROBES]

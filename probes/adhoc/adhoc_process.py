@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs one ad-hoc probe in a process of its own and hands on what it says, line by line.
+"""One ad-hoc probe in a process of its own, whose output is passed on line by line.
 
-Owns that the probe ends with its time, with its caller or at a request, whichever is first, that
-nothing of it stays attached, and that its output is bounded: what is not handed on is counted.
+Guarantees that the probe ends with its time, with its caller or at a request, whichever is first,
+that nothing stays attached, and that its output is bounded: dropped lines are counted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from stoker.probes.adhoc import adhoc_source
 from stoker.probes.adhoc.adhoc_source import Basis, Kernel, ProbeTarget
 
 EVENTS_MAX = 100_000
-"""Lines handed on of one run; the rest is counted."""
+"""The most lines of one run that are passed on; the rest is counted."""
 EVENTS_PER_S_MAX = 5_000
 SECONDS_MAX = 24 * 3600.0
 END_S = 5.0
@@ -33,28 +33,28 @@ END_S = 5.0
 MESSAGES_BYTES = 16 * 1024
 
 Line = dict[str, Any]
-"""One thing the probe said; `kind` is attached, ready, event, print, lost, table or end."""
+"""One line of the probe; `kind` is attached, ready, event, print, lost, table or end."""
 
 
 @dataclass(slots=True)
 class Summary:
-    """End of a run. `failed`: why there was none; `messages`: the compiler's messages."""
+    """The end of a run. `failed` is the reason of a failure, `messages` the compiler's messages."""
 
     basis: Basis
     ready: bool = False
     events: int = 0
     unshown: int = 0
-    """Events and prints beyond the limits."""
+    """The number of events and prints beyond the limits."""
     lost: int = 0
-    """Events that the perf buffers had no room for, as BCC counts them."""
+    """The number of events that found the perf buffers full, as BCC counts them."""
     uncounted: list[str] = field(default_factory=list)
-    """Ring buffers, whose losses BCC cannot tell."""
+    """The number of ring buffers, whose losses BCC does not report."""
     failed: str = ""
     messages: str = ""
 
 
 class AdhocRun:
-    """One probe. `start`, then `serve` until it ends; `stop` may be called from anywhere."""
+    """One probe. Call `start`, then `serve` until it ends; any thread may call `stop`."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class AdhocRun:
         seconds: float = 0.0,
         kernel: Kernel | None = None,
     ) -> None:
-        """`seconds` 0: until `stop`. Raises BadRequest, Denied or NotSupported."""
+        """`seconds` 0: it runs until `stop`. Raises BadRequest, Denied or NotSupported."""
         self._attaches = adhoc_source.attaches(source)
         self._source, self._target, self._seconds = source, target, min(seconds, SECONDS_MAX)
         self._kernel = kernel or adhoc_source.find_kernel()
@@ -78,7 +78,7 @@ class AdhocRun:
         self.summary = Summary(self._basis)
 
     def start(self) -> None:
-        """Begin to compile; `serve` tells when it is attached."""
+        """Begin to compile; `serve` reports when the probe is attached."""
         order = self._order()
         # The distribution's own environment, not that of a virtual one.
         environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8"}
@@ -97,7 +97,7 @@ class AdhocRun:
         self._reader.start()
 
     def serve(self, handle: Callable[[Line], None]) -> Summary:
-        """Hand on what it says until it ends; afterwards nothing of it is left."""
+        """Pass on its output until it ends; afterwards nothing stays attached."""
         process = self._process
         assert process is not None and process.stdout is not None
         allowance = _Allowance()
@@ -112,7 +112,7 @@ class AdhocRun:
         return self.summary
 
     def stop(self) -> None:
-        """End it now: it prints its tables, detaches and is gone."""
+        """End the probe now: it prints its tables, detaches and exits."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
             killer = threading.Timer(END_S, self._process.kill)
@@ -120,7 +120,7 @@ class AdhocRun:
             killer.start()
 
     def close(self) -> None:
-        """Whatever is left of it is ended."""
+        """End the process if it still runs."""
         if self._process is not None:
             if self._process.poll() is None:
                 self.stop()
@@ -148,7 +148,7 @@ class AdhocRun:
         }
 
     def _headers(self) -> str:
-        """The folder BCC takes for kernel headers; empty: it finds the right ones by itself."""
+        """Return the folder of kernel headers for BCC; empty if BCC finds the right ones itself."""
         if self._basis == "headers":
             return ""
         if self._basis == "btf":
@@ -180,14 +180,14 @@ class AdhocRun:
         handle(line)
 
     def _keep_messages(self, pipe: IO[str]) -> None:
-        """The newest of what BCC and its compiler print."""
+        """Keep the newest messages of BCC and its compiler."""
         for line in pipe:
             if not line.startswith(("WARNING: Linux version", "WARNING: Due to this")):
                 self._messages = (self._messages + line.encode())[:MESSAGES_BYTES]
 
 
 class _Allowance:
-    """Lines that may still be handed on: of the run, and of this second."""
+    """The lines that may still be passed on, in the run and in this second."""
 
     def __init__(self) -> None:
         self._left = EVENTS_MAX

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process of one ad-hoc probe: run by the distribution's Python, which alone has BCC.
+"""The process of one ad-hoc probe, run by the distribution's Python, which alone has BCC.
 
-Imports nothing of stoker. Owns that it dies with who started it, that the kernel then detaches
-everything, and that what BCC or the kernel lost is told.
+Imports nothing of stoker. Guarantees that it dies with its parent, that the kernel then detaches
+everything, and that the losses of BCC and the kernel are reported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DEBUG = "/sys/kernel/debug"
 TRACING = DEBUG + "/tracing"
 POLL_MS = 100
 PAGES = 64
-"""Pages of each CPU's perf buffer; BCC takes powers of two."""
+"""The pages of each CPU's perf buffer, a power of two as BCC requires."""
 ROWS_MAX = 4096
 """The most rows of one table at the end; the rest is counted."""
 TEXT_MAX = 400
@@ -34,11 +34,11 @@ TEXT_MAX = 400
 _libc = ctypes.CDLL(None, use_errno=True)
 _lock = threading.Lock()
 _lines = sys.stdout
-"""Where `say` writes; `take_stdout` makes it a pipe of its own."""
+"""The output of `say`; `take_stdout` makes it a separate descriptor."""
 
 
 def say(kind: str, **fields: Any) -> None:
-    """One line to who started us; a reader that is gone ends us."""
+    """Write one line to the parent; exit if the parent is gone."""
     with _lock:
         try:
             _lines.write(json.dumps({"kind": kind, **fields}) + "\n")
@@ -48,7 +48,7 @@ def say(kind: str, **fields: Any) -> None:
 
 
 def take_stdout() -> None:
-    """BCC itself prints on stdout, in Python and in C: that goes to stderr from now on."""
+    """Redirect stdout, on which BCC prints in Python and in C, to stderr."""
     global _lines  # noqa: PLW0603  # one process, one pipe
     _lines = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -67,7 +67,7 @@ def die_with_parent(parent: int) -> None:
 
 
 def private_tracing() -> None:
-    """BCC looks for tracefs at one place. Mounted there for this process alone."""
+    """Mount tracefs, for this process alone, at the one place where BCC looks for it."""
     if Path(TRACING, "events").exists():
         return
     checked(_libc.unshare(CLONE_NEWNS), "unshare")
@@ -78,7 +78,7 @@ def private_tracing() -> None:
 
 
 def load_bcc(path: str) -> Any:
-    """By its file, so that nothing else of the distribution's packages gets in the way."""
+    """Load BCC by its file, so that no other package of the distribution is imported."""
     sys.dont_write_bytecode = True
     folder = str(Path(path).parent)
     spec = importlib.util.spec_from_file_location("bcc", path, submodule_search_locations=[folder])
@@ -102,7 +102,7 @@ def usdt_contexts(bcc: Any, order: dict[str, Any]) -> list[Any]:
 
 
 def attach(program: Any, order: dict[str, Any]) -> None:
-    """Attaches the functions that were named; BCC has attached tracepoints by its own macros."""
+    """Attach the named functions; BCC attaches tracepoints by its own macros."""
     for each in order["attaches"]:
         kind, target, function = each["kind"], each["target"], each["function"]
         if kind in ("uprobe", "uretprobe"):
@@ -117,7 +117,7 @@ def attach(program: Any, order: dict[str, Any]) -> None:
 
 
 def plain(value: Any) -> Any:
-    """A ctypes value as JSON can say it."""
+    """Convert a ctypes value for JSON."""
     if isinstance(value, bytes):
         return value.split(b"\0")[0].decode("utf-8", "replace")[:TEXT_MAX]
     if isinstance(value, ctypes.Array):
@@ -128,7 +128,7 @@ def plain(value: Any) -> Any:
 
 
 def named_tables(program: Any, bcc: Any) -> list[tuple[str, Any]]:
-    """Every table of the program; BCC makes the Python side of one when it is asked for."""
+    """Return every table of the program; BCC makes the Python object of one on request."""
     lib = bcc.libbcc.lib
     lib.bpf_num_tables.argtypes = [ctypes.c_void_p]
     lib.bpf_num_tables.restype = ctypes.c_size_t
@@ -141,7 +141,7 @@ def named_tables(program: Any, bcc: Any) -> list[tuple[str, Any]]:
 
 
 def buffers(program: Any, bcc: Any) -> tuple[int, list[str]]:
-    """Open what the program sends events through; their number, and those without a loss count."""
+    """Open the event buffers; return their number, and that of those without a loss count."""
     opened = 0
     silent: list[str] = []
     for text, table in named_tables(program, bcc):
@@ -166,7 +166,7 @@ def buffers(program: Any, bcc: Any) -> tuple[int, list[str]]:
 
 
 def read_prints(stop: threading.Event) -> None:
-    """Prints bpf_trace_printk's lines; the whole machine shares the file, so others' may appear."""
+    """Print the lines of bpf_trace_printk; the machine shares the file, so others may appear."""
     with Path(TRACING, "trace_pipe").open("rb", buffering=0) as pipe:
         os.set_blocking(pipe.fileno(), False)
         rest = b""
@@ -189,7 +189,7 @@ def read_prints(stop: threading.Event) -> None:
 
 
 def tables(program: Any, bcc: Any) -> None:
-    """Prints the contents of the maps at the end."""
+    """Print the contents of the maps at the end."""
     for name, table in named_tables(program, bcc):
         if type(table).__name__ in ("PerfEventArray", "RingBuf", "ProgArray", "StackTrace"):
             continue
@@ -253,7 +253,7 @@ def main() -> None:
     tables(program, bcc)
     program.cleanup()
     say("end")
-    os._exit(0)  # BCC's destructors complain of what is gone already
+    os._exit(0)  # BCC's destructors report errors for objects that are already gone
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ad-hoc BCC probes: what a probe's source asks of the kernel, and what it is compiled against.
+"""The source of an ad-hoc BCC probe: its uses of the kernel, and the types to compile against.
 
 Pure but for `find_kernel` and `headers_from_btf`. Owns the rule that a probe which looks into
 kernel structures is compiled against offsets of the running kernel or not at all: BCC takes
 whatever headers it finds, and with those of another kernel it returns garbage and no error. Headers
-whose release is the running kernel's are used as they are; elsewhere a tree is made of the kernel's
-own BTF; without either, only arguments of tracepoints, registers and user memory can be read, and a
-probe that does more is refused.
+of the running kernel's release are used unchanged; otherwise a tree is made from the kernel's BTF.
+Without either, a probe can only read arguments of tracepoints, registers and user memory, and one
+that does more is refused.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ BTF = Path("/sys/kernel/btf/vmlinux")
 MODULES = Path("/lib/modules")
 BPFTOOL_S = 30.0
 MODULE_PLACES = ("usr/lib/python3/dist-packages", "usr/lib/python3/site-packages")
-"""Where distributions put BCC for their own interpreter, below `/`."""
+"""The paths of BCC for the distributions' own interpreters, below `/`."""
 
 Basis = Literal["headers", "btf", "types"]
-"""Types a probe is compiled against: the running kernel's headers, its BTF, or none."""
+"""The types a probe is compiled against: the running kernel's headers, its BTF, or none."""
 
 Kind = Literal["uprobe", "uretprobe", "tracepoint", "raw_tracepoint", "usdt"]
 
 
 @dataclass(frozen=True, slots=True)
 class Attach:
-    """A line `//@ uprobe PATH:SYMBOL FUNCTION` of the source, or another kind's."""
+    """A line `//@ uprobe PATH:SYMBOL FUNCTION` of the source, or one of another kind."""
 
     kind: Kind
     target: str
@@ -46,7 +46,7 @@ class Attach:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Type sources of the machine. `headers` is set only if their release is the running one."""
+    """The type sources of the machine. `headers` is set only for the running release."""
 
     release: str
     headers: Path | None
@@ -71,7 +71,7 @@ _KINDS: tuple[Kind, ...] = ("uprobe", "uretprobe", "tracepoint", "raw_tracepoint
 
 
 def attaches(source: str) -> list[Attach]:
-    """Its `//@` lines; BadRequest for one that means nothing."""
+    """Parse the `//@` lines of a source; BadRequest for an invalid one."""
     found = []
     for kind, target, function in _DIRECTIVE.findall(source):
         known = next((each for each in _KINDS if each == kind), None)
@@ -86,7 +86,7 @@ def attaches(source: str) -> list[Attach]:
 
 
 def kernel_uses(source: str) -> list[str]:
-    """Parts of the source that may read kernel structures, for people; empty: certainly none.
+    """Return the parts of the source that may read kernel structures; empty if there are none.
 
     Conservative: text that cannot be judged (token pasting, an unknown header) counts as a use.
     """
@@ -106,7 +106,7 @@ def kernel_uses(source: str) -> list[str]:
 
 
 def basis(source: str, kernel: Kernel) -> Basis:
-    """Chooses the types to compile against; NotSupported, with the reason, if none would do."""
+    """Choose the types to compile against; NotSupported, with the reason, if none suffice."""
     if kernel.headers is not None:
         return "headers"
     if kernel.btf is not None:
@@ -127,7 +127,7 @@ def basis(source: str, kernel: Kernel) -> Basis:
 
 
 def read_source(path: Path) -> str:
-    """The probe's text; BadRequest for what cannot be one."""
+    """Read the probe's source; BadRequest if the file cannot be one."""
     try:
         data = path.read_bytes()
         if len(data) > SOURCE_BYTES_MAX:
@@ -138,7 +138,7 @@ def read_source(path: Path) -> str:
 
 
 def find_kernel(modules: Path = MODULES, btf: Path = BTF, release: str = "") -> Kernel:
-    """Ask this machine for headers and BTF of the kernel that runs."""
+    """Find headers and BTF of the running kernel on this machine."""
     release = release or os.uname().release
     headers, why = _matching(modules / release / "build", release)
     absent = ""
@@ -150,7 +150,7 @@ def find_kernel(modules: Path = MODULES, btf: Path = BTF, release: str = "") -> 
 
 
 def _matching(build: Path, release: str) -> tuple[Path | None, str]:
-    """The headers, if they say that they are of this release."""
+    """Return the headers if they name this release, else None."""
     try:
         text = (build / "include" / "generated" / "utsrelease.h").read_text()
     except OSError:
@@ -163,7 +163,7 @@ def _matching(build: Path, release: str) -> tuple[Path | None, str]:
 
 
 def find_bcc(root: Path = Path("/")) -> tuple[Path, Path]:
-    """The distribution's interpreter and its BCC module; NotSupported without one of them."""
+    """Return the distribution's interpreter and its BCC module; NotSupported if one is missing."""
     python = root / "usr/bin/python3"
     for place in MODULE_PLACES:
         module = root / place / "bcc" / "__init__.py"
@@ -215,7 +215,7 @@ _INCLUDE_KERNEL = "#include <stoker/kernel.h>\n"
 
 
 def headers_from_btf(btf: Path) -> str:
-    """The kernel's own types as one C header; takes about a second."""
+    """Return the kernel's types as one C header; this takes about a second."""
     try:
         dump = subprocess.run(
             ["bpftool", "btf", "dump", "file", str(btf), "format", "c"],
@@ -228,7 +228,7 @@ def headers_from_btf(btf: Path) -> str:
 
 
 def headers_of_types(machine: str) -> str:
-    """The types a probe needs that looks into no kernel structure."""
+    """Return the types for a probe that reads no kernel structure."""
     registers = _REGISTERS.get(machine)
     if registers is None:
         raise NotSupported(f"without BTF the registers of {machine} are not known here")
@@ -237,7 +237,7 @@ def headers_of_types(machine: str) -> str:
 
 
 def header_files(kernel_header: str, source: str, release: str) -> Iterator[tuple[str, str]]:
-    """Name and text of each file of a tree that BCC takes for the kernel's headers."""
+    """Return name and text of each file of a tree that BCC accepts as kernel headers."""
     yield "include/stoker/kernel.h", f"#pragma once\n{kernel_header}"
     yield "include/uapi/linux/bpf.h", ""
     version = ", ".join(version_of(release))
@@ -258,25 +258,25 @@ def header_files(kernel_header: str, source: str, release: str) -> Iterator[tupl
 
 
 def version_of(release: str) -> tuple[str, str, str]:
-    """The numbers of a kernel release, `6.1.0-47-amd64` -> 6, 1, 0."""
+    """Parse a kernel release: `6.1.0-47-amd64` gives 6, 1, 0."""
     numbers = [*re.findall(r"\d+", release.partition("-")[0])[:3], "0", "0", "0"]
     return numbers[0], numbers[1], numbers[2]
 
 
 def write_tree(folder: Path, files: Iterator[tuple[str, str]]) -> None:
-    """The files below a folder that nobody else may write to."""
+    """Write the files below a folder that only its owner may write to."""
     for name, text in files:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
 
-# --- whom it is about -----------------------------------------------------------------------------
+# --- the target -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeTarget:
-    """Processes that a probe may observe; 0: no limit. `level` is the depth of the cgroup."""
+    """The processes that a probe may observe; 0: no limit. `level` is the depth of the cgroup."""
 
     pid: int = 0
     cgroup: int = 0
@@ -284,7 +284,7 @@ class ProbeTarget:
 
 
 def preamble(target: ProbeTarget) -> str:
-    """`stoker_wanted()`, which a probe calls to leave the others out."""
+    """Return the C code of `stoker_wanted()`, by which a probe skips other processes."""
     test = "1"
     if target.cgroup:
         test = f"bpf_get_current_ancestor_cgroup_id({target.level}) == {target.cgroup}ULL"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cost of tracing to a job, by launch rate and mode: the plan, the figures and their noise.
+"""The cost of tracing to a job, by launch rate and mode: the plan, the figures and their noise.
 
 Pure: slices come in, rows go out. A row compares one mode with off in quads (off, on, on, off) of
-short slices, so that a machine that drifts drifts for both; its noise is what the same comparison
-gives of two programs that are both off. Benchmarks report, they do not gate: targets stand beside
-the figures.
+short slices, so that a machine that drifts drifts for both; its noise is the same comparison of two
+programs that are both off. Targets are printed beside the figures and do not make the benchmark
+fail.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ Driver = Literal["pocl", "SIM"]
 BenchMode = Literal["off", "dormant", "governed", "full"]
 
 RATES = (1_000, 10_000, 50_000, 100_000, 1_000_000)
-"""Untraced launches per second; the length of the kernel is set for it."""
+"""The rates of untraced launches per second, which set the length of the kernel."""
 
 MODES: tuple[BenchMode, ...] = ("off", "dormant", "governed", "full")
-"""`off` is measured against `off` as well: that is the noise."""
+"""The modes; `off` is measured against `off` as well, which gives the noise."""
 
 SLICE_NS = 20_000_000
-"""As long as a tracer's tick, short enough that the machine stays the same over four of them."""
+"""The length of a slice: a tracer's tick, short enough for a steady machine over four slices."""
 
 DISTURBED = 0.02
-"""A slice in which the program had its core for less than 1 - this much is not counted."""
+"""A slice is not counted if other programs had the core for more than this part of it."""
 
 CLEAN_MIN = 10
 NOISE_MAX_PCT = 0.3
 STEADY = {"governed": (10, 20)}
-"""Slices in a row, unmeasured and measured, where a tracer goes by what it spent lately: one that
-has been idle between two single slices could afford more in them than a job ever lets it."""
+"""Slices in a row, unmeasured and measured, where a tracer's budget depends on its recent cost:
+after an idle time it could spend more in a single slice than it ever can in a job.
+"""
 RESAMPLES = 1000
 
 TARGETS = {
@@ -49,7 +50,7 @@ TARGETS = {
     "ring_lost_at_2500k_per_s": 0,
     "clock_error_p99_ns": 1000,
 }
-"""Beside the figures; nothing depends on them."""
+"""The targets that are printed beside the figures; nothing depends on them."""
 
 
 _FIGURES = (
@@ -59,7 +60,7 @@ _FIGURES = (
     "ring_lost_at_2500k_per_s",
     "clock_error_p99_ns",
 )
-"""Measured by programs of their own."""
+"""The figures that separate programs measure."""
 
 
 class Slice(msgspec.Struct, frozen=True):
@@ -71,31 +72,31 @@ class Slice(msgspec.Struct, frozen=True):
 
     @property
     def disturbed(self) -> bool:
-        """Somebody else had the core."""
+        """Return True if another program had the core."""
         return self.wall_ns - self.cpu_ns > DISTURBED * self.wall_ns
 
 
 class Quad(msgspec.Struct, frozen=True):
-    """Off, on, on, off: the slices of both, all of the same number of launches."""
+    """Four slices, off, on, on, off, with the same number of launches each."""
 
     off: tuple[Slice, ...]
     on: tuple[Slice, ...]
 
     @property
     def disturbed(self) -> bool:
-        """Worth nothing: of one of the sides, too little was measured without somebody else."""
+        """Return True if too little of one side was measured without other load."""
         return any(len(_clean(side)) < max(2, len(side) / 2) for side in (self.off, self.on))
 
     @property
     def walls(self) -> tuple[float, float]:
-        """Time of an off slice and of an on slice, ns."""
+        """Return the time of an off slice and of an on slice, ns."""
         return _mean(each.wall_ns for each in _counted(self.off)), _mean(
             each.wall_ns for each in _counted(self.on)
         )
 
     @property
     def cpus(self) -> tuple[float, float]:
-        """Mean CPU times of the slices that are off and on."""
+        """Return the mean CPU times of the slices that are off and on."""
         return _mean(each.cpu_ns for each in _counted(self.off)), _mean(
             each.cpu_ns for each in _counted(self.on)
         )
@@ -114,7 +115,7 @@ def _mean(values: Iterable[int]) -> float:
 
 
 class RecordTally(msgspec.Struct, frozen=True):
-    """Fate of one traced program's records, counted after its end."""
+    """The fate of one traced program's records, counted after its end."""
 
     made: int = 0
     folded: int = 0
@@ -123,12 +124,12 @@ class RecordTally(msgspec.Struct, frozen=True):
 
     @property
     def equal(self) -> bool:
-        """Nothing is missing that is not counted."""
+        """Return True if every missing record is counted."""
         return self.made == self.folded + self.dropped
 
 
 class ProbeRow(msgspec.Struct, frozen=True):
-    """One rate, mode and driver. `void`: the noise is too large for the figure to mean much."""
+    """One rate, mode and driver. `void`: the noise is too large for a meaningful figure."""
 
     launches_per_s: int
     mode: BenchMode
@@ -137,33 +138,33 @@ class ProbeRow(msgspec.Struct, frozen=True):
     error_pct: float
     """95 % bootstrap half-width of `slowdown_pct`."""
     cpu_ns_per_launch: float
-    """More CPU time of all threads of the program, per launch."""
+    """The extra CPU time of all threads of the program per launch."""
     cpu_slowdown_pct: float
-    """Slowdown in CPU time, which other load on the machine disturbs less than wall time."""
+    """The slowdown in CPU time, which other load disturbs less than wall time."""
     noise_pct: float
     """95 % bootstrap half-width of off against off, in the same call."""
     off_against_off_pct: float
-    """Slowdown of off against off; 0 on a machine without noise."""
+    """The slowdown of off against off; 0 on a machine without noise."""
     void: bool
     untraced_per_s: float
-    """The rate that was reached; `launches_per_s` is the one that was asked for."""
+    """The rate that was reached; `launches_per_s` is the requested one."""
     quads: int
     disturbed: int
-    """Quads left out because somebody else had the core."""
+    """The number of quads left out because another program had the core."""
     records: RecordTally | None = None
     estimate_error_pct: float | None = None
-    """Error of the estimated device time; None if nothing was estimated."""
+    """The error of the estimated device time; None if nothing was estimated."""
     absent: str = ""
 
 
 def clean(quads: Sequence[Quad]) -> list[Quad]:
-    """Those that count. Where hardly any do, all: a figure with much noise says more than none."""
+    """Return the undisturbed quads, or all if there are hardly any of those."""
     kept = [each for each in quads if not each.disturbed]
     return kept if len(kept) >= min(CLEAN_MIN, len(quads) / 2) else list(quads)
 
 
 def slowdown_pct(quads: Sequence[Quad]) -> float:
-    """Extra wall time of identical launches, percent; of sums, since costs come in bursts."""
+    """Return the extra wall time of identical launches in percent, by sums as costs are bursty."""
     return _ratio_pct([each.walls for each in quads])
 
 
@@ -173,7 +174,7 @@ def _ratio_pct(pairs: Sequence[tuple[float, float]]) -> float:
 
 
 def half_width_pct(quads: Sequence[Quad], seed: int = 1) -> float:
-    """95 % bootstrap half-width of `slowdown_pct` (percentile method, quads drawn again)."""
+    """Return the 95 % bootstrap half-width of `slowdown_pct` (percentile method over quads)."""
     if len(quads) < 2:
         return float("inf")
     chance, pairs = random.Random(seed), [each.walls for each in quads]
@@ -182,24 +183,24 @@ def half_width_pct(quads: Sequence[Quad], seed: int = 1) -> float:
 
 
 class Cell(msgspec.Struct):
-    """Everything measured at one rate with one driver."""
+    """All measurements at one rate with one driver."""
 
     launches_per_s: int
     driver: Driver
     launches: int
-    """Launches in one slice."""
+    """The number of launches in one slice."""
     quads: dict[BenchMode, list[Quad]]
     records: dict[BenchMode, RecordTally] = {}
     estimate_error_pct: dict[BenchMode, float] = {}
 
     @property
     def noise_pct(self) -> float:
-        """Noise of the machine, from the programs that are off."""
+        """Return the noise of the machine, from the programs that are off."""
         return half_width_pct(clean(self.quads.get("off", [])))
 
 
 def rows(cell: Cell) -> list[ProbeRow]:
-    """One row per mode that was measured."""
+    """Return one row per mode that was measured."""
     noise, base = cell.noise_pct, slowdown_pct(clean(cell.quads.get("off", [])))
     return [_row(cell, mode, quads, noise, base) for mode, quads in cell.quads.items()]
 
@@ -232,12 +233,12 @@ def _row(
 
 
 def error_pct(estimate: float, truth: float) -> float:
-    """Error of an estimate, percent of the truth."""
+    """Return the error of an estimate in percent of the truth."""
     return round(100 * abs(estimate - truth) / truth, 3) if truth else 0.0
 
 
 def totals(found: Iterable[ProbeRow]) -> RecordTally:
-    """Records of all rows together."""
+    """Return the records of all rows together."""
     counts = [row.records for row in found if row.records is not None]
     return RecordTally(
         sum(each.made for each in counts),
@@ -253,7 +254,7 @@ def report(
     rates: dict[str, float],
     absent: dict[str, str],
 ) -> dict[str, object]:
-    """The result of `stoker bench probes --json`; `absent` says why a figure is null."""
+    """Return the result of `stoker bench probes --json`; `absent` has the reason of each null."""
     counts = totals(found)
     return {
         "schema": "stoker/v1",
@@ -271,7 +272,7 @@ def report(
 
 
 def line(row: ProbeRow) -> str:
-    """One row for a person."""
+    """Format one row for people."""
     estimate = (
         "" if row.estimate_error_pct is None else f"  estimate {row.estimate_error_pct:.2f} %"
     )
@@ -284,7 +285,7 @@ def line(row: ProbeRow) -> str:
 
 
 def text(result: dict[str, object]) -> str:
-    """Lines below the table, for a person: each figure beside its target."""
+    """Format the lines below the table: each figure beside its target."""
     lines = []
     for name in (*_FIGURES, "dormant_ns_per_launch"):
         value = result[name]

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker bench trace`: what the tracer costs a launch, measured from outside of it.
+"""`stoker bench trace`: the tracer's cost for one launch, measured from outside.
 
-By the length of a launch, down to the shortest, and best against best: ns per launch, which any
-machine can repeat. What a job loses at a rate of launches, and whether that is within the budget,
-is for `stoker bench probes`, whose programs (bench_loops) are used here too: off and traced on one
-core in ABBA order, so that a machine that drifts drifts for both. Off means that the layer is not
-loaded. A figure is the best of many short batches; `noise_pct` is how far that of one half of the
-off runs lies from that of the other half. Benchmarks report, they do not gate. All but `_measure`
-knows no process.
+The cost is in ns per launch, best against best, by the length of a launch down to the shortest,
+which any machine can repeat. `stoker bench probes` measures the loss of a job at a rate of
+launches, against the budget. Its programs are used here too: off and traced on one core in ABBA
+order, so that a machine that drifts drifts for both. Off means that the layer is not loaded. A
+figure is the best of many short batches; `noise_pct` is the difference between the two halves of
+the off runs. The benchmark never fails by its figures. Only `_measure` starts processes.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ from stoker.probes.bench.launch_loops import (
 from stoker.probes.kernels.job_trace import Mode, TraceSummary
 
 TARGETS_NS = (0, 10_000, 100_000, 1_000_000)
-"""Lengths of an untraced launch, ns; 0 is the shortest one that the driver can do."""
+"""The lengths of an untraced launch, ns; 0 is the shortest possible one of the driver."""
 
 BATCH_NS = 1_000_000
-"""Shorter than a time slice, so that some batches are never interrupted."""
+"""The length of a batch: shorter than a time slice, so that some are never interrupted."""
 
 TARGET_NS_PER_LAUNCH = 250
 TARGET_SLOWDOWN_PCT = 3.0
 
 
 class TraceCase(msgspec.Struct, frozen=True):
-    """One row to measure: a driver of PoCL, an untraced launch length, a mode."""
+    """A row to measure: a driver of PoCL, an untraced launch length and a mode."""
 
     driver: Device
     target_ns: int
@@ -49,7 +48,7 @@ class TraceCase(msgspec.Struct, frozen=True):
 
 
 class TraceRun(msgspec.Struct, frozen=True):
-    """One turn: time per launch of its best and its median batch, ns; `cpu_ns` of the CPU."""
+    """One run: time per launch of its best and its median batch, ns; `cpu_ns` is CPU time."""
 
     best_ns: float
     median_ns: float
@@ -59,30 +58,33 @@ class TraceRun(msgspec.Struct, frozen=True):
 
 
 class TraceRow(msgspec.Struct, frozen=True):
-    """Result of one case."""
+    """The result of one case."""
 
     driver: Device
     target_ns: int
     mode: Mode
     off_ns: float
-    """Untraced time of a launch, waiting for it included."""
+    """The untraced time of a launch, including the wait for it."""
     on_ns: float
     ns_per_launch: float
     slowdown_pct: float
     noise_pct: float
     cpu_ns_per_launch: float
-    """Extra CPU time of all threads; other load on the machine disturbs it less than wall time."""
+    """The extra CPU time of all threads, which other load disturbs less than wall time."""
     timed_share: float
-    """Part of the launches that got a time."""
+    """The part of the launches that were timed."""
     lost: int
     tracer_ns_per_launch: float
-    """Cost by the tracer's own account."""
+    """The cost by the tracer's own measurement."""
 
 
 def plan() -> list[TraceCase]:
-    """All rows. PoCL's `basic` driver runs kernels in the calling thread, so its shortest launch
-    is the worst case for a tracer and nothing but the launch is measured; with `pthread`, what
-    users get, two context switches are in every launch and their cost varies by itself."""
+    """Return all rows.
+
+    PoCL's `basic` driver runs kernels in the calling thread, so its shortest launch is the worst
+    case for a tracer and nothing but the launch is measured; with `pthread`, the users' default,
+    every launch has two context switches, whose cost varies.
+    """
     modes: tuple[Mode, ...] = ("governed", "full")
     lengths: list[tuple[Device, int]] = [("basic", target) for target in TARGETS_NS]
     lengths += [("pthread", target) for target in TARGETS_NS[::2]]
@@ -90,14 +92,14 @@ def plan() -> list[TraceCase]:
 
 
 def abba(rounds: int) -> list[bool]:
-    """Order of the runs, True for traced: off, on, on, off, and again."""
+    """Return the order of the runs, True for traced: off, on, on, off, repeated."""
     return [False, True, True, False] * rounds
 
 
 def row(
     case: TraceCase, off: list[TraceRun], on: list[TraceRun], traced: TraceSummary | None
 ) -> TraceRow:
-    """Best against best."""
+    """Return the result of one case, best run against best run."""
     base, with_it = _best(off), _best(on)
     noise = abs(_best(off[::2]) - _best(off[1::2])) if len(off) > 1 else 0.0
     cpu = min(run.cpu_ns for run in on) - min(run.cpu_ns for run in off)
@@ -126,8 +128,11 @@ def _best(runs: list[TraceRun]) -> float:
 
 
 def report(rows: list[TraceRow]) -> dict[str, Any]:
-    """The whole result. The three figures on top are those of `governed` where it is worst among
-    launches that take about 10 us or more untraced; `worst` is the worst of all its rows."""
+    """Return the whole result.
+
+    The three main figures are the worst of `governed` among launches of about 10 us or more
+    untraced; `worst` is the worst of all its rows.
+    """
     governed = [each for each in rows if each.mode == "governed"]
     slow = [each for each in governed if each.off_ns >= 9_000] or governed
     shown = max(slow, key=_slowdown, default=None)
@@ -154,7 +159,7 @@ def _slowdown(each: TraceRow) -> float:
 def run(json: bool = True, rounds: int = 3, seconds: float = 0.2) -> dict[str, Any]:
     """Measure every case; about 2 x rounds x cases x `seconds`, plus the tracer's drains.
 
-    `json` False also prints a line per row as it comes. Raises NotSupported without PoCL.
+    Without `json` it also prints each row when it is there. Raises NotSupported without PoCL.
     """
     rows = []
     with tempfile.TemporaryDirectory(dir=fast_folder(), prefix="stoker-bench-") as folder:
@@ -166,7 +171,7 @@ def run(json: bool = True, rounds: int = 3, seconds: float = 0.2) -> dict[str, A
 
 
 def line(each: TraceRow) -> str:
-    """One row for a person."""
+    """Format one row for people."""
     return (
         f"{each.driver:8} {each.mode:9} untraced {each.off_ns / 1000:9.2f} us  "
         f"tracing {each.ns_per_launch:+8.0f} ns ({each.slowdown_pct:+6.2f} %, noise "

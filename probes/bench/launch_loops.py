@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measuring half of `stoker bench probes`: programs that launch, by turns on one core.
+"""The measuring half of `stoker bench probes`: programs that launch in turns on one core.
 
-At each rate one program per mode is alive at the same time; the one that launches has the last
-core to itself, the others and the drain of the traces have the first. `bench_probes` says what
-becomes of the slices.
+At each rate one program per mode is alive at the same time; the launching one has the last core to
+itself, the others and the drain of the traces have the first. `bench_probes` evaluates the slices.
 """
 
 from __future__ import annotations
@@ -44,17 +43,17 @@ from stoker.probes.kernels.job_trace import JobTrace, Mode, TraceSummary
 from stoker.probes.kernels.tracer_environment import layer_environment
 
 Device = Driver | Literal["basic", "pthread"]
-"""Driver that a program launches on; the last two are devices of PoCL, by PoCL's own names."""
+"""The driver that a program launches on; the last two are PoCL devices by PoCL's names."""
 
 DRAIN_EVERY_S = 0.02
 ESTIMATE_S = 4.0
-"""Duration of launches for an estimate, long enough for some tens of windows."""
+"""The duration of launches for an estimate, long enough for some tens of windows."""
 QUADS_MAX_FACTOR = 4
 """The most repetitions of the quads of one rate, made to bring the noise down."""
 
 
 class LaunchLoop:
-    """One program that launches when told to; its trace is drained meanwhile."""
+    """One program that launches on request; its trace is drained meanwhile."""
 
     def __init__(self, driver: Device, mode: BenchMode, folder: Path) -> None:
         env = driver_environment(driver)
@@ -79,7 +78,7 @@ class LaunchLoop:
     def launch_slices(
         self, iterations: int, launches: int, warm: int = 0, slices: int = 1, *, vary: bool = False
     ) -> list[Slice]:
-        """Slices in a row, on the measuring core."""
+        """Run slices in a row on the measuring core."""
         self._move(_cores()[1])
         process = self._process
         assert process.stdin is not None
@@ -96,7 +95,7 @@ class LaunchLoop:
         return [msgspec.json.decode(answer, type=Slice) for answer in answers]
 
     def end(self) -> TraceSummary | None:
-        """Let it exit; its trace, all of it folded."""
+        """End the program; return its completely folded trace."""
         self._process.communicate("")
         self._stop.set()
         if self._trace is None:
@@ -106,7 +105,7 @@ class LaunchLoop:
             return self._trace.finish()
 
     def kill(self) -> None:
-        """However the bench ends, nothing of it stays."""
+        """Kill the program and stop its drain."""
         self._process.kill()
         self._process.wait()
         self._stop.set()
@@ -129,14 +128,14 @@ class LaunchLoop:
 
 
 def _favour(pid: int) -> None:
-    """Others get their core rarely, where this may be asked for; sessions weigh as a whole."""
+    """Raise the priority of a program and its session, if permitted."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, pid, -20)
         Path(f"/proc/{pid}/autogroup").write_text("-20")
 
 
 def _cores() -> tuple[int, int]:
-    """For the others, and to measure on."""
+    """Return the core of the other programs and the core to measure on."""
     allowed = _ALLOWED
     return min(allowed), max(allowed)
 
@@ -146,7 +145,7 @@ _ALLOWED = os.sched_getaffinity(0)
 
 @contextmanager
 def out_of_the_way() -> Iterator[None]:
-    """This process leaves the measuring core; not with a single one."""
+    """Move this process off the measuring core, if there is more than one core."""
     os.sched_setaffinity(0, {_cores()[0]})
     try:
         yield
@@ -155,9 +154,11 @@ def out_of_the_way() -> Iterator[None]:
 
 
 def driver_environment(driver: Device) -> dict[str, str]:
-    """Environment in which a program finds this driver alone. PoCL's `basic` one runs kernels in
-    the calling thread: one worker, and nothing between the launch and its end. The one worker of
-    `pthread` shares a core with the thread that launches."""
+    """Return an environment in which a program finds this driver alone.
+
+    PoCL's `basic` one runs kernels in the calling thread: one worker, and nothing between the
+    launch and its end. The one worker of `pthread` shares a core with the thread that launches.
+    """
     env = {k: v for k, v in os.environ.items() if not k.startswith(("OPENCL_", "STOKER_", "OCL_"))}
     if driver == "SIM":
         return env | {"OCL_ICD_VENDORS": str(paths.library("libstoker-simcl.so"))}
@@ -166,24 +167,24 @@ def driver_environment(driver: Device) -> dict[str, str]:
 
 
 def calibrate(loop: LaunchLoop, target_ns: float) -> tuple[int, float]:
-    """Iterations with which an untraced launch takes `target_ns`, and what it then takes."""
+    """Return the iterations with which an untraced launch takes `target_ns`, and its real time."""
     shortest = shortest_ns(loop, 1, 2000)
     long = 1 << 12
     slope = max((shortest_ns(loop, long, 500) - shortest) / long, 1e-3)
     iterations = max(1, round((target_ns - shortest) / slope))
-    for _ in range(4):  # the slope of short kernels is not that of long ones
+    for _ in range(4):  # short kernels have a different slope than long ones
         took = shortest_ns(loop, iterations, max(10, int(2e6 / target_ns)))
         iterations = max(1, iterations + round((target_ns - took) / slope))
     return iterations, shortest_ns(loop, iterations, max(10, int(2e6 / target_ns)))
 
 
 def shortest_ns(loop: LaunchLoop, iterations: int, launches: int) -> float:
-    """Wall time of one launch, in the best of a few slices."""
+    """Return the wall time of one launch in the best of a few slices."""
     return min(each.wall_ns for each in loop.launch_slices(iterations, launches, 0, 7)) / launches
 
 
 def quad(off: LaunchLoop, on: LaunchLoop, iterations: int, launches: int) -> Quad:
-    """Four turns in ABBA order."""
+    """Run four slices in ABBA order."""
     warm, slices = STEADY.get(on.mode, (0, 1))
     a1, b1, b2, a2 = (
         each.launch_slices(iterations, launches, warm, slices) for each in (off, on, on, off)
@@ -192,7 +193,7 @@ def quad(off: LaunchLoop, on: LaunchLoop, iterations: int, launches: int) -> Qua
 
 
 def turns(mode: BenchMode, quads: int) -> int:
-    """Quads of a mode: fewer where each is of many slices."""
+    """Return the number of quads of a mode; fewer if each has many slices."""
     slices = STEADY.get(mode, (0, 1))[1]
     return max(2, 2 * quads // slices) if slices > 1 else quads
 
@@ -200,7 +201,7 @@ def turns(mode: BenchMode, quads: int) -> int:
 def measure(
     rate: int, driver: Driver, folder: Path, quads: int, modes: Sequence[BenchMode] = MODES
 ) -> Cell | None:
-    """All modes at one rate; None when the driver cannot launch that often."""
+    """Measure all modes at one rate; None if the driver cannot launch that often."""
     with ExitStack() as stack:
         stack.enter_context(out_of_the_way())
         off = stack.enter_context(LaunchLoop(driver, "off", folder))
@@ -227,7 +228,7 @@ def measure(
 
 
 def counted(summary: TraceSummary) -> RecordTally:
-    """Records and launches of a finished trace."""
+    """Return the records and launches of a finished trace."""
     launches = summary.cost.launches if summary.cost is not None else 0
     records = summary.records
     if records is None:
@@ -236,7 +237,7 @@ def counted(summary: TraceSummary) -> RecordTally:
 
 
 def _ns_per_launch(summary: TraceSummary | None) -> float | None:
-    """Device time of a launch as the trace has it; every launch of a rate is the same."""
+    """Return the device time of a launch by the trace; all launches of a rate are equal."""
     row = summary.kernels[0] if summary is not None and summary.kernels else None
     if row is None or not row.count:
         return None
@@ -244,8 +245,10 @@ def _ns_per_launch(summary: TraceSummary | None) -> float | None:
 
 
 def estimate(rate: int, folder: Path, seconds: float) -> float | None:
-    """Error of the governed estimate of device time, percent, where lengths vary sixteenfold and
-    the simulated driver knows the truth; None when nothing was timed."""
+    """Return the error of the governed estimate of device time in percent.
+
+    Lengths vary sixteenfold, and the simulated driver knows the truth. None if nothing was timed.
+    """
     length = max(1, int(1e9 / rate) - 100)
     launches = max(10, int(SLICE_NS * rate / 1e9))
     with out_of_the_way(), LaunchLoop("SIM", "governed", folder) as loop:
@@ -260,7 +263,7 @@ def estimate(rate: int, folder: Path, seconds: float) -> float | None:
 
 
 def dormant_ns(folder: Path, rounds: int = 40) -> float:
-    """Time that a dormant tracer adds to the shortest possible launch, ns: best against best."""
+    """Return the ns that a dormant tracer adds to the shortest launch, best against best."""
     with ExitStack() as stack:
         stack.enter_context(out_of_the_way())
         off, dormant = (
@@ -275,7 +278,7 @@ def dormant_ns(folder: Path, rounds: int = 40) -> float:
 
 
 def program_rates(seconds: float) -> tuple[dict[str, float], dict[str, str]]:
-    """Rates of ring, drain and fold, and the clock's error, by programs of their own."""
+    """Return the rates of ring, drain and fold, and the clock's error, by separate programs."""
     found: dict[str, float] = {}
     absent: dict[str, str] = {}
     try:
@@ -299,7 +302,7 @@ def program_rates(seconds: float) -> tuple[dict[str, float], dict[str, str]]:
 
 
 def plan(drivers: Sequence[Driver], rates: Sequence[int]) -> list[tuple[int, Driver]]:
-    """Rate by rate, all drivers."""
+    """Return the cells to measure, rate by rate for all drivers."""
     return [(rate, driver) for rate in rates for driver in drivers]
 
 
@@ -311,7 +314,7 @@ def run(
     modes: Sequence[BenchMode] = MODES,
     told: Callable[[ProbeRow], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Measure everything; `told` gets each row when it is there. Raises NotSupported without an
+    """Measure everything; `told` is called with each row. Raises NotSupported without an
     OpenCL loader, NotBuilt without the programs."""
     found: list[ProbeRow] = []
     absent: dict[str, str] = {}
@@ -335,5 +338,5 @@ def run(
 
 
 def fast_folder() -> str | None:
-    """Where trace segments are to be: in memory, if that can be had."""
+    """Return a folder for trace segments, in memory if possible."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of jobs into GPU libraries: which sites are attached where, and what was counted.
 
-Nothing that files or processes of jobs do raises out of here: each call has a state with a reason.
-Attaching waits for the kernel, so `look` belongs to a thread of its own (`probes.call_watch`);
-reading does not wait. What a process did is kept when it ends, so totals of a job only grow.
+Files and processes of jobs cannot make these functions raise: each call has a state with a reason.
+Attaching waits for the kernel, so `look` needs a thread of its own (`probes/calls/call_watch.py`);
+reading does not wait. Counts of a process are kept when it ends, so totals of a job only grow.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from stoker.native import _calls
 
 PROBE = "calls.uprobe"
-"""Stable id of the programs as a whole."""
+"""The stable id of the programs as a whole."""
 
 RETRY_NS = 10_000_000_000
 """A call that could not be attached is tried again after this time."""
@@ -39,11 +39,11 @@ LOOK_NS = 500_000_000
 LOOK_MAX_NS = 8_000_000_000
 """Period of reading a process's mappings; it doubles after each reading without change."""
 LOOK_SHARE = 20
-"""A process with ten thousands of mappings is read again after so many times what reading took."""
+"""The pause before the next reading of mappings, as a multiple of the time of the last one."""
 READS_MAX = 64
-"""Libraries of one job that are read in its life: a job may write new ones for ever."""
+"""The most libraries of one job that are read, as a job may write new ones endlessly."""
 LIBRARIES_MAX = 256
-"""Copies whose sites are remembered."""
+"""The most copies whose sites are kept."""
 
 _STATES: tuple[State, ...] = ("attached", "refused", "unknown")
 _LOSSES = ("calls.key", "calls.frame", "calls.stray")
@@ -57,13 +57,14 @@ _ANSWERS = {
     errno.EACCES: "CAP_BPF and CAP_PERFMON, or root, are needed",
     errno.EMFILE: "too many open files",
 }
-"""Meaning of an errno of bpf(2) and perf_event_open(2) for a probe. 524 is the kernel's ENOTSUPP,
-which has no name outside of it."""
+"""The meaning of an errno of bpf(2) and perf_event_open(2) for a probe. 524 is the kernel's
+ENOTSUPP, which has no name outside of it.
+"""
 
 
 @dataclass(slots=True)
 class _Library:
-    """State of one copy of a library; its key is the file and the state of its contents."""
+    """The state of one copy of a library; its key is the file and the state of its contents."""
 
     calls: list[Call]
     decisions: dict[str, SiteDecision]
@@ -82,11 +83,11 @@ class _Process:
     look_at: int = 0
     wait_ns: int = LOOK_NS
     copies: dict[tuple[str, int], tuple[Copy, tuple[object, ...]]] = field(default_factory=dict)
-    """File -> (the mapping, key of its library)."""
+    """The mapping of each file, and the key of its library."""
     groups: dict[tuple[tuple[object, ...], int], _Group] = field(default_factory=dict)
-    """(library, duty) -> what is attached."""
+    """The attachments by library and duty."""
     failed: dict[tuple[tuple[object, ...], int], tuple[int, str]] = field(default_factory=dict)
-    """(library, duty) -> (when to try again, why not)."""
+    """The time of the next try and the reason of the last failure, by library and duty."""
     absent: str = ""
 
 
@@ -99,12 +100,12 @@ class _Job:
     on_ns: dict[str, int] = field(default_factory=dict)
     reads: int = 0
     watched_ns: int = 0
-    """Time for which any process of it had a library mapped: what `on_ns` is a part of."""
+    """The time in which any process of it had a library mapped, which includes `on_ns`."""
     ended: dict[str, CallTimes] = field(default_factory=dict)
 
 
 class CallProbes:
-    """The programs and what they are attached to. `look` is for one thread, the rest for any."""
+    """The programs and their attachments. One thread calls `look`, any may call the rest."""
 
     def __init__(
         self,
@@ -116,7 +117,7 @@ class CallProbes:
         seed: int | None = None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """`one_by_one`: as on kernels that have no links over many sites."""
+        """`one_by_one` uses a link per site, as kernels without links over many sites need."""
         self._costs, self._limits = costs, limits or CallLimits()
         self._targets = {target.id: target for target in targets}
         self._numbers = {target.id: number for number, target in enumerate(targets)}
@@ -135,7 +136,7 @@ class CallProbes:
         self.probe = ProbeState(PROBE, "unknown", "not loaded")
 
     def load(self) -> ProbeState:
-        """Load the programs; never raises: what stands in the way is in the answer."""
+        """Load the programs; never raises: the result has the reason of a failure."""
         try:
             from stoker.native import _calls
 
@@ -152,15 +153,14 @@ class CallProbes:
     # --- from any thread --------------------------------------------------------------------------
 
     def want(self, jobs: Mapping[int, Iterable[int]]) -> None:
-        """The processes of each job, from the next look on; a job that is not named is over.
+        """Set the processes of each job from the next look on; a job that is not named is over.
 
         Pids are those of this process's namespace, which must be the initial one.
         """
         self._wanted = {job: tuple(pids) for job, pids in jobs.items()}
 
     def obey(self, job: int, action: GovernorAction) -> None:
-        """Carry out what the governor said of a site: attach, sample or detach; others are not
-        for here."""
+        """Carry out the governor's action on a site (attach, sample, detach); ignore others."""
         if action.target in self._targets:
             self.set_share(job, action.target, action.value, action.reason)
 
@@ -172,7 +172,7 @@ class CallProbes:
             known.reasons[id] = reason
 
     def read(self, job: int) -> dict[str, CallTimes]:
-        """Calls of the job's processes so far by target id, including processes that ended."""
+        """Return the calls of the job's processes by target id, including ended processes."""
         with self._lock:
             known = self._jobs.get(job)
             if known is None:
@@ -184,13 +184,13 @@ class CallProbes:
             return found
 
     def read_processes(self, job: int) -> dict[int, dict[str, CallTimes]]:
-        """Calls of the job by living process, then by target id."""
+        """Return the calls of the job by living process, then by target id."""
         with self._lock:
             known = self._jobs.get(job, _Job())
             return {pid: each for pid, each in self._rows().items() if pid in known.processes}
 
     def site_readings(self, job: int) -> tuple[SiteReading, ...]:
-        """For the governor: hits, their cost and how long the sites were attached."""
+        """Return hits, their cost and the attached time of sites for the governor."""
         with self._lock:
             known = self._jobs.get(job)
             if known is None:
@@ -208,7 +208,7 @@ class CallProbes:
             )
 
     def seen(self, job: int) -> dict[str, float]:
-        """By target id: the part of the time with a library in which its sites were attached."""
+        """Return by target id the attached part of the time with a library."""
         with self._lock:
             known = self._jobs.get(job)
             if known is None or not known.watched_ns:
@@ -216,18 +216,18 @@ class CallProbes:
             return {id: min(1.0, ns / known.watched_ns) for id, ns in known.on_ns.items()}
 
     def states(self) -> list[CallState]:
-        """Every call of every copy that a job has mapped."""
+        """Return the state of every call of every copy that a job has mapped."""
         with self._lock:
             return [state for job in sorted(self._jobs) for state in self._states_of(job)]
 
     def dropped(self) -> dict[str, int]:
-        """Records lost since loading, by name; every name is there from the start."""
+        """Return the records lost since loading by name, with every name from the start."""
         with self._lock:
             lost = self._kernel.losses() if self._kernel else dict.fromkeys(_LOSSES, 0)
             return lost | self._refused
 
     def close(self) -> None:
-        """Detach everything; waits for the kernel."""
+        """Detach everything; this waits for the kernel."""
         with self._lock:
             kernel, self._kernel = self._kernel, None
             self._jobs.clear()
@@ -238,7 +238,7 @@ class CallProbes:
     # --- in the watching thread -------------------------------------------------------------------
 
     def look(self) -> int:
-        """Bring what is attached in line with what is wanted; returns when to look again."""
+        """Attach and detach as wanted; return the time of the next look."""
         now_ns = self._clock_ns()
         if self._kernel is None:
             return now_ns + LOOK_MAX_NS
@@ -260,7 +260,7 @@ class CallProbes:
         return min((self._windows.next_edge(now_ns), now_ns + LOOK_NS, *looks))
 
     def _take_jobs(self) -> list[tuple[_Job, _Process]]:
-        """Jobs and processes that come and go; returns those that are to be detached."""
+        """Add new jobs and processes and drop ended ones; return those to detach."""
         wanted = dict(list(self._wanted.items())[: self._limits.jobs])
         self._refused["calls.job"] = max(0, len(self._wanted) - self._limits.jobs)
         gone = [
@@ -282,7 +282,7 @@ class CallProbes:
         return gone
 
     def _forget(self, gone: list[tuple[_Job, _Process]]) -> None:
-        """Adds the calls of ended processes to their job's total; removes jobs that are over."""
+        """Add the calls of ended processes to their job's total; remove jobs that are over."""
         rows = self._rows()
         for job, process in gone:
             _add(job.ended, rows.get(process.pid, {}))
@@ -295,7 +295,7 @@ class CallProbes:
                 self._kernel.forget(pid)
 
     def _scan(self, job: _Job, process: _Process, now_ns: int) -> None:
-        """Finds the library copies that the process has mapped now."""
+        """Find the library copies that the process has mapped now."""
         before, began_ns = process.copies, time.thread_time_ns()
         try:
             copies = copies_of(process.pid, self._prefixes)
@@ -317,7 +317,7 @@ class CallProbes:
         process.look_at = now_ns + max(process.wait_ns, LOOK_SHARE * took_ns)
 
     def _library(self, job: _Job, pid: int, copy: Copy) -> tuple[object, ...]:
-        """Key of the copy's library, which is read when it is new."""
+        """Return the key of the copy's library, which is read if it is new."""
         with opened(pid, copy) as file:
             key = (*copy.key, *file.version)
             if key not in self._libraries:
@@ -405,7 +405,7 @@ class CallProbes:
     # --- reports ----------------------------------------------------------------------------------
 
     def _count_time(self, now_ns: int) -> None:
-        """Time since the end of the last look goes to what was attached meanwhile."""
+        """Charge the time since the end of the last look to the sites attached in it."""
         passed = now_ns - self._looked_ns if self._looked_ns else 0
         for job in self._jobs.values():
             if any(process.copies for process in job.processes.values()):
@@ -423,7 +423,7 @@ class CallProbes:
         return found
 
     def _priced(self, job: _Job) -> dict[str, int]:
-        """The dearest hit of each call that has sites in any copy of the job."""
+        """Return the most expensive hit of each call that has sites in any copy of the job."""
         found: dict[str, int] = {}
         for process in job.processes.values():
             for _, key in process.copies.values():
@@ -485,12 +485,12 @@ def _add(totals: dict[str, CallTimes], more: Mapping[str, CallTimes]) -> None:
 
 
 def _together(one: CallState, other: CallState) -> CallState:
-    """Joins the states of one call in two processes: attached in either counts as attached."""
+    """Join the states of one call in two processes: attached in either counts as attached."""
     worse = other if one.state != "refused" else one
     return replace(worse, processes=one.processes + other.processes)
 
 
 def _why_not(negative: int) -> str:
-    """The kernel's answer to an attempt to attach, in words."""
+    """Describe the kernel's error for a failed attachment."""
     meant = _ANSWERS.get(-negative, "")
     return f"attaching: {os.strerror(-negative)}{f': {meant}' if meant else ''}"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports of the probes over calls: counts and times of calls, and the state of their sites.
+"""The reports of the call probes: counts and times of calls, and the state of their sites.
 
-Values alone. Times are CLOCK_MONOTONIC nanoseconds.
+Plain values. Times are CLOCK_MONOTONIC nanoseconds.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from stoker.probes.calls.probe_sites import SiteState
 
 @dataclass(frozen=True, slots=True)
 class CallLimits:
-    """Named maxima; past each one a counter of `dropped()` grows."""
+    """Named maxima; beyond each one a counter of `dropped()` grows."""
 
     processes: int = 512
-    """Processes of all jobs whose calls are watched."""
+    """The most processes of all jobs whose calls are watched."""
     jobs: int = 256
     budget_ppm: int = 5_000
-    """The most that all sites of a job may cost by planned rates, before its own are known."""
+    """The highest cost of all sites of a job by planned rates, until its own are known."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallTimes:
-    """Calls of one kind. `entered - returned` go on, or their thread ended inside of them."""
+    """Calls of one kind. `entered - returned` are still open, or their thread ended in them."""
 
     entered: int
     returned: int
     total_ns: int
     longest_ns: int
     log2: tuple[int, ...]
-    """Those that returned, by size: bucket i is [2^i, 2^(i+1)) ns, the last all above."""
+    """Returned calls by length: bucket i is [2^i, 2^(i+1)) ns, the last has all above."""
 
     def plus(self, more: CallTimes) -> CallTimes:
-        """Both together."""
+        """Return the sum of both."""
         return CallTimes(
             self.entered + more.entered,
             self.returned + more.returned,
@@ -48,7 +48,7 @@ class CallTimes:
 
 
 NONE = CallTimes(0, 0, 0, 0, ())
-"""Nothing was called, as far as was seen."""
+"""True if no call was seen."""
 SAW_NONE = "sampled, saw none"
 
 
@@ -59,14 +59,14 @@ class CallState:
     id: str
     job: int
     library: str
-    """Path as the job sees it, with what is odd about it."""
+    """The path as the job sees it, with remarks on it."""
     state: SiteState
     reason: str
     trap: str
     hit_ns: int | None
     duty_ppm: int
     processes: int
-    """Processes in which it is attached now."""
+    """The number of processes in which it is attached now."""
 
 
 class CallRow(msgspec.Struct, frozen=True):
@@ -88,7 +88,7 @@ class CallRow(msgspec.Struct, frozen=True):
 
 
 def call_row(name: str, times: CallTimes, seen: float) -> CallRow:
-    """The summary of one kind of calls; of one that was never seen, its sites were sampled."""
+    """Return the summary of one kind of calls, or of sampled sites without a call."""
     open = max(0, times.entered - times.returned)
     p50_ns, p99_ns = (quantile_ns(times.log2, part) for part in (0.5, 0.99))
     return CallRow(
@@ -105,7 +105,7 @@ def call_row(name: str, times: CallTimes, seen: float) -> CallRow:
 
 
 def quantile_ns(log2: tuple[int, ...], part: float) -> int | None:
-    """The middle, by ratio, of the bucket that holds this part of the calls; None: no calls."""
+    """Return the geometric middle of the bucket at this part of the calls; None without calls."""
     left = part * sum(log2)
     for bucket, count in enumerate(log2):
         if count and count >= left:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The calls of GPU libraries that are counted and timed, with ids that never change meaning.
 
-A call is one thing a program asks for; the symbols it goes by (`_v2`, `_ptsz`) are found in the
+A call is one request of a program; its symbols (`_v2`, `_ptsz`) are found in the
 library at hand. Pure. Names: cuda.h of CUDA 13 and nccl.h of NCCL 2.28.
 """
 
@@ -15,22 +15,25 @@ SUFFIXES = ("", "_v2", "_v3", "_v4", "_v5", "_v6", "_ptsz", "_v2_ptsz", "_v3_pts
 
 @dataclass(frozen=True, slots=True)
 class CallTarget:
-    """One call. `rate`: calls a second to plan for until the job's own rate is known; low ones, as
-    the governor takes away within a second what turns out too dear, and gives back slowly."""
+    """One call.
+
+    `rate`: the planned calls a second until the job's own rate is known. It is low, because the
+    governor removes an expensive site within a second and restores it slowly.
+    """
 
     id: str
     library: str
-    """Start of the file's name: libcuda.so for libcuda.so.1 and libcuda.so.580.65.06."""
+    """The start of the file's name: libcuda.so for libcuda.so.1 and libcuda.so.580.65.06."""
     symbol: str
     rate: int
     inner: tuple[str, ...] = ()
-    """Other functions that every such call passes once, for a site that is too dear."""
+    """Other functions that every such call passes once, for use if a site is too expensive."""
     usdt: str = ""
-    """provider:name of a probe of the library's own, taken rather than the function."""
+    """The provider:name of a library's own probe, which is preferred to the function."""
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """Every name the library may export it by."""
+        """Return every name by which a library may export it."""
         return tuple(self.symbol + suffix for suffix in SUFFIXES)
 
 

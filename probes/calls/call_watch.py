@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The thread that keeps the probes over calls attached where they should be.
+"""The thread that keeps the call probes attached where they are wanted.
 
 Measuring costs, loading, attaching and detaching wait for the kernel, tens of milliseconds a time,
-so no thread that drains a ring does any of it. Owns the invariant that one look that fails costs
-that look.
+so no thread that drains a ring does any of it. Owns the invariant that a failed look does not
+affect the next one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import structlog
 from stoker.probes.calls.call_probes import CallProbes
 
 CLOSE_S = 5.0
-"""Longest wait for a look that goes on; what is attached then ends with the process."""
+"""The longest wait for a look under way; after it, attachments end with the process."""
 PAUSE_S = (0.02, 0.5)
 """Shortest and longest time between two looks."""
 AFTER_FAILURE_S = 1.0
@@ -31,20 +31,20 @@ class CallWatch:
     def __init__(
         self, make: Callable[[], CallProbes], before: Callable[[CallProbes], None]
     ) -> None:
-        """`make` loads the probes; `before` is called before each look. Both in the thread."""
+        """`make` loads the probes; `before` is called before each look. Both run in the thread."""
         self._make, self._before = make, before
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="calls", daemon=True)
         self.probes: CallProbes | None = None
-        """None until they are made."""
+        """The probes; None until they are made."""
         self.failures = 0
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Start the thread and return at once."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop looking and detach; waits for a look that goes on, but not for ever."""
+        """Stop and detach; waits a bounded time for a look that is under way."""
         self._end.set()
         if self._thread.is_alive():
             self._thread.join(timeout=CLOSE_S)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When sampled sites are attached: one window of each length in every cycle, at a random place.
+"""The windows of sampled sites: one of each length in every cycle, at a random place.
 
 Pure. Windows are drawn anew for each cycle (stratified sampling), so that a job whose work repeats
 cannot be in step with them, and the part of the time they cover is exact over whole cycles.
@@ -24,18 +24,18 @@ class Windows:
         self._places: dict[int, float] = {}
 
     def begin(self, now_ns: int) -> None:
-        """Time has come to `now_ns`; with a new cycle, all windows are drawn anew."""
+        """Advance to `now_ns`; a new cycle draws all windows anew."""
         if now_ns // CYCLE_NS != self._cycle:
             self._cycle = now_ns // CYCLE_NS
             self._places = {duty: self._random.random() for duty in self._places}
 
     def is_open(self, duty_ppm: int, now_ns: int) -> bool:
-        """True if sites with this share of the time are attached now."""
+        """Return True if sites with this share of the time are attached now."""
         begin, end = self._window(duty_ppm)
         return begin <= now_ns < end
 
     def next_edge(self, now_ns: int) -> int:
-        """When a window opens or closes next, or the cycle ends."""
+        """Return the time at which a window opens or closes next, or the cycle ends."""
         edges = [edge for duty in self._places for edge in self._window(duty)]
         return min((e for e in edges if e > now_ns), default=(self._cycle + 1) * CYCLE_NS)
 

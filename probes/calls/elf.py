@@ -2,10 +2,10 @@
 """Symbols, probe notes and code of a shared library, from its file alone.
 
 The file belongs to a job and may be damaged, hostile or replaced while it is read: every offset is
-checked, nothing is mapped, and whatever does not add up raises BadRequest (damaged) or NotSupported
-(not 64-bit little-endian). Dynamic symbols are found as the loader finds them, so a stripped
-library is as good as any. Format: System V gABI, chapters 4 and 5; GNU versions: LSB core, 10.7;
-notes: systemtap's wiki, UserSpaceProbeImplementation.
+checked, nothing is mapped, and any contradiction raises BadRequest (damaged) or NotSupported (not
+64-bit little-endian). Dynamic symbols are found as the loader finds them, so a stripped library is
+as good as any. Format: System V gABI, chapters 4 and 5; GNU versions: LSB core, 10.7; notes:
+systemtap's wiki, UserSpaceProbeImplementation.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from functools import cached_property
 from stoker.native.errors import BadRequest, NotSupported
 
 PART_MAX = 16 << 20
-"""Longest table that is read."""
+"""The longest table that is read."""
 ENTRIES_MAX = 1 << 18
-"""Most symbols, sections or notes that are looked at."""
+"""The most symbols, sections or notes that are read."""
 
 MACHINES = {62: "x86_64", 183: "aarch64"}
 
@@ -35,7 +35,7 @@ _HIDDEN = 0x8000
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A defined function. `default`: what a program linked today would get under this name."""
+    """A defined function. `default`: a program linked today would get this version."""
 
     name: str
     address: int
@@ -48,7 +48,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class UsdtNote:
-    """A probe that the library's author put there; `semaphore` is an address, 0: none."""
+    """A probe in the library's source; `semaphore` is an address, 0: none."""
 
     provider: str
     name: str
@@ -70,7 +70,7 @@ class _Part:
 
 
 class ElfFile:
-    """One library by a descriptor that stays the caller's."""
+    """One library, read through the caller's descriptor."""
 
     def __init__(self, fd: int, name: str = "the library") -> None:
         self._fd, self._name = fd, name
@@ -88,16 +88,16 @@ class ElfFile:
             raise self._damaged("its headers have a size that is none")
 
     def symbols(self, name: str) -> list[Symbol]:
-        """Every definition of `name` that other libraries can see."""
+        """Return every definition of `name` that other libraries can see."""
         return self._dynamic_symbols.get(name, [])
 
     def inner(self, name: str) -> list[Symbol]:
-        """Exported functions of this name, else internal ones of an unstripped file."""
+        """Return the exported functions of this name, else internal ones of an unstripped file."""
         return self.symbols(name) or self._full_symbols.get(name, [])
 
     @cached_property
     def usdt(self) -> list[UsdtNote]:
-        """Probes of `sys/sdt.h` and its kin; none where section headers were stripped."""
+        """Return the probes of `sys/sdt.h` and the like; none if section headers are stripped."""
         base = next((p.address for p in self._sections if self._is(p, b".stapsdt.base")), None)
         return [
             note
@@ -108,7 +108,7 @@ class ElfFile:
 
     @cached_property
     def build_id(self) -> str:
-        """The linker's digest of the contents in hex, or nothing."""
+        """Return the linker's digest of the contents in hex, or an empty string."""
         for part in self._segments:
             if part.kind == _PT_NOTE:
                 for owner, kind, text in _notes(self._part(part)):
@@ -117,7 +117,7 @@ class ElfFile:
         return ""
 
     def offset_of(self, address: int, *, code: bool = False) -> int:
-        """Where an address of the library lies in its file; with `code`, in what is executed."""
+        """Return the file offset of an address; with `code`, only in executable segments."""
         for part in self._segments:
             inside = part.address <= address < part.address + part.size
             if part.kind == _PT_LOAD and inside and (part.flags & 1 or not code):
@@ -125,7 +125,7 @@ class ElfFile:
         raise self._damaged(f"address {address:#x} lies in no{' executable' * code} part of it")
 
     def code(self, address: int, count: int) -> bytes:
-        """The first bytes at an address, fewer at the end of the file."""
+        """Return the first bytes at an address, fewer at the end of the file."""
         offset = self.offset_of(address, code=True)
         return self._pread(offset, max(0, min(count, self.size - offset)))
 
@@ -194,7 +194,7 @@ class ElfFile:
         return dict(reversed(list(struct.iter_unpack("<QQ", table[: len(table) // 16 * 16]))))
 
     def _symbol_count(self, dynamic: dict[int, int]) -> int:
-        """Nothing says it outright: the old hash table does, the new one by its last chain."""
+        """Return the number of symbols by the old hash table, or by the new one's last chain."""
         if _DT_HASH in dynamic:
             count = struct.unpack("<II", self._at(dynamic[_DT_HASH], 8))[1]
         elif _DT_GNU_HASH in dynamic:
@@ -221,7 +221,7 @@ class ElfFile:
         return int(last) + 1
 
     def _versions(self, dynamic: dict[int, int], names: bytes) -> dict[int, str]:
-        """Index -> name of each version that the library defines."""
+        """Return the names of the versions that the library defines, by index."""
         at = dynamic.get(_DT_VERDEF, 0)
         found: dict[int, str] = {}
         while at and len(found) < ENTRIES_MAX:
@@ -258,7 +258,7 @@ class ElfFile:
 def _symbols(
     table: bytes, names: bytes, versym: bytes, versions: dict[int, str]
 ) -> Iterator[Symbol]:
-    """Defined functions of one symbol table."""
+    """Return the defined functions of one symbol table."""
     table = table[: len(table) // 24 * 24]
     for i, (name, info, _, section, address, size) in enumerate(
         struct.iter_unpack("<IBBHQQ", table)
@@ -280,7 +280,7 @@ def _text(strings: bytes, at: int) -> bytes:
 
 
 def _notes(data: bytes) -> Iterator[tuple[bytes, int, bytes]]:
-    """(owner, type, text) of each note; what does not fit any more ends the list."""
+    """Yield (owner, type, text) of each note; a truncated one ends the list."""
     at = 0
     while at + 12 <= len(data):
         owner, text, kind = struct.unpack_from("<III", data, at)

@@ -3,7 +3,7 @@
 
 A copy is a file, not a name: two containers with libcuda.so.1 have two, a library replaced on disk
 is another one, and one that was deleted is still what its processes run. Processes belong to jobs,
-so their files are opened without side effects and what cannot be is an answer with a reason.
+so their files are opened without side effects, and a failure is a result with a reason.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _DELETED = " (deleted)"
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """One mapped library, as the text of /proc/<pid>/maps tells of it."""
+    """One mapped library, as /proc/<pid>/maps lists it."""
 
     path: str
-    """In the process's own mount namespace."""
+    """The path in the process's own mount namespace."""
     device: str
-    """major:minor in hex."""
+    """The device of the file as major:minor in hex."""
     inode: int
     area: str
     """Start and end of one mapping of it, as in /proc/<pid>/map_files."""
@@ -41,13 +41,13 @@ class Copy:
 
     @property
     def key(self) -> tuple[str, int]:
-        """Identity of the file while it is mapped."""
+        """Return the identity of the file while it is mapped."""
         return self.device, self.inode
 
 
 @dataclass(frozen=True, slots=True)
 class OpenCopy:
-    """A descriptor of the file itself, to be closed by who asked for it."""
+    """A descriptor of the file itself, which the caller closes."""
 
     fd: int
     version: tuple[int, int, int]
@@ -55,12 +55,12 @@ class OpenCopy:
 
     @property
     def path(self) -> str:
-        """A path to this very file that works in this process, also after it was deleted."""
+        """Return a path to this file that works in this process even if it was deleted."""
         return f"/proc/self/fd/{self.fd}"
 
 
 def libraries_in(maps: str, prefixes: Iterable[str]) -> list[Copy]:
-    """Copies whose file name begins with one of `prefixes`, by the text of a maps file. Pure."""
+    """Return the copies whose file name begins with one of `prefixes`, from a maps file. Pure."""
     starts = tuple(prefixes)
     found: dict[tuple[str, int], Copy] = {}
     for line in maps.splitlines():
@@ -79,7 +79,7 @@ def libraries_in(maps: str, prefixes: Iterable[str]) -> list[Copy]:
 
 
 def copies_of(pid: int, prefixes: Iterable[str]) -> list[Copy]:
-    """Copies that one process has mapped now. NotFound: it is gone; NotSupported: not allowed."""
+    """Return the copies in a process; NotFound if it is gone, NotSupported if denied."""
     try:
         with (PROC / str(pid) / "maps").open("rb") as file:
             text = file.read(MAPS_MAX)
@@ -92,10 +92,10 @@ def copies_of(pid: int, prefixes: Iterable[str]) -> list[Copy]:
 
 @contextmanager
 def opened(pid: int, copy: Copy) -> Iterator[OpenCopy]:
-    """The mapped file itself: by the mapping, else by its path as the process sees it.
+    """Open the mapped file: by the mapping, else by its path as the process sees it.
 
-    Raises NotFound where the process is gone or its file is deleted and out of reach, NotSupported
-    for what is no file.
+    Raises NotFound if the process is gone or its deleted file is out of reach, NotSupported if it
+    is no regular file.
     """
     fd = _open(pid, copy)
     try:
@@ -118,7 +118,7 @@ def _open(pid: int, copy: Copy) -> int:
 
 
 def _open_file(path: str, copy: Copy, *, named: bool) -> int:
-    """Open what is certainly a regular file: opening a device or a pipe may do something."""
+    """Open a path only if it is a regular file, as opening a device or a pipe has side effects."""
     place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         about = os.fstat(place)
@@ -132,8 +132,10 @@ def _open_file(path: str, copy: Copy, *, named: bool) -> int:
 
 
 def start_time(pid: int) -> int | None:
-    """Clock ticks from boot to the process's start, which tells it from a later one of its number;
-    None: it is gone."""
+    """Return the clock ticks from boot to the process's start; None if it is gone.
+
+    They distinguish it from a later process with the same pid.
+    """
     try:
         text = (PROC / str(pid) / "stat").read_text()
     except OSError:

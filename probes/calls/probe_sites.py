@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Probe sites of a library, and which of them are worth their cost.
+"""Probe sites of a library, and the choice of those that are worth their cost.
 
-Pure but for reading the library. A site's first instruction decides what a hit costs; what does not
-fit the budget at the expected rate is moved to an equivalent place, sampled in windows, or off.
-Every answer has a stable id and a reason, and no library, however damaged, raises.
+Pure except for reading the library. A site's first instruction determines the cost of a hit. A site
+over the budget at the expected rate is moved to an equivalent place, sampled in windows, or off.
+Every result has a stable id and a reason, and no damaged library raises.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stoker.probes.calls.trap_cost import TrapCosts
 from stoker.probes.cost.cost_budget import PPM
 
 SiteState = Literal["attached", "sampled", "off", "refused", "absent", "unknown"]
-"""off: for cost; refused: the kernel or the instruction says no; absent: not in this library;
+"""off: for its cost; refused: by the kernel or for the instruction; absent: not in this library;
 unknown: the library or the kernel could not be asked."""
 
 DUTY_STEPS_PPM = (500_000, 200_000, 100_000, 50_000, 20_000, 10_000)
@@ -29,7 +29,7 @@ DUTY_STEPS_PPM = (500_000, 200_000, 100_000, 50_000, 20_000, 10_000)
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One place in a library's file where a call can be seen."""
+    """One place in a library's file where a call can be probed."""
 
     symbol: str
     offset: int
@@ -39,17 +39,17 @@ class Site:
     semaphore: int = 0
     entry_only: bool = False
     moved: str = ""
-    """Why it is not the first instruction of the function asked for; empty if it is."""
+    """The reason why it is not the function's first instruction; empty if it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One target in one library: its sites, or why there is none."""
+    """One target in one library: its sites, or the reason why there is none."""
 
     target: CallTarget
     sites: tuple[Site, ...]
     state: SiteState
-    """attached here means: can be."""
+    """The state; `attached` means here that it can be attached."""
     reason: str
 
 
@@ -61,7 +61,7 @@ class SiteDecision:
     state: SiteState
     reason: str
     trap: Trap | None = None
-    """The dearest of its sites."""
+    """The cost of the most expensive site."""
     hit_ns: int | None = None
     rate: float = 0.0
     duty_ppm: int = 0
@@ -71,7 +71,7 @@ class SiteDecision:
 
 
 def find_calls(library: ElfFile, targets: Iterable[CallTarget]) -> list[Call]:
-    """The sites of each target in a library; one that is damaged has an answer for each as well."""
+    """Return the sites of each target in a library, also for a damaged one."""
     return [_find(library, target) for target in targets]
 
 
@@ -123,7 +123,7 @@ def _usdt(library: ElfFile, target: CallTarget) -> tuple[Site, ...]:
 
 
 def _cheaper(library: ElfFile, target: CallTarget, call: Call) -> Call:
-    """The inner function that stands in where a site would be stepped, if there is one."""
+    """Return the inner function to use instead of a site that would be single-stepped, if any."""
     if not any(site.trap in ("endbr64", "other") for site in call.sites):
         return call
     for name in target.inner:
@@ -148,10 +148,10 @@ def choose(
     costs: TrapCosts,
     rates: Mapping[str, float] | None = None,
 ) -> list[SiteDecision]:
-    """Decides for each call so that all together fit into `budget_ppm` of one thread's time.
+    """Decide for each call so that all fit into `budget_ppm` of one thread's time.
 
-    `rates`: calls a second by target id, where known; else what the target plans for. The cheapest
-    come first.
+    `rates`: known calls a second by target id; the others count with their planned rate. The
+    cheapest come first.
     """
     weighed = [_weigh(call, costs, rates or {}) for call in calls]
     room = float(budget_ppm)
@@ -164,7 +164,7 @@ def choose(
 
 
 def share_ppm(decision: SiteDecision) -> float:
-    """Part of a thread's time that the call's hits would take if always attached."""
+    """Return the part of a thread's time that the call's hits would take if always attached."""
     return decision.rate * (decision.hit_ns or 0) / 1000
 
 
@@ -199,7 +199,7 @@ def _fit(decision: SiteDecision, room: float, costs: TrapCosts) -> SiteDecision:
 
 
 def share_step(duty_ppm: int) -> int:
-    """The longest windows that take no more than this part of the time; 0: none do."""
+    """Return the longest windows that take at most this part of the time; 0 if none do."""
     if duty_ppm >= PPM:
         return PPM
     return next((step for step in DUTY_STEPS_PPM if step <= duty_ppm), 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kind of cost of a uprobe, from how the kernel's trap handles the instruction at the site.
+"""The kind of cost of a uprobe, by the way the kernel's trap handles the instruction at the site.
 
 Pure. The kernel emulates few instructions, replaces one (the five-byte nop, Linux 6.18) by a call,
 and executes all others out of line by single steps, which costs twenty times as much:
@@ -18,7 +18,7 @@ instructions are not known here."""
 TRAPS: tuple[Trap, ...] = get_args(Trap)
 
 LONGEST = 15
-"""Bytes of the longest instruction."""
+"""The bytes of the longest instruction."""
 
 NOP5 = bytes.fromhex("0f1f440000")
 ENDBR64 = bytes.fromhex("f30f1efa")
@@ -26,7 +26,7 @@ _PREFIXES = frozenset(b"\x66\x67\x2e\x36\x3e\x26\x64\x65\xf2\xf3")
 
 
 def trap_of(code: bytes, machine: str) -> Trap:
-    """The kind of the first instruction of `code`, which should have LONGEST bytes."""
+    """Return the kind of the first instruction of `code`, which should have LONGEST bytes."""
     if machine != "x86_64":
         return "unknown"
     if code.startswith(NOP5):
@@ -54,14 +54,14 @@ def _emulated(code: bytes) -> Trap | None:
 
 
 def _branches(code: bytes) -> bool:
-    """Relative jumps and calls; others go by memory or a register and are stepped."""
+    """Return True for relative jumps and calls; indirect ones are single-stepped."""
     first, second = code[:1], code[1:2]
     near = first in (b"\xe8", b"\xe9", b"\xeb") or b"\x70" <= first <= b"\x7f"
     return near or (first == b"\x0f" and b"\x80" <= second <= b"\x8f")
 
 
 def behind_endbr64(code: bytes, machine: str) -> Trap | None:
-    """The kind of what follows an endbr64, if a probe there sees the same calls; else None.
+    """Return the kind of the instruction after an endbr64 if a probe there sees the same calls.
 
     Every call passes it: indirect ones must land on the endbr64, direct ones begin there or right
     behind. A push, a five-byte nop or a jump there belongs to the prologue, which nothing loops

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The states of all probe sites of a node, as the agent leaves them for whoever asks.
+"""The states of all probe sites of a node in a file of the agent.
 
-The file is replaced in one step and believed for a minute of the boot it was written in, so that
-the doctor never tells of sites that were detached with an agent's death.
+The file is replaced atomically and valid for a minute of its boot, so that the doctor never reports
+sites that were detached when the agent died.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from stoker.probes.calls.trap_cost import boot_id
 from stoker.probes.catalogue import ProbeState
 
 FILE = "sites.json"
-"""Its name in the agent's folder of the state."""
+"""The name of the file in the agent's state folder."""
 BELIEVED_NS = 60_000_000_000
 RENEW_NS = 20_000_000_000
-"""Period after which the agent writes the file again, changed or not."""
+"""The period after which the agent writes the file again, changed or not."""
 FILE_MAX = 64 << 20
 
 
 class SiteReport(msgspec.Struct, frozen=True):
-    """Contents of the file; `told_ns` is CLOCK_MONOTONIC."""
+    """The content of the file; `told_ns` is CLOCK_MONOTONIC."""
 
     boot_id: str
     told_ns: int
@@ -38,7 +38,7 @@ class SiteReport(msgspec.Struct, frozen=True):
 def save(
     path: Path, probe: ProbeState, states: Iterable[CallState], dropped: dict[str, int]
 ) -> None:
-    """Write the states of this moment; raises OSError."""
+    """Write the present states; raises OSError."""
     report = SiteReport(boot_id(), time.monotonic_ns(), probe, list(states), dropped)
     made = path.with_name(f"{path.name}.new")
     made.write_bytes(msgspec.json.encode(report))
@@ -46,7 +46,7 @@ def save(
 
 
 def load(path: Path) -> SiteReport | None:
-    """The states, if an agent wrote them within the last minute; else None."""
+    """Return the states if an agent wrote them within the last minute, else None."""
     try:
         with path.open("rb") as file:
             report = msgspec.json.decode(file.read(FILE_MAX), type=SiteReport)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cost of one hit of a probe on this machine, by the site's first instruction.
+"""The cost of one hit of a probe on this machine, by the site's first instruction.
 
-Measured once a boot and kept with the boot's id, since kernel and processor decide it; where it
-cannot be measured, figures of another machine stand in and say so.
+It is measured once a boot and kept with the boot's id, as it depends on kernel and CPU. If it
+cannot be measured, marked figures of another machine are used.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 FORMAT = 1
 FILE_MAX = 1 << 16
 HIT_MAX_NS = 10_000_000
-"""A dearer hit was not measured but made up: the file is not believed."""
+"""The highest plausible cost of a hit; a file with a higher one is rejected."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrapCosts:
-    """Nanoseconds of one hit, our program included. A kind that is not in it is not known."""
+    """The ns of one hit including our program, by kind; a missing kind is unknown."""
 
     both_ns: dict[Trap, int]
-    """Entry and return probed."""
+    """The costs with entry and return probed."""
     entry_ns: dict[Trap, int]
-    """Entry alone."""
+    """The costs with entry alone probed."""
     source: str
     boot_id: str = ""
 
     def hit_ns(self, trap: Trap, *, entry_only: bool) -> int | None:
-        """Cost of a hit, or None for a kind that was not measured."""
+        """Return the cost of a hit, or None for a kind that was not measured."""
         return (self.entry_ns if entry_only else self.both_ns).get(trap)
 
 
@@ -59,11 +59,11 @@ ELSEWHERE = TrapCosts(
     },
     "measured elsewhere: Linux 6.18 in a virtual machine",
 )
-"""Stands in where nothing can be measured; another nop than the two is stepped by older kernels."""
+"""The costs if nothing can be measured; older kernels single-step all nops but these two."""
 
 
 def measure() -> TrapCosts:
-    """Probe functions of our own and call them: about 45 ms of CPU. Raises NotSupported."""
+    """Probe and call functions of our own: about 45 ms of CPU. Raises NotSupported."""
     try:
         from stoker.native import _calls
     except ImportError as error:
@@ -81,7 +81,7 @@ def measure() -> TrapCosts:
 
 
 def boot_id() -> str:
-    """The kernel's id of this boot, or nothing."""
+    """Return the kernel's id of this boot, or an empty string."""
     try:
         return BOOT_ID.read_text().strip()
     except OSError:
@@ -89,7 +89,7 @@ def boot_id() -> str:
 
 
 def known_costs(path: Path) -> TrapCosts:
-    """The costs kept at `path` in this boot, else measured and kept, else those of elsewhere."""
+    """Return the costs kept at `path` in this boot, else measured ones, else the defaults."""
     kept = load(path)
     if kept is not None:
         return kept
@@ -105,7 +105,7 @@ def known_costs(path: Path) -> TrapCosts:
 
 
 def save(path: Path, costs: TrapCosts) -> None:
-    """Write them in one step; raises OSError."""
+    """Write the costs atomically; raises OSError."""
     record = {
         "format": FORMAT,
         "boot_id": costs.boot_id,
@@ -118,7 +118,7 @@ def save(path: Path, costs: TrapCosts) -> None:
 
 
 def load(path: Path) -> TrapCosts | None:
-    """Costs measured in this boot; None for another boot, another format or damage."""
+    """Return the costs measured in this boot; None for another boot, another format or damage."""
     try:
         with path.open("rb") as file:
             record = json.loads(file.read(FILE_MAX))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs and outputs of the governor of tracing's cost.
 
-Values alone. Shares are in ppm of the job's time: of the life of its threads that use devices.
+Plain values. Shares are in ppm of the job's time: of the life of its threads that use devices.
 """
 
 from __future__ import annotations
@@ -19,37 +19,38 @@ site in windows, `value` ppm of the time; detach, attach: the site."""
 Level = Literal["attached", "sampled", "off"]
 
 State = Literal["waiting", "kept", "reduced", "over"]
-"""waiting: nothing measured yet; reduced: something was made cheaper; over: nothing is left
-that could be, and the budget is passed."""
+"""waiting: nothing measured yet; reduced: something was made cheaper; over: the budget is exceeded
+and nothing can be made cheaper.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class SiteReading:
-    """One probe site, all its copies together. Numbers only grow while it is counted."""
+    """One probe site, with all its copies. Numbers only grow while it is counted."""
 
     id: str
     hits: int
     hit_ns: int
-    """Measured cost of one hit, entry and return together."""
+    """The measured cost of one hit, entry and return together."""
     on_ns: int
-    """Time for which it was attached; shorter than real time where it is sampled."""
+    """The time for which it was attached; shorter than real time if it is sampled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """Measurements at one moment; totals since the job's start unless a field says otherwise."""
+    """Measurements at one moment; totals are since the job's start unless stated otherwise."""
 
     job_ns: int
-    """Time of the job's threads that use devices: what the budget is a part of."""
+    """The time of the job's threads that use devices, of which the budget is a part."""
     tracer_ns: int = 0
     profiler_ns: int = 0
-    """As the vendor's profiler reports its own overhead."""
+    """The overhead that the vendor's profiler reports."""
     bpf_run_ns: int = 0
-    """Run time of BPF programs for this job, in the newest measuring window alone."""
+    """The run time of BPF programs for this job in the newest measuring window alone."""
     bpf_window_ns: int = 0
-    """Length of that window; 0: not measured."""
+    """The length of that window; 0: not measured."""
     sites: tuple[SiteReading, ...] = ()
-    """Every site there is, also those that are off; one that is not named is forgotten."""
+    """All sites, including those that are off; a missing one is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +65,13 @@ class GovernorAction:
 
 @dataclass(frozen=True, slots=True)
 class GovernorLimits:
-    """The budget and how patiently it is kept. Shares are in ppm of the job's time."""
+    """The budget and the delays of its control. Shares are in ppm of the job's time."""
 
     budget_ppm: int = 10_000
     aim: float = 0.8
-    """Part of the budget that decisions plan for; the rest is for what is seen too late."""
+    """The part of the budget that decisions plan for; the rest is for late measurements."""
     calm: float = 0.5
-    """Below this part of the budget something may return."""
+    """Below this part of the budget a reduction may be reversed."""
     calm_periods: int = 4
     period_ns: int = 1_000_000_000
     tracer_floor_ppm: int = 200
@@ -81,14 +82,14 @@ class GovernorLimits:
     duty_floor_ppm: int = 10_000
     """A site is sampled for at least this part of the time, or not at all."""
     quiet_periods: int = 16
-    """Periods before something that was taken away is tried again; doubles with each failure."""
+    """The periods before a reduction is reversed; they double with each failure."""
     quiet_periods_max: int = 1024
     sites_max: int = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class GovernorRecord:
-    """The measured cost and the state, as metrics. Shares in ppm of the job's time, last period."""
+    """The measured cost and the state as metrics. Shares are ppm of the job's time, last period."""
 
     state: State
     budget_ppm: int
@@ -98,7 +99,7 @@ class GovernorRecord:
     bpf_ppm: int
     sites_ppm: int
     granted_ppm: int
-    """Share of the job's time that the tracers may take now."""
+    """The share of the job's time that the tracers may take now."""
     host_spans: bool
     sites_sampled: int
     sites_off: int
@@ -106,4 +107,4 @@ class GovernorRecord:
     periods_over: int
     actions: int
     sites_refused: int
-    """Sites beyond `sites_max`, which are not governed."""
+    """The number of sites beyond `sites_max`, which are not governed."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps what tracing costs one job under a budget: the host side of the overhead governor.
+"""The host side of the overhead governor, which keeps the cost of tracing one job under a budget.
 
-Pure: no clock, no file. Owns the invariants that what is too dear is made cheaper in the period
-after it was seen, and that what was made cheaper returns only after quiet, each time after a longer
-one, so that it does not oscillate. An empty answer means: keep all as it is.
+Pure: no clock, no file. Owns two invariants. A cost over the budget is reduced in the period after
+it was seen. A reduction is reversed only after a quiet time, which grows each time, so that it does
+not oscillate. An empty result changes nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 @dataclass(slots=True)
 class _Quiet:
-    """Back-off after a measurement was withdrawn."""
+    """The back-off after a measurement was reduced."""
 
     due: int = 0
     periods: int = 0
@@ -50,15 +50,18 @@ class _Site:
     level: Level = "attached"
     duty_ppm: int = PPM
     full_ppm: float = 0.0
-    """Cost of attaching it all the time, by its newest hits."""
+    """The cost of attaching it all the time, by its newest hits."""
     spent_ppm: float = 0.0
     last: SiteReading | None = None
     quiet: _Quiet = field(default_factory=_Quiet)
 
 
 class Governor:
-    """One job's governor. `tracer_fixed`: every launch was asked for (mode full), so the tracers
-    are measured and told of, but not shortened, and the budget is for the rest."""
+    """One job's governor.
+
+    `tracer_fixed`: every launch is requested (mode full), so the tracers are measured and reported
+    but not reduced, and the budget is for the rest.
+    """
 
     def __init__(self, limits: GovernorLimits | None = None, *, tracer_fixed: bool = False) -> None:
         self._limits = limits or GovernorLimits()
@@ -80,11 +83,11 @@ class Governor:
 
     @property
     def granted_ppm(self) -> int:
-        """Budget of the tracers now; 0: launches are counted at most."""
+        """Return the present budget of the tracers; 0: launches are counted at most."""
         return self._granted
 
     def step(self, readings: Readings, now_ns: int) -> list[GovernorAction]:
-        """Changes to make after this period; none if it is too early or the job used no time."""
+        """Return the changes after this period; none if it is too early or the job used no time."""
         before = self._last
         if before is None or readings.job_ns < before.job_ns:
             self._begin(readings, now_ns)
@@ -100,7 +103,7 @@ class Governor:
         return actions
 
     def record(self) -> GovernorRecord:
-        """The last period's cost and the present state."""
+        """Return the last period's cost and the present state."""
         levels = [site.level for site in self._sites.values()]
         part = {name: round(share) for name, share in self._shares.items()}
         return GovernorRecord(
@@ -204,7 +207,7 @@ class Governor:
             self._spans_quiet.take(self._periods, self._limits)
             why = f"the host's programs take {_percent(bpf)}: thread times as totals only"
             actions.append(GovernorAction("fall_back", "host.spans", 0, why))
-            bpf = 0.0  # what totals take is seen in the next period
+            bpf = 0.0  # the next period shows the cost of the totals
             if self._governed - self._shares["bpf"] <= self._most:
                 return actions
         room = max(0.0, self._most - bpf)
@@ -219,7 +222,7 @@ class Governor:
         return sum(self._shares.get(part, 0.0) for part in ("tracer", "profiler"))
 
     def _reduce_sites(self, room: float) -> list[GovernorAction]:
-        """The cheapest stay; the first that does not fit is sampled, dearer ones go."""
+        """Keep the cheapest sites; sample the first that does not fit, detach dearer ones."""
         actions = []
         order = sorted(self._sites.items(), key=lambda item: (item[1].full_ppm, item[0]))
         for id, site in order:
@@ -244,7 +247,7 @@ class Governor:
         return GovernorAction("detach", id, 0, f"{takes}: off for cost")
 
     def _reduce_tracer(self, room: float) -> list[GovernorAction]:
-        """Scale what was granted by what it came to; below the floor only counting is left."""
+        """Scale the grant by its real cost; below the floor only counting is left."""
         spent, left = self._tracer_share, self._left(room)
         room = max(room, self._limits.tracer_least_ppm)
         if spent <= room or not self._granted:
@@ -269,7 +272,7 @@ class Governor:
         ]
 
     def _left(self, room: float) -> str:
-        """Says in words how much of the budget is left for the tracer."""
+        """Describe how much of the budget is left for the tracer."""
         budget = f"the budget of {_percent(self._limits.budget_ppm)}"
         if room >= self._limits.tracer_least_ppm:
             return f"{budget} has {_percent(room)} left for it"
@@ -278,7 +281,7 @@ class Governor:
     # --- returning --------------------------------------------------------------------------------
 
     def _restore(self) -> list[GovernorAction]:
-        """One thing at a time, then quiet again: what its return costs must be seen first."""
+        """Reverse one reduction at a time, then wait: its cost must be measured first."""
         room = self._most - self._governed
         action = self._restore_tracer() or self._restore_site(room) or self._restore_spans()
         if action is None:
@@ -296,8 +299,9 @@ class Governor:
         )
 
     def _restore_site(self, room: float) -> GovernorAction | None:
-        """A sampled site is known, so it returns when it fits twice; of one that is off nothing is
-        known, so it is tried in the shortest windows."""
+        """Restore a site: a sampled one, whose cost is known, if it fits twice; one that is off,
+        whose cost is unknown, in the shortest windows.
+        """
         for id, site in sorted(self._sites.items(), key=lambda each: each[1].full_ppm):
             if site.level == "attached" or self._periods < site.quiet.due:
                 continue

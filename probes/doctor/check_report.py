@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One line of the probes' report, and its status.
-
-A value alone; ids never change their meaning.
-"""
+"""One line of the probes' report, and its status. A plain value; ids never change their meaning."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ Status = Literal["PASS", "WARN", "FAIL"]
 
 @dataclass(frozen=True, slots=True)
 class ProbeCheck:
-    """One line of the report. `id` never changes its meaning; `hint` says what to do."""
+    """One line of the report. `id` never changes its meaning; `hint` is the remedy."""
 
     id: str
     status: Status

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check whether CUDA kernels can be traced on this node: the tracer, and NVIDIA's libcupti.
+"""The check whether CUDA kernels can be traced on this node: the tracer, and NVIDIA's libcupti.
 
-The library is asked for its version in a process of its own, as it may crash or hang there. A job
-that brings a libcupti itself is traced with that one.
+The version of the library is read in a separate process, as it may crash or hang there. A job that
+brings a libcupti itself is traced with that one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ID = "probe.cupti"
 LIMIT_S = 2.5
 _HEADERS = "pip install nvidia-cuda-cupti nvidia-cuda-runtime nvidia-cuda-crt; make build"
 NO_DRIVER = 999
-"""CUPTI_ERROR_UNKNOWN: what libcupti 13 answers to anything where there is no libcuda."""
+"""CUPTI_ERROR_UNKNOWN, which libcupti 13 returns for every call without libcuda."""
 
 _ASK = (
     "import ctypes, sys; v = ctypes.c_uint32();"
@@ -32,7 +32,7 @@ _ASK = (
 
 
 def cupti_checks() -> list[ProbeCheck]:
-    """One line: with which library CUDA kernels are traced, or why not."""
+    """Return one line: the library with which CUDA kernels are traced, or the reason why not."""
     try:
         paths.library(LIBRARIES["cupti"])
     except paths.NotBuilt as error:
@@ -45,7 +45,7 @@ def cupti_checks() -> list[ProbeCheck]:
 
 
 def version_checks(library: Path) -> Iterator[ProbeCheck]:
-    """Checks that this libcupti loads and is new enough."""
+    """Check that this libcupti loads and is new enough."""
     hint = "pip install -U nvidia-cuda-cupti"
     try:
         done = subprocess.run(

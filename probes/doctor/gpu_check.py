@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Findings of `make gpu-check` on a machine with an NVIDIA GPU: traces compared with the truth.
 
-Pure: runs come in, lines go out. A line that compares with a truth can FAIL; a figure beside a
-target says whether it was met, and misses fail too, except where the machine's noise is as large as
-the target.
+Pure: runs come in, lines go out. A comparison with the truth can FAIL. So can a figure that misses
+its target, unless the machine's noise is as large as the target.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ BenchMode = Literal["off", "dormant", "governed", "full"]
 
 MODES: tuple[BenchMode, ...] = ("off", "dormant", "governed", "full")
 RATES = (1_000, 10_000, 50_000, 100_000)
-"""Launches per second without a tracer; the length of the kernel is set for it."""
+"""The rates of launches per second without a tracer, which set the length of the kernel."""
 
 SPIN, NODE = "stoker_spin", "stoker_node"
 BATCH_ERROR = 0.01
 BATCH_ERROR_NS = 20_000
-"""A batch as the trace has it and as CUDA's own events have it may differ by this."""
+"""The allowed difference of a batch between the trace and CUDA's own events."""
 CLOCK_ERROR_MAX_NS = 100_000
 GOVERNED_PCT = 1.0
 DORMANT_NS = 20.0
@@ -44,7 +43,7 @@ class GpuLine(msgspec.Struct, frozen=True):
 
 
 class KnownRun(msgspec.Struct, frozen=True):
-    """Result of `stoker-bench-cuda known`; `batch_ns` by CUDA events."""
+    """The result of `stoker-bench-cuda known`; `batch_ns` is measured by CUDA events."""
 
     spins: int
     nodes: int
@@ -96,12 +95,12 @@ class CurvePoint(msgspec.Struct, frozen=True):
 
 
 def same(name: str, found: object, wanted: object) -> GpuLine:
-    """A line that passes when both are equal."""
+    """Return a line that passes if both are equal."""
     return GpuLine(name, str(found), str(wanted), "PASS" if found == wanted else "FAIL")
 
 
 def below(name: str, found: float, limit: float, unit: str, *, noise: float = 0.0) -> GpuLine:
-    """A line that passes up to a limit, or where the noise hides the answer."""
+    """Return a line that passes up to a limit, or if the noise is too large to decide."""
     met = found <= limit + noise
     text = f"{found:.3g} {unit}"
     return GpuLine(name, text, f"at most {limit:g} {unit}", "PASS" if met else "FAIL")
@@ -110,7 +109,7 @@ def below(name: str, found: float, limit: float, unit: str, *, noise: float = 0.
 def known_lines(
     known: KnownRun, summary: TraceSummary, events: Sequence[GpuEvent]
 ) -> Iterator[GpuLine]:
-    """The program of known work: counts, times against CUDA events, threads, clock."""
+    """Return the lines of the known program: counts, times against CUDA events, threads, clock."""
     counts = {row.name: row.count for row in summary.kernels}
     yield same("kernels counted", counts.get(SPIN, 0), known.spins)
     yield same("kernels of graphs counted", counts.get(NODE, 0), known.nodes)
@@ -155,7 +154,7 @@ def _times(known: KnownRun, events: Sequence[GpuEvent]) -> Iterator[GpuLine]:
 
 
 def curve(runs: Sequence[CurveRun]) -> list[CurvePoint]:
-    """Every rate and mode against the runs that are off at the same rate."""
+    """Return every rate and mode compared with the runs that are off at the same rate."""
     points = []
     for rate in sorted({run.rate for run in runs}):
         of_rate = [run for run in runs if run.rate == rate]
@@ -171,7 +170,7 @@ def curve(runs: Sequence[CurveRun]) -> list[CurvePoint]:
 
 
 class _Base(NamedTuple):
-    """One launch without a tracer; `true_ns`: its device time, where that is known."""
+    """One launch without a tracer; `true_ns` is its device time, if known."""
 
     elapsed_ns: float
     cpu_ns: float
@@ -184,7 +183,7 @@ def _cpu(run: CurveRun) -> float:
 
 
 def _true_ns(runs: Sequence[CurveRun]) -> float | None:
-    """Device time of one launch, as full tracing has it."""
+    """Return the device time of one launch by full tracing."""
     full = [run for run in runs if run.mode == "full" and run.counted]
     return fmean(run.estimate_ns / run.counted for run in full) if full else None
 
@@ -207,11 +206,11 @@ def _point(mode: BenchMode, runs: Sequence[CurveRun], base: _Base) -> CurvePoint
 
 
 WARM_UP = 200
-"""Launches of a run before its clock begins; the trace has them too."""
+"""The launches of a run before its clock begins, which the trace has too."""
 
 
 def curve_lines(points: Sequence[CurvePoint]) -> Iterator[GpuLine]:
-    """The curve against its targets: governed by time, dormant by launch; full is what it is."""
+    """Return the curve against its targets: governed by time, dormant by launch; full has none."""
     for point in points:
         name = f"{point.launches_per_s:,.0f}/s {point.mode}"
         found = f"{point.slowdown_pct:+.2f} % (noise {point.noise_pct:.2f} %)"
@@ -231,7 +230,7 @@ def curve_lines(points: Sequence[CurvePoint]) -> Iterator[GpuLine]:
 
 
 def table(lines: Sequence[GpuLine]) -> str:
-    """The lines as one table."""
+    """Format the lines as one table."""
     rows = [(line.verdict, line.name, line.found, line.wanted) for line in lines]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     return "\n".join(
@@ -243,7 +242,7 @@ def table(lines: Sequence[GpuLine]) -> str:
 def result(
     lines: Sequence[GpuLine], points: Sequence[CurvePoint], **more: Any
 ) -> Mapping[str, Any]:
-    """Everything as JSON; `passed` is what the exit status says."""
+    """Return everything as JSON; `passed` is that of the exit status."""
     return {
         "passed": not any(line.verdict == "FAIL" for line in lines),
         "lines": [msgspec.to_builtins(line) for line in lines],

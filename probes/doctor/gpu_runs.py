@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs traced CUDA programs on the GPU of this machine and says what came of it.
+"""Runs of traced CUDA programs on the GPU of this machine, and their results.
 
 `make gpu-check` runs `python -m stoker.probes.doctor.gpu_runs`: exit 0 when every check passed, 1
-when one failed, 2 where there is no GPU or no way to ask one. Nothing of a card is set: NVML is
-only read. Takes three to five minutes. On a simulated driver everything says SIM.
+when one failed, 2 without a GPU or its driver. No card is changed: NVML is only read. A run takes
+three to five minutes. On a simulated driver every line has SIM.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _EVENT = struct.Struct("<QQQQIIIIHBBHBBIB3x")
 
 
 class NoGpu(StokerError):
-    """There is nothing to check here."""
+    """Raised if there is no GPU to check."""
 
     title, code, exit_code = "no GPU", "no_gpu", 2
 
@@ -63,14 +63,14 @@ class Bench:
         }
 
     def plain(self, *arguments: object) -> Any:
-        """The program's own result, without a tracer."""
+        """Return the program's result without a tracer."""
         return self.answer(self._start(arguments, {}))
 
     @contextlib.contextmanager
     def traced(
         self, mode: BenchMode, *arguments: object
     ) -> Iterator[tuple[subprocess.Popen[str], JobTrace]]:
-        """The program under the tracer, and its trace; the caller drains."""
+        """Start the program under the tracer; yield it and its trace, which the caller drains."""
         segments, store = (Path(tempfile.mkdtemp(dir=self._folder)) for _ in range(2))
         made = offer(self._tracers, segments, mode, vendors=("nvidia",))
         fold: Mode = "full" if mode == "full" else "governed"
@@ -85,7 +85,7 @@ class Bench:
     def trace(
         self, mode: BenchMode, *arguments: object
     ) -> tuple[Any, TraceSummary, list[GpuEvent]]:
-        """A whole run: what the program says, and what its trace says."""
+        """Run the program to its end; return its result and its trace."""
         with self.traced(mode, *arguments) as (process, trace):
             until = time.monotonic() + RUN_LIMIT_S
             while process.poll() is None and time.monotonic() < until:
@@ -109,7 +109,7 @@ class Bench:
         )
 
     def answer(self, process: subprocess.Popen[str]) -> Any:
-        """Parses a program's output at its end; NoGpu if the program found none."""
+        """Parse a program's output at its end; NoGpu if the program found none."""
         try:
             out, err = process.communicate(timeout=RUN_LIMIT_S)
         except subprocess.TimeoutExpired:
@@ -123,7 +123,7 @@ class Bench:
 
 
 def events_of(trace: JobTrace) -> list[GpuEvent]:
-    """Every record that is still kept, in the order it was folded."""
+    """Return every record that is still kept, in the order of folding."""
     names, events, first = trace.names(), [], 0
     while True:
         first, folded, data = trace.events(first, 4096)
@@ -136,13 +136,13 @@ def events_of(trace: JobTrace) -> list[GpuEvent]:
 
 
 def check_known(bench: Bench) -> Iterator[GpuLine]:
-    """A program of known work under full tracing."""
+    """Run the program of known work under full tracing."""
     said, summary, events = bench.trace("full", "known")
     yield from gpu_check.known_lines(msgspec.convert(said, KnownRun), summary, events)
 
 
 def check_switching(bench: Bench, switches: int) -> Iterator[GpuLine]:
-    """A running program, dormant at first, is looked at and left alone many times."""
+    """Switch the tracing of a running program on and off many times."""
     late = 0.0
     with bench.traced("dormant", "until", 20_000) as (process, trace):
         assert process.stdin and process.stdout
@@ -164,7 +164,7 @@ def check_switching(bench: Bench, switches: int) -> Iterator[GpuLine]:
 
 
 def _settled(trace: JobTrace, wanted: str) -> float:
-    """Seconds until every tracer does what was wanted."""
+    """Return the seconds until every tracer follows the request."""
     begun = time.monotonic()
     while time.monotonic() - begun < 10:
         trace.drain()
@@ -176,7 +176,7 @@ def _settled(trace: JobTrace, wanted: str) -> float:
 
 
 def kernel_ns_for(bench: Bench, rate: int) -> int:
-    """The kernel length at which the untraced program makes `rate` launches a second."""
+    """Return the kernel length at which the untraced program makes `rate` launches a second."""
     period = 1e9 / rate
     length = period * 0.8
     for _ in range(CALIBRATIONS):
@@ -187,7 +187,7 @@ def kernel_ns_for(bench: Bench, rate: int) -> int:
 
 
 def measure(bench: Bench, rate: int, seconds: float, rounds: int) -> Iterator[CurveRun]:
-    """Every mode at one rate, forwards and backwards, so that a drift is in all of them."""
+    """Measure every mode at one rate, forwards and backwards, so that drift affects all alike."""
     length = kernel_ns_for(bench, rate)
     launches = max(int(rate * seconds), 100)
     for mode in (gpu_check.MODES + gpu_check.MODES[::-1]) * rounds:
@@ -209,14 +209,14 @@ def measure(bench: Bench, rate: int, seconds: float, rounds: int) -> Iterator[Cu
 
 
 def clock_lines() -> Iterator[GpuLine]:
-    """The clocks of the system; that of the device is in the trace."""
+    """Return lines about the clocks of the system; the device's clock is in the trace."""
     for row in clock_table():
         offset = "-" if row.offset_ns is None else f"{row.offset_ns:+d} ns"
         yield GpuLine(f"clock {row.clock}", f"{offset}, +-{row.error_ns} ns, {row.drift_ppb} ppb")
 
 
 def card_lines() -> Iterator[GpuLine]:
-    """Lines about the cards from NVML, which is only read."""
+    """Return lines about the cards from NVML, which is only read."""
     try:
         nvml: Any = importlib.import_module("pynvml")
         nvml.nvmlInit()
@@ -241,7 +241,7 @@ _ASKED: Mapping[str, Callable[[Any, Any], str]] = {
 
 
 def driver_line() -> GpuLine:
-    """The driver's version; NoGpu where there is none, or no device."""
+    """Return a line with the driver's version; NoGpu without a driver or device."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
@@ -255,7 +255,7 @@ def driver_line() -> GpuLine:
 
 
 def run(folder: Path, rates: Sequence[int], seconds: float, rounds: int, switches: int) -> Any:
-    """All of it, as `gpu_check.result` has it."""
+    """Run all checks; return the result of `gpu_check.result`."""
     began = time.monotonic()
     lines = [driver_line(), *card_lines(), *clock_lines()]
     bench = Bench(folder)
@@ -270,7 +270,7 @@ def run(folder: Path, rates: Sequence[int], seconds: float, rounds: int, switche
 
 
 def main() -> int:
-    """The command."""
+    """Run the command; return its exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--json", type=Path, help="write everything there")
     parser.add_argument("--rates", type=int, nargs="+", default=list(gpu_check.RATES))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Report on what can be measured on this machine, and why the rest cannot.
+"""The report on what can be measured on this machine, and why the rest cannot.
 
-Each question is put to the thing itself and never guessed from a version. Nothing is changed: BPF
-programs are attached for no cgroup and detached again, a driver is loaded in a process of its own.
-A question that is not answered within three seconds is a warning that says so.
+Each check tries the feature itself and never guesses from a version. Nothing is changed: BPF
+programs are attached for no cgroup and detached again, a driver is loaded in a separate process. A
+check that takes longer than three seconds becomes a warning.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stoker.probes.host.host_probes import Cost, HostProbes
 from stoker.probes.kernels.clock_table import ClockRow, clock_table
 
 COST_WINDOW_S = 0.2
-"""Duration of measuring the host's programs."""
+"""The duration of measuring the host's programs."""
 
 PAYS: dict[Payer, str] = {
     "job": "jobs pay, others for a look alone",
@@ -37,18 +37,18 @@ PAYS: dict[Payer, str] = {
 """The cost class of a probe, in words."""
 
 LIMIT_S = 3.0
-"""Longest time that one check may take."""
+"""The longest time that one check may take."""
 
 BTF = Path("/sys/kernel/btf/vmlinux")
 VENDORS = Path("/etc/OpenCL/vendors")
 BUILD_TOOLS = {"clang": "clang", "bpftool": "bpftool", "pkg-config": "pkg-config libbpf-dev"}
-"""Program needed to build the eBPF part -> distribution packages."""
+"""The distribution packages of each program needed to build the eBPF part."""
 
 
 def probe_report(agent_folder: Path | None = None) -> list[ProbeCheck]:
-    """Every check in a stable order; takes at most LIMIT_S for each and never raises for one.
+    """Run every check in a stable order, each for at most LIMIT_S; none raises.
 
-    `agent_folder`: where a running agent leaves the states of its sites, if there is one.
+    `agent_folder`: the folder in which a running agent writes the states of its sites, if any.
     """
     found: list[ProbeCheck] = []
     for id, check in _CHECKS.items():
@@ -57,7 +57,7 @@ def probe_report(agent_folder: Path | None = None) -> list[ProbeCheck]:
 
 
 def _bounded(id: str, check: Callable[[], list[ProbeCheck]]) -> list[ProbeCheck]:
-    """The check's lines; one line that says so when it hangs or fails."""
+    """Return the check's lines, or one line about its failure or timeout."""
     answer: list[ProbeCheck] = []
 
     def try_each() -> None:
@@ -115,7 +115,7 @@ def _cgroup() -> list[ProbeCheck]:
 
 
 def cgroup2_mount(mountinfo: str) -> Path | None:
-    """Where cgroup v2 is mounted, by the text of /proc/self/mountinfo."""
+    """Return the mount point of cgroup v2 from the text of /proc/self/mountinfo."""
     for line in mountinfo.splitlines():
         fields = line.split(" ")
         if fields[fields.index("-") + 1] == "cgroup2":
@@ -129,7 +129,7 @@ def _host() -> list[ProbeCheck]:
 
 
 def host_check(state: ProbeState, cost: Cost) -> ProbeCheck:
-    """A probe's state as a line: what it gives and costs, or why it does not."""
+    """Return a probe's state as a line: its result and cost, or the reason of its absence."""
     probe = next(probe for probe in HOST_PROBES if probe.id == state.id)
     id = f"probe.{state.id}"
     if state.state == "attached":
@@ -144,7 +144,7 @@ def host_check(state: ProbeState, cost: Cost) -> ProbeCheck:
 
 
 def _measured(id: str, cost: Cost) -> str:
-    """Says what a run of the probe's program cost just now, for tasks that are in no job."""
+    """Format the measured cost of a run of the probe's program for tasks in no job."""
     if cost.absent:
         return f"; cost not measured: {cost.absent}"
     run_ns, runs = (cost.programs or {}).get(id, (0, 0))
@@ -192,7 +192,7 @@ def _clocks() -> list[ProbeCheck]:
 
 
 def _clock(row: ClockRow) -> ProbeCheck:
-    """One clock of the table; one that is set while it is read is worth a warning."""
+    """Return one clock of the table; a clock that is set during the reading gives a warning."""
     id = f"probe.clock.{row.clock.lower()}"
     if row.offset_ns is None:
         return ProbeCheck(id, "WARN", f"{row.clock} is of no use: {row.method}")

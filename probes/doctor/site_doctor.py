@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The doctor's lines about probe sites: what each call's site is, what a hit costs, what becomes
-of it.
+"""The doctor's lines about probe sites: each call's site, the cost of a hit, and the decision.
 
-Where an agent runs, its own states are told; elsewhere what would be done with the libraries of
-this machine. Nothing is attached but to functions of our own, to measure what a hit costs.
+With a running agent they show its states, otherwise the plan for the libraries of this machine.
+Probes are attached only to functions of our own, to measure the cost of a hit.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from stoker.probes.catalogue import ProbeState
 from stoker.probes.doctor.check_report import ProbeCheck, Status
 
 COSTS_FILE = "trap-costs.json"
-"""Where the agent keeps the measured costs, in its folder of the state."""
+"""The file of the measured costs in the agent's state folder."""
 
 FOLDERS = (
     "/usr/lib/x86_64-linux-gnu",
@@ -37,14 +36,14 @@ FOLDERS = (
     "/usr/local/nvidia/lib64",
     "/usr/local/lib",
 )
-"""Where drivers and NCCL are installed, in the order in which they are looked at."""
+"""The folders of drivers and NCCL, in the order of the search."""
 
 AS_IT_SHOULD_BE: frozenset[SiteState] = frozenset({"attached", "sampled", "off", "absent"})
-"""States that are no fault of this machine; a site that is off for cost is as it should be."""
+"""The states that are no fault of this machine; a site may be off for its cost."""
 
 
 def site_checks(agent_folder: Path | None) -> list[ProbeCheck]:
-    """The programs, the costs and one line for each call."""
+    """Return lines for the programs, for the costs and for each call."""
     report = load(agent_folder / FILE) if agent_folder else None
     costs, unmeasured = _costs(agent_folder)
     checks = [_programs(report.probe if report else _loaded()), _cost_check(costs, unmeasured)]
@@ -90,7 +89,7 @@ def _cost_check(costs: TrapCosts, unmeasured: str) -> ProbeCheck:
 
 
 def _attached(states: Iterable[CallState]) -> list[ProbeCheck]:
-    """One line a call; of its states in several jobs and copies, each that differs."""
+    """Return one line for each call and each different state of it in jobs and copies."""
     ordered = sorted(states, key=attrgetter("id"))
     return [_call(id, list(same)) for id, same in groupby(ordered, key=attrgetter("id"))]
 

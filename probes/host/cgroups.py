@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a cgroup2 directory stands in the kernel's own tree: its id and its level.
+"""The id and level of a cgroup2 directory in the kernel's tree.
 
-Pure over the text of /proc/self/mountinfo, so it is tested without a kernel; cgroup v1 is refused
-by name.
+Pure over the text of /proc/self/mountinfo, for tests without a kernel; cgroup v1 is refused by
+name.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from pathlib import Path
 from stoker.native.errors import NotSupported
 
 INITIAL_NAMESPACE = 0xEFFFFFFB
-"""Inode of the initial cgroup namespace, PROC_CGROUP_INIT_INO of include/linux/proc_ns.h."""
+"""The inode of the initial cgroup namespace, PROC_CGROUP_INIT_INO of include/linux/proc_ns.h."""
 
 LEVEL_MAX = 30
-"""Deepest directory that may hold jobs; the kernel's own default has no limit."""
+"""The deepest level of a directory of jobs; the kernel's own default has no limit."""
 
 
 def cgroup_id(path: Path) -> int:
-    """The kernel's id of a cgroup: the inode number of its cgroup2 directory (64 bits)."""
+    """Return the kernel's id of a cgroup: the 64-bit inode number of its cgroup2 directory."""
     return path.stat().st_ino
 
 
 def cgroup_level(path: Path) -> int:
-    """Depth of a cgroup2 directory below the root of the hierarchy; raises NotSupported."""
+    """Return the depth of a cgroup2 directory below the root; raises NotSupported."""
     namespace = Path("/proc/self/ns/cgroup")
     if namespace.exists() and namespace.stat().st_ino != INITIAL_NAMESPACE:
         raise NotSupported(
@@ -35,7 +35,7 @@ def cgroup_level(path: Path) -> int:
 
 
 def level_below_mount(path: Path, mountinfo: str) -> int:
-    """Level of `path` by the cgroup2 mount that holds it; raises NotSupported if none does."""
+    """Return the level of `path` in its cgroup2 mount; NotSupported if it has none."""
     found: tuple[int, int] | None = None
     for line in mountinfo.splitlines():
         fields = line.split(" ")
@@ -44,7 +44,7 @@ def level_below_mount(path: Path, mountinfo: str) -> int:
         if not path.is_relative_to(mount):
             continue
         depth = len(mount.parts)
-        if found is None or depth >= found[0]:  # the deepest and latest mount is what is seen
+        if found is None or depth >= found[0]:  # the deepest and latest mount hides the others
             level = _parts(root) + len(path.relative_to(mount).parts)
             found = (depth, level if is_cgroup2 else -1)
     if found is None or found[1] < 0:
@@ -59,7 +59,7 @@ def _parts(root: str) -> int:
 
 
 def _unescape(field: str) -> str:
-    """Mountinfo writes space, tab, newline and backslash as three octal digits."""
+    """Decode space, tab, newline and backslash, which mountinfo writes as three octal digits."""
     for code, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         field = field.replace(code, char)
     return field

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Threads and processes of jobs as the kernel sees them, through BPF.
 
-Attaching never raises for what a machine lacks: each probe's state says what the kernel answered.
-Totals stay exact while threads come and go, and whatever had to be dropped is in `dropped()` under
-its own name. One instance belongs to one thread.
+Attaching never raises for a missing feature: each probe's state has the kernel's error. Totals stay
+exact while threads come and go, and every loss is counted by name in `dropped()`. One instance
+belongs to one thread.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ _KINDS: tuple[EventKind, ...] = ("exec", "fork", "thread", "exit", "thread_exit"
 
 @dataclass(frozen=True, slots=True)
 class HostLimits:
-    """Sizes of what is kept in the kernel; past each one, losses are counted."""
+    """The sizes of the kernel's tables and rings; beyond each one, losses are counted."""
 
     threads: int = 16384
-    """Threads of all jobs alive at once."""
+    """The most threads of all jobs alive at once."""
     jobs: int = 8192
-    """Jobs known at once: alive, or ended and neither unfollowed nor expired."""
+    """The most jobs known at once: alive, or ended and neither unfollowed nor expired."""
     span_ring_bytes: int = 16 << 20
     """Power of two, at least one page. A span takes 40 bytes."""
     event_ring_bytes: int = 1 << 20
@@ -79,7 +79,7 @@ class HostLimits:
     notice_ring_bytes: int = 1 << 18
     """Power of two, at least one page; of critical notices, and of opens of devices."""
     tallies: int = 16384
-    """Different things tallied at once: per job about ten, and one per process and device."""
+    """The most tallies at once: about ten for each job, and one for each process and device."""
     stack_ns: int = 1_000_000
     """Waits shorter than this have no stack kept."""
 
@@ -90,19 +90,19 @@ def _states_of(answers: list[tuple[str, int, str]]) -> list[ProbeState]:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Run time of the programs during a measuring window, all CPUs together."""
+    """The run time of the programs during a measuring window, on all CPUs together."""
 
     run_ns: int = 0
     runs: int = 0
     window_ns: int = 0
     programs: dict[str, tuple[int, int]] | None = None
-    """Probe id -> (ns, runs)."""
+    """The ns and number of runs by probe id."""
     absent: str = ""
-    """Why nothing was measured; the numbers then mean nothing."""
+    """The reason why nothing was measured; the numbers are then meaningless."""
 
 
 class HostProbes:
-    """The attached programs and their maps. Made by `attach`, ended by `close`.
+    """The attached programs and their maps. `attach` makes them, `close` ends them.
 
     A job is named by the id of its cgroup, the direct child of the jobs cgroup. Threads of every
     job are accounted from their first event on; `follow` adds a timeline, `unfollow` forgets.
@@ -115,7 +115,7 @@ class HostProbes:
         self._no_psi = psi_missing()
         self._symbols = Symbols()
         self.attached_ns = time.monotonic_ns()
-        """CLOCK_MONOTONIC ns from when on threads are seen; before it nothing is known."""
+        """The CLOCK_MONOTONIC ns from which on threads are seen."""
 
     @classmethod
     def attach(
@@ -138,12 +138,12 @@ class HostProbes:
 
     @classmethod
     def trial(cls) -> list[ProbeState]:
-        """States that `attach` would return here: attaches for no cgroup at all, then detaches."""
+        """Return the states that `attach` would give: attach for no cgroup, then detach."""
         return cls.trial_measured(0.0)[0]
 
     @classmethod
     def trial_measured(cls, window_s: float) -> tuple[list[ProbeState], Cost]:
-        """States as in `trial`, and the cost of the programs in `window_s` for tasks in no job."""
+        """Return states as `trial`, and the programs' cost in `window_s` for tasks in no job."""
         limits = HostLimits(1, 1, PAGE, PAGE, PAGE, 1)
         with cls._attach((NO_CGROUP, 1), limits, -1, "") as probes:
             if not window_s:
@@ -178,8 +178,7 @@ class HostProbes:
     def follow(self, job: int, full: bool) -> None:
         """Keep this job until `unfollow`; with `full`, also record a span of every interval.
 
-        Does nothing where the programs are not attached; raises Refused when `limits.jobs` is
-        reached.
+        Does nothing if the programs are not attached; Refused if `limits.jobs` is reached.
         """
         if self._kernel is not None and (error := self._kernel.follow(job, full)):
             raise from_errno(error, f"follow the job of cgroup {job}")
@@ -192,22 +191,24 @@ class HostProbes:
             self.states = _states_of(self._kernel.states())
 
     def read(self, job: int) -> HostTimes:
-        """Times of one job's threads now, as far as seen since `attached_ns`."""
+        """Return the times of one job's threads now, since `attached_ns`."""
         now_ns = time.monotonic_ns()
         return self._read(job).get(job) or HostTimes(
             job, now_ns, now_ns, None, absent=self._why_nothing()
         )
 
     def read_all(self) -> dict[int, HostTimes]:
-        """Times of every job that is known, in one pass over the kernel's tables."""
+        """Return the times of every known job, in one pass over the kernel's tables."""
         return self._read(0)
 
     def spans(self) -> dict[int, bytes]:
-        """Spans since the last call, by job: 24-byte records of span.h in order of their end."""
+        """Return the spans since the last call by job: 24-byte records of span.h in order of their
+        end.
+        """
         return self._kernel.spans() if self._kernel is not None else {}
 
     def process_events(self) -> list[ProcessEvent]:
-        """Events of jobs' processes since the last call, in order."""
+        """Return the events of jobs' processes since the last call, in order."""
         if self._kernel is None:
             return []
         return [ProcessEvent(_KINDS[event[0]], *event[1:]) for event in self._kernel.events()]
@@ -215,11 +216,11 @@ class HostProbes:
     def opt_in(
         self, job: int, *, calls: bool = False, stacks: bool = False, faults: bool = False
     ) -> None:
-        """Sets a job's opt-ins: device calls, wait stacks, page faults by mode with their CPU time.
+        """Set a job's opt-ins: device calls, wait stacks, page faults by mode with their CPU time.
 
-        The programs are attached for the first job that asks and detached after the last. A call
+        The programs are attached for the first job that opts in and detached after the last. A call
         without opt-ins ends them and forgets the job's stacks; so does `unfollow`. `states` shows
-        the result. Raises Refused when too many jobs ask or the kernel refuses.
+        the result. Raises Refused if too many jobs opt in or the kernel refuses.
         """
         if self._kernel is None:
             return
@@ -232,32 +233,32 @@ class HostProbes:
             raise from_errno(error, f"watch the job of cgroup {job} more closely")
 
     def pressure(self, job: int) -> JobPressure:
-        """Delays of a job's threads, other than by its own threads; None where nothing was seen."""
+        """Return delays of a job's threads by others than themselves; None if none was seen."""
         return self._pressure(job, self.read(job), self._tallies())
 
     def pressures(self) -> dict[int, JobPressure]:
-        """Delays of every known job's threads, in one pass over the kernel's tables."""
+        """Return the delays of every known job's threads, in one pass over the kernel's tables."""
         tallies = self._tallies()
         return {job: self._pressure(job, times, tallies) for job, times in self.read_all().items()}
 
     def node_signals(self) -> NodeSignals:
-        """Clocks and heat of the node since attaching."""
+        """Return clocks and thermal events of the node since attaching."""
         return node_signals(self._tallies(), self.states)
 
     def critical(self) -> list[Notice]:
-        """Kills, deadly signals, refused devices and Xids since the last call, in order."""
+        """Return kills, deadly signals, refused devices and Xids since the last call, in order."""
         found = self._kernel.critical() if self._kernel is not None else []
         return [notice_of(each) for each in found]
 
     def device_opens(self) -> list[Notice]:
-        """Device files that jobs asked to open since the last call, in order."""
+        """Return the device files that jobs tried to open since the last call, in order."""
         found = self._kernel.opens() if self._kernel is not None else []
         return [notice_of(each) for each in found]
 
     def stack_waits(self, job: int, most: int = 20) -> list[StackWait]:
-        """Where a job's threads waited longest since it asked for stacks, longest first.
+        """Return the places where a job's threads waited longest since its opt-in, longest first.
 
-        Asked while its processes live, their frames have names, also when asked again later.
+        Frames have names if the first call is made while the processes live.
         """
         if self._kernel is None:
             return []
@@ -265,20 +266,20 @@ class HostProbes:
         return [self._symbols.wait_of(each, self._kernel.stack) for each in waits]
 
     def made(self) -> dict[str, int]:
-        """Records made since attaching, by name; made = delivered + dropped + still queued."""
+        """Return the records made since attaching by name: delivered + dropped + still queued."""
         return self._kernel.made() if self._kernel is not None else {}
 
     def dropped(self) -> dict[str, int]:
-        """Losses since attaching, by name; every name is there from the start, mostly with 0."""
+        """Return the losses since attaching by name, with every name from the start."""
         return self._kernel.dropped() if self._kernel is not None else {}
 
     def begin_cost(self) -> None:
-        """Open a measuring window. Short ones only: it slows every BPF program of the machine."""
+        """Open a measuring window; keep it short, as it slows every BPF program of the machine."""
         if self._kernel is not None:
             self._kernel.begin_cost()
 
     def cost(self) -> Cost:
-        """Close the window and say what the programs took in it."""
+        """Close the window; return the run time of the programs in it."""
         if self._kernel is None:
             return Cost(absent=self._why_nothing())
         window_ns, programs, why = self._kernel.end_cost()
@@ -289,7 +290,7 @@ class HostProbes:
         return Cost(run_ns, runs, window_ns, spent)
 
     def close(self) -> None:
-        """Detach and free everything; afterwards this object answers as if never attached."""
+        """Detach and free everything; afterwards this object behaves as if never attached."""
         if self._kernel is not None:
             self._kernel.close()
             self._kernel = None
@@ -319,7 +320,7 @@ class HostProbes:
         }
 
     def _note(self, job: int, what: int) -> None:
-        """Notes a job's opt-ins; past ones stay readable until the job is forgotten."""
+        """Keep a job's opt-ins; past ones stay readable until the job is forgotten."""
         if what:
             self._asked[job] = self._asked.get(job, 0) | what
 

@@ -2,7 +2,7 @@
 """Reports of the host probes: times of threads and jobs, and events of processes.
 
 Times are CLOCK_MONOTONIC nanoseconds unless a name says otherwise; states are those of
-`native/records/span.h`. A value that was not measured is None and the record says why.
+`native/records/span.h`. A value that was not measured is None, with a reason in the record.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SPAN_BYTES = 24
 
 @dataclass(frozen=True, slots=True)
 class StateDurations:
-    """Time by state, with the interval that is open at the moment of reading included."""
+    """The time by state, including the interval that is open at the moment of reading."""
 
     on_cpu_ns: int
     runnable_ns: int
@@ -34,10 +34,10 @@ class StateDurations:
     io_ns: int
     """Blocked in I/O or uninterruptibly (state D, which includes paging)."""
     switches: int
-    """Times switched in."""
+    """The number of times it was switched in."""
     wakeups: int
     longest_delay_ns: int
-    """Longest single wait for a CPU."""
+    """The longest single wait for a CPU."""
     delay_log2: tuple[int, ...]
     """Waits for a CPU by size: bucket i counts those of [2^i, 2^(i+1)) ns, the last all above."""
     fault_ns: int = 0
@@ -63,7 +63,7 @@ class StateDurations:
 
     @property
     def total_ns(self) -> int:
-        """All observed time, whatever the state."""
+        """Return the observed time in all states together."""
         return self.on_cpu_ns + self.runnable_ns + self.blocked_ns + self.io_ns
 
 
@@ -92,11 +92,11 @@ class HostTimes:
     totals: StateDurations | None
     threads: tuple[ThreadTimes, ...] = ()
     ended: int = 0
-    """Threads that exited; their times are in `totals` alone."""
+    """The number of threads that exited; their times are in `totals` alone."""
     unsettled: int = 0
     """Threads that changed while they were read too often to be exact; 0 means exact."""
     absent: str = ""
-    """Why `totals` is None."""
+    """The reason why `totals` is None."""
 
 
 EventKind = Literal["exec", "fork", "thread", "exit", "thread_exit"]
@@ -104,7 +104,7 @@ EventKind = Literal["exec", "fork", "thread", "exit", "thread_exit"]
 
 @dataclass(frozen=True, slots=True)
 class ProcessEvent:
-    """One thing a job's process did; `fork` and `thread` speak of the child."""
+    """One event of a job's process; `fork` and `thread` describe the child."""
 
     kind: EventKind
     t_ns: int
@@ -118,7 +118,7 @@ class ProcessEvent:
     comm: str
     exit_code: int | None = None
     signal: int | None = None
-    """Signal that ended it; set for `exit` and `thread_exit` that died of one."""
+    """The signal that ended it, for `exit` and `thread_exit`."""
     core_dumped: bool = False
     oom_killed: bool = False
-    """The kernel chose it as the victim when memory ran out."""
+    """True if the kernel chose it as the victim when memory ran out."""

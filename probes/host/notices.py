@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notices of the host probes: one thing each that somebody should be told of.
+"""Notices of the host probes: rare events that are reported one by one.
 
-Critical ones travel in a ring that nothing frequent can fill; opens of devices in one of their own.
-Layout and kinds are those of native/records/notice.h.
+Critical ones have a ring that frequent events cannot fill; opens of devices have a ring of their
+own. Layout and kinds are those of native/records/notice.h.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Notice:
     tid: int
     comm: str
     signal: int | None = None
-    """That ends the process (`signal`) or ended it (`killed_exit`)."""
+    """The signal that ends the process (`signal`) or ended it (`killed_exit`)."""
     from_pid: int | None = None
     """The sender of the signal; for `oom_kill` the process whose allocation failed."""
     from_comm: str | None = None
@@ -58,7 +58,7 @@ class Notice:
 def notice_of(
     record: tuple[int, int, int, int, int, int, int, int, int, int, str, str],
 ) -> Notice:
-    """The notice of a record as the kernel's side hands it over."""
+    """Return the notice in a record of the kernel's side."""
     number, t_ns, job, pid, tid, code, from_pid, flags, major, minor, name, text = record
     kind = _KINDS[number]
     if kind == "xid":

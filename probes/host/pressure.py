@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Delays of a job's threads from outside: memory, disks, network, interrupts, drivers.
 
-Pure: tallies and thread times in, records out. A figure is None when its probe is not attached, and
-`absent` says why; a figure that is there was counted from `attached_ns` of the probes on, so 0
+Pure: tallies and thread times in, records out. A figure is None if its probe is not attached, with
+the reason in `absent`. Every other figure is counted from `attached_ns` of the probes on, so 0
 means that it did not happen.
 """
 
@@ -47,13 +47,13 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Things of one kind with their lengths; `length_log2`: bucket i is [2^i, 2^(i+1)) ns."""
+    """Events of one kind with their lengths; `length_log2`: bucket i is [2^i, 2^(i+1)) ns."""
 
     count: int = 0
     total_ns: int = 0
     longest_ns: int = 0
     amount: int = 0
-    """Bytes, where it has any."""
+    """The bytes, for kinds that have any."""
     length_log2: tuple[int, ...] = (0,) * 32
 
 
@@ -108,7 +108,7 @@ class JobPressure:
     device_calls: tuple[DeviceCalls, ...] | None = None
     """By process and device, while the job asked for it."""
     absent: dict[str, str] = field(default_factory=dict)
-    """Field -> why it is None."""
+    """The reason for each field that is None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ _OF_THREADS = {
     "irq_ns": "host.irq.handler",
     "softirq_ns": "host.irq.softirq",
 }
-"""Figure of the threads' own times -> the probe that gives it."""
+"""The probe of each figure of the threads' own times."""
 
 _ASKED = {
     ASK_CALLS: ("host.device.ioctl",),
@@ -175,9 +175,9 @@ def job_pressure(
     asked: int = 0,
     no_psi: str = "",
 ) -> JobPressure:
-    """The record of one job, out of its threads' times and all tallies.
+    """Return the record of one job from its threads' times and all tallies.
 
-    `asked`: bits of ASK_*; `no_psi`: why the kernel does not mark stalls for memory.
+    `asked`: bits of ASK_*; `no_psi`: the reason why the kernel does not mark stalls for memory.
     """
     why = {state.id: state.reason for state in states if state.state != "attached"}
     for bit, ids in _ASKED.items():
@@ -210,7 +210,7 @@ def job_pressure(
 
 
 def psi_missing(path: Path = Path("/proc/pressure/memory")) -> str:
-    """Why the kernel does not mark stalls for memory; empty where it does."""
+    """Return the reason why the kernel does not mark stalls for memory; empty if it does."""
     try:
         path.read_bytes()
     except OSError as error:
@@ -220,7 +220,7 @@ def psi_missing(path: Path = Path("/proc/pressure/memory")) -> str:
 
 
 def node_signals(tallies: Iterable[Tally], states: Iterable[ProbeState]) -> NodeSignals:
-    """The record of the node, out of all tallies."""
+    """Return the record of the node from all tallies."""
     why = {state.id: state.reason for state in states if state.state != "attached"}
     of_node = [tally for tally in tallies if not tally.job]
     figures: dict[str, object] = {}
@@ -240,7 +240,7 @@ def node_signals(tallies: Iterable[Tally], states: Iterable[ProbeState]) -> Node
 
 
 def _spread(tallies: Iterable[Tally]) -> Spread:
-    """One entry as a spread; nothing tallied is a spread of nothing."""
+    """Return one entry as a spread; without a tally, an empty one."""
     for each in tallies:
         return Spread(each.count, each.ns, each.longest_ns, each.amount, each.lengths)
     return Spread()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names for the stacks of long waits: functions of the kernel, files and offsets of programs.
 
-Addresses of a program are told by its file and the offset in it, which any symbol tool understands;
-a process that is gone leaves bare addresses. Where the kernel hides its own addresses, so are they.
+Addresses of a program are given as file and offset, which any symbol tool understands; those of an
+ended process are given bare, as are the kernel's if it hides its symbols.
 """
 
 from __future__ import annotations
@@ -15,32 +15,34 @@ from pathlib import Path
 KERNEL_SYMBOLS = Path("/proc/kallsyms")
 CALL_UNKNOWN = 0xFFFF
 PROCESSES_MAX = 256
-"""Processes whose maps are kept; past them all are read anew."""
+"""The most processes whose maps are kept; beyond it all are read again."""
 SCHEDULER = ("__schedule", "schedule")
 
 
 @dataclass(frozen=True, slots=True)
 class StackWait:
-    """Waits of one process's threads at one place, longer than the probes' threshold."""
+    """The waits of one process's threads at one place, longer than the probes' threshold."""
 
     pid: int
     system_call: int | None
-    """Number of the system call it waits in; None: a page fault, or not known."""
+    """The number of the system call it waits in; None: a page fault, or unknown."""
     seen: int
-    """Waits whose stack was taken."""
+    """The number of waits whose stack was taken."""
     count: int
-    """Waits they stand for: of a thread that blocks often only a part is drawn, at random."""
+    """The number of waits they stand for; those of a thread that blocks often are sampled."""
     total_ns: int
-    """Total time of all those waits, weighted like their number."""
+    """The total time of all those waits, weighted like their number."""
     longest_ns: int
     kernel: tuple[str, ...]
-    """Innermost first."""
+    """The frames, innermost first."""
     user: tuple[str, ...]
 
 
 class Symbols:
-    """Names of addresses. The kernel's table is read once; a process's when it is first needed and
-    again for an address that is not in it. What was read is kept for when the process is gone.
+    """Names of addresses.
+
+    The kernel's table is read once, a process's on first use and again for an address that is not
+    in it. It is kept after the process has ended.
     """
 
     def __init__(self, kernel: Path = KERNEL_SYMBOLS, proc: Path = Path("/proc")) -> None:
@@ -54,7 +56,7 @@ class Symbols:
         record: tuple[int, int, int, int, int, int, int, int],
         stack: Callable[[int], list[int]],
     ) -> StackWait:
-        """The record of the kernel's side with names; `stack` gives the addresses of an id."""
+        """Return a record of the kernel's side with names; `stack` gives the addresses of an id."""
         pid, call, kernel_id, user_id, seen, weight, ns, longest = record
         return StackWait(
             pid,
@@ -68,7 +70,7 @@ class Symbols:
         )
 
     def of_kernel(self, address: int) -> str:
-        """`function`, or the address where the kernel does not tell."""
+        """Return the `function`, or the address if the kernel hides it."""
         if self._kernel is None:
             self._kernel = kernel_symbols(self._kernel_file)
         starts, names = self._kernel
@@ -76,7 +78,7 @@ class Symbols:
         return names[at - 1] if at else hex(address)
 
     def of_process(self, pid: int, address: int) -> str:
-        """`file+0xoffset`, or the address where the process does not map it any more."""
+        """Return `file+0xoffset`, or the address if the process does not map it any more."""
         return self._known(pid, address) or self._looked_up(pid, address) or hex(address)
 
     def _known(self, pid: int, address: int) -> str:
@@ -96,13 +98,13 @@ class Symbols:
 
 
 def wait_path(frames: list[str]) -> tuple[str, ...]:
-    """The frames from the scheduler's own on: what is inside of those is the probe itself."""
+    """Return the frames from the scheduler's on; the inner ones are those of the probe."""
     inner = next((at for at, name in enumerate(frames) if name.startswith(SCHEDULER)), 0)
     return tuple(frames[inner:])
 
 
 def kernel_symbols(path: Path) -> tuple[list[int], list[str]]:
-    """Start addresses and names in order; empty when the kernel shows zeros to this reader."""
+    """Return start addresses and names in order; empty if the kernel shows zeros to this reader."""
     try:
         lines = path.read_text().splitlines()
     except OSError:
@@ -113,7 +115,7 @@ def kernel_symbols(path: Path) -> tuple[list[int], list[str]]:
 
 
 def process_maps(path: Path) -> list[tuple[int, int, int, str]]:
-    """(start, end, file offset, file) of what a process maps from files; empty when it is gone."""
+    """Return (start, end, file offset, file) of a process's mapped files; empty if it is gone."""
     try:
         lines = path.read_text().splitlines()
     except OSError:
