@@ -89,7 +89,7 @@ def _cost_check(costs: TrapCosts, unmeasured: str) -> ProbeCheck:
 
 
 def _attached(states: Iterable[CallState]) -> list[ProbeCheck]:
-    """Return one line for each call and each different state of it in jobs and copies."""
+    """Return one line for each call, with its different states in jobs and copies."""
     ordered = sorted(states, key=attrgetter("id"))
     return [_call(id, list(same)) for id, same in groupby(ordered, key=attrgetter("id"))]
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Error of a tracer's timestamps against CLOCK_MONOTONIC, measured without its clocks.
+"""The error of a tracer's timestamps against CLOCK_MONOTONIC, measured without its clocks.
 
 On an OpenCL device that works in the host's memory (PoCL) a kernel writes to memory that a thread
 of the host spins on; the thread reads CLOCK_MONOTONIC when it sees the write
-(probes/clockcheck/observe.c). What is left between that and the tracer's stamp is not the clocks'
-alone: see RESIDUAL. The pure part (figures) knows no process.
+(probes/clockcheck/observe.c). The remaining difference from the tracer's stamp is not only that of
+the clocks: see RESIDUAL. The functions for figures are pure.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stoker.probes.kernels.tracer_environment import layer_environment
 PROGRAM = "stoker-clock-observe"
 LAUNCHES = 500
 LOOPS = 2000
-"""Iterations of the kernel between its two writes, about a microsecond."""
+"""The iterations of the kernel between its two writes, about a microsecond."""
 TIMEOUT_S = 60.0
 
 RESIDUAL = (
@@ -33,19 +33,21 @@ RESIDUAL = (
     "clock reading: the observer reads CLOCK_MONOTONIC after it saw the write, about 0.03 us",
     "scheduling: a thread of the driver that is put aside between its stamp and the kernel's code",
 )
-"""Parts of a gap that are not a misalignment of the clocks."""
+"""The parts of a gap that are not a misalignment of the clocks."""
 
 Observed = tuple[int, int, int, int, int, int]
 """(start, end) as the tracer has them, (start, end) as the host saw them, CLOCK_MONOTONIC ns, and
 how long before each of these the observer had last looked."""
 
 LATE_NS = 1_000
-"""An observer that did not look for so long was not running: what it saw is left out. That is told
-by its own clock alone, so it does not choose among the tracer's stamps."""
+"""An observer that did not look for this long was not running, so its observation is left out.
+
+Only its own clock decides that, so the tracer's stamps are not selected.
+"""
 
 
 class Gaps(msgspec.Struct, frozen=True):
-    """Distances in ns, the least, the middle one, the 99th percentile and the largest."""
+    """Distances in ns: the smallest, the median, the 99th percentile and the largest."""
 
     least: int
     p50: int
@@ -54,8 +56,10 @@ class Gaps(msgspec.Struct, frozen=True):
 
 
 class ClockCheck(msgspec.Struct, frozen=True):
-    """`start`: seen minus recorded start; `end`: recorded minus seen end. Both are at least 0 when
-    the clocks agree and nobody is late; `error_p99_ns` is the 99th percentile of |start|.
+    """`start`: seen minus recorded start; `end`: recorded minus seen end.
+
+    Both are at least 0 if the clocks agree and no stamp is late; `error_p99_ns` is the 99th
+    percentile of |start|.
 
     `too_late_ns`: the stamps are later than the host's clock by no more than this, whatever the
     residual contains: nothing is seen before it begins. `agrees`: it is not below minus what the
@@ -64,7 +68,7 @@ class ClockCheck(msgspec.Struct, frozen=True):
 
     launches: int
     disturbed: int
-    """Launches beside them that the observer did not look at in time."""
+    """The number of other launches, which the observer did not see in time."""
     start: Gaps
     end: Gaps
     error_p99_ns: int
@@ -75,11 +79,11 @@ class ClockCheck(msgspec.Struct, frozen=True):
 
 
 FAR_NS = 20_000
-"""A middle gap beyond this is a misalignment and not what RESIDUAL says."""
+"""A median gap beyond this is a misalignment and not explained by RESIDUAL."""
 
 
 def figures(rows: Sequence[Observed], claimed: ClockAlignment | None = None) -> ClockCheck:
-    """Statistics of the observations; Unavailable if none was in time."""
+    """Return the statistics of the observations; Unavailable if none was in time."""
     timely = [row for row in rows if max(row[4:]) <= LATE_NS]
     if not timely:
         raise errors.Unavailable(f"none of {len(rows)} launches was observed in time")
@@ -100,7 +104,7 @@ def figures(rows: Sequence[Observed], claimed: ClockAlignment | None = None) -> 
 
 
 def gaps(values: Sequence[int]) -> Gaps:
-    """Nearest-rank figures."""
+    """Return the nearest-rank figures of some distances."""
     ranked = sorted(values)
     count = len(ranked)
     return Gaps(ranked[0], ranked[_rank(count, 0.5)], ranked[_rank(count, 0.99)], ranked[-1])
@@ -111,7 +115,7 @@ def _rank(count: int, part: float) -> int:
 
 
 def clock_check(launches: int = LAUNCHES) -> ClockCheck:
-    """Measure here; Unavailable where there is no such device, or no tracer."""
+    """Measure on this machine; Unavailable without such a device or a tracer."""
     with tempfile.TemporaryDirectory(prefix="stoker-clock-") as name:
         segments, store = Path(name, "segments"), Path(name, "store")
         for folder in (segments, store):
@@ -146,6 +150,6 @@ def _observe(segments: Path, launches: int) -> list[Observed]:
 
 
 def parse(line: str) -> Observed:
-    """A line of the program."""
+    """Parse a line of the program."""
     start, end, seen_start, seen_end, late_start, late_end = map(int, line.split())
     return start, end, seen_start, seen_end, late_start, late_end

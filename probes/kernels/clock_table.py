@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The clock table: how far every clock is from CLOCK_MONOTONIC, how it drifts, and how well known.
 
-Times of a trace are CLOCK_MONOTONIC ns; whoever has a stamp of another clock adds `offset_ns`. The
+Times of a trace are CLOCK_MONOTONIC ns; add `offset_ns` to a stamp of another clock. The
 clocks of the system are read here, between two readings of CLOCK_MONOTONIC; those of GPUs are read
-by the tracers inside of the jobs and come with their segments. What is not known is None, and
-`method` says why.
+by the tracers in the jobs and come with their segments. An unknown value is None, and `method` has
+the reason.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 from stoker.native import _clocks
 
 REFRESH_S = 1.0
-"""A row is renewed when it is asked for and older than this; 64 readings make its window."""
+"""A requested row that is older than this is read again; 64 readings make its window."""
 
 FIRST_READINGS = 4
 
@@ -42,7 +42,7 @@ class ClockRow(msgspec.Struct, frozen=True):
 
 
 class DeviceClock(Protocol):
-    """A tracer's clock of one device, as the summary of a trace has it."""
+    """A tracer's clock of one device, as in the summary of a trace."""
 
     @property
     def source(self) -> str: ...
@@ -63,13 +63,13 @@ class Clocks:
         self._read_at = 0.0
 
     def refresh(self) -> None:
-        """One reading more of every clock: about 5 us, the first time up to 20 ms more."""
+        """Read every clock once more; this takes about 5 us, the first time up to 20 ms more."""
         with self._lock:
             self._table.refresh()
             self._read_at = time.monotonic()
 
     def rows(self) -> tuple[ClockRow, ...]:
-        """Every clock of the system, renewed when older than REFRESH_S."""
+        """Return every clock of the system, read again if older than REFRESH_S."""
         if not self._read_at:
             for _ in range(FIRST_READINGS):
                 self.refresh()
@@ -84,12 +84,12 @@ _HERE = Clocks()
 
 
 def clock_table(devices: Iterable[tuple[str, DeviceClock]] = ()) -> tuple[ClockRow, ...]:
-    """The clocks of the system, then those of `devices`: (device id, what its tracer says)."""
+    """Return the clocks of the system, then those of `devices`: (device id, its tracer's clock)."""
     return (*_HERE.rows(), *(device_row(id, clock) for id, clock in devices))
 
 
 def device_row(id: str, clock: DeviceClock) -> ClockRow:
-    """A device's clock as a row of the table; the tracer renews it, so when is not known here."""
+    """Return a device's clock as a row of the table; the time of its reading is unknown here."""
     return ClockRow(
         clock=id,
         offset_ns=clock.offset_ns,

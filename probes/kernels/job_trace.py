@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job's use of its GPUs: its trace segments, folded into the summary that all readers share.
+"""A job's use of its GPUs: its trace segments, folded into one summary for all readers.
 
 The segments belong to the job and are read as hostile input; the fold is the agent's own file and
 is whole after kill -9 at any point: no record is lost or counted twice. All times are
@@ -81,30 +81,30 @@ CPU the detail is what part of it went into page faults: that part is paging."""
 _SPAN = struct.Struct("<QQIHH")
 
 STORE_FILES = ("fold", "events", "spans")
-"""Files that a JobTrace keeps in its store; created with the first segment, removed by nobody."""
+"""The files of a JobTrace in its store; made with the first segment and never removed."""
 
 
 class DrainStats(msgspec.Struct, frozen=True):
-    """One drain: records folded by it, records lost so far for whatever reason, and advice."""
+    """The result of one drain: records folded by it, all records lost so far, and advice."""
 
     records: int
     lost: int
     threads: tuple[int, ...]
-    """Threads that have called a device: theirs are the states that explain its gaps."""
+    """The threads that have called a device; their states explain its gaps."""
     segments: int
-    """Processes with a segment that is still read."""
+    """The number of processes with a segment that is still read."""
     fill: float
-    """Fullest ring seen, 0 to 1; above 0.25 drain again at once."""
+    """The level of the fullest ring, 0 to 1; above 0.25 drain again at once."""
 
 
 class FoundSegment(msgspec.Struct, frozen=True):
-    """A process of the job has made a segment: its tracer is there."""
+    """A new segment of a process of the job, which shows that its tracer is loaded."""
 
     pid: int
     start_time: int
-    """Clock ticks from boot to the start of the process."""
+    """The clock ticks from boot to the start of the process."""
     made_ns: int
-    """CLOCK_MONOTONIC, as the tracer says."""
+    """The CLOCK_MONOTONIC time of its making by the tracer."""
 
 
 class StateTimes(Protocol):
@@ -138,7 +138,7 @@ class OpenState(Protocol):
 
 
 class JobTrace:
-    """The fold of one job; for one thread at a time. `drain`, `finish` release the GIL."""
+    """The fold of one job, for one thread at a time. `drain` and `finish` release the GIL."""
 
     def __init__(self, job: _trace.Job, mode: Mode) -> None:
         self._job = job
@@ -155,9 +155,9 @@ class JobTrace:
     ) -> JobTrace:
         """Open or continue; the window of a new trace starts now.
 
-        `owner_uid`: whose segments are believed (None: the caller's own); `devices`: ids granted
-        to the job, listed in the summary also when never used. Raises NotFound where a folder is
-        missing, Corrupt where the fold contradicts itself.
+        `owner_uid`: the owner of accepted segments (None: the caller); `devices`: ids granted to
+        the job, which the summary lists even if they are never used. Raises NotFound where a folder
+        is missing, Corrupt where the fold contradicts itself.
         """
         job = _trace.Job()
         owner = os.getuid() if owner_uid is None else owner_uid
@@ -187,11 +187,13 @@ class JobTrace:
         self._job.add_spans(spans)
 
     def add_open_states(self, threads: Iterable[OpenState], asked_ns: int) -> None:
-        """The states that went on at `asked_ns`: the kernel tells of a state when it ends, and a
-        thread that sleeps for long would count as not observed until it wakes.
+        """Add the states that were open at `asked_ns`.
 
-        Call it after `add_spans` of what was in the ring later than the states were read: one
-        that does not join its thread's newest span is left out.
+        The kernel reports a state when it ends, so a thread in a long sleep would count as not
+        observed until it wakes.
+
+        Call it after `add_spans` of what was in the ring later than the states were read: one that
+        does not join its thread's newest span is left out.
         """
         packed = (
             _SPAN.pack(thread.since_ns, asked_ns, thread.tid, thread.state, thread.detail)
@@ -201,9 +203,9 @@ class JobTrace:
         self._job.add_open(b"".join(packed))
 
     def set_host_times(self, times: Mapping[int, StateTimes]) -> None:
-        """Cumulative aggregates by thread id; they divide gaps where there are no spans.
+        """Set cumulative aggregates by thread id, which divide gaps without spans.
 
-        Beyond 256 threads the others are left out: those given first stay.
+        Beyond 256 threads the later ones are left out.
         """
         for tid, each in times.items():
             paging = min(each.handling_ns, each.on_cpu_ns)
@@ -217,15 +219,18 @@ class JobTrace:
             )
 
     def add_counter(self, device: str, name: str, t_ns: int, value: float, unit: str) -> None:
-        """A reading of a device for the timeline, as its power in W. The newest 16,384 of up to 64
-        different ones are kept, in memory; others count as `timeline_counters_dropped`."""
+        """Add a reading of a device to the timeline, such as its power in W.
+
+        The newest 16,384 of up to 64 different ones are kept, in memory; others count as
+        `timeline_counters_dropped`.
+        """
         self._job.add_counter(device, name, t_ns, value, unit)
 
     def set_window(self, from_ns: int, to_ns: int | None = None) -> None:
-        """The time to account for; without `to_ns` it grows with each drain.
+        """Set the accounted time; without `to_ns` it grows with each drain.
 
-        `from_ns` can be set before the first span or record, else BadRequest. What has been
-        accounted for stays: an earlier `to_ns` is moved to where that ends.
+        `from_ns` can be set before the first span or record, else BadRequest. Accounted time stays:
+        an earlier `to_ns` is moved to its end.
         """
         if self._job.set_window_from(from_ns):
             raise errors.BadRequest("the window has been accounted for from another start")
@@ -233,7 +238,7 @@ class JobTrace:
             self._job.set_window_to(to_ns)
 
     def control(self, mode: Mode, budget_ppm: int, lease_ns: int) -> None:
-        """Sets the mode of every tracer of the job, including those of later processes.
+        """Set the mode of every tracer of the job, including those of later processes.
 
         `budget_ppm`: of the job's time, for `governed`. Written at once, and renewed by `drain`
         when a third of the lease is over: without drains for `lease_ns` the tracers are dormant.
@@ -243,8 +248,9 @@ class JobTrace:
         self._job.control(MODES.index(mode), budget_ppm, lease_ns, time.monotonic_ns())
 
     def hold(self, share: int) -> None:
-        """Launches of the job begin in this part of the time only, in 1 to HOLD_WHOLE, which lets
-        them go. By tracers that can (`TracerAnswer.holds`), those of later processes included.
+        """Let launches of the job begin only in this part of the time, 1 to HOLD_WHOLE (no limit).
+
+        Tracers with `TracerAnswer.holds` obey it, including those of later processes.
 
         Written at once and renewed by `drain`; without drains launches go on within a second.
         """
@@ -253,38 +259,45 @@ class JobTrace:
         self._job.hold(share, time.monotonic_ns())
 
     def answer(self) -> tuple[TracerAnswer, ...]:
-        """The state of each living process's tracer, as the last drain found it."""
+        """Return the state of each living process's tracer, as the last drain found it."""
         return tuple(answered(each) for each in self._job.answers())
 
     def found(self) -> tuple[FoundSegment, ...]:
-        """Drains have found these segments since the last call, also of processes that are over
-        by now. Asked after every drain, and after `finish`, it misses none that is folded."""
+        """Return the segments that drains have found since the last call, also of ended processes.
+
+        Called after every drain and after `finish`, it misses no folded one.
+        """
         return tuple(FoundSegment(*each) for each in self._job.found())
 
     def summary(self) -> TraceSummary:
-        """Summary of all records up to the last drain."""
+        """Return the summary of all records up to the last drain."""
         return summarized(self._job.summary())
 
     def finish(self, to_ns: int | None = None) -> TraceSummary:
-        """After the job's last process: drain the rest, close the window, give the final summary.
+        """Drain the rest after the job's last process, close the window, return the final summary.
 
-        Removes the segments it has folded. Calling it again gives the same summary.
+        The folded segments are removed. Calling it again returns the same summary.
         """
         self._drained(self._job.finish(time.monotonic_ns() if to_ns is None else to_ns))
         return self.summary()
 
     def histogram(self, kernel: str) -> _trace.Histogram | None:
-        """Device times of one kernel as an OTLP exponential histogram of scale 5, zero threshold
-        16 ns; None for a name that is not known."""
+        """Return device times of one kernel as an OTLP exponential histogram.
+
+        Its scale is 5, its zero threshold 16 ns; None for an unknown name.
+        """
         return self._job.histogram(kernel)
 
     def events(self, first: int, most: int) -> tuple[int, int, bytes]:
-        """Kept records from number `first` on, at most `most`: the number of the first of them,
-        how many were ever folded, and the records packed as `record_batches.py` says."""
+        """Return at most `most` kept records from number `first` on.
+
+        The result is the number of the first one, the number ever folded, and the records as packed
+        by `record_batches.py`.
+        """
         return self._job.events(first, most)
 
     def names(self) -> list[str]:
-        """Kernel names by the rows that records speak of."""
+        """Return the kernel names by the rows that records refer to."""
         return self._job.names()
 
     def write_timeline(
@@ -322,7 +335,7 @@ class JobTrace:
         return TimelineCounts(records, kept.records_dropped, spans, kept.spans_dropped)
 
     def close(self) -> None:
-        """Let go of files; the store stays and can be opened again."""
+        """Close the files; the store stays and can be opened again."""
         self._job.close()
 
     def __enter__(self) -> JobTrace:
@@ -339,8 +352,10 @@ class JobTrace:
 
 
 def merged(histograms: Iterable[_trace.Histogram]) -> _trace.Histogram:
-    """One histogram of all, as of a kernel in several jobs: no bucket is lost, for all have the
-    same bounds."""
+    """Return the sum of histograms, such as those of a kernel in several jobs.
+
+    It is exact, because all have the same bounds.
+    """
     together = _trace.Histogram()
     for each in histograms:
         together.merge(each)

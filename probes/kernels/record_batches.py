@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches of what is recorded of a job: packed records in one envelope, and how they are read.
+"""Batches of a job's records, packed in one envelope, and their decoder.
 
-The one place that spells the layout of a record outside of C: `struct sk_trace_event` of
+No other file outside of C has the layout of a record: `struct sk_trace_event` of
 native/trace/job/events.h, 64 bytes, little endian; a test holds them together. An envelope is a
 msgpack map; `data` is the packed rows, everything else describes them.
 """
@@ -24,7 +24,7 @@ FORMAT = 1
 BATCH_MAX = 2048
 """Records of one envelope: 128 KiB, far below the broker's 512 KB."""
 ROWS_MAX = 1024
-"""Folded rows of one envelope."""
+"""The most folded rows of one envelope."""
 ENVELOPE_BYTES_MAX = 448 * 1024
 
 Fields = tuple[tuple[str, str], ...]
@@ -74,8 +74,11 @@ ROW_BYTES = 56
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """One message. `first` is the number of its first record: numbers grow by one over all batches
-    of a job, so a gap is what was not published or not delivered; `dropped` counts the former."""
+    """One message of records.
+
+    `first` is the number of its first record: numbers grow by one over all batches of a job, so a
+    gap is records not published or not delivered; `dropped` counts the former.
+    """
 
     what: What
     node: str
@@ -83,7 +86,7 @@ class Envelope(msgspec.Struct, frozen=True):
     attempt: int
     window: int
     sequence: int
-    """Number of the message in its window, from 0."""
+    """The number of the message in its window, from 0."""
     first: int
     count: int
     dropped: int
@@ -104,12 +107,12 @@ _decoder = msgspec.msgpack.Decoder(Envelope)
 
 
 def encode(envelope: Envelope) -> bytes:
-    """One message."""
+    """Encode one message."""
     return _encoder.encode(envelope)
 
 
 def decode(message: bytes) -> tuple[Envelope, numpy.ndarray[Any, Any]]:
-    """A message as its header and a structured array over its bytes; BadRequest for what is none.
+    """Decode a message into its header and a structured array; BadRequest if it is invalid.
 
     Times are CLOCK_MONOTONIC ns of the node. Nothing is copied.
     """
@@ -131,7 +134,7 @@ def decode(message: bytes) -> tuple[Envelope, numpy.ndarray[Any, Any]]:
 
 
 def pack_rows(summary: TraceSummary) -> tuple[bytes, tuple[str, ...]]:
-    """Kernels and copies of a summary as ROW records, and the names that they speak of."""
+    """Pack kernels and copies of a summary as ROW records; return them and their names."""
     found: list[KernelSummary | CopyRow] = [*summary.kernels, *summary.copies]
     names: list[str] = []
     packed = bytearray()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trace of a job as everybody reads it: rows, causes, coverage, and what tracers answer.
+"""The summary of a job's trace for all readers: rows, causes, coverage and tracers' answers.
 
 The contract page spells the same as JSON. All times are CLOCK_MONOTONIC ns.
 """
@@ -70,7 +70,7 @@ class KernelSummary(msgspec.Struct, frozen=True):
 
 
 class CopyRow(msgspec.Struct, frozen=True):
-    """All copies of one kind (read, write, copy, fill, map, ...), as a KernelRow says it."""
+    """All copies of one kind (read, write, copy, fill, map, ...); fields are as in KernelRow."""
 
     name: str
     count: int
@@ -119,7 +119,7 @@ class ProcessRow(msgspec.Struct, frozen=True):
 
 
 class Causes(msgspec.Struct, frozen=True):
-    """Where a device's window went; the fields add up to `window_ns` exactly."""
+    """The causes of a device's time; the fields add up to `window_ns` exactly."""
 
     kernel_ns: int = 0
     copy_ns: int = 0
@@ -184,17 +184,19 @@ class TraceSummary(msgspec.Struct, frozen=True):
     events: tuple[EventRow, ...] = ()
     coverage: Coverage | None = None
     calls: tuple[CallRow, ...] = ()
-    """Into GPU libraries, as the kernel saw them; the agent puts them in."""
+    """The calls into GPU libraries, as the kernel saw them; the agent adds them."""
     clocks: tuple[TableRow, ...] = ()
     """Every device that was used; the agent puts the node's clocks before them."""
     pressure: JobPressure | None = None
     """Delays of the job's threads other than by each other; the agent adds them at the end."""
     waits: tuple[StackWait, ...] = ()
-    """Where its threads waited longest, of a job submitted with a full trace; likewise."""
+    """The places where its threads waited longest, for a job with a full trace; the agent adds
+    them.
+    """
 
 
 class Coverage(msgspec.Struct, frozen=True):
-    """Time of all processes together, by what was seen of it; they add up to their lives."""
+    """The time of all processes by coverage; the fields add up to their lives."""
 
     observed_ns: int
     counted_ns: int
@@ -204,7 +206,7 @@ class Coverage(msgspec.Struct, frozen=True):
 
     @property
     def seen(self) -> float:
-        """The part of it in which launches were counted, rounded so that 1 means all of it."""
+        """Return the part in which launches were counted, rounded so that 1 means all of it."""
         unseen = self.blind_ns + self.dormant_ns
         life = self.observed_ns + self.counted_ns + unseen
         return 1 - max(math.ceil(unseen / life * 1e4), 1) / 1e4 if unseen and life else 1.0
@@ -213,8 +215,8 @@ class Coverage(msgspec.Struct, frozen=True):
 class TracerAnswer(msgspec.Struct, frozen=True):
     """State and orders of the tracer of one living process.
 
-    `settled`: what was last told is in force. `switches_late`: times that a switch was put off
-    because a call was under way; `pinned`: queues that cannot be moved and stay as they were.
+    `settled`: the last request is in force. `switches_late`: the number of switches delayed by a
+    call under way; `pinned`: queues that cannot be moved and stay as they were.
     """
 
     pid: int
@@ -223,7 +225,7 @@ class TracerAnswer(msgspec.Struct, frozen=True):
     mode: Mode
     settled: bool
     wanted: Mode | None = None
-    """None where nothing was told."""
+    """The request; None if there was none."""
     budget_ppm: int = 0
     phase: Phase = ""
     since_ns: int = 0
@@ -233,19 +235,18 @@ class TracerAnswer(msgspec.Struct, frozen=True):
     stepped_aside: bool = False
     holder: str = ""
     lease_ns: int = 0
-    """CLOCK_MONOTONIC ns until when it believes what it was told."""
+    """The CLOCK_MONOTONIC ns until which it obeys the request."""
     simulated: bool = False
     holds: bool = False
     """True if it can delay launches."""
     hold_share: int = 0
-    """In which part of the time, of HOLD_WHOLE, launches begin, by the word in its segment; 0: they
-    are not held."""
+    """The part of the time, of HOLD_WHOLE, in which launches begin, by its segment; 0: no limit."""
     hold_until_ns: int = 0
-    """CLOCK_MONOTONIC ns until when."""
+    """The CLOCK_MONOTONIC ns until which that limit holds."""
     held: int = 0
-    """Launches and copies that have waited for it."""
+    """The launches and copies that waited for it."""
     held_ns: int = 0
-    """Time they waited, summed over threads."""
+    """The time they waited, summed over threads."""
 
 
 class RecordCounts(msgspec.Struct, frozen=True):
@@ -266,7 +267,7 @@ class TimelineCounts(msgspec.Struct, frozen=True):
 
 
 def summarized(found: _trace.Summary) -> TraceSummary:
-    """The C fold's answer as the contract page spells it."""
+    """Convert the C fold's summary to the names of the contract page."""
     launches, tracer_ns, thread_ns = found["cost"]
     devices = tuple(_device(each) for each in found["devices"])
     coverage = _coverage(found)
@@ -315,11 +316,11 @@ def timeline_counts(found: _trace.Summary) -> TimelineCounts:
 
 
 class _Bounds(NamedTuple):
-    """Unobserved parts of a job, which every row of it must state."""
+    """The unobserved parts of a job, which each of its rows must state."""
 
     seen: float = 1.0
     hidden_ns: int = 0
-    """Device time that any one row may have had while no tracer looked."""
+    """The device time that any one row may have had while no tracer looked."""
 
     @classmethod
     def of(cls, coverage: Coverage | None, devices: int) -> Self:
@@ -358,7 +359,7 @@ def _process(row: _trace.Process) -> ProcessRow:
                       unseen, estimate, error_ns, simulated)  # fmt: skip
 
 
-# A tracer's words are the job's: what they cannot mean becomes what is nearest.
+# The job can write a tracer's words: an invalid one becomes the nearest valid one.
 def answered(row: _trace.Answer) -> TracerAnswer:
     pid, name, number, wanted, applied, mode, phase, since_ns, switches, late, pinned = row[:11]
     stepped_aside, holder, lease_ns, holds, hold, held, held_ns = row[11:]

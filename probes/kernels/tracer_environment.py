@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Environment of a traced job, which makes its GPU runtimes load stoker's tracers.
+"""The environment of a traced job, which makes its GPU runtimes load stoker's tracers.
 
-Each tracer takes its vendor's own way in, of which some have room for one alone: what the job has
-set there itself stays, and that stoker's tracer stepped aside is said. A tracer is offered to jobs
-that were granted a device of its vendor; the OpenCL layer to all.
+Each vendor has its own variable, and some accept only one tool: a job's own setting stays, and it
+is reported that stoker's tracer is not loaded. A tracer is offered to jobs that were granted a
+device of its vendor; the OpenCL layer to all.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ LIBRARIES: Mapping[str, str] = {
     "rocprofiler": "libstoker-rocprofiler.so",
     "levelzero": "libstoker-levelzero.so",
 }
-"""Tracer -> its library in stoker/native/lib."""
+"""The library of each tracer in stoker/native/lib."""
 
 LIBCUPTI = "libcupti"
-"""Key of NVIDIA's own library among the paths of tracers."""
+"""The key of NVIDIA's own library among the paths of tracers."""
 
 VENDORS: Mapping[str, str] = {"nvidia": "cupti", "amd": "rocprofiler", "intel": "levelzero"}
-"""Vendor of a granted device -> the tracer for its own runtime."""
+"""The tracer for each vendor's own runtime."""
 
 CUPTI_NAMES = ("libcupti.so.13", "libcupti.so.12")
 CUPTI_FOLDERS = ("lib64", "lib", "extras/CUPTI/lib64")
@@ -37,7 +37,7 @@ CUPTI_FOLDERS = ("lib64", "lib", "extras/CUPTI/lib64")
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Variables to set, and the tracers that are not offered (tracer -> why)."""
+    """The variables to set, and the reasons of tracers that are not offered."""
 
     variables: dict[str, str] = field(default_factory=dict)
     aside: dict[str, str] = field(default_factory=dict)
@@ -51,7 +51,7 @@ def offer(
     vendors: Collection[str] = (),
     job: Mapping[str, str] | None = None,
 ) -> Offer:
-    """Variables for a job with the environment `job` that was granted devices of `vendors`.
+    """Return the variables for a job with environment `job` and devices of `vendors`.
 
     `tracers`: paths as the job can read them, by the keys of LIBRARIES and LIBCUPTI; one that is
     missing or empty is not offered. `segments`: the job's folder for trace segments.
@@ -73,7 +73,7 @@ def offer(
 def layer_environment(
     library: Path, segment_dir: Path, mode: Mode, *, layers: str = ""
 ) -> dict[str, str]:
-    """Environment that loads the OpenCL layer alone; empty when tracing is off.
+    """Return the environment that loads the OpenCL layer alone; empty if tracing is off.
 
     `layers`: OPENCL_LAYERS as the job already has it; ours comes first, i.e. nearest the driver.
     """
@@ -86,8 +86,10 @@ def find_cupti(
     places: Iterable[str] = sys.path,
     root: Path = Path("/"),
 ) -> Path | None:
-    """NVIDIA's libcupti on this node, the newest that is found: what STOKER_CUPTI names, else that
-    of the Python packages, else that of a CUDA toolkit. Jobs that have their own use their own.
+    """Return the newest libcupti of NVIDIA on this node.
+
+    STOKER_CUPTI is used if set, then the Python packages, then CUDA toolkits. Jobs with a libcupti
+    of their own use that one.
     """
     named = environment.get("STOKER_CUPTI", "")
     if named:

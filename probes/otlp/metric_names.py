@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every metric this product exports: its name, unit and kind. The one mapping, with a version.
+"""The one table of exported metrics, with a version: the name, unit and kind of each.
 
-`hw.*` are OpenTelemetry's semantic conventions for hardware (1.44, in development); what they have
-no name for is `stoker.*`, with UCUM units. `stoker.lower_bound` is true where launches were not
-counted all the time, `stoker.estimate` where a value is computed from a part. A name never changes
-its meaning; VERSION grows with every change of this table.
+`hw.*` are OpenTelemetry's semantic conventions for hardware (1.44, in development); other metrics
+are `stoker.*`, with UCUM units. `stoker.lower_bound` is true where launches were not counted all
+the time, `stoker.estimate` where a value is computed from a part. A name never changes its meaning;
+VERSION grows with every change of this table.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SCOPE = "stoker.agent"
 
 
 class Name(NamedTuple):
-    """One metric. `attributes`: what tells its series apart, beside those of the resource."""
+    """One metric. `attributes` distinguish its series, beside those of the resource."""
 
     name: str
     unit: str

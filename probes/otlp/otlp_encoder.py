@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """OTLP metrics as bytes: numbers and exponential histograms, encoded without the OTel SDK.
 
-Pure. The SDK's cost per record and its silent limit of 2,000 series are why it is not used: what
-comes here is added up in C already, one point per series and interval. Field numbers are those of
+Pure. The SDK is not used because of its cost per record and its silent limit of 2,000 series:
+points are already summed in C, one per series and interval. Field numbers are those of
 opentelemetry-proto 1.10, metrics/v1/metrics.proto, collector/metrics/v1/metrics_service.proto,
 common/v1/common.proto, resource/v1/resource.proto.
 """
@@ -19,7 +19,7 @@ Kind = Literal["gauge", "sum", "updown", "histogram"]
 Temporality = Literal["cumulative", "delta"]
 Value = str | bool | int | float
 Attributes = tuple[tuple[str, Value], ...]
-"""Sorted by name, so that equal ones are equal."""
+"""The attributes, sorted by name so that equal ones compare equal."""
 
 _TEMPORALITY = {"delta": 1, "cumulative": 2}
 _FIXED = struct.Struct("<Q")
@@ -29,7 +29,7 @@ _DOUBLE = struct.Struct("<d")
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """One value of one series. Times: CLOCK_REALTIME ns; `start_ns` 0 for a gauge."""
+    """One value of one series. Times are CLOCK_REALTIME ns; `start_ns` is 0 for a gauge."""
 
     attributes: Attributes
     value: int | float
@@ -54,7 +54,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """All series of one name at one moment."""
+    """All series of one metric at one moment."""
 
     name: str
     unit: str
@@ -70,9 +70,9 @@ def request(
     time_ns: int,
     temporality: Temporality = "cumulative",
 ) -> bytes:
-    """An ExportMetricsServiceRequest; `scope`: name and version of what made the points.
+    """Return an ExportMetricsServiceRequest; `scope` has name and version of the producer.
 
-    `temporality` is that of sums and histograms; what also falls is always cumulative.
+    `temporality` is that of sums and histograms; a value that also falls is always cumulative.
     """
     found = b"".join(
         _message(2, _metric(metric, time_ns, _TEMPORALITY[temporality]))
@@ -127,7 +127,7 @@ def _histogram(point: Histogram, time_ns: int) -> bytes:
 
 
 def _buckets(buckets: Mapping[int, int]) -> bytes:
-    """All from the first to the last, those between that are empty too: OTLP numbers them."""
+    """Return all buckets from the first to the last used one, as OTLP numbers them."""
     first, last = min(buckets), max(buckets)
     counts = b"".join(_varint(buckets.get(index, 0)) for index in range(first, last + 1))
     return _integer(1, _zigzag(first)) + _message(2, counts)

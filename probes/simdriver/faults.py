@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scripts of faults: TOML files that say what befalls which simulated card, and when.
+"""Scripts of faults: TOML files with the faults of simulated cards and their times.
 
     [[fault]]
     kind = "xid"        # one of `kinds()`
@@ -27,13 +27,13 @@ MISSING: Final = "missing"
 """Functions with `call` in their name are not in the library, as in an older driver's: a matter of
 the library, so from the start, and of no card."""
 MOST: Final = 64
-"""Faults of one script: SK_SIM_FAULTS."""
+"""The most faults of one script: SK_SIM_FAULTS."""
 CALL_MAX: Final = 47
 LAST_S: Final = 1e9
 
 
 class Fault(NamedTuple):
-    """One of a script; times in ns on the node's clock."""
+    """One fault of a script; times are ns on the node's clock."""
 
     kind: str
     card: int = -1
@@ -41,17 +41,17 @@ class Fault(NamedTuple):
     until_ns: int = 0
     value: int = 0
     events: int = 0
-    """Told as `count`."""
+    """The number of events, `count` in the script."""
     call: str = ""
 
 
 def kinds() -> list[str]:
-    """Names of all faults that can be scripted."""
+    """Return the names of all faults that can be scripted."""
     return [*_sim.fault_kinds(), MISSING]
 
 
 def parse(text: str) -> list[Fault]:
-    """The faults of a script; BadRequest says which of them is wrong, and how."""
+    """Parse the faults of a script; BadRequest says which of them is wrong, and how."""
     try:
         told = tomllib.loads(text)
     except tomllib.TOMLDecodeError as wrong:
@@ -67,7 +67,7 @@ def parse(text: str) -> list[Fault]:
 
 
 def read(path: Path) -> list[Fault]:
-    """Faults read from a file; BadRequest also if it cannot be read."""
+    """Read faults from a file; BadRequest also if it cannot be read."""
     try:
         return parse(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
@@ -77,7 +77,7 @@ def read(path: Path) -> list[Fault]:
 
 
 def inject(node: _sim.Node, faults: list[Fault]) -> None:
-    """Add them to the node's own script; BadRequest for a card that the node has not."""
+    """Add faults to the node's script; BadRequest for a card that the node lacks."""
     cards = node.describe()["cards"]
     for fault in faults:
         if fault.kind == MISSING:
@@ -88,7 +88,7 @@ def inject(node: _sim.Node, faults: list[Fault]) -> None:
 
 
 def missing(faults: list[Fault]) -> list[str]:
-    """Parts of the names of functions that are not to be there, for `libraries.environment`."""
+    """Return parts of the names of functions to leave out, for `libraries.environment`."""
     return [fault.call for fault in faults if fault.kind == MISSING]
 
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder that holds a simulated node while a command runs on it, and what killed ones left.
+"""The folder of a simulated node while a command runs on it, and the removal of abandoned ones.
 
-A lock in the folder is held by whoever made it and by the command that runs there, for as long as
-either lives. Invariant: a folder whose lock is free is of nobody any more, and only such folders,
-and only the caller's own, are ever removed.
+The maker of the folder and the command that runs there hold a lock in it while either lives.
+Invariant: only folders of the caller whose lock is free are ever removed.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ LOCK: Final = "lock"
 
 
 def make() -> tuple[Path, int]:
-    """A new folder that jobs of other users can look into, and a descriptor that keeps it.
+    """Make a folder that other users' jobs can read; return it and the descriptor of its lock.
 
-    Unavailable where no folder can be made, with the reason.
+    Raises Unavailable, with the reason, if no folder can be made.
     """
     try:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX))
@@ -38,7 +37,7 @@ def make() -> tuple[Path, int]:
 
 
 def sweep() -> list[Path]:
-    """Remove what runs that were killed left, and return the folders."""
+    """Remove the folders that killed runs left, and return them."""
     return [path for path in sorted(_all()) if _is_left(path) and _removed(path)]
 
 

@@ -52,7 +52,10 @@ _PPT0_BIT, _TEMP_HOTSPOT_BIT, _PROCHOT_BIT = 0, 36, 47  # amdgpu_smu.h, SMU_THRO
 
 
 def members(content: Content) -> list[tuple[str, str, int]]:
-    """(name, C type as struct letter, count) in order, header aside; partitions as `name.3`."""
+    """Return (name, C type as struct letter, count) in order, without the header.
+
+    A partition is `name.3`.
+    """
     if content == 3:
         return _parsed(_V3)
     parts = [
@@ -69,7 +72,7 @@ def _parsed(text: str) -> list[tuple[str, str, int]]:
 
 
 def packed(content: Content, values: Values) -> bytes:
-    """The whole table; a member without a value is all ones, one short of its count likewise."""
+    """Pack the whole table; a member without a value, or with too few, is filled with ones."""
     fields, numbers = "@HBB", []
     for name, letter, count in members(content):
         fields += "0Q" * name.startswith("gfx_busy_inst")  # a partition begins on eight bytes
@@ -82,12 +85,12 @@ def packed(content: Content, values: Values) -> bytes:
 
 
 def _activity(busy_s: float) -> int:
-    """Busy percent added up each millisecond, in 32 bits that wrap."""
+    """Return the busy percent summed each millisecond, in 32 bits that wrap."""
     return int(busy_s * 1000 * 100) & 0xFFFFFFFF
 
 
 def _shared(card: Card, sensor: dict[str, int]) -> Values:
-    """Values that every format has."""
+    """Return the values that every format has."""
     model, now = card["model"], card["now"]
     return {
         "temperature_hotspot": sensor["temperature_mc"] // 1000,
@@ -106,7 +109,7 @@ def _shared(card: Card, sensor: dict[str, int]) -> Values:
 
 
 def _throttle_bits(why: int) -> int:
-    """Reasons of the simulation as bits of `indep_throttle_status`."""
+    """Return the reasons of the simulation as bits of `indep_throttle_status`."""
     bits = {_POWER: _PPT0_BIT, _BRAKE: _PROCHOT_BIT}
     bits |= dict.fromkeys((_THERMAL, _HARD_THERMAL), _TEMP_HOTSPOT_BIT)
     return sum({1 << bit for reason, bit in bits.items() if why & 1 << reason})
@@ -142,7 +145,7 @@ def _links(card: Card) -> Values:
 
 
 def _residencies(now: dict[str, Any]) -> Values:
-    """Milliseconds held back by each reason, of `accumulation_counter` in all."""
+    """Return the milliseconds throttled by each reason, of `accumulation_counter` in all."""
     ms = [ns // 1_000_000 for ns in now["why_ns"]]
     return {
         "accumulation_counter": now["at_ns"] // 1_000_000 & 0xFFFFFFFF,
@@ -173,6 +176,6 @@ def _new(card: Card, sensor: dict[str, int]) -> Values:
 
 
 def table(content: Content, card: Card, sensor: dict[str, int]) -> bytes:
-    """The file of a card, from what `_sim.Node.truth` and `.sensor` say of it at one moment."""
+    """Return the file of a card from its `_sim.Node.truth` and `.sensor` at one moment."""
     values = _shared(card, sensor) | (_old if content == 3 else _new)(card, sensor)
     return packed(content, values)

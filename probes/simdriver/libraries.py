@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the simulated driver libraries are, and the environment in which a process loads them.
+"""The places of the simulated driver libraries, and the environment that makes a process load them.
 
-Each vendor's binding is led to its library by the only way it knows: the loader's path, ROCM_PATH,
-or, for Level Zero, whose binding names an absolute path, a library preloaded under that name.
+Each vendor's binding finds its library by its only way: the loader's path, ROCM_PATH, or, for Level
+Zero, whose binding names an absolute path, a library preloaded under that name.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def environment(
     base: Mapping[str, str] | None = None,
     missing: Sequence[str] = (),
 ) -> dict[str, str]:
-    """`base`, or this process's own, as a process on the simulated node at `node` wants it.
+    """Return `base`, or this process's environment, for a process on the simulated node at `node`.
 
     NVML, CUDA and AMD SMI are always the simulated ones, so that no real card stands between
     simulated ones; Level Zero is one where the node has cards of Intel's, since a preloaded library
-    is in every process. Functions with one of `missing` in their name are not there: the libraries
-    are copies then, beside the node. BadRequest where there is none such.
+    is in every process. Functions with one of `missing` in their name are absent: the libraries are
+    then copies beside the node. BadRequest if no function has such a name.
     """
     folder = _lacking(node.parent / "drivers", missing) if missing else FOLDER
     nvidia, rocm, levelzero = folder / "nvidia", folder / "rocm", folder / "levelzero"

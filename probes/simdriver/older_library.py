@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copies of the simulated driver libraries that lack functions, as those of an older driver do.
 
-In the copy's table of dynamic symbols a function that is to be missing is an undefined weak one:
-whoever looks it up is told that there is none, and everything else of the library is as it was.
-Format: System V gABI, chapters 4 (sections) and 5 (symbols).
+In the copy's table of dynamic symbols a missing function is an undefined weak one: a lookup does
+not find it, and the rest of the library is unchanged. Format: System V gABI, chapters 4 (sections)
+and 5 (symbols).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DYNSYM, _FUNCTION, _WEAK = 11, 2, 2
 def copy(libraries: dict[Path, Path], parts: Iterable[str]) -> list[str]:
     """Copy each library to its place, without the functions that have any of `parts` in their name.
 
-    Returns their names. BadRequest for a part that is in the name of none: then nothing is written.
+    Returns their names. BadRequest, without a copy, for a part that is in no name.
     """
     files = {to: bytearray(library.read_bytes()) for library, to in libraries.items()}
     missing: list[str] = []
@@ -40,7 +40,7 @@ def copy(libraries: dict[Path, Path], parts: Iterable[str]) -> list[str]:
 
 
 def _remove(image: bytearray, part: str) -> list[str]:
-    """Make what has `part` in its name undefined; the names."""
+    """Make the functions with `part` in their name undefined; return their names."""
     removed = []
     table, size, texts = _dynamic_symbols(image)
     for at in range(table, table + size, _SYMBOL.size):
@@ -54,7 +54,7 @@ def _remove(image: bytearray, part: str) -> list[str]:
 
 
 def _dynamic_symbols(image: bytearray) -> tuple[int, int, int]:
-    """Where the table is, its bytes, and where its texts are."""
+    """Return the offset and size of the table, and the offset of its texts."""
     (first,) = struct.unpack_from("<Q", image, 40)
     size, count = struct.unpack_from("<HH", image, 58)
     sections = [_SECTION.unpack_from(image, first + number * size) for number in range(count)]

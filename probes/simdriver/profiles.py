@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles of simulated nodes: which cards, with figures, as native/sim/profiles/*.toml say.
+"""Profiles of simulated nodes: the cards and their figures in native/sim/profiles/*.toml.
 
 A card becomes the dictionary that stoker.native._sim takes, with its own identity: serial number
-and UUID come from the seed, so that the same seed is the same node. Invariant: a figure that a
+and UUID come from the seed, so that equal seeds give equal nodes. Invariant: a figure that a
 profile lacks is an error here and never a default.
 """
 
@@ -29,18 +29,18 @@ FEATURES: Final = {
     "memory_temperature": 32,
     "tile_power": 64,
 }
-"""Names in profiles -> `enum sk_sim_feature`."""
+"""The `enum sk_sim_feature` of each name in profiles."""
 NVIDIA, AMD, INTEL = 1, 2, 3
 _ONCE = {"count", "bus_ids", "numas", "switch_groups", "features", "layouts", "partition"}
 
 
 def names() -> list[str]:
-    """Names of all profiles."""
+    """Return the names of all profiles."""
     return sorted(Path(each.name).stem for each in _folder().iterdir() if each.name[-5:] == ".toml")
 
 
 def load(name: str, seed: int = 0) -> list[Card]:
-    """The cards of a profile, each with an identity of its own. NotFound names those there are."""
+    """Return the cards of a profile, each with its identity. NotFound lists the profiles."""
     cards: list[Card] = []
     for kind in _kinds(name):
         cards += [_card(kind, index) for index in range(kind["count"])]
@@ -55,7 +55,7 @@ def load(name: str, seed: int = 0) -> list[Card]:
 
 
 def node(name: str, path: Path | None = None, *, virtual: bool = False, seed: int = 0) -> _sim.Node:
-    """A node of this profile at `path`, or, without one, in this process and in virtual time."""
+    """Return a node of this profile at `path`, or without one in this process, in virtual time."""
     return _sim.Node.create(
         str(path) if path else None, load(name, seed), virtual or path is None, seed, name
     )
@@ -95,7 +95,7 @@ def _card(kind: dict[str, Any], index: int) -> Card:
 
 
 def _bus_id(bus: str, index: int, cards: list[Card]) -> str:
-    """Two kinds of one node may name the same bus: the later one moves to a domain of its own."""
+    """Return a free bus id: if two kinds name the same bus, the later one gets its own domain."""
     taken = {card["bus_id"] for card in cards[:index]}
     domain = 0
     while (at := f"{domain:08X}:{bus}:00.0") in taken:
@@ -104,7 +104,7 @@ def _bus_id(bus: str, index: int, cards: list[Card]) -> str:
 
 
 def _identify(card: Card, chance: random.Random) -> None:
-    """UUIDs and serial numbers have the vendor's form and belong to no real card."""
+    """Give a card a UUID and a serial number of the vendor's form that no real card has."""
     prefix = {NVIDIA: "GPU-", AMD: "", INTEL: ""}[card["vendor"]]
     card["uuid"] = prefix + str(uuid.UUID(int=chance.getrandbits(128), version=4))
     card["serial"] = f"{chance.randrange(10**12, 10**13)}"

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of simulated AMD cards: /sys/class/drm, /sys/class/kfd and what they lead to.
+"""The files of simulated AMD cards: /sys/class/drm, /sys/class/kfd and the files they link to.
 
 For reading AMD cards without ROCm, below a root of the caller's choice. Names and formats are those
 of amdgpu (Documentation/gpu/amdgpu of the kernel, amdgpu_pm.c) and of KFD (kfd_topology.c).
-Plain files cannot answer a read, so whoever wants present values calls `refresh` first; it also
-takes what was written to the caps, as the driver would. Invariant: a file is replaced whole, so a
-reader never sees half of one; a card off the bus has empty files, as dead cards have.
+Plain files cannot compute values on a read, so call `refresh` first; it also applies values written
+to the caps, as the driver would. Invariant: a file is replaced whole, so a reader never sees half
+of one; a card off the bus has empty files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ECC = 1
 
 
 class SysfsTree:
-    """Files of a node's AMD cards below `root`. `content`: format of gpu_metrics, 1.`content`."""
+    """A node's AMD cards as files below `root`. `content`: format of gpu_metrics, 1.`content`."""
 
     def __init__(self, root: Path, node: _sim.Node, content: gpu_metrics.Content = 7) -> None:
         self._root, self._node, self._content = root, node, content
@@ -39,7 +39,7 @@ class SysfsTree:
         self._said: dict[Path, str | bytes] = {}
 
     def write(self) -> None:
-        """Everything, as after the driver was loaded."""
+        """Write all files, as after the driver was loaded."""
         models = [self._node.truth(card)["model"] for card in self._cards]
         self._write(
             Path("sys/module/amdgpu"), {"version": f"{models[0]['driver']}\n"} if models else {}
@@ -51,7 +51,7 @@ class SysfsTree:
         self.refresh()
 
     def refresh(self) -> None:
-        """Bring what changes to the present, after taking the caps that were written."""
+        """Apply the caps that were written, then update all files that change."""
         for card in self._cards:
             self._take_cap(card)
             truth, sensor = self._node.truth(card), self._node.sensor(card)
@@ -67,7 +67,7 @@ class SysfsTree:
         return self._root / device_of(model) / hwmon_of(model) / "power1_cap"
 
     def _take_cap(self, card: int) -> None:
-        """A cap in uW, if somebody wrote another one; out of range it is as if never written."""
+        """Apply a written cap in uW; one out of range is ignored."""
         file = self._cap_file(card)
         written = file.read_text() if file.exists() else ""
         if not written.strip().isdigit() or written == self._caps.get(card, written):
@@ -89,7 +89,7 @@ class SysfsTree:
             fresh.replace(file)
 
     def _links(self, model: Card) -> None:
-        """The classes' and the bus's ways to the device."""
+        """Link the classes and the bus to the device."""
         device, minor = device_of(model), model["minor"]
         for name in (f"card{minor}", f"renderD{FIRST_RENDER + minor}"):
             (self._root / device / "drm" / name).mkdir(parents=True, exist_ok=True)
@@ -104,7 +104,7 @@ class SysfsTree:
         _link(self._root / device / "driver", driver)
 
     def _processes(self) -> None:
-        """KFD's folder of each process: its memory and occupancy, by the card's gpu_id."""
+        """Write KFD's folder of each process: its memory and occupancy by the card's gpu_id."""
         folder = Path("sys/class/kfd/kfd/proc")
         files: Files = {}
         for card in self._cards:
@@ -127,30 +127,30 @@ class SysfsTree:
 
 
 def address_of(model: Card) -> str:
-    """As the kernel names a PCI device: 0000:05:00.0."""
+    """Return the kernel's name of a PCI device: 0000:05:00.0."""
     domain, rest = model["bus_id"].split(":", 1)
     return f"{int(domain, 16):04x}:{rest.lower()}"
 
 
 def device_of(model: Card) -> Path:
-    """Below a root port of its own PCIe switch, so that switches can be told from the path."""
+    """Return the device's path below a root port, which identifies its PCIe switch."""
     return Path(
         f"sys/devices/pci{address_of(model)[:4]}:{model['switch_group']:02x}", address_of(model)
     )
 
 
 def hwmon_of(model: Card) -> str:
-    """Its sensors' folder, below its own."""
+    """Return the folder of the card's sensors, below its own."""
     return f"hwmon/hwmon{model['minor']}"
 
 
 def gpu_id(model: Card) -> int:
-    """KFD's number of a card."""
+    """Return KFD's number of a card."""
     return unique_id(model) & 0xFFFF
 
 
 def unique_id(model: Card) -> int:
-    """The serial number, read as hexadecimal digits, as the simulated libamd_smi.so does."""
+    """Return the serial number read as hexadecimal digits, as in the simulated libamd_smi.so."""
     return int(model["serial"], 16)
 
 
@@ -161,7 +161,7 @@ def _link(at: Path, to: Path) -> None:
 
 
 def _fixed(model: Card) -> Files:
-    """Files of a device that stay as they are."""
+    """Return the constant files of a device."""
     device, speed = model["pci_device"] >> 16, f"{_GT_S[model['pcie_gen']]} GT/s PCIe\n"
     subsystem = model["pci_subsystem"] >> 16
     return {
@@ -193,7 +193,7 @@ def _fixed(model: Card) -> Files:
 
 
 def _levels(low: int, now: int, high: int) -> str:
-    """Clocks as pp_dpm_* lists them, the present one marked."""
+    """Format clocks as pp_dpm_* lists them, with the present one marked."""
     clocks = sorted({low, min(max(now, low), high), high})
     marks = ["*" if clock == min(max(now, low), high) else "" for clock in clocks]
     return "".join(
@@ -228,7 +228,7 @@ def _changing(truth: Card, sensor: dict[str, int], content: gpu_metrics.Content)
 
 
 def _bad_pages(now: dict[str, Any]) -> str:
-    """Address, size and R(etired) or P(ending) of each, addresses made up in a row."""
+    """Format address, size and R(etired) or P(ending) of each page, with made-up addresses."""
     retired, pending = now["retired_pages"], now["retired_pending"]
     return "".join(
         f"{0x1000 + page:#010x} : 0x00001000 : {'R' if page < retired else 'P'}\n"
@@ -237,7 +237,7 @@ def _bad_pages(now: dict[str, Any]) -> str:
 
 
 def _hwmon(model: Card, sensor: dict[str, int], power: str) -> Files:
-    """uW, millidegrees and Hz, as hwmon has them."""
+    """Return the files of hwmon, in uW, millidegrees and Hz."""
     files: Files = {
         "name": "amdgpu\n",
         power: f"{sensor['power_mw'] * 1000}\n",
@@ -265,7 +265,7 @@ def _hwmon(model: Card, sensor: dict[str, int], power: str) -> Files:
 
 
 def _nothing(truth: Card) -> dict[str, int]:
-    """Readings that name the files of a card that answers nothing."""
+    """Return readings that give the file names of a card that does not respond."""
     names = "busy_percent memory_busy_percent clock_mhz memory_clock_mhz energy_mj fan_percent"
     names += " limit_mw locked_max_mhz locked_min_mhz memory_temperature_mc temperature_mc"
     names += " pcie_rx_bytes pcie_tx_bytes power_mw why"
@@ -277,7 +277,7 @@ def _text(values: dict[str, int]) -> str:
 
 
 def _topology(models: list[Card]) -> Files:
-    """KFD's nodes: one of the CPU for each NUMA node, then a card each; links between them."""
+    """Return KFD's nodes: one of the CPU for each NUMA node, then the cards, and their links."""
     numas = range(max((model["numa"] for model in models), default=0) + 1)
     files: Files = {"generation_id": "2\n", "system_properties": "platform_oem 0\n"}
     for numa in numas:
@@ -298,7 +298,7 @@ def _topology(models: list[Card]) -> Files:
 
 
 def _io_links(models: list[Card], place: int, first: int) -> list[dict[str, int]]:
-    """To its CPU over PCIe, and to each card of its link group. Bandwidths in MB/s."""
+    """Return a card's links: to its CPU over PCIe, and to each card of its group; in MB/s."""
     own = models[place]
     pcie = int(float(_GT_S[own["pcie_gen"]]) * 1000 / 8 * own["pcie_width"])
     links = [_io_link(first + place, own["numa"], LINK_PCIE, WEIGHT_PCIE, pcie)]
@@ -327,7 +327,7 @@ def _io_link(start: int, end: int, kind: int, weight: int, speed: int) -> dict[s
 
 
 def _gfx_version(architecture: str) -> int:
-    """gfx942 is 90402: major, minor and stepping in two digits each."""
+    """Encode a version: gfx942 is 90402, with minor and stepping in two digits each."""
     digits = architecture.removeprefix("gfx")
     return int(digits[:-2]) * 10000 + int(digits[-2], 16) * 100 + int(digits[-1], 16)
 
