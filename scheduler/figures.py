@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The core's figures as text for people. Pure. Owns that no wire unit reaches a sentence."""
+"""The core's figures as text for people; pure. No wire unit ever reaches a sentence."""
 
 from __future__ import annotations
 

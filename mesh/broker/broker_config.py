@@ -69,7 +69,7 @@ class BrokerSettings:
 
 @dataclass(frozen=True)
 class BrokerKeys:
-    """The public nkeys of everybody who may connect."""
+    """The public nkeys that may connect."""
 
     scheduler: str
     agents: dict[str, str] = field(default_factory=dict)
@@ -161,7 +161,7 @@ def _server(settings: BrokerSettings) -> list[str]:
 def _tls(settings: BrokerSettings) -> list[str]:
     """Return the TLS settings: TLS from the first byte, except for the node's own processes.
 
-    Those wait for a greeting in the clear and identify the broker by the owner of its socket
+    Those wait for an unencrypted greeting and identify the broker by the owner of its socket
     (`mesh/connection/local_connection.py`).
     """
     return [

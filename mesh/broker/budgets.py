@@ -2,8 +2,8 @@
 """The budgets of one user: `[budgets]` in config.toml, and their defaults.
 
 The scheduler limits requests and jobs by them, the broker connections and subscriptions. Each is a
-part of a global limit. Owns that, with the defaults, USERS_AT_LIMIT users may use up their budgets
-at once and no other user is refused because of them.
+part of a global limit. Guarantees that, with the defaults, USERS_AT_LIMIT users may use up their
+budgets at once and no other user is refused because of them.
 """
 
 from __future__ import annotations

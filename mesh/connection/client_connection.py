@@ -95,7 +95,7 @@ class ClientConnection:
             self._denied = str(error)[:500]
 
     async def on_end(self) -> None:
-        """The connection is lost: end its open requests."""
+        """End the open requests of the lost connection."""
         self._lost = True
         for answer in self._open.values():
             if not answer.done():

@@ -44,7 +44,7 @@ def key_file(state: Path) -> Path:
 async def connect(
     nc: LocalConnection, state: Path, name: str, callbacks: ConnectionCallbacks
 ) -> None:
-    """Connect, however often that must be tried; nats-py reconnects from then on."""
+    """Connect, with retries without limit; nats-py reconnects from then on."""
     while True:
         try:
             await nc.connect(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests on one connection that end at once when the connection is lost.
 
-Owns one inbox, and that every request ends exactly once.
+Owns one inbox. Guarantees that every request ends exactly once.
 """
 
 from __future__ import annotations

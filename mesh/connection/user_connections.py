@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scheduler's connections to the broker for the requests of users, one for each user.
 
-The daemon opens and closes them with the table of users. Owns that requests of one user never
+The daemon opens and closes them with the table of users. Guarantees that requests of one user never
 delay those of another on their way here: a user's excess waits at the broker behind that user's
 connection.
 """
@@ -31,7 +31,7 @@ SHUT_S = 1.0
 _log = structlog.get_logger("scheduler")
 
 Connect = Callable[[LocalConnection, str], Awaitable[None]]
-"""Connects under a name, however often that must be tried."""
+"""Connects under a name, with retries without limit."""
 Receive = Callable[[Any], Awaitable[bool]]
 """Takes a request; returns True if its user sends more than can be refused."""
 

@@ -86,7 +86,7 @@ class Identity:
 
     @property
     def verifier(self) -> Verifier:
-        """The public half."""
+        """The verifier with the public half of this key."""
         return Verifier(self.public)
 
     def sign_nonce(self, nonce: str) -> bytes:

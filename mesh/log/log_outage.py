@@ -29,30 +29,30 @@ class LogOutage:
         self._full_since_ns: int | None = None
 
     def failed(self, now_ns: int) -> None:
-        """The log could not be read or written."""
+        """Record that the log could not be read or written."""
         if self._down_since_ns is None:
             self._down_since_ns = now_ns
         self.back_off(now_ns)
 
     def filled(self, why: str, now_ns: int) -> None:
-        """The log has no room."""
+        """Record that the log has no room."""
         self.full = why
         if self._full_since_ns is None:
             self._full_since_ns = now_ns
         self.back_off(now_ns)
 
     def appended(self) -> None:
-        """An entry went in."""
+        """Record that an entry was appended."""
         self._retries = 0
         self.full, self._full_since_ns = "", None
 
     def over(self) -> None:
-        """The log works again: this replica leads."""
+        """Record the end of the outage: this replica leads."""
         self._down_since_ns = None
         self.hurry()
 
     def hurry(self) -> None:
-        """Try again at once."""
+        """Make the next try due at once."""
         self._retries = self._retry_ns = 0
 
     def back_off(self, now_ns: int) -> None:

@@ -38,7 +38,7 @@ class LogTime:
         """The log's time and CLOCK_BOOTTIME at the last reading."""
 
     def begin(self, entry_ns: int) -> None:
-        """The log has an entry of this time: never go below it."""
+        """Never go below this time, which an entry of the log has."""
         self._floor_ns = max(self._floor_ns, entry_ns)
 
     def read(self, real_ns: int, boot_ns: int) -> int:

@@ -20,12 +20,12 @@ class UnreadableEntry:
         self._passed_from: int | None = None
 
     def said(self, last: int) -> None:
-        """JetStream refused an append because it has entry `last`; 0 if it named none."""
+        """Note that JetStream refused an append because it has entry `last`; 0 if it named none."""
         if last != self._last:
             self._last, self._readings = last, 0
 
     def passes(self, seen: int) -> int | None:
-        """A reading ended at `seen`; return the number to append behind, or None."""
+        """Note that a reading ended at `seen`; return the number to append behind, or None."""
         if self._last <= seen:
             return None
         self._readings += 1
@@ -35,7 +35,7 @@ class UnreadableEntry:
         return last
 
     def sealed(self) -> None:
-        """An entry was appended: forget what was passed over."""
+        """Forget the number that was passed over, since an entry was appended."""
         self._last, self._passed_from = 0, None
 
     def withdrawn(self) -> int | None:

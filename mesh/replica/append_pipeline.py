@@ -35,7 +35,7 @@ from stoker.native.errors import Refused, StokerError, Unavailable
 
 
 class AppendPipeline:
-    """The appends of one replica. `room` knows what each user has queued here."""
+    """The appends of one replica. `room` counts each user's queued work."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class AppendPipeline:
     ) -> None:
         self.room = UserRoom(settings.budgets)
         self.more = False
-        """True if the core has more to decide, although nobody requested anything."""
+        """True if the core has more to decide without a new request."""
         self._settings = settings
         self._signer = signer
         self._state = state
@@ -223,7 +223,7 @@ class AppendPipeline:
             self.answer(work, Refused(why))
 
     def answer_unknown(self, why: str) -> None:
-        """Tell those who wait for unknown appends that their outcome is not known."""
+        """Answer the works of unknown appends that their outcome is unknown."""
         for sent in self._unknown:
             for work in sent.batch.works:
                 self.answer(work, Unavailable(f"not known whether it happened: {why}"))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The core's decisions on a batch of works, before any of it is in the log.
 
-Owns that deciding changes nothing: an exception here has harmed no state, so the replica can look
-for the work that caused it.
+Guarantees that deciding changes nothing: an exception here has harmed no state, so the replica can
+look for the work that caused it.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Remove(NamedTuple):
 
 
 class Get(NamedTuple):
-    """Somebody wants one job, at once or when it has come to `until`.
+    """A request for one job, at once or when it has reached `until`.
 
     `deadline_ns` is CLOCK_BOOTTIME.
     """

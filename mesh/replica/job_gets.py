@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The answers to Get events: at once, at the requested state of the job, or at the deadline.
 
-Owns that each Get is answered exactly once.
+Guarantees that each Get is answered exactly once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The leader's periodic work: decide again, and charge device time to running jobs.
 
-Without I/O. Owns the bounds: waiting jobs are looked at once a second, and at most USAGES_MAX jobs
+Without I/O. Owns the bounds: waiting jobs are examined once a second, and at most USAGES_MAX jobs
 are charged every ten.
 """
 

@@ -103,7 +103,7 @@ class Leadership:
     def desired(
         self, event: events.StateRequested, now: Instant, *, idle: bool
     ) -> bytes | Unavailable:
-        """Return the sealed state that a node should be in, or why there is none.
+        """Return the sealed state that a node should be in, or the reason why there is none.
 
         `idle` is true while no append is in flight, so that the term may be given up.
         """

@@ -36,7 +36,7 @@ class LogCompaction:
             self._outbox.put(events.SaveSnapshot(self._state.snapshot()))
 
     def saved(self, seq: int, *, full: bool) -> None:
-        """The snapshot of log entry `seq` is durable.
+        """Note that the snapshot of log entry `seq` is durable.
 
         A full log cannot record it first, so it is trimmed now: the file was read back.
         """
@@ -44,25 +44,25 @@ class LogCompaction:
         self._trim(self._plan.saved(seq, full=full))
 
     def failed(self) -> None:
-        """No snapshot was taken; the next is due after as many entries again."""
+        """Note that no snapshot was taken; the next is due after as many entries again."""
         self._plan.under_way = False
         self._outbox.count("snapshot_failed")
 
     def recorded(self, trim_to: int) -> None:
-        """The log recorded a snapshot and can be trimmed up to `trim_to`; 0 if not."""
+        """Note that the log has a snapshot and can be trimmed up to `trim_to`; 0 if not."""
         self._trim(self._plan.trim(trim_to))
 
     def trimmed(self, seq: int) -> None:
-        """The log holds nothing up to `seq` any more."""
+        """Note that the log was trimmed up to `seq`."""
         self._plan.trimmed(seq)
 
     def trim_failed(self) -> None:
-        """The log may not have been trimmed."""
+        """Note that the log may not have been trimmed."""
         self._plan.trim_failed()
         self._outbox.count("trim_failed")
 
     def make_room(self) -> None:
-        """The log is full: take a snapshot, so that it can be trimmed."""
+        """Take a snapshot of a full log, so that it can be trimmed."""
         self._plan.refused()
         self._outbox.count("log_full")
         self.start()

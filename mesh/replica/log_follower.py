@@ -67,7 +67,7 @@ class LogFollower:
         return applied
 
     def end(self) -> None:
-        """The log was read to its end; Corrupt if that is before `known_tail`."""
+        """Check the end of the log; Corrupt if it is before `known_tail`."""
         seen = self._state.seen
         if seen < self._known_tail:
             known = f"entry {self._known_tail} was acknowledged"

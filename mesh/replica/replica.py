@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scheduler's replica without I/O: events in, effects out; the daemon carries the effects out.
 
-Owns the order in which its parts hear of an event: an entry is applied before it is answered, and
+Owns the order in which its parts handle an event: an entry is applied before it is answered, and
 nothing is appended after an unknown outcome until the log was read to its end.
 """
 
@@ -208,7 +208,7 @@ class Replica:
         self._appends.flush(now)
 
     def _append_full(self, event: events.AppendFull, now: Instant) -> None:
-        """The append certainly did not happen: make room and try again."""
+        """Make room and try again: the append certainly did not happen."""
         self._outage.filled(event.why, now.boot_ns)
         self._appends.refused()
         if self.role == "electing":
@@ -277,7 +277,9 @@ class Replica:
             self._appends.append_term(self._leadership.elect(), now)
 
     def _lead(self, term: int, now: Instant) -> None:
-        """The log ends with an entry of this replica, so no unknown append can count any more."""
+        """Start to lead: the log ends with an entry of this replica, so no unknown append can
+        count.
+        """
         self._appends.retry_unknown()
         self._outage.over()
         self._leadership.lead(term)

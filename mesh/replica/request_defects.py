@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Defects of stoker that a user's request meets: each becomes the answer to that request.
 
-Owns that a defect never ends the daemon or fills its log file: a traceback is logged the first time
-it is seen, and counted later.
+Guarantees that a defect never ends the daemon or fills its log file: a traceback is logged the
+first time it is seen, and counted later.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def answer(error: BaseException) -> Internal:
 
 
 def _place(error: BaseException) -> str:
-    """Return kind and innermost line, by which defects are told apart."""
+    """Return kind and innermost line, which identify a defect."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "nowhere"
     return f"{type(error).__name__} at {where}"

@@ -47,7 +47,7 @@ class SnapshotPlan:
         self._entries = self._bytes = 0
 
     def trim(self, seq: int) -> int | None:
-        """Return `seq` if the log is to be trimmed up to there, None if it was trimmed further."""
+        """Return `seq` if the log must be trimmed up to it, None if it was trimmed further."""
         if seq <= self._requested:
             return None
         self._requested = seq

@@ -277,7 +277,7 @@ class ReplicaState:
     # --- observations, which are not replicated ---------------------------------------------------
 
     def observe(self, node: str, seen: Observation) -> None:
-        """Give the core load, power and temperature for placements that use them."""
+        """Pass load, power and temperature to the core for placements that use them."""
         number = name_id(node)
         self.core.observe(number, seen.id, seen.load_milli)
         places = {device.id: index for index, device in enumerate(self.book.nodes[node].devices)}

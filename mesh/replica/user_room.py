@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The room for a user's jobs: those in the book, and those on their way into the log.
 
-Owns that one user's jobs leave room for those of other users.
+Guarantees that one user's jobs leave room for those of other users.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class UserRoom:
         return None
 
     def enter(self, work: Work) -> None:
-        """A work is on its way into the log."""
+        """Count a work that is on its way into the log."""
         if isinstance(work, SubmitWork):
             self._jobs[work.owner.user] += work.count
             self._bytes[work.owner.user] += sum(map(len, work.specs))
 
     def leave(self, work: Work) -> None:
-        """A work was answered: the book has its jobs."""
+        """Subtract an answered work, whose jobs the book has."""
         if isinstance(work, SubmitWork):
             user = work.owner.user
             self._jobs[user] -= work.count

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The works that a user's request becomes, or the refusal of the request.
 
-Owns that making works changes nothing, so an error here is the answer to one request alone.
+Guarantees that making works changes nothing, so an error here is the answer to one request alone.
 """
 
 from __future__ import annotations

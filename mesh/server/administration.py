@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The requests of administrators: queues, quotas, labels, reservations, drains, cordons.
 
-Pure: a request and the state in, requests for the core and the names to log with them out. Owns
-that each request may be repeated: a setting that is in force already is no error.
+Pure: a request and the state in, requests for the core and the names to log with them out.
+Guarantees that each request may be repeated: a setting that is in force already is no error.
 """
 
 from __future__ import annotations

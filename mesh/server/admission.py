@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Admission: the checks of a JobRequest by itself, and the JobSpec that it becomes.
 
-Owns that a refusal names the field. The limits of an option are in its declaration. The core
+Guarantees that a refusal names the field. The limits of an option are in its declaration. The core
 refuses requests that do not fit the cluster, such as missing devices or a full queue.
 """
 

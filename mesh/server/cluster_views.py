@@ -22,7 +22,7 @@ SILENT_NS = 5_000_000_000
 
 
 def node_list(replica: Replica, now_ns: int) -> schema.NodeList:
-    """Return all nodes that ever said hello, by name."""
+    """Return all nodes that ever reported themselves, by name."""
     book = replica.state.book
     return schema.NodeList(
         nodes=tuple(_node(replica, book.nodes[name], now_ns) for name in sorted(book.nodes))

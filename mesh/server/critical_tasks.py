@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The asyncio tasks of the scheduler's process.
 
-Owns that a defect in a task ends the process with its name in the log file: state in memory may be
-half changed then, but the log is whole, and the next process reads it.
+Guarantees that a defect in a task ends the process with its name in the log file: state in memory
+may be half changed then, but the log is whole, and the next process reads it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fair queueing of requests: each user has a queue, and the queues are served round-robin.
 
-Pure; time comes in as an argument. Owns that one user's flood delays another user by at most the
-work of one request, and that every queue is bounded.
+Pure; time comes in as an argument. Guarantees that one user's flood delays another user by at most
+the work of one request, and that every queue is bounded.
 """
 
 from __future__ import annotations
@@ -123,19 +123,19 @@ class FairQueue(Generic[T]):
         return Next(None, soonest)
 
     def begin(self, user: str, size: int) -> None:
-        """A request of this user is on its way into the log."""
+        """Count a request of this user on its way into the log."""
         queue = self._queue(user)
         queue.in_flight += 1
         queue.in_flight_bytes += size
 
     def end(self, user: str, size: int) -> None:
-        """A request of this user that was in flight is answered."""
+        """Subtract an answered request of this user."""
         queue = self._queue(user)
         queue.in_flight -= 1
         queue.in_flight_bytes -= size
 
     def replied(self, user: str, size: int, now_ns: int) -> None:
-        """A reply of `size` bytes was sent to this user."""
+        """Charge a reply of `size` bytes to this user."""
         self._queue(user).replies.spend(size, now_ns)
         self._replies.spend(size, now_ns)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The thread that sends heartbeats, on a connection and a loop of its own.
 
-Owns that leases are renewed however busy the daemon's loop is: this thread needs only the last
-`Authority` from it, and `mesh/replica/authority.py` bounds how old that may be.
+Guarantees that leases are renewed however busy the daemon's loop is: this thread needs only the
+last `Authority` from it, and `mesh/replica/authority.py` bounds how old that may be.
 """
 
 from __future__ import annotations

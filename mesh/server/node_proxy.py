@@ -339,7 +339,7 @@ def _goes_on(job: Job, attempt: int) -> bool:
 
 
 def _silent(usage: Usage | None) -> bool:
-    """Return True if an attempt ended without output, so that its node may have nothing of it."""
+    """Return True if an attempt ended without output, so that its node may have no data of it."""
     return usage is not None and not usage.output_bytes and not usage.output_dropped_bytes
 
 

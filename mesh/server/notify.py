@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Notifications to the supervisor by systemd's sd_notify protocol: ready, status, watchdog.
 
-Does nothing if NOTIFY_SOCKET is not set. Owns that a supervisor that does not read never stops or
-delays this process.
+Does nothing if NOTIFY_SOCKET is not set. Guarantees that a supervisor that does not read never
+stops or delays this process.
 """
 
 from __future__ import annotations

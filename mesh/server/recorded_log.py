@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The log of a state folder, with the folder's record of how far it reached.
 
-Owns that only a state which was never begun makes the log's stream, and that its tail is recorded.
+Guarantees that only a new state makes the log's stream, and that its tail is recorded.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The intake of users' requests, which are served one at a time and fairly between users.
 
-The daemon gives it every request, and the replica's replies. Owns that every request is answered,
-also if it meets a defect, and that no request ends the process or delays its other work for longer
-than one request takes.
+The daemon gives it every request, and the replica's replies. Guarantees that every request is
+answered, also if it meets a defect, and that no request ends the process or delays its other work
+for longer than one request takes.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 """The scheduler's process: `python -m stoker.mesh.server.scheduler_daemon --state FOLDER`.
 
 It turns messages into events of `Replica`, and the replica's effects into messages, files and log
-appends; it makes no decision. Owns that no message ends it; a defect in a step does, by name, and
-the log has everything that was acknowledged.
+appends; it makes no decision. Guarantees that no message ends it. A defect in a step ends it with
+its name in the log file, and the log has everything that was acknowledged.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line of the scheduler's process, and the record of the cluster in its state folder.
 
-Owns that a key which is not the one that cluster.json names is refused.
+Guarantees that a key other than that of cluster.json is refused.
 """
 
 from __future__ import annotations

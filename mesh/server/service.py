@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The job service: it turns a user's request into an event for the replica, or into a reply.
 
-Without I/O. Owns who may see what: users see their own jobs, administrators see all. Owns that a
-wrong request changes nothing and is answered with what is wrong.
+Without I/O. Owns who may see what: users see their own jobs, administrators see all. Guarantees
+that a wrong request changes nothing and is answered with its error.
 """
 
 from __future__ import annotations

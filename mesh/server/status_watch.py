@@ -2,7 +2,7 @@
 """The scheduler's status for the supervisor and the log file: disk, broker, halts.
 
 Owns when a person or the supervisor must act: a halt is logged again every minute, and a broker
-whose log stays silent although the disk has room is to be restarted.
+whose log stays silent although the disk has room must be restarted.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ class StatusWatch:
         self._keys_forgotten_young = 0
 
     def leads(self) -> None:
-        """The replica leads now: the process is ready."""
+        """Note that the replica leads: the process is ready."""
         self._stuck_since_s = None
         notify.ready("ok")
         self._status = "ok"
 
     def halts(self) -> None:
-        """The replica halts now."""
+        """Note that the replica halts."""
         self._log_halt()
         notify.status(self._replica.status())
 
     def look(self) -> None:
-        """Notify the supervisor of the status, and log what a person should know."""
+        """Notify the supervisor of the status, and log what an administrator should know."""
         self._watch_broker()
         self._watch_keys()
         halted = self._replica.role == "halted"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The file of the table of users, watched for changes.
 
-Owns that a damaged table leaves the old one in force.
+Guarantees that a damaged table leaves the old one in force.
 """
 
 from __future__ import annotations

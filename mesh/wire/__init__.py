@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """The messages on the network: subjects, public requests and replies, commands, queries.
 
-Imports `mesh.identity`; knows no connection.
+Imports `mesh.identity`; opens no connection.
 """
