@@ -298,7 +298,7 @@ public:
 		return all;
 	}
 
-	/* Histogram of a kernel's device times, for exporters; None where the name is not known. */
+	/* Returns a kernel's histogram of device times for exporters; None for an unknown name. */
 	nb::object histogram(const std::string &name) const
 	{
 		const sk_trace_fold_state *state = job_->fold.state;

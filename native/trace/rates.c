@@ -7,10 +7,10 @@
  * Everything measured is
  * the product's own code: a segment as tracers make it, read through trace/fold/reader.c, folded
  * and committed by trace/job/drain.c; only the records are made up here (64 names, 4 threads,
- * lengths that vary, one copy in 16). Of decode and fold, and of the bare drain, the best of
- * several rounds by the time of this thread's CPU is told, since a rate per core is asked for.
- * Through the ring a second thread publishes: as fast as it can, and at 2.5 million a second. Every
- * record is in folded or dropped, else the program fails.
+ * lengths that vary, one copy in 16). For decode and fold, and for the bare drain, it prints the
+ * best of several rounds by this thread's CPU time, which gives a rate per core. Through the ring a
+ * second thread publishes: as fast as it can, and at 2.5 million a second. Every record is in
+ * folded or dropped, else the program fails.
  */
 #include "trace/job/job_parts.h"
 #include "records/ring.h"

@@ -13,7 +13,7 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* True if mark_victim hands over the task (6.9), not only its id. */
+/* True if mark_victim passes the task (6.9), not only its id. */
 const volatile bool victim_is_task = false;
 
 #define SIGKILL 9

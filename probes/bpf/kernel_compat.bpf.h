@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /** @file
- * One accessor for each thing that kernels spell differently.
+ * One accessor for each field that kernels name differently.
  *
  * Each looks the field up in the running kernel's BTF and never checks a version; the branch that
  * does not apply is removed when the program is loaded.

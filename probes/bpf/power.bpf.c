@@ -2,7 +2,7 @@
 /*
  * The clock of the node's CPUs and its thermal events.
  *
- * These belong to the node, so to job 0; what matters is the last value and how often it changed.
+ * These belong to the node, so to job 0; the last value and the number of changes are kept.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

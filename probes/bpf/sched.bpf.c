@@ -17,7 +17,7 @@ char LICENSE[] SEC("license") = "GPL";
 const volatile bool switch_says_state = false;
 const volatile bool read_system_call = false;
 
-/* Jobs followed in full, counted by the loader. 0 spares every thread the look at its job. */
+/* Jobs followed in full, counted by the loader. With 0 no thread's job is looked up. */
 volatile __u64 full_jobs = 0;
 
 struct {

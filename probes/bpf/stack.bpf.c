@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /* The places where threads block: stacks of long waits, kernel and user, with the system call.
  *
- * A stack can only be taken when the thread leaves the CPU, before anybody knows how long it will
- * be away. To keep this cheap, a thread that blocks often has its stack taken at random, and each
- * one stands for as many others. Waits shorter than the threshold are forgotten when they end. */
+ * A stack can only be taken when the thread leaves the CPU, before the length of the wait is known.
+ * To keep this cheap, a thread that blocks often has its stack taken at random, and each one stands
+ * for as many others. Waits shorter than the threshold are forgotten when they end. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>

@@ -9,8 +9,8 @@
  *
  * prints a line for each launch, the tracer's start and end, then the host's: `start_ns end_ns
  * seen_start_ns seen_end_ns late_start_ns late_end_ns`. The segment is that of this process, read
- * at the end; nobody else may have drained it. Exit status 3: no device, 4: no segment, 5: it does
- * not fit.
+ * at the end; no other program may have drained it. Exit status 3: no device, 4: no segment, 5: it
+ * does not fit.
  *
  * Invariant: launches are made one at a time, so the n-th record is of the n-th launch.
  */

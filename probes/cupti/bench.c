@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A CUDA program that knows what it does: `make gpu-check` compares a trace of it with that.
+/* A CUDA program of known work, with which `make gpu-check` compares its trace.
  *
  *     stoker-bench-cuda known             each kind of work, in known numbers
  *     stoker-bench-cuda curve N NS DEPTH  N kernels of NS ns, waiting after each DEPTH

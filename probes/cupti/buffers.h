@@ -2,10 +2,9 @@
 /** @file
  * The buffers that CUPTI fills with records: a bounded pool, always handed out full of zeros.
  *
- * CUPTI zeroes a buffer itself, on the application's thread, unless it is told that buffers are
- * zero already. So buffers are mapped when they are first used, and the thread that has read one
- * wipes what was written. When all buffers are out CUPTI gets none, and drops records, which it
- * counts.
+ * CUPTI zeroes a buffer itself, on the application's thread, unless it knows that buffers are zero
+ * already. So buffers are mapped when they are first used, and the thread that has read one wipes
+ * what was written. When all buffers are out CUPTI gets none, and drops records, which it counts.
  *
  * Memory: 32 MiB of address space at most. Threads: any; no lock, and no system call but the first
  * mmap.

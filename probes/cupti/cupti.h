@@ -60,7 +60,7 @@ struct sk_cupti_learned {
 };
 
 struct sk_cupti {
-	_Atomic uint32_t phase;			      /* enum sk_phase; 0: nothing is looked at */
+	_Atomic uint32_t phase;			      /* enum sk_phase; 0: nothing is watched */
 	_Atomic uint32_t captures;		      /* streams may be under capture into graphs */
 	_Atomic bool graphs;			      /* a graph has one record */
 	_Atomic uint64_t contexts[SK_CUPTI_CONTEXTS]; /* id << 8 | device row + 1 */
@@ -160,7 +160,7 @@ struct sk_tracer_call_costs sk_cupti_costs_now(void);
 
 /** Load libcupti, once; false when the tracer has stepped aside. */
 bool sk_cupti_load(void);
-/** Switch callbacks on; false when CUPTI cannot be had. */
+/** Switch callbacks on; false if CUPTI is unavailable. */
 bool sk_cupti_watch(void);
 /** Switch callbacks off and leave CUPTI's place. */
 void sk_cupti_unwatch(void);

@@ -3,8 +3,8 @@
  *
  * The thread that has `decoding` is the producer of the ring that takes all records. A record is
  * kept if its call was entered while calls were timed. A record of an unknown call was launched
- * before that, or while the records of an earlier window were waited for; it is no loss, since
- * nobody looked at that call. Every other record that is not kept is counted.
+ * before that, or while the records of an earlier window were waited for; it is no loss, since that
+ * call was not watched. Every other record that is not kept is counted.
  */
 #include "cupti.h"
 #include "records.h"
@@ -12,9 +12,9 @@
 enum {
 	LAST = 4, /* added to the count of flushes, so that no further record of a graph is waited
 		     for */
-	CALLS_ENOUGH = 64, /* calls before the bounds of a clock are told */
+	CALLS_ENOUGH = 64, /* calls before the bounds of a clock are reported */
 	WAITS_ENOUGH = 16,
-	CALLLESS_ENOUGH = 256, /* records without a call before they are believed */
+	CALLLESS_ENOUGH = 256, /* records without a call before they are accepted */
 };
 
 static struct sk_record *reserve(uint64_t ns)
@@ -41,7 +41,7 @@ struct done {
 	const char *name;
 };
 
-/* Tell the bounds of clocks once they are close enough. Called with `decoding` held. */
+/* Report the bounds of clocks once they are close enough. Called with `decoding` held. */
 static void publish_clocks(bool last)
 {
 	for (unsigned device = 0; device < SK_SEGMENT_DEVICES; device++) {
@@ -96,7 +96,7 @@ static void bound_by_wait(const sk_cupti_wait_record *wait, uint32_t tid)
 		bounds->before_wait_ns = gap;
 }
 
-/* Count a graph's node here, since no call tells of it. */
+/* Count a graph's node here, since it has no call. */
 static void count_node(const struct done *done, unsigned name)
 {
 	if (done->kind == SK_KIND_KERNEL)
@@ -145,15 +145,15 @@ static void lose(uint64_t records)
 
 /* Return whether a record without a call should have had one, because it was made in the latest
  * timed window. While kinds stay on for a window that is over, records of calls before and after it
- * come as well, which were not to be seen. */
+ * come as well, which must not be counted. */
 static bool is_missed(uint32_t correlation)
 {
 	return sk_cupti_joins_spans(&sk_cupti->joins, atomic_load(&sk_cupti->looked_from),
 				    atomic_load(&sk_cupti->looked_to), correlation);
 }
 
-/* Records without a call are believed only if no record was ever joined: then ids mean something
- * else in this version, and the times are still worth having. */
+/* Records without a call are accepted only if no record was ever joined: then ids have another
+ * meaning in this version, and the times are still useful. */
 static bool is_wanted(const struct sk_cupti_join *join)
 {
 	return join || (!sk_cupti->joined && sk_tracer_mode() == SK_MODE_FULL &&
@@ -332,7 +332,7 @@ static void take_overhead(const sk_cupti_overhead_record *from)
 	sk_tracer_commit(sk_cupti->home);
 }
 
-/* Return the bytes of a record that are read; 0 for a kind that was not asked for. */
+/* Return the bytes of a record that are read; 0 for a kind that was not requested. */
 static size_t least_of(CUpti_ActivityKind kind)
 {
 	switch (kind) {

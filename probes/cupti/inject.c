@@ -2,8 +2,8 @@
 /* The entry: the CUDA driver loads this library while it initialises, and calls it once.
  *
  * cuInit loads the library that CUDA_INJECTION64_PATH names, so a process that never calls CUDA
- * never comes here. The answer is always 1, so that a failure of the tracer is none of the
- * application's.
+ * never comes here. The entry always returns 1, so that a failure of the tracer never fails the
+ * application.
  */
 #include "cupti.h"
 

@@ -73,7 +73,7 @@ static uint16_t after_ok(const struct sk_core *core, const struct sk_request *re
 	return SK_REASON_NONE;
 }
 
-/* Returns SK_REASON_NONE, or why a queue, model or job that the request names will not do. */
+/* Returns SK_REASON_NONE, or why a queue, model or job that the request names is unusable. */
 static uint16_t names_ok(const struct sk_core *core, const struct sk_request *request,
 			 struct sk_why *why)
 {

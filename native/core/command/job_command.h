@@ -8,7 +8,7 @@
 #include "core/ledger/effect.h"
 #include "core/ledger/why.h"
 
-/* Returns SK_REASON_NONE, or why a SUBMIT is invalid whatever the state is. */
+/* Returns SK_REASON_NONE, or the reason why a SUBMIT is invalid in every state. */
 uint16_t sk_submit_ok(const struct sk_submit *submit, struct sk_why *why);
 uint16_t sk_submit_do(const struct sk_act *act, const struct sk_submit *command,
 		      struct sk_why *why);

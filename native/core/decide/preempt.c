@@ -34,7 +34,7 @@ struct sk_search_room {
 	bool entitled; /* a guarantee covers it */
 };
 
-/* The level of a running job, as its queue would order it among waiting ones. */
+/* The level that a running job would have in its queue if it waited. */
 static uint32_t victim_level(const struct sk_core *core, const struct sk_job *job, uint64_t now_ns)
 {
 	uint64_t ran = now_ns - job->place_ns, held = 0;

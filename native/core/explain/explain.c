@@ -145,8 +145,7 @@ static struct sk_explain line_ahead(const struct sk_core *core, uint32_t slot, u
 	return line;
 }
 
-/* Report the job of another queue that the order tries before this one, which itself could
- * start. */
+/* Report the job of another queue that goes before this one, though this one could start. */
 static void explain_other_queue(const struct sk_core *core, const struct sk_job *job,
 				struct sk_lines *lines)
 {

@@ -15,7 +15,7 @@ void sk_hold_time(struct sk_core *core, uint32_t job);
 void sk_hold_after(struct sk_core *core, uint32_t job, uint32_t before);
 /* Mark a job that can never start because the job it waited for ended badly; propose cancels it. */
 void sk_hold_doom(struct sk_core *core, uint32_t job);
-/* Take a job out of its queue or out of whatever holds it. */
+/* Take a job out of its queue, or out of the list of held jobs that has it. */
 void sk_hold_end(struct sk_core *core, uint32_t job);
 /* Release the jobs that waited for this one, which has ended: they queue, or are doomed. */
 void sk_hold_release(struct sk_core *core, uint32_t before);

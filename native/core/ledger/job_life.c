@@ -123,8 +123,8 @@ void sk_job_account(const struct sk_act *act, uint32_t slot)
 	SK_SET(core, job->charged_ns, 0);
 }
 
-/* The pause doubles from the base, plus up to a tenth by a chance that only this job has, and is
- * five minutes at most. At that limit the chance takes up to a tenth off instead, so that jobs
+/* The pause doubles from the base, plus up to a tenth by a random part of its own, and is
+ * five minutes at most. At that limit the random part takes up to a tenth off instead, so that jobs
  * which failed together never all come back together. */
 static uint64_t job_pause(const struct sk_job *job)
 {

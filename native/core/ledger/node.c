@@ -31,7 +31,7 @@ uint32_t sk_node_next(const struct sk_core *core, uint32_t slot)
 	return slot <= core->limits.nodes ? slot : 0;
 }
 
-/* Slot 0 is nobody and never free. */
+/* Slot 0 stands for no node and is never free. */
 static uint32_t node_free_slot(const struct sk_core *core)
 {
 	for (uint32_t word = 0; word < node_words(core); word++) {

@@ -280,7 +280,7 @@ static const char *check_queue(const struct sk_core *core, uint32_t slot)
 	return NULL;
 }
 
-/* Check that a held job is where its hold says. */
+/* Check that a held job is in the list of its kind of hold. */
 static const char *check_hold(const struct sk_core *core, uint32_t slot)
 {
 	const struct sk_job *job = &core->jobs[slot];

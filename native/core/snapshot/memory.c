@@ -37,7 +37,7 @@ static void *carve_array(struct sk_carve *carve, uint64_t count, uint64_t size)
 	return carve->base ? carve->base + at : NULL;
 }
 
-/* The slot arrays start as nobody; only memory that is read before it is written must be
+/* The slot arrays start as slot 0; only memory that is read before it is written must be
  * cleared. */
 static void *carve_zeroed(struct sk_carve *carve, uint64_t count, uint64_t size)
 {

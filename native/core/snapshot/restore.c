@@ -227,7 +227,7 @@ static void job_unpack(const struct sk_core *core, struct sk_job *job,
 	job->flags = view->flags;
 }
 
-/* Put a pending job where it waits. */
+/* Put a pending job into its queue or the list of held jobs. */
 static void job_wait(struct sk_core *core, uint32_t slot, uint16_t hold)
 {
 	switch (hold) {

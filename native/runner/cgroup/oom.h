@@ -4,8 +4,8 @@
  *
  * A score raised with CAP_SYS_RESOURCE is its own floor (fs/proc/base.c, __set_oom_adj); without
  * that capability a process may go back to the floor that it inherited. If greedy jobs could lower
- * a raised score again, the kernel would kill everybody else first, so where the runner cannot go
- * below zero all jobs stay at zero.
+ * a raised score again, the kernel would kill all other processes first, so where the runner cannot
+ * go below zero all jobs stay at zero.
  */
 #ifndef SK_RUNNER_CGROUP_OOM_H
 #define SK_RUNNER_CGROUP_OOM_H

@@ -2,7 +2,7 @@
 /* stoker-gate CGROUP OBJECT: load the device gate, attach it to a cgroup and exit.
  *
  * The spawner runs it at its start if no gate is attached yet. The attachment belongs to the cgroup
- * (no link, no pin): it outlives this process and the spawner, and goes with the cgroup. On failure
+ * (no link, no pin): it outlives this process and the spawner, and ends with the cgroup. On failure
  * one line on standard output says why. */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>

@@ -44,7 +44,7 @@ struct sk_runner_job {
 	pid_t leader;
 	bool leader_gone;
 	bool childless;		     /* no child of the shim is left */
-	int status;		     /* of the leader, as wait(2) tells it */
+	int status;		     /* of the leader, as wait(2) reports it */
 	int left_behind;	     /* processes that outlived the leader */
 	struct sk_runner_seen asked; /* processes that were sent SIGTERM */
 	uint32_t stops;		     /* stop requests that were carried out */

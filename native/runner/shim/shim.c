@@ -96,7 +96,7 @@ _Noreturn void sk_runner_shim_main(const struct sk_runner_site *site, struct sk_
 	while ((size = read_launch())) {
 		sk_runner_job_run(&job, site, slot, launch_bytes, size);
 		sk_runner_slot_end(table, index, &job.ended);
-		/* Without a spawner nobody reads the eventfd; the next spawner reads the slots. */
+		/* Without a spawner the eventfd has no reader; the next one reads the slots. */
 		if (write(SK_FD_BELL, &one, sizeof(one)) < 0)
 			continue;
 	}

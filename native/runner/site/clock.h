@@ -41,7 +41,7 @@ static inline uint64_t sk_runner_after(uint64_t from, uint64_t duration)
 	return duration < UINT64_MAX - from ? from + duration : UINT64_MAX;
 }
 
-/** Return a duration as nanosleep(2) and ppoll(2) take it. */
+/** Return a duration as the timespec of nanosleep(2) and ppoll(2). */
 static inline struct timespec sk_runner_timespec(uint64_t ns)
 {
 	return (struct timespec){

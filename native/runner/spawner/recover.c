@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The recovery of a spawner: compares the journal with the processes that still live.
  *
- * A slot whose shim holds its lock is adopted as it is. Without a shim nothing is guessed: an
- * attempt that began is ended and `lost`, one that did not has never started. After a reboot
- * nothing runs, whatever the slots say. */
+ * A slot whose shim holds its lock is adopted unchanged. Without a shim, an attempt that began is
+ * ended as `lost`, and one that did not has never started. After a reboot no slot counts as
+ * running. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -23,7 +23,7 @@
 enum {
 	START_OVERDUE_S = 60, /* a start that takes longer is ended */
 	PIPE_BYTES = 65536,   /* what a pipe holds by default */
-	STOP_OVERDUE_S = 1,   /* the same after a stop was requested */
+	STOP_OVERDUE_S = 1,   /* the same limit after a stop was requested */
 	BURST_OVER_S =
 		10, /* without a start for so long, shims beyond the idle ones are dismissed */
 	LEAVE_AT_ONCE = 16, /* shims dismissed on one tick */
@@ -159,7 +159,7 @@ void sk_runner_pool_end(struct sk_runner_pool *pool, uint32_t slot, enum sk_runn
 	pool->rung = true;
 }
 
-/** End the processes of a job whose shim is dead; true when the job is over. */
+/** End the processes of a job whose shim is dead; true when no process is left. */
 static bool reap_lost_job(struct sk_runner_pool *pool, uint32_t slot)
 {
 	struct sk_runner_slot *record = &pool->table->slot[slot];
@@ -521,7 +521,7 @@ int sk_runner_pool_timeout(const struct sk_runner_pool *pool, uint64_t now)
 	for (uint32_t i = 0; i < pool->starting.count; i++)
 		if (pool->taken_ns[pool->starting.slot[i]] > youngest)
 			youngest = pool->taken_ns[pool->starting.slot[i]];
-	/* A start is reported within 2 ms; a slow one is looked at less often. */
+	/* A start is reported within 2 ms; a slow one is polled less often. */
 	if (pool->starting.count && sk_runner_since(now, youngest) < 100 * SK_MS)
 		return 2;
 	if (pool->dying.count)

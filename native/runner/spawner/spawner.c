@@ -458,7 +458,7 @@ static int open_loop(void)
 	if (spawner.epoll < 0 || watch(spawner.signals, TAG_SIGNAL, 0))
 		return -errno;
 	sk_runner_site_place(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), SK_FD_BELL);
-	/* Edge-triggered: every write is one event, so nobody needs to read the counter. */
+	/* Edge-triggered: every write is one event, so the counter need not be read. */
 	return watch(SK_FD_BELL, TAG_BELL, EPOLLET);
 }
 

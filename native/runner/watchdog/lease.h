@@ -61,9 +61,9 @@ enum sk_runner_lease_action sk_runner_lease_decide(const struct sk_runner_lease 
 						   uint64_t now, uint64_t fence_kill_ns);
 
 /** Decide the first action of a new watchdog, whose predecessor may have been killed at any step.
- * Pure. `frozen` is the state of the jobs' cgroup. A freeze without a record, which nobody would
- * ever thaw, is recorded; a record without its freeze is carried out, unless it may be undone by
- * now. */
+ * Pure. `frozen` is the state of the jobs' cgroup. A freeze without a record, which would never be
+ * thawed, is recorded; a record without its freeze is carried out, unless it may be undone by now.
+ */
 enum sk_runner_lease_action sk_runner_lease_take_up(const struct sk_runner_lease *lease,
 						    uint64_t now, bool frozen);
 

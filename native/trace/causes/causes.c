@@ -15,7 +15,7 @@ static void become_idle(const struct sk_trace_causes *causes, struct sk_trace_ca
 	device->gap_ns = from;
 }
 
-/* Clear the open gap; most gaps are over before anybody reads what all threads did in them. */
+/* Clear the open gap; most gaps are over before what all threads did in them is read. */
 static void clear_gap(const struct sk_trace_causes *causes, struct sk_trace_causes_device *device)
 {
 	/* Rows beyond the known threads have never been written. */
@@ -263,7 +263,7 @@ static uint64_t extend(uint64_t *end, uint64_t from, uint64_t to)
 	return to - start;
 }
 
-/* Return the caller's row; for time in which nobody looked, the thread that called last. */
+/* Return the caller's row; for unobserved time, that of the thread that called last. */
 static unsigned caller_of(const struct sweep *sweep, const struct sk_trace_causes_device *device,
 			  const struct sk_trace_interval *interval)
 {

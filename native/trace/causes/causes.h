@@ -72,7 +72,7 @@ enum sk_trace_busy { SK_BUSY_KERNEL, SK_BUSY_COPY, SK_BUSY_UNKNOWN, SK_BUSY_UNSE
 
 enum {
 	SK_INTERVAL_CONTINUED = 1, /* the rest of one whose start is settled */
-	SK_INTERVAL_COVER = 2,	   /* nobody's call: time in which the device was not seen */
+	SK_INTERVAL_COVER = 2,	   /* no caller: time in which the device was not seen */
 	SK_INTERVAL_UNENDED = 4,   /* its end was not seen: its process's end is the latest */
 	SK_INTERVAL_FLAGS = 15,
 	SK_INTERVAL_CALLER_SHIFT = 4, /* during a sweep: the caller's row, or SK_INTERVAL_NOBODY */
@@ -110,7 +110,7 @@ struct sk_trace_thread_span {
 	uint64_t to_ns;
 	uint32_t tid;
 	uint16_t state; /* 1 on CPU, 2 runnable, 3 blocked, 4 blocked in I/O or paging; see above */
-	uint16_t detail; /* on a CPU: in page faults, in parts of SK_FAULTED_ALL; above: not told */
+	uint16_t detail; /* on a CPU: in page faults, in parts of SK_FAULTED_ALL; above: unknown */
 };
 static_assert(sizeof(struct sk_trace_thread_span) == 24, "contract page: a span is 24 bytes");
 
@@ -131,7 +131,7 @@ struct sk_trace_causes_thread {
 	uint64_t known_ns; /* states are known up to here, at most the frontier */
 	uint64_t added_ns; /* end of its newest span */
 	uint64_t open_ns;  /* start of the newest state taken in while it went on */
-	uint64_t gone_ns;  /* when it ended; 0: not known of */
+	uint64_t gone_ns;  /* when it ended; 0: unknown */
 	uint64_t held_ns;  /* end of the newest time in which its launch was held */
 	uint32_t maker;	   /* the thread that made it and stands for it while it does not exist; 0:
 			      none */

@@ -12,7 +12,7 @@ static void clear_row(struct sk_trace_causes *causes, unsigned t)
 	}
 }
 
-/* Return whether the gap of a device goes to this thread while nobody calls. */
+/* Return whether the gap of a device goes to this thread while no call is under way. */
 static bool called_last(const struct sk_trace_causes *causes, unsigned t)
 {
 	for (unsigned d = 0; d < SK_CAUSES_DEVICES; d++)

@@ -63,7 +63,7 @@ struct sk_trace_job {
 	uint64_t nameless[SK_SEGMENT_NAMES]; /* device time of a segment's names without a row */
 	ino_t bad[SK_JOB_BAD];
 	unsigned bad_used;
-	struct sk_trace_job_found found[SK_FOLD_SEGMENTS]; /* nobody has asked for them yet */
+	struct sk_trace_job_found found[SK_FOLD_SEGMENTS]; /* not yet taken */
 	unsigned found_used;
 };
 

@@ -8,9 +8,9 @@
  * windows by launches in them, times all launches (Cochran, Sampling Techniques, 3rd edition,
  * chapter 6). A stratum of one shows no variance, so it is taken from successive differences
  * (Cochran, 5A.12; Wolter, Introduction to Variance Estimation, 2nd edition, chapter 8), which is
- * exact for like periods and errs on the wide side for a trend. The number of launches that nobody
- * counted is the rate of launches in all seen time, times the unseen time: another ratio, over
- * stretches between blind windows.
+ * exact for like periods and errs on the wide side for a trend. The number of uncounted launches is
+ * the rate of launches in all seen time, times the unseen time: another ratio, over stretches
+ * between blind windows.
  *
  * Invariant: every moment from a segment's start to `covered_ns` has exactly one sk_trace_cover.
  * Memory: plain data inside the fold. Threads: one.
