@@ -65,16 +65,3 @@ def test_every_metric_is_on_the_page() -> None:
     )
     assert len(found) > 15
     assert [name for name in found if f"`{name}`" not in page] == []
-
-
-def test_every_page_is_in_the_index() -> None:
-    index = (DOCS / "README.md").read_text()
-    pages = [*DOCS.glob("user/*.md"), *DOCS.glob("operator/*.md"), *DOCS.glob("developer/*.md")]
-    assert [page for page in pages if f"({page.relative_to(DOCS)})" not in index] == []
-
-
-def test_links_lead_somewhere() -> None:
-    for page in (DOCS.parent / "README.md", *DOCS.rglob("*.md")):
-        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
-            if not target.startswith("http"):
-                assert (page.parent / target).exists(), f"{page.name}: {target}"
