@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import struct
@@ -18,6 +17,7 @@ import pytest
 
 from stoker.probes.catalogue import HOST_PROBES, ProbeState
 from stoker.probes.host.host_probes import HostLimits, HostProbes
+from tests.probes.bpf_objects import listed
 from tests.probes.groups import UNTIL_ASKED, Groups, as_expected, eventually, require_root
 
 needs_bpf = pytest.mark.needs_bpf
@@ -40,12 +40,8 @@ def held() -> set[tuple[str, int]]:
 
 def alive() -> set[tuple[str, int]]:
     """(kind, id) of every BPF object that the kernel has, whoever made it."""
-    found = set()
-    for kind in ("prog", "map", "link", "btf"):
-        argv = ["bpftool", "-j", kind, "list"]
-        listing = subprocess.run(argv, check=True, capture_output=True)
-        found |= {(kind, each["id"]) for each in json.loads(listing.stdout)}
-    return found
+    kinds = ("prog", "map", "link", "btf")
+    return {(kind, each["id"]) for kind in kinds for each in listed(kind)}
 
 
 @needs_bpf

@@ -10,7 +10,6 @@ the program, by its own counter of that tracepoint.
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import platform
 import re
@@ -28,6 +27,7 @@ import pytest
 
 from stoker.probes.host.host_probes import HostLimits, HostProbes
 from stoker.probes.host.pressure import GPU_QUEUED, GPU_RUN
+from tests.probes.bpf_objects import listed
 from tests.probes.groups import Groups, Job
 
 pytestmark = [
@@ -45,8 +45,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def programs() -> dict[str, int]:
     """Name -> descriptor of every BPF program that this process holds."""
-    listed = subprocess.run(["bpftool", "-j", "prog", "list"], check=True, capture_output=True)
-    names = {each["id"]: each.get("name", "") for each in json.loads(listed.stdout)}
+    names = {each["id"]: each.get("name", "") for each in listed("prog")}
     found = {}
     for info in Path("/proc/self/fdinfo").iterdir():
         try:
