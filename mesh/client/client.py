@@ -9,6 +9,7 @@ idempotency key. A client polls if the node holds no more requests of its user.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable
@@ -38,6 +39,8 @@ PATIENCE_S = 15.0
 OPEN_S = 2.0
 """The longest time for which the first connection may be refused by a node that has an endpoint;
 its broker may be restarting at another port."""
+ATTEMPTS_MIN = 3
+"""The fewest attempts at a first connection that may be waited for."""
 NOTICE_S = 5.0
 """`on_trouble` is called after an outage of this length."""
 HOLD_S = 2.0
@@ -84,14 +87,18 @@ class Client:
             await client.close()
 
     async def _first(self, patience_s: float) -> None:
-        """Connect for the first time, and wait `patience_s` for a broker that restarts."""
+        """Connect for the first time, and wait `patience_s` for a broker that restarts.
+
+        A busy machine may use up all of that in one attempt, so there are ATTEMPTS_MIN of them.
+        """
         deadline = time.monotonic() + patience_s
-        while True:
+        for attempt in itertools.count(1):
             try:
                 await self._live()
                 return
             except Unavailable:
-                if time.monotonic() + BACK_OFF_S[0] > deadline:
+                late = time.monotonic() + BACK_OFF_S[0] > deadline
+                if late and (attempt >= ATTEMPTS_MIN or not patience_s):
                     raise
             await asyncio.sleep(BACK_OFF_S[0])
 

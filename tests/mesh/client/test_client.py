@@ -9,12 +9,13 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
+from stoker.mesh.client import client as clients
 from stoker.mesh.client.client import Client
 from stoker.mesh.connection.context import Context
 from stoker.mesh.wire import schema
@@ -219,3 +220,25 @@ async def test_a_repeated_submit_says_when_it_was_first_sent(
     assert {each.idempotency_key for each in sent} == {first.idempotency_key}
     assert {each.idempotency_since_ns for each in again} == {again[0].idempotency_since_ns}
     assert before <= again[0].idempotency_since_ns <= time.time_ns()
+
+
+@pytest.mark.parametrize(("patience_s", "attempts"), [(2.0, 3), (0.0, 1)])
+async def test_attempts_that_use_up_all_patience_are_made_again(
+    monkeypatch: pytest.MonkeyPatch, patience_s: float, attempts: int
+) -> None:
+    """A broker ends a connection that a busy machine takes two seconds to make."""
+    found = Context("tls://127.0.0.1:1", Path("seed"), "alice", Path("certificate"))
+    made: list[float] = []
+    clock = [0.0]
+
+    async def connect(where: Context) -> Any:
+        clock[0] += 2.5
+        made.append(clock[0])
+        raise Unavailable("the broker ended the connection")
+
+    monkeypatch.setattr(clients, "connect", connect)
+    monkeypatch.setattr(clients, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    with pytest.raises(Unavailable):
+        async with Client.open(found, patience_s=patience_s):
+            pass
+    assert len(made) == attempts
