@@ -38,7 +38,7 @@ bench: setup ## measure: submit path, tracing, decisions, reading cards, faults,
 	@$(RUN)stoker sim faults --json
 	@echo "longer: stoker bench probes (13 min), sim power-loop, sim openb: README.md, Figures" >&2
 
-generate: ## write the files that are made from wire.h and job_options.toml
+generate: ## write the files that are made from wire.h, reason.h and job_options.toml
 	@$(PY) -m generate
 
 golden: setup ## rewrite the golden files; read the diff before committing it

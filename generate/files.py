@@ -6,7 +6,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from generate import header, job_flags, job_messages, job_options, layout, names, tuples
+from generate import (
+    header,
+    job_flags,
+    job_messages,
+    job_options,
+    layout,
+    names,
+    reason_codes,
+    tuples,
+)
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 CORE: Final = ROOT / "native" / "core"
@@ -32,6 +41,7 @@ def generated() -> dict[str, str]:
     page = (ROOT / COMMANDS_PAGE).read_text(encoding="utf-8")
     return {
         "native/core/wire_layout.h": layout.c_header(found),
+        "scheduler/reason_codes.py": reason_codes.module(header.read(CORE / "reason.h")),
         "scheduler/wire_names.py": names.module(found, layout.digest(found)),
         "scheduler/wire_commands.py": tuples.commands(found),
         "scheduler/wire_views.py": tuples.views(found, PLAIN),

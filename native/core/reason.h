@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One number space for every reason that the core gives: refusals, states, placements and waits.
- * scheduler/reasons.py turns the codes into sentences. Invariant: numbers are stored in logs and
- * snapshots, so they are only ever added, never renumbered.
+ * `make generate` writes them to scheduler/reason_codes.py; scheduler/reasons.py turns them into
+ * sentences. Invariant: numbers are stored in logs and snapshots, so they are only ever added,
+ * never renumbered.
  */
 #ifndef SK_CORE_REASON_H
 #define SK_CORE_REASON_H
