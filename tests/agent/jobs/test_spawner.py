@@ -9,7 +9,6 @@ import signal
 import socket
 import stat
 import struct
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,6 @@ from spawned import (
     alive,
     bytes_of,
     call,
-    job_program_built,
     running,
     until,
 )
@@ -34,18 +32,6 @@ pytestmark = [
     pytest.mark.needs_root,
     pytest.mark.skipif(os.geteuid() != 0, reason="starts jobs as other users"),
 ]
-
-
-@pytest.fixture(scope="module")
-def job_program() -> Iterator[str]:
-    with job_program_built() as path:
-        yield path
-
-
-@pytest.fixture
-async def node() -> AsyncIterator[Node]:
-    async with running() as node:
-        yield node
 
 
 # --- a job's surroundings ----------------------------------------------------------------------

@@ -8,7 +8,6 @@ import os
 import random
 import signal
 import struct
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,6 @@ from spawned import (
     alive,
     bytes_of,
     call,
-    job_program_built,
-    running,
     shim_of,
     shims_of,
     until,
@@ -30,18 +27,6 @@ pytestmark = [
     pytest.mark.needs_root,
     pytest.mark.skipif(os.geteuid() != 0, reason="starts jobs as other users"),
 ]
-
-
-@pytest.fixture(scope="module")
-def job_program() -> Iterator[str]:
-    with job_program_built() as path:
-        yield path
-
-
-@pytest.fixture
-async def node() -> AsyncIterator[Node]:
-    async with running() as node:
-        yield node
 
 
 # --- deaths ------------------------------------------------------------------------------------

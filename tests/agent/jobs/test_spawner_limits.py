@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from spawned import (
     Node,
     alive,
     call,
-    job_program_built,
     running,
     shim_of,
     until,
@@ -25,18 +23,6 @@ pytestmark = [
     pytest.mark.needs_root,
     pytest.mark.skipif(os.geteuid() != 0, reason="starts jobs as other users"),
 ]
-
-
-@pytest.fixture(scope="module")
-def job_program() -> Iterator[str]:
-    with job_program_built() as path:
-        yield path
-
-
-@pytest.fixture
-async def node() -> AsyncIterator[Node]:
-    async with running() as node:
-        yield node
 
 
 # --- limits ------------------------------------------------------------------------------------

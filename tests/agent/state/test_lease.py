@@ -7,12 +7,12 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from spawned import Node, alive, running, until
+from spawned import Node, alive, until
 
 from stoker.agent.state.lease import (
     _FREEZE_EPOCH,
@@ -43,12 +43,6 @@ def watching(lease: Path, *flags: str) -> Iterator[subprocess.Popen[str]]:
         process.wait()
         assert process.stderr is not None
         process.stderr.close()
-
-
-@pytest.fixture
-async def node() -> AsyncIterator[Node]:
-    async with running() as node:
-        yield node
 
 
 def frozen(node: Node) -> bool:
