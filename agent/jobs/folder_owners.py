@@ -8,12 +8,12 @@ upgrade, belongs to nobody: it is kept and counted as one more user's.
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Mapping
 from pathlib import Path
 
 from stoker.agent.jobs.steps import Key
+from stoker.agent.state.append_file import AppendFile
 
 RECORDS_MAX = 65_536
 _RECORD = struct.Struct("<QIi")
@@ -34,37 +34,18 @@ class FolderOwners:
     """The file of owners, written by one thread."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._descriptor = -1
-        self._count = 0
+        self._file = AppendFile(path)
 
     def begin(self, owners: Mapping[Key, int]) -> None:
         """Rewrite the file with these owners; OSError if the disk is full."""
-        fresh = self._path.with_name(f".{self._path.name}.new")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(fresh, flags, 0o600)
-        try:
-            data = b"".join(_RECORD.pack(*key, uid) for key, uid in owners.items())
-            if os.write(descriptor, data) != len(data):
-                raise OSError(28, "No space left on device", str(fresh))
-            fresh.rename(self._path)
-        except OSError:
-            os.close(descriptor)
-            raise
-        self.close()
-        self._descriptor, self._count = descriptor, len(owners)
+        self._file.rewrite(b"".join(_RECORD.pack(*key, uid) for key, uid in owners.items()))
 
     def add(self, key: Key, uid: int) -> bool:
         """Append one owner; False when the file must be rewritten. OSError if the disk is full."""
-        if self._descriptor >= 0:
-            if os.write(self._descriptor, _RECORD.pack(*key, uid)) != _RECORD.size:
-                os.ftruncate(self._descriptor, self._count * _RECORD.size)
-                raise OSError(28, "No space left on device", str(self._path))
-            self._count += 1
-        return self._count < RECORDS_MAX
+        if self._file.opened:
+            self._file.append(_RECORD.pack(*key, uid))
+        return self._file.size < RECORDS_MAX * _RECORD.size
 
     def close(self) -> None:
         """Close the file."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        self._file.close()

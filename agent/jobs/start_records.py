@@ -8,7 +8,6 @@ living attempts at every start of the agent and when it grows past FILE_BYTES_MA
 
 from __future__ import annotations
 
-import os
 import struct
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -18,6 +17,7 @@ from typing import Self
 import msgspec
 
 from stoker.agent.jobs.steps import Key
+from stoker.agent.state.append_file import AppendFile
 from stoker.scheduler.nouns import Record, StartJob, TraceMode
 
 FILE_BYTES_MAX = 4 << 20
@@ -85,11 +85,9 @@ class StartRecords:
     """The file, and its records of living attempts."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._file = AppendFile(path)
         self._alive: dict[Key, StartRecord] = {}
         self._promised: Counter[int] = Counter()
-        self._descriptor = -1
-        self._size = 0
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -135,13 +133,9 @@ class StartRecords:
         """Store a batch in one write; raises OSError if the disk is full."""
         batch = list(records)
         data = b"".join(map(_frame, batch))
-        if self._descriptor < 0 or self._size + len(data) > FILE_BYTES_MAX:
+        if not self._file.opened or self._file.size + len(data) > FILE_BYTES_MAX:
             self._rewrite()
-        written = os.write(self._descriptor, data)
-        if written != len(data):  # a full disk: remove the half record
-            os.ftruncate(self._descriptor, self._size)
-            raise OSError(28, "No space left on device", str(self._path))
-        self._size += written
+        self._file.append(data)
         self.drop(record.key for record in batch)
         for record in batch:
             self._alive[record.key] = record
@@ -163,25 +157,10 @@ class StartRecords:
 
     def close(self) -> None:
         """Close the file."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        self._file.close()
 
     def _rewrite(self) -> None:
-        """Write a new file beside the old one and rename it when it is complete."""
-        fresh = self._path.with_name(f".{self._path.name}.new")
-        data = b"".join(map(_frame, self._alive.values()))
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(fresh, flags, 0o600)
-        try:
-            if os.write(descriptor, data) != len(data):
-                raise OSError(28, "No space left on device", str(fresh))
-            fresh.rename(self._path)
-        except OSError:
-            os.close(descriptor)
-            raise
-        self.close()
-        self._descriptor, self._size = descriptor, len(data)
+        self._file.rewrite(b"".join(map(_frame, self._alive.values())))
 
 
 def _frame(record: StartRecord) -> bytes:
