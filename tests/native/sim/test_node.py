@@ -12,12 +12,10 @@ from pathlib import Path
 
 import pytest
 from fakes.cards.simulated_card import S, card
+from fakes.sanitized import ROOT, built, output_of
 
 from stoker.native import _sim
 from stoker.native.errors import NotFound, StokerError
-
-ROOT = Path(__file__).parents[3]
-SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 @pytest.fixture(scope="module")
@@ -25,27 +23,13 @@ def check(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """check.c with the whole of native/sim, assertions and sanitizers on."""
     made = tmp_path_factory.mktemp("sim") / "check"
     rooms = (ROOT / "native/sim/card", ROOT / "native/sim/node")
-    sources = [str(path) for room in rooms for path in sorted(room.glob("*.c"))]
-    sources.append(str(Path(__file__).with_name("check.c")))
-    flags = ["-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]
-    flags += ["-D_GNU_SOURCE", f"-I{ROOT / 'native'}", "-pthread"]
-    argv = ["cc", *flags, *sources, "-o", str(made), "-lm"]
-    done = subprocess.run([*argv, *SANITIZERS], capture_output=True, text=True, check=False)
-    if "cannot find" in done.stderr and "asan" in done.stderr:
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return made
-
-
-def run(*argv: str | Path) -> str:
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    sources = [path for room in rooms for path in sorted(room.glob("*.c"))]
+    return built(made, [*sources, Path(__file__).with_name("check.c")])
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_anything_in_any_order_keeps_every_value_a_number(check: Path, seed: int) -> None:
-    assert run(check, "fuzz", str(seed), "300") == "fuzzed 300\n"
+    assert output_of(check, "fuzz", str(seed), "300") == "fuzzed 300\n"
 
 
 def real(path: Path) -> _sim.Node:
