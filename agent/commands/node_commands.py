@@ -22,6 +22,14 @@ state_option = click.option(
     metavar="DIR",
     help="State folder; by default STOKER_STATE, your context's node, your default folder.",
 )
+output_option = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "jsonl"]),
+    default="table",
+    show_default=True,
+    help="Output form.",
+)
 
 
 def parse_size(text: str) -> int:
@@ -163,14 +171,7 @@ def user_add_command(
 
 @user_command.command("list")
 @state_option
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "jsonl"]),
-    default="table",
-    show_default=True,
-    help="Output form.",
-)
+@output_option
 def user_list_command(state: str | None, output: str) -> None:
     """List the users who may submit, and the Unix users that run their jobs."""
     from stoker.agent.commands.user_accounts import listed
@@ -235,14 +236,7 @@ def install_service_command(user: bool, dry_run: bool, root: Path | None) -> Non
 
 @click.command("doctor")
 @state_option
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "jsonl"]),
-    default="table",
-    show_default=True,
-    help="Output form.",
-)
+@output_option
 def doctor_command(state: str | None, output: str) -> None:
     """Check this machine. Exit code: 0 everything works, 1 warnings, 2 failures."""
     import msgspec

@@ -23,8 +23,6 @@ from stoker.scheduler.nouns import (
     Observation,
 )
 
-NO_TRACED_JOB = "no traced job runs on it, and it has no counter of its own"
-
 
 class DeviceLoad:
     """The load of devices between two calls, from the traces of running jobs."""

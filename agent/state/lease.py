@@ -91,11 +91,6 @@ class Lease:
         self._view[_POWER_CHECK] = expiry_boottime_ns ^ _U64
 
     @property
-    def power_expiry_ns(self) -> int:
-        """The last expiry of `renew_power`."""
-        return self._view[_POWER_EXPIRY]
-
-    @property
     def power_restored(self) -> bool:
         """True if the watchdog had the limits restored after the last expiry."""
         return 0 < self._view[_POWER_EXPIRY] == self._view[_POWER_DONE]

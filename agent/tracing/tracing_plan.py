@@ -97,11 +97,6 @@ class TracingPlan:
         """True if there is a window that is not over."""
         return self.window is not None and not self.window.over
 
-    @property
-    def recording(self) -> bool:
-        """True if somebody waits for records."""
-        return self.active and self.window is not None and self.window.records
-
     def take(self, query: TracingQuery, now_ns: int) -> None:
         """Carry out a user's query; repeating it changes nothing."""
         match query.do:

@@ -17,8 +17,6 @@ from stoker.scheduler.records import TASKS_MAX, DeviceSet, NodeLabel, NodeUp, Re
 NODE_GPUS_MAX: Final = 64
 TASK_GPUS_MAX: Final = 16
 NODES_MAX: Final = 100_000
-ANY_MODEL: Final = "gpu"
-"""The model of a cluster that has only one."""
 _HOST = 1 << 20
 """The CPU (in thousandths) and memory of a node; jobs of these traces request none."""
 
