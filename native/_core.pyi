@@ -18,6 +18,18 @@ class Core:
     ) -> None: ...
     @staticmethod
     def restore(snapshot: bytes) -> Core: ...
+    @staticmethod
+    def resize(
+        snapshot: bytes,
+        nodes: int,
+        devices: int,
+        jobs: int,
+        finished: int,
+        tasks: int,
+        node_tasks: int,
+        keys: int,
+        queues: int,
+    ) -> Core: ...
     def snapshot(self) -> bytes: ...
     def propose(
         self, requests: bytes, now_ns: int, seed: int, measure: bool

@@ -36,8 +36,8 @@ if _core.LAYOUT != DIGEST:
 class Limits(NamedTuple):
     """Named maxima of the state. They are part of it: all replicas of a log use the same."""
 
-    nodes: int = 64
-    devices: int = 1024
+    nodes: int = 256
+    devices: int = 4096
     jobs: int = 65_536
     """The most jobs waiting and placed together."""
     finished: int = 24_576
@@ -86,6 +86,20 @@ class Core:
             core._core = _core.Core.restore(snapshot)
         except OSError as error:
             raise _from_os_error(error, f"restore of {len(snapshot)} bytes") from error
+        return core
+
+    def resized(self, limits: Limits) -> Core:
+        """This state in a core of other limits, without its observations, which are not replicated.
+
+        Raises BadRequest for a limit that is 0 or too large, Refused if the state does not fit.
+        """
+        core = type(self).__new__(type(self))
+        try:
+            core._core = _core.Core.resize(self.snapshot(), *limits)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise Refused("what the cluster has now does not fit into these limits") from error
+            raise BadRequest(f"a limit is 0 or too large: {limits}") from error
         return core
 
     def snapshot(self) -> bytes:

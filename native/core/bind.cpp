@@ -79,6 +79,25 @@ class Core
 		}
 	}
 
+	Core(const char *snapshot, size_t snapshot_size, const sk_limits &limits)
+	{
+		size_t size = sk_core_memsize(&limits);
+		int error;
+
+		if (!size)
+			raise_errno(-EINVAL, "limits");
+		allocate(size);
+		{
+			nb::gil_scoped_release unlocked;
+			error = sk_core_resize(memory_, size_, snapshot, snapshot_size, &limits,
+					       &core_);
+		}
+		if (error) {
+			std::free(memory_);
+			raise_errno(error, "resize");
+		}
+	}
+
 	~Core()
 	{
 		std::free(memory_);
@@ -499,6 +518,17 @@ NB_MODULE(_core, module)
 				return new Core(snapshot.c_str(), snapshot.size());
 			},
 			"snapshot"_a)
+		.def_static(
+			"resize",
+			[](nb::bytes snapshot, uint32_t nodes, uint32_t devices, uint32_t jobs,
+			   uint32_t finished, uint32_t tasks, uint32_t node_tasks, uint32_t keys,
+			   uint32_t queues) {
+				return new Core(snapshot.c_str(), snapshot.size(),
+						sk_limits{nodes, devices, jobs, finished, tasks,
+							  node_tasks, keys, queues});
+			},
+			"snapshot"_a, "nodes"_a, "devices"_a, "jobs"_a, "finished"_a, "tasks"_a,
+			"node_tasks"_a, "keys"_a, "queues"_a)
 		.def("snapshot", &Core::snapshot)
 		.def("propose", &Core::propose, "requests"_a, "now_ns"_a, "seed"_a, "measure"_a)
 		.def("apply", &Core::apply, "commands"_a, "now_ns"_a)

@@ -159,6 +159,10 @@ int sk_core_snapshot_limits(const void *bytes, size_t size, struct sk_limits *re
 /* -EBADMSG: the bytes are no sound state; the memory is unusable then. */
 int sk_core_restore(void *memory, size_t memory_size, const void *bytes, size_t size,
 		    struct sk_core **ret);
+/* Restore a snapshot into a core of other limits, as an entry that changes them requires; the
+ * memory is sk_core_memsize(limits). -ENOSPC: the state does not fit into these limits. */
+int sk_core_resize(void *memory, size_t memory_size, const void *bytes, size_t size,
+		   const struct sk_limits *limits, struct sk_core **ret);
 
 /* Returns NULL, or the name of the first broken invariant. */
 const char *sk_core_check(const struct sk_core *core);
