@@ -43,6 +43,19 @@ class Owner(Record, frozen=True):
     groups: tuple[int, ...] = ()
 
 
+class Account(Record, frozen=True):
+    """A user as all replicas know it: the key of its requests and the identity of its jobs.
+
+    `owner` was looked up on the host of the leader that logged it; without one, `why_not` says why
+    the user can submit no jobs.
+    """
+
+    public_key: str
+    admin: bool
+    owner: Owner | None
+    why_not: str = ""
+
+
 class JobSpec(job_options.JobOptions, frozen=True):
     """A job as it was requested: the options of `scheduler/job_options.toml`.
 

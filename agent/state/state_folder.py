@@ -22,7 +22,7 @@ from stoker.mesh.connection import context
 from stoker.mesh.identity import certificate, sealed_json
 from stoker.native.errors import Corrupt, Denied, NotFound, Refused
 
-FORMAT = 3
+FORMAT = 4
 """The state format that this version reads and writes."""
 
 MIGRATIONS: dict[int, Callable[[Path], None]] = {}
@@ -35,7 +35,9 @@ SHM = Path("/dev/shm")
 """A folder in which everybody can make names and nobody removes those of others (sticky)."""
 
 _FOLDERS = ("keys", "nats", "scheduler", "agent", "log")
-_KNOWN = frozenset({*_FOLDERS, "format", "cluster.json", "users.json", "lock", "config.toml"})
+_KNOWN = frozenset(
+    {*_FOLDERS, "format", "cluster.json", "genesis.json", "users.json", "lock", "config.toml"}
+)
 CHOOSE = "Choose another folder with --state: a new one, or an empty one of mode 0700"
 _JSON_BYTES_MAX = 4 << 20
 
@@ -110,6 +112,11 @@ class StateFolder:
     @property
     def cluster(self) -> Path:
         return self.root / "cluster.json"
+
+    @property
+    def genesis(self) -> Path:
+        """The configuration that founded the cluster, which the log's first entry states."""
+        return self.root / "genesis.json"
 
     @property
     def pids(self) -> Path:
@@ -293,6 +300,7 @@ def load(state: StateFolder) -> ClusterFile:
     check_private(state.root)
     check_format(state)
     cluster = read_json(state.cluster, ClusterFile)
+    read_json(state.genesis, dict[str, Any])  # the scheduler reads what it says
     check_folders(state)
     for identity in IDENTITIES:
         check_key(state.key(identity))

@@ -37,7 +37,7 @@ from stoker.agent.supervise.process_table import BROKER, broker_program, environ
 from stoker.agent.supervise.start_failure import FailedStart, cause
 from stoker.mesh.broker import broker_config, budgets, users
 from stoker.mesh.broker.users import User, Users
-from stoker.mesh.identity import certificate, identity
+from stoker.mesh.identity import certificate, identity, sealed_json
 from stoker.mesh.log import log_record
 from stoker.native.errors import BadRequest, Corrupt, NotFound, NotSupported, Refused, StokerError
 
@@ -210,8 +210,21 @@ def complete(where: StateFolder) -> ClusterFile:
         state_folder.write_cluster(where, made)
     cluster = state_folder.read_json(where.cluster, ClusterFile)
     _check_seeds(where, cluster)
+    if not where.genesis.exists():
+        _found(where, cluster)
     state_folder.seal_format(where)
     return cluster
+
+
+def _found(where: StateFolder, cluster: ClusterFile) -> None:
+    """Write the genesis; its modules, with the core, are loaded for a first start alone."""
+    from stoker.mesh.replica import cluster_limits
+    from stoker.mesh.replica.new_cluster import founding
+
+    limits = cluster_limits.read(where.root / "config.toml")
+    accounts = users.accounts(load_users(where))
+    made = founding(cluster.cluster, cluster.scheduler_public_key, limits, accounts)
+    state_folder.write_file(where.genesis, sealed_json.encode(made))
 
 
 def make_certificate(where: StateFolder) -> None:

@@ -220,7 +220,7 @@ def _control(keys: BrokerKeys, settings: BrokerSettings) -> list[str]:
     ]
 
 
-_NOUNS = ("job", *subjects.LIST_NOUNS)
+_NOUNS = ("job", "cluster", *subjects.LIST_NOUNS)
 _USER_POSITION = 4
 
 

@@ -17,7 +17,7 @@ import msgspec
 from stoker.mesh.identity import identity, sealed_json
 from stoker.mesh.wire import subjects
 from stoker.native.errors import BadRequest, Corrupt, Denied, NotFound
-from stoker.scheduler.nouns import Owner
+from stoker.scheduler.nouns import Account, Owner
 
 USERS_MAX = 1024
 GROUPS_MAX = 64
@@ -106,6 +106,18 @@ def owner(name: str, user: User) -> Owner:
         ) from None
     groups = tuple(sorted(os.getgrouplist(entry.pw_name, entry.pw_gid)))
     return Owner(name, entry.pw_uid, entry.pw_gid, groups[:GROUPS_MAX])
+
+
+def accounts(users: Users) -> dict[str, Account]:
+    """Return the table as the log has it, with identities as this machine knows them now."""
+    return {name: _account(name, user) for name, user in sorted(users.items())}
+
+
+def _account(name: str, user: User) -> Account:
+    try:
+        return Account(user.public_key, user.admin, owner(name, user))
+    except Denied as error:
+        return Account(user.public_key, user.admin, None, error.message)
 
 
 def describe(user: User) -> str:

@@ -213,6 +213,10 @@ class Client:
         """Return all queues."""
         return await self._call("queue", "list", schema.QueueRequest(), schema.QueueList)
 
+    async def cluster(self) -> schema.ClusterView:
+        """Return the configuration of the cluster."""
+        return await self._call("cluster", "get", schema.ClusterRequest(), schema.ClusterView)
+
     async def settle(self, noun: str, verb: str, request: schema.Message) -> schema.Done:
         """Send one of `subjects.ADMIN_REQUESTS`; repeating is safe."""
         return await self._call(noun, verb, request, schema.Done)

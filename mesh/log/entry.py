@@ -14,10 +14,12 @@ from typing import NamedTuple
 import msgspec
 
 from stoker.mesh.identity.identity import SIGNATURE_BYTES, Checks, Signs
+from stoker.mesh.log.genesis import Genesis
 from stoker.native.errors import Corrupt
-from stoker.scheduler.nouns import NodeReport, Outcome, Owner, Record
+from stoker.scheduler.core import Limits
+from stoker.scheduler.nouns import Account, NodeReport, Outcome, Owner, Record
 
-FORMAT = 2
+FORMAT = 3
 HASH_BYTES = 32
 NO_HASH = bytes(HASH_BYTES)
 ENTRY_BYTES_MAX = 256 * 1024
@@ -89,8 +91,27 @@ class SnapshotBlob(Record, tag="snapshot", frozen=True):
     digest: bytes
 
 
-Setting = QueueBlob | NamesBlob | DrainBlob | CordonBlob
-Blob = JobBlob | OutcomeBlob | CancelBlob | NodeBlob | SnapshotBlob | Setting
+class GenesisBlob(Record, tag="genesis", frozen=True):
+    """The first configuration of the cluster; only the first entry of a log has one."""
+
+    genesis: Genesis
+
+
+class LimitsBlob(Record, tag="limits", frozen=True):
+    """Other limits of the state, from this entry on."""
+
+    limits: Limits
+
+
+class AccountBlob(Record, tag="account", frozen=True):
+    """A user's account, which replaces the one before; None removes the user."""
+
+    user: str
+    account: Account | None
+
+
+Setting = QueueBlob | NamesBlob | DrainBlob | CordonBlob | LimitsBlob | AccountBlob
+Blob = JobBlob | OutcomeBlob | CancelBlob | NodeBlob | SnapshotBlob | GenesisBlob | Setting
 
 
 class Entry(Record, frozen=True):
@@ -157,6 +178,12 @@ def unseal(seq: int, data: bytes) -> Opened:
 def signed_by(opened: Opened, verifier: Checks) -> bool:
     """Return True if the owner of this key signed the entry."""
     return verifier.verify(_DOMAIN + opened.hash, opened.signature)
+
+
+def genesis_of(entry: Entry) -> Genesis | None:
+    """Return the genesis that an entry states, if it states one."""
+    blobs = entry.blobs
+    return blobs[0].genesis if blobs and isinstance(blobs[0], GenesisBlob) else None
 
 
 def encoded_size(blob: Blob) -> int:

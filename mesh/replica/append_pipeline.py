@@ -116,7 +116,9 @@ class AppendPipeline:
         work = TermWork(term, self._settings.leader)
         batch = propose(self._state, [work], now.log_ns, measure=self._settings.measure)
         assert batch.commands, "the core refuses a term that follows its own"
-        self._append(batch, (), term, now)
+        founded = self._state.config is not None
+        first = () if founded else (entries.GenesisBlob(self._settings.genesis),)
+        self._append(batch, first, term, now)
 
     def _decide(self, works: list[Work], now: Instant) -> None:
         try:

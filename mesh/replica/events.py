@@ -6,14 +6,14 @@ A token identifies who waits for a reply; the replica returns it unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stoker.mesh.log.entry import Setting
 from stoker.mesh.replica.authority import Authority
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.mesh.wire.command import StateRequest
-from stoker.scheduler.nouns import JobSpec, NodeReport, Observation, Outcome, Owner
+from stoker.scheduler.nouns import Account, JobSpec, NodeReport, Observation, Outcome, Owner
 from stoker.scheduler.records import Request
 
 if TYPE_CHECKING:
@@ -44,6 +44,12 @@ class Admin(NamedTuple):
     settings: tuple[Setting, ...]
     again: Callable[[ReplicaState], tuple[Request, ...]] | None = None
     """Makes the requests again from a later state, if they depend on it."""
+
+
+class AccountsRead(NamedTuple):
+    """The accounts of all users, as the operator's table has them now."""
+
+    accounts: Mapping[str, Account]
 
 
 class CancelRequested(NamedTuple):
@@ -187,6 +193,7 @@ class Disk(NamedTuple):
 Event = (
     JobSubmitted
     | Admin
+    | AccountsRead
     | CancelRequested
     | Remove
     | Get

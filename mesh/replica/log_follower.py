@@ -7,13 +7,11 @@ log without an acknowledged entry is refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from stoker.mesh.identity.identity import Checks
 from stoker.mesh.log import entry as entries
 from stoker.mesh.log.entry import Opened
 from stoker.mesh.log.unreadable_entry import UnreadableEntry
 from stoker.mesh.replica.outbox import Outbox
+from stoker.mesh.replica.roster import Roster
 from stoker.mesh.replica.state import Applied, ReplicaState
 from stoker.native.errors import Corrupt
 
@@ -28,14 +26,14 @@ class LogFollower:
     def __init__(
         self,
         state: ReplicaState,
-        verifiers: Mapping[int, Checks],
+        roster: Roster,
         loaded: tuple[int, bytes],
         known_tail: int,
         outbox: Outbox,
     ) -> None:
         self.unreadable = UnreadableEntry()
         self._state = state
-        self._verifiers = verifiers
+        self._roster = roster
         self._loaded = loaded
         self._known_tail = known_tail
         self._outbox = outbox
@@ -46,8 +44,7 @@ class LogFollower:
         Raises Corrupt if the log is damaged or has a gap.
         """
         opened = entries.unseal(seq, data)
-        verifier = self._verifiers.get(opened.entry.leader)
-        signed = verifier is not None and entries.signed_by(opened, verifier)
+        signed = self._roster.signed(opened, self._state)
         counter = self._state.judge(seq, opened, signed=signed)
         if not counter:
             return opened
@@ -69,6 +66,8 @@ class LogFollower:
     def end(self) -> None:
         """Check the end of the log; Corrupt if it is before `known_tail`."""
         seen = self._state.seen
+        if self._state.config is None and self._state.refused:
+            raise Corrupt("the log does not begin with the genesis of this cluster")
         if seen < self._known_tail:
             known = f"entry {self._known_tail} was acknowledged"
             raise Corrupt(f"the log ends at entry {seen}, though {known}")

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stoker.mesh.identity.identity import Checks, Signs
+from stoker.mesh.identity.identity import Checks, Signs, Verifier
+from stoker.mesh.log import genesis
 from stoker.mesh.log.log_outage import LogOutage
 from stoker.mesh.log.log_time import Instant, LogTime
 from stoker.mesh.replica import events, request_defects
+from stoker.mesh.replica.account_updates import AccountUpdates
 from stoker.mesh.replica.append_pipeline import AppendPipeline
 from stoker.mesh.replica.job_gets import JobGets
 from stoker.mesh.replica.leadership import Leadership
@@ -21,6 +23,7 @@ from stoker.mesh.replica.log_compaction import LogCompaction
 from stoker.mesh.replica.log_follower import LogFollower
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.replica_settings import ReplicaSettings, Role
+from stoker.mesh.replica.roster import Roster
 from stoker.mesh.replica.snapshot_plan import SnapshotPlan
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.mesh.replica.state import Applied, ReplicaState
@@ -39,16 +42,13 @@ class Replica:
         self,
         settings: ReplicaSettings,
         signer: Signs,
-        verifiers: dict[int, Checks],
         snapshot: Snapshot | None = None,
         snapshot_digest: bytes = b"",
+        *,
+        open_key: Callable[[str], Checks] = Verifier,
     ) -> None:
         self.settings = settings
-        self.state = state = (
-            ReplicaState(settings.cluster, settings.limits)
-            if snapshot is None
-            else ReplicaState.restore(snapshot)
-        )
+        self.state = state = _first_state(settings, snapshot)
         self.observations: dict[str, tuple[Observation, int]] = {}
         """The newest observation of each node, and when it came (CLOCK_BOOTTIME)."""
         self.greeted: dict[str, int] = {}
@@ -68,9 +68,10 @@ class Replica:
             outbox=outbox,
         )
         loaded = (snapshot.seq, snapshot_digest) if snapshot is not None else (0, b"")
-        self._follower = LogFollower(state, verifiers, loaded, settings.known_tail, outbox)
+        self._follower = LogFollower(state, Roster(open_key), loaded, settings.known_tail, outbox)
         plan = SnapshotPlan(settings.log_max_bytes, settings.snapshot_entries, loaded[0])
         self._compaction = LogCompaction(plan, state, outbox)
+        self._accounts = AccountUpdates(state)
         self._gets = JobGets(state, Waiters(settings.budgets.waiters), outbox)
         self._works = UserWorks(settings, state, self._outage, self._appends.room, outbox)
         self._handlers = self._event_handlers()
@@ -80,6 +81,7 @@ class Replica:
         return {
             events.JobSubmitted: self._user_work,
             events.Admin: self._user_work,
+            events.AccountsRead: self._accounts_read,
             events.CancelRequested: self._user_work,
             events.Remove: self._user_work,
             events.Get: self._get,
@@ -184,6 +186,9 @@ class Replica:
             return
         self.observations[event.node] = (event.observation, now.boot_ns)
         self.state.observe(event.node, event.observation)
+
+    def _accounts_read(self, event: events.AccountsRead, now: Instant) -> None:
+        self._accounts.want(event.accounts)
 
     def _disk_changed(self, event: events.Disk, now: Instant) -> None:
         self._outage.disk = event.why
@@ -321,6 +326,8 @@ class Replica:
         if self._leadership.leads:
             self._forget_if_due()
             self._charge(now)
+            if self._appends.is_empty and (work := self._accounts.next_work()) is not None:
+                self._appends.put_first(work)
             tick, more = self._leadership.tick, self._appends.more
             self._appends.more = more or tick.decide_again(self.state, now.log_ns, now.boot_ns)
             self._appends.flush(now)
@@ -352,10 +359,20 @@ class Replica:
         """Have ended jobs forgotten before the core, which knows no users, drops the oldest."""
         if not self._leadership.leads or not self._appends.idle or self._appends.forgets:
             return
-        work = to_forget(self.state.book, self.settings.ended_kept)
+        work = to_forget(self.state.book, self.state.limits)
         if work is not None:
             self.count("forgotten", work.count)
             self._appends.put_first(work)
+
+
+def _first_state(settings: ReplicaSettings, snapshot: Snapshot | None) -> ReplicaState:
+    """Return the state of a snapshot, or an unfounded one; Corrupt for a foreign snapshot."""
+    digest = genesis.digest(settings.genesis)
+    if snapshot is None:
+        return ReplicaState(settings.cluster, digest)
+    if snapshot.config.genesis != digest:
+        raise Corrupt("the snapshot follows from another genesis than that of this cluster")
+    return ReplicaState.restore(snapshot)
 
 
 def _refusal(error: Exception) -> StokerError:

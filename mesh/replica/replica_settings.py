@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from stoker.mesh.broker.budgets import Budgets
+from stoker.mesh.log.genesis import Genesis
 from stoker.mesh.replica.snapshot_plan import SNAPSHOT_ENTRIES
-from stoker.scheduler.core import Limits
 
 Role = Literal["reading", "electing", "leading", "waiting", "halted"]
 
@@ -17,10 +17,10 @@ Role = Literal["reading", "electing", "leading", "waiting", "halted"]
 class ReplicaSettings:
     """The settings of one replica."""
 
-    cluster: str
+    genesis: Genesis
+    """The configuration that founds an empty log; any other log must state it."""
     leader: int
-    """This replica's id in TERM entries."""
-    limits: Limits
+    """This replica's number in the roster."""
     log_max_bytes: int
     seed: int = 0
     snapshot_entries: int = SNAPSHOT_ENTRIES
@@ -32,10 +32,6 @@ class ReplicaSettings:
     """An acknowledged entry, which the log must hold; 0 if none is known."""
 
     @property
-    def ended_kept(self) -> int:
-        """The number of ended jobs that are kept.
-
-        It is less than the core's limit, so that the leader, which knows the jobs' users, chooses
-        which to forget before the core drops the oldest.
-        """
-        return self.limits.finished * 2 // 3
+    def cluster(self) -> str:
+        """The id of the cluster."""
+        return self.genesis.cluster

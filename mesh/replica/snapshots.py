@@ -15,10 +15,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from stoker.mesh.log.genesis import ClusterConfig
 from stoker.native.errors import Corrupt
 from stoker.scheduler.nouns import Record
 
-FORMAT = 2
+FORMAT = 3
 KEPT = 2
 """The number of files that are kept; the older one is for a damaged newest one."""
 _MAGIC = b"stoker snapshot\n"
@@ -40,6 +41,7 @@ class Snapshot(Record, frozen=True):
     """The snapshot before this one, up to which the log may be trimmed."""
     core: bytes
     book: bytes
+    config: ClusterConfig
     time_ns: int = 0
     """The time of the last entry."""
 

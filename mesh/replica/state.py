@@ -7,7 +7,7 @@ entries: a stale entry is a counted no-op, a gap or a broken chain is an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -16,21 +16,25 @@ import msgspec
 
 from stoker.mesh.log import entry as entries
 from stoker.mesh.log.entry import (
+    AccountBlob,
     CancelBlob,
     CordonBlob,
     DrainBlob,
     Entry,
+    GenesisBlob,
     JobBlob,
+    LimitsBlob,
     NamesBlob,
     NodeBlob,
     Opened,
     OutcomeBlob,
     SnapshotBlob,
 )
+from stoker.mesh.log.genesis import ClusterConfig, Genesis, digest, first_config
 from stoker.mesh.log.jetstream_log import LogGap
 from stoker.mesh.replica import snapshots
 from stoker.mesh.replica.snapshots import Snapshot
-from stoker.native.errors import Corrupt
+from stoker.native.errors import Corrupt, StokerError
 from stoker.scheduler.book import Attempt, Book, Job
 from stoker.scheduler.core import Core, Limits
 from stoker.scheduler.effects import (
@@ -46,6 +50,7 @@ from stoker.scheduler.hints import Sample
 from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import (
     ENDED,
+    Account,
     Action,
     Decision,
     ForgetJob,
@@ -60,6 +65,8 @@ from stoker.scheduler.reasons import Reason, sentence
 from stoker.scheduler.records import Preempt, unpack_commands
 
 DECISIONS_PER_ENTRY = 65_536
+UNFOUNDED = Limits(*(1,) * len(Limits._fields))
+"""The limits of a state before its genesis, which takes nothing but the first term."""
 LOST_WITH_NODE = "its node rebooted or was given up"
 
 
@@ -96,9 +103,13 @@ class ReplicaState:
     `seen` is the last entry that was read, `accepted_seq` the last that counted.
     """
 
-    def __init__(self, cluster: str, limits: Limits) -> None:
+    def __init__(self, cluster: str, genesis: bytes) -> None:
         self.cluster = cluster
-        self.core = Core(limits)
+        self.genesis = genesis
+        """The digest of the only genesis that may found this state."""
+        self.config: ClusterConfig | None = None
+        """The configuration of the cluster; None before the log's first entry."""
+        self.core = Core(UNFOUNDED)
         self.book = Book()
         self.seen = 0
         self.accepted_seq = 0
@@ -120,6 +131,33 @@ class ReplicaState:
             Duplicate: self._duplicate,
         }
 
+    # --- configuration ----------------------------------------------------------------------------
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of the state now."""
+        return self.config.limits if self.config is not None else UNFOUNDED
+
+    @property
+    def accounts(self) -> Mapping[str, Account]:
+        """The accounts of users by name; none before the genesis."""
+        return self.config.accounts if self.config is not None else {}
+
+    def _configured(self) -> ClusterConfig:
+        if self.config is None:
+            raise Corrupt("a state without a genesis has no snapshot")
+        return self.config
+
+    def is_founding(self, entry: Entry) -> bool:
+        """True if the entry states the genesis of this cluster."""
+        stated = entries.genesis_of(entry)
+        return stated is not None and digest(stated) == self.genesis
+
+    def _found(self, genesis: Genesis) -> None:
+        """Begin with this genesis, whose digest `judge` has compared."""
+        self.config = first_config(genesis)
+        self.core = Core(genesis.limits)
+
     # --- snapshots --------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
@@ -135,13 +173,15 @@ class ReplicaState:
             self.snapshot_seq,
             self.core.snapshot(),
             self.book.snapshot(),
+            self._configured(),
             self.time_ns,
         )
 
     @classmethod
     def restore(cls, snapshot: Snapshot) -> ReplicaState:
         """Return the state of a snapshot; Corrupt if core or book cannot be restored."""
-        state = cls(snapshot.cluster, Limits(*(1,) * len(Limits._fields)))
+        state = cls(snapshot.cluster, snapshot.config.genesis)
+        state.config = snapshot.config
         state.core = Core.restore(snapshot.core)
         state.book = Book.restore(snapshot.book)
         state.seen = snapshot.seq
@@ -176,10 +216,19 @@ class ReplicaState:
             raise LogGap(f"log entry {seq} came after {self.seen}")
         if entry.cluster != self.cluster:
             return "entry_cluster"
+        if self.config is None and not self.is_founding(entry):
+            if seq != self.seen + 1:
+                raise LogGap(f"log entry {self.seen + 1} is missing, {seq} came")
+            return "entry_genesis"
         if not signed:
             return "entry_signature"
         if entry.prev_seq < self.accepted_seq:
             return "entry_stale"  # written on an older tail: another entry came first
+        self._check_chain(seq, entry)
+        return self._superseded(entry)
+
+    def _check_chain(self, seq: int, entry: Entry) -> None:
+        """Raise LogGap or Corrupt unless the entry follows the last one that counted."""
         if (entry.prev_seq, entry.prev_hash) != (self.accepted_seq, self.accepted_hash):
             if seq != self.seen + 1:
                 raise LogGap(f"log entry {self.seen + 1} is missing, {seq} came")
@@ -187,10 +236,15 @@ class ReplicaState:
                 f"log entry {seq} follows {entry.prev_seq}, the last good one is"
                 f" {self.accepted_seq}: the chain is broken"
             )
+
+    def _superseded(self, entry: Entry) -> str:
+        """Return the counter of an entry that follows and still does not count."""
         if entry.term < self.term:
             return "entry_term"
         if entry.term == self.term and entry.batch <= self.batch:
             return "entry_repeat"
+        if self.config is not None and entries.genesis_of(entry) is not None:
+            return "entry_genesis"
         return ""
 
     def refuse(self, seq: int, counter: str) -> None:
@@ -206,6 +260,8 @@ class ReplicaState:
         """Apply an entry that `judge` accepted; return its changes."""
         step = _Step(seq, entry)
         effects: list[Effect] = []
+        if (stated := entries.genesis_of(entry)) is not None:
+            self._found(stated)
         if entry.commands:
             effects = self.core.apply(entry.commands, entry.now_ns)
         for blob in entry.blobs:
@@ -254,7 +310,7 @@ class ReplicaState:
         elif isinstance(blob, SnapshotBlob):
             step.applied.snapshot = blob
             step.applied.trim_to, self.snapshot_seq = self.snapshot_seq, blob.seq
-        else:
+        elif not isinstance(blob, GenesisBlob):
             self._take_setting(blob, step)
 
     def _take_setting(self, blob: entries.Setting, step: _Step) -> None:
@@ -269,10 +325,31 @@ class ReplicaState:
             self.book.cordoned.pop((blob.node, blob.device), None)
             if blob.why:
                 self.book.cordoned[blob.node, blob.device] = blob.why
+        elif isinstance(blob, LimitsBlob):
+            self._resize(blob.limits)
+        elif isinstance(blob, AccountBlob):
+            self._set_account(blob)
         elif self.core.queue(blob.queue, step.entry.now_ns) is not None:
             self.book.queues[blob.queue] = blob.name
         else:
             self.book.queues.pop(blob.queue, None)
+
+    def _resize(self, limits: Limits) -> None:
+        """Take other limits; they do nothing, in every replica alike, if the state is too large."""
+        try:
+            self.core = self.core.resized(limits)
+        except StokerError:
+            self.refused["limits"] = self.refused.get("limits", 0) + 1
+        else:
+            self.config = msgspec.structs.replace(self._configured(), limits=limits)
+
+    def _set_account(self, blob: AccountBlob) -> None:
+        config = self._configured()
+        accounts = {name: each for name, each in config.accounts.items() if name != blob.user}
+        if blob.account is not None:
+            accounts[blob.user] = blob.account
+        ordered = dict(sorted(accounts.items()))
+        self.config = msgspec.structs.replace(config, accounts=ordered)
 
     # --- observations, which are not replicated ---------------------------------------------------
 

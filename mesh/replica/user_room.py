@@ -12,6 +12,7 @@ from stoker.mesh.broker.budgets import SPEC_BYTES_MAX, Budgets, refused
 from stoker.mesh.replica.work import ForgetWork, SubmitWork, Work
 from stoker.native.errors import Refused
 from stoker.scheduler.book import Book
+from stoker.scheduler.core import Limits
 from stoker.scheduler.figures import size as size_of
 from stoker.scheduler.records import BATCH_REQUESTS_MAX
 
@@ -61,7 +62,12 @@ class UserRoom:
                 del self._jobs[user], self._bytes[user]
 
 
-def to_forget(book: Book, ended_kept: int) -> ForgetWork | None:
-    """Return work that forgets ended jobs beyond the limits, as many as one entry takes."""
-    jobs = book.shares.excess(ended_kept, ENDED_BYTES_KEPT, BATCH_REQUESTS_MAX)
+def to_forget(book: Book, limits: Limits) -> ForgetWork | None:
+    """Return work that forgets ended jobs beyond the limits, as many as one entry takes.
+
+    Fewer are kept than the core has room for, so that the leader, which knows the jobs' users,
+    chooses which to forget before the core drops the oldest.
+    """
+    kept = limits.finished * 2 // 3
+    jobs = book.shares.excess(kept, ENDED_BYTES_KEPT, BATCH_REQUESTS_MAX)
     return ForgetWork(jobs) if jobs else None

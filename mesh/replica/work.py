@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stoker.mesh.log.entry import (
+    AccountBlob,
     Blob,
     CancelBlob,
     CordonBlob,
     DrainBlob,
     Entry,
     JobBlob,
+    LimitsBlob,
     NodeBlob,
     OutcomeBlob,
     Setting,
@@ -214,8 +216,9 @@ class AdminWork(Work):
         for fate in fates:
             if fate.rejected is not None and not _no_matter(fate.rejected):
                 return _refusal(fate.rejected, state)
-        cordons = any(isinstance(setting, CordonBlob) for setting in self.settings)
-        return AdminApplied(cordons or any(fate.command >= 0 for fate in fates))
+        kinds = (CordonBlob, LimitsBlob, AccountBlob)
+        alone = any(isinstance(setting, kinds) for setting in self.settings)
+        return AdminApplied(alone or any(fate.command >= 0 for fate in fates))
 
 
 class CancelWork(Work):

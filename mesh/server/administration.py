@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The requests of administrators: queues, quotas, labels, reservations, drains, cordons.
+"""The requests of administrators: queues, quotas, labels, reservations, drains, cordons, limits.
 
 Pure: a request and the state in, requests for the core and the names to log with them out.
 Guarantees that each request may be repeated: a setting that is in force already is no error.
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from stoker.mesh.log.entry import CordonBlob, DrainBlob, NamesBlob, QueueBlob, Setting
+from stoker.mesh.log.entry import CordonBlob, DrainBlob, LimitsBlob, NamesBlob, QueueBlob, Setting
+from stoker.mesh.replica import cluster_limits as limit_changes
 from stoker.mesh.replica import core_request, work
 from stoker.mesh.replica.events import Admin
 from stoker.mesh.replica.state import ReplicaState
@@ -187,6 +188,17 @@ def device_uncordon(
     return _cordon(token, CordonBlob(node, device, ""), state)
 
 
+def cluster_limits(
+    token: Any, request: schema.ClusterLimitsRequest, state: ReplicaState, now_ns: int
+) -> Admin:
+    """Change limits of the replicated state; Refused if what there is does not fit."""
+    limits = limit_changes.changed(state.limits, request.limits)
+    if limits == state.limits:
+        return Admin(token, (), ())
+    state.core.resized(limits)
+    return Admin(token, (), (LimitsBlob(limits),))
+
+
 def _cordon(token: Any, blob: CordonBlob, state: ReplicaState) -> Admin:
     def requests(later: ReplicaState) -> tuple[records.Request, ...]:
         report = later.book.nodes.get(blob.node)
@@ -224,6 +236,7 @@ HANDLERS = {
     ("node", "drain"): node_drain,
     ("device", "cordon"): device_cordon,
     ("device", "uncordon"): device_uncordon,
+    ("cluster", "limits"): cluster_limits,
 }
 """The handler of each (noun, verb): handler(token, request, state, now_ns) with CLOCK_REALTIME."""
 

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.wire import schema
+from stoker.native.errors import Unavailable
 from stoker.scheduler.book import Book
 from stoker.scheduler.effects import NodeInfo, QueueInfo, QuotaInfo
 from stoker.scheduler.names import name_id
@@ -69,6 +72,31 @@ def _reserved(replica: Replica, info: NodeInfo | None) -> schema.Reservation | N
 
 
 # --- queues ---------------------------------------------------------------------------------------
+
+
+def cluster_view(replica: Replica) -> schema.ClusterView:
+    """Return the configuration of the cluster; Unavailable before the log's first entry."""
+    state, config = replica.state, replica.state.config
+    if config is None:
+        raise Unavailable("the scheduler has not read the log's first entry yet")
+    leader = state.core.leader
+    return schema.ClusterView(
+        cluster=state.cluster,
+        genesis=config.genesis.hex(),
+        seq=state.seen,
+        term=state.term,
+        schedulers=tuple(
+            schema.SchedulerView(
+                number=member.number,
+                public_key=member.public_key,
+                leads=member.number == leader,
+            )
+            for member in config.schedulers
+        ),
+        limits=config.limits._asdict(),
+        users=len(config.accounts),
+        formats=msgspec.structs.asdict(config.formats),
+    )
 
 
 def queue_list(replica: Replica, real_ns: int) -> schema.QueueList:

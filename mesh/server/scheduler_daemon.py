@@ -29,6 +29,7 @@ from stoker.mesh.connection.local_connection import LocalConnection
 from stoker.mesh.connection.process_connection import ConnectionCallbacks
 from stoker.mesh.connection.requests import Requests
 from stoker.mesh.connection.user_connections import UserConnections
+from stoker.mesh.log.genesis import member_number
 from stoker.mesh.log.jetstream_log import JetStreamLog
 from stoker.mesh.replica import events
 from stoker.mesh.replica.boot_clock import boot_ns
@@ -52,7 +53,6 @@ from stoker.mesh.wire import node_messages, request_signature, subjects
 from stoker.mesh.wire.command import NodeReply
 from stoker.native.errors import Corrupt, StokerError, Unavailable
 from stoker.scheduler.book import Job
-from stoker.scheduler.core import Limits
 
 TICK_S = 0.1
 SECOND_S = 1.0
@@ -82,7 +82,7 @@ class SchedulerDaemon:
         self.tasks = CriticalTasks()
         self.loop = EffectLoop(self.replica, self.tasks)
         policy = request_signature.read(options.state / "config.toml")
-        self.service = Service(self.replica, {}, policy)
+        self.service = Service(self.replica, policy)
         self.users_file = UsersFile(options.state / "users.json")
         self.proxy = NodeProxy(self.replica, self._query_node, self._await_job)
         calls = DaemonCalls(self.loop.feed, self.tasks.spawn, self.replica.count)
@@ -113,18 +113,15 @@ class SchedulerDaemon:
         found = self.folder.newest(self.cluster.cluster)
         for what in found.damaged:
             log.error("snapshot damaged", what=what)
-        leader = int.from_bytes(self.identity.public.encode()[1:9], "little")
         settings = ReplicaSettings(
-            self.cluster.cluster,
-            leader,
-            Limits(),
+            scheduler_options.read_genesis(self.options.state, self.cluster),
+            member_number(self.identity.public),
             self.options.log_max_bytes,
             seed=time.monotonic_ns(),
             budgets=budgets.read(self.options.state / "config.toml"),
             known_tail=self.record.tail,
         )
-        verifiers = {leader: self.identity.verifier}
-        return Replica(settings, self.identity, dict(verifiers), found.snapshot, found.digest)
+        return Replica(settings, self.identity, found.snapshot, found.digest)
 
     # --- start and end ----------------------------------------------------------------------------
 
@@ -133,7 +130,6 @@ class SchedulerDaemon:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopped.set)
-        self.users_file.refresh(self.service)
         starting = asyncio.create_task(self._start())
         stopping = asyncio.create_task(self._stopped.wait())
         await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -215,7 +211,9 @@ class SchedulerDaemon:
         log.warning("broker connection of a user", error=repr(error))
 
     async def _settle_users(self) -> None:
-        self.users_file.refresh(self.service)
+        if self.users_file.is_due(boot_ns()):
+            accounts = await asyncio.to_thread(self.users_file.accounts)
+            await self.loop.feed(events.AccountsRead(accounts))
         await self.users.settle(self.service.users)
 
     # --- messages in ------------------------------------------------------------------------------
@@ -270,6 +268,11 @@ class SchedulerDaemon:
 
     async def _lead(self, effect: events.Lead) -> None:
         log.info("leading", term=effect.term, seq=self.replica.state.seen)
+        self.tasks.spawn(self._be_ready())
+
+    async def _be_ready(self) -> None:
+        """Report ready as soon as all users can reach this process."""
+        await self.users.settle(self.service.users)
         self.watch.leads()
 
     async def _halt(self, effect: events.Halt) -> None:

@@ -15,9 +15,12 @@ import msgspec
 
 from stoker.mesh.broker import broker_config
 from stoker.mesh.connection.process_connection import key_file
-from stoker.mesh.identity import identity
+from stoker.mesh.identity import identity, sealed_json
 from stoker.mesh.identity.identity import Identity
-from stoker.native.errors import Corrupt
+from stoker.mesh.log import genesis
+from stoker.mesh.log.genesis import Genesis
+from stoker.mesh.replica.new_cluster import FORMATS
+from stoker.native.errors import BadRequest, Corrupt
 
 DISK_RESERVE_BYTES = 64 << 20
 """The bytes of the state disk that are kept free for running jobs; below that no job is taken."""
@@ -58,6 +61,21 @@ def read_cluster(state: Path) -> ClusterRecord:
         return msgspec.json.decode(file.read_bytes(), type=ClusterRecord)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Corrupt(f"{file}: {error}") from None
+
+
+def read_genesis(state: Path, cluster: ClusterRecord) -> Genesis:
+    """Return the genesis of the cluster; Corrupt if it cannot be read or is another cluster's."""
+    file = state / "genesis.json"
+    try:
+        found = sealed_json.decode(file.read_bytes(), Genesis)
+        genesis.check(found)
+    except (OSError, msgspec.MsgspecError, BadRequest) as error:
+        raise Corrupt(f"{file}: {error}", hint="Restore it from a backup") from None
+    if found.formats != FORMATS:
+        raise Corrupt(f"{file} has {found.formats}, this version reads {FORMATS}")
+    if found.cluster != cluster.cluster:
+        raise Corrupt(f"{file} founds cluster {found.cluster}, this is {cluster.cluster}")
+    return found
 
 
 def read_key(state: Path, cluster: ClusterRecord) -> Identity:

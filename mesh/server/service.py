@@ -13,8 +13,6 @@ from typing import Any
 
 import msgspec
 
-from stoker.mesh.broker import users as user_table
-from stoker.mesh.broker.users import User
 from stoker.mesh.replica.events import CancelRequested, Event, Get, JobSubmitted, Remove
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.work import AdminApplied, Removed
@@ -26,7 +24,7 @@ from stoker.mesh.wire.schema import Message
 from stoker.mesh.wire.subjects import LOOKS, UserRequest
 from stoker.native.errors import BadRequest, Denied, Refused, StokerError, Unavailable
 from stoker.scheduler.book import Job
-from stoker.scheduler.nouns import Owner
+from stoker.scheduler.nouns import Account
 
 REASON_CHARS_MAX = 200
 ROWS_AT_ONCE = 200
@@ -68,37 +66,12 @@ class Proxied:
     job: Job
 
 
-class OwnerLookup:
-    """The Unix identities of users, each looked up at most once per OWNER_NS."""
-
-    OWNER_NS = 10 * NS
-
-    def __init__(self) -> None:
-        self._cached: dict[str, tuple[int, Owner]] = {}
-
-    def of(self, name: str, user: User, now_ns: int) -> Owner:
-        """Return the owner of this user's jobs; Denied if there is none."""
-        until, owner = self._cached.get(name, (0, None))
-        if owner is None or now_ns > until:
-            owner = user_table.owner(name, user)
-            self._cached[name] = (now_ns + self.OWNER_NS, owner)
-        return owner
-
-    def clear(self) -> None:
-        """Forget all identities, because the table changed."""
-        self._cached.clear()
-
-
 class Service:
-    """The service of one replica; `users` is the table as the daemon last read it."""
+    """The service of one replica."""
 
-    def __init__(
-        self, replica: Replica, users: Mapping[str, User], requests: RequestPolicy = _NO_DEMANDS
-    ) -> None:
+    def __init__(self, replica: Replica, requests: RequestPolicy = _NO_DEMANDS) -> None:
         self.replica = replica
         self.requests = requests
-        self.users = users
-        self.owners = OwnerLookup()
         self._handlers: dict[tuple[str, str], Callable[[Caller, Any, int], Any]] = {
             ("job", "submit"): self._submit,
             ("job", "get"): self._get,
@@ -113,7 +86,13 @@ class Service:
             ("node", "list"): self._nodes,
             ("device", "list"): self._devices,
             ("queue", "list"): self._queues,
+            ("cluster", "get"): self._cluster,
         }
+
+    @property
+    def users(self) -> Mapping[str, Account]:
+        """The accounts of users, as the log has them."""
+        return self.replica.state.accounts
 
     def authenticate(
         self, address: UserRequest, headers: Mapping[str, str] | None, data: bytes, real_ns: int
@@ -167,7 +146,7 @@ class Service:
 
     def _administer(self, caller: Caller, request: Message) -> Event:
         if not caller.admin:
-            raise Denied("only an administrator changes queues, nodes and devices")
+            raise Denied("only an administrator changes queues, nodes, devices and limits")
         handler = administration.HANDLERS[caller.noun, caller.verb]
         event: Event = handler(caller, request, self.replica.state, self.replica.real_ns)  # type: ignore[operator]
         return event
@@ -175,9 +154,13 @@ class Service:
     def _submit(self, caller: Caller, request: schema.JobRequest, now_ns: int) -> Event:
         before = self._refer(caller, request.after).job if request.after is not None else None
         spec = admission.admit(request, before)
-        owner = self.owners.of(caller.user, self.users[caller.user], now_ns)
+        account = self.users[caller.user]
+        if account.owner is None:
+            raise Denied(account.why_not)
         key = admission.key_bytes(request.idempotency_key)
-        return JobSubmitted(caller, owner, key, spec, request.array, request.idempotency_since_ns)
+        return JobSubmitted(
+            caller, account.owner, key, spec, request.array, request.idempotency_since_ns
+        )
 
     def _get(self, caller: Caller, request: schema.GetRequest, now_ns: int) -> Any:
         job = self._refer(caller, request.job)
@@ -239,6 +222,9 @@ class Service:
 
     def _queues(self, caller: Caller, request: schema.QueueRequest, now_ns: int) -> bytes:
         return schema.encode(cluster_views.queue_list(self.replica, self.replica.real_ns))
+
+    def _cluster(self, caller: Caller, request: schema.ClusterRequest, now_ns: int) -> bytes:
+        return schema.encode(cluster_views.cluster_view(self.replica))
 
     def _devices(self, caller: Caller, request: schema.NodeRequest, now_ns: int) -> bytes:
         return schema.encode(cluster_views.device_list(self.replica, caller.scope))

@@ -14,6 +14,9 @@ import msgspec
 from stoker.mesh.wire.job_request import JobRequest, Spec
 from stoker.mesh.wire.schema_cluster import (
     VERSION,
+    ClusterLimitsRequest,
+    ClusterRequest,
+    ClusterView,
     DeviceCordonRequest,
     DeviceList,
     DeviceUncordonRequest,
@@ -37,6 +40,7 @@ from stoker.mesh.wire.schema_cluster import (
     QueueView,
     QuotaView,
     Reservation,
+    SchedulerView,
     Wait,
 )
 from stoker.mesh.wire.schema_devices import (
@@ -68,6 +72,9 @@ __all__ = [
     "VERSION",
     "WINDOW_S_MAX",
     "WINDOW_S_MIN",
+    "ClusterLimitsRequest",
+    "ClusterRequest",
+    "ClusterView",
     "DeviceCordonRequest",
     "DeviceList",
     "DeviceUncordonRequest",
@@ -99,6 +106,7 @@ __all__ = [
     "RemoveView",
     "RemovedJob",
     "Reservation",
+    "SchedulerView",
     "Spec",
     "Steered",
     "TopologyRequest",
@@ -425,6 +433,8 @@ ENDPOINTS: dict[tuple[str, str], Endpoint] = {
     ("node", "drain"): Endpoint(NodeDrainRequest, Done),
     ("device", "cordon"): Endpoint(DeviceCordonRequest, Done),
     ("device", "uncordon"): Endpoint(DeviceUncordonRequest, Done),
+    ("cluster", "get"): Endpoint(ClusterRequest, ClusterView),
+    ("cluster", "limits"): Endpoint(ClusterLimitsRequest, Done),
 }
 
 _encoder = msgspec.json.Encoder()

@@ -113,6 +113,19 @@ class DeviceUncordonRequest(Message, frozen=True):
     device: str
 
 
+class ClusterRequest(Message, frozen=True):
+    """`cluster.get`."""
+
+
+class ClusterLimitsRequest(Message, frozen=True):
+    """`cluster.limits`: change limits of the replicated state by name; others stay as they are.
+
+    A limit below what the cluster uses now is refused.
+    """
+
+    limits: dict[str, Int]
+
+
 # --- replies --------------------------------------------------------------------------------------
 
 
@@ -190,6 +203,29 @@ class QueueList(Message, frozen=True):
     """All queues, each after its parent."""
 
     queues: tuple[QueueView, ...]
+
+
+class SchedulerView(Part, frozen=True):
+    """One scheduler of the roster."""
+
+    number: int
+    public_key: str
+    leads: bool
+
+
+class ClusterView(Message, frozen=True):
+    """The configuration of the cluster, as the log has it up to entry `seq`."""
+
+    cluster: str
+    genesis: str
+    """The digest of the log's first configuration, in hexadecimal."""
+    seq: int
+    term: int
+    schedulers: tuple[SchedulerView, ...]
+    limits: dict[str, int]
+    users: int
+    formats: dict[str, int]
+    """The formats of entries, snapshots and commands."""
 
 
 class Done(Message, frozen=True):

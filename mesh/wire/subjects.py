@@ -29,18 +29,21 @@ JOB_VERBS = (
     "tracing",
 )
 LIST_NOUNS = ("node", "device", "kernel", "queue")
+CLUSTER_GET = ("cluster", "get")
 LOOKS: tuple[tuple[str, str], ...] = (("device", "readings"), ("node", "topology"))
 """The (noun, verb) about a node that any user may send and the node answers."""
 ADMIN_REQUESTS: tuple[tuple[str, str], ...] = (
     *(("queue", verb) for verb in ("set", "remove", "quota")),
     *(("node", verb) for verb in ("label", "reserve", "drain")),
     *(("device", verb) for verb in ("cordon", "uncordon")),
+    ("cluster", "limits"),
 )
 """All (noun, verb) that only an administrator may send."""
 USER_REQUESTS: tuple[tuple[str, str], ...] = (
     *(("job", verb) for verb in JOB_VERBS),
     *((noun, "list") for noun in LIST_NOUNS),
     *LOOKS,
+    CLUSTER_GET,
 )
 """All (noun, verb) that any user may send."""
 REQUESTS = (*USER_REQUESTS, *ADMIN_REQUESTS)

@@ -28,7 +28,8 @@ from stoker.agent.state import state_folder as states
 from stoker.agent.state.state_folder import ClusterFile, StateFolder
 from stoker.agent.supervise import process_table
 from stoker.mesh.broker import broker_config
-from stoker.mesh.identity import certificate, identity
+from stoker.mesh.identity import certificate, identity, sealed_json
+from stoker.mesh.replica.new_cluster import founding
 from stoker.mesh.wire import command as wire
 from stoker.mesh.wire import queries as asks
 from stoker.mesh.wire import subjects
@@ -41,6 +42,7 @@ from stoker.mesh.wire.command import (
     StateRequest,
 )
 from stoker.native import paths
+from stoker.scheduler.core import Limits
 from stoker.scheduler.nouns import (
     Action,
     Decision,
@@ -240,6 +242,8 @@ class OneNode:
         keys = {name: identity.create(where.key(name)) for name in ("scheduler", "agent", "admin")}
         cluster = ClusterFile(self.cluster, NODE, keys["scheduler"].public, self.port)
         states.write_json(where.root / "cluster.json", cluster)
+        founds = founding(self.cluster, cluster.scheduler_public_key, Limits(), {})
+        states.write_file(where.genesis, sealed_json.encode(founds))
         (where.root / "config.toml").write_text(self.config)
         states.seal_format(where)
         states.prepare_run(where)

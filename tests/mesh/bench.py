@@ -16,6 +16,7 @@ from stoker.mesh.replica.snapshots import Snapshot
 from stoker.mesh.wire.command import CommandChain, NodeCommand, Position, open_command
 from stoker.scheduler.core import Limits
 from stoker.scheduler.nouns import DeviceInfo, JobSpec, NodeReport, Outcome, Owner
+from tests.mesh.founding import genesis_of
 
 CLUSTER = "bench"
 LEADER = 77
@@ -53,13 +54,13 @@ class Bench:
         self.trims: list[int] = []
         self.halted = ""
         self.leads = 0
-        chosen = {"limits": LIMITS, "log_max_bytes": 1 << 30, "snapshot_entries": 10**9, **settings}
+        chosen = {"log_max_bytes": 1 << 30, "snapshot_entries": 10**9, **settings}
+        limits = chosen.pop("limits", LIMITS)
+        accounts = chosen.pop("accounts", None)
+        made = genesis_of(CLUSTER, limits, signer.public, LEADER, accounts)
+        founds = chosen.pop("genesis", made)
         self.replica = Replica(
-            ReplicaSettings(CLUSTER, LEADER, measure=False, **chosen),
-            signer,
-            {LEADER: signer.verifier},
-            snapshot,
-            digest,
+            ReplicaSettings(founds, LEADER, measure=False, **chosen), signer, snapshot, digest
         )
 
     def feed(self, *new: events.Event) -> None:

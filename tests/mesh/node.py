@@ -20,10 +20,14 @@ from nats.aio.client import Client as Connection
 from stoker.mesh.broker import users
 from stoker.mesh.broker.users import User
 from stoker.mesh.connection.context import CERTIFICATE
+from stoker.mesh.identity import sealed_json
 from stoker.mesh.log import log_record
+from stoker.mesh.replica.new_cluster import founding
 from stoker.mesh.wire import schema
 from stoker.mesh.wire.schema import Message
 from stoker.native.errors import StokerError, Unavailable
+from stoker.scheduler.core import Limits
+from stoker.scheduler.nouns import Account
 from tests.mesh.fake_agent import FakeAgent
 from tests.mesh.nats_server import Server
 
@@ -31,7 +35,7 @@ CLUSTER = "test-cluster"
 LOG_BYTES = 4 << 20
 
 
-def write_state(server: Server) -> Path:
+def write_state(server: Server, accounts: dict[str, Account] | None = None) -> Path:
     """Write the files by which the scheduler finds its broker; return the state folder."""
     keys = server.folder / "keys"
     keys.mkdir(mode=0o700)
@@ -44,6 +48,8 @@ def write_state(server: Server) -> Path:
         "port": server.settings.port,
     }
     (server.folder / "cluster.json").write_text(json.dumps(record))
+    founds = founding(CLUSTER, str(record["scheduler_public_key"]), Limits(), accounts or {})
+    (server.folder / "genesis.json").write_bytes(sealed_json.encode(founds))
     log_record.begin(server.folder / "scheduler")
     return server.folder
 
@@ -71,13 +77,13 @@ class Node:
         self._write_state()
 
     def _write_state(self) -> None:
-        write_state(self.server)
         public = self.server.identities
         self.users = {
             "alice": User(public_key=public["alice"].public, uid=1000, gid=1000),
             "bob": User(public_key=public["bob"].public, uid=1001, gid=1001),
             "admin": User(public_key=public["admin"].public, admin=True),
         }
+        write_state(self.server, users.accounts(self.users))
         users.save(self.folder / "users.json", self.users)
 
     def start_scheduler(self) -> None:

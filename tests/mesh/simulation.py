@@ -41,6 +41,7 @@ from stoker.scheduler.nouns import (
     StartJob,
     StopJob,
 )
+from tests.mesh.founding import genesis_of
 
 CLUSTER = "sim"
 LIMITS = Limits(nodes=4, devices=8, jobs=512, finished=64, tasks=512, node_tasks=64, keys=512)
@@ -132,16 +133,15 @@ class World:
                 continue
         self.restarts += 1
         settings = ReplicaSettings(
-            CLUSTER,
+            genesis_of(CLUSTER, LIMITS, self.signer.public, LEADER),
             LEADER,
-            LIMITS,
             self.log.max_bytes,
             self.restarts,
             25,
             measure=False,
             known_tail=self.acknowledged,
         )
-        return Replica(settings, self.signer, {LEADER: self.signer.verifier}, found, digest)
+        return Replica(settings, self.signer, found, digest)
 
     def crash(self) -> None:
         self.pending.clear()

@@ -22,17 +22,18 @@ from product_node import LiveNode, live_node, wait_until
 
 from stoker.agent.health.scenarios import PROFILE, SCENARIOS, Scenario
 from stoker.agent.state.state_folder import load as load_cluster
+from stoker.agent.state.state_folder import read_json
 from stoker.agent.supervise import pids
 from stoker.mesh.connection import context
 from stoker.mesh.connection.requests import Requests
 from stoker.mesh.log import entry as entries
+from stoker.mesh.log.genesis import Genesis, digest
 from stoker.mesh.log.jetstream_log import JetStreamLog
 from stoker.mesh.replica.state import ReplicaState, StartRaw
 from stoker.mesh.wire import schema, subjects
 from stoker.native import _sim
 from stoker.native.errors import StokerError
 from stoker.probes.simdriver import libraries, profiles
-from stoker.scheduler.core import Limits
 
 NS = 1_000_000_000
 MASKING = frozenset({"lost", "silent", "refused", "hung"})
@@ -319,7 +320,8 @@ async def replay(live: LiveNode) -> tuple[int, int, list[str]]:
     inbox = subjects.inbox("scheduler").encode()
     await requests.connection.connect(url, nkeys_seed=seed, inbox_prefix=inbox)
     cluster = load_cluster(live.state).cluster
-    state, starts, wrong = ReplicaState(cluster, Limits()), 0, []
+    genesis = digest(read_json(live.state.genesis, Genesis))
+    state, starts, wrong = ReplicaState(cluster, genesis), 0, []
     held: set[str] = set()
     async for batch in JetStreamLog(requests, cluster).read_from(1):
         for seq, data in batch:

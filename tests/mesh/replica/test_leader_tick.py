@@ -12,6 +12,7 @@ from stoker.scheduler.core import Limits
 from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import DeviceShare, JobSample, NodeReport, Observation
 from stoker.scheduler.records import DeviceSet, NodeUp, QueueSet, Submit, TaskOutcome, Term
+from tests.mesh.founding import founded
 
 S = 1_000_000_000
 
@@ -19,7 +20,7 @@ S = 1_000_000_000
 @pytest.fixture
 def state() -> ReplicaState:
     """Return a state with two jobs on half a device each since second 1, and a waiting one."""
-    state = ReplicaState("c", Limits(4, 8, 16, 16, 16, 16, 16))
+    state = founded("c", Limits(4, 8, 16, 16, 16, 16, 16))
     node = name_id("n1")
     state.book.join(NodeReport("n1", "b", 1, 8000, 1 << 30))
     for requests in (
@@ -42,7 +43,7 @@ def test_waiting_jobs_are_looked_at_once_a_second(state: ReplicaState) -> None:
 
 
 def test_an_idle_core_is_left_alone() -> None:
-    idle = ReplicaState("c", Limits(4, 8, 16, 16, 16, 16, 16))
+    idle = founded("c", Limits(4, 8, 16, 16, 16, 16, 16))
     assert not LeaderTick().decide_again(idle, S, 5 * S)
 
 

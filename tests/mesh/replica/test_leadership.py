@@ -11,11 +11,11 @@ from stoker.mesh.log.log_time import Instant
 from stoker.mesh.replica import events
 from stoker.mesh.replica.leadership import Leadership
 from stoker.mesh.replica.outbox import Outbox
-from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.wire.command import Position, StateRequest
 from stoker.native.errors import Corrupt, Unavailable
 from stoker.scheduler.nouns import NodeReport
 from tests.mesh.bench import CLUSTER, LIMITS
+from tests.mesh.founding import founded
 
 NOW = Instant(1, 1)
 
@@ -33,7 +33,7 @@ def outbox() -> Outbox:
 @pytest.fixture
 def leader(signer: Identity, outbox: Outbox) -> Leadership:
     """A leader in term 1, with one node that has followed it."""
-    state = ReplicaState(CLUSTER, LIMITS)
+    state = founded(CLUSTER, LIMITS)
     state.book.join(NodeReport("n1", "boot-1", 1, 8000, 1 << 34, ()))
     leader = Leadership(state, signer, outbox)
     state.term = leader.elect()
@@ -47,7 +47,7 @@ def ahead(term: int) -> events.StateRequested:
 
 
 def test_a_replica_that_never_led_renews_nothing(signer: Identity, outbox: Outbox) -> None:
-    Leadership(ReplicaState(CLUSTER, LIMITS), signer, outbox).renew()
+    Leadership(founded(CLUSTER, LIMITS), signer, outbox).renew()
     assert outbox.take() == []
 
 

@@ -151,7 +151,7 @@ def test_a_reboot_loses_what_ran(bench: Bench) -> None:
 
 
 def test_retention_forgets_at_the_node_too(bench: Bench) -> None:
-    for n in range(bench.replica.settings.ended_kept + 1):
+    for n in range(LIMITS.finished * 2 // 3 + 1):
         bench.submit(n)
         bench.outcome(n + 1, "succeeded", exit_code=0)
     with pytest.raises(NotFound):

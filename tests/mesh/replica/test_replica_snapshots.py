@@ -41,7 +41,7 @@ def test_snapshot_and_tail_is_the_full_replay(signer: Identity) -> None:
             bench.outcome(n + 1, "failed", exit_code=n)
     assert bench.saves
     taken = bench.saves[0]
-    whole = ReplicaState(CLUSTER, LIMITS)
+    whole = ReplicaState(CLUSTER, bench.replica.state.genesis)
     part = ReplicaState.restore(snapshots.decode(snapshots.encode(taken).data)[0])
     for seq, data in bench.log.read(1):
         opened = entry.unseal(seq, data)

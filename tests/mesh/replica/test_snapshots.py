@@ -8,11 +8,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from stoker.mesh.log.genesis import first_config
 from stoker.mesh.replica import snapshots
 from stoker.mesh.replica.snapshots import Snapshot, SnapshotFolder
 from stoker.native.errors import Corrupt
+from stoker.scheduler.core import Limits
+from tests.mesh.founding import genesis_of
 
-PLAIN = Snapshot(snapshots.FORMAT, "c1", 7, 6, b"h" * 32, 2, 3, 1, b"core", b"book")
+CONFIG = first_config(genesis_of("c1", Limits()))
+PLAIN = Snapshot(snapshots.FORMAT, "c1", 7, 6, b"h" * 32, 2, 3, 1, b"core", b"book", CONFIG)
 
 
 def at(seq: int, **changes: object) -> Snapshot:

@@ -11,7 +11,7 @@ from stoker.mesh.identity.identity import Identity
 from stoker.mesh.replica import events
 from stoker.native.errors import Refused
 from stoker.scheduler.nouns import ForgetJob, JobSpec
-from tests.mesh.bench import ALICE, BOB, Bench
+from tests.mesh.bench import ALICE, BOB, LIMITS, Bench
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def bench(signer: Identity) -> Bench:
 
 def test_one_users_flood_leaves_anothers_ended_job(bench: Bench) -> None:
     """A user with twice as many ended jobs as are kept loses own jobs, the oldest first."""
-    kept = bench.replica.settings.ended_kept
+    kept = LIMITS.finished * 2 // 3
     bench.submit("bob", owner=BOB)
     bench.outcome(1, "succeeded", exit_code=0)
     for n in range(2 * kept):

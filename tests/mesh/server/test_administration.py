@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from stoker.mesh.broker.users import User
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.replica import events
@@ -31,6 +29,7 @@ from stoker.mesh.wire.schema import (
 from stoker.mesh.wire.subjects import UserRequest
 from stoker.native.errors import BadRequest, Denied, NotFound, Refused, StokerError
 from stoker.scheduler.names import name_id, queue_id
+from stoker.scheduler.nouns import Account, Owner
 from tests.mesh.bench import Bench
 
 VERBS = {
@@ -322,12 +321,12 @@ def test_a_node_that_wants_no_jobs_gets_none_until_it_wants_some(bench: Bench) -
     assert bench.replica.state.book.get(1).state == "starting"
 
 
-def test_only_an_administrator_may(bench: Bench, tmp_path: Path) -> None:
-    users = {
-        "alice": User(public_key="x", uid=1, gid=1),
-        "root": User(public_key="y", uid=0, gid=0, admin=True),
+def test_only_an_administrator_may(signer: Identity) -> None:
+    accounts = {
+        "alice": Account("x", False, Owner("alice", 1, 1)),
+        "root": Account("y", True, Owner("root", 0, 0)),
     }
-    service = Service(bench.replica, users)
+    service = Service(Bench(signer, accounts=accounts).lead().hello().replica)
     for kind, (noun, verb) in VERBS.items():
         fields = {"queue": "a"} if noun == "queue" else {"node": "n1"}
         fields |= {"device": "gpu-0"} if noun == "device" else {}

@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.replica.work import HelloWork, OutcomeWork
 from stoker.mesh.wire import node_messages
 from stoker.mesh.wire.command import HAVE_MAX, Position, StateRequest
 from stoker.native.errors import BadRequest
 from stoker.scheduler.core import Limits
 from stoker.scheduler.nouns import DeviceInfo, DeviceSample, NodeReport, Observation, Outcome
+from tests.mesh.founding import founded
 
 encode = msgspec.msgpack.encode
 ANY = st.integers(-(2**63), 2**64 - 1)
 
 
-STATE = ReplicaState("c", Limits(1, 1, 1, 1, 1, 1, 1))
+STATE = founded("c", Limits(1, 1, 1, 1, 1, 1, 1))
 
 
 @given(

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The genesis of a cluster: the configuration that the first entry of its log states.
+
+Guarantees that one log has one genesis: a replica takes limits, schedulers, users and formats from
+there and from the entries that change them, and never from its own host.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from stoker.native.errors import BadRequest
+from stoker.scheduler.core import Limits
+from stoker.scheduler.nouns import Account
+
+SCHEDULERS_MAX = 7
+GENESIS_BYTES_MAX = 128 * 1024
+"""The largest genesis, half of an entry."""
+
+
+class RosterMember(msgspec.Struct, frozen=True):
+    """One scheduler: its number in entries (`Entry.leader`) and its public nkey."""
+
+    number: int
+    public_key: str
+
+
+class Formats(msgspec.Struct, frozen=True):
+    """Formats of the records that replicas exchange; a replica of others does not join."""
+
+    entry: int
+    snapshot: int
+    command: int
+
+
+class Genesis(msgspec.Struct, frozen=True):
+    """The first configuration of a cluster."""
+
+    cluster: str
+    limits: Limits
+    schedulers: tuple[RosterMember, ...]
+    formats: Formats
+    accounts: dict[str, Account]
+
+
+class ClusterConfig(msgspec.Struct, frozen=True):
+    """The configuration after an entry: the genesis, and what entries have changed since."""
+
+    genesis: bytes
+    """The digest of the genesis."""
+    limits: Limits
+    schedulers: tuple[RosterMember, ...]
+    formats: Formats
+    accounts: dict[str, Account]
+
+
+_encoder = msgspec.msgpack.Encoder(order="deterministic")
+
+
+def member_number(public_key: str) -> int:
+    """Return the number of a scheduler, which its public nkey determines."""
+    return int.from_bytes(public_key.encode()[1:9], "little")
+
+
+def digest(genesis: Genesis) -> bytes:
+    """Return blake2b-256 of a genesis."""
+    data = _encoder.encode(genesis)
+    return hashlib.blake2b(data, digest_size=32, person=b"stoker genesis").digest()
+
+
+def size(genesis: Genesis) -> int:
+    """Return the bytes that a genesis takes in its entry."""
+    return len(_encoder.encode(genesis))
+
+
+def check(genesis: Genesis) -> None:
+    """Raise BadRequest if the genesis cannot found a cluster."""
+    numbers = [member.number for member in genesis.schedulers]
+    if not 1 <= len(numbers) <= SCHEDULERS_MAX or len(set(numbers)) != len(numbers):
+        raise BadRequest(f"a genesis names 1 to {SCHEDULERS_MAX} different schedulers")
+    if min(genesis.limits) < 1:
+        raise BadRequest(f"a limit is 0: {genesis.limits}")
+    if size(genesis) > GENESIS_BYTES_MAX:
+        raise BadRequest(f"the genesis has {size(genesis)} bytes, at most {GENESIS_BYTES_MAX}")
+
+
+def first_config(genesis: Genesis) -> ClusterConfig:
+    """Return the configuration that this genesis begins."""
+    return ClusterConfig(
+        digest(genesis), genesis.limits, genesis.schedulers, genesis.formats, genesis.accounts
+    )

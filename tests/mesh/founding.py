@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Genesis records and founded states for tests that do not go through a log."""
+
+from __future__ import annotations
+
+from stoker.mesh.log import entry
+from stoker.mesh.log.genesis import Formats, Genesis, RosterMember
+from stoker.mesh.log.genesis import digest as digest_of
+from stoker.mesh.replica import snapshots
+from stoker.mesh.replica.state import ReplicaState
+from stoker.mesh.wire import command
+from stoker.scheduler.core import Limits
+from stoker.scheduler.nouns import Account
+
+FORMATS = Formats(entry.FORMAT, snapshots.FORMAT, command.FORMAT)
+
+
+def genesis_of(
+    cluster: str,
+    limits: Limits,
+    public_key: str = "U",
+    number: int = 77,
+    accounts: dict[str, Account] | None = None,
+) -> Genesis:
+    """A genesis with one scheduler."""
+    return Genesis(cluster, limits, (RosterMember(number, public_key),), FORMATS, accounts or {})
+
+
+def founded(cluster: str, limits: Limits) -> ReplicaState:
+    """A state right after its genesis, without a log."""
+    made = genesis_of(cluster, limits)
+    state = ReplicaState(cluster, digest_of(made))
+    state._found(made)
+    return state
