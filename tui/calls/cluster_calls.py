@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The requests about nodes and queues: lists, one node, its topology, changes by administrators."""
+"""The requests about the cluster, its nodes and queues, and changes by administrators."""
 
 from __future__ import annotations
 
@@ -42,6 +42,12 @@ async def queues(state: str | None) -> list[Row]:
     """All queues."""
     async with Client.open(state) as client:
         return [views.part(queue) for queue in (await client.queues()).queues]
+
+
+async def cluster(state: str | None) -> Row:
+    """The configuration of the cluster."""
+    async with Client.open(state) as client:
+        return views.part(await client.cluster())
 
 
 async def settle(state: str | None, noun: str, verb: str, request: schema.Message) -> bool:

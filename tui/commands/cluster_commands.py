@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verb `cluster`: shows the configuration that the log holds, and changes limits.
+
+A change may be repeated: if the limits are in force already, the verb says so and succeeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from stoker.tui.commands.replies import call, settle
+from stoker.tui.options.verb_options import json_option, node_option
+from stoker.tui.render import tables, text
+
+
+@click.group("cluster", invoke_without_command=True)
+@node_option
+@json_option
+@click.pass_context
+def cluster_command(ctx: click.Context, state: str | None, as_json: bool) -> None:
+    """Show the cluster: its schedulers, users, limits, and the place in its log.
+
+    All of it is in the log, so that every scheduler has the same.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    from stoker.tui.calls import cluster_calls
+
+    found = call(cluster_calls.cluster(state))
+    if as_json:
+        text.show(tables.render_one({"schema": tables.SCHEMA, **found}))
+    else:
+        text.show("\n".join(_lines(found)))
+
+
+@cluster_command.command("limits")
+@click.argument("limits", nargs=-1, required=True, metavar="NAME=N...")
+@node_option
+def cluster_limits_command(limits: tuple[str, ...], state: str | None) -> None:
+    """Change limits, such as nodes=1000; the others stay as they are.
+
+    A limit below what the cluster has now is refused.
+    """
+    from stoker.mesh.wire.schema import ClusterLimitsRequest
+
+    request = ClusterLimitsRequest(limits=dict(map(_limit, limits)))
+    settle(state, "cluster", "limits", request, "limits")
+
+
+def _limit(word: str) -> tuple[str, int]:
+    name, _, number = word.partition("=")
+    if not name or not number.isascii() or not number.isdigit():
+        raise click.UsageError(f"{word!r} is not NAME=N, such as nodes=1000")
+    return name, int(number)
+
+
+def _lines(found: dict[str, Any]) -> Iterator[str]:
+    limits = ", ".join(f"{name} {number}" for name, number in found["limits"].items())
+    yield f"cluster     {found['cluster']}"
+    yield f"genesis     {found['genesis']}"
+    yield f"log         entry {found['seq']}, term {found['term']}"
+    for each in found["schedulers"]:
+        role = "leads" if each["leads"] else "follows"
+        yield f"scheduler   {each['number']:016x} {role}"
+    yield f"users       {found['users']}"
+    yield f"limits      {limits}"
