@@ -76,7 +76,7 @@ class Card(ABC):
     unread: str = "it is not read from this device"
     """Reason of every field that the vendor class does not read."""
     silent: str = ""
-    """Why no driver is called for this card; a card with such a reason has no thread."""
+    """The reason why no driver is called for this card; a card with such a reason has no thread."""
 
     def __init__(self) -> None:
         self.calls = Calls()

@@ -75,7 +75,7 @@ class CardReadings(msgspec.Struct, frozen=True):
         return float(found.value) if isinstance(found.value, int | float) else None
 
     def why_not(self, name: str) -> str:
-        """Why a field has no value; empty if it has one."""
+        """Return why a field has no value; empty if it has one."""
         found = self.fields.get(name)
         if found is None:
             return "it is not read from this device"

@@ -91,7 +91,7 @@ class Examiner:
 
     @property
     def energy_j(self) -> float | None:
-        """As last read, or as another agent left it."""
+        """The energy (J) as last read, or as another agent left it."""
         return self._counts.get("energy_j")
 
     def trouble(self, state: str, why: str, now_ns: int) -> list[Signal]:
@@ -140,7 +140,7 @@ class Examiner:
         return [Signal(self.id, "silent", now_ns, text=why)]
 
     def was_read(self) -> None:
-        """By an earlier agent: that nothing of it can be read is news."""
+        """Note that an earlier agent read the card: if nothing of it can be read, that is news."""
         self._known.add(SAMPLED[0])
 
     def glance(self, newest: Mapping[str, float], now_ns: int) -> list[Signal]:
@@ -256,5 +256,5 @@ def _differ(power: float, true: float) -> bool:
 
 
 def _brief(why: str) -> str:
-    """Without figures that change with each look."""
+    """Return a reason without the figures that change with each look."""
     return why.partition(": no answer for")[0]

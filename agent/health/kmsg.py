@@ -23,11 +23,11 @@ PATH = Path("/dev/kmsg")
 RECORD_BYTES_MAX = 8192
 LINES_MAX = 256
 PAUSE_S = 0.02
-"""After so many at once, others have their turn."""
+"""The pause after LINES_MAX lines at once, in which others have their turn."""
 AGAIN_S = 60.0
 """A log that could not be opened, or ended, is tried again."""
 STORE_S = 1.0
-"""After a line about a card its place is stored so soon."""
+"""The longest time until the place of a line about a card is stored."""
 PAST_MAX = 65_536
 """Records of before the first agent of a boot that are passed over at once."""
 

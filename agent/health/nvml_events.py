@@ -27,18 +27,18 @@ WANTED = DOUBLE_BIT | XID
 """Event types of nvml.h; single bit errors and retired pages are counters, read once a second."""
 WAIT_MS = 500
 TOGETHER_NS = 5_000_000
-"""So long after the first event others are gathered with it."""
+"""The time after the first event in which others are gathered with it."""
 REGISTER_S = 2.0
 AGAIN_S = 1.0
 LOST_S = 0.03
-"""While a card is lost no wait for the others is answered later than at once."""
+"""The pause between two waits while a card is lost: each wait is then answered at once."""
 NO_CARD, NOT_YET = "no NVIDIA card is there", "no card is registered yet"
 TIMEOUT, LOST = 10, 15
 """nvmlReturn_t."""
 
 
 class NvmlEvent(NamedTuple):
-    """So many equal ones of one card."""
+    """A number of equal events of one card."""
 
     device: str
     kind: Kind
@@ -52,7 +52,7 @@ class NvmlEvents:
     def __init__(self, take: Callable[[list[NvmlEvent]], None]) -> None:
         self.counters: Counter[str] = Counter()
         self.why = NO_CARD
-        """Why nothing is heard, if so."""
+        """The reason why nothing is heard; empty if something is."""
         self._take = take
         self._cards: tuple[NvidiaCard, ...] = ()
         self._stop = threading.Event()
@@ -118,8 +118,8 @@ class NvmlEvents:
         cards: tuple[NvidiaCard, ...],
         stop: threading.Event,
     ) -> None:
-        """Until the driver does not know the set any more. A card that was lost when the others
-        were registered is tried again."""
+        """Wait for events until the driver no longer knows the set. A card that was lost when the
+        others were registered is tried again."""
         tried_s = time.monotonic()
         while not stop.is_set():
             left = tuple(card for card in cards if card.id not in places.values())

@@ -57,7 +57,7 @@ class Follower:
     def __init__(self, path: Path) -> None:
         self.found: list[LoggedFinding] = []
         self.lines = 0
-        """About health in all."""
+        """The number of lines about health."""
         self.untold = 0
         """Xids that had no line of their own."""
         self._commits: list[tuple[int, int]] = []
@@ -88,7 +88,7 @@ class Follower:
             )
 
     def committed(self, found: LoggedFinding) -> int | None:
-        """When it was in the cluster's log; None: not yet."""
+        """Return when the finding was in the cluster's log; None: not yet."""
         return next((at for until, at in self._commits if until >= found.decided_ns), None)
 
 
@@ -120,7 +120,7 @@ class Rehearsal:
         }
 
     async def _settle(self) -> None:
-        """Until every card was read by the agent, and counters a second time."""
+        """Wait until the agent has read every card once, and its counters twice."""
         until = time.monotonic() + SETTLE_S
         while time.monotonic() < until:
             with contextlib.suppress(StokerError):
@@ -172,7 +172,7 @@ class Rehearsal:
         return len(seen) == len(wave) and not waiting and time.monotonic() >= ends
 
     def _inject(self, each: Scenario) -> int:
-        """From when on it is what the rule is about."""
+        """Inject the trouble; return from when on it is what its rule is about."""
         now, begun = self._node.now_ns, now_ns() + int(each.shows_s * NS)
         until = now + int(each.spread_s * NS) if each.spread_s else 0
         self._node.inject(

@@ -55,7 +55,7 @@ class Scenario(NamedTuple):
 
     @property
     def action(self) -> Action:
-        """As the table says."""
+        """The action that the table of rules names."""
         return rules(self.expect, self.number)[self.at].action
 
     @property
@@ -66,7 +66,7 @@ class Scenario(NamedTuple):
 
     @property
     def period_ms(self) -> float:
-        """Within which it is to be decided on."""
+        """The time within which the trouble is to be decided on."""
         slow = {"hung": HUNG_MS, "stuck_sensor": STUCK_MS}.get(self.expect, SLOW_MS)
         return FAST_MS if self.expect in FAST else slow
 
@@ -147,5 +147,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     _xid(8, 2, 92),
     Scenario("driver and library differ", 8, 0, "reload", "mismatch"),
 )
-"""In order of waves."""
+"""The scenarios, in order of waves."""
 WAVES = max(scenario.wave for scenario in SCENARIOS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where Xids are heard from on this machine, and why not from elsewhere, in words.
+"""Sources of Xids on this machine: which are heard, and in words why the others are not.
 
 All that are there are heard at once, and the first that tells counts. The kernel's log stands for
 the printk tracepoint too: it has the same lines, with whose they are, and needs no program in the

@@ -23,16 +23,16 @@ S = 1_000_000_000
 
 
 class Rule(NamedTuple):
-    """When a kind leads to what, and when that is over."""
+    """An action that a kind of signal leads to: after how many signals, and until when."""
 
     action: Action
     text: str
     after: int = 1
-    """So many times..."""
+    """The number of times that it must be seen..."""
     within_s: float = 0.0
-    """...within so long; 0: ever, until it is over."""
+    """...and the time in which; 0: ever, until it is over."""
     clean_s: float = 30.0
-    """Over when it was not seen for so long; where a reset is needed, after that reset."""
+    """It is over when it was not seen for this time, after the reset where one is needed."""
     ends: bool = False
     """The attempts on the card are ended as well."""
 

@@ -18,7 +18,7 @@ from stoker.agent.health.table import HOLDING, ORDER, S
 from stoker.agent.health.xids import LAST, Action
 
 END_AGAIN_NS = 2 * S
-"""Between two times that attempts are ended for the same trouble."""
+"""The shortest time between two ends of attempts for the same trouble."""
 RELAPSE_NS = 3600 * S
 RELAPSES_KEPT = 8
 REASON_CHARS_MAX = 200
@@ -58,7 +58,7 @@ class Verdict:
     """All cards of one node."""
 
     def __init__(self, saved: Iterable[SavedCase] = (), now_ns: int = 0) -> None:
-        """With what an earlier agent held, whose proofs begin anew: nobody looked meanwhile."""
+        """Begin with what an earlier agent held; proofs begin anew, as nobody looked meanwhile."""
         self.counters: Counter[str] = Counter()
         self._cases: dict[str, dict[Key, HealthCase]] = {}
         self._resets: dict[str, int] = {}
@@ -167,7 +167,7 @@ class Verdict:
         return {device: each.reason for device, each in standing.items() if each.action in mild}
 
     def drain(self) -> str:
-        """Why the node is to get no jobs; empty: it may."""
+        """Return why the node is to get no jobs; empty: it may."""
         for device, cases in self._cases.items():
             for case in cases.values():
                 if case.action == "drain":

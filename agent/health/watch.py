@@ -45,7 +45,7 @@ TOLD_MAX = 4096
 LOGGED_MAX = 64
 """Findings of one second that have a line each in the log; the others are counted."""
 TALLY_S = 2.0
-"""At most so often a line tells how many Xids came that had no line."""
+"""The shortest time between two lines that tell how many Xids came without a line."""
 UNCOMMITTED_MAX = 64
 """Reports that are on their way to the log."""
 
@@ -53,7 +53,7 @@ _log = structlog.get_logger("health")
 
 
 class Says(Protocol):
-    """Where the verdict goes."""
+    """The receiver of the verdict."""
 
     def __call__(
         self, holds: Mapping[str, str], warnings: Mapping[str, str], drain: str
@@ -91,7 +91,7 @@ class HealthWatch:
                 self._examiner(each.device).was_read()
         self._wakeups: dict[str, int] = {}
         self._read_ns: dict[str, int] = {}
-        """When what is known of each card last was read, or came by itself."""
+        """The time at which what is known of each card last was read, or came by itself."""
         self._glanced_ns: dict[str, int] = {}
         self._told: dict[tuple[str, int], tuple[str, int]] = {}
         self._counted: Counter[str] = Counter()
@@ -117,7 +117,7 @@ class HealthWatch:
         return total
 
     def sources(self, tracepoint: Source) -> str:
-        """Where Xids are heard from, as a sentence; empty on a node without cards that have any."""
+        """A sentence on where Xids are heard from; empty on a node without cards that have any."""
         if not any(isinstance(card, NvidiaCard) for card in self._world.samplers.cards()):
             return ""
         told = (tracepoint, kernel_log(self._world.kernel_log), Source(NVML, self._events.why))
@@ -197,7 +197,7 @@ class HealthWatch:
         return self._examiners.get(id) or self._examiners.setdefault(id, Examiner(id))
 
     def _glance(self, sampled: Sampled, examiner: Examiner, at_ns: int) -> list[Signal]:
-        """Once a second, at a card of which there is no news."""
+        """Look once a second at a card of which there is no news."""
         if at_ns - self._glanced_ns.get(examiner.id, 0) < GLANCE_NS:
             return []
         self._glanced_ns[examiner.id] = at_ns

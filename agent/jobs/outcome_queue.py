@@ -26,7 +26,7 @@ class OutcomeQueue:
         self._limit = BATCH_MAX
         self._wait = first_s
         self.due: float | None = None
-        """When to try again after a failure; None if the next batch may go at once."""
+        """The time to try again after a failure; None if the next batch may go at once."""
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._sent)

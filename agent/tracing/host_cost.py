@@ -31,9 +31,9 @@ class HostMeter:
 
     def __init__(self) -> None:
         self._due_s: float | None = None
-        """When the next window is due; None: at once."""
+        """The time at which the next window is due; None: at once."""
         self._begun_s: float | None = None
-        """When the open window began; None if none is open."""
+        """The time at which the open window began; None if none is open."""
         self._spent = HostCost()
 
     def newest(self, programs: HostPrograms, now_s: float) -> HostCost:

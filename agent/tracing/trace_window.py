@@ -34,7 +34,7 @@ Write = Callable[[Path, TimeWindow, BinaryIO], TimelineCounts]
 
 @dataclass(frozen=True, slots=True)
 class RecordSink:
-    """Where records are sent from this node."""
+    """The publisher of the records of this node, with its allowance of bytes."""
 
     node: str
     send: Send

@@ -34,7 +34,7 @@ class OpenWindow:
     records: bool
     from_ns: int
     settle_ns: int
-    """When the wait for a switch ends."""
+    """The time at which the wait for a switch ends."""
     until_ns: int | None = None
     to_ns: int | None = None
     over: bool = False
@@ -77,8 +77,8 @@ class TracingPlan:
         self.mode: Steered = "governed" if started == "off" else started
         self.budget_ppm = budget_ppm
         self.reason = ""
-        """Why the governor changed the budget, or the mode of a governed job; empty if it did
-        not."""
+        """The reason why the governor changed the budget, or the mode of a governed job; empty if
+        it did not."""
         self.held: Steered | None = None
         """The mode that a governed job has until it costs less."""
         self.window: OpenWindow | None = None

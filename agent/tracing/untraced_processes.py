@@ -83,11 +83,11 @@ class _Process:
     to_ns: int
     kind: Kind = "none"
     hidden_at: int = 0
-    """When the newest unbroken series of looks that found it hidden began."""
+    """The time of the first look of the newest unbroken series that found it hidden."""
     missed_at: int = 0
-    """When the newest look found it hidden."""
+    """The time of the newest look that found it hidden."""
     traced_at: int = 0
-    """When it made its newest segment; 0: it has made none since it is known."""
+    """The time at which it made its newest segment; 0: it has made none since it is known."""
     look_at: int = 0
     wait_ns: int = LOOK_NS
 

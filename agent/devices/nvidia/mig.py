@@ -38,7 +38,7 @@ class Instances:
         found = []
         for index in range(min(most, INSTANCES_MAX)):
             name = "nvmlDeviceGetMigDeviceHandleByIndex"
-            # Without `calls`, since the error of an empty place must not be remembered.
+            # The call goes past `calls`, since the error of an empty place must not be remembered.
             handle = call(self._nvml, name, self._handle, index)
             if not isinstance(handle, Absent):
                 found.append(self._instance(handle))

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from stoker.agent.power.plan.card import PowerCard, PowerSample
 
 SETTLE_NS = 100_000_000
-"""From a fall read back until the card's own limiter has begun to bring the power down; a card that
-draws less than its new limit has nothing to bring down."""
+"""The time from a lower limit read back until the card's own limiter has begun to bring the power
+down; a card that draws less than its new limit has nothing to bring down."""
 BELOW = 0.9
 """A reading below this share of the new limit is below it whatever the sensor's error."""
 SAME_W = 1.0

@@ -267,7 +267,7 @@ class CardModel:
         return 1.0, self.memory * less, busy * float((1 + x) ** -self.exponent)
 
     def menu(self) -> list[ClockPoint]:
-        """From the lowest clock that is worth considering to the highest; power and work grow."""
+        """Return points from the lowest clock worth considering upwards; power and work grow."""
         k, rest = self.k, self.rest
         base_w, memory_w, kernels_w = self.draw.parts
         base_w, memory_w = base_w + self.draw.offset_w, memory_w * self.memory

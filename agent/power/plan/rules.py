@@ -35,7 +35,7 @@ class PowerRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     control: Literal["observe", "on"] = "observe"
     """observe: everything is decided and written down, nothing is done."""
     budget_w: float = 0.0
-    """For all cards together; 0 is none: only cards', tenants' and thermal rules hold."""
+    """The budget of all cards together; 0 is none: only cards', tenants' and thermal rules hold."""
     ceiling_c: float = 0.0
     """Ceiling for every die; 0 is the card's own target temperature."""
     give_up: float = 0.0155

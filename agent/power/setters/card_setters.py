@@ -131,7 +131,7 @@ class NvidiaSetter:
 
 
 class AmdSetter:
-    """Through AMD SMI; the first power sensor, which is the socket's."""
+    """Sets an AMD card through AMD SMI, at its first power sensor, which is the socket's."""
 
     def __init__(self, smi: Any, handle: Any, address: str) -> None:
         self._smi, self._handle, self._address = smi, handle, address
@@ -219,8 +219,8 @@ class SysfsSetter:
         return None
 
     def found(self) -> list[RecordedSetting] | Absent:
-        """By the PCI device's folder: the number of its hwmon is another when amdgpu was loaded
-        again."""
+        """Name the file through the PCI device's folder: the number of its hwmon is another when
+        amdgpu was loaded again."""
         cap, device = self._read("power1_cap"), self._hwmon.parent.parent.resolve()
         return (
             cap

@@ -56,7 +56,7 @@ class IntelSetter:
         self._limits: list[_Limit] | Absent | None = None
         self._clocks: list[_Clock] | Absent | None = None
         self._ranges: dict[int, tuple[float, float]] = {}
-        """As found; a domain without one gets the card's own (zesFrequencySetRange)."""
+        """The ranges as found; a domain without one gets the card's own (zesFrequencySetRange)."""
 
     # --- power ------------------------------------------------------------------------------------
 

@@ -157,7 +157,7 @@ class Plant:
         return [each for each in made if each is not None]
 
     def truth(self) -> Truth:
-        """For the report alone."""
+        """Return what the cards really did, for the report alone."""
         now = [self.node.truth(i)["now"] for i in range(len(self._drawn))]
         return Truth(
             sum(each["work"] for each in now),
