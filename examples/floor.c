@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel alone needs: posix_spawn and wait of a program, COUNT times, at most WINDOW at
-// once. The floor under `stoker bench submit`: no isolation, no durability, no output kept.
+// Measures what the kernel alone needs: posix_spawn and wait of a program, COUNT times, at most
+// WINDOW at once. It is the floor under `stoker bench submit`: no isolation, no durability, no
+// output kept.
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>

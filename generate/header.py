@@ -227,5 +227,5 @@ def _tuple(text: str) -> Tuple | None:
 
 
 def _split(fields: str) -> list[str]:
-    """By commas that stand in no parentheses."""
+    """Split fields at the commas that stand in no parentheses."""
     return [each.strip() for each in re.split(r",(?![^()]*\))", fields) if each.strip()]

@@ -34,7 +34,7 @@ def module(options: list[Option]) -> str:
     lines = [*head(SAYS, imports, UNSORTED), "FLAGS: Final = ("]
     for flag, option in rows:
         lines += listed("click.option(", _arguments(flag, option), "),", "    ")
-    lines += [")", '"""In the order of --help."""', "", "FIELDS: Final = {"]
+    lines += [")", '"""The options, in the order of --help."""', "", "FIELDS: Final = {"]
     for option in options:
         if len(option.flags) == 1 and option.flags[0].param != option.name:
             lines.append(f'    "{option.flags[0].param}": "{option.name}",')

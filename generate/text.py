@@ -36,7 +36,7 @@ def docstring(text: str, indent: str) -> list[str]:
 
 
 def sentence(text: str) -> str:
-    """With a capital and a full stop."""
+    """Return the text with a capital and a full stop."""
     text = text.strip()
     if not text:
         return ""

@@ -235,10 +235,10 @@ class Writer:
         if self.is_command:
             yield from (f"        f = {self.constant}.unpack(raw)", *made)
             return
-        yield '        """From exactly one record."""'
+        yield '        """Make it from exactly one record."""'
         yield f"        return cls.of_values({self.constant}.unpack(raw))"
         yield from ("", "    @classmethod", "    def unpack_all(cls, raw: bytes) -> list[Self]:")
-        yield '        """From records that follow each other."""'
+        yield '        """Make one of each of the records that follow each other."""'
         yield f"        return list(map(cls.of_values, {self.constant}.iter_unpack(raw)))"
         yield from self.of_values()
 
@@ -246,7 +246,7 @@ class Writer:
         """The method that makes the tuple from the values of a record."""
         made = listed("return cls(", (field.unpacked for field in self.fields), ")", " " * 8)
         yield from ("", "    @classmethod", "    def of_values(cls, f: tuple[Any, ...]) -> Self:")
-        yield from ('        """From the values in the order of the record."""', *made)
+        yield from ('        """Make it from values in the order of the record."""', *made)
 
 
 def _of_tuple(header: Header, name: str) -> tuple[Record, Tuple]:
@@ -282,7 +282,7 @@ def plain_lines(header: Header, record: Record) -> Iterator[str]:
     yield from ("", "    def pack(self) -> bytes:", '        """The record\'s bytes."""')
     yield from listed(f"return {constant}.pack(", packed, ")", " " * 8)
     yield from ("", "    @classmethod", "    def unpack_all(cls, raw: bytes) -> list[Self]:")
-    yield '        """From records that follow each other."""'
+    yield '        """Make one of each of the records that follow each other."""'
     fields = listed("cls(", unpacked, ")", " " * 12)
     yield from ("        return [", *fields, f"            for f in {constant}.iter_unpack(raw)")
     yield "        ]"

@@ -36,7 +36,7 @@ class Node:
         seed: int,
         profile: str = "",
     ) -> Node:
-        """Without a path: in this process alone, and in virtual time."""
+        """Make a node; without a path it is in this process alone, and in virtual time."""
 
     @staticmethod
     def open(path: str | None = None) -> Node:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the build put its programs, libraries and BPF objects; the only place that knows.
+"""Paths of the built programs, libraries and BPF objects; the only place that knows them.
 
 Paths are absolute and checked.
 """

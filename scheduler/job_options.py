@@ -65,7 +65,7 @@ class JobOptions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     group: str = ""
     """The jobs of one user that `company` speaks of."""
     company: Literal["", "attract", "repel"] = ""
-    """Only on a node where a job of the group runs, if any does; or never on one."""
+    """attract: only a node where a job of the group runs, if any does; repel: never such a node."""
     estimate_s: float | None = None
     """Expected run time, for backfill and shortest-first."""
     after: int | None = None

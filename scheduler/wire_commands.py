@@ -112,7 +112,7 @@ class DeviceSet(NamedTuple):
     owner: int = 0
     """The holder that makes it unavailable, e.g. a foreign pid."""
     reason: int = 0
-    """Why it is unavailable, e.g. a fault code."""
+    """The cause of its absence, e.g. a fault code."""
     model: int = 0
     """Hash of its model's name; 0: none. A partition profile is a model."""
     link: int = 0

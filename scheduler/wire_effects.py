@@ -35,7 +35,7 @@ class StateChanged(NamedTuple):
 
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
-        """From the values in the order of the record."""
+        """Make it from values in the order of the record."""
         return cls(
             f[5], f[6], f[4], STATES[f[1] - 1], f[2], f[7], f[13] if f[15] & 1 else None,
             f[14] if f[15] & 2 else None,
@@ -60,7 +60,7 @@ class Start(NamedTuple):
 
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
-        """From the values in the order of the record."""
+        """Make it from values in the order of the record."""
         return cls(
             f[5], f[6], f[4], f[3], f[16], f[7], unpack_shares(f[17], f[18]), f[2], f[8],
             tuple(filter(None, f[9:13])),
@@ -82,7 +82,7 @@ class Stop(NamedTuple):
 
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
-        """From the values in the order of the record."""
+        """Make it from values in the order of the record."""
         return cls(f[5], f[6], f[4], f[3], f[7], STATES[f[1] - 1], f[2])
 
 
@@ -98,7 +98,7 @@ class Forgotten(NamedTuple):
 
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
-        """From the values in the order of the record."""
+        """Make it from values in the order of the record."""
         return cls(f[5], f[6], f[7], f[2])
 
 
@@ -111,7 +111,7 @@ class Duplicate(NamedTuple):
 
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
-        """From the values in the order of the record."""
+        """Make it from values in the order of the record."""
         return cls(f[5], f[6])
 
 
@@ -126,7 +126,7 @@ class Ignored(NamedTuple):
 
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
-        """From the values in the order of the record."""
+        """Make it from values in the order of the record."""
         return cls(f[5], f[1], f[6], f[2])
 
 

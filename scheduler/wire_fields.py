@@ -12,7 +12,7 @@ Shares = tuple[DeviceShare, ...]
 
 
 def padded(numbers: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """As many numbers as the record has room for, 0 at the end; ValueError for more."""
+    """Return as many numbers as the record has room for, 0 at the end; ValueError for more."""
     if len(numbers) > count:
         raise ValueError(f"{len(numbers)} values, at most {count}")
     return (*numbers, *(0,) * (count - len(numbers)))

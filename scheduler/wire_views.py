@@ -38,17 +38,17 @@ class RejectedRecord(NamedTuple):
 
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
-        """From exactly one record."""
+        """Make it from exactly one record."""
         return cls.of_values(_REJECTED_RECORD.unpack(raw))
 
     @classmethod
     def unpack_all(cls, raw: bytes) -> list[Self]:
-        """From records that follow each other."""
+        """Make one of each of the records that follow each other."""
         return list(map(cls.of_values, _REJECTED_RECORD.iter_unpack(raw)))
 
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
-        """From the values in the order of the record."""
+        """Make it from values in the order of the record."""
         return cls(f[0], f[1], f[2], f[3], f[4], f[5])
 
 
@@ -72,17 +72,17 @@ class ExplainRecord(NamedTuple):
 
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
-        """From exactly one record."""
+        """Make it from exactly one record."""
         return cls.of_values(_EXPLAIN_RECORD.unpack(raw))
 
     @classmethod
     def unpack_all(cls, raw: bytes) -> list[Self]:
-        """From records that follow each other."""
+        """Make one of each of the records that follow each other."""
         return list(map(cls.of_values, _EXPLAIN_RECORD.iter_unpack(raw)))
 
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
-        """From the values in the order of the record."""
+        """Make it from values in the order of the record."""
         return cls(f[0], f[2], f[3], f[4], f[5], f[6], f[1])
 
 
@@ -133,23 +133,23 @@ class JobInfo(NamedTuple):
     preemptions: int
     """Attempts that ended because they were preempted."""
     hold: int
-    """Why it is not in its queue though pending: `enum sk_hold`."""
+    """The reason why it is not in its queue though pending: `enum sk_hold`."""
     request: Submit
     """All that was asked for; the key is not kept."""
 
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
-        """From exactly one record."""
+        """Make it from exactly one record."""
         return cls.of_values(_JOB_INFO.unpack(raw))
 
     @classmethod
     def unpack_all(cls, raw: bytes) -> list[Self]:
-        """From records that follow each other."""
+        """Make one of each of the records that follow each other."""
         return list(map(cls.of_values, _JOB_INFO.iter_unpack(raw)))
 
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
-        """From the values in the order of the record."""
+        """Make it from values in the order of the record."""
         return cls(
             f[0], f[1], f[2], f[33], f[3], f[4], f[5], f[6], tuple(filter(None, f[7:11])), f[11],
             f[16], f[17], f[59], f[60], f[18], f[20] if f[19] & 1 else None,
@@ -178,7 +178,7 @@ class NodeInfo(NamedTuple):
     tasks: int
     up: bool
     reason: int
-    """Why it is down; 0 while up."""
+    """The reason why it is down; 0 while up."""
     devices: int
     devices_free: int
     """Devices that are available and entirely free."""
@@ -191,17 +191,17 @@ class NodeInfo(NamedTuple):
 
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
-        """From exactly one record."""
+        """Make it from exactly one record."""
         return cls.of_values(_NODE_INFO.unpack(raw))
 
     @classmethod
     def unpack_all(cls, raw: bytes) -> list[Self]:
-        """From records that follow each other."""
+        """Make one of each of the records that follow each other."""
         return list(map(cls.of_values, _NODE_INFO.iter_unpack(raw)))
 
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
-        """From the values in the order of the record."""
+        """Make it from values in the order of the record."""
         return cls(
             f[0], f[1], f[2], f[3], f[4], f[5], f[10], f[11], bool(f[12]), f[13], f[14], f[15],
             f[6], f[7], f[8], f[9], f[16],
@@ -224,17 +224,17 @@ class Label(NamedTuple):
 
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
-        """From exactly one record."""
+        """Make it from exactly one record."""
         return cls.of_values(_LABEL.unpack(raw))
 
     @classmethod
     def unpack_all(cls, raw: bytes) -> list[Self]:
-        """From records that follow each other."""
+        """Make one of each of the records that follow each other."""
         return list(map(cls.of_values, _LABEL.iter_unpack(raw)))
 
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
-        """From the values in the order of the record."""
+        """Make it from values in the order of the record."""
         return cls(f[0], f[1], bool(f[2] & 2), bool(f[2] & 4))
 
 
@@ -261,17 +261,17 @@ class DeviceState(NamedTuple):
 
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
-        """From exactly one record."""
+        """Make it from exactly one record."""
         return cls.of_values(_DEVICE_STATE.unpack(raw))
 
     @classmethod
     def unpack_all(cls, raw: bytes) -> list[Self]:
-        """From records that follow each other."""
+        """Make one of each of the records that follow each other."""
         return list(map(cls.of_values, _DEVICE_STATE.iter_unpack(raw)))
 
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
-        """From the values in the order of the record."""
+        """Make it from values in the order of the record."""
         return cls(
             f[0], f[2], f[4], f[5], bool(f[6]), f[7], f[1], f[3], f[8], f[9], f[10], f[11], f[12],
         )
@@ -290,17 +290,17 @@ class QuotaInfo(NamedTuple):
 
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
-        """From exactly one record."""
+        """Make it from exactly one record."""
         return cls.of_values(_QUOTA_INFO.unpack(raw))
 
     @classmethod
     def unpack_all(cls, raw: bytes) -> list[Self]:
-        """From records that follow each other."""
+        """Make one of each of the records that follow each other."""
         return list(map(cls.of_values, _QUOTA_INFO.iter_unpack(raw)))
 
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
-        """From the values in the order of the record."""
+        """Make it from values in the order of the record."""
         return cls(f[0], f[1], f[2], f[3])
 
 
@@ -328,17 +328,17 @@ class QueueInfo(NamedTuple):
 
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
-        """From exactly one record."""
+        """Make it from exactly one record."""
         return cls.of_values(_QUEUE_INFO.unpack(raw))
 
     @classmethod
     def unpack_all(cls, raw: bytes) -> list[Self]:
-        """From records that follow each other."""
+        """Make one of each of the records that follow each other."""
         return list(map(cls.of_values, _QUEUE_INFO.iter_unpack(raw)))
 
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
-        """From the values in the order of the record."""
+        """Make it from values in the order of the record."""
         return cls(
             f[6], f[7], f[8], f[9], f[10], f[12], f[0], f[1], f[2], f[3], f[4], f[5],
             tuple(QuotaInfo.unpack_all(f[13])[: f[11]]),
@@ -361,17 +361,17 @@ class TaskInfo(NamedTuple):
 
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
-        """From exactly one record."""
+        """Make it from exactly one record."""
         return cls.of_values(_TASK_INFO.unpack(raw))
 
     @classmethod
     def unpack_all(cls, raw: bytes) -> list[Self]:
-        """From records that follow each other."""
+        """Make one of each of the records that follow each other."""
         return list(map(cls.of_values, _TASK_INFO.iter_unpack(raw)))
 
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
-        """From the values in the order of the record."""
+        """Make it from values in the order of the record."""
         return cls(
             f[0], f[1], f[2], f[3], STATES[f[4] - 1], STATES[f[5] - 1], unpack_shares(f[6], f[8]),
         )
@@ -402,7 +402,7 @@ class SampleRecord(NamedTuple):
 
     @classmethod
     def unpack_all(cls, raw: bytes) -> list[Self]:
-        """From records that follow each other."""
+        """Make one of each of the records that follow each other."""
         return [
             cls(f[0], f[1], f[2], f[3], f[4], f[5])
             for f in _SAMPLE.iter_unpack(raw)
@@ -417,7 +417,7 @@ class ClassRecord(NamedTuple):
 
     memory_bytes: int
     models: tuple[int, ...]
-    """As in a request."""
+    """Models that it accepts, as in a request."""
     cpu_milli: int
     gpu_milli: int
     weight: int
@@ -431,7 +431,7 @@ class ClassRecord(NamedTuple):
 
     @classmethod
     def unpack_all(cls, raw: bytes) -> list[Self]:
-        """From records that follow each other."""
+        """Make one of each of the records that follow each other."""
         return [
             cls(f[0], f[1:9], f[9], f[10], f[11])
             for f in _CLASS.iter_unpack(raw)
@@ -470,7 +470,7 @@ class CandidateRecord(NamedTuple):
 
     @classmethod
     def unpack_all(cls, raw: bytes) -> list[Self]:
-        """From records that follow each other."""
+        """Make one of each of the records that follow each other."""
         return [
             cls(f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8], f[9], f[10], f[12])
             for f in _CANDIDATE.iter_unpack(raw)

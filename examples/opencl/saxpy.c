@@ -71,7 +71,7 @@ static void must(cl_int error, const char *what)
 	exit(1);
 }
 
-/* Where the event of the next launch goes: nowhere, unless totals were asked for. */
+/* Give the event of the next launch a place, or none unless totals were asked for. */
 static cl_event *event_for(struct worker *worker, enum name name)
 {
 	worker->count[name]++;

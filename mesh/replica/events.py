@@ -33,7 +33,7 @@ class JobSubmitted(NamedTuple):
     array: tuple[int, ...] = ()
     """The indexes of an array, with one job for each; empty for a single job."""
     since_ns: int = 0
-    """When the idempotency key was first sent, if this is a repeat."""
+    """The time at which the idempotency key was first sent, if this is a repeat."""
 
 
 class Admin(NamedTuple):

@@ -64,7 +64,7 @@ class JobRequest(Message, frozen=True):
     group: str = ""
     """The jobs of one user that `company` speaks of."""
     company: Literal["", "attract", "repel"] = ""
-    """Only on a node where a job of the group runs, if any does; or never on one."""
+    """attract: only a node where a job of the group runs, if any does; repel: never such a node."""
     estimate_s: float | None = None
     """Expected run time, for backfill and shortest-first."""
     after: JobRef | None = None
@@ -98,8 +98,8 @@ class JobRequest(Message, frozen=True):
     """A known key means the job that it made; a different request under it is refused. In a full
     table of 65,536 keys the user with most loses the oldest."""
     idempotency_since_ns: Int = 0
-    """In a repeat: when the key was first sent. Where the node may have forgotten a key of that
-    time, the repeat is refused as `key_window` instead of making a second job."""
+    """The time at which the key was first sent, in a repeat. Where the node may have forgotten a
+    key of that time, the repeat is refused as `key_window` instead of making a second job."""
 
 
 class Spec(Part, frozen=True):

@@ -78,7 +78,7 @@ class TraceQuery(Record, tag="trace", frozen=True):
     limit: int = CHUNK_BYTES_MAX
     wait_s: float = 0.0
     window: int = 0
-    """For `perfetto`, the number of a window; 0 is everything that is kept."""
+    """The number of a window, for `perfetto`; 0 is everything that is kept."""
 
 
 class TracingQuery(Record, tag="tracing", frozen=True):

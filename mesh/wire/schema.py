@@ -220,7 +220,7 @@ class ShareView(Part, frozen=True):
 
 
 class DecisionView(Part, frozen=True):
-    """Where a job was placed and why, the latency of the decision, and the observations it read."""
+    """A decision: where a job was placed and why, its latency, and the observations it read."""
 
     id: int
     node: str

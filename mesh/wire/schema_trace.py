@@ -56,12 +56,12 @@ class TracingRequest(Message, frozen=True):
     do: Literal["look", "mode", "open", "close"] = "look"
     mode: Steered = "full"
     seconds: float = 5.0
-    """For `open`, the length from 0.01 to 600, which begins when every tracer has switched."""
+    """The length for `open`, 0.01 to 600, which begins when every tracer has switched."""
     window: Int = 0
-    """For `open` and `close`, a number from 1 that the caller chooses; a repeated number is the
+    """The number, from 1, that the caller of `open` and `close` chooses; a repeated number is the
     same window, so that a request can be repeated."""
     records: bool = False
-    """For `open`, true to publish the records on `stoker.v1.records.<user>.<node>.<job>`."""
+    """True if `open` is to publish the records on `stoker.v1.records.<user>.<node>.<job>`."""
     wait_s: Wait = 0.0
 
 

@@ -106,7 +106,7 @@ int sk_core_cpu_power(struct sk_core *core, uint32_t socket_milli, uint32_t idle
 /* A typical request; `weight` is its frequency in any unit. */
 struct sk_class {
 	uint64_t memory_bytes;
-	uint64_t models[SK_JOB_MODELS_MAX]; /* as in a request */
+	uint64_t models[SK_JOB_MODELS_MAX]; /* models that it accepts, as in a request */
 	uint32_t cpu_milli;
 	uint32_t gpu_milli;
 	uint32_t weight;

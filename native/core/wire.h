@@ -190,7 +190,7 @@ struct sk_device_set {
 	uint16_t index; /* Its place in the node's list. */
 	uint16_t capacity_milli;
 	uint16_t available;
-	uint16_t reason; /* Why it is unavailable, e.g. a fault code. */
+	uint16_t reason; /* The cause of its absence, e.g. a fault code. */
 	uint16_t link; /* Devices of a node with the same number share a fast link; 0: not known. */
 	uint16_t bus;  /* Devices of a node with the same number share a PCIe switch. */
 	uint16_t numa;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where each field of a record lies, as the Python side has it; the compiler checks every line.
+ * The place of each field of a record, as the Python side has it; the compiler checks every line.
  * Written by `make generate` from wire.h; change that file instead.
  */
 #ifndef SK_CORE_WIRE_LAYOUT_H

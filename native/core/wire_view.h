@@ -41,13 +41,13 @@ struct sk_job_view {
 	uint16_t place_reason;
 	uint16_t retried;     /* Attempts that ended and were followed by another. */
 	uint16_t preemptions; /* Attempts that ended because they were preempted. */
-	uint16_t hold;	      /* Why it is not in its queue though pending: `enum sk_hold`. */
+	uint16_t hold; /* The reason why it is not in its queue though pending: `enum sk_hold`. */
 	uint16_t zero[3];
 	struct sk_request request; /* All that was asked for; the key is not kept. */
 };
 static_assert(sizeof(struct sk_job_view) == 416, "binding layout");
 
-/* Why a pending job is not in its queue. */
+/* The reason why a pending job is not in its queue. */
 enum sk_hold {
 	SK_HOLD_NONE = 0,
 	SK_HOLD_TIME = 1,   /* until not_before_ns */
@@ -74,7 +74,7 @@ struct sk_node_view {
 	uint32_t cpu_milli;
 	uint32_t tasks;
 	uint16_t up;
-	uint16_t reason; /* Why it is down; 0 while up. */
+	uint16_t reason; /* The reason why it is down; 0 while up. */
 	uint16_t devices;
 	uint16_t devices_free; /* Devices that are available and entirely free. */
 	uint32_t labels;

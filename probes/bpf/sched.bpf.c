@@ -187,7 +187,7 @@ static __always_inline __u16 detail_of(long call)
 	return call < 0 || call > SK_SPAN_DETAIL_UNKNOWN ? SK_SPAN_DETAIL_UNKNOWN : call;
 }
 
-/* Only a task that leaves the CPU in I/O or uninterruptibly waits for a page or for memory. */
+/* A task waits for a page or for memory only if it leaves the CPU in I/O or uninterruptibly. */
 static __always_inline __u32 waits_of(struct task_struct *task, __u16 state, long call)
 {
 	__u32 waits = 0;

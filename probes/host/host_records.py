@@ -87,7 +87,7 @@ class HostTimes:
 
     job: int
     asked_ns: int
-    """Before the reading began: a thread in `state` since an earlier time was in it then."""
+    """A time before the reading began: a thread in `state` since an earlier time was in it then."""
     t_ns: int
     totals: StateDurations | None
     threads: tuple[ThreadTimes, ...] = ()

@@ -106,7 +106,7 @@ class JobPressure:
     gpu_run: Spread | None = None
     """Jobs in a DRM scheduler: until given to the device, and on it."""
     device_calls: tuple[DeviceCalls, ...] | None = None
-    """By process and device, while the job asked for it."""
+    """Calls by process and device, while the job asked for them."""
     absent: dict[str, str] = field(default_factory=dict)
     """The reason for each field that is None."""
 

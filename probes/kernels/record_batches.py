@@ -94,7 +94,7 @@ class Envelope(msgspec.Struct, frozen=True):
     data: bytes
     names: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
-    """As known when the newest rows were sent; a newer device's id comes with the next rows."""
+    """Ids known when the newest rows were sent; a newer device's id comes with the next rows."""
     format: int = FORMAT
     fields: Fields = ()
     """Fields of `data`, as NumPy spells a dtype; a reader needs nothing else of this module."""

@@ -22,7 +22,7 @@ Mode = Literal["off", "governed", "full", "dormant"]
 Phase = Literal["", "timed", "counted", "blind"]
 
 MODES: tuple[Mode, ...] = ("off", "governed", "full", "dormant")
-"""By their number in a segment."""
+"""The modes, in the order of their numbers in a segment."""
 BUDGET_PPM_MAX = (1 << 24) - 1
 HOLD_WHOLE = 1024
 """SK_THROTTLE_WHOLE of native/records/throttle.h."""

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a tracer under a budget times launches, period by period; see plan.h. */
+/* Choose when a tracer under a budget times launches, period by period; see plan.h. */
 #include "tracer/plan.h"
 
 #include "records/segment.h"

@@ -86,7 +86,7 @@ FLAGS: Final = (
     click.option("--idempotency-key", default="", help="Make no second job for the same key."),
     click.option("--stdin", "stdin_file", type=INPUT, help="Use this file as the job's stdin."),
 )
-"""In the order of --help."""
+"""The options, in the order of --help."""
 
 FIELDS: Final = {
     "gpus": "gpu_milli",

@@ -11,7 +11,7 @@
 
 /* The position of a model in the list of the state, from 1; 0 if it is unknown. */
 uint32_t sk_model_find(const struct sk_core *core, uint64_t model);
-/* As sk_model_find, but a new model is added; 0 if the list is full. `model` is not 0. */
+/* Does what sk_model_find does, but adds a new model; 0 if the list is full. `model` is not 0. */
 uint32_t sk_model_add(struct sk_core *core, uint64_t model);
 /* The mask of known models among those that a request names; 0 for any. */
 uint64_t sk_model_mask(const struct sk_core *core, const struct sk_request *request);
@@ -27,14 +27,15 @@ uint16_t sk_fit_labels(const struct sk_request *request, const struct sk_node *n
  * good. */
 uint16_t sk_fit_lasting(const struct sk_core *core, const struct sk_request *request,
 			const struct sk_wish *wish, uint32_t node);
-/* As sk_fit_lasting, with taints, which come and go: a drained node takes jobs again. */
+/* Judges as sk_fit_lasting does, and by taints, which come and go: a drained node takes jobs again.
+ */
 uint16_t sk_fit_kind(const struct sk_core *core, const struct sk_request *request,
 		     const struct sk_wish *wish, uint32_t node);
-/* As sk_fit_kind, with reservations and affinity as they are now. */
+/* Judges as sk_fit_kind does, and by reservations and affinity as they are now. */
 uint16_t sk_fit_node(const struct sk_core *core, uint32_t job, uint32_t node, uint64_t now_ns);
 /* True if the device is of an accepted kind and model. */
 bool sk_fit_wish(const struct sk_wish *wish, const struct sk_device *device);
-/* As sk_fit_wish, with the memory of the device. */
+/* Judges as sk_fit_wish does, and by the memory of the device. */
 uint16_t sk_fit_device(const struct sk_job *job, const struct sk_device *device);
 
 /* True if all devices of all its tasks must be of one family. */

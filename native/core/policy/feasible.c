@@ -319,7 +319,7 @@ static uint64_t nodes_capacity(const struct sk_core *core, const struct sk_reque
 	return tasks;
 }
 
-/* As nodes_capacity, with all tasks of a gang in one family if that is required. */
+/* Counts as nodes_capacity does, with all tasks of a gang in one family if that is required. */
 static uint64_t gang_capacity(const struct sk_core *core, const struct sk_request *request,
 			      const struct sk_wish *wish)
 {

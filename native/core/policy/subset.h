@@ -14,7 +14,7 @@
 bool sk_subset_choose(const struct sk_core *core, const struct sk_job *job, uint32_t node,
 		      struct sk_place *place);
 
-/* As sk_subset_choose, among the devices of a mask only. */
+/* Chooses as sk_subset_choose does, among the devices of a mask only. */
 bool sk_subset_choose_among(const struct sk_core *core, const struct sk_job *job, uint32_t node,
 			    uint64_t among, struct sk_place *place);
 

@@ -209,7 +209,7 @@ struct sk_table {
 	uint32_t mask;
 };
 
-/* For each class the set of its node slots, ordered by class, then slot. */
+/* The set of node slots of each class, ordered by class, then slot. */
 struct sk_index {
 	uint64_t *bits;
 	uint32_t *counts;

@@ -141,7 +141,7 @@ int sk_cuda_call_end_wait(struct sk_cuda_call *call, int result, uint32_t kind, 
 void sk_cuda_work_in(struct sk_cuda_work *work, uint32_t kind, const struct sk_cuda_stream *stream,
 		     uint64_t ns);
 
-/** Next number of a stream or context. */
+/** The next number of a stream or context. */
 uint32_t sk_cuda_new_id(void);
 /** Load the profiler's library that the environment names, once. */
 void sk_cuda_inject(void);

@@ -50,7 +50,7 @@ static uint32_t free_place(void)
 	return i;
 }
 
-/* With the node locked. */
+/* Reserve an address and charge its bytes; the caller has the node locked. */
 static int allocate(uint32_t device, uint64_t bytes, bool host, uint64_t *ret)
 {
 	uint64_t charged = host ? 0 : (bytes + CHARGE - 1) / CHARGE * CHARGE;
@@ -238,7 +238,7 @@ static bool fits(uint64_t to, uint64_t from, uint64_t bytes, enum need need)
 	       (!(need & FROM) || sk_cuda_is_device(from, bytes, &device));
 }
 
-/* As CUpti_ActivityMemcpyKind. */
+/* Return the kind of a copy as CUpti_ActivityMemcpyKind numbers it. */
 static uint8_t kind_of(uint64_t to, uint64_t from)
 {
 	enum { WRITE = 1, READ = 2, WITHIN = 8, OF_HOST = 9 };

@@ -218,7 +218,7 @@ SK_ZE_API zesDeviceEccAvailable(void *device, uint8_t *ret)
 	return sk_ze_end(SK_ZE_SUCCESS);
 }
 
-/* As on data centre cards: it is on and cannot be turned off. */
+/* ECC is on and cannot be turned off, as on data centre cards. */
 SK_ZE_API zesDeviceEccConfigurable(void *device, uint8_t *ret)
 {
 	struct sk_sim_card *card;

@@ -70,7 +70,7 @@ uint32_t sk_nvml_size(uint32_t id);
 /** Microseconds of the machine's clock, as NVML stamps samples. */
 uint64_t sk_nvml_us(const struct sk_sim_node *node, uint64_t at_ns);
 
-/** Into a caller's text: INSUFFICIENT_SIZE where it does not fit. */
+/** Copy a text to the caller: INSUFFICIENT_SIZE where it does not fit. */
 nvmlReturn_t sk_nvml_text(char *to, uint32_t size, const char *text);
 
 /** Bus, device and domain from "00000000:3b:00.0". */
