@@ -121,7 +121,7 @@ class LiveNode:
         return process.pid
 
     def wait_for_new(self, name: str, old: int) -> None:
-        """Until another process of that name lives; what is asked of it then waits by itself."""
+        """Wait until another process of that name lives; requests to it then wait by themselves."""
         pids_file = self.state.pids
         for _ in range(200):
             process = pids.find(self.state).get(name)
@@ -173,7 +173,7 @@ async def _quiet(error: Exception) -> None:
 
 
 def wait_until(true: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
-    """Until `true` holds; fails by name when it does not in time."""
+    """Wait until `true` holds; fail by name when it does not in time."""
     deadline = time.monotonic() + seconds
     while not true():
         if time.monotonic() > deadline:

@@ -141,7 +141,7 @@ def python_functions(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def c_functions(path: Path) -> Iterator[tuple[str, int]]:
-    """By the brace style: a function's braces alone stand in the first column."""
+    """Find functions by the brace style: their braces alone stand in the first column."""
     opened = 0
     lines = text_of(path).splitlines()
     for number, line in enumerate(lines, 1):

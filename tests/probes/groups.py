@@ -46,7 +46,7 @@ def as_expected(state: ProbeState) -> bool:
 
 
 def cgroup2_mount() -> Path:
-    """Where cgroup v2 is mounted, or the test ends here: skipped, for root failed."""
+    """Return where cgroup v2 is mounted, or end the test: skipped, for root failed."""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         fields = line.split(" ")
         if fields[fields.index("-") + 1] == "cgroup2":

@@ -43,7 +43,7 @@ class SegmentFile:
     ring_records: int = 1024
     names: tuple[str, ...] = ("saxpy", "smooth")
     hidden: bool = False
-    """Under another name until `reveal`: of a process that is already over."""
+    """The file has another name until `reveal`: its process is already over."""
     head: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -104,7 +104,7 @@ class SegmentFile:
         self.put(self.ring + cell * AT["record"], data)
 
     def publish(self, *records: list[int]) -> None:
-        """As the layer does it: records, counts, then the head."""
+        """Write records, counts, then the head, as the layer does."""
         for i, each in enumerate(records):
             self.write(self.head + i, each)
             kernel = each[10] in (KERNEL, GRAPH)
@@ -134,7 +134,7 @@ class SegmentFile:
     def close_window(
         self, from_ns: int, to_ns: int, phase: int, chosen_ns: int = 0, launches: int = 0
     ) -> None:
-        """As the tracer does it: the window, then the number of windows."""
+        """Write the window, then the number of windows, as the tracer does."""
         sequence = self.get(AT["windows"])
         self.put_window(from_ns, to_ns, phase, sequence, chosen_ns, launches)
 

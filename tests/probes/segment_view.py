@@ -139,7 +139,7 @@ class SegmentView:
 
     @property
     def holder(self) -> str:
-        """Why the tracer stepped aside; empty while it did not."""
+        """The reason why the tracer stepped aside; empty while it did not."""
         aside, holder = _HEADER.unpack_from(self._data, 0)[31:33]
         return _text(holder) if aside else ""
 
@@ -255,7 +255,7 @@ class SegmentView:
             os.close(fd)
 
     def wait_for_mode(self, mode: str, timeout_s: float = 5.0) -> int:
-        """When the tracer is in this mode: CLOCK_MONOTONIC ns."""
+        """Wait until the tracer is in this mode and return when that was (CLOCK_MONOTONIC ns)."""
         until = time.monotonic() + timeout_s
         while self.mode != MODES[mode]:
             assert time.monotonic() < until, f"the tracer did not become {mode}"

@@ -119,7 +119,7 @@ static void compare(struct sequence *sequence, cl_command_queue queue)
 	}
 }
 
-/* In order, on a queue that all threads use: each thread's commands keep their order. */
+/* All threads use one queue in order: each thread's commands keep their order. */
 static void in_order(struct sequence *sequence, cl_command_queue queue)
 {
 	cl_event event;
@@ -157,7 +157,7 @@ static void held_up(struct sequence *sequence, cl_command_queue queue)
 	compare(sequence, queue);
 }
 
-/* Out of order: events alone make the order. */
+/* The queue is out of order: events alone make the order. */
 static void by_events(struct sequence *sequence, cl_command_queue queue)
 {
 	cl_event before = NULL, after;
@@ -173,7 +173,7 @@ static void by_events(struct sequence *sequence, cl_command_queue queue)
 	compare(sequence, queue);
 }
 
-/* Out of order: barriers alone make the order, of all kinds. */
+/* The queue is out of order: barriers alone make the order, of all kinds. */
 static void by_barriers(struct sequence *sequence, cl_command_queue queue)
 {
 	cl_event event;
@@ -194,8 +194,8 @@ static void by_barriers(struct sequence *sequence, cl_command_queue queue)
 	compare(sequence, queue);
 }
 
-/* Out of order: commands that nothing holds up run, and are waited for before the gate is opened.
- */
+/* The queue is out of order: commands that nothing holds up run, and are waited for before the gate
+ * is opened. */
 static void not_held_up(struct sequence *held, struct sequence *free_one, cl_command_queue queue)
 {
 	cl_int error;

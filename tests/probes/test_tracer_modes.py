@@ -107,7 +107,7 @@ def wait_for_calls(view: SegmentView, more: int) -> None:
 
 
 def test_switching_changes_no_result(segments: Path, compiled: Compile) -> None:
-    """In order and out of order, threads on one queue, user events pending, queues that end."""
+    """The program has queues of both orders, shared ones, pending user events, and ends some."""
     program = compiled("switch_program")
     untraced = run(None, "off", program, "60")
     with running(segments, "dormant", program) as process:
@@ -133,7 +133,7 @@ def test_each_mode_alone_changes_no_result(segments: Path, compiled: Compile, mo
 
 
 def test_every_record_that_is_promised_comes(segments: Path, compiled: Compile) -> None:
-    """Through many switches: timed = made + losses, and what was made is folded."""
+    """After many switches timed = made + losses, and what was made is folded."""
     store = segments.parent / "store"
     store.mkdir()
     with running(segments, "dormant", compiled("switch_program")) as process:
@@ -224,7 +224,7 @@ def test_an_agent_that_comes_late_costs_times_and_no_launch(
 def test_without_a_lease_it_times_nothing_within_two_seconds_and_is_dormant_later(
     segments: Path, compiled: Compile
 ) -> None:
-    """As after kill -9 of the agent: the job goes on, and nothing of it is timed any more."""
+    """The job goes on as after kill -9 of the agent, and nothing of it is timed any more."""
     with running(segments, "governed", compiled("opencl_program"), "forever") as process:
         view = SegmentView(segments)
         view.want("full", serial=1, lease_s=1.5)

@@ -101,7 +101,7 @@ static void scribble(int segment, uint64_t bytes)
 	uint64_t word = chance(3) ? chance(UINT64_MAX) : chance(300);
 	uint64_t at = chance(chance(2) ? bytes : 128 << 10) & ~UINT64_C(7);
 
-	/* Not the places that the layer of this process itself goes by. */
+	/* The first 16 bytes are spared: the layer of this process itself goes by them. */
 	if (at >= 16 && pwrite(segment, &word, sizeof(word), (off_t)at) < 0)
 		exit(3);
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the time of a device went, against programs built to wait in a known way.
+"""The causes of a device's time are held against programs built to wait in a known way.
 
 The programs (waits/) measure themselves by the kernel's own clocks: wall time, CPU time and time
 in the run queue of the launching thread, for every way of waiting. What a trace says is held
@@ -256,7 +256,7 @@ def test_who_is_kept_from_the_cpu_is_runnable(node: LiveNode, waits: str) -> Non
 def test_a_busy_device_is_busy(node: LiveNode, waits: str, words: list[str], cause: str) -> None:
     told = run(node, waits, "--rounds", "70", *words)
     phase = told.truth["phases"][words[0].split(":")[0]]
-    # Without the way back from it, and what threads of the driver were kept from.
+    # The way back from the wait is left out, and what threads of the driver were kept from.
     busy_ns = phase["wall_ns"] - phase["runnable_ns"] - told.stolen_ns
     assert told.found[cause] >= NAMED * busy_ns, (told.found, told.truth)
     assert abs(told.found[cause] - told.truth[cause]) <= POINTS * told.truth[cause]

@@ -368,8 +368,8 @@ mount --bind "$2" "$1"
 shift 3
 exec "$@"
 """
-"""In a mount namespace of its own: the interpreter's folder ($1) where everybody can reach it,
-though a folder above it ($3) is closed to others."""
+"""The script mounts, in a namespace of its own, the interpreter's folder ($1) where everybody can
+reach it, though a folder above it ($3) is closed to others."""
 
 
 def reachable(spare: Path) -> list[str]:

@@ -123,7 +123,7 @@ class Node:
         return view.state == "ok" and all(stamp > since_ns for stamp in stamps)
 
     def read_anew(self) -> None:
-        """Until every card answers and its counters were read: what grows later is seen to grow."""
+        """Wait until every card was read with its counters: what grows later is seen to grow."""
         since_ns = time.time_ns()
         places = range(len(self.cards.ids))
         wait_until(lambda: all(self.reads(each, since_ns) for each in places), "cards are read", 60)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the time of a device went, of programs that launch in unusual ways.
+"""The causes of a device's time are held against programs that launch in unusual ways.
 
 The programs (launches/) count how long they computed between launches, by the CPU time of the
 thread, and how long they slept at the least; their own profiling events tell when the device

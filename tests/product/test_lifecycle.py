@@ -232,7 +232,7 @@ def small_disk(mebibytes: int) -> Iterator[Path]:
 
 
 def fill(path: Path) -> None:
-    """As many bytes as there is room for."""
+    """Write as many bytes as there is room for."""
     with path.open("wb", buffering=0) as file:
         try:
             while file.write(b"x" * 65536):
@@ -265,7 +265,7 @@ def test_a_full_disk_refuses_jobs_by_name_and_serves_again_with_room() -> None:
 
 
 def refusal(node: LiveNode) -> str:
-    """Why a job is not taken now; empty when it is, and then it has run."""
+    """Return why a job is not taken now; empty when it is, and then it has run."""
     try:
         node.run("true")
     except Refused as error:

@@ -31,7 +31,7 @@ LINES = 2 * LEASE_MS // 100
 
 
 def seal_log(node: LiveNode) -> None:
-    """With the scheduler's own key, so that the broker stays up and every append is refused."""
+    """Seal the log by the scheduler's own key: the broker stays up and refuses every append."""
 
     async def seal() -> None:
         nc = Connection()

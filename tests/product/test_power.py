@@ -73,7 +73,7 @@ def test_a_killed_agents_cards_have_what_they_had_within_ten_seconds(tmp_path: P
 
 
 def test_a_lost_card_and_idle_ones_leave_the_budget_to_those_at_work(tmp_path: Path) -> None:
-    """From the fault to the limit that the busy card has: mixed cards, one L40S off the bus."""
+    """The fault of one L40S among mixed cards leads to the limit that the busy card has."""
     busy, lost, budget_w = 0, 3, 3000.0
     rounded_w = budget_w + 8 * 0.001  # each card takes whole milliwatts
     sim = profiles.node("mixed", tmp_path / "node", seed=4)

@@ -96,7 +96,7 @@ class Oracle(Jobs):
         return commands, rejected
 
     def cancel_doomed(self, commands: list[rec.Command]) -> None:
-        """At most 64; those that waited for one of them are doomed in turn."""
+        """Cancel doomed jobs in at most 64 rounds: those that waited for one are doomed in turn."""
         for _ in range(64):
             doomed = [job.id for job in self.live() if job.hold == DOOMED]
             if not doomed:
@@ -310,7 +310,7 @@ class Oracle(Jobs):
 
 
 def smallest_family(node: Node, whole: list[int], count: int) -> list[int]:
-    """So many devices of the family with the fewest that suffice; of equals the first one."""
+    """Take `count` devices of the family with the fewest that suffice; of equals the first."""
     groups: dict[tuple[int, int], list[int]] = {}
     for index in whole:
         groups.setdefault(node.devices[index].family, []).append(index)

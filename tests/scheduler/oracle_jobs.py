@@ -259,7 +259,7 @@ class Jobs(Nodes, Queues):
         del self.jobs[job]
 
     def promote(self) -> None:
-        """At most 256 whose time has come."""
+        """Promote at most 256 jobs whose time has come."""
         held = [job for job in self.live() if job.hold == HOLD_TIME]
         due = [job for job in held if job.not_before <= self.now]
         for job in sorted(due, key=lambda job: (job.not_before, job.id))[:256]:

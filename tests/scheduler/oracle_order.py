@@ -91,7 +91,7 @@ class OrderOracle(Oracle):
         )
 
     def claim(self, job: Job) -> list[tuple[bool, Fraction, int]]:
-        """From the root down: nobody covers it here or below, share for weight, slot."""
+        """Rank a job from the root down: nobody covers it here or below, share for weight, slot."""
         covered, claim = False, []
         for id in self.upwards(job.request.queue):
             if id == ROOT:
@@ -170,7 +170,7 @@ class OrderOracle(Oracle):
         return self.now + 1 if job.state == STOPPING or end <= self.now else end
 
     def plan(self, blocked: list[Job], extra: list[End]) -> list[Start]:
-        """When each would start if running jobs end as estimated; (not before, False): unknown."""
+        """Return when each would start if jobs end as estimated; (not before, False): unknown."""
         if not blocked:
             return []
         tasks, now = list(self.tasks), self.now

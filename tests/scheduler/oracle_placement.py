@@ -75,7 +75,7 @@ class Chooser:
         self.views = [View(info, core.devices(info.node)) for info in infos if info]
 
     def choose(self, request: Submit, how: Placement) -> Choice | None:
-        """For how BEST and FGD classes must be known; ties go to the first node."""
+        """Choose a place; `how` BEST and FGD need known classes, ties go to the first node."""
         best: tuple[tuple[int, ...], Choice] | None = None
         for view in self.views:
             found = self.rated(view, request, how)
@@ -304,7 +304,7 @@ def family(device: DeviceState) -> tuple[int, int]:
 
 
 def c_divided(value: int, by: int) -> int:
-    """Towards zero, as C does."""
+    """Divide towards zero, as C does."""
     return value // by if value >= 0 else -(-value // by)
 
 

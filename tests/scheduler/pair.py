@@ -231,7 +231,7 @@ class Pair:
 
 
 def run(random: Random, steps: int, limits: Limits, *, decides: bool, keep: bool = True) -> Pair:
-    """So many steps of one stream; `keep` False: not for replay, the log is dropped."""
+    """Run `steps` steps of one stream; `keep` False: not for replay, the log is dropped."""
     pair = Pair(limits)
     stream = Stream(random, pair.oracle, decides)
     for step in range(steps):

@@ -21,7 +21,7 @@ LIMITS = Limits(
 )
 SUCCEEDED, CANCELLED = rec.STATE_CODES["succeeded"], rec.STATE_CODES["cancelled"]
 End = tuple[int, int, int]
-"""When, which job, how."""
+"""(time, job, outcome) of an end."""
 Told = Callable[[bytes, int], None]
 
 

@@ -21,7 +21,7 @@ def filled(**users: tuple[int, int]) -> UserShares:
 
 
 def forget(shares: UserShares, jobs_kept: int, bytes_kept: int = 1 << 60) -> Counter[str]:
-    """Until nothing is in excess; who lost how many."""
+    """Forget jobs until nothing is in excess; return who lost how many."""
     lost: Counter[str] = Counter()
     while found := shares.excess(jobs_kept, bytes_kept, 16):
         assert len(found) <= 16

@@ -52,7 +52,7 @@ def code(message: Msg) -> str:
 
 
 async def lists(connect: Connect, seconds: float) -> Counter[str]:
-    """As many requests as four connections can write, whether they are answered or not."""
+    """Send as many requests as four connections can write, answered or not."""
     found: Counter[str] = Counter()
 
     async def one() -> None:
@@ -166,7 +166,7 @@ async def keyless(url: str, seconds: float) -> Counter[str]:
 
 
 async def spin(url: str, seconds: float) -> Counter[str]:
-    """For comparison: two programs that compute and ask for nothing."""
+    """Run two programs that compute and ask for nothing, for comparison."""
     argv = [sys.executable, "-c", "while True: pass"]
     spinning = [await asyncio.create_subprocess_exec(*argv) for _ in range(SPINNING)]
     await asyncio.sleep(seconds)

@@ -51,7 +51,7 @@ class Mallory(NamedTuple):
 
     @classmethod
     def of(cls, node: LiveNode, folder: Path) -> Mallory:
-        """With a key of this node, and jobs to list."""
+        """Give the user a key of this node, and jobs to list."""
         seed = folder / "mallory.nk"
         node.stoker("user", "add", "mallory", "--unix-user", "daemon", "--key-out", str(seed))
         os.chown(seed, 0, 0)  # this program is root and speaks for them
@@ -59,7 +59,7 @@ class Mallory(NamedTuple):
         return cls(node, Context(own.url, seed, "mallory", own.certificate))
 
     async def fill(self, jobs: int) -> None:
-        """So many jobs that are over, each with a long command line."""
+        """Leave `jobs` jobs that are over, each with a long command line."""
         async with Client.open(self.context) as client:
             job = 0
             for first in range(0, jobs, 250):

@@ -71,7 +71,7 @@ def take(seen: Seen, trace: dict[str, Any] | None) -> None:
 
 @contextmanager
 def compiling(loops: int) -> Iterator[None]:
-    """So many endless loops of a compiler, each in a process group of its own."""
+    """Keep `loops` endless loops of a compiler, each in a process group of its own."""
     line = f"while :; do cc -O2 -c -o /dev/null {PROGRAM}; done"
     made = [subprocess.Popen(["sh", "-c", line], start_new_session=True) for _ in range(loops)]
     try:

@@ -193,7 +193,7 @@ def test_a_saved_case_of_a_rule_that_is_gone_still_holds() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_card_is_held_exactly_as_long_as_a_rule_says(seed: int) -> None:
-    """Against a plain reading of the rules, for kinds with one rule and no reset."""
+    """The oracle reads the rules plainly, for kinds with one rule and no reset."""
     chance = random.Random(seed)
     kinds = [k for k in KINDS if k in RULES and len(rules(k)) == 1]
     kinds = [k for k in kinds if rules(k)[0].action == "cordon"]

@@ -125,7 +125,7 @@ class Node:
         )
 
     def restore(self, where: Path) -> str:
-        """As stoker-restore does it."""
+        """Restore by the record, as stoker-restore does."""
         found = record.load(where)
         if found is None:
             return ""
@@ -144,7 +144,7 @@ class Node:
         return "\n".join(wrong)
 
     def turns(self, count: int) -> None:
-        """As its thread makes them, but sooner after one another."""
+        """Make passes as the loop's thread does, but sooner after one another."""
         for _ in range(count):
             try:
                 self.shell._pass()

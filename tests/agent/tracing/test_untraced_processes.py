@@ -132,7 +132,7 @@ def test_segments_are_read_however_late(machine: Machine) -> None:
 
 
 def test_who_gets_its_tracer_much_later_has_hidden(machine: Machine) -> None:
-    """As a process that executes a traced program in the end."""
+    """A process that executes a traced program in the end is such a one."""
     machine.look(1, p7="hidden")
     machine.look(4, p7="hidden")
     machine.look(8, p7="traced")

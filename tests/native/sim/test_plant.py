@@ -69,7 +69,7 @@ def test_the_limiter_settles_at_the_highest_clock_within_the_limit(limit_w: int)
 
 
 def test_the_limiter_needs_its_time_constant() -> None:
-    """From the highest clock to that of the limit as 1 - exp(-t / tau), to the nearest step."""
+    """The clock falls from the highest to that of the limit as 1 - exp(-t / tau), by steps."""
     node = alone(card({"limiter_s": 0.2, "leakage_per_c": 0.0}))
     node.set_load(0, 1.0, 0.0, 0.0)
     node.advance(20 * S)

@@ -290,7 +290,7 @@ def texts(library: Library) -> str:
 
 
 def node_of(library: Library, path: Path) -> _sim.Node:
-    """In virtual time, which goes on with each call, and much befalls it meanwhile."""
+    """Make a node in virtual time, which goes on with each call, and let much befall it."""
     node = _sim.Node.create(str(path), cards_of(library), True, 5)
     node.set_latency(10_000)
     node.set_load(0, 0.9, 0.5, 0.2)

@@ -73,7 +73,7 @@ static uint64_t dice(struct walker *of, uint64_t below)
 
 static uint64_t any_number(struct walker *of)
 {
-	/* Among them MIG's profiles, limits in mW and what is just past a card's ports. */
+	/* Some are MIG's profiles, limits in mW and numbers just past a card's ports. */
 	static const uint64_t edges[] = {0,	     1,		 2,	    3,	       5,
 					 7,	     8,		 9,	    14,	       18,
 					 19,	     300000,	 1u << 20,  INT32_MAX, UINT32_MAX,

@@ -30,7 +30,7 @@ class World:
     spans: list[tuple[int, int, int, int, int]] = field(default_factory=list)
     """(from, to, tid, state, detail): on a CPU nothing, or all of it, is in page faults."""
     called: int = 0
-    """When the job first called a device; 0: nobody said."""
+    """The time of the job's first call of a device; 0: nobody said."""
     made: dict[int, tuple[int, int]] = field(default_factory=dict)
     """tid -> (when, by whom; 0: by nobody known)."""
     gone: dict[int, int] = field(default_factory=dict)
@@ -107,7 +107,7 @@ def gap_cause(
 
 
 def family(world: World, chance: random.Random, tid: int) -> int:
-    """When thread `tid` begins: some are made by one that is on a CPU just then, in no fault."""
+    """Return when `tid` begins: some are made by one that is on a CPU just then, in no fault."""
     running = [
         span for span in world.spans if span[3] == 1 and span[4] != ALL and span[1] - span[0] > 1
     ]
@@ -153,8 +153,8 @@ def random_world(chance: random.Random) -> World:
 
 
 def feed(world: World, chance: random.Random, steps: int) -> _trace.Causes:
-    """As the agent gets it: work in any order but never before what is settled, spans at their end
-    and per thread in order, in a random number of sweeps."""
+    """Feed the world as the agent gets it: work in any order but never before what is settled,
+    spans at their end and per thread in order, in a random number of sweeps."""
     causes = _trace.Causes(0)
     for device in (0, 1):
         causes.know(device)

@@ -89,7 +89,7 @@ def served(run: AdhocRun, ready: Callable[[], None]) -> tuple[list[Line], Summar
 
 
 def caller_of(program: Path) -> subprocess.Popen[bytes]:
-    """On one CPU: each has a buffer of its own, and tells its losses with its next event."""
+    """Start it on one CPU: each has a buffer of its own, and tells losses with its next event."""
     process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     os.sched_setaffinity(process.pid, {min(os.sched_getaffinity(0))})
     return process

@@ -84,7 +84,7 @@ def inside(job: Job, work: Callable[[], None]) -> None:
 
 
 def run_each(fd: int, numbers: range) -> None:
-    """Once for each of these jobs of a device, which are known by their address."""
+    """Run each of these jobs of a device once; they are known by their address."""
     for number in numbers:
         run(fd, 4096 * number)
 
@@ -144,7 +144,7 @@ class Counter(AbstractContextManager["Counter"]):
             raise OSError(ctypes.get_errno(), f"perf_event_open of {event}")
 
     def read(self) -> int:
-        """So often up to now, in processes that have ended or are this one."""
+        """Return how often it happened up to now, in processes that have ended or are this one."""
         return int.from_bytes(os.read(self._fd, 8), "little")
 
     def __exit__(self, *_: object) -> None:

@@ -84,7 +84,7 @@ def test_spans_join_and_add_up(
 def test_no_time_on_a_cpu_is_left_in_which_the_thread_did_not_run(
     groups: Groups, attach: Attach
 ) -> None:
-    """By the cgroup's own count of what ran; and no more is stolen than the machine says."""
+    """The cgroup's own count says what ran; and no more is stolen than the machine says."""
     probes, job, before_ns = attach(), groups.job(), steal_ns()
     probes.follow(job.id, full=True)
     assert job.run("spin", 300) == 0

@@ -110,7 +110,7 @@ def test_causes_add_up_and_explain_gaps(trace: JobTrace, folder: Path) -> None:
     assert (causes.kernel_ns, causes.copy_ns) == (100, 50)
     assert (causes.host_on_cpu_ns, causes.host_runnable_ns) == (80 + 40, 40)
     assert causes.host_blocked_ns == 20
-    # Before the thread began, asleep after its last call, after it ended.
+    # The parts: before the thread began, asleep after its last call, after it ended.
     assert causes.held_idle_ns == 20 + 150 + 100
     assert causes.not_observed_ns == 0
     assert not device.estimate

@@ -18,7 +18,7 @@ struct way {
 
 extern const struct way WAYS[];
 
-/* Between launches: CPU time spent, and time slept at the least; both are counted. */
+/* Spend CPU time, or sleep at the least so long, between launches; both are counted. */
 void work(double ms);
 void nap(double ms);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel says of the calling thread, read at the ends of a phase: the program's own truth,
+// Reads what the kernel says of the calling thread at the ends of a phase: the program's own truth,
 // which neither the tracer nor BPF has a part in.
 #define _GNU_SOURCE
 #include "waits.h"

@@ -95,7 +95,7 @@ static void fault(double ms)
 	} while (now_ns() < until);
 }
 
-/* Between rounds, and measured as a phase of its own. */
+/* Called between rounds, and measured as a phase of its own. */
 static void forget(double unused)
 {
 	(void)unused;

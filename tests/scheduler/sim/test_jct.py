@@ -21,7 +21,7 @@ def job(at: int, gpus: int, runs: int, tenant: str = "a") -> TraceJob:
 
 
 def ends(done: TraceReplay) -> list[float]:
-    """When each job ended, in seconds."""
+    """Return when each job ended, in seconds."""
     assert not done.refused and not done.unfinished
     return [(run.end_ns or 0) / SECOND for run in done.runs]
 

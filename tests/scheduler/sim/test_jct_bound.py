@@ -18,7 +18,7 @@ def job(at: int, gpus: int, runs: int) -> TraceJob:
 
 
 def bounds(jobs: list[TraceJob], policy: str = "fifo") -> list[int]:
-    """In seconds, rounded up."""
+    """Return the bounds in seconds, rounded up."""
     done = replay(jobs, TWO_NODES, POLICIES[policy], ReplaySettings(restart_s=0))
     return [-(-run.bound_ns // SECOND) for run in done.runs]
 

@@ -37,7 +37,7 @@ def steps(card: DrawnCard) -> list[tuple[float, float]]:
 
 
 def best(cards: list[DrawnCard], budget_w: float) -> float:
-    """By trying clocks of two cards and giving the third what is left; every 4th clock."""
+    """Try every 4th clock of two cards and give the third what is left."""
     a, b, c = (steps(card) for card in cards)
     found = 0.0
     for power_a, work_a in a[::4]:

@@ -17,7 +17,7 @@ POWER = Distribution((0, 50, 51, 100), (50, 50, 250, 250))
 FLAT = Fit(50, 50.0, 0.1, POWER, Distribution((0, 100), (25, 25)))
 """Every device at 25 degrees at rest, 45 at work."""
 VARIED = Fit(50, 50.0, 0.1, POWER, Distribution((0, 50, 100), (20, 40, 60)))
-"""From 20 to 40 degrees at rest, from 40 to 60 at work."""
+"""Devices at 20 to 40 degrees at rest, 40 to 60 at work."""
 SMALL = ThermalRoom(nodes=4, node_gpus=4, hours=6, mean_job_s=900)
 
 

@@ -14,7 +14,7 @@ from stoker.agent.power.plan.model import ClockPoint
 
 
 def menu(k: float, dynamic_w: float, rest: float) -> list[ClockPoint]:
-    """As a model makes one."""
+    """Return a menu such as a model makes."""
     made = []
     for i in range(12):
         clock = 800 + 100 * i
@@ -97,7 +97,7 @@ def test_floors_and_roofs_hold_and_the_rest_is_spread() -> None:
 def test_limits_are_within_a_budget_that_the_lowest_clocks_are_not(
     powers: list[tuple[float, float]], share: float, give_up: float
 ) -> None:
-    """As of cards whose clocks cannot be held down, which have a menu of one point."""
+    """Some cards have a menu of one point: their clocks cannot be held down."""
     wants = {
         str(i): Want(
             [ClockPoint(1000, each, 1.0) for each in sorted({low, high})][: 1 + i % 2], 50, 700

@@ -128,7 +128,7 @@ def test_a_job_that_has_ended_is_no_matter(hold: CpuLimitV1, job: Job) -> None:
 def test_whoever_restores_lets_held_jobs_run(
     hold: CpuLimitV1, job: Job, mount: Path, tmp_path: Path
 ) -> None:
-    """As the watchdog does for an agent that was killed: the record is all it has."""
+    """The watchdog restores for an agent that was killed: the record is all it has."""
     found = hold.found()
     assert not isinstance(found, Absent)
     hold.set_power_limit(20.0)

@@ -139,7 +139,7 @@ def test_more_jobs_than_are_held_count_whole(root: Root) -> None:
 
 
 def test_whoever_restores_lets_held_jobs_run(root: Root, tmp_path: Path) -> None:
-    """As the watchdog does for an agent that was killed; a job that ended meanwhile is skipped."""
+    """The watchdog restores for a killed agent; a job that ended meanwhile is skipped."""
     path, ended = root.add("7.1"), root.add("8.1")
     hold = made(root)
     found = hold.found()

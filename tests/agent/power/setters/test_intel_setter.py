@@ -45,7 +45,7 @@ print(json.dumps(said))
 
 @pytest.fixture(scope="module")
 def loader(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Under the name by which the binding asks for it."""
+    """Build the loader under the name by which the binding looks for it."""
     made = tmp_path_factory.mktemp("tiles") / "libze_loader.so.1"
     argv = ["cc", "-std=gnu11", "-shared", "-fPIC", "-Wall", "-Werror", f"-I{ROOT / 'native'}"]
     argv += ["-Wl,-soname,/usr/lib/x86_64-linux-gnu/libze_loader.so.1", "-o", str(made)]

@@ -134,7 +134,7 @@ def test_a_job_that_nobody_holds_counts_whole(
 def test_a_word_that_the_job_has_changed_is_noticed(
     holds: LaunchThrottle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Within a second, which a process has that was just begun."""
+    """It is noticed within the second that a process has which was just begun."""
     now = [1_000_000_000]
     monkeypatch.setattr("stoker.agent.tracing.launch_throttle.time.monotonic_ns", lambda: now[0])
     plant = Plant(holds)
