@@ -58,7 +58,7 @@ ASKS = {
     "drain peers": NODE,
     "recover imex domain": NODE,
 }
-"""Recovery actions by the words of `nvidia_card.RECOVERY`."""
+"""Recovery actions by the words of `RECOVERY` in agent/devices/nvidia/card.py."""
 
 
 class _Told(NamedTuple):

@@ -322,7 +322,7 @@ static int write_spool(const struct sk_runner_slot *slot, uint64_t offset, const
 	return error;
 }
 
-/** Return 0 if the job accepts this input, with the number of known bytes in `*ret_skip`. */
+/** Return 0 if the job accepts this input; otherwise `*ret_why` says why it does not. */
 static int check_feed(const struct sk_runner_slot *slot, const struct sk_runner_stdin *head,
 		      uint32_t size, const char **ret_why)
 {

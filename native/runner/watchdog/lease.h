@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * The lease file between the agent and the watchdog; agent/lease.py has the same layout.
+ * The lease file between the agent and the watchdog; agent/state/lease.py has the same layout.
  *
  * One writer per field, each 8 bytes and aligned, so that a store is whole. Times are
  * CLOCK_BOOTTIME ns, so the lease of a suspended machine expires as well.

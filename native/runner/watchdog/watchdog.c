@@ -6,7 +6,7 @@
  *     stoker-watchdog --lease PATH [--cgroup NAME] [--fence-kill-s SECONDS]
  *                     [--restore PROGRAM --power-record PATH]
  *
- * --lease PATH     the agent's lease file (agent/lease.py); made if there is none
+ * --lease PATH     the agent's lease file (agent/state/lease.py); made if there is none
  * --cgroup NAME    the jobs are in <cgroup2 mount>/NAME/jobs; without it only reports
  * --fence-kill-s   kill jobs that were frozen for so long; without it they stay frozen
  * --restore        stoker-restore, run with --power-record when the power lease runs out, and again

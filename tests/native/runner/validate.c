@@ -2,7 +2,7 @@
 /*
  * Checks of the runner's pure parts, built with sanitizers by test_runner_c.py.
  *
- *     validate sizes            layouts as "name size", for agent/launch.py
+ *     validate sizes            layouts as "name size", for agent/jobs/job_launch.py
  *     validate parse            one launch on standard input, its fields or the refusal on output
  *     validate fuzz SEED COUNT  mutated launches: no access outside their bytes
  *     validate table PATH       steps of a slot, torn and corrupt records
