@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stoker bench trace`: the tracer's cost for one launch, measured from outside.
 
-The cost is in ns per launch, best against best, by the length of a launch down to the shortest,
-which any machine can repeat. `stoker bench probes` measures the loss of a job at a rate of
-launches, against the budget. Its programs are used here too: off and traced on one core in ABBA
-order, so that a machine that drifts drifts for both. Off means that the layer is not loaded. A
-figure is the best of many short batches; `noise_pct` is the difference between the two halves of
-the off runs. The benchmark never fails by its figures. Only `_measure` starts processes.
+The cost is in ns per launch, for several lengths of a launch down to the shortest. It is the best
+traced batch less the best untraced one, of many short ones, which any machine can repeat.
+`stoker bench probes` measures something else: the loss of a job at a rate of launches, against the
+budget. Its programs are used here too. Untraced ones (off: the layer is not loaded) and traced ones
+run on one core in ABBA order, so that a machine that drifts drifts for both. `noise_pct` is the
+difference between the two halves of the off runs. The benchmark never fails by its figures. Only
+`_measure` starts processes.
 """
 
 from __future__ import annotations

@@ -112,7 +112,8 @@ int on_request_issue(__u64 *ctx)
 	return request_began((struct request *)ctx[0]);
 }
 
-/* (struct request *, blk_status_t, unsigned int bytes): more may follow until all are done. */
+/* The arguments are (struct request *, blk_status_t, unsigned int bytes). A request may complete in
+ * parts; the last one has all the bytes that are left. */
 SEC("raw_tp/block_rq_complete")
 int on_request_complete(__u64 *ctx)
 {

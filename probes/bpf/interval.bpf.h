@@ -124,10 +124,10 @@ static __always_inline void part_from_faults(struct sk_thread_row *thread, __u64
 		enter_state(thread, thread->tid, to, SK_SPAN_ON_CPU, SK_SPAN_DETAIL_UNKNOWN, tell);
 }
 
-/* A guest machine loses its CPUs to others, and the kernel counts that as no thread's time;
- * likewise interrupts, if it times those. `ran` then grew less than the time on the CPU. The moment
- * is not known, so the last part of a span is reported as lost. Totals keep it on the CPU as well.
- */
+/* The host may take a CPU from a guest machine, and the kernel charges that time to no thread. It
+ * charges interrupts to none either, if it times them. `ran` then grew less than the time on the
+ * CPU. The moment of the loss is not known, so the last part of a span is reported as lost. Totals
+ * keep it on the CPU as well. */
 static __always_inline void part_from_stolen(struct sk_thread_row *thread, __u64 ran, __u64 now,
 					     bool tell)
 {

@@ -68,8 +68,9 @@ __noinline int fold(struct sk_thread_row *thread)
 	return 0;
 }
 
-/* Move an ended thread from the table into its job, so that totals stay exact. A reader of both
- * sees that this has begun and not ended. */
+/* Move an ended thread from the table into its job, so that totals stay exact. The job's `begun`
+ * grows before the move and `ended` after it, which shows a reader of both that one is under way.
+ */
 static __always_inline void move_to_job(struct sk_thread_row *thread, __u64 key)
 {
 	__u64 id = thread->job;

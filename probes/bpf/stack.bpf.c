@@ -94,7 +94,7 @@ static __always_inline __s32 take_stack(void *ctx, __u64 flags)
 	for (__u64 skip = 0; skip < STACK_TRIES; skip++)
 		if (id == -17)
 			id = bpf_get_stackid(ctx, &stacks, flags | skip);
-	if (id < 0 && id != -14) /* -EFAULT: there is none, which is an answer */
+	if (id < 0 && id != -14) /* -EFAULT: it has no such stack */
 		count_lost(SK_PRODUCER_STACK);
 	return id;
 }

@@ -85,9 +85,9 @@ class _Process:
     copies: dict[tuple[str, int], tuple[Copy, tuple[object, ...]]] = field(default_factory=dict)
     """The mapping of each file, and the key of its library."""
     groups: dict[tuple[tuple[object, ...], int], _Group] = field(default_factory=dict)
-    """The attachments by library and duty."""
+    """The attachments by library and part of the time (ppm)."""
     failed: dict[tuple[tuple[object, ...], int], tuple[int, str]] = field(default_factory=dict)
-    """The time of the next try and the reason of the last failure, by library and duty."""
+    """The time of the next try and the reason of the last failure, by library and ppm."""
     absent: str = ""
 
 
@@ -95,7 +95,7 @@ class _Process:
 class _Job:
     processes: dict[int, _Process] = field(default_factory=dict)
     duties: dict[str, int] = field(default_factory=dict)
-    """The governor's duty by target id; without one, the decision for the library applies."""
+    """The part of the time (ppm) that the governor set, by target id; else the decision's own."""
     reasons: dict[str, str] = field(default_factory=dict)
     on_ns: dict[str, int] = field(default_factory=dict)
     reads: int = 0

@@ -222,7 +222,7 @@ class Governor:
         return sum(self._shares.get(part, 0.0) for part in ("tracer", "profiler"))
 
     def _reduce_sites(self, room: float) -> list[GovernorAction]:
-        """Keep the cheapest sites; sample the first that does not fit, detach dearer ones."""
+        """Keep the cheapest sites; sample the first that does not fit, detach the rest."""
         actions = []
         order = sorted(self._sites.items(), key=lambda item: (item[1].full_ppm, item[0]))
         for id, site in order:
@@ -247,14 +247,15 @@ class Governor:
         return GovernorAction("detach", id, 0, f"{takes}: off for cost")
 
     def _reduce_tracer(self, room: float) -> list[GovernorAction]:
-        """Scale the grant by its real cost; below the floor only counting is left."""
+        """Scale the tracers' share by its real cost; below the floor they only count launches."""
         spent, left = self._tracer_share, self._left(room)
         room = max(room, self._limits.tracer_least_ppm)
         if spent <= room or not self._granted:
             return []
         self._tracer_quiet.take(self._periods, self._limits)
         floor = self._limits.tracer_floor_ppm
-        # A grant that is not used up is no measure: less of it may change nothing.
+        # Tracers that use less than their share are scaled from what they use: a smaller share
+        # that still exceeds it would change nothing.
         used = min(self._granted, self._most, self._shares["tracer"] or self._granted)
         wanted = int(used * room / spent)
         took = f"the tracer took {_percent(spent)} of the job's time, and {left}"
@@ -299,8 +300,10 @@ class Governor:
         )
 
     def _restore_site(self, room: float) -> GovernorAction | None:
-        """Restore a site: a sampled one, whose cost is known, if it fits twice; one that is off,
-        whose cost is unknown, in the shortest windows.
+        """Restore one site, the cheapest first.
+
+        The cost of a sampled site is known: it is restored if twice the cost fits. The cost of one
+        that is off is not known, so it begins in the shortest windows.
         """
         for id, site in sorted(self._sites.items(), key=lambda each: each[1].full_ppm):
             if site.level == "attached" or self._periods < site.quiet.due:

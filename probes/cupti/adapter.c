@@ -64,8 +64,9 @@ static bool apply(uint32_t mode, uint32_t phase, uint64_t *ret_at_ns)
 
 /* --- costs ------------------------------------------------------------------------------------ */
 
-/* Calls came so much faster than planned that the period's budget is spent several times. Where
- * all is timed nothing was drawn, so the period can end as soon as it is seen to be over budget. */
+/* Return whether calls came so much faster than planned that the period's budget is spent several
+ * times. A period that is timed whole has no window drawn by chance, so ending it early adds no
+ * bias: it is judged by the budget of the time so far. */
 static bool is_surprised(uint64_t now_ns)
 {
 	const struct sk_tracer_plan *plan = &sk_tracer->driver.plan;
@@ -197,7 +198,7 @@ void sk_cupti_begin(void)
 }
 
 const struct sk_tracer_adapter sk_cupti_adapter = {
-	/* Periods are long against what it takes to begin and end a window. */
+	/* Periods are long compared with the time to begin and end a window. */
 	.limits = {.period_ns = 1000000000, .period_max_ns = 16000000000, .window_ns = 10000000},
 	.planned_percent = SK_TRACER_BUDGET_PLANNED,
 	.is_ready = is_ready,

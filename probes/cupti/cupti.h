@@ -174,7 +174,7 @@ void sk_cupti_drop_runtime(void);
 /* adapter.c */
 
 extern const struct sk_tracer_adapter sk_cupti_adapter;
-/** Begin in the mode of the start; with `tick_lock` held. */
+/** Begin in the mode that the environment names; with `tick_lock` held. */
 void sk_cupti_begin(void);
 /** Decode the last records: the process or CUPTI ends. With `tick_lock` held. */
 void sk_cupti_finish(void);

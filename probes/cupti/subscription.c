@@ -126,7 +126,7 @@ static void enable_calls(uint32_t on)
 	const struct sk_cupti_call *calls = sk_cupti_calls_driver(&count);
 	const uint16_t *runtime;
 
-	/* A call that this version does not know is never made either. */
+	/* A refusal is ignored: a driver of this version never makes a call that CUPTI lacks. */
 	for (unsigned i = 0; i < count; i++)
 		api->enable_callback(on, sk_cupti->subscriber, CUPTI_CB_DOMAIN_DRIVER_API,
 				     calls[i].cbid);

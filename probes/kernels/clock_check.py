@@ -62,8 +62,9 @@ class ClockCheck(msgspec.Struct, frozen=True):
     percentile of |start|.
 
     `too_late_ns`: the stamps are later than the host's clock by no more than this, whatever the
-    residual contains: nothing is seen before it begins. `agrees`: it is not below minus what the
-    tracer says its alignment error is, and the middle gaps of start and end are below 20 us.
+    residual contains: nothing is seen before it begins. `agrees`: no start was seen earlier than
+    the tracer's stated alignment error allows, and the median gaps of start and end are below
+    20 us.
     """
 
     launches: int

@@ -192,8 +192,8 @@ class JobTrace:
         The kernel reports a state when it ends, so a thread in a long sleep would count as not
         observed until it wakes.
 
-        Call it after `add_spans` of what was in the ring later than the states were read: one that
-        does not join its thread's newest span is left out.
+        First read the states, then the ring of spans, and add those spans before the states: a
+        state that does not join its thread's newest span is left out.
         """
         packed = (
             _SPAN.pack(thread.since_ns, asked_ns, thread.tid, thread.state, thread.detail)

@@ -50,12 +50,12 @@ class KernelSummary(msgspec.Struct, frozen=True):
     """All launches of one kernel name; `count` is what was counted: exact where `seen` is 1.
 
     `seen`: part of the time of the job's processes in which launches were counted; below 1 there
-    were at least `count`. `unseen`: launches beside `count` that blind windows must have had.
-    `estimate`: not every launch was timed; `total_ns`, of both, then has a 95 % interval of plus or
-    minus `error_ns`. That takes in all of the time in which no tracer looked, in any case, as the
-    device may have worked for this one row then. Percentiles are within 1.1 %, and None where no
-    launch was timed. "(other)" holds names that had less device time than any that has a row; what
-    a row lacks of its own time for having been there before is in its `error_ns`.
+    were at least `count`. `unseen`: the estimated launches in blind windows, beside `count`.
+    `estimate`: not every launch was timed. `total_ns` covers counted and unseen launches, with a
+    95 % interval of plus or minus `error_ns`. All time in which no tracer looked is in `error_ns`,
+    since the device may have worked for this row alone then. Percentiles are within 1.1 %, and None
+    where no launch was timed. The row "(other)" holds the names with the least device time. A name
+    that was there before it had a row lacks that time, which is in its `error_ns`.
     """
 
     name: str
@@ -70,7 +70,7 @@ class KernelSummary(msgspec.Struct, frozen=True):
 
 
 class CopyRow(msgspec.Struct, frozen=True):
-    """All copies of one kind (read, write, copy, fill, map, ...); fields are as in KernelRow."""
+    """All copies of one kind (read, write, copy, fill, map, ...); see KernelSummary for fields."""
 
     name: str
     count: int

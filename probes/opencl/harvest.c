@@ -166,8 +166,8 @@ static bool harvest_one(struct sk_cl_thread *thread, struct sk_cl_waiting *waiti
 	return true;
 }
 
-/* Tell the lane's oldest launch without a record, after some were taken out. The owner may append
- * while another thread harvests for it. */
+/* Tell the segment's reader the lane's oldest launch without a record, after some were taken out.
+ * The owner may append while another thread harvests for it. */
 static void tell_oldest(struct sk_cl_thread *thread, unsigned index, uint64_t head)
 {
 	struct sk_cl_lane *lane = &thread->lanes[index];
@@ -184,8 +184,10 @@ static void tell_oldest(struct sk_cl_thread *thread, unsigned index, uint64_t he
 			    lane->items[head & sk_cl_lane_mask()].call_from_ns);
 }
 
-/* Tell the lane's oldest launch in the owner itself, which does not append meanwhile. An empty lane
- * starts over, so a program that waits for every launch stays within a few cache lines. */
+/* Tell the reader the lane's oldest launch, in the owner itself, which does not append meanwhile.
+ * An empty lane starts over, so a program that waits for every launch stays within a few cache
+ * lines.
+ */
 static void tell_own_oldest(struct sk_cl_thread *thread, unsigned index, uint64_t head)
 {
 	struct sk_cl_lane *lane = &thread->lanes[index];

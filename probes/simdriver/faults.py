@@ -24,8 +24,8 @@ from stoker.native.errors import BadRequest
 
 KEYS: Final = {"kind", "card", "at_s", "until_s", "value", "count", "call"}
 MISSING: Final = "missing"
-"""Functions with `call` in their name are not in the library, as in an older driver's: a matter of
-the library, so from the start, and of no card."""
+"""The kind of fault that leaves functions with `call` in their name out of the library, as an older
+driver does. It concerns the library, so it has no card and no time."""
 MOST: Final = 64
 """The most faults of one script: SK_SIM_FAULTS."""
 CALL_MAX: Final = 47

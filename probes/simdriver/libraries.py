@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The places of the simulated driver libraries, and the environment that makes a process load them.
 
-Each vendor's binding finds its library by its only way: the loader's path, ROCM_PATH, or, for Level
-Zero, whose binding names an absolute path, a library preloaded under that name.
+Each vendor's binding looks for its library in one way: NVIDIA's by the loader's path, AMD's by
+ROCM_PATH. The binding of Level Zero names an absolute path, so a library is preloaded that has this
+name.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ def environment(
     """Return `base`, or this process's environment, for a process on the simulated node at `node`.
 
     NVML, CUDA and AMD SMI are always the simulated ones, so that no real card stands between
-    simulated ones; Level Zero is one where the node has cards of Intel's, since a preloaded library
-    is in every process. Functions with one of `missing` in their name are absent: the libraries are
-    then copies beside the node. BadRequest if no function has such a name.
+    simulated ones. Level Zero is simulated only where the node has cards of Intel's, since a
+    preloaded library is loaded into every process. Functions with one of `missing` in their name
+    are absent: the libraries are then copies beside the node. BadRequest if no function has such a
+    name.
     """
     folder = _lacking(node.parent / "drivers", missing) if missing else FOLDER
     nvidia, rocm, levelzero = folder / "nvidia", folder / "rocm", folder / "levelzero"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files of simulated AMD cards: /sys/class/drm, /sys/class/kfd and the files they link to.
 
-For reading AMD cards without ROCm, below a root of the caller's choice. Names and formats are those
-of amdgpu (Documentation/gpu/amdgpu of the kernel, amdgpu_pm.c) and of KFD (kfd_topology.c).
+They let AMD cards be read without ROCm, below a root of the caller's choice. Names and formats are
+those of amdgpu (Documentation/gpu/amdgpu of the kernel, amdgpu_pm.c) and of KFD (kfd_topology.c).
 Plain files cannot compute values on a read, so call `refresh` first; it also applies values written
 to the caps, as the driver would. Invariant: a file is replaced whole, so a reader never sees half
 of one; a card off the bus has empty files.

@@ -135,8 +135,8 @@ static bool is_over_budget(uint64_t now_ns)
 	return call.calls_per_ns * call.timed_ns > most;
 }
 
-/* A window is told with its period, so the window of another period is told although the phase
- * goes on. Periods that are timed whole follow each other as one window. */
+/* The segment states each window with the period that drew it, so a new period begins a new window
+ * even if the phase stays the same. Periods that are timed whole draw none and are one window. */
 static void govern(uint64_t now_ns)
 {
 	struct sk_tracer_driver *driver = &sk_tracer->driver;

@@ -85,8 +85,7 @@ static void look_at_control(uint64_t now_ns)
 		sk_tracer_add(&header->answer.switches_late, 1);
 		return;
 	}
-	/* A tracer that has lapsed no longer does what the agent wanted, so that is not answered.
-	 */
+	/* A tracer whose lease has ended does not do what the agent wanted: it answers with 0. */
 	atomic_store_explicit(&header->answer.applied, wish.lapsed ? 0 : wish.wanted,
 			      memory_order_release);
 }
