@@ -104,7 +104,7 @@ def _option(row: dict[str, Any], header: Header, types: dict[str, list[str]]) ->
 
 
 def _default(row: dict[str, Any]) -> str:
-    """Python text; texts of a string are quoted, those of another type are as they stand."""
+    """The default as Python text: quoted if the type is a string, otherwise as declared."""
     if "shown" in row or "default" not in row:
         return str(row.get("shown", ""))
     quoted = row["type"] == "str" or row["type"].startswith("Literal") or row["type"][0].isupper()

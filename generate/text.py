@@ -10,7 +10,7 @@ from typing import Final
 
 COLUMNS: Final = 100
 UNSORTED: Final = ("# ruff: noqa: I001",)
-"""A note that imports stand several on a line."""
+"""A comment that lets the linter accept generated imports, which are not sorted."""
 
 
 def head(says: str, imports: Iterable[str], notes: Iterable[str] = ()) -> list[str]:

@@ -89,7 +89,7 @@ class Core:
         return core
 
     def resized(self, limits: Limits) -> Core:
-        """This state in a core of other limits, without its observations, which are not replicated.
+        """Return this state in a core of other limits, without observations, which stay local.
 
         Raises BadRequest for a limit that is 0 or too large, Refused if the state does not fit.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The core's figures as text for people; pure. No wire unit ever reaches a sentence."""
+"""The core's figures as text for people; pure. Units of records, such as milli-shares, stay out."""
 
 from __future__ import annotations
 

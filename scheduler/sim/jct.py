@@ -51,7 +51,7 @@ _EVERY: Final = 256
 class ReplaySettings(NamedTuple):
     restart_s: float = RESTART_S
     estimate_error: float = 0.0
-    """Estimates are true run times times (1 + error) ** u, u even over -1 to 1; 0: exact."""
+    """An estimate is the true run time x (1 + error) ** u, with u uniform in -1 to 1; 0: exact."""
     seed: int = 0
     estimates: float = 1.0
     """The share of jobs with an estimate of their run time."""

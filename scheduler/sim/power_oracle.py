@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """An upper bound on the work of any division of a power budget, even with full knowledge.
 
-For prices l(t) >= 0 of a watt at each moment, the work of any policy that keeps the budget B is at
-most
+Let l(t) >= 0 be a price of a watt at each moment. Then the work of any policy that keeps the budget
+B is at most
 
-integral of l B + sum over cards of the integral of max over clocks (work - l x power)
+integral of l B + sum over cards of the integral of max over clocks (work - l x power),
 
 because the budget's own term, l x (B - all power), is never negative. This holds for every l;
-water-filling at each moment gives an l that makes it tight. Power rises with the die's temperature
-through leakage; a die is never cooler than it would be with its fan at full speed all the time, and
-with that cooling its temperature is linear in the past power. So a watt's share in later leakage is
-a price too (the adjoint of the temperature, `_later`), and the maximum still splits into moments
-and cards. Clocks are those of the card within its highest power limit at its coolest. The bound
-ignores temperature limits, and the lowest power limit of idle cards. Plant:
-native/sim/card/plant.c.
+water-filling at each moment gives an l that makes it tight.
+
+Power rises with the die's temperature through leakage. A die is never cooler than it would be with
+its fan at full speed all the time, and with that cooling its temperature is linear in the past
+power. So a watt's share in later leakage is a price too (the adjoint of the temperature, `_later`),
+and the maximum still splits into moments and cards. Clocks are those of the card within its highest
+power limit at its coolest. The bound ignores temperature limits, and the lowest power limit of idle
+cards. The simulated card itself is native/sim/card/plant.c.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ Row = TypeVar("Row")
 
 
 def machines(nodes: int, gpus: int | None, path: Path | None) -> list[openb.Machine]:
-    """The machines of a file, or those of the published cluster, or so many equal ones."""
+    """The machines of a file, or those of the published cluster, or `nodes` equal ones."""
     if path is not None:
         return _read(path, openb.read_machines)
     published = bench_decide.openb_machines()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A terminal that follows jobs: its signals, its patience, and what it prints on stderr.
+"""A terminal that follows jobs: its signals, the outages it sits out, its lines on stderr.
 
 A job is never stopped because nobody follows it any more.
 """

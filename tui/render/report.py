@@ -200,7 +200,7 @@ def _kernels(job: Object, trace: Object, ink: Ink) -> Iterator[str]:
 
 
 def _kernel(row: Object, ink: Ink) -> str:
-    """A kernel's row; a lower bound as count is so long that the name stands in a line above."""
+    """A kernel's row; a count that is a lower bound is long, so the name has a line above it."""
     total, name = units.duration(row["total_ns"]), text.clean(row["name"])
     if row.get("estimate"):
         total = "~" + total

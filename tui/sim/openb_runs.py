@@ -33,7 +33,7 @@ def every_run(
 
 
 def simulate(runs: Sequence[OpenbRun], processes: int | None) -> Runs:
-    """Every run, on so many processes, or on one for each CPU."""
+    """Do every run, on this number of processes, or on one for each CPU; return the results."""
     processes = processes or len(os.sched_getaffinity(0))
     found: Runs = {}
     with progress("simulating", len(runs)) as advance:
