@@ -27,7 +27,7 @@ class CallTarget:
     symbol: str
     rate: int
     inner: tuple[str, ...] = ()
-    """Other functions that every such call passes once, for use if a site is too expensive."""
+    """Other functions that the call passes once each time, for use if its own site is costly."""
     usdt: str = ""
     """The provider:name of a library's own probe, which is preferred to the function."""
 

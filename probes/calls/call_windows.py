@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The windows of sampled sites: one of each length in every cycle, at a random place.
 
-Pure. Windows are drawn anew for each cycle (stratified sampling), so that a job whose work repeats
-cannot be in step with them, and the part of the time they cover is exact over whole cycles.
+Pure. Windows are drawn anew for each cycle (stratified sampling). So a job whose work repeats
+cannot be in step with them, and the part of the time that they cover is exact over whole cycles.
 """
 
 from __future__ import annotations

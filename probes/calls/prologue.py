@@ -64,8 +64,8 @@ def behind_endbr64(code: bytes, machine: str) -> Trap | None:
     """Return the kind of the instruction after an endbr64 if a probe there sees the same calls.
 
     Every call passes it: indirect ones must land on the endbr64, direct ones begin there or right
-    behind. A push, a five-byte nop or a jump there belongs to the prologue, which nothing loops
-    over, and the endbr64 leaves the stack as it was, so that a return can be probed as well.
+    behind. A push, a five-byte nop or a jump there belongs to the prologue, which no loop repeats.
+    The endbr64 leaves the stack as it was, so a return can be probed as well.
     """
     if machine != "x86_64" or not code.startswith(ENDBR64):
         return None

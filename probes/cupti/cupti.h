@@ -26,7 +26,7 @@
 enum {
 	SK_CUPTI_CONTEXTS = 64,
 	SK_CUPTI_NAMES = 1024,
-	SK_CUPTI_SAMPLE = 64, /* one call in so many is measured */
+	SK_CUPTI_SAMPLE = 64, /* one call of this many is measured */
 };
 
 /** Bounds of the distance between the clocks of host and device: a kernel begins after its call was

@@ -80,7 +80,7 @@ class JobPressure:
     kernel_faults: int | None = None
     """Page faults by the mode they come from, while the job asks for faults."""
     handling_ns: int | None = None
-    """Threads' time on a CPU inside of page faults, likewise."""
+    """Threads' time on a CPU inside of page faults, while the job asks for faults."""
     fault_ns: int | None = None
     """Threads' blocked time inside page faults of user code: paging in from disk or swap."""
     memory_ns: int | None = None

@@ -76,8 +76,8 @@ ROW_BYTES = 56
 class Envelope(msgspec.Struct, frozen=True):
     """One message of records.
 
-    `first` is the number of its first record: numbers grow by one over all batches of a job, so a
-    gap is records not published or not delivered; `dropped` counts the former.
+    `first` is the number of its first record. Numbers grow by one over all batches of a job, so a
+    gap is records that were not published, which `dropped` counts, or not delivered.
     """
 
     what: What

@@ -22,7 +22,7 @@ static double allowed(void)
 	return (double)sk_tracer_budget() * USED_PERCENT / 100 / PPM;
 }
 
-/* The phase that calls see since the first one is known as soon as there is an epoch. */
+/* Return true; the first call makes the first epoch, which gives the driver its phase. */
 static bool is_ready(void)
 {
 	sk_cl_epoch_begin();

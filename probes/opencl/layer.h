@@ -171,7 +171,7 @@ struct sk_cl_layer {
 	_Atomic uint32_t shadows; /* queues that are on their shadow now */
 	bool has_fence;		  /* there is a barrier on all threads, membarrier(2) */
 	_Atomic uint32_t pin_new;
-	_Atomic uint32_t share; /* the tracer may take one part in so many of a thread's time */
+	_Atomic uint32_t share; /* the tracer may take 1 / share of a thread's time */
 	pthread_mutex_t queue_lock;
 	uint64_t looked_ns; /* time of the latest count of launches; tick thread */
 	double rate;	    /* launches per ns of the busiest thread */

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { COST_EVERY = 64 /* one call in so many is measured */ };
+enum { COST_EVERY = 64 /* one call of this many is measured */ };
 
 struct here {
 	uint64_t ticket; /* ticket of the launch that this thread enqueues now */

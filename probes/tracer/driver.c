@@ -2,7 +2,7 @@
 /* Modes, phases and windows of every tracer; adapter.h says what an adapter adds to them. */
 #include "tracer/parts.h"
 
-enum { METERED_LAUNCHES = 1 << 14 /* the average of the tracer's own cost goes over so many */ };
+enum { METERED_LAUNCHES = 1 << 14 /* the tracer's own cost is averaged over them */ };
 
 /* Weight of the latest tick in the average of the launches per second. */
 static const double LATEST = 0.2;

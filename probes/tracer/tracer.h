@@ -14,11 +14,11 @@
  *
  * Memory: `sk_tracer` lies in pages that the kernel wipes in a forked child, so the child's tracer
  * is new and has a segment of its own, whatever way the child was forked. Threads: a slot belongs
- * to one thread at a time, which is the only producer of its ring, or to the thread that harvests
- * for it, if the tracer arranges that. Records may tell of other threads (`tid`), as those that a
- * vendor's profiler hands over later. Cost: sk_tracer_mode is one load. After a thread's first call
- * nothing here allocates, locks or calls the kernel, except for a name seen for the first time and
- * for memory of the first lap of a ring.
+ * to one thread at a time. The only producer of its ring is this thread or, where the tracer
+ * arranges that, the thread that harvests for it. Records may tell of other threads (`tid`), as
+ * those that a vendor's profiler hands over later. Cost: sk_tracer_mode is one load. After a
+ * thread's first call nothing here allocates, locks or calls the kernel, except for a name seen for
+ * the first time and for memory of the first lap of a ring.
  */
 #ifndef SK_TRACER_TRACER_H
 #define SK_TRACER_TRACER_H
