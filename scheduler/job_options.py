@@ -37,7 +37,7 @@ class JobOptions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     pids: int | None = None
     """Limit of processes and threads."""
     time_limit_s: float | None = None
-    """It is stopped after so long."""
+    """The job is stopped when it has run for this time."""
     grace_s: float = 5.0
     """Time between the request to end (SIGTERM) and the kill."""
     priority: int = 0
@@ -82,7 +82,7 @@ class JobOptions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     preemptor: bool = False
     """It may have preemptible jobs of lower priority stopped."""
     min_run_s: int = 0
-    """It is not preempted before it ran so long."""
+    """The job is not preempted before it has run for this time."""
     same_link: bool = False
     """Its devices share a fast link."""
     device_memory_bytes: int | None = None

@@ -287,7 +287,7 @@ class Submit(NamedTuple):
     """Hashes of taints that do not matter."""
     queue: int = 0
     min_run_s: int = 0
-    """It is not preempted before it ran so long."""
+    """Not preempted before it ran for this time."""
     backoff_s: int = 0
     """Base of the pause before a retry; 0 means 1."""
     placement: int = Placement.QUEUE

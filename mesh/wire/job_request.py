@@ -36,7 +36,7 @@ class JobRequest(Message, frozen=True):
     pids: Int | None = None
     """Limit of processes and threads."""
     time_limit_s: float | None = None
-    """It is stopped after so long."""
+    """The job is stopped when it has run for this time."""
     grace_s: float = 5.0
     """Time between the request to end (SIGTERM) and the kill."""
     priority: Int = 0
@@ -85,7 +85,7 @@ class JobRequest(Message, frozen=True):
     preemptor: bool = False
     """It may have preemptible jobs of lower priority stopped."""
     min_run_s: Int = 0
-    """It is not preempted before it ran so long."""
+    """The job is not preempted before it has run for this time."""
     same_link: bool = False
     """Its devices share a fast link."""
     device_memory_bytes: Int | None = None

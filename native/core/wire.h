@@ -273,7 +273,7 @@ struct sk_request {
 	uint32_t gpu_milli;		      /* Milli-shares of devices of each task. */
 	uint32_t cpu_milli;
 	uint32_t queue;
-	uint32_t min_run_s; /* It is not preempted before it ran so long. */
+	uint32_t min_run_s; /* Not preempted before it ran for this time. */
 	uint32_t backoff_s; /* Base of the pause before a retry; 0 means 1. */
 	int16_t priority;
 	uint16_t tasks;

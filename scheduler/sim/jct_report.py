@@ -14,8 +14,8 @@ from stoker.scheduler.sim.jct import JobRun, TraceReplay
 from stoker.scheduler.sim.jct_trace import SECOND
 
 SHORT_S: Final = 10
-"""The bounded slow-down of a job counts shorter runs as this long, so that one short job does not
-dominate the figure (the usual threshold of Feitelson's metric).
+"""The least run time in the bounded slow-down of a job, so that one short job does not dominate the
+figure: the usual threshold of Feitelson's metric.
 """
 CURVE_POINTS: Final = 200
 

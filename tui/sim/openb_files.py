@@ -15,7 +15,7 @@ from stoker.scheduler.sim.openb_run import Workload
 
 FILE_BYTES_MAX = 256 << 20
 PREFIX = "openb_pod_list_"
-"""Left out of a workload's name."""
+"""The beginning of a file's name that is left out of the workload's name."""
 
 
 def read_workloads(nodes: Path, pods: Sequence[Path]) -> list[Workload]:
