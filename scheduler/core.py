@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The deterministic core, typed: propose on the leader, apply on every replica, ask at any time.
+"""The deterministic core, typed: propose on the leader, apply on every replica, read at any time.
 
 All decisions are made in `_core`, which takes bytes; its results become tuples here. The same
 snapshot and commands give the same bytes on every machine; time and chance are arguments.

@@ -251,7 +251,7 @@ _SUBMIT = Struct("<HHIQQ16sQIIQQQQQQ8Q4Q4Q4QIIIIIhHHHHH")
 
 
 class Submit(NamedTuple):
-    """A job asks in."""
+    """The request of a new job."""
 
     client: int
     """Id of who submits; keys are per client."""

@@ -284,7 +284,7 @@ struct sk_request {
 };
 static_assert(sizeof(struct sk_request) == 240, "stored layout");
 
-/* A job asks in.
+/* The request of a new job.
  *
  * Python: Submit(client, key=b"", spec_hash=0, uid=0, tenant=0, priority=0, gpu_milli=0,
  * cpu_milli=0, memory_bytes=0, tasks=1, device_memory_bytes=0, estimate_ns=0, after=0, group=0,

@@ -56,7 +56,7 @@ class StateDurations:
     kernel_faults: int = 0
     """Page faults as they come, by mode: code of the program, or the kernel on its behalf."""
     handling_ns: int = 0
-    """Part of `on_cpu_ns` inside page faults; both are set only while the job asks for faults."""
+    """Part of `on_cpu_ns` inside page faults; both are set only while the job opts in to them."""
     stolen_ns: int = 0
     """Part of `on_cpu_ns` in which the hypervisor ran something else, or interrupts if the kernel
     times them; in pieces of 0.1 ms or more. Spans show it as runnable."""

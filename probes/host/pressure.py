@@ -78,9 +78,9 @@ class JobPressure:
     """Page faults up to each thread's last switch; major ones had to wait for a disk."""
     user_faults: int | None = None
     kernel_faults: int | None = None
-    """Page faults by the mode they come from, while the job asks for faults."""
+    """Page faults by the mode they come from, while the job opts in to them."""
     handling_ns: int | None = None
-    """Threads' time on a CPU inside of page faults, while the job asks for faults."""
+    """Threads' time on a CPU inside of page faults, while the job opts in to them."""
     fault_ns: int | None = None
     """Threads' blocked time inside page faults of user code: paging in from disk or swap."""
     memory_ns: int | None = None
@@ -106,7 +106,7 @@ class JobPressure:
     gpu_run: Spread | None = None
     """Jobs in a DRM scheduler: until given to the device, and on it."""
     device_calls: tuple[DeviceCalls, ...] | None = None
-    """Calls by process and device, while the job asked for them."""
+    """Calls by process and device, made while the job opted in to them."""
     absent: dict[str, str] = field(default_factory=dict)
     """The reason for each field that is None."""
 
