@@ -78,6 +78,12 @@ class Unavailable(StokerError):
     title, code = "unavailable", "unavailable"
 
 
+class NotLeader(Unavailable):
+    """This scheduler does not lead; nothing was done. The message names the one that does."""
+
+    title, code = "not the leader", "not_leader"
+
+
 class NotSupported(StokerError):
     """This machine, kernel or build cannot do it, for the reason in the message."""
 

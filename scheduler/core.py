@@ -131,11 +131,14 @@ class Core:
 
         A command that does not fit the state changes nothing and is reported by Ignored.
         """
+        return effects.unpack_effects(self.apply_packed(commands, now_ns))
+
+    def apply_packed(self, commands: bytes, now_ns: int) -> bytes:
+        """Carry out a committed batch as `apply` does; return the packed effects."""
         try:
-            raw = self._core.apply(commands, now_ns)
+            return self._core.apply(commands, now_ns)
         except OSError as error:
             raise _from_os_error(error, f"apply of {len(commands)} bytes") from error
-        return effects.unpack_effects(raw)
 
     def observe(self, node: int, observation: int, load_milli: int) -> bool:
         """Store a node's latest sample, which is a hint outside the state; False if unknown."""

@@ -19,7 +19,7 @@ from stoker.native.errors import Corrupt
 from stoker.scheduler.core import Limits
 from stoker.scheduler.nouns import Account, NodeReport, Outcome, Owner, Record
 
-FORMAT = 3
+FORMAT = 4
 HASH_BYTES = 32
 NO_HASH = bytes(HASH_BYTES)
 ENTRY_BYTES_MAX = 256 * 1024
@@ -97,6 +97,12 @@ class GenesisBlob(Record, tag="genesis", frozen=True):
     genesis: Genesis
 
 
+class TermBlob(Record, tag="term", frozen=True):
+    """The sealed pledges with which a leader of several schedulers begins its term."""
+
+    pledges: tuple[bytes, ...]
+
+
 class LimitsBlob(Record, tag="limits", frozen=True):
     """Other limits of the state, from this entry on."""
 
@@ -111,20 +117,28 @@ class AccountBlob(Record, tag="account", frozen=True):
 
 
 Setting = QueueBlob | NamesBlob | DrainBlob | CordonBlob | LimitsBlob | AccountBlob
-Blob = JobBlob | OutcomeBlob | CancelBlob | NodeBlob | SnapshotBlob | GenesisBlob | Setting
+Blob = (
+    JobBlob | OutcomeBlob | CancelBlob | NodeBlob | SnapshotBlob | GenesisBlob | TermBlob | Setting
+)
 
 
 class Entry(Record, frozen=True):
-    """One entry. (prev_seq, prev_hash) name the accepted entry before it; `batch` counts entries
-    of a leader in one term."""
+    """One entry; its index is `prev_index` + 1, the number of entries that count up to it.
+
+    (prev_index, prev_hash) name the entry before it; `batch` counts entries of a leader in one
+    term. The index identifies an entry for ever. Its sequence in the stream is only a place to
+    read it, which changes if the log loses its end and the entry is appended again.
+    """
 
     format: int
     cluster: str
     term: int
     leader: int
     batch: int
-    prev_seq: int
+    prev_index: int
     prev_hash: bytes
+    confirmed: int
+    """The index up to which its leader knew entries to be confirmed."""
     now_ns: int
     """The leader's `LogTime`, never less than that of the entry before; `apply` knows no other
     time."""
@@ -180,10 +194,22 @@ def signed_by(opened: Opened, verifier: Checks) -> bool:
     return verifier.verify(_DOMAIN + opened.hash, opened.signature)
 
 
+def signature_of(data: bytes) -> bytes:
+    """Return the signature in the bytes of an entry, which are not checked."""
+    return data[_CRC_BYTES : _CRC_BYTES + SIGNATURE_BYTES]
+
+
 def genesis_of(entry: Entry) -> Genesis | None:
     """Return the genesis that an entry states, if it states one."""
     blobs = entry.blobs
     return blobs[0].genesis if blobs and isinstance(blobs[0], GenesisBlob) else None
+
+
+def chained(before: bytes, data: bytes) -> bytes:
+    """Return blake2b-256 of a digest followed by `data`."""
+    digest = hashlib.blake2b(before, digest_size=HASH_BYTES)
+    digest.update(data)
+    return digest.digest()
 
 
 def encoded_size(blob: Blob) -> int:

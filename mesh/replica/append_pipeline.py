@@ -16,6 +16,7 @@ from stoker.mesh.log.log_outage import LogOutage
 from stoker.mesh.log.log_time import Instant
 from stoker.mesh.replica import events, request_defects
 from stoker.mesh.replica.decide import answer_of, decide, propose
+from stoker.mesh.replica.held_tail import HeldTail
 from stoker.mesh.replica.leadership import Leadership
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.replica_settings import ReplicaSettings
@@ -43,6 +44,7 @@ class AppendPipeline:
         signer: Signs,
         state: ReplicaState,
         *,
+        tail: HeldTail,
         leadership: Leadership,
         outage: LogOutage,
         outbox: Outbox,
@@ -50,9 +52,12 @@ class AppendPipeline:
         self.room = UserRoom(settings.budgets)
         self.more = False
         """True if the core has more to decide without a new request."""
+        self.elected = 0
+        """The term of the newest TERM entry of this replica."""
         self._settings = settings
         self._signer = signer
         self._state = state
+        self._tail = tail
         self._leadership = leadership
         self._outage = outage
         self._outbox = outbox
@@ -87,8 +92,8 @@ class AppendPipeline:
 
     @property
     def idle(self) -> bool:
-        """True if no append is in flight."""
-        return self._in_flight is None
+        """True if no append of this replica is on its way."""
+        return self._in_flight is None and not self._unknown
 
     @property
     def forgets(self) -> bool:
@@ -111,13 +116,18 @@ class AppendPipeline:
                 return
             self._decide(self._queue.take(self._alone), now)
 
-    def append_term(self, term: int, now: Instant) -> None:
-        """Send the TERM entry that makes this replica the leader."""
-        work = TermWork(term, self._settings.leader)
+    def append_term(self, term: int, pledges: tuple[bytes, ...], now: Instant) -> None:
+        """Send the TERM entry that makes this replica the leader, with sealed pledges of others."""
+        founded = self._tail.end.index > 0
+        work = TermWork(term, self._settings.leader, founds=not founded)
         batch = propose(self._state, [work], now.log_ns, measure=self._settings.measure)
         assert batch.commands, "the core refuses a term that follows its own"
-        founded = self._state.config is not None
-        first = () if founded else (entries.GenesisBlob(self._settings.genesis),)
+        first: tuple[entries.Blob, ...] = ()
+        if not founded:
+            first = (entries.GenesisBlob(self._settings.genesis),)
+        if pledges:
+            first = (*first, entries.TermBlob(pledges))
+        self.elected = term
         self._append(batch, first, term, now)
 
     def _decide(self, works: list[Work], now: Instant) -> None:
@@ -155,22 +165,23 @@ class AppendPipeline:
         self, batch: WorkBatch, blobs: tuple[entries.Blob, ...], term: int, now: Instant
     ) -> None:
         leader = self._settings.leader
-        entry = self._state.following(term, leader, now.log_ns, batch.commands, blobs)
+        entry = self._tail.following(term, leader, now.log_ns, batch.commands, blobs)
         sealed = entries.seal(entry, self._signer)
         self._appends += 1
-        self._in_flight = InFlight(entry, sealed.hash, batch, len(sealed.data))
         name = f"{leader:x}-{now.log_ns:x}-{self._appends}"
+        self._in_flight = InFlight(entry, sealed.hash, batch, sealed.data, name)
         self._outbox.put(events.Append(self._state.seen, sealed.data, name))
 
     # --- outcomes of an append --------------------------------------------------------------------
 
-    def confirmed(self, seq: int) -> InFlight | None:
-        """Take the append in flight, which is durable as `seq`; None if that cannot be."""
+    def acknowledged(self, seq: int, name: str) -> InFlight | None:
+        """Return the append in flight, which the log has as `seq`; None if that cannot be.
+
+        `name` is that of the append that is answered, which may be an earlier one.
+        """
         sent = self._in_flight
-        if sent is None or seq != self._state.seen + 1:
-            return None
-        self._in_flight = None
-        return sent
+        fits = sent is not None and seq == self._state.seen + 1 and name in ("", sent.name)
+        return sent if fits else None
 
     def refused(self) -> None:
         """The append in flight certainly did not happen: queue its works again."""
@@ -185,7 +196,11 @@ class AppendPipeline:
             self._in_flight = None
 
     def found(self, digest: bytes) -> InFlight | None:
-        """Take the unknown append that was read in the log with this hash, if there is one."""
+        """Take the append of this replica that became the entry of this hash, if there is one."""
+        flying = self._in_flight
+        if flying is not None and flying.hash == digest:
+            self._in_flight = None
+            return flying
         sent = next((sent for sent in self._unknown if sent.hash == digest), None)
         if sent is not None:
             self._unknown.remove(sent)
@@ -194,7 +209,40 @@ class AppendPipeline:
     @property
     def may_land(self) -> bool:
         """True if an unknown append could still count when it reaches the log late."""
-        return any(sent.entry.prev_seq >= self._state.accepted_seq for sent in self._unknown)
+        return any(sent.entry.prev_index >= self._state.index for sent in self._unknown)
+
+    def give_up(self, why: StokerError) -> None:
+        """Answer all queued work with `why`, since another replica leads or will."""
+        self.set_unknown()
+        for work in self._queue:
+            self.answer(work, why)
+        self._queue.clear()
+
+    def drop_passed(self, why: StokerError) -> None:
+        """Answer the unknown appends with `why` whose place another entry took."""
+        passed = [sent for sent in self._unknown if sent.entry.prev_index < self._state.index]
+        for sent in passed:
+            self._unknown.remove(sent)
+            for work in sent.batch.works:
+                self.answer(work, why)
+
+    def settle_unknown(self, term: int) -> None:
+        """Settle unknown appends after the log was read to its end, in a term of this replica.
+
+        Those that the chain has stay until they are confirmed. The one that can still follow the
+        chain is sent again with the same bytes, so that it counts once, however often it lands. The
+        works of all others are queued again.
+        """
+        unknown, self._unknown = self._unknown, []
+        for sent in unknown:
+            before = sent.entry.prev_index
+            if self._tail.hash_at(before + 1) == sent.hash:
+                self._unknown.append(sent)
+            elif sent.entry.term == term and self._tail.end.index == before:
+                self._in_flight = sent
+                self._outbox.put(events.Append(self._state.seen, sent.data, sent.name))
+            else:
+                self._queue.put_back(sent.batch.works)
 
     def retry_unknown(self) -> None:
         """Queue the works of unknown appends again: none of them can count any more."""

@@ -50,7 +50,7 @@ def decide(state: ReplicaState, works: list[Work], now_ns: int, *, measure: bool
 def propose(state: ReplicaState, works: list[Work], now_ns: int, *, measure: bool) -> WorkBatch:
     """Return the works as a batch, with the fate of each request."""
     batch = WorkBatch(works)
-    proposal = state.core.propose(batch.requests, now_ns, state.seen + 1, measure=measure)
+    proposal = state.core.propose(batch.requests, now_ns, state.index + 1, measure=measure)
     batch.decided(proposal)
     return batch
 

@@ -138,9 +138,10 @@ class LogFailed(NamedTuple):
 
 
 class AppendDone(NamedTuple):
-    """The append is durable as `seq`."""
+    """The append of this name is durable as `seq`; without a name, the one in flight is."""
 
     seq: int
+    name: str = ""
 
 
 class AppendFull(NamedTuple):
@@ -150,10 +151,15 @@ class AppendFull(NamedTuple):
 
 
 class SnapshotSaved(NamedTuple):
-    """The snapshot is durable and was read back."""
+    """The snapshot is durable and was read back.
+
+    `agreed` is the digest of the state after entry `place`, which all replicas have.
+    """
 
     seq: int
     digest: bytes
+    place: int = 0
+    agreed: bytes = b""
 
 
 class SnapshotFailed(NamedTuple):
@@ -182,6 +188,22 @@ class LogBroken(NamedTuple):
     """The log contradicts what it confirmed."""
 
     why: str
+
+
+class PeerMessage(NamedTuple):
+    """Another scheduler sent this sealed message."""
+
+    data: bytes
+
+
+class SnapshotPartRead(NamedTuple):
+    """A part of this replica's newest snapshot file, for the scheduler that requested it."""
+
+    to: int
+    snapshot: int
+    offset: int
+    size: int
+    data: bytes
 
 
 class Disk(NamedTuple):
@@ -213,6 +235,8 @@ Event = (
     | TrimFailed
     | LogReachable
     | LogBroken
+    | PeerMessage
+    | SnapshotPartRead
     | Disk
 )
 
@@ -267,6 +291,39 @@ class Trim(NamedTuple):
     seq: int
 
 
+class SendPeer(NamedTuple):
+    """Send a sealed message to another scheduler, by its number in the roster."""
+
+    to: int
+    data: bytes
+
+
+class Store(NamedTuple):
+    """Make entries durable before any later effect is carried out.
+
+    They replace all entries behind `after`; `promised` replaces the promised term.
+    """
+
+    after: int
+    entries: tuple[tuple[int, bytes], ...]
+    promised: int
+
+
+class ReadSnapshotPart(NamedTuple):
+    """Read a part of the newest snapshot file; answered by SnapshotPartRead."""
+
+    to: int
+    snapshot: int
+    offset: int
+
+
+class Install(NamedTuple):
+    """Begin again with this snapshot file and no held entries; empty: from the log alone."""
+
+    data: bytes
+    why: str
+
+
 class Lead(NamedTuple):
     """This replica leads from now on."""
 
@@ -279,4 +336,18 @@ class Halt(NamedTuple):
     reason: str
 
 
-Effect = Append | Read | Reply | Send | RenewLeases | SaveSnapshot | Trim | Lead | Halt
+Effect = (
+    Append
+    | Read
+    | Reply
+    | Send
+    | RenewLeases
+    | SaveSnapshot
+    | Trim
+    | SendPeer
+    | Store
+    | ReadSnapshotPart
+    | Install
+    | Lead
+    | Halt
+)

@@ -14,6 +14,7 @@ from stoker.mesh.replica.leader_tick import LeaderTick
 from stoker.mesh.replica.node_channels import TERMS_LOST_MAX, NodeChannels
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.replica_settings import Role
+from stoker.mesh.replica.roster import next_term
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.wire.command import Position
 from stoker.native.errors import Corrupt, Unavailable
@@ -22,15 +23,22 @@ from stoker.native.errors import Corrupt, Unavailable
 class Leadership:
     """The leadership of one replica. `why` says why it does not lead, if that lasts."""
 
-    def __init__(self, state: ReplicaState, signer: Signs, outbox: Outbox) -> None:
+    def __init__(
+        self, state: ReplicaState, signer: Signs, outbox: Outbox, *, place: int = 0
+    ) -> None:
         self.role: Role = "waiting"
         self.why = ""
+        self.leader = 0
+        """The number of the scheduler that leads, as far as this replica heard; 0 if it did not."""
+        self.until_ns: int | None = None
+        """The end of a majority's pledges (CLOCK_BOOTTIME); None with one scheduler."""
         self.channels = NodeChannels(state, signer)
         self.tick = LeaderTick()
         self._state = state
         self._outbox = outbox
+        self._place = place
         self._deposed = False
-        self._newest_lost = 0
+        self.newest_lost = 0
         """The newest term that a node follows although the log lost its end."""
 
     @property
@@ -42,6 +50,11 @@ class Leadership:
     def halted(self) -> bool:
         """True after a halt, when this replica applies and appends nothing any more."""
         return self.role == "halted"
+
+    @property
+    def stands(self) -> bool:
+        """True while this replica leads or is on its way to that, and must hold pledges."""
+        return self.role in ("reading", "fetching", "repairing", "electing", "leading", "waiting")
 
     @property
     def has_led(self) -> bool:
@@ -56,7 +69,12 @@ class Leadership:
     @property
     def may_resume(self) -> bool:
         """True if this replica can lead on in its term, without a new TERM entry."""
-        return self.owns_term and self.channels.term > self._newest_lost
+        return self.owns_term and not self.outrun
+
+    @property
+    def outrun(self) -> bool:
+        """True if a node follows a newer term than this replica's, whose end the log lost."""
+        return self.channels.term <= self.newest_lost
 
     # --- roles ------------------------------------------------------------------------------------
 
@@ -64,15 +82,16 @@ class Leadership:
         """Stop leading for this reason, until the log has been read to its end."""
         self.role, self.why = "waiting", why
 
-    def read(self) -> None:
-        """Read the log forward."""
-        self.role = "reading"
-        self._outbox.put(events.Read(self._state.seen + 1))
+    def follow(self, why: str) -> None:
+        """Follow another replica; this one has no authority from now on."""
+        self.role, self.why = "following", why
+        self.leader = 0
+        self._outbox.put(events.RenewLeases(None))
 
     def elect(self) -> int:
-        """Become a candidate; return the term to append."""
+        """Become a candidate; return the term to append, in a cluster of one scheduler."""
         self.role = "electing"
-        return max(self._state.term, self._newest_lost) + 1
+        return next_term(max(self._state.term, self.newest_lost), self._place)
 
     def lead(self, term: int) -> None:
         """Lead: the log ends with an entry of this replica in this term."""
@@ -118,13 +137,13 @@ class Leadership:
 
     def _is_ahead(self, at: Position) -> bool:
         """True if a node has followed the log further than this replica knows it."""
-        return (at.term, at.seq) > (self.channels.term, self._state.seen)
+        return (at.term, at.seq) > (self.channels.term, self._state.index)
 
     def _give_up(self, term: int, *, idle: bool) -> None:
         """Stop leading, so that a term above the node's is taken; the node accepts no lower one."""
         if idle and term < self.channels.term + TERMS_LOST_MAX:
             self._outbox.count("term_outrun")
-            self._newest_lost = max(self._newest_lost, term)
+            self.newest_lost = max(self.newest_lost, term)
             self.role = "waiting"
 
     # --- leases -----------------------------------------------------------------------------------

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading the log forward: the judgement of each entry, and of the end of the log.
 
-Owns the trust in the log: an entry counts only if its leader signed it and it fits the chain, and a
-log without an acknowledged entry is refused.
+Owns the trust in the end of the log: a log without an acknowledged entry is refused.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ from __future__ import annotations
 from stoker.mesh.log import entry as entries
 from stoker.mesh.log.entry import Opened
 from stoker.mesh.log.unreadable_entry import UnreadableEntry
+from stoker.mesh.replica.held_tail import AGAIN, HeldTail
 from stoker.mesh.replica.outbox import Outbox
-from stoker.mesh.replica.roster import Roster
 from stoker.mesh.replica.state import Applied, ReplicaState
 from stoker.native.errors import Corrupt
 
@@ -26,38 +25,39 @@ class LogFollower:
     def __init__(
         self,
         state: ReplicaState,
-        roster: Roster,
+        tail: HeldTail,
         loaded: tuple[int, bytes],
         known_tail: int,
         outbox: Outbox,
     ) -> None:
         self.unreadable = UnreadableEntry()
         self._state = state
-        self._roster = roster
+        self._tail = tail
         self._loaded = loaded
         self._known_tail = known_tail
         self._outbox = outbox
 
-    def open(self, seq: int, data: bytes) -> Opened | None:
-        """Return the entry if it counts; else count it, pass over it and return None.
+    def read(self, seq: int, data: bytes) -> bool:
+        """Hold the entry if it counts and is new; else count it and pass over it.
 
         Raises Corrupt if the log is damaged or has a gap.
         """
-        opened = entries.unseal(seq, data)
-        signed = self._roster.signed(opened, self._state)
-        counter = self._state.judge(seq, opened, signed=signed)
-        if not counter:
-            return opened
-        self._state.refuse(seq, counter)
-        self._outbox.count(counter)
-        return None
+        verdict = self._tail.offer(seq, data, entries.unseal(seq, data))
+        if verdict and verdict != AGAIN:
+            self._state.refuse(verdict)
+            self._outbox.count(verdict)
+        return not verdict
 
-    def apply(self, seq: int, opened: Opened) -> Applied:
+    def adopt(self, data: bytes) -> bool:
+        """Hold an entry that another replica holds, if it counts; errors are as in `read`."""
+        return not self._tail.adopt(data, entries.unseal(0, data))
+
+    def apply(self, opened: Opened) -> Applied:
         """Apply an entry that another process appended.
 
         Raises Corrupt if it records another snapshot than the one that was loaded.
         """
-        applied = self._state.apply(seq, opened.entry, opened.hash)
+        applied = self._state.apply(opened.entry, opened.hash)
         saved, (loaded_seq, digest) = applied.snapshot, self._loaded
         if saved is not None and saved.seq == loaded_seq and saved.digest != digest:
             raise Corrupt(f"the snapshot of log entry {saved.seq} is not the one that was taken")
@@ -66,7 +66,7 @@ class LogFollower:
     def end(self) -> None:
         """Check the end of the log; Corrupt if it is before `known_tail`."""
         seen = self._state.seen
-        if self._state.config is None and self._state.refused:
+        if not self._tail.end.index and self._state.refused:
             raise Corrupt("the log does not begin with the genesis of this cluster")
         if seen < self._known_tail:
             known = f"entry {self._known_tail} was acknowledged"

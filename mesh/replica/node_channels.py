@@ -56,6 +56,6 @@ class NodeChannels:
     def _channel(self, node: str) -> NodeChannel:
         channel = self._channels.get(node)
         if channel is None:
-            channel = NodeChannel(self._state, node, self._signer, self.term, self._state.seen)
+            channel = NodeChannel(self._state, node, self._signer, self.term, self._state.index)
             self._channels[node] = channel
         return channel

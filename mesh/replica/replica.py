@@ -12,16 +12,19 @@ from typing import Any
 
 from stoker.mesh.identity.identity import Checks, Signs, Verifier
 from stoker.mesh.log import genesis
+from stoker.mesh.log.jetstream_log import LogGap
 from stoker.mesh.log.log_outage import LogOutage
 from stoker.mesh.log.log_time import Instant, LogTime
 from stoker.mesh.replica import events, request_defects
 from stoker.mesh.replica.account_updates import AccountUpdates
 from stoker.mesh.replica.append_pipeline import AppendPipeline
+from stoker.mesh.replica.held_tail import BrokenChain, HeldEntry, HeldTail
 from stoker.mesh.replica.job_gets import JobGets
 from stoker.mesh.replica.leadership import Leadership
 from stoker.mesh.replica.log_compaction import LogCompaction
 from stoker.mesh.replica.log_follower import LogFollower
 from stoker.mesh.replica.outbox import Outbox
+from stoker.mesh.replica.peers import ReplicaPeers
 from stoker.mesh.replica.replica_settings import ReplicaSettings, Role
 from stoker.mesh.replica.roster import Roster
 from stoker.mesh.replica.snapshot_plan import SnapshotPlan
@@ -31,7 +34,7 @@ from stoker.mesh.replica.user_room import to_forget
 from stoker.mesh.replica.user_works import UserWorks
 from stoker.mesh.replica.waiters import Waiters
 from stoker.mesh.replica.work import HelloWork, InFlight, OutcomeWork, SnapshotWork, UsageWork
-from stoker.native.errors import Corrupt, StokerError, Unavailable
+from stoker.native.errors import Corrupt, NotLeader, StokerError, Unavailable
 from stoker.scheduler.nouns import Observation
 
 
@@ -44,6 +47,7 @@ class Replica:
         signer: Signs,
         snapshot: Snapshot | None = None,
         snapshot_digest: bytes = b"",
+        held: tuple[tuple[int, bytes], ...] = (),
         *,
         open_key: Callable[[str], Checks] = Verifier,
     ) -> None:
@@ -56,25 +60,50 @@ class Replica:
         self.real_ns = 0
         """The log's time of the latest event: CLOCK_REALTIME without its steps."""
         self._time = LogTime()
+        self._now = Instant(0, 0)
         self._outbox = outbox = Outbox()
         self._outage = LogOutage(settings.seed)
-        self._leadership = Leadership(state, signer, outbox)
+        roster = Roster(open_key, settings.genesis.schedulers)
+        several = len(settings.genesis.schedulers) > 1
+        self._tail = tail = HeldTail(state, roster, keeps=several)
+        place = max(0, roster.place(settings.leader, state))
+        self._leadership = Leadership(state, signer, outbox, place=place)
         self._appends = AppendPipeline(
             settings,
             signer,
             state,
+            tail=tail,
             leadership=self._leadership,
             outage=self._outage,
             outbox=outbox,
         )
         loaded = (snapshot.seq, snapshot_digest) if snapshot is not None else (0, b"")
-        self._follower = LogFollower(state, Roster(open_key), loaded, settings.known_tail, outbox)
+        self._follower = LogFollower(state, tail, loaded, settings.known_tail, outbox)
+        self._peers = ReplicaPeers(
+            settings,
+            signer,
+            state,
+            roster=roster,
+            tail=tail,
+            leadership=self._leadership,
+            outbox=outbox,
+            actions=self,
+        )
+        self._reading = False
+        self._read_next: bool | None = None
+        """The next reading: True begins at the oldest held entry, False goes on, None is none."""
+        self._skips = False
+        """True after a gap, until the present reading ends."""
+        self._repaired: HeldEntry | None = None
         plan = SnapshotPlan(settings.log_max_bytes, settings.snapshot_entries, loaded[0])
         self._compaction = LogCompaction(plan, state, outbox)
         self._accounts = AccountUpdates(state)
         self._gets = JobGets(state, Waiters(settings.budgets.waiters), outbox)
         self._works = UserWorks(settings, state, self._outage, self._appends.room, outbox)
         self._handlers = self._event_handlers()
+        if several:
+            self._leadership.role = "following"
+            self.adopt(tuple(data for index, data in held if index > state.index))
 
     def _event_handlers(self) -> dict[type, Callable[[Any, Instant], None]]:
         """Return the handler of each kind of event."""
@@ -101,6 +130,8 @@ class Replica:
             events.TrimFailed: lambda event, now: self._compaction.trim_failed(),
             events.LogReachable: self._log_reachable,
             events.LogBroken: self._log_broken,
+            events.PeerMessage: lambda event, now: self._peers.receive(event.data, now),
+            events.SnapshotPartRead: lambda event, now: self._peers.exchange.read(event),
             events.Disk: self._disk_changed,
         }
 
@@ -113,7 +144,9 @@ class Replica:
         """
         self._time.begin(self.state.time_ns)
         self.real_ns = self._time.read(real_ns, now_ns)
-        self._handlers[type(event)](event, Instant(self.real_ns, now_ns))
+        now = self._now = Instant(self.real_ns, now_ns)
+        self._peers.check(now)
+        self._handlers[type(event)](event, now)
         return self._outbox.take()
 
     @property
@@ -153,6 +186,8 @@ class Replica:
     # --- requests of users ------------------------------------------------------------------------
 
     def _user_work(self, event: Any, now: Instant) -> None:
+        if self._sends_on(event.token):
+            return
         try:
             works = self._works.make(event, now)
         except Exception as error:
@@ -161,7 +196,22 @@ class Replica:
             for work in works:
                 self._appends.enqueue(work, now)
 
+    def _sends_on(self, token: Any) -> bool:
+        """Answer at once that another scheduler leads, if so; one that is alone takes all."""
+        if self._peers.alone or self._leadership.leads or self._leadership.halted:
+            return False
+        self._outbox.reply(token, self._not_leader())
+        return True
+
+    def _not_leader(self) -> NotLeader:
+        leader = self._leadership.leader
+        if leader:
+            return NotLeader("this scheduler does not lead", hint=f"Ask scheduler {leader}")
+        return NotLeader("no scheduler leads now", hint="Try again in a second")
+
     def _get(self, event: events.Get, now: Instant) -> None:
+        if self._sends_on(event.token):
+            return
         try:
             self._gets.get(event, now.boot_ns)
         except Exception as error:
@@ -170,13 +220,19 @@ class Replica:
     # --- reports of nodes -------------------------------------------------------------------------
 
     def _outcomes(self, event: events.Outcomes, now: Instant) -> None:
+        if self._sends_on(event.token):
+            return
         self._appends.enqueue(OutcomeWork(event.token, event.node, event.outcomes), now)
 
     def _node_reported(self, event: events.NodeReported, now: Instant) -> None:
+        if self._sends_on(event.token):
+            return
         self.greeted[event.report.node] = now.boot_ns
         self._appends.enqueue(HelloWork(event.token, event.report, self.state), now)
 
     def _state_requested(self, event: events.StateRequested, now: Instant) -> None:
+        if self._sends_on(event.token):
+            return
         desired = self._leadership.desired(event, now, idle=self._appends.idle)
         self._outbox.reply(event.token, desired)
 
@@ -198,19 +254,23 @@ class Replica:
     def _append_done(self, event: events.AppendDone, now: Instant) -> None:
         if self._leadership.halted:
             return
-        sent = self._appends.confirmed(event.seq)
+        if self._repaired is not None and event.name == self._repaired_name(self._repaired):
+            self._tail.appended(self._repaired.index, event.seq)
+            self._repaired = None
+            self.repair(now)
+            return
+        sent = self._appends.acknowledged(event.seq, event.name)
         if sent is None:
             self._log_failed(f"entry {event.seq} was confirmed out of order", 0, now)
             return
         self._follower.unreadable.sealed()
-        self._commit(event.seq, sent)
+        verdict = self._tail.offer(event.seq, sent.data, sent.opened)
+        assert not verdict, f"an entry of this replica does not count: {verdict}"
         self._outage.appended()
-        if self.role == "electing":
-            self._lead(sent.entry.term, now)
-        if self._leadership.leads:
-            self._compaction.start_if_due()
-        self._forget_if_due()
-        self._appends.flush(now)
+        if self._peers.alone:
+            self.apply_ready(now)
+        else:
+            self._peers.appended(event.seq, now)
 
     def _append_full(self, event: events.AppendFull, now: Instant) -> None:
         """Make room and try again: the append certainly did not happen."""
@@ -223,7 +283,9 @@ class Replica:
     def _log_failed(self, why: str, last: int, now: Instant) -> None:
         """Append nothing until the log was read to its end; `last` is as in `LogFailed`."""
         self._appends.set_unknown()
-        if self._leadership.halted:
+        self._repaired = None
+        self._read_over(now)
+        if self._leadership.halted or not self._leadership.stands:
             return
         self._leadership.wait(why)
         self._follower.unreadable.said(last)
@@ -236,7 +298,9 @@ class Replica:
 
     def _log_broken(self, event: events.LogBroken, now: Instant) -> None:
         before = self._follower.unreadable.withdrawn()
-        if before is None:
+        if before is None and not self._peers.alone:
+            self._log_failed(event.why, 0, now)  # a server that is behind says so, too
+        elif before is None:
             self._halt(event.why)
         else:
             self.state.pass_over(before)
@@ -246,30 +310,34 @@ class Replica:
 
     def _log_entries(self, event: events.LogEntries, now: Instant) -> None:
         for seq, data in event.entries:
-            if self._leadership.halted:
+            if self._leadership.halted or self._skips:
                 return
             try:
-                self._log_entry(seq, data)
+                if self._follower.read(seq, data):
+                    self.apply_ready(now)
             except Corrupt as error:
-                self._halt(error.message)
+                self._log_contradicts(error, now)
+        self._peers.acknowledge()
 
-    def _log_entry(self, seq: int, data: bytes) -> None:
-        opened = self._follower.open(seq, data)
-        if opened is None:
+    def _log_contradicts(self, error: Corrupt, now: Instant) -> None:
+        """Halt; among several schedulers, the server may only be behind, or another has more."""
+        if self._peers.alone or not isinstance(error, LogGap | BrokenChain):
+            self._halt(error.message)
             return
-        sent = self._appends.found(opened.hash)
-        if sent is not None:
-            self._commit(seq, sent)
-            self._leadership.read_own(sent.entry.term)
-            return
-        self._leadership.read_other(seq, opened.entry.term)
-        applied = self._follower.apply(seq, opened)
-        self._applied(seq, applied, len(data), opened.entry.now_ns)
-        self._gets.applied(applied)
+        self._skips = True
 
     def _log_end(self, event: events.LogEnd, now: Instant) -> None:
         """Lead on, or append a TERM entry behind which no unknown append can count."""
+        gap = self._skips
+        if self._read_over(now):
+            return
+        if gap:
+            self._peers.gap()
+            return
         if self.role != "reading":
+            return
+        if not self._peers.alone:
+            self.repair(now)
             return
         try:
             self._follower.end()
@@ -279,13 +347,90 @@ class Replica:
         if self._leadership.may_resume and not self._appends.may_land:
             self._lead(self.state.term, now)
         else:
-            self._appends.append_term(self._leadership.elect(), now)
+            self._appends.append_term(self._leadership.elect(), (), now)
+
+    def read_log(self, *, again: bool) -> None:
+        """Read the log forward, as soon as no other reading is under way."""
+        if self._reading:
+            self._read_next = again or bool(self._read_next)
+            return
+        if again:
+            self.state.seen = max(0, self._tail.forget_places() - 1)
+        self._reading = True
+        self._peers.reads(self._now)
+        self._outbox.put(events.Read(self.state.seen + 1))
+
+    def _read_over(self, now: Instant) -> bool:
+        """Note the end of a reading; True if the next one began."""
+        self._reading = self._skips = False
+        again, self._read_next = self._read_next, None
+        if again is not None:
+            self.read_log(again=again)
+        return again is not None
+
+    def repair(self, now: Instant) -> None:
+        """Take the next step from the end of the log to leadership: fetch what a voter has beyond
+        this replica, append again what the log lost, then lead on or append a TERM entry.
+        """
+        if self.role not in ("reading", "repairing"):
+            return
+        best, missing = self._peers.best(), self._tail.missing()
+        if best is not None:
+            self._leadership.role = "fetching"
+            self._peers.fetch(best[0])
+        elif missing is not None:
+            self._leadership.role = "repairing"
+            self._repaired = missing
+            self.count("entries_repaired")
+            name = self._repaired_name(missing)
+            self._outbox.put(events.Append(self.state.seen, missing.data, name))
+        else:
+            self._claim(self._peers.pledges.term, now)
+
+    def _claim(self, term: int, now: Instant) -> None:
+        """Lead in a term for which a majority pledged, or append its TERM entry, once only."""
+        self._peers.begin_term(term)
+        self._appends.settle_unknown(term)
+        if self.state.term == term and not self._leadership.outrun:
+            self._lead(term, now)
+        elif self._tail.end.term == term or not self._appends.idle:
+            self._leadership.role = "electing"
+            self._peers.appended(self.state.seen, now)
+        elif self._appends.elected == term:
+            self.step_down("another entry took the place of its TERM entry", now)
+            self._peers.hurry(now)
+        else:
+            self._leadership.role = "electing"
+            pledges = self._peers.pledges.sealed(self.settings.leader)
+            self._appends.append_term(term, pledges, now)
+
+    @staticmethod
+    def _repaired_name(held: HeldEntry) -> str:
+        return f"again-{held.index:x}-{held.opened.hash[:8].hex()}"
+
+    def step_down(self, why: str, now: Instant) -> None:
+        """Lead or stand no more: all that waits is sent on, and unknown appends stay unknown."""
+        self.count("stepped_down")
+        self._repaired = None
+        self._leadership.follow(why)
+        self._peers.rest(now)
+        self._appends.give_up(self._not_leader())
+
+    def adopt(self, entries: tuple[bytes, ...]) -> None:
+        """Hold entries of this chain that another replica holds, or that this one had on disk."""
+        for data in entries:
+            try:
+                self._follower.adopt(data)
+            except Corrupt:
+                self.count("fetched_refused")
+                return
 
     def _lead(self, term: int, now: Instant) -> None:
         """Start to lead: the log ends with an entry of this replica, so no unknown append can
         count.
         """
-        self._appends.retry_unknown()
+        if self._peers.alone:
+            self._appends.retry_unknown()
         self._outage.over()
         self._leadership.lead(term)
         self._appends.flush(now)
@@ -296,18 +441,50 @@ class Replica:
 
     # --- after an entry was applied ---------------------------------------------------------------
 
-    def _commit(self, seq: int, sent: InFlight) -> None:
-        """Apply an entry of this replica, tell nodes, then answer those who wait for it."""
-        applied = self.state.apply(seq, sent.entry, sent.hash)
-        self._applied(seq, applied, sent.size, sent.entry.now_ns)
-        self._appends.committed(sent, applied)
+    def apply_ready(self, now: Instant) -> None:
+        """Apply what is confirmed, in order; then go on with what waited for it."""
+        count = self.state.index
+        while not self._leadership.halted and (held := self._tail.ready()) is not None:
+            sent = self._appends.found(held.opened.hash)
+            try:
+                self._apply(held, sent, now)
+            except Corrupt as error:
+                self._halt(error.message)
+        if self.state.index == count or self._leadership.halted:
+            return
+        if self.role == "electing" and self.state.term == self._appends.elected:
+            self._lead(self.state.term, now)
+        if self._leadership.leads:
+            self._compaction.start_if_due()
+            self._forget_if_due()
+            self._appends.flush(now)
+        elif not self._peers.alone:
+            self._appends.drop_passed(self._not_leader())
+
+    def _apply(self, held: HeldEntry, sent: InFlight | None, now: Instant) -> None:
+        """Apply an entry; if it is this replica's, tell nodes, then answer those who wait."""
+        entry = held.opened.entry
+        if sent is not None:
+            applied = self.state.apply(entry, sent.hash)
+            self._applied(held, applied)
+            self._appends.committed(sent, applied)
+            if self.role != "electing":
+                self._leadership.read_own(entry.term)
+        else:
+            if self._peers.alone:
+                self._leadership.read_other(held.seq, entry.term)
+            elif self._leadership.leads and entry.term > self._leadership.channels.term:
+                self.step_down("another scheduler took the lead", now)
+            applied = self._follower.apply(held.opened)
+            self._applied(held, applied)
         self._gets.applied(applied)
 
-    def _applied(self, seq: int, applied: Applied, size: int, log_ns: int) -> None:
-        self._compaction.applied(size)
+    def _applied(self, held: HeldEntry, applied: Applied) -> None:
+        self._compaction.applied(len(held.data))
         if self._leadership.owns_term:
             channels = self._leadership.channels
-            self._outbox.put(*channels.commands(seq, log_ns, applied.actions))
+            log_ns = held.opened.entry.now_ns
+            self._outbox.put(*channels.commands(held.index, log_ns, applied.actions))
             self._compaction.recorded(applied.trim_to)
 
     def _snapshot_saved(self, event: events.SnapshotSaved, now: Instant) -> None:
@@ -318,9 +495,11 @@ class Replica:
 
     def _tick(self, event: events.TimePassed, now: Instant) -> None:
         self._gets.expire(now.boot_ns)
+        self._peers.tick(now)
         self._leadership.renew()
         if self.role == "waiting" and self._outage.may_try(now.boot_ns):
-            self._leadership.read()
+            self._leadership.role = "reading"
+            self.read_log(again=not self._peers.alone)
         self._refuse_if_blocked(now)
         self._retry_full_log(now)
         if self._leadership.leads:

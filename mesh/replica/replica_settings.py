@@ -10,7 +10,18 @@ from stoker.mesh.broker.budgets import Budgets
 from stoker.mesh.log.genesis import Genesis
 from stoker.mesh.replica.snapshot_plan import SNAPSHOT_ENTRIES
 
-Role = Literal["reading", "electing", "leading", "waiting", "halted"]
+Role = Literal[
+    "following",
+    "pledging",
+    "reading",
+    "fetching",
+    "repairing",
+    "electing",
+    "leading",
+    "waiting",
+    "halted",
+]
+"""`following`, `pledging`, `fetching` and `repairing` exist in a cluster of several schedulers."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +41,9 @@ class ReplicaSettings:
     """True to measure decision latencies; without, they are 0 and no byte depends on a clock."""
     known_tail: int = 0
     """An acknowledged entry, which the log must hold; 0 if none is known."""
+
+    promised: int = 0
+    """The newest term that this replica has promised to follow, as its disk has it."""
 
     @property
     def cluster(self) -> str:

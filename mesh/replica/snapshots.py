@@ -15,11 +15,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from stoker.mesh.log.entry import NO_HASH
 from stoker.mesh.log.genesis import ClusterConfig
 from stoker.native.errors import Corrupt
 from stoker.scheduler.nouns import Record
 
-FORMAT = 3
+FORMAT = 4
 KEPT = 2
 """The number of files that are kept; the older one is for a damaged newest one."""
 _MAGIC = b"stoker snapshot\n"
@@ -28,13 +29,16 @@ _SUFFIX = ".snapshot"
 
 
 class Snapshot(Record, frozen=True):
-    """The state after entry `seq`, and the position in the chain that the next entry follows."""
+    """The state after the entry of `index`, which the next entry follows.
+
+    `seq` is the last sequence of the log that the replica had read; equal states may have another.
+    """
 
     format: int
     cluster: str
     seq: int
-    accepted_seq: int
-    accepted_hash: bytes
+    index: int
+    hash: bytes
     term: int
     batch: int
     snapshot_seq: int
@@ -44,6 +48,8 @@ class Snapshot(Record, frozen=True):
     config: ClusterConfig
     time_ns: int = 0
     """The time of the last entry."""
+    trail: bytes = NO_HASH
+    """The digest of all effects so far."""
 
 
 class Encoded(NamedTuple):
@@ -70,6 +76,11 @@ def encode(snapshot: Snapshot) -> Encoded:
     body = _encoder.encode(snapshot)
     digest = hashlib.blake2b(body, digest_size=_DIGEST_BYTES).digest()
     return Encoded(_MAGIC + digest + body, digest)
+
+
+def agreement(snapshot: Snapshot) -> bytes:
+    """Return the digest that equal states have in all replicas, wherever each has read the log."""
+    return encode(msgspec.structs.replace(snapshot, seq=0)).digest
 
 
 def decode(data: bytes, what: str = "snapshot") -> tuple[Snapshot, bytes]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The replicated state: core and job book after a log entry, and how the next entry changes them.
 
-Pure and deterministic: equal entries give equal bytes on every machine. Owns the judgement of
-entries: a stale entry is a counted no-op, a gap or a broken chain is an error.
+Pure and deterministic: equal entries give equal bytes on every machine. `held_tail.py` judges which
+entry is next.
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ from stoker.mesh.log.entry import (
     LimitsBlob,
     NamesBlob,
     NodeBlob,
-    Opened,
     OutcomeBlob,
     SnapshotBlob,
+    TermBlob,
 )
 from stoker.mesh.log.genesis import ClusterConfig, Genesis, digest, first_config
-from stoker.mesh.log.jetstream_log import LogGap
 from stoker.mesh.replica import snapshots
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.native.errors import Corrupt, StokerError
@@ -45,6 +44,7 @@ from stoker.scheduler.effects import (
     Start,
     StateChanged,
     Stop,
+    unpack_effects,
 )
 from stoker.scheduler.hints import Sample
 from stoker.scheduler.names import name_id
@@ -100,7 +100,7 @@ class Applied:
 class ReplicaState:
     """Core, book and chain after one entry.
 
-    `seen` is the last entry that was read, `accepted_seq` the last that counted.
+    `seen` is the last sequence of the log that was read, `index` the last entry that was applied.
     """
 
     def __init__(self, cluster: str, genesis: bytes) -> None:
@@ -112,10 +112,12 @@ class ReplicaState:
         self.core = Core(UNFOUNDED)
         self.book = Book()
         self.seen = 0
-        self.accepted_seq = 0
-        self.accepted_hash = entries.NO_HASH
+        self.index = 0
+        self.hash = entries.NO_HASH
         self.term = 0
         self.batch = 0
+        self.trail = entries.NO_HASH
+        """The digest of all effects so far; replicas that differ once differ here for ever."""
         self.snapshot_seq = 0
         self.time_ns = 0
         """The time of the last entry that counted."""
@@ -166,8 +168,8 @@ class ReplicaState:
             snapshots.FORMAT,
             self.cluster,
             self.seen,
-            self.accepted_seq,
-            self.accepted_hash,
+            self.index,
+            self.hash,
             self.term,
             self.batch,
             self.snapshot_seq,
@@ -175,6 +177,7 @@ class ReplicaState:
             self.book.snapshot(),
             self._configured(),
             self.time_ns,
+            self.trail,
         )
 
     @classmethod
@@ -185,12 +188,13 @@ class ReplicaState:
         state.core = Core.restore(snapshot.core)
         state.book = Book.restore(snapshot.book)
         state.seen = snapshot.seq
-        state.accepted_seq = snapshot.accepted_seq
-        state.accepted_hash = snapshot.accepted_hash
+        state.index = snapshot.index
+        state.hash = snapshot.hash
         state.term = snapshot.term
         state.batch = snapshot.batch
         state.snapshot_seq = snapshot.snapshot_seq
         state.time_ns = snapshot.time_ns
+        state.trail = snapshot.trail
         state._names = {name_id(name): name for name in state.book.nodes}
         return state
 
@@ -204,98 +208,35 @@ class ReplicaState:
 
     # --- entries ----------------------------------------------------------------------------------
 
-    def judge(self, seq: int, opened: Opened, *, signed: bool) -> str:
-        """Return an empty string if the entry counts, else the counter of the reason.
-
-        Raises LogGap or Corrupt if nothing may be applied any more. A number may be missing before
-        the entry, as after a write that a full disk cut off: the entry, which is signed, names the
-        last one that counted.
-        """
-        entry = opened.entry
-        if seq <= self.seen:
-            raise LogGap(f"log entry {seq} came after {self.seen}")
-        if entry.cluster != self.cluster:
-            return "entry_cluster"
-        if self.config is None and not self.is_founding(entry):
-            if seq != self.seen + 1:
-                raise LogGap(f"log entry {self.seen + 1} is missing, {seq} came")
-            return "entry_genesis"
-        if not signed:
-            return "entry_signature"
-        if entry.prev_seq < self.accepted_seq:
-            return "entry_stale"  # written on an older tail: another entry came first
-        self._check_chain(seq, entry)
-        return self._superseded(entry)
-
-    def _check_chain(self, seq: int, entry: Entry) -> None:
-        """Raise LogGap or Corrupt unless the entry follows the last one that counted."""
-        if (entry.prev_seq, entry.prev_hash) != (self.accepted_seq, self.accepted_hash):
-            if seq != self.seen + 1:
-                raise LogGap(f"log entry {self.seen + 1} is missing, {seq} came")
-            raise Corrupt(
-                f"log entry {seq} follows {entry.prev_seq}, the last good one is"
-                f" {self.accepted_seq}: the chain is broken"
-            )
-
-    def _superseded(self, entry: Entry) -> str:
-        """Return the counter of an entry that follows and still does not count."""
-        if entry.term < self.term:
-            return "entry_term"
-        if entry.term == self.term and entry.batch <= self.batch:
-            return "entry_repeat"
-        if self.config is not None and entries.genesis_of(entry) is not None:
-            return "entry_genesis"
-        return ""
-
-    def refuse(self, seq: int, counter: str) -> None:
-        """Count an entry that does not count, and pass over it."""
+    def refuse(self, counter: str) -> None:
+        """Count an entry that does not count."""
         self.refused[counter] = self.refused.get(counter, 0) + 1
-        self.seen = seq
 
     def pass_over(self, seq: int) -> None:
         """Pass over all entries up to `seq`."""
         self.seen = seq
 
-    def apply(self, seq: int, entry: Entry, digest: bytes) -> Applied:
-        """Apply an entry that `judge` accepted; return its changes."""
-        step = _Step(seq, entry)
+    def apply(self, entry: Entry, digest: bytes) -> Applied:
+        """Apply the entry that follows; `digest` is its hash. Return its changes."""
+        step = _Step(entry)
         effects: list[Effect] = []
         if (stated := entries.genesis_of(entry)) is not None:
             self._found(stated)
+        raw = b""
         if entry.commands:
-            effects = self.core.apply(entry.commands, entry.now_ns)
+            raw = self.core.apply_packed(entry.commands, entry.now_ns)
+            effects = unpack_effects(raw)
         for blob in entry.blobs:
             self._take_blob(blob, step)
         for effect in effects:
             self._handlers[type(effect)](effect, step)
-        self.seen = self.accepted_seq = seq
-        self.accepted_hash = digest
+        self.index = step.index
+        self.hash = digest
+        self.trail = entries.chained(self.trail + digest, raw)
         self.term = entry.term
         self.batch = entry.batch
         self.time_ns = max(self.time_ns, entry.now_ns)
         return step.applied
-
-    def following(
-        self,
-        term: int,
-        leader: int,
-        now_ns: int,
-        commands: bytes,
-        blobs: tuple[entries.Blob, ...],
-    ) -> Entry:
-        """Return the entry that follows in the log."""
-        return Entry(
-            entries.FORMAT,
-            self.cluster,
-            term,
-            leader,
-            self.batch + 1 if term == self.term else 1,
-            self.accepted_seq,
-            self.accepted_hash,
-            now_ns,
-            commands,
-            blobs,
-        )
 
     def _take_blob(self, blob: entries.Blob, step: _Step) -> None:
         if isinstance(blob, JobBlob):
@@ -310,7 +251,7 @@ class ReplicaState:
         elif isinstance(blob, SnapshotBlob):
             step.applied.snapshot = blob
             step.applied.trim_to, self.snapshot_seq = self.snapshot_seq, blob.seq
-        elif not isinstance(blob, GenesisBlob):
+        elif not isinstance(blob, GenesisBlob | TermBlob):
             self._take_setting(blob, step)
 
     def _take_setting(self, blob: entries.Setting, step: _Step) -> None:
@@ -376,7 +317,7 @@ class ReplicaState:
             return
         record = self.book.live(effect.job)
         if record is None:
-            raise Corrupt(f"log entry {step.seq}: the book does not know job {effect.job}")
+            raise Corrupt(f"log entry {step.index}: the book does not know job {effect.job}")
         if effect.state == "pending":
             self._waits_again(effect, record, step)
             return
@@ -421,7 +362,7 @@ class ReplicaState:
     def _submitted(self, effect: StateChanged, step: _Step) -> None:
         blob = step.jobs.get(effect.command)
         if blob is None:
-            raise Corrupt(f"log entry {step.seq}: command {effect.command} has no job with it")
+            raise Corrupt(f"log entry {step.index}: command {effect.command} has no job with it")
         why = sentence(effect.reason)
         self.book.submit(effect.job, blob.owner, bytes(blob.spec), step.entry.now_ns, why)
         step.applied.submitted[effect.command] = effect.job
@@ -456,10 +397,10 @@ class ReplicaState:
         record = self.book.live(effect.job)
         info = self.core.job(effect.job)
         if record is None or info is None:
-            raise Corrupt(f"log entry {step.seq}: job {effect.job} starts but is not known")
+            raise Corrupt(f"log entry {step.index}: job {effect.job} starts but is not known")
         why = sentence(effect.reason, asked=info.gpu_milli, count=info.candidates)
         record.decision = Decision(
-            step.seq * DECISIONS_PER_ENTRY + effect.command,
+            step.index * DECISIONS_PER_ENTRY + effect.command,
             self.node_name(effect.node),
             effect.shares,
             why,
@@ -508,8 +449,8 @@ class ReplicaState:
 class _Step:
     """One entry while it is applied: its blobs by command, and its changes."""
 
-    def __init__(self, seq: int, entry: Entry) -> None:
-        self.seq = seq
+    def __init__(self, entry: Entry) -> None:
+        self.index = entry.prev_index + 1
         self.entry = entry
         self.jobs: dict[int, JobBlob] = {}
         self.outcomes: dict[int, Outcome] = {}

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from stoker.mesh.log import entry as entries
 from stoker.mesh.log.entry import (
     AccountBlob,
     Blob,
@@ -21,6 +22,7 @@ from stoker.mesh.log.entry import (
     JobBlob,
     LimitsBlob,
     NodeBlob,
+    Opened,
     OutcomeBlob,
     Setting,
     SnapshotBlob,
@@ -401,9 +403,9 @@ class TermWork(Work):
 
     __slots__ = ("term",)
 
-    def __init__(self, term: int, leader: int) -> None:
+    def __init__(self, term: int, leader: int, *, founds: bool) -> None:
         self.term = term
-        first = [records.QueueSet(0, order=FIRST_ORDER)] if term == 1 else []
+        first = [records.QueueSet(0, order=FIRST_ORDER)] if founds else []
         super().__init__(None, [records.Term(term, leader), *first], 0)
 
     def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
@@ -481,7 +483,13 @@ class InFlight(NamedTuple):
     entry: Entry
     hash: bytes
     batch: WorkBatch
-    size: int
+    data: bytes
+    name: str
+
+    @property
+    def opened(self) -> Opened:
+        """This entry as a reader of the log opens it."""
+        return Opened(self.entry, self.hash, entries.signature_of(self.data))
 
 
 def _refusal(rejected: Rejected, state: ReplicaState) -> StokerError:

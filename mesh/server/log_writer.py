@@ -33,7 +33,7 @@ class LogWriter:
         event: events.Event
         try:
             event = events.AppendDone(
-                await self._log.append_at(effect.tail, effect.data, effect.name)
+                await self._log.append_at(effect.tail, effect.data, effect.name), effect.name
             )
         except LogFull as error:
             event = events.AppendFull(error.message)

@@ -26,6 +26,14 @@ def genesis_of(
     return Genesis(cluster, limits, (RosterMember(number, public_key),), FORMATS, accounts or {})
 
 
+def replay(state: ReplicaState, seq: int, data: bytes) -> None:
+    """Apply an entry of a log to a state that has read all before it."""
+    opened = entry.unseal(seq, data)
+    assert opened.entry.prev_index == state.index
+    state.apply(opened.entry, opened.hash)
+    state.seen = seq
+
+
 def founded(cluster: str, limits: Limits) -> ReplicaState:
     """A state right after its genesis, without a log."""
     made = genesis_of(cluster, limits)

@@ -46,7 +46,7 @@ def made(**changes: object) -> Entry:
         NodeBlob(NodeReport("n1", "b", 1, 2, 3)),
         SnapshotBlob(4, b"d" * 32),
     )
-    plain = Entry(entry.FORMAT, "c", 1, 2, 3, 4, b"p" * 32, 5, b"commands", blobs)
+    plain = Entry(entry.FORMAT, "c", 1, 2, 3, 4, b"p" * 32, 4, 5, b"commands", blobs)
     return msgspec.structs.replace(plain, **changes)
 
 

@@ -97,7 +97,7 @@ def test_a_halted_scheduler_freezes_nothing_and_says_that_it_is_halted(bench: Be
 
 
 def test_one_that_another_has_deposed_renews_nothing_more(bench: Bench, signer: Identity) -> None:
-    read_back(bench, forge(bench, signer, term=bench.replica.state.term + 1, batch=1))
+    read_back(bench, forge(bench, signer, term=bench.replica.state.term + 8, batch=1))
     assert bench.replica.role == "halted"
     assert "took the lead" in bench.halted
     bench.beaten.clear()
@@ -180,17 +180,17 @@ def test_a_node_that_followed_what_the_log_lost_gets_a_newer_term(
     chain = second.chain()
     second.feed(events.StateRequested("r", "n1", chain.state_request(())))
     assert isinstance(chain.reconcile(second.replies["r"]), DesiredState)
-    assert chain.position.term == 2
+    assert chain.position.term == 9
     bench.log.entries, bench.log.last = whole, max(whole)
     third = Bench(signer, bench.log).lead()
-    assert third.replica.state.term == 2
+    assert third.replica.state.term == 9
     absurd = StateRequest(1, Position((1 << 64) - 1, 1))
     third.feed(events.StateRequested("absurd", "n1", absurd))
-    assert (third.replica.role, third.replica.state.term) == ("leading", 2)
+    assert (third.replica.role, third.replica.state.term) == ("leading", 9)
     third.feed(events.StateRequested("before", "n1", chain.state_request(())))
     assert isinstance(third.replies["before"], Unavailable)
     third.tick()
-    assert (third.replica.role, third.replica.state.term) == ("leading", 3)
+    assert (third.replica.role, third.replica.state.term) == ("leading", 17)
     third.feed(events.StateRequested("after", "n1", chain.state_request(())))
     assert isinstance(chain.reconcile(third.replies["after"]), DesiredState)
-    assert chain.position.term == 3
+    assert chain.position.term == 17

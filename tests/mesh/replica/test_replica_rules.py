@@ -360,8 +360,9 @@ def forge(bench: Bench, signer: Any, **changes: Any) -> bytes:
         state.term,
         LEADER,
         state.batch + 1,
-        state.accepted_seq,
-        state.accepted_hash,
+        state.index,
+        state.hash,
+        state.index,
         bench.now,
         b"",
     )
@@ -382,7 +383,7 @@ def read_back(bench: Bench, *data: bytes) -> None:
         ({"cluster": "other"}, "entry_cluster"),
         ({"term": 0}, "entry_term"),
         ({"batch": 1}, "entry_repeat"),
-        ({"prev_seq": 1}, "entry_stale"),
+        ({"prev_index": 1}, "entry_stale"),
         ({"leader": 5}, "entry_signature"),
     ],
 )
@@ -403,7 +404,7 @@ def test_a_forged_entry_is_passed_over(bench: Bench, signer: Identity, tmp_path:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"prev_hash": b"x" * 32}, {"prev_seq": 10**6, "prev_hash": b"y" * 32}]
+    "changes", [{"prev_hash": b"x" * 32}, {"prev_index": 10**6, "prev_hash": b"y" * 32}]
 )
 def test_a_broken_chain_halts(bench: Bench, signer: Identity, changes: dict[str, Any]) -> None:
     bench.submit("s")
@@ -417,7 +418,7 @@ def test_a_broken_chain_halts(bench: Bench, signer: Identity, changes: dict[str,
 
 
 def test_a_gap_halts(bench: Bench, signer: Identity) -> None:
-    data = forge(bench, signer, prev_seq=bench.replica.state.seen + 1)
+    data = forge(bench, signer, prev_index=bench.replica.state.seen + 1)
     bench.feed(events.LogFailed("test"))
     bench.feed(events.LogEntries([(bench.replica.state.seen + 2, data)]))
     assert "is missing" in bench.halted
@@ -466,7 +467,7 @@ def test_an_unknown_append_that_got_lost_is_made_again_behind_a_barrier(bench: B
     bench.answering = True
     bench.tick(2.0)
     assert bench.replies["s"].job == 1
-    assert bench.replica.state.term == term + 1
+    assert bench.replica.state.term == term + 8
     tail = bench.log.last
     bench.log.append(tail, lost.data)  # it arrives late, and the engine's check fails
     bench.submit("t")

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The transfer of a snapshot file to a replica that the log can no longer bring up to date.
+
+Without I/O. Owns the bounds: one file at a time, of at most SNAPSHOT_BYTES_MAX, and a part is
+requested only after the one before it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stoker.mesh.replica import events, snapshots
+from stoker.mesh.replica.outbox import Outbox
+from stoker.mesh.wire.peer_messages import Message, SnapshotPart, SnapshotRequest
+from stoker.native.errors import Corrupt
+
+SNAPSHOT_BYTES_MAX = 1 << 30
+AGAIN_NS = 1_000_000_000
+"""A part that did not come is requested again after this time."""
+
+
+class SnapshotExchange:
+    """Both sides of one replica; `send` sends a message to another scheduler."""
+
+    def __init__(self, send: Callable[[int, Message], None], outbox: Outbox) -> None:
+        self._send = send
+        self._outbox = outbox
+        self._source = 0
+        self._index = 0
+        self._data = bytearray()
+        self._requested_ns = 0
+
+    # --- the replica that is behind ---------------------------------------------------------------
+
+    def want(self, source: int, now_ns: int) -> None:
+        """Get the newest snapshot of another replica; nothing if parts of one are coming."""
+        if self._source and now_ns - self._requested_ns < AGAIN_NS:
+            return
+        if self._source != source:
+            self._source, self._index = source, 0
+            self._data.clear()
+        self._request(now_ns)
+
+    def part(self, sender: int, part: SnapshotPart, now_ns: int) -> None:
+        """Take a part; the whole file becomes an Install effect."""
+        if sender != self._source:
+            return
+        if not 0 < part.size <= SNAPSHOT_BYTES_MAX:
+            self._source = 0
+            return
+        if self._index not in (0, part.index) or part.offset != len(self._data):
+            self._index, part_fits = 0, False
+            self._data.clear()
+        else:
+            part_fits = True
+        if part_fits:
+            self._index = part.index
+            self._data += part.data
+        if len(self._data) < part.size:
+            self._request(now_ns)
+            return
+        self._source = 0
+        self._install(bytes(self._data))
+
+    def _request(self, now_ns: int) -> None:
+        self._requested_ns = now_ns
+        self._send(self._source, SnapshotRequest(self._index, len(self._data)))
+
+    def _install(self, data: bytes) -> None:
+        self._data.clear()
+        try:
+            snapshots.decode(data)
+        except Corrupt:
+            self._outbox.count("snapshot_refused")
+            return
+        self._outbox.count("snapshot_installed")
+        self._outbox.put(events.Install(data, "the log no longer has what this replica lacks"))
+
+    # --- the replica that has it ------------------------------------------------------------------
+
+    def requested(self, sender: int, request: SnapshotRequest) -> None:
+        """Have a part of the newest file read."""
+        self._outbox.put(events.ReadSnapshotPart(sender, request.index, request.offset))
+
+    def read(self, part: events.SnapshotPartRead) -> None:
+        """Send a part that was read."""
+        self._send(part.to, SnapshotPart(part.snapshot, part.offset, part.size, part.data))

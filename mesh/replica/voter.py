@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One replica's vote: the pledge that lets one scheduler lead, and no other, for a short time.
+
+Without I/O; `now_ns` is CLOCK_BOOTTIME. Owns three rules: a voter pledges to another scheduler only
+after its last pledge ran out, never for an older term than it promised, and not at all for one
+pledge after its start, since it has forgotten to whom it pledged.
+"""
+
+from __future__ import annotations
+
+from stoker.mesh.wire.peer_messages import NotPledged, Pledge
+
+PLEDGE_NS = 2_000_000_000
+"""The length of a pledge. The candidate counts it from its own request, and the voter from its
+answer, which is later."""
+
+
+class Voter:
+    """The vote of the replica `number`; `promised` is the newest term that it promised on disk."""
+
+    def __init__(self, cluster: str, number: int, promised: int) -> None:
+        self.promised = promised
+        """The newest term: entries are acknowledged to no leader of an older one."""
+        self._cluster = cluster
+        self._number = number
+        self._free_ns: int | None = None
+        self._holder = 0
+
+    def wait_ns(self, candidate: int, now_ns: int) -> int:
+        """Return the time until this vote is free for a candidate; 0 if it is."""
+        if self._free_ns is None:  # the first look of this process
+            self._free_ns = now_ns + PLEDGE_NS
+        return 0 if candidate == self._holder else max(0, self._free_ns - now_ns)
+
+    def grant(
+        self, candidate: int, term: int, stamp_ns: int, covers: bytes, now_ns: int
+    ) -> Pledge | NotPledged:
+        """Pledge to a candidate, or say why not."""
+        wait_ns = self.wait_ns(candidate, now_ns)
+        if term < self.promised or wait_ns:
+            return NotPledged(self.promised, wait_ns)
+        self.promised, self._holder = term, candidate
+        self._free_ns = now_ns + PLEDGE_NS
+        return Pledge(self._cluster, self._number, candidate, term, stamp_ns, covers)
+
+    def promise(self, term: int) -> None:
+        """Follow a term whose leader was heard."""
+        self.promised = max(self.promised, term)
