@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One trouble of one card, from its first sign until it is over.
+"""A case: one trouble of one card, from its first signal until it is over.
 
-Pure. Owns hysteresis: what is counted within a window, how long a card has to be clean, and that a
-card which falls ill again and again has to be clean for longer.
+Pure. It owns hysteresis. It counts signals within a window, and a trouble is over only after a
+period without signals, the clean period. Each recent relapse doubles that period.
 """
 
 from __future__ import annotations
@@ -37,23 +37,24 @@ class SavedCase(msgspec.Struct, array_like=True, frozen=True):
 
 
 class HealthCase:
-    """Times are CLOCK_BOOTTIME ns."""
+    """One trouble of one card now. All times are CLOCK_BOOTTIME, in ns."""
 
     def __init__(self, signal: Signal, relapses: int = 0) -> None:
         self.kind, self.number, self.text = signal.kind, signal.number, signal.text
         self.first_ns = self.last_ns = signal.t_ns
         self.count = 0
         self.relapses = relapses
-        """The number of recent times that the trouble ended and came back."""
+        """The number of times that the same trouble kept jobs away in the hour before this case."""
         self.place = -1
+        """The index of the rule in force in `_rules`; -1 if none applies yet."""
         self.ended_ns = 0
-        """The time at which attempts were last ended for it."""
+        """The time at which attempts were last ended because of this trouble."""
         self._rules = rules(signal.kind, signal.number)
         self._times: deque[tuple[int, int]] = deque(maxlen=WINDOW_MAX)
 
     @property
     def rule(self) -> Rule:
-        """The severest that applied so far."""
+        """The severest rule that has applied so far, or the mildest if none has."""
         return self._rules[max(self.place, 0)]
 
     @property
@@ -61,7 +62,7 @@ class HealthCase:
         return self.rule.action if self.place >= 0 else "ignore"
 
     def hear(self, signal: Signal) -> bool:
-        """Count it; True if a severer rule than before applies now."""
+        """Count a signal of this trouble; True if a severer rule than before applies now."""
         self.count += signal.times
         self.last_ns = max(self.last_ns, signal.t_ns)
         self._times.append((signal.t_ns, signal.times))
@@ -82,7 +83,7 @@ class HealthCase:
         return sum(count for t_ns, count in self._times if t_ns > since) >= rule.after
 
     def clean_ns(self) -> int:
-        """Return the time that must pass without a sign of it before it is over."""
+        """Return the clean period: the time without signals, in ns, after which this is over."""
         again = min(self.relapses, DOUBLED_MAX) if self.action in HOLDING else 0
         return int(self.rule.clean_s * S) << again
 
@@ -97,7 +98,7 @@ class HealthCase:
 
     def words(self) -> str:
         """Return a description such as "Xid 79: GPU has fallen off the bus"."""
-        if self.kind == "xid":  # of one beyond the catalogue the number is in the text
+        if self.kind == "xid":  # an Xid outside the catalogue has its number in the text
             return f"Xid {self.number or self.text}: {self.rule.text}"
         return f"{self.rule.text} ({self.text})" if self.text else self.rule.text
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Signals from the readings of one card, compared with its earlier readings.
 
-Pure: readings in, signals out; the same for every vendor, as fields are. Invariant: an absent field
-is no sign of anything, except that it was read before.
+Pure: readings in, signals out. The comparison does not depend on the vendor, since all vendors give
+the same fields. Invariant: an absent field is a signal only if an earlier reading had it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from stoker.agent.health.signals import NODE, RESET, Kind, Signal
 MARGIN_C = 3.0
 """A card that is closer than this to its shutdown temperature gets no new jobs."""
 SHARE, SHARE_S = 0.5, 10.0
-"""The share of a window, and its seconds, in which heat held the clocks back."""
+"""Heat holds a card back if it slowed the clocks for more than SHARE of SHARE_S seconds."""
 STUCK_S, APART_S = 3.0, 1.5
 STUCK_W, STUCK_RATIO = 25.0, 0.25
 """A power sensor is stuck when it repeats a value for STUCK_S while the energy counter shows
 another power for APART_S; a sensor that averages follows a load only after a second."""
 ENERGY_BACK_J = 1.0
+"""An energy counter that falls by more than this shows that the card was reset."""
 TROUBLES: dict[str, Kind] = {
     "lost": "lost",
     "refused": "refused",
@@ -44,7 +45,7 @@ FLAGS: tuple[tuple[str, Kind], ...] = (
     ("remap_failed", "remap_failed"),
 )
 ANEW = ("ecc_corrected", "ecc_uncorrected")
-"""Counters that begin again with a reset or a new driver, and never go back otherwise."""
+"""Counters that fall only when the card was reset or its driver was loaded again."""
 BRAKE_WORD = "power brake"
 HEAT_WORDS = SLOWED - {BRAKE_WORD}
 HEAT_TIMES = ("throttle_thermal_ns", "throttle_hard_thermal_ns")
@@ -58,7 +59,7 @@ ASKS = {
     "drain peers": NODE,
     "recover imex domain": NODE,
 }
-"""Recovery actions by the words of `RECOVERY` in agent/devices/nvidia/card.py."""
+"""NVML's recovery actions (`RECOVERY` in `agent/devices/nvidia/card.py`) -> RESET or NODE."""
 
 
 class _Told(NamedTuple):
@@ -76,22 +77,28 @@ class Examiner:
     def __init__(self, id: str, energy_j: float | None = None) -> None:
         self.id = id
         self.levels: dict[str, float] = {}
-        """Field -> from where on each of its readings is news."""
+        """Field -> the value from which on each of its readings must be examined at once."""
         self.eager = False
-        """True while every look must compare all readings."""
+        """True while nothing of the card can be read though it was read before."""
         self._gone = False
+        """True from when the card was lost or silent until its readings are there again."""
         self._round_ns = 0
+        """The time of the last readings that were told as silent."""
         self._counts: dict[str, float] = {} if energy_j is None else {"energy_j": energy_j}
         self._link_errors: dict[int, float] = {}
         self._were_up: set[int] = set()
         self._known: set[str] = set()
+        """The fields of SAMPLED that were read at least once."""
         self._heat: deque[tuple[int, float]] = deque(maxlen=64)
+        """(time, ns so far in which heat slowed the clocks), over the last SHARE_S seconds."""
         self._power: tuple[float, int] | None = None
+        """(watts that the sensor repeats, since when)."""
         self._apart_ns: int | None = None
+        """The time at which the sensor and the energy counter began to differ; None: they agree."""
 
     @property
     def energy_j(self) -> float | None:
-        """The energy (J) as last read, or as another agent left it."""
+        """The energy counter as last read, or as an earlier agent stored it; None if unknown."""
         return self._counts.get("energy_j")
 
     def trouble(self, state: str, why: str, now_ns: int) -> list[Signal]:
@@ -130,7 +137,7 @@ class Examiner:
         ]
 
     def _silent(self, found: CardReadings, now_ns: int) -> list[Signal]:
-        """Each round in which nothing was read, though it was before."""
+        """Return a signal for each new round of readings that lacks every field of SAMPLED."""
         read = any(isinstance(found.fields.get(name), Reading) for name in SAMPLED)
         self.eager = bool(self._known) and not read
         if not self.eager or found.t_ns == self._round_ns:
@@ -140,11 +147,11 @@ class Examiner:
         return [Signal(self.id, "silent", now_ns, text=why)]
 
     def was_read(self) -> None:
-        """Note that an earlier agent read the card: if nothing of it can be read, that is news."""
+        """Take the card as read by an earlier agent, so that silence from now on is a signal."""
         self._known.add(SAMPLED[0])
 
     def glance(self, newest: Mapping[str, float], now_ns: int) -> list[Signal]:
-        """Compare the two readings of power of a card whose other readings did not change."""
+        """Return the signals of the power sensor of a card without other new readings."""
         if self.eager or not newest:
             return []
         told = self._stuck(newest.get("power_w"), newest.get("energy_power_w"), now_ns)
@@ -239,7 +246,8 @@ class Examiner:
         yield from self._stuck(found.number("power_w"), found.number("energy_power_w"), now_ns)
 
     def _stuck(self, power: float | None, true: float | None, now_ns: int) -> Iterator[_Told]:
-        power = None if power is None else round(power, 3)  # of a list or of a table: no matter
+        # A decoded reading and the number of the last round may round the same value differently.
+        power = None if power is None else round(power, 3)
         if power is None or self._power is None or self._power[0] != power:
             self._power = None if power is None else (power, now_ns)
         apart = power is not None and true is not None and _differ(power, true)
@@ -256,5 +264,5 @@ def _differ(power: float, true: float) -> bool:
 
 
 def _brief(why: str) -> str:
-    """Return a reason without the figures that change with each look."""
+    """Cut the seconds of waiting off a reason, since they differ in every reading."""
     return why.partition(": no answer for")[0]

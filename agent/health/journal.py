@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cases that keep jobs away from cards, on disk for the next agent.
+"""The record of the cases that keep jobs away from cards, on disk for the next agent.
 
-Written when it changes, read once. After another boot nothing of it holds: every card was reset by
-that.
+The agent writes the record when a case changes and reads it once, when it starts. Invariant: a
+record of another boot is ignored, because a boot resets every card.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ def load(folder: Path, boot_id: str) -> Kept:
 
 
 def read(folder: Path) -> _Image:
-    """Whatever boot it is of; OSError without a file, msgspec.MsgspecError for a damaged one."""
+    """Read the file, of any boot; OSError without one, msgspec.MsgspecError if it is damaged."""
     return sealed_json.decode((folder / NAME).read_bytes(), _Image)
 
 
 def store(folder: Path, boot_id: str, kept: Kept) -> None:
-    """Whole, or as it was before; OSError where the disk takes no more."""
+    """Replace the record in one step; OSError if the disk is full."""
     partial = folder / f".{NAME}.new"
     partial.write_bytes(sealed_json.encode(_Image(FORMAT, boot_id, kept)))
     partial.replace(folder / NAME)

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lines of the kernel's log about cards: Xids, and messages of amdgpu, i915 and xe.
 
-Pure. Forms, by the drivers' sources: NVIDIA "NVRM: Xid (PCI:0000:3b:00): 79, pid=..., ..." (its Xid
-documentation); amdgpu_device.c, amdgpu_ras.c, amdgpu_ring and gmc; i915 intel_reset.c and
-i915_gpu_error.c; xe_device.c, xe_guc_submit.c. Invariant: only what a driver itself wrote counts:
-what programs write into the log has another facility, and names that they chose (of a file in a
-segfault's line, of a process) never begin one of the kernel's.
+Pure. The forms of the lines are from the drivers' sources:
+- NVIDIA: "NVRM: Xid (PCI:0000:3b:00): 79, pid=..., ..." (NVIDIA's Xid documentation)
+- AMD: amdgpu_device.c, amdgpu_ras.c, amdgpu_ring.c, amdgpu_gmc.c
+- Intel: intel_reset.c and i915_gpu_error.c of i915, xe_device.c and xe_guc_submit.c of xe
+
+Invariant: only a line that a driver wrote counts. A line that a program wrote has another facility.
+A name that a program chose may stand inside a line of the kernel, but never at its beginning.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ _SAID: tuple[tuple[str, str, Kind], ...] = (
 )
 _SAYINGS = tuple((name, re.compile(text, re.IGNORECASE), kind) for name, text, kind in _SAID)
 KERNEL = 0
-"""Facility of what the kernel writes (syslog(2))."""
+"""The facility of the kernel's own messages (syslog(2))."""
 TEXT_CHARS_MAX = 120
 
 
@@ -46,14 +48,17 @@ class KernelLogLine(NamedTuple):
     """The finding in one line of the kernel's log."""
 
     bus: str
-    """PCI address without the function: "0000:3b:00"."""
+    """The PCI address without the function: "0000:3b:00"."""
     kind: Kind
     number: int
     text: str
 
 
 def parse(record: str) -> KernelLogLine | None:
-    """One record of /dev/kmsg: "priority,sequence,microseconds,flags;text"; None for any other."""
+    """Return the finding in one record of /dev/kmsg; None if no driver reports an error in it.
+
+    A record is "priority,sequence,microseconds,flags;text".
+    """
     head, semicolon, text = record.partition(";")
     priority = head.partition(",")[0]
     if not semicolon or not priority.isdigit() or int(priority) >> 3 != KERNEL:
@@ -62,7 +67,7 @@ def parse(record: str) -> KernelLogLine | None:
 
 
 def parse_text(text: str) -> KernelLogLine | None:
-    """The text of a line that the kernel wrote."""
+    """Return the finding in the text of a line that the kernel wrote, or None."""
     found = _XID.match(text)
     if found:
         said = (found[3] or "")[:TEXT_CHARS_MAX]
@@ -78,7 +83,7 @@ def parse_text(text: str) -> KernelLogLine | None:
 
 
 def bus_of(address: str) -> str:
-    """Return domain, bus and device, on which all drivers of one card agree."""
+    """Return "domain:bus:device" of a PCI address, which every driver writes in its own form."""
     words = address.lower().partition(".")[0].split(":")
     if len(words) < 3:
         words = ["0000", *words]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel's log, followed from where the agent before left it, for lines about cards.
+"""The reader of the kernel's log, which passes on the lines about cards.
 
-Read in the agent's loop when there is something: never more than LINES_MAX records at once, so that
-a storm of lines leaves room for everything else. The first agent of a boot begins at the log's end.
-Invariant: no line is told twice by agents that end orderly; what the kernel wrote over before it
-was read is counted.
+It runs in the agent's loop and reads at most LINES_MAX records at once, so that a storm of lines
+does not hold up the loop. The first agent of a boot begins at the end of the log, a later one where
+the agent before it stopped. Invariants: agents that end in order never pass a line on twice, and
+each loss is counted in which the kernel overwrote records before they were read.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ PATH = Path("/dev/kmsg")
 RECORD_BYTES_MAX = 8192
 LINES_MAX = 256
 PAUSE_S = 0.02
-"""The pause after LINES_MAX lines at once, in which others have their turn."""
+"""The pause after LINES_MAX records, in which the loop does its other work."""
 AGAIN_S = 60.0
-"""A log that could not be opened, or ended, is tried again."""
+"""The time after which a log that could not be opened, or that ended, is opened again."""
 STORE_S = 1.0
-"""The longest time until the place of a line about a card is stored."""
+"""The time after a line about a card at which the place in the log is stored."""
 PAST_MAX = 65_536
-"""Records of before the first agent of a boot that are passed over at once."""
+"""The most records that the first agent of a boot skips to reach the end of the log."""
 
 
 class KernelLog:
-    """`begin` to follow; each line that tells of a card goes to `take`."""
+    """The reader: `begin` starts it, and `take` gets each line about a card."""
 
     def __init__(
         self,
@@ -48,19 +48,19 @@ class KernelLog:
         self._path = path
         self._place = place
         self._last: int | None = place.sequence if place is not None else None
-        """Sequence number of the last record that was read."""
+        """The sequence number of the last record that was read."""
         self._descriptor = -1
         self._resume: asyncio.TimerHandle | None = None
         self._again: asyncio.TimerHandle | None = None
         self._storing: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """Follow; without permission it is said in `why`, and tried again."""
+        """Open the log and read it from now on; a failure is put in `why` and tried again."""
         self.why = ""
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             self._descriptor = os.open(self._path, flags)
-            os.lseek(self._descriptor, 0, os.SEEK_SET)  # what was read is passed over by number
+            os.lseek(self._descriptor, 0, os.SEEK_SET)  # `_number` skips the records read before
             if self._last is None:
                 self._pass_over()
         except OSError as error:
@@ -70,7 +70,10 @@ class KernelLog:
         self._listen()
 
     def _pass_over(self) -> None:
-        """All that is there by now; its end has a number only by the last record."""
+        """Skip all records that are in the log by now, and note the number of the last one.
+
+        Seeking to the end would be quicker, but would not tell that number.
+        """
         self._last = -1
         for _ in range(PAST_MAX):
             try:
@@ -87,7 +90,7 @@ class KernelLog:
         self._keep()
 
     def _number(self, record: bytes) -> bool:
-        """Return True if this record was not read before."""
+        """Note a record's sequence number, and return True if it was not read before."""
         words = record[:64].split(b",", 2)
         if len(words) < 3 or not words[1].isdigit():
             return True
@@ -132,7 +135,7 @@ class KernelLog:
             except BlockingIOError:
                 return
             except OSError as error:
-                if error.errno == errno.EPIPE:  # written over before it was read
+                if error.errno == errno.EPIPE:  # the kernel overwrote records before this read
                     self.counters["kernel_log_lost"] += 1
                     continue
                 self._fail(f"{self._path}: {error.strerror}")

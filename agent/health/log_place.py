@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The place up to which the kernel's log was read, on disk for the next agent.
 
-Sequence numbers count the records of one boot. Invariant: a record that is not known to have been
-read is read (again).
+A place is a sequence number, which counts the records of one boot. Invariant: the stored place is
+never beyond the last record that was read, so an agent may read a record twice but skips none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class _Image(msgspec.Struct, frozen=True):
 
 
 class LogPlace:
-    """`sequence`: the last record that was read in this boot; None: none is known."""
+    """The place. `sequence` is the number of the last record read in this boot, None if unknown."""
 
     def __init__(self, folder: Path, boot_id: str) -> None:
         self._path, self._boot_id = folder / NAME, boot_id
@@ -35,7 +35,10 @@ class LogPlace:
         return image.sequence if image.boot_id == self._boot_id else None
 
     def store(self) -> bool:
-        """Store the place; True if it is on disk. After a full disk some lines are read twice."""
+        """Store the place and return True if it is on disk.
+
+        If the disk is full, the next agent reads some records again.
+        """
         if self.sequence is None or self.sequence == self._stored:
             return True
         partial = self._path.with_name(f".{NAME}.new")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Xids and other events as NVML's event sets give them, waited for by a thread of their own.
+"""The thread that waits for Xids in NVML's event sets.
 
-Events that came together are handed over together. Invariant: a card that cannot be registered, or
-a driver that goes away, costs its own events alone and is tried again.
+Events that arrive within TOGETHER_NS are handed over as one batch. Invariant: a card that cannot be
+registered does not hold up the events of the others, and it is tried again; so is a driver that was
+unloaded.
 """
 
 from __future__ import annotations
@@ -27,18 +28,19 @@ WANTED = DOUBLE_BIT | XID
 """Event types of nvml.h; single bit errors and retired pages are counters, read once a second."""
 WAIT_MS = 500
 TOGETHER_NS = 5_000_000
-"""The time after the first event in which others are gathered with it."""
+"""The time after the first event of a batch in which further events join it."""
 REGISTER_S = 2.0
 AGAIN_S = 1.0
 LOST_S = 0.03
-"""The pause between two waits while a card is lost: each wait is then answered at once."""
+"""The pause after a wait that failed because a card is lost: such waits return at once, and would
+otherwise keep a CPU busy."""
 NO_CARD, NOT_YET = "no NVIDIA card is there", "no card is registered yet"
 TIMEOUT, LOST = 10, 15
-"""nvmlReturn_t."""
+"""Values of nvmlReturn_t: NVML_ERROR_TIMEOUT and NVML_ERROR_GPU_IS_LOST."""
 
 
 class NvmlEvent(NamedTuple):
-    """A number of equal events of one card."""
+    """`times` equal events of one card in one batch."""
 
     device: str
     kind: Kind
@@ -47,19 +49,22 @@ class NvmlEvent(NamedTuple):
 
 
 class NvmlEvents:
-    """`set` the cards; `take` is called in the thread with what came."""
+    """The thread's owner: `set` names the cards, and the thread calls `take` with each batch."""
 
     def __init__(self, take: Callable[[list[NvmlEvent]], None]) -> None:
         self.counters: Counter[str] = Counter()
         self.why = NO_CARD
-        """The reason why nothing is heard; empty if something is."""
+        """The reason why no event can arrive; empty if events can."""
         self._take = take
         self._cards: tuple[NvidiaCard, ...] = ()
         self._stop = threading.Event()
 
     def set(self, cards: Iterable[Card]) -> None:
-        """These are the cards now; begins anew only if there are others, since what happens
-        between two event sets is in neither."""
+        """Wait for the events of these cards from now on.
+
+        The thread is replaced only if the cards differ from those before: an event between the end
+        of one event set and the beginning of the next would be lost.
+        """
         wanted = tuple(card for card in cards if isinstance(card, NvidiaCard))
         before, self._cards = {card.id for card in self._cards}, wanted
         if {card.id for card in wanted} == before:
@@ -72,7 +77,7 @@ class NvmlEvents:
             threading.Thread(target=run, name="nvml events", daemon=True).start()
 
     def close(self) -> None:
-        """End soon; a thread that hangs in the driver is left behind."""
+        """Tell the thread to end, without waiting for it: it may hang in the driver."""
         self._stop.set()
         self._cards = ()
 
@@ -95,7 +100,7 @@ class NvmlEvents:
 
     @staticmethod
     def _register(nvml: Any, made: Any, cards: tuple[NvidiaCard, ...]) -> dict[int, str]:
-        """Address of each card's handle -> its id, of those that could be registered."""
+        """Register the cards and return handle address -> card id of those that succeeded."""
         handles = {card.id: card.binding()[1] for card in cards}
 
         def register(handle: Any) -> Any:
@@ -118,8 +123,10 @@ class NvmlEvents:
         cards: tuple[NvidiaCard, ...],
         stop: threading.Event,
     ) -> None:
-        """Wait for events until the driver no longer knows the set. A card that was lost when the
-        others were registered is tried again."""
+        """Pass events on until the driver no longer knows the event set.
+
+        Meanwhile the cards that could not be registered are tried again every AGAIN_S.
+        """
         tried_s = time.monotonic()
         while not stop.is_set():
             left = tuple(card for card in cards if card.id not in places.values())
@@ -146,7 +153,7 @@ class NvmlEvents:
         found: Counter[tuple[str, Kind, int]],
         timeout_ms: int,
     ) -> int:
-        """Add one event; nvmlReturn_t."""
+        """Wait for one event and count it in `found`; returns an nvmlReturn_t, 0 for an event."""
         try:
             event = nvml.nvmlEventSetWait_v2(made, timeout_ms)
         except nvml.NVMLError as error:
@@ -157,7 +164,7 @@ class NvmlEvents:
         elif event.eventType == XID:
             found[device, "xid", int(event.eventData)] += 1
         elif event.eventType == DOUBLE_BIT:
-            self.counters["nvml_double_bit"] += 1  # the same as a counter, and as Xid 48
+            self.counters["nvml_double_bit"] += 1  # Xid 48 and the ECC counter report it as well
         return 0
 
 

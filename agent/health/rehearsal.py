@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays the scenarios on a whole node whose cards are simulated (SIM), and notes what its agent
-makes of each, and when: read, decided, in the cluster's log.
+"""The rehearsal, which plays the scenarios of faults on a whole node of simulated cards (SIM).
 
-The node is started as a person does it, so that nothing of what a fault has to pass is left out; it
-is followed by its log. Times are CLOCK_BOOTTIME ns. Invariant: what a wave leaves is healed before
-the next one, and the node is stopped whatever happens.
+It reports, for each fault, when the agent read it, when it decided, and when the decision was in
+the cluster's log. The node is started by `stoker up`, so that a fault passes every part that it
+passes on a real node, and the rehearsal reads the agent's log file. All times are CLOCK_BOOTTIME,
+in ns. Invariants: all cards are healed between two waves, and the node is always stopped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from stoker.native.errors import StokerError, Unavailable
 VERB_S = 60.0
 SETTLE_S = 30.0
 PATIENCE_S = 20.0
-"""Longest wait for all faults of a wave."""
+"""The longest wait for all faults of a wave."""
 LOOK_S = 0.02
 HEAL_S = 1.3
 GONE_NS, RESET_S = 1_500_000_000, 12.0
@@ -38,7 +38,7 @@ LINE = '"device health: '
 
 
 class LoggedFinding(NamedTuple):
-    """One finding, as the agent's log has it."""
+    """One finding as a line of the agent's log file tells it."""
 
     device: str
     kind: str
@@ -48,24 +48,25 @@ class LoggedFinding(NamedTuple):
     read_ns: int
     decided_ns: int
     reported: bool
-    """False where the log of the cluster had as much of this card already."""
+    """False if the node's report stayed as it was: the card had a trouble at least as severe."""
 
 
 class Follower:
-    """Follows the agent's log file for lines about health."""
+    """Reads the lines about health that are added to the agent's log file."""
 
     def __init__(self, path: Path) -> None:
         self.found: list[LoggedFinding] = []
         self.lines = 0
         """The number of lines about health."""
         self.untold = 0
-        """Xids that had no line of their own."""
+        """The number of Xids that had no line of their own."""
         self._commits: list[tuple[int, int]] = []
+        """(time of the decision, time at which it was in the cluster's log) of each report."""
         self._path = path
         self._read = 0
 
     def follow(self) -> None:
-        """Take in what was written since."""
+        """Take in the lines that were written since the last call."""
         with contextlib.suppress(FileNotFoundError), self._path.open("rb") as file:
             file.seek(self._read)
             whole, newline, _ = file.read().rpartition(b"\n")
@@ -88,12 +89,12 @@ class Follower:
             )
 
     def committed(self, found: LoggedFinding) -> int | None:
-        """Return when the finding was in the cluster's log; None: not yet."""
+        """Return the time at which a finding was in the cluster's log; None if it is not yet."""
         return next((at for until, at in self._commits if until >= found.decided_ns), None)
 
 
 class Rehearsal:
-    """One run; `report` is what came of it."""
+    """One run of all scenarios; `report` has one row for each fault."""
 
     def __init__(self, node: _sim.Node, follower: Follower, client: Client) -> None:
         self._node, self._follower, self._client = node, follower, client
@@ -120,7 +121,7 @@ class Rehearsal:
         }
 
     async def _settle(self) -> None:
-        """Wait until the agent has read every card once, and its counters twice."""
+        """Wait until the agent has read every card and has read its counters twice."""
         until = time.monotonic() + SETTLE_S
         while time.monotonic() < until:
             with contextlib.suppress(StokerError):
@@ -172,7 +173,7 @@ class Rehearsal:
         return len(seen) == len(wave) and not waiting and time.monotonic() >= ends
 
     def _inject(self, each: Scenario) -> int:
-        """Inject the trouble; return from when on it is what its rule is about."""
+        """Inject a fault; returns the time at which the fault first fulfils its rule."""
         now, begun = self._node.now_ns, now_ns() + int(each.shows_s * NS)
         until = now + int(each.spread_s * NS) if each.spread_s else 0
         self._node.inject(
@@ -189,7 +190,7 @@ class Rehearsal:
         return begun
 
     def _is_so(self, each: Scenario) -> bool:
-        """Heat takes its time: the fault is there when the die is as hot as that."""
+        """True if the fault shows by now: a die needs time to get near its shutdown temperature."""
         if each.expect != "near_shutdown":
             return True
         truth = self._node.truth(each.card)
@@ -219,7 +220,7 @@ class Rehearsal:
         }
 
     async def _heal(self) -> None:
-        """Faults end; counters are read once before the next ones come."""
+        """End all faults, and wait until the agent has read the counters once after that."""
         self._node.heal()
         for place in range(len(self._ids)):
             self._node.set_load(place, 0, 0, 0)
@@ -227,8 +228,11 @@ class Rehearsal:
         await asyncio.sleep(HEAL_S)
 
     async def _reset(self) -> dict[str, str]:
-        """Cards are reset in sight of everybody; what is held against each afterwards, as what
-        needs time or a new card is."""
+        """Take all cards off the bus and back, which the agent sees as a reset.
+
+        Returns card -> the reason why it still gets no jobs. Some remain: a rule may want more time
+        without signals, or another card.
+        """
         self._node.inject("lost", -1, until_ns=self._node.now_ns + GONE_NS)
         await asyncio.sleep(RESET_S)
         views = (await self._client.devices()).devices
@@ -237,7 +241,7 @@ class Rehearsal:
 
 
 def summary(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The worst times: until the decision, by period, and of the commit after it."""
+    """Return the longest times to a decision by telemetry period, and the times of commits."""
     told = [row for row in rows if row["decided_ms"] is not None]
     worst: dict[str, float] = {}
     for row in told:
@@ -251,13 +255,13 @@ def summary(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _ms(ns: int) -> float:
-    """Never below 0: a fault that shows by itself is timed to LOOK_S."""
+    """Return milliseconds, 0 for a negative time: a fault that shows late is timed to LOOK_S."""
     return round(max(0, ns) / 1e6, 1)
 
 
 @contextlib.contextmanager
 def running(state: Path, environment: Mapping[str, str]) -> Iterator[None]:
-    """A node with this state folder, started and stopped as a person does it."""
+    """Run a node with this state folder, by `stoker up` and `stoker down`."""
     _verb("up", state, environment)
     try:
         yield
@@ -270,7 +274,7 @@ def _verb(verb: str, state: Path, environment: Mapping[str, str]) -> None:
         [sys.executable, "-m", "stoker", verb, "--state", str(state)],
         env=dict(environment),
         capture_output=True,
-        start_new_session=True,  # Ctrl-C is for us, who then stop the node in order
+        start_new_session=True,  # Ctrl-C ends this process alone, which then stops the node
         timeout=VERB_S,
         check=False,
     )
@@ -280,6 +284,6 @@ def _verb(verb: str, state: Path, environment: Mapping[str, str]) -> None:
 
 
 async def rehearse(node: _sim.Node, state: Path) -> dict[str, Any]:
-    """Play everything on the node that runs with this state folder."""
+    """Play all scenarios on the node that runs with this state folder; returns the report."""
     async with Client.open(str(state)) as client:
         return await Rehearsal(node, Follower(state / "log" / "agent.log"), client).run()

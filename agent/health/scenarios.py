@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults that are played on simulated cards (SIM), and what the table says they lead to.
+"""Scenarios: faults that are played on simulated cards (SIM), and the action that must follow.
 
-Data alone; cards are those of the profile `mixed`: 0 and 1 H200, 2 and 3 L40S, 4 and 5 MI300X, 6
-and 7 Max 1550. Faults of one wave are played together, each on a card of its own; those that begin
-the next wave find the cards healed.
+Data alone. The cards are those of the profile `mixed`: 0 and 1 are H200, 2 and 3 L40S, 4 and 5
+MI300X, 6 and 7 Max 1550. Invariant: the faults of one wave, which are played together, are on
+different cards. All cards are healed between two waves.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ FAST: frozenset[Kind] = frozenset(
         "brake",
     }
 )
-"""Told by events or by what is read ten times a second; the others once a second."""
+"""Signals from events or from readings taken ten times a second; the other signals come from
+readings taken once a second."""
 FAST_MS, SLOW_MS, HUNG_MS, STUCK_MS = 100.0, 1000.0, 2000.0, 4000.0
-"""One telemetry period, by what tells of a fault; the last two of a call that does not return and
-of a sensor that shows the same, which take their time to tell."""
+"""The time within which a fault must be decided on: after a signal of FAST, after another signal,
+for a call that does not return, and for a power sensor that repeats one value."""
 
 
 class Scenario(NamedTuple):
-    """One fault. `at`: which of the kind's rules is to apply."""
+    """One fault and the signal that it must cause; `at` is the index of the rule that applies."""
 
     name: str
     wave: int
@@ -49,24 +50,24 @@ class Scenario(NamedTuple):
     events: int = 0
     call: str = ""
     spread_s: float = 0.0
-    """Events come over so long."""
+    """The seconds over which `events` are spread evenly; 0 for all at once."""
     load: tuple[float, float, float] | None = None
-    """The load of the card from then on; a stuck sensor or a brake shows only under load."""
+    """The load of the card from the fault on; a stuck sensor or a brake shows only under load."""
 
     @property
     def action(self) -> Action:
-        """The action that the table of rules names."""
+        """The action that the table of rules has for the fault."""
         return rules(self.expect, self.number)[self.at].action
 
     @property
     def shows_s(self) -> float:
-        """After the first of its events there are as many as the rule wants."""
+        """The seconds from the first event until there are as many events as the rule wants."""
         wanted = rules(self.expect, self.number)[self.at].after
         return self.spread_s * wanted / self.events if wanted > 1 and self.events else 0.0
 
     @property
     def period_ms(self) -> float:
-        """The time within which the trouble is to be decided on."""
+        """The time within which the agent must decide on the fault, in ms."""
         slow = {"hung": HUNG_MS, "stuck_sensor": STUCK_MS}.get(self.expect, SLOW_MS)
         return FAST_MS if self.expect in FAST else slow
 
@@ -147,5 +148,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     _xid(8, 2, 92),
     Scenario("driver and library differ", 8, 0, "reload", "mismatch"),
 )
-"""The scenarios, in order of waves."""
+"""All scenarios, in the order of their waves."""
 WAVES = max(scenario.wave for scenario in SCENARIOS)

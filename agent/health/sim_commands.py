@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker sim faults`: what the health of cards makes of scripted faults (SIM).
+"""`stoker sim faults`: plays faults on simulated cards (SIM) and checks the actions that follow.
 
-The faults are played on a node of its own, in a folder that is gone afterwards, whose environment
-has the simulated drivers; nothing of the machine changes.
+The faults are played on a temporary node, whose processes load the simulated drivers through their
+environment. Invariant: the node's folder is removed at the end, and the machine stays as it was.
 """
 
 from __future__ import annotations
@@ -48,8 +48,7 @@ def _run(folder: Path) -> dict[str, Any]:
 
 
 def table(report: dict[str, Any]) -> str:
-    """A line for each fault: when it was decided on, within which period, and what the commit took
-    after that."""
+    """Return a line for each fault: the time until the decision, the period, the commit's time."""
     head = ("SIGNAL", "ACTION", "DECIDED", "PERIOD", "COMMIT")
     lines = [
         f"{'FAULT (SIM)':34}{head[0]:18}{head[1]:12}{head[2]:>9}{head[3]:>9}{head[4]:>9}  REASON"

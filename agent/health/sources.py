@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sources of Xids on this machine: which are heard, and in words why the others are not.
+"""The sources of Xids on this machine, and the reason why each of the others is not one.
 
-All that are there are heard at once, and the first that tells counts. The kernel's log stands for
-the printk tracepoint too: it has the same lines, with whose they are, and needs no program in the
-kernel.
+The agent listens to all sources at once, and the first to report an Xid counts. The kernel's printk
+tracepoint is not used: /dev/kmsg gives the same lines without a BPF program, and it tells lines of
+the kernel from lines of programs.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ NO_TRACEPOINT = "this NVIDIA driver, if there is one, has no tracepoint nvidia_d
 
 
 class Source(NamedTuple):
-    """One of them; `why` it is not heard, empty if it is."""
+    """A source of Xids; `why` is the reason why it gives none here, empty if it does."""
 
     name: str
     why: str = ""
 
 
 def sentence(sources: Iterable[Source]) -> str:
-    """ "Xids are heard from A and B, not from C (why)"."""
+    """Return a sentence such as "Xids are heard from A and B, not from C (why)"."""
     told = list(sources)
     heard = " and ".join(each.name for each in told if not each.why)
     others = [f"not from {each.name} ({each.why})" for each in told if each.why]

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table from signals to actions: ignore, warn, restart the job, cordon the device, drain the
-node, or reset the card. It is the same for every vendor.
+"""The table of rules from signals to actions; one table serves every vendor.
 
-Sources: Xids as in `xids.py`; row remapping, page retirement and contained errors: NVIDIA's "GPU
-Memory Error Management" and "Dynamic Page Retirement"; recovery actions: nvml.h
-(nvmlDeviceGpuRecoveryAction_t); AMD and Intel: texts of the amdgpu, i915 and xe drivers, see
-`kernel_log.py`. Times and counts are stoker's own. Invariant: each kind has a rule, and the worst
-that applies holds.
+The actions are: ignore, warn, restart the job, cordon the device, drain the node, reset the card.
+The times and counts in the rules are stoker's own. The rest has these sources:
+- Xids: `xids.py`
+- row remapping, page retirement, contained errors: NVIDIA's "GPU Memory Error Management" and
+  "Dynamic Page Retirement"
+- recovery actions: nvml.h (nvmlDeviceGpuRecoveryAction_t)
+- AMD and Intel: texts of the amdgpu, i915 and xe drivers (`kernel_log.py`)
+
+Invariant: each kind has a rule.
 """
 
 from __future__ import annotations
@@ -20,21 +23,23 @@ ORDER: tuple[Action, ...] = ("ignore", "warn", "restart", "cordon", "drain", "re
 HOLDING: frozenset[Action] = frozenset({"cordon", "drain", "reset"})
 """Actions that keep jobs away from the card."""
 S = 1_000_000_000
+"""Nanoseconds per second."""
 
 
 class Rule(NamedTuple):
-    """An action that a kind of signal leads to: after how many signals, and until when."""
+    """The action that a kind of signal leads to, and the time after which the action ends."""
 
     action: Action
     text: str
     after: int = 1
-    """The number of times that it must be seen..."""
+    """The number of occurrences from which on the rule applies."""
     within_s: float = 0.0
-    """...and the time in which; 0: ever, until it is over."""
+    """The seconds within which these must occur; 0: since the trouble began."""
     clean_s: float = 30.0
-    """It is over when it was not seen for this time, after the reset where one is needed."""
+    """The seconds without a signal after which the trouble is over; the action `reset` counts them
+    from the card's reset."""
     ends: bool = False
-    """The attempts on the card are ended as well."""
+    """True if the attempts on the card are ended as well."""
 
 
 _XID_CLEAN_S: dict[Action, float] = {
@@ -48,7 +53,8 @@ _XID_CLEAN_S: dict[Action, float] = {
 _ENDS: frozenset[Action] = frozenset({"restart", "reset"})
 
 _STORM = Rule("cordon", "again and again", after=50, within_s=60, clean_s=60)
-"""Programs that fail one after the other: of any Xid that ends the job."""
+"""A second rule of every Xid with the action `restart`: programs fail one after the other, so the
+card itself may be at fault."""
 
 RULES: dict[Kind, tuple[Rule, ...]] = {
     "lost": (Rule("reset", "the card does not answer", clean_s=3, ends=True),),
@@ -103,10 +109,10 @@ RECOVERY: dict[int, Rule] = {
     RESET: Rule("reset", "the driver asks for a reset of the card", clean_s=3, ends=True),
     NODE: Rule("drain", "the driver asks for a restart of the node", clean_s=3),
 }
-"""Also over when the driver does not ask for it any more."""
+"""The rules of `recovery`, by the signal's number."""
 BY_DRIVER: frozenset[Kind] = frozenset({"recovery", "remap_failed", "lost", "silent"})
-"""Conditions that a driver takes back itself, after a reset and not before: once it no longer
-reports them the reset has been."""
+"""Kinds that a driver reports until the card is reset: when their signals stop, the card was reset,
+and no other proof of a reset is needed."""
 
 
 def rules(kind: Kind, number: int = 0) -> tuple[Rule, ...]:
@@ -122,12 +128,12 @@ def rules(kind: Kind, number: int = 0) -> tuple[Rule, ...]:
 
 
 def worse(one: Action, other: Action) -> Action:
-    """The severer of two."""
+    """Return the severer of two actions."""
     return max(one, other, key=ORDER.index)
 
 
 def document() -> str:
-    """The tables as Markdown, for the page about health."""
+    """Return the rules and the Xids as two Markdown tables, for the page about health."""
     lines = ["| signal | leads to | when | over after | ends jobs |", "|---|---|---|---|---|"]
     rows = [(kind, rule) for kind, several in RULES.items() for rule in several]
     rows += [("recovery", rule) for rule in RECOVERY.values()]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The health of a node's cards: signals in, findings out.
 
-Pure: time comes with signals and ticks. Owns the invariants that a card is available again only
-after its proof, and that a storm costs no more than one finding for each kind of trouble: repeats
-are counted, the first is never lost.
+Pure: time comes in with signals and ticks. Invariants: a card gets jobs again only when all its
+troubles that keep jobs away are over by their rules. A storm of signals of one kind makes few
+findings, since repeats are only counted, but the first signal that fulfils a rule always makes one.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from stoker.agent.health.table import HOLDING, ORDER, S
 from stoker.agent.health.xids import LAST, Action
 
 END_AGAIN_NS = 2 * S
-"""The shortest time between two ends of attempts for the same trouble."""
+"""The shortest time between two findings that end attempts for the same trouble."""
 RELAPSE_NS = 3600 * S
+"""The time for which a trouble that kept jobs away makes the same trouble later a relapse."""
 RELAPSES_KEPT = 8
 REASON_CHARS_MAX = 200
 _HELP: dict[Action, str] = {
@@ -31,7 +32,10 @@ Key = tuple[Kind, int]
 
 
 class Finding(NamedTuple):
-    """A trouble began, got worse or is over. `ends`: the attempts on the card are to be ended."""
+    """A trouble began or got worse (`raised`), goes on (`again`), or is `over`.
+
+    `ends` is True if the attempts on the card must be ended.
+    """
 
     device: str
     what: Literal["raised", "again", "over"]
@@ -44,7 +48,7 @@ class Finding(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """The severest trouble of a card now."""
+    """The severest trouble that a card has now."""
 
     action: Action
     reason: str
@@ -55,10 +59,13 @@ WELL = Standing("ignore", "", 0)
 
 
 class Verdict:
-    """All cards of one node."""
+    """The cases of all cards of one node."""
 
     def __init__(self, saved: Iterable[SavedCase] = (), now_ns: int = 0) -> None:
-        """Begin with what an earlier agent held; proofs begin anew, as nobody looked meanwhile."""
+        """Begin with the cases that an earlier agent saved.
+
+        Their clean periods begin anew at `now_ns`, since no agent watched the cards meanwhile.
+        """
         self.counters: Counter[str] = Counter()
         self._cases: dict[str, dict[Key, HealthCase]] = {}
         self._resets: dict[str, int] = {}
@@ -71,10 +78,11 @@ class Verdict:
     # --- what happens -----------------------------------------------------------------------------
 
     def hear(self, signal: Signal) -> list[Finding]:
-        """Take one signal in; empty if nothing follows from it.
+        """Count one signal and return the findings that follow from it.
 
-        A signal that stands for many occurrences is heard as its first one and then as the others:
-        a storm that arrives in one batch still ends the job that the first occurrence would end.
+        The first occurrence of a new trouble is counted by itself, before the others of its signal.
+        Otherwise a storm in one batch would apply only its severest rule, which may end no jobs,
+        and the job that the first occurrence would end would go on.
         """
         self.counters["health_signals"] += signal.times
         if signal.kind == "reset_seen":
@@ -144,7 +152,7 @@ class Verdict:
     # --- what holds -------------------------------------------------------------------------------
 
     def standing(self, device: str) -> Standing:
-        """The severest of what a card has, and the first of equals."""
+        """Return the severest trouble of a card, the oldest if several are as severe."""
         cases = [c for c in self._cases.get(device, {}).values() if c.action != "ignore"]
         if not cases:
             return WELL
@@ -152,7 +160,7 @@ class Verdict:
         return Standing(worst.action, worst.words()[:REASON_CHARS_MAX], worst.first_ns)
 
     def holds(self) -> dict[str, str]:
-        """Card -> why no job may land there."""
+        """Return card -> the reason why it gets no jobs, for the cards that get none."""
         standing = {device: self.standing(device) for device in self._cases}
         return {
             device: _HELP[each.action] + each.reason
@@ -161,13 +169,13 @@ class Verdict:
         }
 
     def warnings(self) -> dict[str, str]:
-        """Card -> what is to be known of it although it takes jobs."""
+        """Return card -> a warning, for the cards in trouble that still get jobs."""
         standing = {device: self.standing(device) for device in self._cases}
         mild = {"warn", "restart"}
         return {device: each.reason for device, each in standing.items() if each.action in mild}
 
     def drain(self) -> str:
-        """Return why the node is to get no jobs; empty: it may."""
+        """Return the reason why the node gets no jobs; empty if it gets some."""
         for device, cases in self._cases.items():
             for case in cases.values():
                 if case.action == "drain":
@@ -175,7 +183,7 @@ class Verdict:
         return ""
 
     def saved(self) -> tuple[SavedCase, ...]:
-        """All that must outlive the agent: cases that keep jobs away."""
+        """Return the cases that keep jobs away, which must outlive the agent."""
         return tuple(
             case.saved(device)
             for device, cases in self._cases.items()

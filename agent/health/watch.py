@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The health of this node's cards, as the agent keeps it: sources in, what follows carried out.
+"""The health watch: it takes signals from all sources and carries out what the verdict finds.
 
-The threads that read cards wake it when there is news of one, events come by themselves, and four
-times a second it is looked whether a card answers at all. Owns the order: a card that gets no more
-jobs is reported before attempts on it are ended, so that none is retried there.
+The threads that read cards wake it when a card has new readings. The kernel's log, the tracepoint
+and NVML's events call it. Four times a second it looks at every card, since a card whose driver
+hangs wakes nobody. Invariant: a verdict is reported before attempts on the card are ended, so that
+none of them is started there again.
 """
 
 from __future__ import annotations
@@ -39,26 +40,28 @@ from stoker.scheduler.nouns import NodeReport
 LOOK_S = 0.25
 """The period at which all cards are examined; a card that hangs causes no wakeup."""
 GLANCE_NS = 900_000_000
+"""The period at which the power sensor of a card without new readings is examined."""
 SAME_NS = 2_000_000_000
-"""An Xid that two sources tell within so long is one."""
+"""An Xid that two sources report within this time counts once."""
 TOLD_MAX = 4096
+"""The most (card, Xid) pairs for which the source that reports them is remembered."""
 LOGGED_MAX = 64
-"""Findings of one second that have a line each in the log; the others are counted."""
+"""The most lines that the watch writes to the agent's log file in a second."""
 TALLY_S = 2.0
-"""The shortest time between two lines that tell how many Xids came without a line."""
+"""The shortest time between two lines that count the Xids without a line of their own."""
 UNCOMMITTED_MAX = 64
-"""Reports that are on their way to the log."""
+"""The most reports for which the watch waits until they are in the cluster's log."""
 
 _log = structlog.get_logger("health")
 
 
 class Says(Protocol):
-    """The receiver of the verdict."""
+    """The function that puts a verdict into the node's report."""
 
     def __call__(
         self, holds: Mapping[str, str], warnings: Mapping[str, str], drain: str
     ) -> NodeReport | None:
-        """The report that says it, if it is another one than before."""
+        """Return the new report, or None if the verdict does not change the report."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +74,10 @@ class HealthInputs:
     addresses: Callable[[], Mapping[str, str]]
     """Device -> PCI address."""
     attempts: Callable[[str], tuple[Key, ...]]
-    """Attempts that were granted a device."""
+    """Device -> the attempts that were granted it."""
     says: Says
     end: Callable[[tuple[Key, ...], str], None]
+    """Ends attempts, for a reason."""
     kernel_log: Path = kmsg.PATH
 
 
@@ -91,13 +95,17 @@ class HealthWatch:
                 self._examiner(each.device).was_read()
         self._wakeups: dict[str, int] = {}
         self._read_ns: dict[str, int] = {}
-        """The time at which what is known of each card last was read, or came by itself."""
+        """Card -> the time of its newest reading or event, CLOCK_BOOTTIME."""
         self._glanced_ns: dict[str, int] = {}
         self._told: dict[tuple[str, int], tuple[str, int]] = {}
+        """(card, Xid) -> the source that reported it last, and when."""
         self._counted: Counter[str] = Counter()
         self._logged = (0, 0)
+        """(a second, the lines that were logged in it)."""
         self._tallied = (0, 0)
+        """(repeated Xids by the last line that counted them, the time of that line)."""
         self._uncommitted: deque[tuple[NodeReport, int]] = deque()
+        """(report, time of its decision, or 0 if no verdict caused it), the oldest first."""
         self._loop = asyncio.get_running_loop()
         place = LogPlace(world.agent, world.boot_id)
         self._kernel_log = kmsg.KernelLog(self._line, world.kernel_log, place)
@@ -106,18 +114,19 @@ class HealthWatch:
         self._wakeup: Wakeup | None = None
         self._news = asyncio.Event()
         self._places: dict[str, str] = {}
+        """PCI address without the function -> card; cards that are gone keep their entry."""
         self._set_ns = 0
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Signals, repeats, lines left out."""
+        """The counts of the watch, the verdict and the sources together."""
         total = Counter(self._counted)
         for each in (self.verdict, self._kernel_log, self._events):
             total.update(each.counters)
         return total
 
     def sources(self, tracepoint: Source) -> str:
-        """A sentence on where Xids are heard from; empty on a node without cards that have any."""
+        """Return the sources of Xids as a sentence; empty on a node without NVIDIA cards."""
         if not any(isinstance(card, NvidiaCard) for card in self._world.samplers.cards()):
             return ""
         told = (tracepoint, kernel_log(self._world.kernel_log), Source(NVML, self._events.why))
@@ -159,7 +168,7 @@ class HealthWatch:
     # --- sources ----------------------------------------------------------------------------------
 
     def look(self, at_ns: int, *, every: bool = True) -> None:
-        """Examine the cards with new readings, or `every` card, and end what is over by now."""
+        """Examine the cards with new readings, or `every` card, and carry out the findings."""
         if at_ns - self._set_ns > 1_000_000_000:
             self._set_ns = at_ns
             self._new_cards()
@@ -197,14 +206,14 @@ class HealthWatch:
         return self._examiners.get(id) or self._examiners.setdefault(id, Examiner(id))
 
     def _glance(self, sampled: Sampled, examiner: Examiner, at_ns: int) -> list[Signal]:
-        """Look once a second at a card of which there is no news."""
+        """Examine the power sensor of a card without new readings, about once a second."""
         if at_ns - self._glanced_ns.get(examiner.id, 0) < GLANCE_NS:
             return []
         self._glanced_ns[examiner.id] = at_ns
         return examiner.glance(sampled.newest(), at_ns)
 
     def _new_cards(self) -> None:
-        """Cards come and go with scans; addresses of those that are gone are kept."""
+        """Take in the cards and addresses of the newest scan, and warn of an unreadable log."""
         self._events.set(self._world.samplers.cards())
         why = self._kernel_log.why
         if why and why != self._unread:
@@ -214,7 +223,7 @@ class HealthWatch:
         self._places |= {bus_of(address): id for id, address in found.items()}
 
     def _line(self, line: KernelLogLine) -> None:
-        """One line of the kernel's log."""
+        """Take in one line of the kernel's log."""
         device = self._places.get(line.bus)
         if device is None:
             self._counted["health_elsewhere"] += 1
@@ -222,13 +231,13 @@ class HealthWatch:
         self._hear("kernel log", Signal(device, line.kind, now_ns(), line.number, line.text))
 
     def notice(self, notice: Notice) -> None:
-        """An Xid that the driver's tracepoint told; called in the loop."""
+        """Take in an Xid from the driver's tracepoint; called in the agent's loop."""
         device = self._places.get(bus_of(notice.pci or ""))
         if notice.xid is None or device is None:
             return
         age_ns = max(0, time.monotonic_ns() - notice.t_ns)
         if age_ns > SAME_NS and not self._kernel_log.why:
-            # Its ring was not read while nothing was traced; the log told it when it happened.
+            # The probe's ring is not read while nothing is traced: the kernel's log was earlier.
             self._counted["health_told_twice"] += 1
             return
         at_ns = now_ns() - age_ns
@@ -285,7 +294,10 @@ class HealthWatch:
         return report is not None
 
     def reported(self, report: NodeReport, decided_ns: int = 0) -> None:
-        """It is on its way into the cluster's log; without `decided_ns` for another reason."""
+        """Note a report that is on its way to the cluster's log.
+
+        `decided_ns` is the time of the verdict that caused it, 0 if something else did.
+        """
         if decided_ns or self._uncommitted:
             if len(self._uncommitted) >= UNCOMMITTED_MAX:
                 self._counted["health_commits_untold"] += 1
@@ -293,7 +305,7 @@ class HealthWatch:
             self._uncommitted.append((report, decided_ns))
 
     def committed(self, report: NodeReport) -> None:
-        """It is in the cluster's log: from here on no placement lands on what it says is sick."""
+        """Log how long a report took to reach the cluster's log, where placements heed it."""
         place = next((i for i, (r, _) in enumerate(self._uncommitted) if r is report), -1)
         times = [at_ns for _, at_ns in list(self._uncommitted)[: place + 1] if at_ns]
         for _ in range(place + 1):
@@ -314,14 +326,14 @@ class HealthWatch:
         kept = journal.Kept(saved, {id: j for id, j in energy.items() if j is not None})
         try:
             journal.store(self._world.agent, self._world.boot_id, kept)
-        except OSError as error:  # a full disk: the next agent will not know, this one does
+        except OSError as error:  # the disk is full: this agent goes on by what it has in memory
             self._counted["health_not_stored"] += 1
             _log.warning("what keeps jobs away was not stored", error=error.strerror)
             return
         self._saved = saved
 
     def _tally(self, at_ns: int) -> None:
-        """Xids that had no line, now and then, by number."""
+        """Log the number of Xids without a line of their own, at most every TALLY_S seconds."""
         count, told_ns = self._tallied
         if at_ns - told_ns < TALLY_S * 1e9:
             return
@@ -357,10 +369,10 @@ class HealthWatch:
 
 
 def now_ns() -> int:
-    """The clock of signals."""
+    """Return the time by the clock of signals, CLOCK_BOOTTIME, in ns."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def _boottime_ns(realtime_ns: int) -> int:
-    """A moment of the recent past by the clock of signals."""
+    """Convert a recent CLOCK_REALTIME to the clock of signals, CLOCK_BOOTTIME, in ns."""
     return now_ns() - max(0, time.time_ns() - realtime_ns)

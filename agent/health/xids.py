@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every Xid of NVIDIA's catalogue: what it says, what NVIDIA advises, what stoker does.
+"""Every Xid of NVIDIA's catalogue: its meaning, NVIDIA's advice, and stoker's action.
 
-Source of numbers, meanings and advice: "Xid Catalog", sheet of
-https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html (2025-10, 1 to 172); advice is
-its immediate resolution. Invariant: each number up to LAST has one row.
+Numbers, meanings and advice are from the sheet "Xid Catalog" of
+https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html (2025-10, 1 to 172); the advice
+is the sheet's column of immediate resolutions. Invariant: each number up to LAST has one row.
 
-Where stoker departs from the advice: "contact support" alone is a warning; 45 follows another Xid;
-the workflows of memory (48) end in a reset and those of NVLink in a card without new jobs; 79 wants
-the node restarted, which is the card's business alone until somebody does it.
+Stoker's action differs from the advice in these cases:
+- "Contact support" alone leads to a warning.
+- 45 is ignored, since it always follows another Xid.
+- 48, whose advice is a workflow for memory, leads to a reset.
+- The workflows for NVLink lead to a cordon of the card.
+- 79, whose advice is to restart the node, leads to a reset of the card alone.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ SUPPORT = "CONTACT_SUPPORT"
 
 
 class Xid(NamedTuple):
-    """One row."""
+    """One Xid of the catalogue."""
 
     number: int
     text: str
@@ -178,9 +181,9 @@ def _all() -> dict[int, Xid]:
 
 XIDS: dict[int, Xid] = _all()
 UNKNOWN = Xid(0, "not in the catalogue", SUPPORT, "warn")
-"""A number beyond LAST."""
+"""The row of every number that is not in the catalogue."""
 
 
 def xid(number: int) -> Xid:
-    """Its row, or UNKNOWN."""
+    """Return the row of an Xid, or UNKNOWN."""
     return XIDS.get(number, UNKNOWN)
