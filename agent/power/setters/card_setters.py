@@ -25,10 +25,10 @@ from stoker.agent.power.plan.card import ClockRange, PowerRange
 from stoker.agent.power.setters.driver_write import written
 from stoker.agent.power.setters.intel_setter import IntelSetter
 from stoker.agent.power.setters.record import RecordedSetting
+from stoker.agent.power.setters.without_clocks import WithoutClocks
 
 SM = 1
 """nvmlClockType_t."""
-NO_CLOCKS = "clocks of this vendor's cards are not held down"
 
 
 class CardSetter(Protocol):
@@ -130,8 +130,8 @@ class NvidiaSetter:
         ]
 
 
-class AmdSetter:
-    """Sets an AMD card through AMD SMI, at its first power sensor, which is the socket's."""
+class AmdSetter(WithoutClocks):
+    """Through AMD SMI; the first power sensor, which is the socket's."""
 
     def __init__(self, smi: Any, handle: Any, address: str) -> None:
         self._smi, self._handle, self._address = smi, handle, address
@@ -157,15 +157,6 @@ class AmdSetter:
         handle = int(getattr(self._handle, "value", self._handle))
         return written("amd", handle, "cap_uw", round(watts * 1e6))
 
-    def clock_range(self) -> ClockRange | Absent:
-        return Absent(NO_CLOCKS)
-
-    def set_clock_range(self, low_mhz: float, high_mhz: float) -> Absent | None:
-        return Absent(NO_CLOCKS)
-
-    def reset_clocks(self) -> Absent | None:
-        return None
-
     def found(self) -> list[RecordedSetting] | Absent:
         cap = part(self._info(), "power_cap")
         return (
@@ -175,7 +166,7 @@ class AmdSetter:
         )
 
 
-class SysfsSetter:
+class SysfsSetter(WithoutClocks):
     """An AMD card without ROCm: its hwmon folder."""
 
     def __init__(self, hwmon: Path) -> None:
@@ -207,15 +198,6 @@ class SysfsSetter:
             (self._hwmon / "power1_cap").write_text(f"{round(watts * 1e6)}\n")
         except OSError as error:
             return Absent(f"power1_cap: {error.strerror}")
-        return None
-
-    def clock_range(self) -> ClockRange | Absent:
-        return Absent(NO_CLOCKS)
-
-    def set_clock_range(self, low_mhz: float, high_mhz: float) -> Absent | None:
-        return Absent(NO_CLOCKS)
-
-    def reset_clocks(self) -> Absent | None:
         return None
 
     def found(self) -> list[RecordedSetting] | Absent:

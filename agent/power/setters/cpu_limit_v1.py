@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stoker.agent.devices.readings import Absent
-from stoker.agent.power.plan.card import ClockRange, PowerRange
+from stoker.agent.power.plan.card import PowerRange
 from stoker.agent.power.setters.cpu_limit_v2 import CpuLimitV2, enable
 from stoker.agent.power.setters.record import RecordedSetting
+from stoker.agent.power.setters.without_clocks import WithoutClocks
 
 LEAST = 0.1
 """The least share of its power that the device keeps, so that jobs go on, however slowly."""
 PERIOD_US = 100_000
 PROCESSES_MAX = 4096
 """The most processes of one device that are moved."""
-NO_CLOCKS = "the clocks of CPUs are not held down"
 
 
 def v1_cpu(proc: Path = Path("/proc")) -> Path | Absent:
@@ -62,7 +62,7 @@ class Groups(NamedTuple):
     """Parent of the groups of jobs with a CPU limit of their own."""
 
 
-class CpuLimitV1:
+class CpuLimitV1(WithoutClocks):
     """The limit of one device."""
 
     def __init__(self, groups: Groups, draws_w: float, cpus: int, jobs: Jobs) -> None:
@@ -107,15 +107,6 @@ class CpuLimitV1:
             self._take_in()
         except OSError as error:
             return Absent(f"{self._group}: {error.strerror}")
-        return None
-
-    def clock_range(self) -> ClockRange | Absent:
-        return Absent(NO_CLOCKS)
-
-    def set_clock_range(self, low_mhz: float, high_mhz: float) -> Absent | None:
-        return Absent(NO_CLOCKS)
-
-    def reset_clocks(self) -> Absent | None:
         return None
 
     def found(self) -> list[RecordedSetting] | Absent:

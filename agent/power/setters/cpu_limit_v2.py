@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from stoker.agent.devices.readings import Absent
-from stoker.agent.power.plan.card import ClockRange, PowerRange
+from stoker.agent.power.plan.card import PowerRange
 from stoker.agent.power.setters.record import RecordedSetting
+from stoker.agent.power.setters.without_clocks import WithoutClocks
 from stoker.native.errors import StokerError
 
 LEAST: Final = 0.1
@@ -25,7 +26,6 @@ QUOTA_LEAST_US: Final = 1000
 """The kernel's smallest quota."""
 JOBS_MAX: Final = 64
 """The most jobs of one device that are limited; each has an entry on record."""
-NO_CLOCKS = "the clocks of CPUs are not held down"
 
 Jobs = Callable[[], Sequence[tuple[str, Path]]]
 """(name, group) of each job on a device."""
@@ -46,7 +46,7 @@ def enable(jobs: Path) -> Absent | None:
     return None
 
 
-class CpuLimitV2:
+class CpuLimitV2(WithoutClocks):
     """The limit of one device."""
 
     def __init__(self, draws_w: float, cpus: int, jobs: Jobs) -> None:
@@ -83,15 +83,6 @@ class CpuLimitV2:
             return Absent(f"{watts:g} W: the device takes {self.limits()}")
         self._limit_w = watts
         return self._let_go() if watts > self._draws_w - 0.5 else self._hold()
-
-    def clock_range(self) -> ClockRange | Absent:
-        return Absent(NO_CLOCKS)
-
-    def set_clock_range(self, low_mhz: float, high_mhz: float) -> Absent | None:
-        return Absent(NO_CLOCKS)
-
-    def reset_clocks(self) -> Absent | None:
-        return None
 
     def found(self) -> list[RecordedSetting] | Absent:
         """Settings of the present jobs; those of later jobs are noted before they are changed."""

@@ -17,8 +17,9 @@ from typing import Final, NamedTuple, Protocol
 from stoker.agent.devices.readings import Absent
 from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.jobs.steps import Key
-from stoker.agent.power.plan.card import ClockRange, PowerRange
+from stoker.agent.power.plan.card import PowerRange
 from stoker.agent.power.setters.record import RecordedSetting
+from stoker.agent.power.setters.without_clocks import WithoutClocks
 from stoker.agent.tracing.launch_throttle import ThrottleAnswer
 from stoker.probes.kernels.job_trace import HOLD_WHOLE
 
@@ -35,7 +36,6 @@ OVER_W: Final = 5.0
 """The most that a device may measure above its limit."""
 OVER_S: Final = 5.0
 """A device above its limit for this long is not limited by its launches."""
-NO_CLOCKS = "the clocks of this device are not held down"
 
 
 class OnDevice(NamedTuple):
@@ -59,7 +59,7 @@ class Gates(Protocol):
     def told(self, key: Key) -> ThrottleAnswer | None: ...
 
 
-class LaunchLimit:
+class LaunchLimit(WithoutClocks):
     """The limit of one device; called by one thread."""
 
     def __init__(
@@ -150,15 +150,6 @@ class LaunchLimit:
     def _tell(self, share: float) -> None:
         self._share = 1.0 if self._whole else min(max(share, LEAST_SHARE), 1.0)
         self._gates.want(self._device, max(round(self._share * HOLD_WHOLE), 1))
-
-    def clock_range(self) -> ClockRange | Absent:
-        return Absent(NO_CLOCKS)
-
-    def set_clock_range(self, low_mhz: float, high_mhz: float) -> Absent | None:
-        return Absent(NO_CLOCKS)
-
-    def reset_clocks(self) -> Absent | None:
-        return None
 
     def found(self) -> list[RecordedSetting] | Absent:
         """Returns nothing, since the throttle ends by itself."""
