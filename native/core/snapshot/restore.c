@@ -518,55 +518,50 @@ int sk_core_snapshot_limits(const void *bytes, size_t size, struct sk_limits *re
 	return 0;
 }
 
-/* Fill a new core of these limits; NULL if the records do not fit into it. */
-static struct sk_core *fill(struct sk_core *core, struct sk_snapshot_reader *reader,
-			    const struct sk_saved_head *head)
+/* Fill a new core with the records behind the head; false if they do not fit into it. */
+static bool fill(struct sk_core *core, struct sk_snapshot_reader *reader,
+		 const struct sk_saved_head *head)
 {
 	core->term = head->term;
 	core->leader = head->leader;
 	core->next_job = head->next_job;
 	core->now_ns = head->now_ns;
 	core->counters = head->counters;
-	return read_all(core, reader, head) && !sk_core_check(core) ? core : NULL;
+	return read_all(core, reader, head) && !sk_core_check(core);
+}
+
+/* Restore into a core of `limits`, or of the snapshot's own limits for NULL. Only with its own
+ * limits does the state have the digest of the snapshot, because the limits are part of it. */
+static int load(void *memory, size_t memory_size, const void *bytes, size_t size,
+		const struct sk_limits *limits, struct sk_core **ret)
+{
+	struct sk_snapshot_reader reader = {bytes, size};
+	struct sk_saved_head head;
+	struct sk_core *core;
+	int error;
+
+	if (!read_record(&reader, &head, sizeof head) || !head_ok(&head, size) ||
+	    !digest_ok(bytes, size, head.digest))
+		return -EBADMSG;
+	if (limits && (head.live > limits->jobs || head.finished > limits->finished))
+		return -ENOSPC;
+	error = sk_core_init(memory, memory_size, limits ? limits : &head.limits, &core);
+	if (error)
+		return error;
+	if (!fill(core, &reader, &head) || (!limits && sk_core_digest(core) != head.digest))
+		return limits ? -ENOSPC : -EBADMSG;
+	*ret = core;
+	return 0;
 }
 
 int sk_core_restore(void *memory, size_t memory_size, const void *bytes, size_t size,
 		    struct sk_core **ret)
 {
-	struct sk_snapshot_reader reader = {bytes, size};
-	struct sk_saved_head head;
-	struct sk_core *core;
-	int error;
-
-	if (!read_record(&reader, &head, sizeof head) || !head_ok(&head, size) ||
-	    !digest_ok(bytes, size, head.digest))
-		return -EBADMSG;
-	error = sk_core_init(memory, memory_size, &head.limits, &core);
-	if (error)
-		return error;
-	core = fill(core, &reader, &head);
-	if (!core || sk_core_digest(core) != head.digest)
-		return -EBADMSG;
-	*ret = core;
-	return 0;
+	return load(memory, memory_size, bytes, size, NULL, ret);
 }
 
 int sk_core_resize(void *memory, size_t memory_size, const void *bytes, size_t size,
 		   const struct sk_limits *limits, struct sk_core **ret)
 {
-	struct sk_snapshot_reader reader = {bytes, size};
-	struct sk_saved_head head;
-	struct sk_core *core;
-	int error;
-
-	if (!read_record(&reader, &head, sizeof head) || !head_ok(&head, size) ||
-	    !digest_ok(bytes, size, head.digest))
-		return -EBADMSG;
-	if (head.live > limits->jobs || head.finished > limits->finished)
-		return -ENOSPC;
-	error = sk_core_init(memory, memory_size, limits, &core);
-	if (error)
-		return error;
-	*ret = fill(core, &reader, &head);
-	return *ret ? 0 : -ENOSPC;
+	return load(memory, memory_size, bytes, size, limits, ret);
 }
