@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Snapshots of the samplers as the power loop takes them.
 
-Absent fields stay absent; only the measure of work done, which every card needs, is made of what
-there is: traffic over PCIe, else time in which memory worked, else time in which kernels ran.
+Invariant: absent fields stay absent. The one exception is the measure of work done, which every
+card needs: it is traffic over PCIe, else time in which memory worked, else time in kernels.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ def describe(
 
 
 def _most_w(readings: CardReadings | None) -> float:
-    """The most a card without a settable limit can draw; its driver may name a limit anyway."""
+    """Return the most that a card can draw whose limit cannot be set, if its driver names it."""
     named = [readings.number(name) for name in LIMITS] if readings else []
     return max((each for each in named if each is not None), default=0.0)
 
 
 class Gather:
-    """Turns snapshots into samples, with the sums that go on over ticks."""
+    """Turns snapshots into samples, and keeps the sums that samples share."""
 
     def __init__(self) -> None:
         self.last: dict[str, PowerSample] = {}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings that cards had before stoker's first write: on record, and given back.
+"""The settings that cards had before stoker's first write: they are recorded, and restored later.
 
-Invariant: nothing is set before its original value is on disk, and the record stays until all of it
-was given back; while the power lease runs, the watchdog leaves that to the agent.
+Invariants: nothing is set before its original value is on disk, and the record stays until all of
+it was restored. The watchdog restores settings only when the agent's power lease has ended.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from stoker.agent.power.survey import NodeSurvey
 from stoker.native.errors import StokerError
 
 BEGIN_NS: Final = 30_000_000_000
-"""Lease while drivers are called to begin or to restore, which may take long."""
+"""The length of the power lease while drivers are called at the beginning or to restore, which may
+take long."""
 RESTORE_AGAIN_S: Final = 5.0
 
 _log = structlog.get_logger("power")
 
 
 class OriginalSettings:
-    """One node's record, and what of it could not be restored."""
+    """One node's record, and the entries of it that could not be restored."""
 
     def __init__(self, inputs: PowerInputs) -> None:
         self._inputs = inputs

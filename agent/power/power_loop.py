@@ -3,8 +3,8 @@
 
 The loop is one thread that never waits for a driver: `survey.py` calls drivers by a deadline, and
 each card has a writer with a thread of its own. Invariants: with `control = "observe"` nothing is
-set; while anything is set the power lease is renewed, so if this thread ends for whatever reason,
-the watchdog restores the cards.
+set. While anything is set, this thread renews the power lease, so that the watchdog restores the
+cards if the thread ends.
 """
 
 from __future__ import annotations

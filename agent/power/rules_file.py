@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules in force: those of config.toml, or those that `stoker power` has put in their place.
 
-Invariant: the file is whole or refused; refused rules leave those before them in force and are
-said.
+Invariant: a file that is not whole and valid is refused. The rules before it then stay in force,
+and the reason is reported.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class RulesFile:
 
 
 def read(path: Path) -> PowerRules | None:
-    """The file's rules, or None without one; BadRequest where it is no such file."""
+    """Return the file's rules, or None without a file; BadRequest if the file is not valid."""
     try:
         return sealed_json.decode(path.read_bytes(), PowerRules)
     except FileNotFoundError:
@@ -59,7 +59,7 @@ def read(path: Path) -> PowerRules | None:
 
 
 def write(folder: Path, rules: PowerRules) -> None:
-    """Put these in force; `folder` is that of the agent's state."""
+    """Put these rules in force; `folder` is the agent's state folder."""
     path = folder / NAME
     partial = path.with_name(f".{NAME}.new")
     try:

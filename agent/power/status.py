@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Status of the power loop, written once a second to a file that `stoker power` reads.
 
-Invariant: replaced whole; what is not known is null.
+Invariants: the file is replaced in one step, and a value that is not known is null.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def write(run: Path, status: Status) -> None:
 
 
 def read(run: Path, start: str = "stoker up") -> Status:
-    """The newest; Unavailable where no agent has said anything. `start`: what to do then."""
+    """Return the newest status; Unavailable without one, and its hint is the command `start`."""
     try:
         return msgspec.json.decode((run / NAME).read_bytes(), type=Status)
     except FileNotFoundError:

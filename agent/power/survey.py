@@ -81,7 +81,7 @@ class NodeSurvey:
     def applicable(self, rules: PowerRules) -> tuple[PowerRules, list[str]]:
         """The rules without bounds on cards that are missing or in trouble, and those cards' ids.
 
-        Nobody can set such cards, and that is no reason to give up the budget of the others.
+        The other cards can keep their budget although these cannot be set.
         """
         here = {card.id for card in self.cards} - set(self.assumed)
         gone = [id for id in rules.cards if id not in here]
@@ -100,8 +100,10 @@ class NodeSurvey:
             self.cards.append(card)
 
     def _declared(self, id: str, draws_w: float, ceiling_c: float) -> PowerCard:
-        """A device that takes no limit and whose draw the rules declare: its jobs are limited, or
-        else it counts with that draw."""
+        """Describe a device that takes no limit and whose draw the rules declare.
+
+        Its jobs are limited if they can be; otherwise the device counts with its declared draw.
+        """
         setter = self.setters[id] = self._inputs.job_limit(id, draws_w)
         range = setter if isinstance(setter, Absent) else setter.limits()
         power = None if isinstance(range, Absent) else range

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Users by the names that rules use.
-
-A user id without a name is its number.
-"""
+"""Names of users as rules use them; a user without a name is called by the number."""
 
 from __future__ import annotations
 

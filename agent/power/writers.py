@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The writers of a node's cards: begun together, told what the plan wants, and ended together.
 
-Invariant: a clock is written only after its original setting is on record; with no writer at work
-a wanted limit is remembered and nothing is set.
+Invariant: a clock is written only after its original setting is on record. While no writer is at
+work, wanted limits are remembered and nothing is set.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ class Writers:
     def record_clocks(self, actions: Sequence[PowerAction]) -> None:
         """Record the cards whose clocks are about to be limited for the first time.
 
-        Without an orderly end, clocks are released only where stoker limited them: elsewhere
-        somebody else may have.
+        After a crash the clocks of recorded cards are released. A card that stoker did not limit is
+        not recorded, since somebody else may have limited it.
         """
         clocks = {each.card for each in actions if each.what == CLOCKS}
         first = clocks & self._at_work.keys()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One thing the power loop wants done to a card, why, and the readings that it rests on.
+"""An action of the power loop on one card, with its reason and the readings behind it.
 
-Invariant: an action is within the device's own range, whatever the rules said.
+Invariant: an action is within the device's own range, whatever the rules say.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sharing a power budget out: the watt goes where it gets most done.
+"""The division of a power budget among cards, so that their work per watt is highest.
 
-Pure: menus and bounds in, clocks and limits out. Every card begins at its lowest clock; steps up
-are taken in the order of work per watt, over all cards, until the budget is spent. That is
-water-filling: as long as each menu gives less for each further watt, no other division of the same
-watts gets more done. Then the last steps are taken back, the least useful first, as far as the
-rules let throughput go for energy, and never below what equal shares of the budget would get done.
+Pure: menus and bounds in, clocks and limits out. Every card begins at its lowest clock. Steps up
+are taken in the order of work per watt, over all cards, until the budget is spent. This is
+water-filling: if each further watt of a menu gives less work, no other division of the same watts
+gets more done.
+
+Then steps are taken back to save energy, the least useful first. The rules say how much work may be
+given up for that, and the work never falls below that of equal shares of the budget.
 Invariant: the limits given out add up to no more than the budget.
 """
 
@@ -17,11 +19,10 @@ from typing import Final, NamedTuple
 from stoker.agent.power.plan.model import ClockPoint
 
 MARGIN: Final = 0.005
-"""Margin of a limit above the draw that the model expects at the clock."""
-
+"""Margin of a limit above the draw that the model expects at the clock, as a share of the draw."""
 
 HANDING_OVER: Final = 0.006
-"""Share of the work lost while watts change hands, which equal limits never lose."""
+"""The share of the work that is lost while watts move from card to card; equal limits lose none."""
 
 
 class Want(NamedTuple):
@@ -33,14 +34,14 @@ class Want(NamedTuple):
 
 
 class PowerShare(NamedTuple):
-    """Allocation of one card."""
+    """The part of the budget that one card is given."""
 
     clock_mhz: float
     power_w: float
     """Expected draw at that clock."""
     limit_w: float
     held: bool
-    """True if the gain ends at this clock, and not the budget."""
+    """True if the clock is below the one that the budget would allow, to save energy."""
 
 
 class _Step(NamedTuple):
@@ -52,8 +53,11 @@ class _Step(NamedTuple):
 
 
 def allocate(wants: Mapping[str, Want], budget_w: float, give_up: float) -> dict[str, PowerShare]:
-    """Card -> share. `give_up` is the share of work that may go for energy; `budget_w` is at least
-    the sum of the floors."""
+    """Return card -> share.
+
+    `give_up` is the share of the work that may be given up to save energy. `budget_w` is at least
+    the sum of the floors.
+    """
     steps = sorted(
         (step for card, want in wants.items() for step in _steps(card, want)),
         key=lambda step: -step.gain,
@@ -149,8 +153,11 @@ def _filled(
 def _within(
     costs: Mapping[str, float], wants: Mapping[str, Want], budget_w: float
 ) -> dict[str, float]:
-    """Costs that the budget has room for: what the lowest clocks draw may be more than it, and a
-    card whose clocks cannot be held down has one clock alone. Its limit then does it."""
+    """Return the costs, lowered towards the floors as far as the budget demands.
+
+    Cards may draw more than the budget even at their lowest clocks, and some have one clock alone.
+    Their limits then keep the budget.
+    """
     floors = sum(want.floor_w for want in wants.values())
     above = sum(costs.values()) - floors
     part = 1.0 if above <= 0 else min(1.0, max(0.0, budget_w - floors) / above)
@@ -166,8 +173,10 @@ def _limits(
     wants: Mapping[str, Want],
     budget_w: float,
 ) -> dict[str, PowerShare]:
-    """Gives the rest of the budget to all cards, in proportion to the room below their maxima: a
-    card whose load grows next need not wait for another to give way."""
+    """Give the rest of the budget to all cards, in proportion to the room below their maxima.
+
+    A card whose load grows then need not wait until the limit of another card has fallen.
+    """
     base = _within({card: _cost(p, wants[card]) for card, p in chosen.items()}, wants, budget_w)
     left = max(0.0, budget_w - sum(base.values()))
     away = {card: wants[card].roof_w - watts for card, watts in base.items()}

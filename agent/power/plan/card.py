@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A card as the power plan knows it: its ranges, read once, and a sample of it each tick.
 
-Nothing here is true power or true load: a value is what a vendor's call answered, and None where it
-answered nothing.
+Values are a driver's answers, with the errors of its sensors, and not the true power or load.
+Invariant: a value that the driver did not give is None.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 RETURN_SHARE: Final = 0.15
-"""Share of its default limit kept for a card that is off the bus: its idle draw when it
-is back, at about 0.1, and its error. No job is placed on it before its limit is set again."""
+"""The share of its default limit that is kept for a card off the bus: the draw at rest, about 0.1,
+and the error of that. No job is placed on the card before its limit is set again."""
 
 
 class PowerRange(NamedTuple):
@@ -44,7 +44,7 @@ class PowerCard:
     clocks: ClockRange | None
     """None: clocks cannot be held down."""
     ceiling_c: float
-    """Die temperature that must not be passed."""
+    """The highest permitted die temperature."""
     idle_w: float = 75.0
     """Draw at rest; a guess until the card was seen idle."""
     memory_w: float = 150.0
@@ -54,7 +54,7 @@ class PowerCard:
 
     @property
     def return_w(self) -> float:
-        """Watts kept for it while it is off the bus and draws nothing."""
+        """Watts that are kept for the card while it is off the bus and draws nothing."""
         return RETURN_SHARE * (self.power.default_w if self.power else self.most_w)
 
 
@@ -84,4 +84,4 @@ class PowerSample(NamedTuple):
     traffic_ns: int = 0
     """Time of `traffic_bytes`, which may be read less often; 0: `t_ns`."""
     gone: bool = False
-    """It is off the bus, or has to be reset: it does no work, and nothing else is known of it."""
+    """True if the card is off the bus or needs a reset: it does no work, and has no other field."""

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The power loop's decisions: readings in, actions out; no clock, no device, no file.
 
-Each tick, in this order: take in what devices confirmed; heat first, as a hard rule; then the
-division of the budget; then falls at once, and rises only as far as the ledger has room, which it
-has only after falls were read back. Invariant: limits as confirmed, writes under way and what
-cannot be capped never add up to more than the budget through an action of this loop; no action
-leaves a device's own range.
+Each tick takes in the readings, applies the limits that heat demands, and divides the budget. It
+lowers limits at once. It raises limits only as far as the ledger has room, and the ledger gets room
+only when the lowered limits were read back.
+
+Invariants: no action makes the confirmed limits, the writes under way and the draw that cannot be
+capped add up to more than the budget. No action leaves a device's own range.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ AGAIN_NS: Final = 2_000_000_000
 HURRY_NS: Final = 100_000_000
 """The shortest time between two divisions."""
 DEAD_W: Final = 8.0
-"""Smallest change of a limit that is written, unless heat or another card needs it."""
+"""Smallest fall of a limit that is written, unless heat or another card needs it."""
 HOLD: Final = 0.04
-"""A new division is dropped if every share is within this part of the old one."""
+"""A new division is dropped if no share changes by more than this: its limit as a part of the
+card's highest, or its clock as a part of the new clock."""
 DEAD_HEAT_W: Final = 2.0
 DEAD_MHZ: Final = 20.0
 RISE_W_PER_S: Final = 1500.0
-"""Fastest rise of a limit; falls are immediate, since they keep the budget."""
+"""Fastest rise of a limit; limits fall at once, since that keeps the budget."""
 
 
 class _Slot:
@@ -46,11 +48,11 @@ class _Slot:
         self.reading: PowerSample | None = None
         self.share: PowerShare | None = None
         self.clock_mhz = card.clocks.max_mhz if card.clocks else 0.0
-        """The highest clock it was set to."""
+        """The highest clock that the card was last set to, in MHz."""
         self.changed_ns = 0
         self.power_w = card.power.default_w
         self.bound_w = card.power.max_w
-        """The most that rules about it and its tenants allow, as of the last division."""
+        """The highest limit that the rules allow the card and its tenants, by the last division."""
 
 
 class Controller:
@@ -134,7 +136,7 @@ class Controller:
         lost = self.ledger.lost(now_ns)
         self.unkept = {}
         present = {id: slot for id, slot in self._slots.items() if id not in lost}
-        for id in lost:  # tried again and again, at the least it can be asked for
+        for id in lost:  # at its floor, whose writing is tried again until the card obeys
             slot, floor = self._slots[id], floor_w(self._slots[id].card, self.rules)
             slot.share = PowerShare(slot.model.max_mhz, floor, floor, False)
         if not present:
@@ -164,7 +166,7 @@ class Controller:
     def _differ(
         self, shares: Mapping[str, PowerShare], wants: Mapping[str, Want], budget_w: float
     ) -> bool:
-        """True if a new division differs by more than the readings' noise."""
+        """True if a new division differs from the one in force by more than readings' noise."""
         total = 0.0
         for id, share in shares.items():
             old = self._slots[id].share
@@ -182,7 +184,7 @@ class Controller:
         floors: Mapping[str, float],
         holders: Mapping[str, frozenset[str]],
     ) -> None:
-        """Cards of a tenant share its cap evenly above their floors."""
+        """Lower the roofs of a tenant's cards to its cap, each by the same part above its floor."""
         for tenant, watts in tenants_caps(self.rules, holders):
             mine = [id for id, users in holders.items() if tenant in users and id in roofs]
             least = sum(floors[id] for id in mine)
@@ -230,7 +232,8 @@ class Controller:
         caps: Mapping[str, float],
         rises: Mapping[str, float],
     ) -> bool:
-        """True if a change is too small to write; heat, budget, caps and needs count always."""
+        """True if a fall is too small to write, and neither budget, heat, caps nor another card
+        needs it, or if an earlier write is still under way."""
         if self.ledger.is_pending(id):
             return True
         over = self.rules.budget_w and self.ledger.committed_w(self._stepped_ns) > (
@@ -248,7 +251,7 @@ class Controller:
     def _rise(
         self, rises: Mapping[str, float], now_ns: int, caps: Mapping[str, float]
     ) -> list[PowerAction]:
-        """Raises limits as far as there is room, first where a watt does most."""
+        """Raise limits as far as there is room, first for the cards with the greatest need."""
         made: list[PowerAction] = []
         budget = self.rules.budget_w or float("inf")
         room = budget - self.ledger.committed_w(now_ns)

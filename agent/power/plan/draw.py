@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parts of one card's power, learned over all of its loads: base, memory, kernels.
 
-Power is linear in three shares that readings give: one (what it draws at rest), of the memory's
-bandwidth, of the kernels' clock and time. What belongs to the card is fitted to every settled
-reading since it was first seen, beginning with a guess that counts as a few of them; what is off
-for the present load (leakage of a warm die) is an offset. Sensors are off by up to 5 % of what they
-read (arXiv 2312.02741), limits are not off by anything that matters here, since they are what
-counts: readings of a card that its limit holds say how much the sensor is off. Invariant: a part is
-never negative.
+Power is taken as linear in three shares. The share of the base is always 1 (the draw at rest), that
+of the memory is its bandwidth in use, that of the kernels follows their clock and time. The three
+parts are fitted to every settled reading since the card was first seen. They begin with a guess,
+which counts as a few readings. An offset holds what the parts miss at the present load, such as the
+leakage of a warm die.
+
+Sensors are wrong by up to 5 % of their value (arXiv 2312.02741), while limits count as exact. So a
+card that draws as much as its limit allows shows the error of its sensor.
+Invariant: a part is never negative.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The thermal guard of one card: the most power at which its die stays below the ceiling.
 
-It follows a first-order model, one heat capacity behind one resistance, whose inlet temperature
-absorbs everything the model does not know (other resistance, fans, neighbours): an observer with
-two gains, on whole degrees that come late. Invariant: without readings it allows less with time,
-never more.
+It follows a first-order model: one heat capacity behind one thermal resistance. Two gains correct
+the model's temperatures of die and inlet by readings, which are whole degrees and late. The inlet
+temperature so takes up whatever the model does not know, such as fans and neighbouring cards.
+Invariant: without readings it allows less with time, never more.
 """
 
 from __future__ import annotations
@@ -13,23 +13,28 @@ from typing import Final
 
 R_C_PER_W: Final = 0.06
 C_J_PER_C: Final = 1200.0
-"""Nominal values of a 700 W card; others are scaled by their highest limit."""
+"""Thermal resistance and heat capacity of a 700 W card; those of other cards are scaled by their
+highest limit."""
 MARGIN_C: Final = 1.5
 """Distance of the aim below the ceiling: readings are whole degrees and late."""
 REACH_S: Final = 12.0
 """Time in which the die may warm up to the aim."""
 GAIN_T: Final = 0.25
 GAIN_INLET: Final = 0.12
-"""Gains per second of the observed temperature and of the inlet's."""
+"""Gains per second of the temperatures of the die and of the inlet."""
 HARD_W_PER_S: Final = 60.0
-"""Share taken off with each second at the ceiling, where the model has proved wrong."""
+"""Watts by which the allowed power falls in each second at the ceiling, which the model had not
+foreseen."""
 RELAX_W_PER_S: Final = 10.0
+"""Watts of that reduction that are given back in each second below the ceiling."""
 STALE_S: Final = 5.0
+"""Time without a reading after which the allowed power falls."""
 SHRINK_W_PER_S: Final = 20.0
+"""Watts by which the allowed power falls in each second after STALE_S without a reading."""
 
 
 class Guard:
-    """Observer of one card's temperature, fed with its power."""
+    """The model of one card's temperature, fed with its power and temperature."""
 
     def __init__(self, ceiling_c: float, max_w: float) -> None:
         scale = 700.0 / max_w if max_w else 1.0

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The most that cards may draw now: limits confirmed by the devices, and the uncapped rest.
 
-Invariant: `committed_w` is at least what the cards' limits add up to on the devices, whatever
-writes are under way, lost or late: a rise counts from before it is written, a fall only when it was
-read back and the card has had time to obey, or draws less anyway. A card that is off the bus draws
-nothing, and counts with what it needs to come back.
+Invariant: `committed_w` is at least the sum of the limits on the devices, whichever writes are
+under way, lost or late. A raised limit counts from before it is written. A lowered limit counts
+only when it was read back, and the card either had time to obey it or draws less anyway. A card off
+the bus draws nothing, and counts with the power that it needs when it comes back.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from stoker.agent.power.plan.card import PowerCard, PowerSample
 
 SETTLE_NS = 100_000_000
-"""The time from a lower limit read back until the card's own limiter has begun to bring the power
-down; a card that draws less than its new limit has nothing to bring down."""
+"""The time from reading back a lowered limit until the card draws no more than that. A card that
+draws less than its new limit needs no time."""
 BELOW = 0.9
 """A reading below this share of the new limit is below it whatever the sensor's error."""
 SAME_W = 1.0
@@ -39,15 +39,15 @@ class _Entry:
     pending_w: float | None = None
     pending_ns: int = 0
     falling: list[tuple[int, float]] = field(default_factory=list)
-    """(until, watts): limits read back as left, that the card may still draw."""
+    """(until, watts) of earlier, higher limits, which the card may still draw until then."""
     power_w: float | None = None
     power_ns: int = 0
     highest_w: float = 0.0
     """The highest draw ever read."""
     deaf: bool = False
-    """The last write was lost."""
+    """True if the card did not take its last write."""
     gone: bool = False
-    """It is off the bus: it can draw nothing before it is back."""
+    """True while the card is off the bus and draws nothing."""
 
 
 class Ledger:
@@ -123,7 +123,7 @@ class Ledger:
         return self._entries[card].gone
 
     def lost(self, now_ns: int) -> list[str]:
-        """Cards with limits that are silent, or ignore writes."""
+        """Return the cards with limits that are off the bus, give no readings or ignore writes."""
         return [
             id
             for id, entry in self._entries.items()
@@ -132,11 +132,11 @@ class Ledger:
         ]
 
     def committed_w(self, now_ns: int) -> float:
-        """The sum over all cards."""
+        """Return the sum of `counted_w` over all cards."""
         return sum(self.counted_w(card, now_ns) for card in self._entries)
 
     def uncapped_w(self, now_ns: int) -> float:
-        """The part of it that no limit bounds."""
+        """Return the sum of `counted_w` over the cards without limits."""
         return sum(
             self.counted_w(id, now_ns)
             for id, entry in self._entries.items()
@@ -145,8 +145,11 @@ class Ledger:
 
 
 def _uncapped_w(entry: _Entry, now_ns: int) -> float:
-    """The most a card without limits may be drawing: as measured, or, if it is silent, the most
-    known of it."""
+    """Return the most that a card without limits may be drawing.
+
+    That is its measured draw with the error of the sensor. If the newest measurement is too old, it
+    is the highest draw that was ever measured or declared.
+    """
     if entry.power_w is None:
         return entry.card.most_w
     silent = now_ns - entry.power_ns > LOST_NS

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Model of one card's draw and work at other clocks, learned from its readings alone.
 
-A step of a job takes time in kernels, of which a part goes with the clock, and time in which the
+A step of a job takes time in kernels, a part of which depends on the clock, and time in which the
 card waits. With x = highest clock / clock - 1:
 
-    whole(x) = 1 + k x              how much longer a step takes; one unknown, k from 0 to 1
-    work     = 1 / whole(x)         of what the highest clock would get done
+    whole(x) = 1 + k x              length of a step; the unknown k is from 0 to 1
+    work     = 1 / whole(x)         as a share of the work at the highest clock
     busy     = 1 - rest / whole(x)  rest: idle share at the highest clock
     power    = base + memory x (bandwidth share) + dynamic x busy x (1 + x)^-n    (`draw.py`)
 
-k is first guessed from how busy memory is, beside the kernels (a roofline), then fitted to the rate
-of traffic over PCIe and links at the clocks the card had while its load stayed: relative figures of
-one load, so that it does not matter how much traffic a unit of work makes. Invariant: a load that
-changed begins with the guess again; what belongs to the card (base, dynamic, n) is kept.
+k is first guessed by a roofline, from the busy shares of memory and kernels. It is then fitted to
+the rates of traffic over PCIe and links at the clocks that the card had under this load. Rates are
+only compared with each other, so the traffic of a unit of work need not be known.
+Invariant: a changed load begins with the guess again, and what belongs to the card (base, dynamic,
+n) is kept.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from stoker.agent.power.plan.card import PowerCard, PowerSample
 from stoker.agent.power.plan.draw import CardDraw, Shares
 
 UNREAD: Final = (0.8, 0.0, 0.3)
-"""k, rest and memory of a card that was not read: it is thought to be busy, and its work to go with
-the clock."""
+"""k, rest and memory of a card without readings, which is assumed to be busy with work that depends
+on the clock."""
 UNKNOWN_MHZ: Final = 1000.0
-"""Stands for the only clock of a card whose clocks cannot be held down."""
+"""The only clock in the menu of a card whose clocks cannot be held down; any value would do."""
 POINTS: Final = 18
 """Number of clocks in a menu."""
 LOWEST: Final = 0.4
@@ -37,14 +38,15 @@ GUESS_ERROR: Final = 0.25
 RATE_ERROR: Final = 0.003
 """Smallest relative error of a traffic rate."""
 CHANGED: Final = 0.12
-"""Change of a clock-independent ratio that means another load."""
+"""The change, as a share, from which on a ratio that no clock changes shows another load."""
 QUANTUM: Final = 0.012
 """Step of utilisation, which drivers report in whole per cent."""
 IDLE_BUSY: Final = 0.02
 LEAKAGE: Final = 0.05
 """Leakage of a warm die beyond the draw at rest, as a share of the highest limit; a guess."""
 SETTLED_NS: Final = 1_200_000_000
-"""The longest window and delay of a power sensor, about; clock and load as before for so long."""
+"""The time without a change of clock or load after which a reading of power is settled: about the
+longest window and delay of a power sensor."""
 SAMPLE_NS: Final = 1_000_000_000
 FADE: Final = 0.998
 """Weight that a sample keeps when the next one comes: a card whose clock rests learns nothing new,
@@ -114,7 +116,7 @@ class CardModel:
         ]
 
     def read(self, reading: PowerSample) -> bool:
-        """Take in one tick; whether the load is another one now."""
+        """Take in the sample of one tick; True if the load has changed."""
         last = self._last
         if None in (reading.clock_mhz, reading.busy, reading.memory_busy, reading.traffic_bytes):
             return self._read_less(reading)
@@ -145,8 +147,10 @@ class CardModel:
         return changed
 
     def _read_less(self, reading: PowerSample) -> bool:
-        """Takes the reading of a card that reports less: whether it works is known, and a card that
-        works is thought to be as busy as before the first reading."""
+        """Take in a sample that lacks fields; True if the card was idle and now works.
+
+        A card that works is assumed to be as busy as UNREAD says.
+        """
         if reading.busy is None:
             return False
         if (rests := reading.busy < IDLE_BUSY) != self.idle:
@@ -167,15 +171,15 @@ class CardModel:
         return not was
 
     def _load_changed(self, busy: float, memory_busy: float, rate: float) -> bool:
-        """Idle time and bandwidth, each by the rate of traffic: no clock changes them."""
+        """True if idle time or bandwidth changed relative to traffic, which no clock can cause."""
         if rate <= 0:
             return self.idle
         now = (1 - busy) / rate, memory_busy / rate
         if self.idle or self._ratios is None:
             self._ratios = now
             return True
-        # Utilisation is of the last sensor period, traffic of the whole tick: one odd tick is one
-        # in which the load changed, a second says to what.
+        # The busy shares cover the last sensor period and the traffic the whole tick, so the ratio
+        # of the tick in which the load changes is a mix. The next tick shows the new load.
         quantum = QUANTUM / rate
         (rest, memory), (rest_before, memory_before) = now, self._ratios
         odd = _other(rest, rest_before, quantum) or _other(memory, memory_before, quantum)
@@ -200,12 +204,12 @@ class CardModel:
 
     @staticmethod
     def _guess(busy: float, memory_busy: float) -> float:
-        """A kernel is bound by memory as far as memory keeps up with it."""
+        """Guess k: the busier memory is beside the kernels, the less they depend on the clock."""
         bound = min(0.92, max(0.08, (memory_busy / max(busy, 0.05)) ** 2))
         return min(1.0, busy * (1 - bound))
 
     def _fit(self, x: float, y: float) -> None:
-        """One more (x, 1 / rate): a line whose slope over its intercept is k."""
+        """Add the point (x, 1 / rate) to the fit of a line, whose slope over its intercept is k."""
         s = self._sums
         self._sums = [
             s[0] * FADE + 1.0,
@@ -227,7 +231,7 @@ class CardModel:
             return guess
         slope = (sxy / n - mean_x * mean_y) / spread
         level = mean_y - slope * mean_x
-        # The line against the guess, each by what is known of its error.
+        # The line and the guess are weighted by their errors.
         noise = max(0.0, syy / n - mean_y * mean_y - slope * slope * spread) / (mean_y * mean_y)
         doubt = (noise + RATE_ERROR**2) / GUESS_ERROR**2
         trust = n * spread / (n * spread + doubt)
@@ -267,7 +271,7 @@ class CardModel:
         return 1.0, self.memory * less, busy * float((1 + x) ** -self.exponent)
 
     def menu(self) -> list[ClockPoint]:
-        """Return points from the lowest clock worth considering upwards; power and work grow."""
+        """Return the clocks from the lowest useful one to the highest; power and work grow."""
         k, rest = self.k, self.rest
         base_w, memory_w, kernels_w = self.draw.parts
         base_w, memory_w = base_w + self.draw.offset_w, memory_w * self.memory

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules that an operator sets for the power loop, and the check that refuses impossible ones.
 
-Invariant: rules that passed `check` can all be kept at once by the cards they were checked against;
-whatever cannot be kept is refused with the range that could.
+Invariant: the cards can keep all rules that passed `check` at once. Rules that they cannot keep are
+refused, and the refusal names the range that they could.
 """
 
 from __future__ import annotations
@@ -33,23 +33,24 @@ class PowerRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`[power]` of config.toml."""
 
     control: Literal["observe", "on"] = "observe"
-    """observe: everything is decided and written down, nothing is done."""
+    """With `observe`, actions are decided and logged, but not carried out."""
     budget_w: float = 0.0
-    """The budget of all cards together; 0 is none: only cards', tenants' and thermal rules hold."""
+    """The budget of all cards together in watts; with 0 only the other rules hold."""
     ceiling_c: float = 0.0
-    """Ceiling for every die; 0 is the card's own target temperature."""
+    """The ceiling of every die in C; 0 stands for each card's own target temperature."""
     give_up: float = 0.0155
-    """Share of the work that may go for energy, as far as readings tell; 0 gives none up. What
-    equal limits would get done is never given up."""
+    """The share of the work, by the model, that may be given up to save energy. The work of equal
+    limits is never given up."""
     cards: dict[str, CardRule] = msgspec.field(default_factory=dict)
     tenants: dict[str, float] = msgspec.field(default_factory=dict)
-    """User -> watts for the limits of all cards that a job of that user holds; with others too."""
+    """User -> the highest sum in watts of the limits of all cards that the user's jobs hold, cards
+    shared with other users included."""
     declared: dict[str, float] = msgspec.field(default_factory=dict)
-    """Device -> watts at full load, of one that has neither power sensor nor limit."""
+    """Device -> watts at full load, for a device that has neither a power sensor nor a limit."""
 
 
 def check(rules: PowerRules, cards: Sequence[PowerCard], uncapped_w: float = 0.0) -> None:
-    """BadRequest or NotFound for rules that contradict each other or these cards."""
+    """Raise BadRequest or NotFound for rules that contradict each other or these cards."""
     known = {card.id: card for card in cards}
     _check_numbers(rules)
     for id, rule in rules.cards.items():

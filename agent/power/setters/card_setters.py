@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Setters of cards, by vendor: power limits of all three, clocks of NVIDIA and Intel.
 
-Every call answers a value, or an Absent with the driver's words; a write that a driver refuses is
-one as well. Invariant: nothing is written that is out of the range which the device itself names.
+Every reading call returns a value, or an Absent with the driver's words. A write returns None, or
+an Absent if it was refused. Invariant: only values within the device's own range are written.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SM = 1
 
 
 class CardSetter(Protocol):
-    """One card's settings. May block in its driver."""
+    """The settings of one card. Every method may block in the card's driver."""
 
     def limits(self) -> PowerRange | Absent:
         """The range of its power limit."""
@@ -41,20 +41,22 @@ class CardSetter(Protocol):
         """The limit in force."""
 
     def set_power_limit(self, watts: float) -> Absent | None:
-        """Set it, within the range; an Absent says why it was not."""
+        """Set the power limit; an Absent says why it was not set."""
 
     def clock_range(self) -> ClockRange | Absent:
-        """Clocks it can be held down to."""
+        """The range of clocks to which the card can be held."""
 
     def set_clock_range(self, low_mhz: float, high_mhz: float) -> Absent | None:
-        """Hold clocks within these."""
+        """Hold the clocks within this range."""
 
     def reset_clocks(self) -> Absent | None:
-        """Let clocks go."""
+        """Release the clocks."""
 
     def found(self) -> list[RecordedSetting] | Absent:
-        """Everything that this setter may change, as it is now; the paths of files are those of
-        the device's own folder, by its address."""
+        """Return the present value of every setting that this setter may change.
+
+        Files are named by the folder of the device's address, which a reloaded driver keeps.
+        """
 
 
 def setter_of(card: DeviceCard) -> CardSetter | Absent:
@@ -73,7 +75,7 @@ def setter_of(card: DeviceCard) -> CardSetter | Absent:
 
 
 class NvidiaSetter:
-    """Ranges through the binding, settings through the vendor's table in C."""
+    """An NVIDIA card: ranges through the binding, settings through the vendor's table in C."""
 
     def __init__(self, binding: Any, handle: Any, uuid: str) -> None:
         self._nvml, self._handle, self._uuid = binding, handle, uuid
@@ -120,7 +122,7 @@ class NvidiaSetter:
         return self._write("clocks", 0)
 
     def found(self) -> list[RecordedSetting] | Absent:
-        """NVML does not say whether clocks were locked: once held, they are let go."""
+        """Record clocks as unlocked, since NVML does not tell whether they were locked."""
         limit = self._call("nvmlDeviceGetPowerManagementLimit")
         if isinstance(limit, Absent):
             return limit
@@ -131,7 +133,7 @@ class NvidiaSetter:
 
 
 class AmdSetter(WithoutClocks):
-    """Through AMD SMI; the first power sensor, which is the socket's."""
+    """An AMD card through AMD SMI, by its first power sensor, which measures the socket."""
 
     def __init__(self, smi: Any, handle: Any, address: str) -> None:
         self._smi, self._handle, self._address = smi, handle, address
@@ -167,7 +169,7 @@ class AmdSetter(WithoutClocks):
 
 
 class SysfsSetter(WithoutClocks):
-    """An AMD card without ROCm: its hwmon folder."""
+    """An AMD card without ROCm, through its hwmon folder."""
 
     def __init__(self, hwmon: Path) -> None:
         self._hwmon = hwmon
@@ -201,8 +203,8 @@ class SysfsSetter(WithoutClocks):
         return None
 
     def found(self) -> list[RecordedSetting] | Absent:
-        """Name the file through the PCI device's folder: the number of its hwmon is another when
-        amdgpu was loaded again."""
+        """Name the cap by the PCI device's folder: its hwmon gets another number when amdgpu is
+        loaded again."""
         cap, device = self._read("power1_cap"), self._hwmon.parent.parent.resolve()
         return (
             cap

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One card's settings in a thread of its own: written when asked for, read back all the time.
 
-A driver that hangs holds up this thread and nobody else; the shell sees the age of what was read
-back. Invariant: only the newest wish is written, and after `give_back` nothing but what was found.
+A driver that hangs blocks this thread alone, and the power loop sees how old the value read back
+is. Invariant: only the newest wanted value is written, and after `give_back` only the original one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stoker.agent.power.setters.card_setters import CardSetter
 TICK_S = 0.1
 AGAIN_S = 2.0
 SAME_W = 1.0
-"""Drivers round."""
+"""Limits within a watt count as equal, since drivers round."""
 
 
 class Back(NamedTuple):

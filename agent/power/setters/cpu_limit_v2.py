@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A device that runs on the host's CPUs, held on cgroup v2: `cpu.max` of each of its jobs' groups.
 
-The jobs' groups are stoker's own, so no process is moved; what the device is left is shared evenly
-by its jobs. A job with a CPU limit of its own keeps it, and that counts. Invariants: the limit of a
-group is changed only after it was noted on the durable record; what is read back is what the
-kernel's files say.
+The jobs' groups are stoker's own, so no process is moved. The jobs of the device share its CPU time
+evenly. A job with a CPU limit of its own keeps that limit, which counts as its share. Invariants:
+the limit of a group is changed only after it was noted on the durable record; what is read back is
+what the kernel's files say.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Note = Callable[[Sequence[RecordedSetting]], None]
 
 
 def enable(jobs: Path) -> Absent | None:
-    """Have the cpu controller in the groups of jobs, from the mount down, as the spawner does."""
+    """Enable the cpu controller in the groups of jobs, from the mount down, as the spawner does."""
     for group in (jobs.parent.parent, jobs.parent, jobs):
         control = group / "cgroup.subtree_control"
         try:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drivers of several cards asked at once, by a deadline.
+"""Calls into the drivers of several cards at once, by a deadline.
 
-Invariant: a card whose call has not returned is not asked again until it has, so that one that
-hangs costs the deadline once, and one thread.
+Invariant: a card is not called again before its call has returned, so that a call that hangs costs
+the deadline once, and one thread.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One setting of a card, written by the same table in C as the restorer gives it back by."""
+"""The write of one setting, through the table in C by which stoker-restore restores it."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A device without a power limit whose jobs launch through a tracer: launches wait for their turn.
+"""The limit of a device without a power limit of its own, whose jobs launch through a tracer.
 
-Where the device has a power sensor, the share of the time in which launches begin follows what is
-measured; else that share stands for the share of the declared power. Invariants: a limit is read
-back only while every job on the device does as it is told and, where power is measured, the device
-draws no more than that; nothing is left behind, since a share that is no longer renewed ends by
-itself (native/records/throttle.h).
+Launches may begin only in a share of the time. If the device has a power sensor, the share follows
+the measured power; else it is the limit's share of the declared power.
+
+Invariants: the limit counts as in force only while every job on the device obeys it and the
+measured power, if there is one, is not above it. Nothing has to be restored, since a share that is
+no longer renewed ends by itself (native/records/throttle.h).
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ from stoker.probes.kernels.job_trace import HOLD_WHOLE
 LEAST: Final = 0.1
 """The least share of its power that the device keeps, so that jobs go on, however slowly."""
 LEAST_SHARE: Final = 0.005
-"""The least share of time: programs that send far ahead keep a device busy from few windows."""
+"""The least share of time. It is small because a program that launches far ahead can keep a device
+busy from short openings."""
 GAIN: Final = 1.5
-"""Gain per second per whole power of error; stable up to a second of delay."""
+"""The integral gain: by how much the share changes per second if the power is off by the whole
+declared power; stable up to a second of delay."""
 STEP_S: Final = 0.5
-"""The longest step of the integral, however late the call."""
+"""The longest step of the integral in time, however late the call is."""
 OVER: Final = 0.05
 OVER_W: Final = 5.0
 """The most that a device may measure above its limit."""
@@ -118,7 +121,8 @@ class LaunchLimit(WithoutClocks):
         return self._limit_w / self._draws_w
 
     def power_limit_w(self) -> float | Absent:
-        """Takes one step of the loop; Absent says who does not do as told."""
+        """Adjust the share of time, and return the limit in force; Absent names a job or device
+        that does not obey it."""
         if self._whole:
             return self._draws_w
         wrong = next((why for job in self._jobs() if (why := self._disobeys(job))), "")
@@ -152,5 +156,5 @@ class LaunchLimit(WithoutClocks):
         self._gates.want(self._device, max(round(self._share * HOLD_WHOLE), 1))
 
     def found(self) -> list[RecordedSetting] | Absent:
-        """Returns nothing, since the throttle ends by itself."""
+        """Return no setting, since the throttle ends by itself."""
         return []

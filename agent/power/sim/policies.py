@@ -64,7 +64,7 @@ class Static:
 
 
 class Naive:
-    """Once a second every limit moves by the same part of what the node's measured power is off."""
+    """Once a second, moves all limits by the same part of the node's distance from the budget."""
 
     def __init__(self, cards: Sequence[PowerCard], budget_w: float) -> None:
         self._cards, self._budget_w = cards, budget_w

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many runs as one report: work and energy beside the bound and the equal limits, what was broken.
 
-Pure. Every figure is of all runs it names, none is left out.
+Pure. Invariant: every figure covers all the runs that its name says.
 """
 
 from __future__ import annotations

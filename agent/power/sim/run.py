@@ -21,7 +21,7 @@ CEILING_C: Final = float(ranges.TEMPERATURE_C[0])
 WARM_NS: Final = int(ranges.WARM_S * S)
 RUN_NS: Final = int(ranges.RUN_S * S)
 OVER_W: Final = 0.01
-"""Sums of limits are exact but for rounding to milliwatts."""
+"""The excess of a sum of limits that is taken as rounding to milliwatts."""
 
 
 class PowerRun(NamedTuple):
@@ -49,7 +49,7 @@ class PowerResult(NamedTuple):
     """Hottest die above the ceiling; negative if it stayed below."""
     writes: int
     reversals: int
-    """Limits that turned back within 2 s, by more than 5 % of the card's highest."""
+    """Limits that turned back within 2 s, by more than 5 % of the card's highest limit."""
     curve: tuple[tuple[float, float, float], ...]
     """(second, true power, sum of limits); empty unless asked for."""
 
