@@ -251,7 +251,7 @@ _SUBMIT = Struct("<HHIQQ16sQIIQQQQQQ8Q4Q4Q4QIIIIIhHHHHH")
 
 
 class Submit(NamedTuple):
-    """The request of a new job."""
+    """A user submits a job."""
 
     client: int
     """Id of who submits; keys are per client."""

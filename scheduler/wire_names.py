@@ -127,7 +127,7 @@ class Order(IntEnum):
     FIFO = 1  # priority, then id; the first that does not fit blocks
     ANY = 2  # priority, then id; nobody blocks
     BACKFILL = 3  # EASY: the first gets a reservation nobody may delay
-    CONSERVATIVE = 4  # every waiting one does
+    CONSERVATIVE = 4  # every waiting job gets such a reservation
     SHORTEST = 5  # least estimated time left first
     LEAST_ATTAINED = 6  # least device time so far first
 
@@ -188,7 +188,7 @@ QueueOrder = Literal[
     "fifo",  # priority, then id; the first that does not fit blocks
     "any",  # priority, then id; nobody blocks
     "backfill",  # EASY: the first gets a reservation nobody may delay
-    "conservative",  # every waiting one does
+    "conservative",  # every waiting job gets such a reservation
     "shortest",  # least estimated time left first
     "least-attained",  # least device time so far first
 ]

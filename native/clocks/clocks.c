@@ -29,7 +29,7 @@ bool sk_clock_bracket(bool (*read)(void *state, uint64_t *ret), void *state, uns
 
 		if (!read(state, &clock_ns))
 			return false;
-		/* One more: both ends are whole nanoseconds of a finer time. */
+		/* Half of the bracket, and 1 because both of its ends are cut to whole ns. */
 		uint64_t error = (sk_clock_monotonic() - before) / 2 + 1;
 
 		if (error < ret->error_ns)
@@ -106,8 +106,8 @@ static bool is_invariant(void)
 	return __get_cpuid(0x80000007, &a, &b, &c, &d) && d & 1u << 8;
 }
 
-/* Leaf 15H: ratio of counter and crystal, and the crystal's rate; leaf 40000010H: kHz of the
- * counter as VMware and KVM give it. 0 if neither is there. */
+/* Return the rate that CPUID states, or 0. Leaf 15H has the crystal's rate and the ratio of the
+ * counter to it; leaf 40000010H has the counter's kHz as VMware and KVM give it. */
 static uint64_t said_hz(void)
 {
 	uint32_t a = 0, b = 0, c = 0, d = 0;
@@ -153,7 +153,7 @@ static uint64_t said_hz(void)
 static const char NAME[] = "ticks";
 #endif
 
-/* Counted as ticks of one nanosecond each they are raw counts. */
+/* Measure the rate over 20 ms. Read as if a tick were a nanosecond, the readings are raw counts. */
 static uint64_t measured_hz(void)
 {
 	uint64_t one_to_one = 1000000000;

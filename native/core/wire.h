@@ -102,7 +102,7 @@ enum sk_order {
 	SK_ORDER_FIFO = 1,	     /* priority, then id; the first that does not fit blocks */
 	SK_ORDER_ANY = 2,	     /* priority, then id; nobody blocks */
 	SK_ORDER_BACKFILL = 3,	     /* EASY: the first gets a reservation nobody may delay */
-	SK_ORDER_CONSERVATIVE = 4,   /* every waiting one does */
+	SK_ORDER_CONSERVATIVE = 4,   /* every waiting job gets such a reservation */
 	SK_ORDER_SHORTEST = 5,	     /* least estimated time left first */
 	SK_ORDER_LEAST_ATTAINED = 6, /* least device time so far first */
 	SK_ORDER_END,
@@ -284,7 +284,7 @@ struct sk_request {
 };
 static_assert(sizeof(struct sk_request) == 240, "stored layout");
 
-/* The request of a new job.
+/* A user submits a job.
  *
  * Python: Submit(client, key=b"", spec_hash=0, uid=0, tenant=0, priority=0, gpu_milli=0,
  * cpu_milli=0, memory_bytes=0, tasks=1, device_memory_bytes=0, estimate_ns=0, after=0, group=0,
@@ -421,7 +421,7 @@ struct sk_rejected {
 	uint16_t kind;	  /* The kind of the command. */
 	uint16_t reason;
 	uint64_t job;	/* The job it is about; for DUPLICATE the one that the key made, perhaps in
-			   this   very batch: answer only when the batch is committed. */
+			   this very batch: answer only when the batch is committed. */
 	uint64_t asked; /* A figure of the reason. */
 	uint64_t have;	/* A figure of the reason. */
 };

@@ -26,7 +26,7 @@ struct sk_call_key {
 struct sk_call_times {
 	__u64 entered;
 	__u64 returned;
-	__u64 total_ns; /* of those that returned */
+	__u64 total_ns; /* total length of the calls that returned */
 	__u64 longest_ns;
 	__u64 log2[SK_CALL_BUCKETS];
 };

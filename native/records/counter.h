@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /** @file
  * The counters of what was made and what was lost, one pair per producer.
- *
  */
 #ifndef SK_RECORDS_COUNTER_H
 #define SK_RECORDS_COUNTER_H

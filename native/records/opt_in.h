@@ -29,7 +29,7 @@ struct sk_stack_key {
 struct sk_stack_wait {
 	__u64 count; /* seen; each stood for `weight` others */
 	__u64 weight;
-	__u64 ns; /* weighed */
+	__u64 ns; /* sum of length times weight */
 	__u64 longest_ns;
 };
 

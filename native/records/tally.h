@@ -2,7 +2,7 @@
 /** @file
  * The tally: how often one thing happened to one job, and how long it took.
  *
- * Every figure only grows, but `last`.
+ * Every figure except `last` only grows.
  */
 #ifndef SK_RECORDS_TALLY_H
 #define SK_RECORDS_TALLY_H
@@ -15,13 +15,13 @@
 
 enum sk_tally_what {
 	SK_TALLY_RECLAIM = 1,	    /* memory reclaimed by the job itself, for the node */
-	SK_TALLY_GROUP_RECLAIM = 2, /* and for the limit of its cgroup */
+	SK_TALLY_GROUP_RECLAIM = 2, /* memory reclaimed by the job, for its cgroup's limit */
 	SK_TALLY_RECLAIM_SLEEP = 3, /* put to sleep because reclaim makes no progress */
 	SK_TALLY_BLOCK = 4,	    /* detail: operation of the request; amount: bytes */
 	SK_TALLY_RETRANSMIT = 5,    /* amount: bytes */
 	SK_TALLY_FENCE = 6,	    /* waits inside the kernel for a GPU's fence */
-	SK_TALLY_GPU_QUEUED = 7,    /* in a driver's scheduler, until given to the device */
-	SK_TALLY_GPU_RUN = 8,	    /* from then until done */
+	SK_TALLY_GPU_QUEUED = 7,    /* GPU jobs in a driver's scheduler, before the device */
+	SK_TALLY_GPU_RUN = 8,	    /* GPU jobs given to the device, until they are done */
 	SK_TALLY_IOCTL = 9,	    /* pid; detail: device */
 	SK_TALLY_FREQUENCY = 10,    /* no job; detail: CPU; last: kHz */
 	SK_TALLY_TEMPERATURE = 11,  /* no job; detail: zone; last: thousandths of a degree */

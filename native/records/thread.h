@@ -70,7 +70,7 @@ enum sk_job_mode {
 struct sk_job_row {
 	__u64 alive; /* threads in the thread table */
 	__u64 begun; /* threads whose addition to `times` has begun */
-	__u64 ended; /* and ended: they are in `times` and no longer in the thread table */
+	__u64 ended; /* threads that are in `times` and no longer in the thread table */
 	__u64 last_ns;
 	struct sk_times times;
 };

@@ -4,13 +4,14 @@
  *
  *     stoker-bench-fold [SECONDS [FOLDER]]
  *
- * Everything measured is
- * the product's own code: a segment as tracers make it, read through trace/fold/reader.c, folded
- * and committed by trace/job/drain.c; only the records are made up here (64 names, 4 threads,
- * lengths that vary, one copy in 16). For decode and fold, and for the bare drain, it prints the
- * best of several rounds by this thread's CPU time, which gives a rate per core. Through the ring a
- * second thread publishes: as fast as it can, and at 2.5 million a second. Every record is in
- * folded or dropped, else the program fails.
+ * Everything measured is the product's own code: a segment as tracers make it, read by
+ * trace/fold/reader.c, folded and committed by trace/job/drain.c. Only the records are made up here
+ * (64 names, 4 threads, lengths that vary, one copy in 16).
+ *
+ * For the fold and for the drain alone it prints the best of several rounds by this thread's CPU
+ * time, which gives a rate per core. For the ring a second thread publishes while this one drains,
+ * first as fast as it can, then at 2.5 million records a second. Invariant: every record is folded
+ * or counted as dropped, else the program fails.
  */
 #include "trace/job/job_parts.h"
 #include "records/ring.h"
@@ -36,7 +37,7 @@ struct bench {
 	char folder[256];
 	char store[300];
 	char path[340];
-	uint64_t pid; /* of one that lives as long as the segment is read */
+	uint64_t pid; /* a process that lives as long as the segment is read */
 	struct sk_segment *segment;
 	struct sk_record *cells;
 	size_t bytes;
@@ -183,14 +184,14 @@ static void fill(struct bench *bench, struct sk_record *record)
 	bench->clock_ns += length + 50;
 }
 
-/* The next record, or false: the ring is full. */
+/* Publish the next record; false if the ring is full. */
 static bool publish(struct bench *bench)
 {
 	struct sk_record *cell = sk_ring_reserve(&bench->ring);
 	struct sk_slot_counters *counters = &bench->segment->slots[0].counters;
 
 	if (!cell && !bench->paced_ns)
-		return false; /* tried again: a rate is asked for, not a loss */
+		return false; /* the caller tries again, so that no record is lost */
 	counters->launches = counters->timed = bench->published + bench->refused + 1;
 	if (!cell) {
 		counters->ring_full = ++bench->refused;
@@ -283,7 +284,7 @@ static void *produce(void *argument)
 	return NULL;
 }
 
-/* A second thread publishes while this one drains; `paced_ns` apart, or as fast as it can. */
+/* Drain while a second thread publishes a record every `paced_ns`, or for 0 as fast as it can. */
 static struct rate measure_ring(struct bench *bench, double seconds, uint64_t paced_ns,
 				uint64_t *refused)
 {
@@ -303,7 +304,7 @@ static struct rate measure_ring(struct bench *bench, double seconds, uint64_t pa
 	}
 	bench->done = 1;
 	while (pthread_tryjoin_np(thread, NULL))
-		drain(bench); /* who waits for room gets it */
+		drain(bench); /* a publisher that waits for room gets it */
 	drain(bench);
 	*refused = bench->refused - before;
 	return rate;

@@ -236,7 +236,8 @@ int sk_bpf_calls_attach(struct sk_bpf_calls *calls, const char *path, uint32_t p
 	return 0;
 }
 
-/* Entries go first, for the same reason: they were linked last. */
+/* Detach entries, which were linked last, before returns: a call whose return is no longer probed
+ * would look like one in progress. */
 void sk_bpf_calls_detach(struct sk_bpf_call_group *group)
 {
 	if (!group)

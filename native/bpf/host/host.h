@@ -32,7 +32,7 @@ struct sk_bpf_host_options {
 	uint32_t tallies;
 	uint32_t span_ring_bytes;
 	uint32_t event_ring_bytes;
-	uint32_t notice_ring_bytes; /* bytes of each of the two */
+	uint32_t notice_ring_bytes; /* of each ring of notices: critical ones, opens of devices */
 	uint64_t stack_ns;	    /* shorter waits are not counted by stack */
 	const char *btf_path;	    /* "": the running kernel's; a missing file: no BTF */
 };

@@ -36,11 +36,11 @@ struct sk_bpf_drain {
 	size_t count;
 };
 
-/* The time of a page fault on a CPU before its begin and after its end, probes included, and the
- * gauge meanwhile; ns. Zeroes: not measured. */
+/* The part of a page fault's time that the programs at its begin and end do not see. Both are 0
+ * while nothing was measured. */
 struct sk_bpf_fault_outside {
-	uint64_t ns;
-	uint64_t gauge_ns;
+	uint64_t ns;	   /* CPU time of one fault before its begin and after its end */
+	uint64_t gauge_ns; /* time of the gauge, a constant piece of work (fault.bpf.c) */
 };
 
 struct sk_bpf_host {
@@ -71,7 +71,7 @@ struct sk_bpf_host {
 	uint64_t full_jobs;
 	uint64_t expired;
 	uint64_t jobs_at_scan; /* entries of the job table when it was last scanned */
-	uint64_t made_at_scan; /* and the made counter of that moment */
+	uint64_t made_at_scan; /* entries ever made in it, at that scan */
 	uint64_t looked_ns;
 
 	int stats_fd; /* the open measuring window, or -1 */

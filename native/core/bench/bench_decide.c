@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arrivals and departures. Before each arrival, jobs drawn by chance leave until the arrival would
- * not raise the load above the level. An arrival that does not fit is a decision as well; it is
- * cancelled.
+ * The load of the bench: jobs arrive and leave. Before each arrival, running jobs drawn by chance
+ * leave until the arrival would not raise the load above its level. An arrival that does not fit is
+ * decided and timed as well, and then cancelled.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "core/state/table.h"
 
 #define SK_BENCH_STEP_NS 1000000u
-#define SK_BENCH_MISSES_MAX 200u /* draws in a row that did not fit: the cluster is full */
+#define SK_BENCH_MISSES_MAX 200u /* after so many draws in a row without a fit, it is full */
 #define SK_BENCH_EFFECTS (8u * SK_BENCH_BATCH)
 
 struct sk_bench_job {
@@ -44,7 +44,7 @@ struct sk_bench {
 	uint64_t now_ns;
 	uint64_t chance;
 	uint64_t uniques;
-	uint64_t propose_ns; /* effects of the last step */
+	uint64_t propose_ns; /* time of propose and of apply in the last step */
 	uint64_t apply_ns;
 	uint32_t placed; /* jobs placed in the last step */
 	int error;
@@ -105,7 +105,7 @@ static void bench_leave(struct sk_bench *bench, bool devices)
 	*gone = jobs->at[--jobs->count];
 }
 
-/* Make room for so many devices and for jobs without devices that will arrive. */
+/* Make room for arrivals: `milli` of devices, and `hosts` jobs without devices. */
 static void bench_room(struct sk_bench *bench, uint64_t milli, uint32_t hosts)
 {
 	const struct sk_bench_jobs *host = &bench->jobs[0], *device = &bench->jobs[1];
@@ -195,7 +195,7 @@ static const struct sk_request *bench_request(struct sk_bench *bench, uint32_t a
 	return &bench->asked[at].request;
 }
 
-/* Draw so many arrivals, with room for them. */
+/* Draw `count` arrivals and make room for them. */
 static void bench_asks(struct sk_bench *bench, uint32_t count)
 {
 	uint64_t milli = 0;
@@ -253,7 +253,7 @@ static void bench_batches(struct sk_bench *bench, struct sk_bench_times *times)
 	}
 }
 
-/* Change the memory of a request to an amount that no other had. */
+/* Time requests whose memory no earlier request had, so that no ratings are kept for them. */
 static void bench_unique(struct sk_bench *bench, struct sk_bench_times *times)
 {
 	for (uint32_t i = 0; i < bench->plan->unique && !bench->error; i++) {
@@ -269,7 +269,7 @@ static void bench_unique(struct sk_bench *bench, struct sk_bench_times *times)
 	}
 }
 
-/* Search without anything kept: every node is rated for this job. */
+/* Search without the kept ratings: every node is rated for this job. */
 static uint64_t bench_rescan(struct sk_core *core, uint32_t slot)
 {
 	const struct sk_job *job = &core->jobs[slot];

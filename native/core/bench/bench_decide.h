@@ -10,15 +10,15 @@
 #include "core/core.h"
 
 #define SK_BENCH_BATCH 64u
-#define SK_BENCH_TIMES_MAX (1u << 20) /* of each sort */
+#define SK_BENCH_TIMES_MAX (1u << 20) /* entries of each array of times */
 
 struct sk_bench_plan {
 	const struct sk_submit *submits; /* requests that are drawn with equal chance; one task
 					    each */
 	uint32_t submits_n;
-	uint32_t decisions;  /* timed one by one */
-	uint32_t warm;	     /* made before, at the same level */
-	uint32_t batches;    /* batches of SK_BENCH_BATCH, timed together */
+	uint32_t decisions;  /* decisions that are timed one by one */
+	uint32_t warm;	     /* decisions before these, at the same level, which are not timed */
+	uint32_t batches;    /* timed batches of SK_BENCH_BATCH decisions */
 	uint32_t unique;     /* timed requests of a shape that was never seen */
 	uint32_t naive;	     /* timed searches that rate every node from scratch */
 	uint64_t fill_milli; /* the level: filled up to here, or until nothing more fits */
@@ -36,10 +36,10 @@ struct sk_bench_times {
 	uint64_t used_milli; /* devices in use when timing began */
 	uint64_t clock_ns;   /* cost of reading the clock twice, contained in all times */
 	uint32_t jobs;	     /* jobs running when timing began */
-	uint32_t placed;     /* placed ones of `decisions`; the others did not fit */
+	uint32_t placed;     /* the part of `decisions` that placed a job; the others did not fit */
 	uint32_t batches_placed;
 	uint32_t unique_placed;
-	uint32_t naive_agrees; /* the decision that followed was the same */
+	uint32_t naive_agrees; /* searches from scratch that agree with the decision after them */
 	uint32_t zero;
 };
 

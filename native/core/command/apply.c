@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The half of every replica: committed commands are carried out in order, and nothing but their
- * order is trusted. No policy runs here. A command that does not fit the state is counted and
- * reported as an effect.
+ * The part of the core that every replica runs: committed commands are carried out in order, and
+ * nothing but their order is trusted. No policy runs here. A command that does not fit the state is
+ * counted and reported as an effect.
  */
 #include <errno.h>
 

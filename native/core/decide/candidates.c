@@ -17,7 +17,7 @@
 #include "core/state/journal_bound.h"
 #include "core/state/table.h"
 
-/* The watts that SK_PLACEMENT_POWER counts for devices. */
+/* The milliwatts that the devices of this place would add, as SK_PLACEMENT_POWER counts them. */
 static uint32_t candidate_adds(const struct sk_core *core, uint32_t slot,
 			       const struct sk_place *place)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The half of the leader: the requests are carried out on trial, waiting jobs are placed, the
- * commands to commit are written, and everything is reverted. The requests come first, then the
- * waiting jobs as order.h sorts them, then those that may start behind a blocked one. The order of
- * a queue decides whether a job that does not fit holds up those behind it; jobs with and without
- * devices never wait for each other.
+ * The part of the core that the leader alone runs: the requests are carried out on trial, waiting
+ * jobs are placed, the commands to commit are written, and everything is reverted. The requests
+ * come first, then the waiting jobs as order.h sorts them, then those that may start behind a
+ * blocked one. The order of a queue decides whether a job that does not fit holds up those behind
+ * it. Jobs with and without devices never wait for each other.
  */
 #include <errno.h>
 #include <string.h>
@@ -54,7 +54,7 @@ static uint16_t trial_allows(const struct sk_trial *trial, const union sk_comman
 	if (record->header.kind != SK_SUBMIT || sk_key_find(core, submit->client, submit->key))
 		return SK_REASON_NONE;
 	if (sk_submit_ok(submit, why))
-		return SK_REASON_NONE; /* the command itself says so */
+		return SK_REASON_NONE; /* the command itself gives the reason */
 	return sk_feasible_reason(core, &submit->request, why);
 }
 

@@ -351,7 +351,7 @@ uint16_t sk_feasible_reason(const struct sk_core *core, const struct sk_request 
 	uint64_t tasks;
 
 	if (!core->nodes_count || (request->models[0] && !wish.models))
-		return SK_REASON_NONE; /* the command itself refuses unknown models */
+		return SK_REASON_NONE; /* the command itself refuses models that are not known */
 	tasks = gang_capacity(core, request, &wish);
 	if (!tasks)
 		return infeasible(core, request, &wish, why);

@@ -7,9 +7,9 @@
 #include "core/ledger/fit.h"
 #include "core/policy/subset.h"
 
-/* The place of a device as one number; devices are together at a level if they agree in its
- * bits. */
-/* Levels that include this part stay within one family. */
+/* The place of a device is one number with these parts. Devices are together at a level if they
+ * agree in all parts of that level. Where the devices of a task must be of one family, each level
+ * has that part as well. */
 #define SK_PLACE_FAMILY (UINT64_C(0xff) << 48)
 #define SK_PLACE_LINK (UINT64_C(0xffff) << 32)
 #define SK_PLACE_NUMA (UINT64_C(0xffff) << 16)

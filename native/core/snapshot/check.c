@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every invariant of the ledger, checked from scratch in a pass over the whole state. restore
- * checks bytes from outside with it, and the tests check the state after every command.
+ * The check of every invariant of the ledger, in a pass over the whole state. sk_core_restore runs
+ * it on a state from outside, and the tests run it after every command.
  */
 #include "core/ledger/device.h"
 #include "core/ledger/hold.h"
@@ -78,7 +78,8 @@ static const char *check_devices(const struct sk_core *core, uint32_t slot)
 	return NULL;
 }
 
-/* True if every class of the index for this node is true of one of its devices. */
+/* Check that the node is indexed under its count of free devices, and under an amount of free milli
+ * only if one of its devices has exactly that much. */
 static const char *check_index(const struct sk_core *core, uint32_t slot, struct sk_sums *sums)
 {
 	const struct sk_node *node = &core->nodes[slot];

@@ -37,8 +37,8 @@ static void *carve_array(struct sk_carve *carve, uint64_t count, uint64_t size)
 	return carve->base ? carve->base + at : NULL;
 }
 
-/* The slot arrays start as slot 0; only memory that is read before it is written must be
- * cleared. */
+/* Only memory that is read before it is written is cleared. Of an array of slots that is slot 0;
+ * the other slots are written when they are taken. */
 static void *carve_zeroed(struct sk_carve *carve, uint64_t count, uint64_t size)
 {
 	void *at = carve_array(carve, count, size);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The state that every file of the core works on. Invariants: slot 0 of every array is nobody, so 0
- * is "none" in each link; job and task slots never leave the core; a joining node gets the lowest
- * free slot, so node slots are equal on all replicas. Every member before `journal` is replicated
- * or derived from replicated ones; sk_core_check verifies it.
+ * The state that every file of the core works on. Invariants: slot 0 of every array is never used,
+ * so 0 means "none" in each link. Job and task slots never leave the core. A joining node gets the
+ * lowest free slot, so node slots are equal on all replicas. Every member before `journal` is
+ * replicated or derived from replicated ones; sk_core_check verifies it.
  */
 #ifndef SK_CORE_STATE_STATE_H
 #define SK_CORE_STATE_STATE_H

@@ -33,7 +33,7 @@ struct sk_cuda_context *sk_cuda_current(void)
 	return stack.top[stack.depth - 1];
 }
 
-/* Make a context at `at`; the caller has the node locked. */
+/* Make a context of a device; called with the node locked. */
 static int open_context(struct sk_cuda_context *at, uint32_t device, uint32_t flags)
 {
 	int result = alive[device] ? 0 : sk_cuda_charge(device, CONTEXT_BYTES);

@@ -25,9 +25,9 @@ static struct {
 	struct sk_sim_node *node;
 	uint32_t count;
 	uint8_t index[SK_SIM_CARDS]; /* device -> card of the node */
-	pthread_mutex_t opening;     /* of the node */
-	pthread_mutex_t inside;	     /* threads of this process, one at a time */
-	bool helper;		     /* the thread below runs */
+	pthread_mutex_t opening;     /* held while the node is opened */
+	pthread_mutex_t inside;	     /* lets one thread of this process into the node at a time */
+	bool helper;		     /* the thread of helper() runs */
 	pthread_cond_t changed;
 	uint64_t busy_until_ns[SK_SIM_CARDS]; /* 0: no load of this process */
 	double idle_load[SK_SIM_CARDS];	      /* the card's load before this process */
@@ -157,7 +157,7 @@ static struct sk_sim_process *own(uint32_t device)
 }
 
 /* Remove processes that were killed, with their memory and load, as a real driver does. */
-static void bury(uint32_t device)
+static void remove_killed(uint32_t device)
 {
 	struct sk_sim_card *card = sk_cuda_card(device);
 
@@ -181,7 +181,7 @@ static struct sk_sim_process *joined(uint32_t device)
 
 	if (own(device))
 		return own(device);
-	bury(device);
+	remove_killed(device);
 	name = fopen("/proc/self/comm", "re");
 	if (name && fgets(process.name, sizeof(process.name), name))
 		process.name[strcspn(process.name, "\n")] = 0;
@@ -380,7 +380,7 @@ SK_CUDA cuInit(unsigned flags)
 		return result;
 	sk_cuda_resume();
 	for (uint32_t device = 0; device < cuda.count; device++)
-		bury(device);
+		remove_killed(device);
 	sk_cuda_end(SK_CUDA_SUCCESS);
 	sk_cuda_inject();
 	return SK_CUDA_SUCCESS;

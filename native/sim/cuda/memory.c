@@ -50,7 +50,7 @@ static uint32_t free_place(void)
 	return i;
 }
 
-/* Reserve an address and charge its bytes; the caller has the node locked. */
+/* Allocate memory of a device, or of the host; called with the node locked. */
 static int allocate(uint32_t device, uint64_t bytes, bool host, uint64_t *ret)
 {
 	uint64_t charged = host ? 0 : (bytes + CHARGE - 1) / CHARGE * CHARGE;

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SIM: libcupti.so.13 over a simulated CUDA driver: callbacks by id, records in the client's
- * buffers, one subscriber, stamps put on the client's clock when a buffer is handed over. Compiled
- * against NVIDIA's own headers, so that what it hands over has NVIDIA's layout.
+ * A simulated libcupti.so.13 (SIM) over the simulated CUDA driver. It has what the CUPTI tracer
+ * calls: one subscriber, callbacks by id, and records in the client's buffers, whose stamps are put
+ * on the client's clock when a buffer is handed over. It has no metrics and no runtime API. It is
+ * compiled against NVIDIA's own headers, so that its records have NVIDIA's layout.
  *
- * Nothing is there but what that tracer calls: no metrics, no runtime API, callbacks of what the
- * driver tells.
+ * As in the real library, a buffer belongs to one thread. It is handed over when it is full or on
+ * request, once all its records are complete. A forced flush hands over incomplete records as well,
+ * with an end of 0. Launched work gets its record even if its kind is disabled meanwhile.
  *
- * As in the real one a buffer belongs to a thread, goes back full or on request, and only once all
- * its records are complete; a forced flush returns the others too, with an end of 0. Records of
- * work that was launched come even if its kind is disabled meanwhile. SIM_CUPTI_CALL_NS: what it
- * takes to call back; SIM_CUPTI_RECORD_NS: what a record adds to a call. SIM_CUPTI_WORKER_NS: full
- * buffers are its own thread's alone, which has each for so long before it hands it over; no flush
- * takes one, nor waits for that. SIM_CUPTI_VERSION: what cuptiGetVersion says; SIM_CUPTI_HOLDER: a
- * tool that has the place.
+ * Variables of the environment:
+ *   SIM_CUPTI_CALL_NS    time of each callback
+ *   SIM_CUPTI_RECORD_NS  time that a record adds to a call
+ *   SIM_CUPTI_WORKER_NS  a thread of the library hands over full buffers, each after this time;
+ *                        a flush neither takes one of these nor waits for it
+ *   SIM_CUPTI_VERSION    the answer of cuptiGetVersion
+ *   SIM_CUPTI_HOLDER     the name of another tool that has already subscribed
  */
 #include "sim/cuda/told.h"
 #include "sim/cupti/layouts.h"
@@ -50,7 +52,7 @@ static CUpti_TimestampCallbackFunc timestamp;
 static size_t dropped;
 static struct buffer buffers[BUFFERS];
 static int buffers_used;
-static _Thread_local int mine; /* index + 1 */
+static _Thread_local int mine; /* index of this thread's buffer + 1; 0: none */
 static _Thread_local uint64_t mine_of;
 static uint64_t generation = 1;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -95,7 +95,7 @@ SK_ZE_API zeDriverGetProperties(void *driver, struct sk_ze_driver_properties *re
 	return sk_ze_end(SK_ZE_SUCCESS);
 }
 
-/* Both: there are none. */
+/* There are no extensions. */
 SK_ZE_API zeDriverGetExtensionProperties(void *driver, uint32_t *count, void *ret)
 {
 	uint32_t result = sk_ze_begin_all(__func__, count);

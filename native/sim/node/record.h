@@ -16,7 +16,7 @@ enum {
 	SK_SIM_FAULTS = 64,
 	SK_SIM_EVENTS = 256,
 	SK_SIM_CALLS = 1024,		/* functions whose calls are counted */
-	SK_SIM_EVENTS_OF_ONE = 1 << 20, /* fault */
+	SK_SIM_EVENTS_OF_ONE = 1 << 20, /* the most events of one fault */
 };
 
 enum sk_sim_clock { SK_SIM_REAL, SK_SIM_VIRTUAL };
@@ -81,12 +81,12 @@ struct sk_sim_node {
 	uint64_t reloads; /* reloads of the driver; a process must initialise it again after each */
 	uint32_t open;	  /* any user may change settings, not only root */
 	char profile[32];
-	uint64_t events; /* ever */
+	uint64_t events; /* the number of events so far; `event` keeps the newest */
 	struct sk_sim_event event[SK_SIM_EVENTS];
 	struct sk_sim_fault fault[SK_SIM_FAULTS];
 	uint64_t fault_ns;	       /* next time of the script; UINT64_MAX: never */
 	uint32_t faults_on;	       /* number of active faults */
-	uint64_t calls, not_supported; /* ever, of all driver functions */
+	uint64_t calls, not_supported; /* calls of all driver functions so far */
 	struct {
 		char name[56];
 		uint64_t calls, not_supported;

@@ -175,7 +175,7 @@ SK_NVML nvmlReturn_t nvmlGpuInstanceDestroy(nvmlDevice_t device)
 	return sk_nvml_end(&call, NVML_SUCCESS);
 }
 
-/* Any UUID that no other device of the node has. */
+/* Give an instance a UUID that no other device of the node has. */
 static void identify(struct sk_nvml_call *call, struct sk_sim_partition *at)
 {
 	uint32_t word[4];
@@ -286,7 +286,7 @@ SK_NVML nvmlReturn_t nvmlGpuInstanceGetComputeInstances(nvmlDevice_t device, uin
 	return sk_nvml_end(&call, NVML_SUCCESS);
 }
 
-/* `shared` engines are all there are: one kind of engine profile. */
+/* There is one kind of engine profile, in which all engines are shared. */
 static nvmlReturn_t ask_profile(struct sk_nvml_call *call, nvmlDevice_t device,
 				const char *function, uint32_t profile, uint32_t engines,
 				const void *ret, nvmlComputeInstanceProfileInfo_t *info)

@@ -60,27 +60,28 @@ nvmlReturn_t sk_nvml_end(struct sk_nvml_call *call, nvmlReturn_t code);
 nvmlDevice_t sk_nvml_handle(uint32_t card, uint32_t instance);
 bool sk_nvml_is_handle(nvmlDevice_t device);
 
-/** NVIDIA's cards of the node, and the index of one of them; UINT32_MAX past the last. */
+/** Return the number of NVIDIA's cards, and the index in the node of card `nvidia` among them;
+ * UINT32_MAX past the last. */
 uint32_t sk_nvml_count(const struct sk_sim_node *node);
 uint32_t sk_nvml_card(const struct sk_sim_node *node, uint32_t nvidia);
 
-/** The index in sk_sim_sizes of a GPU instance profile, by its id; UINT32_MAX. */
+/** Return the index in sk_sim_sizes of a GPU instance profile, by its id; UINT32_MAX for none. */
 uint32_t sk_nvml_size(uint32_t id);
 
-/** Microseconds of the machine's clock, as NVML stamps samples. */
+/** Convert a time of the node to microseconds of the machine's clock, NVML's stamps of samples. */
 uint64_t sk_nvml_us(const struct sk_sim_node *node, uint64_t at_ns);
 
-/** Copy a text to the caller: INSUFFICIENT_SIZE where it does not fit. */
+/** Copy a text into a caller's array; INSUFFICIENT_SIZE if it does not fit. */
 nvmlReturn_t sk_nvml_text(char *to, uint32_t size, const char *text);
 
-/** Bus, device and domain from "00000000:3b:00.0". */
+/** Parse domain, bus and device of the model's address, such as "00000000:3b:00.0". */
 void sk_nvml_bus(const struct sk_sim_model *model, uint32_t *domain, uint32_t *bus,
 		 uint32_t *device);
 
 /** An exported function that does nothing. */
 nvmlReturn_t sk_nvml_absent(const char *function);
 
-/** A value of a whole card into `*ret`; `value` may speak of `call` and of its `card`. */
+/** Define a function that gives a value of a whole card; `value` may use `call` and `card`. */
 #define SK_NVML_VALUE(name, type, value)                                                           \
 	SK_NVML nvmlReturn_t name(nvmlDevice_t device, type *ret)                                  \
 	{                                                                                          \
@@ -97,7 +98,7 @@ nvmlReturn_t sk_nvml_absent(const char *function);
 		return sk_nvml_end(&call, NVML_SUCCESS);                                           \
 	}
 
-/** Return the value where `has` holds, else NOT_SUPPORTED. */
+/** Define a function that gives a value of a whole card if `has` holds, else NOT_SUPPORTED. */
 #define SK_NVML_VALUE_IF(name, type, has, value)                                                   \
 	SK_NVML nvmlReturn_t name(nvmlDevice_t device, type *ret)                                  \
 	{                                                                                          \
@@ -115,7 +116,7 @@ nvmlReturn_t sk_nvml_absent(const char *function);
 		return sk_nvml_end(&call, NVML_SUCCESS);                                           \
 	}
 
-/** A text of a whole card. */
+/** Define a function that gives a text of a whole card. */
 #define SK_NVML_TEXT(name, text)                                                                   \
 	SK_NVML nvmlReturn_t name(nvmlDevice_t device, char *ret, uint32_t size)                   \
 	{                                                                                          \

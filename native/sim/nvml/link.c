@@ -56,7 +56,7 @@ SK_NVML nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t device, uint32_t c
 	return sk_nvml_end(&call, NVML_SUCCESS);
 }
 
-/* The begin of every function of one link. */
+/* Begin a function of one link. */
 static nvmlReturn_t ask(struct sk_nvml_call *call, nvmlDevice_t device, const char *function,
 			uint32_t link, const void *ret)
 {
@@ -215,7 +215,7 @@ static uint32_t ancestor(const struct sk_sim_card *one, const struct sk_sim_card
 	return one->model.numa == other->model.numa ? ANCESTOR_NODE : ANCESTOR_SYSTEM;
 }
 
-/* Two cards: the call is the first one's. */
+/* Begin a function of two cards; it counts as a call of the first one. */
 static nvmlReturn_t ask_two(struct sk_nvml_call *call, nvmlDevice_t one, nvmlDevice_t other,
 			    const char *function, const void *ret)
 {

@@ -69,7 +69,7 @@ SK_NVML nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_
 	return sk_nvml_end(&call, NVML_SUCCESS);
 }
 
-/* The next power of two: all of the memory can be seen through it. */
+/* The size is the next power of two above the memory, all of which is visible through the BAR. */
 SK_NVML nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *ret)
 {
 	struct sk_nvml_call call;
@@ -104,7 +104,7 @@ static uint64_t errors(const struct sk_sim_card *card, uint32_t type, uint32_t c
 
 SK_NVML_VALUE_IF(nvmlDeviceGetDefaultEccMode, uint32_t, has_ecc(card), 1)
 
-/* The begin of every query about errors. */
+/* Begin a query about errors. */
 static nvmlReturn_t ask(struct sk_nvml_call *call, nvmlDevice_t device, const char *function,
 			uint32_t type, uint32_t counter, const void *ret)
 {

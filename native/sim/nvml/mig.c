@@ -52,7 +52,7 @@ SK_NVML nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, uint32_t *
 	return sk_nvml_end(&call, NVML_SUCCESS);
 }
 
-/* The begin of every query about an instance. */
+/* Begin a query about an instance. */
 static nvmlReturn_t ask(struct sk_nvml_call *call, nvmlDevice_t device, const char *function,
 			const void *ret)
 {
@@ -147,7 +147,7 @@ SK_NVML nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceA
 	return attributes(__func__, device, ret);
 }
 
-/* The begin of every query about a card's instances. */
+/* Begin a query about a card's instances. */
 static nvmlReturn_t ask_card(struct sk_nvml_call *call, nvmlDevice_t device, const char *function,
 			     const void *ret)
 {

@@ -98,7 +98,7 @@ SK_NVML nvmlReturn_t nvmlDeviceGetTemperatureV(nvmlDevice_t device, nvmlTemperat
 	return sk_nvml_end(&call, NVML_SUCCESS);
 }
 
-/* Degrees to where the card itself begins to slow down. */
+/* Give the degrees that the die may still warm up before the card slows itself down. */
 SK_NVML nvmlReturn_t nvmlDeviceGetMarginTemperature(nvmlDevice_t device,
 						    nvmlMarginTemperature_v1_t *ret)
 {

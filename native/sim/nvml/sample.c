@@ -47,7 +47,7 @@ SK_NVML nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtil
 	return sk_nvml_end(&call, NVML_SUCCESS);
 }
 
-/* Engines that no simulated load uses. */
+/* Give the utilisation of an engine that no simulated load uses: 0. */
 static nvmlReturn_t unused(const char *function, nvmlDevice_t device, uint32_t *ret,
 			   uint32_t *ret_period_us)
 {

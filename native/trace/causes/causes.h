@@ -148,7 +148,7 @@ struct sk_trace_causes_device {
 	uint64_t end_ns[SK_BUSY_KINDS]; /* end of kernels; of kernels and copies; ... of all */
 	uint64_t gap_ns;		/* start of the gap that is open at the frontier */
 	uint8_t idle;			/* a gap is open */
-	uint8_t fresh;			/* and `gap` has not been cleared for it yet */
+	uint8_t fresh;			/* `gap` is not cleared for the open gap yet */
 	uint16_t last;			/* thread that called last, or SK_NO_THREAD */
 	uint32_t used;
 	uint64_t gap[SK_CAUSES_THREADS][SK_PARTS]; /* the open gap, as each thread saw it */

@@ -54,13 +54,13 @@ struct sk_trace_fold_segment {
 	uint64_t host_records; /* folded records of host events */
 	uint64_t cover_ns[SK_COVERS];
 	uint64_t counted;	 /* launches and copies of all windows that were read */
-	uint64_t counted_before; /* those before the open stretch */
+	uint64_t counted_before; /* the part of `counted` before the open stretch */
 	uint64_t stretch_ns;	 /* seen since it was blind */
 	uint64_t tail_ns;	 /* blind since anything was seen */
 	struct sk_trace_stretch stretch_before;
 	uint64_t drawn;					     /* windows ever in `window` */
 	struct sk_trace_window_sums window[SK_WINDOWS_KEPT]; /* the newest that were drawn */
-	struct sk_trace_window_sums before;		     /* the window before those */
+	struct sk_trace_window_sums before;		     /* the one before those in `window` */
 	uint64_t tails[SK_SEGMENT_SLOTS];
 	uint8_t devices[SK_SEGMENT_DEVICES]; /* row in the job + 1; 0 not seen yet */
 	uint16_t names[SK_SEGMENT_NAMES];
@@ -74,7 +74,7 @@ struct sk_trace_fold_device {
 	int64_t drift_ppb;
 	uint64_t error_ns;
 	uint64_t busy_ns[2];	 /* device time of timed kernels and copies */
-	uint64_t weighted_ns[2]; /* and of the launches that they stand for */
+	uint64_t weighted_ns[2]; /* device time of all launches that the timed ones stand for */
 	uint32_t granted;
 	uint32_t hosted; /* its work is done by threads of the host */
 };
@@ -87,10 +87,10 @@ struct sk_trace_fold_process {
 	uint64_t starttime;
 	char comm[16];
 	uint64_t weighted;	 /* launches and copies that folded records stand for */
-	uint64_t weighted_ns[2]; /* device time of those kernels and copies */
-	uint64_t launches;	 /* of its segments that are gone */
-	uint64_t copies;
-	uint64_t unseen; /* estimated part of those, in blind windows */
+	uint64_t weighted_ns[2]; /* device time of the kernels and copies in `weighted` */
+	uint64_t launches;	 /* launches in its segments that are gone */
+	uint64_t copies;	 /* copies in its segments that are gone */
+	uint64_t unseen;	 /* estimated launches and copies in blind windows of these */
 	uint64_t tracer_ns;
 	uint64_t cover_ns[SK_COVERS];
 };
@@ -106,8 +106,8 @@ struct sk_trace_fold_host {
 	uint32_t tid;
 	uint32_t based;
 	uint64_t ns[4];
-	uint64_t base[4];    /* part of it: before its spans were requested */
-	uint64_t missing[4]; /* part of it: in no span, though spans were requested */
+	uint64_t base[4];    /* part of `ns` before the thread's spans were requested */
+	uint64_t missing[4]; /* part of `ns` in no span, though spans were requested */
 };
 
 /** Sums over the counters of all segments. */
