@@ -114,6 +114,11 @@ class SegmentView:
         return self._header()[24]
 
     @property
+    def lease_ns(self) -> int:
+        """The end of the agent's lease, CLOCK_MONOTONIC."""
+        return self._u64(128)
+
+    @property
     def clock_mismatches(self) -> int:
         return self._header()[15]
 

@@ -297,9 +297,7 @@ def test_the_tracer_is_dormant_when_the_lease_ends(cuda: Cuda) -> None:
         process.stdout.readline()
         segment = cuda.segment
         segment.want("full", serial=1, lease_s=0.5)
-        began = time.monotonic()
-        segment.wait_for_mode("dormant")
-        assert time.monotonic() - began < 2.0
+        assert segment.wait_for_mode("dormant") >= segment.lease_ns
         seen = sum(segment.launches().values())
         time.sleep(0.3)
         assert sum(segment.launches().values()) == seen
