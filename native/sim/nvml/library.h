@@ -82,21 +82,7 @@ void sk_nvml_bus(const struct sk_sim_model *model, uint32_t *domain, uint32_t *b
 nvmlReturn_t sk_nvml_absent(const char *function);
 
 /** Define a function that gives a value of a whole card; `value` may use `call` and `card`. */
-#define SK_NVML_VALUE(name, type, value)                                                           \
-	SK_NVML nvmlReturn_t name(nvmlDevice_t device, type *ret)                                  \
-	{                                                                                          \
-		struct sk_nvml_call call;                                                          \
-		nvmlReturn_t failed = sk_nvml_begin_card(&call, device, __func__);                 \
-		const struct sk_sim_card *card = call.card;                                        \
-                                                                                                   \
-		if (failed)                                                                        \
-			return failed;                                                             \
-		if (!ret)                                                                          \
-			return sk_nvml_end(&call, NVML_ERROR_INVALID_ARGUMENT);                    \
-		(void)card;                                                                        \
-		*ret = (type)(value);                                                              \
-		return sk_nvml_end(&call, NVML_SUCCESS);                                           \
-	}
+#define SK_NVML_VALUE(name, type, value) SK_NVML_VALUE_IF(name, type, ((void)card, true), value)
 
 /** Define a function that gives a value of a whole card if `has` holds, else NOT_SUPPORTED. */
 #define SK_NVML_VALUE_IF(name, type, has, value)                                                   \
