@@ -18,7 +18,6 @@ enum sk_notice_kind {
 	SK_NOTICE_XID = 5,	    /* code: Xid; name: PCI address; text: what the driver said */
 };
 
-#define SK_NOTICE_KINDS 6
 #define SK_NOTICE_NAME 16
 #define SK_NOTICE_TEXT 80
 #define SK_NOTICE_BY_KERNEL 1u /* flags: no process sent the signal */

@@ -18,7 +18,6 @@ enum sk_process_kind {
 	SK_PROCESS_THREAD_EXIT = 4,
 };
 
-#define SK_PROCESS_KINDS 5
 #define SK_PROCESS_OOM_KILLED 1u /* flags: the kernel chose it when memory ran out */
 #define SK_PROCESS_COMM_LEN 16
 

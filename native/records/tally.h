@@ -22,7 +22,7 @@ enum sk_tally_what {
 	SK_TALLY_FENCE = 6,	    /* waits inside the kernel for a GPU's fence */
 	SK_TALLY_GPU_QUEUED = 7,    /* GPU jobs in a driver's scheduler, before the device */
 	SK_TALLY_GPU_RUN = 8,	    /* GPU jobs given to the device, until they are done */
-	SK_TALLY_IOCTL = 9,	    /* pid; detail: device */
+	SK_TALLY_IOCTL = 9,	    /* pid; detail: device, major << 20 | minor */
 	SK_TALLY_FREQUENCY = 10,    /* no job; detail: CPU; last: kHz */
 	SK_TALLY_TEMPERATURE = 11,  /* no job; detail: zone; last: thousandths of a degree */
 	SK_TALLY_TRIP = 12,	    /* no job; detail: zone; last: kind of the trip point */
@@ -45,9 +45,6 @@ struct sk_tally {
 	__u64 last;
 	__u64 lengths[SK_TALLY_BUCKETS]; /* log2 of each one's ns; none where nothing is timed */
 };
-
-/* A device number in one word, as the kernel has it (include/linux/kdev_t.h). */
-#define SK_DEVICE_MINOR_BITS 20
 
 _Static_assert(sizeof(struct sk_tally_key) == 24, "no padding in a key");
 _Static_assert(sizeof(struct sk_tally) == 40 + 8 * SK_TALLY_BUCKETS, "no padding in a tally");

@@ -25,7 +25,7 @@ ENTRIES_MAX = 1 << 18
 
 MACHINES = {62: "x86_64", 183: "aarch64"}
 
-_PT_LOAD, _PT_DYNAMIC, _PT_NOTE = 1, 2, 4
+_PT_LOAD, _PT_DYNAMIC = 1, 2
 _SHT_SYMTAB, _SHT_NOTE = 2, 7
 _FUNC_KINDS = {0: "notype", 2: "func", 10: "ifunc"}
 _DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ = 4, 5, 6, 10
@@ -105,16 +105,6 @@ class ElfFile:
             if part.kind == _SHT_NOTE and self._is(part, b".note.stapsdt")
             for note in _stapsdt(self._part(part), base)
         ]
-
-    @cached_property
-    def build_id(self) -> str:
-        """Return the linker's digest of the contents in hex, or an empty string."""
-        for part in self._segments:
-            if part.kind == _PT_NOTE:
-                for owner, kind, text in _notes(self._part(part)):
-                    if owner == b"GNU\0" and kind == 3:
-                        return text.hex()
-        return ""
 
     def offset_of(self, address: int, *, code: bool = False) -> int:
         """Return the file offset of an address; with `code`, only in executable segments."""
