@@ -2,9 +2,10 @@
 """The cost of sampling the cards of a node: `python -m stoker.agent.devices.bench`.
 
 This process makes a simulated node (SIM). A child process finds the cards through the vendor's
-binding, samples them as an agent does, and reports the cost twice: with every field of every card
-decoded each second, and decoded as seldom as health does it while nothing changes. Any sampler must
-pay two floors: the driver calls of one second in a bare loop, and threads that wake and do nothing.
+binding and samples them as an agent does. It reports the cost twice: with all fields decoded each
+second, and with fields decoded as seldom as health does while nothing changes. It also reports two
+costs that no sampler can avoid: the driver calls of one second in a bare loop, and threads that
+wake and do nothing.
 """
 
 from __future__ import annotations

@@ -63,9 +63,11 @@ class Devices:
         return cls([make(config) for make in VENDORS], is_ours, order, boot_id)
 
     def scan(self, only: Collection[str] = ()) -> bool:
-        """Look for devices anew; True if the list or anything in it changed. `only`: by those
-        vendors that had found one of these devices. A device in trouble that is not found now
-        stays listed, since the trouble of its card tells more than that it is gone."""
+        """Look for devices anew; True if the list or anything in it changed.
+
+        With `only`, just the vendors that found one of these devices are scanned. A device in
+        trouble stays listed even if it is not found now: the trouble tells more than "gone".
+        """
         self._scanned_s = time.monotonic()
         before = {card.id: card for card in self.samplers.cards()}
         troubled = self.samplers.troubles().keys() & before.keys()
@@ -105,8 +107,10 @@ class Devices:
             return self._join()
 
     def judge(self, sick: Mapping[str, str], warned: Mapping[str, str]) -> bool:
-        """Take health's verdicts: device id -> why it gets no jobs, and -> its warning. True if the
-        list changed. Waits for no driver and no scan."""
+        """Take health's verdicts; True if the list changed. It waits for no driver and no scan.
+
+        `sick`: device id -> why it gets no jobs; `warned`: device id -> its warning.
+        """
         with self._joining:
             self._sick, self._warned = dict(sick), dict(warned)
             return self._join()

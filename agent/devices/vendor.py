@@ -75,8 +75,10 @@ def register(make: type[Vendor]) -> type[Vendor]:
 def answered(
     looks: Sequence[tuple[str, Callable[[], T | Absent | None]]],
 ) -> Iterator[tuple[T | None, str]]:
-    """Look at each device on a thread of its own: what was found, or else a sentence with the
-    reason. A device that hangs hides none of the others."""
+    """Look at each device on a thread of its own, so that a device that hangs hides no other.
+
+    Yields (what was found, "") or (None, a sentence with the reason).
+    """
     for task in within(looks, ANSWER_S):
         if isinstance(task.result, Absent):
             yield None, f"{task.name}: {task.result.why}"
@@ -91,7 +93,7 @@ def answered(
 def neighbours(
     devices: Sequence[DeviceInfo], bonds: Mapping[Pair, Bond], buses: Sequence[int]
 ) -> tuple[DeviceInfo, ...]:
-    """The devices with the numbers of their groups: those with direct links, those of one bus."""
+    """Return the devices with the numbers of their groups by direct links and by PCIe switch."""
     ids = [device.id for device in devices]
     links = groups(ids, lambda one, other: pair(one, other) in bonds)
     return tuple(

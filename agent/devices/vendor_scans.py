@@ -36,8 +36,11 @@ class VendorScans:
         return tuple(self._newest.values())
 
     def scan(self, only: Collection[str], troubled: Collection[str]) -> list[Scan]:
-        """Scan the vendors that found one of the devices in `only`, or all of them; the newest scan
-        of every vendor. `troubled`: devices whose cards do not answer as they should."""
+        """Scan the vendors that found a device of `only`, or all of them if none did.
+
+        Returns the newest scan of every vendor. `troubled`: devices whose cards do not answer as
+        they should.
+        """
         places = {self._finder[id] for id in only if id in self._finder}
         free = [place for place in places or range(len(self.vendors)) if not self._is_late(place)]
         for place in free:
@@ -58,8 +61,7 @@ class VendorScans:
         return replace(scan, missing=(f"{vendor.name} devices: the driver does not answer",))
 
     def _is_late(self, place: int) -> bool:
-        """True if an earlier scan of this vendor still runs; the result of a finished one is
-        taken."""
+        """True if an earlier scan of this vendor still runs. If it has ended, take its result."""
         task = self._late.get(str(place))
         if task is None:
             return False

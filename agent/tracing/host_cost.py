@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the cost of the host's programs in short windows, so that measuring costs nothing.
+"""The meter of the cost of the host's BPF programs, which measures in short windows.
 
-It calls no clock. A cost measured before the programs changed is never returned: it is 0, 0, not
-measured.
+The windows are short because measuring slows every BPF program. Pure: time comes in. Invariant: a
+cost from before a change of the programs is never returned; it is then 0, 0 (not measured).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from stoker.agent.tracing.job_governor import HostCost
 from stoker.probes.host.host_probes import Cost
 
 EVERY_S: Final = 10.0
-"""Seconds between two windows: measuring slows every BPF program of the machine."""
+"""Seconds from the start of one window to the next."""
 LEAST_S: Final = 0.03
-"""Seconds of a window. A shorter one may show a single burst only."""
+"""The shortest window in seconds; a shorter one may show a single burst only."""
 
 
 class HostPrograms(Protocol):
@@ -27,7 +27,10 @@ class HostPrograms(Protocol):
 
 
 class HostMeter:
-    """Call `newest` about once a second and `look` with every drain; seconds of CLOCK_MONOTONIC."""
+    """The meter. Its owner calls `newest` about once a second and `look` at every drain.
+
+    `now_s` is CLOCK_MONOTONIC in seconds.
+    """
 
     def __init__(self) -> None:
         self._due_s: float | None = None
@@ -45,8 +48,10 @@ class HostMeter:
         return self._spent
 
     def look(self, programs: HostPrograms, jobs: int, now_s: float) -> None:
-        """Close a window that is long enough. Its cost is divided equally among the jobs, including
-        the cost for other processes, which the jobs cause as well."""
+        """Close the open window if it is long enough, and divide its cost equally among the jobs.
+
+        The cost for processes outside jobs is included, since the programs run for the jobs alone.
+        """
         if self._begun_s is None or now_s - self._begun_s < LEAST_S:
             return
         self._begun_s = None

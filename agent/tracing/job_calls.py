@@ -81,8 +81,8 @@ class JobCalls:
         self._hidden.pop(cgroup_id, None)
 
     def hidden(self, cgroup_id: int, now_ns: int) -> UntracedProcesses | None:
-        """Return what the job's processes did without a tracer until then; None if nobody
-        looked."""
+        """Return what the job's processes did without a tracer until `now_ns`, or None if they
+        were never examined."""
         found = self._hidden.get(cgroup_id)
         return None if found is None else found.until(now_ns)
 
@@ -112,8 +112,10 @@ class JobCalls:
             self._watch.probes.obey(cgroup_id, action)
 
     def govern_alone(self, cgroup_id: int, now_ns: int) -> None:
-        """Keep the probe sites of a job without a tracer under its budget. Nothing reports the time
-        of its threads, so the time of one thread counts."""
+        """Keep the probe sites of a job without a tracer under its budget.
+
+        No tracer reports the time of the job's threads, so the budget is that of one thread.
+        """
         group = self._groups.get(cgroup_id)
         if group is None:
             return

@@ -67,7 +67,7 @@ class JobGovernor:
         self._governor = _governor(plan)
         self._last = _Spent()
         self._excluded = _Spent()
-        """Cost in windows and while dormant, for which no governor answers."""
+        """The cost in windows and while dormant, which does not count against the budget."""
         self._sites = _Sites()
 
     @property

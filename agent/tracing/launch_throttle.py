@@ -16,7 +16,8 @@ from stoker.agent.jobs.steps import Key
 from stoker.probes.kernels.job_trace import HOLD_WHOLE, TracerAnswer
 
 LATE_NS: Final = 1_000_000_000
-"""Nanoseconds in which a process may still follow an older share, or a new process none."""
+"""Nanoseconds after a change in which a process may follow the share before it, and after its start
+in which it may follow none."""
 
 
 class ThrottleAnswer(NamedTuple):
@@ -82,8 +83,7 @@ class LaunchThrottle:
             )
 
     def _obeys(self, key: Key, answer: TracerAnswer, share: int, now_ns: int) -> bool:
-        """True if the process follows the share. A change takes effect at the next drain, and a
-        process that has never followed it gets LATE_NS after its start."""
+        """True if the process follows the share, did so within LATE_NS, or is that new."""
         processes = self._obeyed_ns[key]
         seen = processes.setdefault(answer.pid, now_ns)
         held = answer.hold_share if answer.hold_until_ns > now_ns else 0

@@ -47,8 +47,8 @@ DRAIN_EVERY_S = 0.05
 LOOK_MAX_S = 0.2
 """Seconds between two looks for the first segment of a job without a device, at most."""
 SHORT_NS = 1_000_000_000
-"""A job that held a device for less time and never used it gets no summary, which would be
-empty."""
+"""A job that held a device for less than this time and never used it gets no summary, since that
+would be empty."""
 READ_EVERY_S = 1.0
 """Seconds between two readings of thread times."""
 JOBS_MAX = 4096

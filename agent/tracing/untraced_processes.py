@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes of jobs that use a device without stoker's tracer, so that their work is not observed.
 
-The evidence is the kernel's view of a living process: it has mapped the driver of a CPU device or
-has a GPU's device file open, and it has not mapped a tracer, or was started without the folder for
-its segment. A process that has its tracer soon after was only starting: a later look finds the
-tracer or, if the process has ended by then, the segment that it has made since. A process that ends
-before it has loaded its tracer counts. What a process does to its own tracer from inside is not
-observed. The number of remembered processes and the rate of reading mappings are bounded.
+The evidence is the kernel's view of a living process. Such a process has mapped the driver of a CPU
+device or has a GPU's device file open. It has also not mapped a tracer, or was started without the
+variable that names the folder for its segment.
+
+A process that has its tracer soon after was only starting: a later look finds the tracer or, if the
+process has ended by then, the segment that it made. A process that ends before it has loaded its
+tracer counts. Not observed is what a process does to its own tracer from inside.
+Invariant: the number of remembered processes and the rate of reading mappings are bounded.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ _FREE = (
     "peer_ns",
     "throttled_ns",
 )
-"""Causes in which a device seems to be free, in the order in which they are replaced."""
+"""Causes in which a device seems to be free. Their time becomes not observed, in this order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,8 +152,10 @@ def filled(zes: Any, name: str, handle: Any, made: Any, calls: Calls | None = No
 def listed(
     zes: Any, name: str, handle: Any, kind: Any, calls: Calls | None = None, *, most: int = 0
 ) -> Any:
-    """Handles or structures that a function lists, at most HANDLES_MAX, or the absence. With `most`
-    there is room for that many, and the call that asks for their number is left out."""
+    """Return the handles or structures that a function lists, at most HANDLES_MAX, or the absence.
+
+    With `most` room is made for that many at once; otherwise a first call gets their number.
+    """
     arguments = () if handle is None else (handle,)
     count = c_uint32(most)
     if not most:

@@ -99,9 +99,11 @@ class Sampled(ABC):
         """Points of a field in the past minute: (CLOCK_REALTIME ns, value), the oldest first."""
 
     def listen(self, wakeup: Wakeup | None, levels: Mapping[str, float] | None = None) -> None:
-        """Wake the listener when a call's code changed, a field reached its level, a counter of
-        errors or a throttle reason that means a fault changed, and every few seconds. None: no
-        more."""
+        """Wake this listener from now on when there is news of the card; None: wake none.
+
+        News are a call with another code, a field at its level, a changed counter of errors, and a
+        changed throttle reason that means a fault. The listener is also woken every few seconds.
+        """
         self._wakeup = wakeup
         self._levels = self._levels if levels is None else dict(levels)
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A device without a power limit that runs on the host's CPUs: its jobs get a share of their time.
 
-The share of CPU time stands for the share of that power. The jobs' processes are in one group of
-the cgroup v1 cpu controller, made with the first limit and gone when it is given back; a job with a
-CPU limit of its own stays where it is, and its limit counts. Invariants: a process moved is one of
-a job that was granted the device; what is read back is what the kernel's files say.
+The share of CPU time stands for the same share of the power. The first limit makes a group of the
+cgroup v1 cpu controller and moves the jobs' processes into it; the group is removed when the limit
+is given back. A job with a CPU limit of its own is not moved, and its own limit counts. Invariants:
+only processes of jobs that were granted the device are moved; what is read back is what the
+kernel's files say.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Record of the settings that cards had before stoker's first write; it survives a crash.
 
-Invariant: while a limit or clock of a card is stoker's, a whole record of what was found lies on
-disk, synced; a record that is there is never overwritten by values that stoker itself has set.
+Invariants: while stoker has set a limit or a clock, a whole and synced record of the original
+settings is on disk. An existing record is never overwritten by values that stoker itself has set.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker sim power-loop`: the power loop on simulated cards, beside what could be done at most.
+"""`stoker sim power-loop`: the power loop on simulated cards (SIM), compared with an upper bound.
 
-Spreads runs over processes and prints; what a run does is in `sim_run.py`. Everything in it is SIM.
+This module spreads runs over processes and prints; `run.py` makes one run.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A drawn node as a simulated one, in virtual time: what acts on it and what is read of it.
+"""The simulated node of a run (SIM), in virtual time, with the loads that are drawn for it.
 
-Everything here is SIM. Invariant: what a policy sees of it is `readings`, which are the answers of
-the simulated driver; `truth` is for the report.
+Invariant: a policy sees only `readings`, which are the answers of the simulated driver. The true
+figures, `truth`, are for the report alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Truth(NamedTuple):
 
 
 def model_of(index: int, drawn: DrawnCard, trouble: Trouble | None = None) -> dict[str, Any]:
-    """A card as native/sim takes it."""
+    """Return the model of a card in the form that native/sim takes."""
     low, high, step = ranges.CLOCK_MHZ
     target, slowdown, shutdown = ranges.TEMPERATURE_C
     return {
@@ -81,7 +81,7 @@ def _sensor(drawn: dict[str, float], trouble: Trouble | None) -> dict[str, Any]:
 
 
 def cards() -> list[PowerCard]:
-    """Cards of the node as the loop is told of them."""
+    """Return the descriptions of the node's cards that the loop gets."""
     low, high, step = ranges.CLOCK_MHZ
     tdp = ranges.TDP_W
     return [
@@ -109,7 +109,7 @@ class Plant:
         self._load(0)
 
     def _load(self, until_ns: int) -> None:
-        """Loads that begin by then."""
+        """Set the loads that begin until then."""
         for index, card in enumerate(self._drawn):
             while self._next[index] < len(card.changes):
                 change = card.changes[self._next[index]]
@@ -119,7 +119,7 @@ class Plant:
                 self._next[index] += 1
 
     def advance(self, until_ns: int) -> None:
-        """Let time pass; loads change when they are drawn to."""
+        """Let time pass until then, and change loads at the drawn times."""
         while (at_ns := self._change_ns()) < until_ns:
             self._pass(at_ns)
             self._load(at_ns)
@@ -157,7 +157,7 @@ class Plant:
         return [each for each in made if each is not None]
 
     def truth(self) -> Truth:
-        """Return what the cards really did, for the report alone."""
+        """Return the true figures, which only the report may use."""
         now = [self.node.truth(i)["now"] for i in range(len(self._drawn))]
         return Truth(
             sum(each["work"] for each in now),
@@ -168,7 +168,7 @@ class Plant:
 
 
 def reading_of(card: str, sensor: dict[str, int] | None) -> PowerSample | None:
-    """A driver's answers as the loop takes them; whole degrees, as NVML gives them."""
+    """Return a driver's answers as a sample; temperatures are whole degrees, as NVML gives them."""
     if sensor is None:
         return None
     return PowerSample(

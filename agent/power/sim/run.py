@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of one policy on one drawn node: what got done, what it took, what was broken.
+"""One run of one policy on one drawn node: the work done, the energy it took, the rules broken.
 
-Pure but for the simulated node, which is in this process and in virtual time: the same run gives
-the same result.
+The simulated node is in this process and in virtual time. Invariant: the same run gives the same
+result.
 """
 
 from __future__ import annotations
