@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The scheduler core: a deterministic state machine in memory of the caller. Invariants: nothing
- * here allocates, locks, calls the system, reads a clock or compares floats; the same memory image
- * and the same inputs give the same bytes; every call either takes full effect or none. README.md
+ * here allocates, locks, calls the system, reads a clock or compares floats. The same memory image
+ * and the same inputs give the same bytes. Every call either takes full effect or none. README.md
  * lists the folders.
  */
 #ifndef SK_CORE_CORE_H
@@ -67,8 +67,8 @@ struct sk_effects {
 
 /* Carry out a batch. The whole buffer is checked first, and -EBADMSG changes nothing. Each command
  * (the PLACEs of a gang are one) takes full effect or none. If the effects of the next command may
- * not fit, this stops with -ENOBUFS and `*consumed` is less than `size`: the caller takes the
- * effects and calls again with the rest and with `first` raised by the records consumed. */
+ * not fit, this stops with -ENOBUFS, and `*consumed` is less than `size`. The caller then takes the
+ * effects and calls again with the rest, with `first` raised by the number of records consumed. */
 int sk_core_apply(struct sk_core *core, const void *commands, size_t size, uint32_t first,
 		  uint64_t now_ns, struct sk_effects *effects, size_t *consumed);
 

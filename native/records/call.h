@@ -12,7 +12,7 @@
 #include <linux/types.h>
 #endif
 
-#define SK_CALL_BUCKETS 40     /* bucket i: [2^i, 2^(i+1)) ns, the last all above (18 minutes) */
+#define SK_CALL_BUCKETS 40     /* bucket i: [2^i, 2^(i+1)) ns; the last: all above 9 minutes */
 #define SK_CALL_DEPTH 8	       /* calls inside of calls of one thread that are timed */
 #define SK_CALL_KEYS_MAX 16384 /* {process, call} pairs at once */
 

@@ -92,9 +92,9 @@ static int load(struct sk_bpf_calls *calls, bool grouped)
 	return 0;
 }
 
-/* Return whether the kernel has links over many sites. A kernel that knows the kind refuses an
- * empty link with EINVAL and a file that is not one with EBADF and the like; an older kernel loads
- * the program all the same, so only this call shows it. */
+/* Return whether the kernel has links over many sites, by its refusal of a link that is wrong. An
+ * older kernel refuses the kind of link, a newer one the file. Loading the program shows nothing,
+ * since older kernels load it all the same. */
 static bool links_many(const struct sk_bpf_calls *calls)
 {
 	const uint64_t nothing = 0;

@@ -46,7 +46,7 @@ enum sk_bpf_probe {
 
 enum sk_bpf_answer {
 	SK_ANSWER_ATTACHED = 0,
-	SK_ANSWER_REFUSED = 1, /* the kernel said no */
+	SK_ANSWER_REFUSED = 1, /* the kernel refused to attach it */
 	SK_ANSWER_UNKNOWN = 2, /* the kernel could not be queried */
 	SK_ANSWER_OFF = 3,     /* not attached, because of its cost, until a job opts in */
 };

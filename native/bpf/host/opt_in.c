@@ -154,7 +154,7 @@ static void forget_waits(struct sk_bpf_host *host, uint64_t job)
 			bpf_map_delete_elem(host->stack_waits_fd, &keys[i]);
 }
 
-/* If measuring fails the last measurement stays. */
+/* Measure the time of a page fault outside of the programs; if it fails the last figures stay. */
 static void measure_faults(struct sk_bpf_host *host)
 {
 	struct sk_opt_in_bpf__bss *bss = host->opt_in->bss;

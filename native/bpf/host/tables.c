@@ -2,10 +2,12 @@
 /* Reading and pruning the tables of threads and jobs. See host.h.
  *
  * The kernel changes an entry while it is copied. All its counters only grow, so two equal copies
- * were the entry's value at one moment: each thread is read again until that holds. That moment may
- * lie inside a transition whose CPU was preempted: then its `sequence` is odd. A thread that ends
- * meanwhile moves into its job's sum; the job's `ended` before and `begun` after show it, and the
- * whole reading is taken again. Entries that still changed at the last try are reported. */
+ * were the entry's value at one moment: each thread is read again until that holds. If that moment
+ * lies inside a transition whose CPU was preempted, the entry's `sequence` is odd.
+ *
+ * A thread that ends during the reading moves into its job's sum. Then the job's `begun` after the
+ * reading differs from its `ended` before it, and the whole reading is taken again. Entries that
+ * still changed at the last try are reported. */
 #include <errno.h>
 #include <string.h>
 

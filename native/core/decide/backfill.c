@@ -75,8 +75,8 @@ static bool plan_passed(const struct sk_core *core, const struct sk_job *job,
 }
 
 /* Overdue and stopping jobs may end at any moment: after now, but before everything else. A job
- * without an estimate ends at an unknown time; but one that overtook the head is assumed never to
- * end, so that overtaking jobs never take more than the head can do without. */
+ * without an estimate ends at an unknown time. If it overtook the head, it is assumed never to end,
+ * so that overtaking jobs never take more than the head can do without. */
 static uint64_t plan_end_of(const struct sk_core *core, const struct sk_job *job,
 			    const struct sk_job *head, uint64_t now_ns)
 {

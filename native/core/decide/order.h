@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The order of waiting jobs, between queues and within one. Between queues, a job that the
- * guarantee of its queue covers goes first; then the queue with the least share for its weight,
- * compared level by level from the root; then the lowest slot. Within a queue it is the order of
- * the pending list. Invariant: integers only; apply never uses an order.
+ * The order of waiting jobs, between queues and within one. Between queues a job that the guarantee
+ * of its queue covers goes first. Next is the job of the queue with the least share for its weight,
+ * compared level by level from the root. The lowest slot decides between equals. Within a queue it
+ * is the order of the pending list. Invariants: all arithmetic is in integers; apply never uses an
+ * order.
  */
 #ifndef SK_CORE_DECIDE_ORDER_H
 #define SK_CORE_DECIDE_ORDER_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The later of two bounds counts. By place: the first end of a running job after which every task
- * has a node that takes it and no limit is exceeded; computed for the first job of the queue and
- * for this one. By amount: the jobs between take what they request, in order, as it comes free on
- * any node that takes this job.
+ * The later of two bounds counts. The bound by place is the first end of a running job after which
+ * every task has a node that takes it and no limit is exceeded. It is computed for the first job of
+ * the queue and for this one. The bound by amount lets the jobs between these two take what they
+ * request, in order, as it comes free on any node that takes this job.
  */
 #include <string.h>
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Explanations of a job as data. For a waiting job: what holds it, which jobs are ahead, the
- * shortfall of nodes and the jobs that use what it needs, ranked by the number of nodes concerned,
- * and its expected start. For a placed job: where, why, and the inputs that mattered. Invariant:
- * nothing here writes; the cost is a few passes over the nodes and a bounded walk of the queue.
+ * Explanations of a job as data. A waiting job gets what holds it, which jobs are ahead, the
+ * shortfalls of nodes with the jobs that use what it needs, and its expected start. Shortfalls are
+ * ranked by the number of nodes that have them. A placed job gets where it is, why, and the inputs
+ * that mattered. Invariant: nothing here writes. The cost is a few passes over the nodes and a
+ * bounded walk of the queue.
  */
 #include "core/decide/order.h"
 #include "core/explain/eta.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The room of a node is copied, what ends until then is added, and what the job does not accept is
- * left out, so that one function answers for now and for later.
+ * The free amounts of a node are copied. The amounts of tasks that end until the time in question
+ * are added, and devices that the job does not accept are left out. So one function answers for the
+ * present and for later.
  */
 #include "core/explain/shortfall.h"
 #include "core/ledger/device.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ledger of one device, in milli-shares, and the two indexes that follow it. Invariants: used
- * <= capacity <= 1000; free + used + unavailable = capacity; an up node is in free_whole under its
- * devices_free and in free_part under every amount from 1 to 999 that one of its available devices
- * has free. A down node is in neither.
+ * The ledger of one device, in milli-shares, and the two indexes that follow it. Invariants:
+ * used <= capacity <= 1000, and free + used + unavailable = capacity. An up node is in free_whole
+ * under its devices_free. It is in free_part under every amount from 1 to 999 that one of its
+ * available devices has free. A down node is in neither.
  */
 #ifndef SK_CORE_LEDGER_DEVICE_H
 #define SK_CORE_LEDGER_DEVICE_H

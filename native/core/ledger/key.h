@@ -2,7 +2,7 @@
  *
  * Idempotency: the job that a key of a client made. Invariants: when the limit is reached, the
  * client that has most keys loses its oldest, so that no client can push out the keys of one that
- * has fewer; a key outlives its job, because a late repeat must not start it a second time.
+ * has fewer. A key outlives its job, because a late repeat must not start the job a second time.
  */
 #ifndef SK_CORE_LEDGER_KEY_H
 #define SK_CORE_LEDGER_KEY_H

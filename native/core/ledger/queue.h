@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The tree of queues: limits, guarantees, current use and recent use. Invariants: the use of a
- * queue is the sum over its placed tasks and the queues below it; jobs are only in leaves; a limit
- * was not exceeded when a task was placed (it may be lowered later).
+ * queue is the sum over its placed tasks and the queues below it. Jobs are only in leaves. No limit
+ * was exceeded when a task was placed, but a limit may be lowered below the use later.
  */
 #ifndef SK_CORE_LEDGER_QUEUE_H
 #define SK_CORE_LEDGER_QUEUE_H

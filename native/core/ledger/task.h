@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tasks: the shares that each one uses on its node. Invariant: the used amounts of devices, CPU and
- * memory are the sums over the tasks that use them; a task is taken when it is placed and given
- * back when it ends or its node is lost.
+ * Tasks: the shares that each one uses on its node. Invariants: the used amounts of devices, CPU
+ * and memory are the sums over the tasks that use them. A task is taken when it is placed, and
+ * given back when it ends or its node is lost.
  */
 #ifndef SK_CORE_LEDGER_TASK_H
 #define SK_CORE_LEDGER_TASK_H

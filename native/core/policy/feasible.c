@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A request is checked once, at submit, against all known nodes, up or down, and the limits of its
- * queue, so that a job that can never run is refused with figures and does not wait for ever. While
- * no node is known nothing is refused.
+ * A request is checked once, at submit, against the limits of its queue and all known nodes, also
+ * those that are down. So a job that can never run is refused with figures and does not wait for
+ * ever. While no node is known nothing is refused.
  */
 #include "core/ledger/device.h"
 #include "core/ledger/fit.h"

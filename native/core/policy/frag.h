@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Placement scores: what a placement costs the requests that are likely to come. Invariant: pure
- * integer functions of a table of typical requests and of one node, without state, allocation,
- * float or clock, with the same results on every machine. docs/developer/placement.md has the
- * formulas and their reasons.
+ * Placement scores: what a placement costs the requests that are likely to come. Invariant: the
+ * scores are pure integer functions of one node and a table of typical requests. They use no state,
+ * allocation, float or clock, and give the same results on every machine.
+ * docs/developer/placement.md has the formulas and their reasons.
  */
 #ifndef SK_CORE_POLICY_FRAG_H
 #define SK_CORE_POLICY_FRAG_H

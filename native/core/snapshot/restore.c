@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Restoring a state. The bytes are not trusted: each record is checked alone and against the
- * records before it, reservations are made by the code that makes them in apply, and at the end the
+ * Restoring a state. The bytes are not trusted. Each record is checked alone and against the
+ * records before it. Reservations are made by the code that makes them in apply. At the end the
  * whole ledger is checked and digested again.
  */
 #include <errno.h>

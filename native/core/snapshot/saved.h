@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The state as bytes. Layout: sk_saved_head, then queues by slot, nodes by slot each with its
- * devices, live jobs by id, ended jobs by end, tasks by node slot in order of placing, keys from
- * the oldest. Invariants: lists are saved in their order and indexes not at all, so that equal
- * states give equal bytes whatever their history; another layout is another SK_SAVED_VERSION.
+ * The state as bytes. The parts follow each other in this order: sk_saved_head, queues by slot,
+ * nodes by slot (each with its devices), live jobs by id, ended jobs by end, tasks by node slot in
+ * order of placing, keys from the oldest. Invariants: lists are saved in their order and indexes
+ * not at all, so that equal states give equal bytes whatever their history. Another layout has
+ * another SK_SAVED_VERSION.
  */
 #ifndef SK_CORE_SNAPSHOT_SAVED_H
 #define SK_CORE_SNAPSHOT_SAVED_H

@@ -2,9 +2,9 @@
 /** @file
  * The interface between the amdsmi binding and its library: status codes, kinds and records.
  *
- * Declared here from the binding's own ctypes classes (amdsmi 7.0.2, amdsmi_wrapper.py);
- * tests/native/sim/test_amdsmi_layout.py holds every record's size and places against them. Names
- * of members are the binding's, so that it can.
+ * It is declared from the binding's own ctypes classes (amdsmi 7.0.2, amdsmi_wrapper.py).
+ * tests/native/sim/test_amdsmi_layout.py compares every record's size and places with these
+ * classes. For that test the names of members are the binding's.
  */
 #ifndef SK_SIM_AMDSMI_ABI_H
 #define SK_SIM_AMDSMI_ABI_H

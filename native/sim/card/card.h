@@ -4,7 +4,8 @@
  * limits, and its physical state.
  *
  * Invariant: everything is fixed-size and free of pointers, so that a card can lie in a file that
- * several processes have mapped; units are in the names (mw, mc: thousandths of a watt, a degree).
+ * several processes have mapped. Units are in the names; mw and mc are thousandths of a watt and of
+ * a degree.
  */
 #ifndef SK_SIM_CARD_CARD_H
 #define SK_SIM_CARD_CARD_H
@@ -104,9 +105,9 @@ struct sk_sim_process {
 	char name[64];
 };
 
-/** Requested load of a card. Work that takes a time c of each second in kernels at the highest
- * clock takes c * s at a lower clock, where s = bound + (1 - bound) * highest / clock; the rest of
- * its time does not change. */
+/** Requested load of a card. Work that spends a time c of each second in kernels at the highest
+ * clock spends c * s at a lower clock, where s = bound + (1 - bound) * highest / clock. The time
+ * outside kernels does not depend on the clock. */
 struct sk_sim_load {
 	double compute; /* 0 to 1: share of time in which kernels run, at the highest clock */
 	double memory;	/* 0 to 1: share of bandwidth used at the highest clock */

@@ -14,17 +14,17 @@
 #include "sim/card/sense.h"
 
 #define NS 1e-9
-#define FAN_SPAN_C 30.0	     /* the fan speeds up in this range below the target temperature */
-#define FAN_MARGIN_C 5.0     /* and is at full speed from here below it */
-#define FAN_LAG 0.05	     /* share of the way in each period */
+#define FAN_SPAN_C 30.0	     /* over so many degrees the fan goes from lowest to full speed */
+#define FAN_MARGIN_C 5.0     /* so far below the target temperature the fan is at full speed */
+#define FAN_LAG 0.05	     /* share of the way to the wanted speed that a period covers */
 #define LIMIT_MARGIN 0.005   /* share of the limit below which the limiter raises the clock */
-#define FAN_SETTLED 0.005    /* distance in MHz at which a clock is reached */
-#define FAN_RESTS 0.001	     /* changes below this count as none */
-#define MEMORY_RATE 0.25     /* of the memory's temperature towards the die's, per second */
-#define MEMORY_C_PER_W 0.12  /* above the die */
-#define BRAKE_SHARE 0.5	     /* of the highest clock: the power brake halves it */
+#define FAN_SETTLED 0.005    /* from so near, as a share of its span, the fan is as wanted */
+#define FAN_RESTS 0.001	     /* a fan that is so near to the wanted speed counts as at rest */
+#define MEMORY_RATE 0.25     /* part of its distance that memory warms up in a second (1/s) */
+#define MEMORY_C_PER_W 0.12  /* degrees of the memory above the die, for each watt it draws */
+#define BRAKE_SHARE 0.5	     /* the power brake lowers the clock to this share of the highest */
 #define PCIE_SHARE 0.02	     /* of the slot's bandwidth at full load, host to device */
-#define PCIE_BACK_SHARE 0.01 /* and back */
+#define PCIE_BACK_SHARE 0.01 /* of the slot's bandwidth at full load, device to host */
 #define LINK_SHARE 0.3	     /* of a port's bandwidth at full load */
 
 /* Values that are constant while clock, load and cooling are. */
@@ -297,8 +297,9 @@ static void decide(struct sk_sim_card *card)
 	now->why = choice.why;
 }
 
-/* Return whether no decision would change until the die has this temperature: it gets there without
- * turning back, and every bound is one on the temperature. */
+/* Return whether no decision would change until the die has this temperature. The temperature only
+ * rises or only falls until then, and each decision changes at one temperature, so it suffices to
+ * decide once more at the end. */
 static bool settled(struct sk_sim_card *card, double die_c)
 {
 	const struct sk_sim_now *now = &card->now;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Virtual memory management of the simulated CUDA driver, by means of the kernel: a reserved range
- * is mapped without access, an allocation is a memfd that is mapped over it, and access is the
- * protection of pages. A forbidden access faults, as it should.
+ * Virtual memory management of the simulated CUDA driver, by means of the kernel. A reserved range
+ * is a mapping without access. An allocation is a memfd, which is mapped over such a range. Access
+ * rights are the protection of pages, so a forbidden access faults.
  */
 #include "sim/cuda/library.h"
 

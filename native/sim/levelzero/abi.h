@@ -2,10 +2,10 @@
 /** @file
  * The interface between a caller of Level Zero and the simulated driver: results, kinds, records.
  *
- * Declared here from the specification (Level Zero 1.4, with the records of later versions that
- * pyzes 0.1.3 has); tests/native/sim/test_levelzero_layout.py holds every record's size and places
- * against pyzes' classes and, where libze-dev is installed, against its headers. Names of members
- * are the specification's, so that it can.
+ * It is declared from the specification: Level Zero 1.4, with the records of later versions that
+ * pyzes 0.1.3 has. tests/native/sim/test_levelzero_layout.py compares every record's size and
+ * places with pyzes' classes, and with the headers of libze-dev where that is installed. For that
+ * test the names of members are the specification's.
  */
 #ifndef SK_SIM_LEVELZERO_ABI_H
 #define SK_SIM_LEVELZERO_ABI_H

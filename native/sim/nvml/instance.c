@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * MIG: its mode, and the creation and destruction of GPU and compute instances, as nvml.h describes
- * it. A mode that cannot be changed at once waits for the next reset, an instance is in use while
- * it has a process or a compute instance, and a handle is invalid after its instance is gone.
+ * it. A mode that cannot be changed at once waits for the next reset. An instance is in use while
+ * it has a process or a compute instance. A handle is invalid after its instance is gone.
  */
 #include <stdio.h>
 #include <string.h>

@@ -4,11 +4,11 @@
  * current.
  *
  * The positions read in the segments and the sums made of them are one state, so they are committed
- * together: the changed parts go into the other copy, then one aligned 8-byte write makes it
- * current. An agent killed before that write finds the old state and reads the same records again;
- * killed after it, it finds the new one. Nothing is synced to disk, because a job does not survive
- * a reboot either. The file is written with pwrite and never mapped, so a full disk is -ENOSPC and
- * not a signal.
+ * together. The changed parts go into the copy that is not current, then one aligned 8-byte write
+ * makes it current. If the agent is killed before that write, the next agent finds the old state
+ * and reads the same records again; after the write it finds the new one. Nothing is synced to
+ * disk, because a job does not survive a reboot either. The file is written with pwrite and never
+ * mapped, so a full disk is -ENOSPC and not a signal.
  *
  * Memory: the state is about 5 MB of address space, of which only used parts become resident.
  * Threads: one.

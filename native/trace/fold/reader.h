@@ -2,9 +2,9 @@
 /** @file
  * The reader of one segment file of a job, which a hostile user may make or change at any time.
  *
- * The file is opened without following links, must be a regular file of the job's owner with one
- * name, and is copied with pread, so truncating it gives an error and not a signal. Every index in
- * it is checked against the tables before it is used.
+ * The file is opened without following links, and must be a regular file of the job's owner with
+ * one name. It is copied with pread, so truncating it gives an error and not a signal. Every index
+ * in it is checked against the tables before it is used.
  *
  * Memory: the view is the caller's scratch, one for all segments. Threads: one.
  */

@@ -2,11 +2,11 @@
 /** @file
  * Histogram of durations on the base-2^(1/32) scale: OTLP exponential histograms of scale 5.
  *
- * Bucket i holds values in (2^(i/32), 2^((i+1)/32)], upper bound inclusive as OTLP says; values up
- * to 16 ns are its zero bucket, values above 2^48 ns (78 h) fall into the last one and are counted
- * in `high`. A bucket's middle is within 1.1 % of every value in it. Integers only. Source of the
- * scale: OpenTelemetry metrics data model, "ExponentialHistogram". Memory: the caller's, all zeros
- * is an empty histogram. Cost: no allocation, about 10 ns to add.
+ * Bucket i holds values in (2^(i/32), 2^((i+1)/32)], upper bound inclusive as OTLP says. Values up
+ * to 16 ns are in the zero bucket. Values above 2^48 ns (78 h) fall into the last bucket and are
+ * counted in `high`. A bucket's middle is within 1.1 % of every value in it. All arithmetic is in
+ * integers. The scale is that of the OpenTelemetry metrics data model, "ExponentialHistogram".
+ * Memory: the caller's, all zeros is an empty histogram. Cost: no allocation, about 10 ns to add.
  */
 #ifndef SK_TRACE_STATISTICS_HISTOGRAM_H
 #define SK_TRACE_STATISTICS_HISTOGRAM_H

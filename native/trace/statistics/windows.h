@@ -72,9 +72,9 @@ struct sk_trace_launch_costs {
 	uint32_t counted_ns;
 };
 
-/** Return the launches in blind windows as a part of the `launches` counted in all others, of which
- * folded records stand for `weighted`: as many as in equally long seen time, shortened by the
- * slowing that looking caused. */
+/** Estimate the launches in blind windows, as a part of the `launches` counted in all others, of
+ * which folded records stand for `weighted`. Blind time is taken to have the rate of seen time,
+ * corrected for the slowing that looking causes. */
 double sk_trace_cover_unseen(const uint64_t cover_ns[SK_COVERS], uint64_t launches,
 			     uint64_t weighted, const struct sk_trace_launch_costs *costs);
 

@@ -2,10 +2,14 @@
 /** @file
  * The timeline of one job as a Perfetto trace.
  *
- * Tracks: each thread with its calls, below it the thread's states if spans are known, and its
- * waits for devices if tracers report them; each device with its queues, and on these the kernels
- * and copies, joined by a flow to the call that launched them; readings of devices; for each
- * process how much was seen, with an instant at every switch; and one track of losses.
+ * It has these tracks:
+ *   each thread with its calls; below it the thread's states, if spans are known, and its waits for
+ *     devices, if tracers report them
+ *   each device with its queues, and on these the kernels and copies; a flow joins each of them to
+ *     the call that launched it
+ *   the readings of each device
+ *   for each process how much was seen, with an instant at every switch
+ *   the losses
  */
 #ifndef SK_TRACE_TIMELINE_TIMELINE_H
 #define SK_TRACE_TIMELINE_TIMELINE_H
