@@ -24,8 +24,11 @@ _KINDS: dict[int, type[StokerError]] = {kind.exit_code: kind for kind in (Refuse
 
 @dataclass(frozen=True, slots=True)
 class FailedStart:
-    """A start that does not succeed: the failing process, its latest event, its exit code (None: it
-    runs), its failures in a row, and the status and notes of processes that are not ready."""
+    """A start that does not succeed, by the failing process `name` and its latest event, `text`.
+
+    `code` is its exit code, None while it runs. `failures` counts its failures in a row. `statuses`
+    and `notes` are those of the processes that are not ready.
+    """
 
     name: str
     text: str

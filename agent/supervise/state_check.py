@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The check of a node's stored state before anything is started.
 
-A missing, damaged or foreign file is refused by name and nothing is changed, unless the node can
-make it again without loss: logs, caches of one boot, and files with two copies. The scheduler
-judges the command log and the spawner its journal; both end with the same exit code.
+Invariant: a missing, damaged or foreign file is refused by name, and nothing is changed. Exempt are
+files that the node can make again without loss: logs, caches of one boot, and files with two
+copies. The scheduler checks the command log itself and the spawner its journal; both end with the
+same exit code.
 """
 
 from __future__ import annotations

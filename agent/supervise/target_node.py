@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The node that the owner's verbs mean: `up`, `down`, `user` and `power`.
 
-These verbs mean the same node as every other command of this user: `--state`, STOKER_STATE, the
-user's context, the default folder, the first that is set. A node of another user is named as such
-and never taken for a missing one.
+These verbs mean the same node as every other command of this user. It is the first that is set of:
+`--state`, STOKER_STATE, the user's context, the default folder. Invariant: a node of another user
+is named as such and never taken for a missing one.
 """
 
 from __future__ import annotations

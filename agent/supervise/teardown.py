@@ -120,8 +120,10 @@ def _jobs_in(tree: Path) -> int:
 
 
 def _end_by_spawner(state: StateFolder) -> str:
-    """End all jobs by the spawner's program, which knows shims and jobs from its journal, root or
-    not, and records their ends; return why it failed, or ""."""
+    """End all jobs by the spawner's program, with or without root, and return why it failed, or "".
+
+    The program knows shims and jobs from its journal, in which it also records their ends.
+    """
     if not (state.agent / "journal").exists():
         return ""
     try:

@@ -78,7 +78,7 @@ nb::str to_text(const char *bytes, size_t room)
 	return nb::steal<nb::str>(text);
 }
 
-/* Exit code and signal as wait(2) splits its status; neither for events that are not an exit. */
+/* Exit code and signal are split as wait(2) says; both are None for an event that is no exit. */
 nb::tuple to_tuple(const sk_process_event &event)
 {
 	bool exited =

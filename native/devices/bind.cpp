@@ -78,7 +78,7 @@ class CardReader
 			sk_device_reader_renew(reader);
 	}
 
-	// The filled rows of a list.
+	// Returns the filled rows of a list of the record, packed.
 	template <typename Row> nb::bytes rows(const Row *row, uint32_t id)
 	{
 		const sk_device_field &field = copied->field[id];

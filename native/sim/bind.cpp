@@ -127,7 +127,7 @@ class Node
 	bool mapped;
 };
 
-/* Holder of the node's lock; the cards are at the present while it lives. */
+/* Holds the node's lock while it lives; the cards have been moved to the present. */
 struct Inside {
 	explicit Inside(Node &of) : node(of.node)
 	{

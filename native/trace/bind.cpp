@@ -138,7 +138,8 @@ struct Causes {
 	}
 };
 
-/* The causes after estimation; `host`: four aggregates and the longest life, or empty. */
+/* Returns the causes after estimation; `host` has four aggregates and the longest life, or nothing.
+ */
 nb::tuple estimated(std::vector<uint64_t> causes, uint64_t kernel_ns, uint64_t copy_ns,
 		    const std::vector<uint64_t> &host, uint64_t held_ns)
 {
@@ -313,8 +314,8 @@ public:
 		return nb::none();
 	}
 
-	/* Kept records from number `first` on, at most `most`: the number of the first of them, how
-	 * many were ever folded, and the records packed. */
+	/* Returns kept records from number `first` on, at most `most`, as (number of the first of
+	 * them, number of records ever folded, the records packed). */
 	nb::object events(uint64_t first, uint64_t most)
 	{
 		uint64_t total = job_->fold.state->records;

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """NVIDIA GPUs through NVML, as the nvidia-ml-py binding gives it (module `pynvml`).
 
-Invariant: every NVML call goes through `nvml.call`, so that a call that a driver lacks or refuses
-is an absence with NVML's own words, and an unusable driver is a sentence and no exception. Device
-files of NVIDIA have major 195; the major of nvidia-uvm is assigned at load (/proc/devices).
+Invariant: every NVML call goes through `nvml.call`. So a call that a driver lacks or refuses is an
+absence with NVML's own words, and an unusable driver is a sentence and no exception. Device files
+of NVIDIA have major 195; the major of nvidia-uvm is assigned at load (/proc/devices).
 """
 
 from __future__ import annotations

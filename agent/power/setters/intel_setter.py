@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Setter of an Intel card: its sustained power limit and its frequency range, by Sysman.
 
-Domains are looked for once, when they are first needed: the limit of the whole card where there is
-one, else that of every tile, which then add up to the card's; and the clocks of every tile. Units
-are zes_api.h's: mW and MHz. Letting clocks go gives the ranges back that were found, which need not
-be the card's own.
+Domains are looked for once, when they are first needed. The power limit is that of the whole card
+if there is one; otherwise the limits of all tiles are set, and their sum is the card's. Clocks are
+set for every tile. Units are those of zes_api.h: mW and MHz. Releasing the clocks restores the
+ranges that were found, which may be narrower than the card's own.
 """
 
 from __future__ import annotations
