@@ -23,13 +23,13 @@ from stoker.agent.jobs.spawner import Spawner
 from stoker.agent.jobs.spawner_messages import Event as SpawnerEvent
 from stoker.agent.jobs.spawner_messages import Exited, KnownAttempt, Launch, Refusal, Started
 from stoker.agent.jobs.start_records import StartRecord, StartRecords, start_record
-from stoker.agent.jobs.steps import Event, Key
+from stoker.agent.jobs.steps import Event
 from stoker.agent.jobs.user_homes import UserHomes
 from stoker.agent.link import node_observation
 from stoker.agent.tracing.trace_thread import TraceThread
 from stoker.native.errors import BadRequest, NotFound, StokerError, Unavailable
 from stoker.probes.kernels.job_trace import TraceSummary
-from stoker.scheduler.nouns import DeviceInfo, StartJob
+from stoker.scheduler.nouns import DeviceInfo, StartJob, TaskKey
 
 RETRY_S = 0.2
 SHORT_S = (0.1, 0.2, 0.4, 0.8, 1.6, *(2.0,) * 14)
@@ -67,9 +67,9 @@ class JobExecutor:
         self._devices = devices
         self._post = post
         self._homes = UserHomes()
-        self._exited: dict[Key, Exited] = {}
-        self._traced: set[Key] = set()
-        self._short: dict[Key, bool] = {}
+        self._exited: dict[TaskKey, Exited] = {}
+        self._traced: set[TaskKey] = set()
+        self._short: dict[TaskKey, bool] = {}
         """Starts for which the spawner has no resources -> True if they are still wanted."""
         self._tasks: set[asyncio.Task[None]] = set()
         self.changed: Callable[[int], None] = lambda job: None
@@ -92,7 +92,7 @@ class JobExecutor:
             try:
                 launch, record = self._prepare(each, promised)
             except (StokerError, OSError) as error:
-                self._refuse((each.job, each.attempt), error)
+                self._refuse(each.key, error)
                 continue
             launches.append(launch)
             records.append(record)
@@ -105,13 +105,13 @@ class JobExecutor:
         if launches:
             self._spawn(self._send(launches))
 
-    def stop(self, key: Key, reason: str) -> None:
+    def stop(self, key: TaskKey, reason: str) -> None:
         """Have the spawner end an attempt."""
         if key in self._short:
             self._short[key] = False
         self._spawn(self._stop(key, reason))
 
-    def settle(self, key: Key) -> None:
+    def settle(self, key: TaskKey) -> None:
         """Have the trace of an ended job written, then post TraceSettled."""
         record = self._starts.get(key)
         self._traced.add(key)
@@ -125,7 +125,7 @@ class JobExecutor:
 
         self._tracer.end(record, self._exited[key], done)
 
-    def acknowledge(self, keys: Iterable[Key]) -> None:
+    def acknowledge(self, keys: Iterable[TaskKey]) -> None:
         """Acknowledge attempts at the spawner and forget them here: the log has their ends."""
         ended = [exited for key in keys if (exited := self._exited.pop(key, None)) is not None]
         if ended:
@@ -133,7 +133,7 @@ class JobExecutor:
         uids = {key: self._starts.get(key).uid for key in keys}
         self._starts.drop(keys)
         for exited in ended:
-            key = (exited.job, exited.attempt)
+            key = exited.key
             self.acknowledged(exited, key in self._traced, uids[key])
             self._traced.discard(key)
 
@@ -141,7 +141,7 @@ class JobExecutor:
 
     def core_event(self, event: SpawnerEvent) -> Event:
         """Return the core's event for one of the spawner."""
-        key = (event.job, event.attempt)
+        key = event.key
         record = self._starts.get(key)
         self.changed(event.job)
         if isinstance(event, Started):
@@ -158,12 +158,12 @@ class JobExecutor:
         traced = record.trace != "off" and self._tracer.used(record, lived_ns)
         return steps.JobEnded(outcome, stopped=event.cause == "stopped", traced=traced)
 
-    async def known(self, expected: frozenset[Key]) -> steps.SpawnerAttempts:
+    async def known(self, expected: frozenset[TaskKey]) -> steps.SpawnerAttempts:
         """Return all attempts of the spawner; `expected`: those it had taken before this call."""
         slots = await self._spawner.known()
         return steps.SpawnerAttempts(tuple(map(self._has, slots)), expected, time.time_ns())
 
-    def exited(self, key: Key) -> Exited | None:
+    def exited(self, key: TaskKey) -> Exited | None:
         """Return the end of an attempt until the log has it; None before and after."""
         return self._exited.get(key)
 
@@ -175,7 +175,7 @@ class JobExecutor:
     # --- inside -----------------------------------------------------------------------------------
 
     def _has(self, slot: KnownAttempt) -> steps.SpawnerAttempt:
-        key = (slot.job, slot.attempt)
+        key = slot.key
         result = self.core_event(slot.event) if slot.event is not None else None
         assert result is None or isinstance(result, steps.Ran | steps.JobEnded | steps.NeverStarted)
         return steps.SpawnerAttempt(key, self._starts.get(key).decision, result)
@@ -205,7 +205,7 @@ class JobExecutor:
             launches = [each for each in launches if self._is_wanted(each)]
         for launch in launches:
             _log.warning("the spawner had no resources for a start", job=launch.job)
-            self._never_sent((launch.job, launch.attempt))
+            self._never_sent(launch.key)
 
     async def _start_batch(self, launches: list[Launch]) -> list[Refusal]:
         """Return the refusals of one batch, including launches that cannot be packed."""
@@ -216,7 +216,7 @@ class JobExecutor:
                 if len(launches) == 1:
                     self.counters["start_refused"] += 1
                     launch, number = launches[0], errno.E2BIG
-                    return [Refusal(launch.job, launch.attempt, number, not_launched(error))]
+                    return [Refusal(*launch.key, number, not_launched(error))]
                 # One of them is too long: send each alone to find it.
                 return [refusal for each in launches for refusal in await self._start_batch([each])]
             except Unavailable as error:
@@ -226,8 +226,8 @@ class JobExecutor:
 
     def _short_of(self, launches: list[Launch], refusals: list[Refusal]) -> list[Launch]:
         """Post the starts that were taken or refused; return those to try again."""
-        refused = {(each.job, each.attempt): each for each in refusals}
-        keys = [(launch.job, launch.attempt) for launch in launches]
+        refused = {each.key: each for each in refusals}
+        keys = [launch.key for launch in launches]
         self._post(steps.Taken(tuple(key for key in keys if key not in refused)))
         for key, refusal in refused.items():
             if refusal.errno not in SHORT:
@@ -239,41 +239,41 @@ class JobExecutor:
                 self._short.setdefault(key, True)
             else:
                 self._short.pop(key, None)
-        return [each for each in launches if (each.job, each.attempt) in short]
+        return [each for each in launches if each.key in short]
 
     def _is_wanted(self, launch: Launch) -> bool:
         """True if no stop came meanwhile; otherwise the start never began."""
-        key = (launch.job, launch.attempt)
+        key = launch.key
         if not self._short[key]:
             self._never_sent(key)
             return False
         return True
 
-    def _never_sent(self, key: Key) -> None:
+    def _never_sent(self, key: TaskKey) -> None:
         """Post that the start never began: the core ends it or requests it again."""
         del self._short[key]
         self._post(steps.NeverStarted(key, time.time_ns()))
 
-    async def _stop(self, key: Key, reason: str) -> None:
+    async def _stop(self, key: TaskKey, reason: str) -> None:
         while True:
             try:
-                await self._spawner.stop(*key, reason, self._starts.get(key).grace_s)
+                await self._spawner.stop(key, reason, self._starts.get(key).grace_s)
                 return
             except Unavailable as error:
                 self.counters["spawner_unavailable"] += 1
-                _log.warning("the spawner accepted no stop", job=key[0], error=str(error))
+                _log.warning("the spawner accepted no stop", job=key.job, error=str(error))
                 await asyncio.sleep(RETRY_S)
             except NotFound:
                 return  # it is over or never came here; the next comparison shows which
             except StokerError as error:
                 self.counters["stop_refused"] += 1
-                _log.error("the spawner refused to stop a job", job=key[0], error=str(error))
+                _log.error("the spawner refused to stop a job", job=key.job, error=str(error))
                 return
 
     async def _acknowledge(self, ended: list[Exited]) -> None:
         await self._spawner.acknowledge(*ended)
 
-    def _refuse(self, key: Key, error: Exception) -> None:
+    def _refuse(self, key: TaskKey, error: Exception) -> None:
         self.counters["start_refused"] += 1
         self._post(steps.NotTaken(key, not_launched(error), time.time_ns()))
 

@@ -7,7 +7,7 @@ default. Units are in the names.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -25,13 +25,38 @@ ARGV_BYTES_MAX = 128 * 1024
 ENV_BYTES_MAX = 64 * 1024
 DEVICES_PER_NODE_MAX = wire_names.NODE_DEVICES_MAX
 DEVICES_PER_JOB_MAX = wire_names.TASK_DEVICES_MAX
+TASKS_PER_JOB_MAX = wire_names.TASKS_MAX
 LABELS_PER_REPORT_MAX = 8
 JOB_SAMPLES_MAX = 512
-"""The most jobs in one Observation."""
+"""The most tasks in one Observation."""
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The base class of all nouns: immutable, an array on the wire."""
+
+
+class TaskKey(NamedTuple):
+    """One start of one task of a job, as every log, node and file names it.
+
+    Jobs and attempts count from 1, tasks from 0 to `TASKS_PER_JOB_MAX` - 1.
+    """
+
+    job: int
+    attempt: int
+    task: int
+
+
+class TaskRecord(Record, frozen=True):
+    """The base class of records about one start of one task."""
+
+    job: int
+    attempt: int
+    task: int
+
+    @property
+    def key(self) -> TaskKey:
+        """Return the identity of the start."""
+        return TaskKey(self.job, self.attempt, self.task)
 
 
 class Owner(Record, frozen=True):
@@ -140,11 +165,9 @@ class Observation(Record, frozen=True):
     jobs: tuple[JobSample, ...] = ()
 
 
-class JobSample(Record, frozen=True):
+class JobSample(TaskRecord, frozen=True):
     """Device time of a running attempt so far, as its trace measured it."""
 
-    job: int
-    attempt: int
     device_ns: int
 
 
@@ -171,21 +194,17 @@ class Decision(Record, frozen=True):
     observations: tuple[int, ...] = ()
 
 
-class StartJob(Record, tag="start", frozen=True):
-    """Command to a node: run this attempt of this job, once."""
+class StartJob(TaskRecord, tag="start", frozen=True):
+    """Command to a node: run this attempt of this task, once."""
 
-    job: int
-    attempt: int
     decision: Decision
     owner: Owner
     spec: JobSpec
 
 
-class StopJob(Record, tag="stop", frozen=True):
-    """Command to a node: end this job; `state` is what it becomes."""
+class StopJob(TaskRecord, tag="stop", frozen=True):
+    """Command to a node: end this task; `state` is what it becomes."""
 
-    job: int
-    attempt: int
     reason: str
     state: Literal["cancelled", "lost", "failed"] = "cancelled"
     """`failed`: ended by the node itself, because of a device."""
@@ -209,11 +228,9 @@ class Usage(Record, frozen=True):
     output_dropped_bytes: int = 0
 
 
-class Outcome(Record, frozen=True):
+class Outcome(TaskRecord, frozen=True):
     """The result of a command, reported again until the log has it; a repeat changes nothing."""
 
-    job: int
-    attempt: int
     decision: int
     """The id of the Decision of this attempt."""
     state: Literal["running", "succeeded", "failed", "cancelled", "timeout", "lost"]

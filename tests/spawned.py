@@ -155,6 +155,7 @@ class Node:
             "uid": uid,
             "gid": uid,
             "attempt": 1,
+            "task": 0,
             "folder": str(self.job_folder(job)),
         }
         return Launch(job=job, argv=argv, **{**given, **more})
@@ -175,7 +176,7 @@ class Node:
     async def _event(self, launch: Launch, kind: type[Event]) -> Event:
         def found() -> list[Event]:
             events = self.events.get(launch.job, [])
-            return [e for e in events if isinstance(e, kind) and e.attempt == launch.attempt]
+            return [e for e in events if isinstance(e, kind) and e.key == launch.key]
 
         async with asyncio.timeout(20), self._news:
             await self._news.wait_for(found)

@@ -125,15 +125,20 @@ def _target(pid: int | None, job: int | None, state: str | None) -> ProbeTarget:
     from stoker.probes.host.cgroups import cgroup_id, cgroup_level
 
     jobs = host_facts.jobs_cgroup(locate(state).instance)
-    attempts = sorted(jobs.glob(f"{job}.*"), key=_attempt) if jobs is not None else []
-    if not attempts:
+    cgroup = newest_cgroup(jobs, job) if jobs is not None else None
+    if cgroup is None:
         raise NotFound(f"job {job} does not run on this machine, or its node has no cgroups")
-    return ProbeTarget(cgroup=cgroup_id(attempts[-1]), level=cgroup_level(attempts[-1]))
+    return ProbeTarget(cgroup=cgroup_id(cgroup), level=cgroup_level(cgroup))
 
 
-def _attempt(cgroup: Path) -> int:
-    number = cgroup.name.rpartition(".")[2]
-    return int(number) if number.isdigit() else 0
+def newest_cgroup(jobs: Path, job: int) -> Path | None:
+    """Return the cgroup of the first task here of a job's newest attempt; None if it has none."""
+    from stoker.agent.jobs.attempt_folders import cgroup_key, cgroup_name
+
+    keys = [key for each in jobs.iterdir() if (key := cgroup_key(each.name)) and key.job == job]
+    if not keys:
+        return None
+    return jobs / cgroup_name(min(keys, key=lambda key: (-key.attempt, key.task)))
 
 
 # --- the command after `--` -----------------------------------------------------------------------

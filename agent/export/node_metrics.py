@@ -18,7 +18,7 @@ from stoker.probes.cost.cost_budget import GovernorRecord
 from stoker.probes.kernels.job_trace import KernelSummary, TraceSummary
 from stoker.probes.otlp.metric_names import NAMES
 from stoker.probes.otlp.otlp_encoder import Attributes, Histogram, Kind, Metric, Number
-from stoker.scheduler.nouns import DeviceInfo, DeviceSample
+from stoker.scheduler.nouns import DeviceInfo, DeviceSample, TaskKey
 
 KERNELS_MAX = 16
 """The largest number of kernels of one job, by device time."""
@@ -38,8 +38,7 @@ Buckets = tuple[tuple[int, ...], dict[int, int]]
 class JobReading:
     """One traced job at one moment. `start_ns`: CLOCK_REALTIME of the window's start."""
 
-    job: int
-    attempt: int
+    key: TaskKey
     name: str
     start_ns: int
     wanted: Steered
@@ -130,8 +129,9 @@ def _device(info: DeviceInfo) -> Attributes:
 
 def _of(job: JobReading, *more: tuple[str, str | bool | int | float]) -> Attributes:
     return (
-        ("stoker.job.id", job.job),
-        ("stoker.job.attempt", job.attempt),
+        ("stoker.job.id", job.key.job),
+        ("stoker.job.attempt", job.key.attempt),
+        *((("stoker.job.task", job.key.task),) if job.key.task else ()),
         ("stoker.job.name", job.name),
         *((("stoker.job.user", job.user),) if job.user else ()),
         *more,

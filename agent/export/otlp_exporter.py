@@ -94,8 +94,8 @@ class OtlpExporter:
         found = await self._read()
         self._push_now.clear()
         finals = tuple(self._finals)[:FINALS_A_PUSH]
-        over = {(job.job, job.attempt) for job in self._finals}
-        running = (job for job in found.jobs if (job.job, job.attempt) not in over)
+        over = {job.key for job in self._finals}
+        running = (job for job in found.jobs if job.key not in over)
         reading = replace(
             found,
             jobs=(*finals, *running),

@@ -33,9 +33,8 @@ from stoker.agent.health.nvml_events import NvmlEvent, NvmlEvents
 from stoker.agent.health.signals import Signal
 from stoker.agent.health.sources import NVML, Source, kernel_log, sentence
 from stoker.agent.health.verdict import Finding, Verdict
-from stoker.agent.jobs.steps import Key
 from stoker.probes.host.notices import Notice
-from stoker.scheduler.nouns import NodeReport
+from stoker.scheduler.nouns import NodeReport, TaskKey
 
 LOOK_S = 0.25
 """The period at which all cards are examined; a card that hangs causes no wakeup."""
@@ -73,10 +72,10 @@ class HealthInputs:
     samplers: Samplers
     addresses: Callable[[], Mapping[str, str]]
     """Device -> PCI address."""
-    attempts: Callable[[str], tuple[Key, ...]]
+    attempts: Callable[[str], tuple[TaskKey, ...]]
     """Device -> the attempts that were granted it."""
     says: Says
-    end: Callable[[tuple[Key, ...], str], None]
+    end: Callable[[tuple[TaskKey, ...], str], None]
     """Ends attempts, for a reason."""
     kernel_log: Path = kmsg.PATH
 

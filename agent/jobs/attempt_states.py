@@ -10,25 +10,25 @@ from stoker.agent.jobs.job_folders import JobFolders
 from stoker.agent.jobs.job_output import AttemptLookup, Changed
 from stoker.agent.jobs.node_core import NodeCore
 from stoker.agent.jobs.spawner_messages import Exited
-from stoker.agent.jobs.steps import Key
+from stoker.scheduler.nouns import TaskKey
 
 
 def attempt_lookup(
     core: NodeCore,
     folders: JobFolders,
-    exited: Callable[[Key], Exited | None],
+    exited: Callable[[TaskKey], Exited | None],
     changed: Changed,
 ) -> AttemptLookup:
     """Return the answers about attempts; `exited` returns an end that the log does not have yet."""
 
-    def live(key: Key) -> bool:
+    def live(key: TaskKey) -> bool:
         phase = core.phase(key)
         return phase is not None and phase not in OVER
 
-    def ended(key: Key) -> bool:
+    def ended(key: TaskKey) -> bool:
         return exited(key) is not None or folders.silent(key)
 
-    def dropped(key: Key) -> int:
+    def dropped(key: TaskKey) -> int:
         return folders.dropped(key, exited(key))
 
     return AttemptLookup(live, ended, dropped, changed)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of attempts at this node, from the start of each until the log has its end.
 
-Each (job, attempt) is started at most once, even if its start arrives again after its end, and
+Each attempt of a task is started at most once, even if its start arrives again after its end, and
 its outcome is sent until the log has it. The table holds at most ATTEMPTS_MAX attempts and
 ENDED_KEPT names of ended ones.
 """
@@ -18,9 +18,9 @@ import msgspec
 
 from stoker.agent.jobs import steps
 from stoker.agent.jobs.outcome_queue import OutcomeQueue
-from stoker.agent.jobs.steps import Effect, Key
+from stoker.agent.jobs.steps import Effect
 from stoker.mesh.wire.command import HAVE_MAX
-from stoker.scheduler.nouns import Action, Outcome, StartJob, StopJob
+from stoker.scheduler.nouns import Action, Outcome, StartJob, StopJob, TaskKey
 
 ATTEMPTS_MAX = HAVE_MAX
 """The largest number of attempts whose end is not in the log; a start beyond it is refused."""
@@ -67,20 +67,20 @@ class Attempts:
     def __init__(self, counters: Counter[str], outcomes: OutcomeQueue) -> None:
         self._counters = counters
         self._outcomes = outcomes
-        self._attempts: dict[Key, _Attempt] = {}
-        self._settling: dict[Key, _Attempt] = {}
-        self._reaped: OrderedDict[Key, None] = OrderedDict()
+        self._attempts: dict[TaskKey, _Attempt] = {}
+        self._settling: dict[TaskKey, _Attempt] = {}
+        self._reaped: OrderedDict[TaskKey, None] = OrderedDict()
 
-    def keys(self) -> tuple[Key, ...]:
+    def keys(self) -> tuple[TaskKey, ...]:
         """Return all attempts here, running or ended, in order of arrival."""
         return tuple(self._attempts)
 
-    def phase(self, key: Key) -> AttemptPhase | None:
+    def phase(self, key: TaskKey) -> AttemptPhase | None:
         """Return the attempt's phase; None if it is not here or its end is in the log."""
         attempt = self._attempts.get(key)
         return attempt.phase if attempt else None
 
-    def taken(self) -> frozenset[Key]:
+    def taken(self) -> frozenset[TaskKey]:
         """Return the attempts that the spawner has durably and whose end it has not reported."""
         phases = (AttemptPhase.TAKEN, AttemptPhase.RUNNING)
         return frozenset(key for key, attempt in self._attempts.items() if attempt.phase in phases)
@@ -114,8 +114,8 @@ class Attempts:
     def _forget(self, jobs: list[int], effects: list[Effect]) -> None:
         """Delete the folders of jobs; a folder in use goes when the log has its job's end."""
         used: dict[int, list[_Attempt]] = {}
-        for (job, _), attempt in self._attempts.items():
-            used.setdefault(job, []).append(attempt)
+        for key, attempt in self._attempts.items():
+            used.setdefault(key.job, []).append(attempt)
         for job in jobs:
             for attempt in used.get(job, ()):
                 attempt.forget = True
@@ -124,7 +124,7 @@ class Attempts:
 
     def _admit(self, start: StartJob, now_ns: int) -> bool:
         """Accept a start; False if the attempt is or was here, or the table is full."""
-        key = (start.job, start.attempt)
+        key = start.key
         if key in self._attempts or key in self._reaped:
             self._counters["start_repeat"] += 1
             return False
@@ -141,7 +141,7 @@ class Attempts:
 
     def stop(self, stop: StopJob, now_ns: int, effects: list[Effect]) -> None:
         """End an attempt; one that never came here takes the stop's state and can never start."""
-        key = (stop.job, stop.attempt)
+        key = stop.key
         attempt = self._attempts.get(key)
         if attempt is None:
             if key not in self._reaped:
@@ -163,7 +163,7 @@ class Attempts:
                 ended += 1
         return ended
 
-    def stop_unknown(self, keys: Iterable[Key], now_ns: int, effects: list[Effect]) -> None:
+    def stop_unknown(self, keys: Iterable[TaskKey], now_ns: int, effects: list[Effect]) -> None:
         """End attempts that run here and that the log does not know."""
         for key in keys:
             attempt = self._attempts.get(key)
@@ -171,7 +171,7 @@ class Attempts:
                 self._counters["attempt_unknown"] += 1
                 self.stop(StopJob(*key, UNKNOWN, "lost"), now_ns, effects)
 
-    def lose(self, keys: Iterable[Key], now_ns: int) -> None:
+    def lose(self, keys: Iterable[TaskKey], now_ns: int) -> None:
         """End attempts that the log wants and that left no trace here, so that their devices are
         free. Attempts that are here, or whose end the log had, stay as they are."""
         for key in keys:
@@ -211,7 +211,7 @@ class Attempts:
                 return self.never_started(has.event, effects)
         return False
 
-    def accepted(self, keys: tuple[Key, ...]) -> None:
+    def accepted(self, keys: tuple[TaskKey, ...]) -> None:
         """Mark these attempts as durable at the spawner."""
         for key in keys:
             attempt = self._attempts.get(key)
@@ -269,7 +269,7 @@ class Attempts:
         else:
             self._over(key, attempt, outcome)
 
-    def settled(self, key: Key, device_ns: int | None = None, note: str = "") -> None:
+    def settled(self, key: TaskKey, device_ns: int | None = None, note: str = "") -> None:
         """Send the outcome: the trace is on disk, or never will be."""
         attempt = self._settling.pop(key, None)
         if attempt is not None:
@@ -290,24 +290,27 @@ class Attempts:
 
     def reap(self, outcomes: Iterable[Outcome], effects: list[Effect]) -> None:
         """Acknowledge outcomes that the log has; only the names of their attempts are kept."""
-        keys, forgotten = [], []
+        keys: list[TaskKey] = []
+        forgotten: set[int] = set()
         for outcome in outcomes:
-            key = (outcome.job, outcome.attempt)
+            key = outcome.key
             if outcome.state == "running" or (attempt := self._attempts.pop(key, None)) is None:
                 continue
             keys.append(key)
             self._reaped[key] = None
             if attempt.forget:
-                forgotten.append(outcome.job)
+                forgotten.add(outcome.job)
         while len(self._reaped) > ENDED_KEPT:
             self._reaped.popitem(last=False)
         if keys:
             effects.append(steps.Acknowledge(tuple(keys)))
-        effects += map(steps.DropFolder, forgotten)
+        if forgotten:  # the folders of a job go with its last attempt or task here
+            used = {key.job for key in self._attempts}
+            effects += [steps.DropFolder(job) for job in sorted(forgotten - used)]
 
     def _conclude(
         self,
-        key: Key,
+        key: TaskKey,
         attempt: _Attempt,
         state: Literal["failed", "cancelled", "lost"],
         reason: str,
@@ -317,6 +320,6 @@ class Attempts:
         self._attempts[key] = attempt
         self._over(key, attempt, Outcome(*key, attempt.decision, state, now_ns, reason=reason))
 
-    def _over(self, key: Key, attempt: _Attempt, outcome: Outcome) -> None:
+    def _over(self, key: TaskKey, attempt: _Attempt, outcome: Outcome) -> None:
         attempt.phase, attempt.outcome = AttemptPhase.ENDED, None
         self._outcomes.put(outcome)

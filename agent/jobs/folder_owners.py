@@ -12,22 +12,23 @@ import struct
 from collections.abc import Mapping
 from pathlib import Path
 
-from stoker.agent.jobs.steps import Key
 from stoker.agent.state.append_file import AppendFile
+from stoker.scheduler.nouns import TaskKey
 
 RECORDS_MAX = 65_536
-_RECORD = struct.Struct("<QIi")
-"""One record: job, attempt, Unix user id."""
+_RECORD = struct.Struct("<QIIi")
+"""One record: job, attempt, task, Unix user id."""
 
 
-def read(path: Path) -> dict[Key, int]:
+def read(path: Path) -> dict[TaskKey, int]:
     """Return attempt -> user id, empty if there is no file; a torn last record is left out."""
     try:
         data = path.read_bytes()[: RECORDS_MAX * 2 * _RECORD.size]
     except OSError:
         return {}
     whole = len(data) - len(data) % _RECORD.size
-    return {(job, attempt): uid for job, attempt, uid in _RECORD.iter_unpack(data[:whole])}
+    records = _RECORD.iter_unpack(data[:whole])
+    return {TaskKey(job, attempt, task): uid for job, attempt, task, uid in records}
 
 
 class FolderOwners:
@@ -36,11 +37,11 @@ class FolderOwners:
     def __init__(self, path: Path) -> None:
         self._file = AppendFile(path)
 
-    def begin(self, owners: Mapping[Key, int]) -> None:
+    def begin(self, owners: Mapping[TaskKey, int]) -> None:
         """Rewrite the file with these owners; OSError if the disk is full."""
         self._file.rewrite(b"".join(_RECORD.pack(*key, uid) for key, uid in owners.items()))
 
-    def add(self, key: Key, uid: int) -> bool:
+    def add(self, key: TaskKey, uid: int) -> bool:
         """Append one owner; False when the file must be rewritten. OSError if the disk is full."""
         if self._file.opened:
             self._file.append(_RECORD.pack(*key, uid))

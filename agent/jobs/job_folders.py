@@ -24,7 +24,7 @@ from stoker.agent.jobs.folder_owners import FolderOwners
 from stoker.agent.jobs.folder_removal import clear
 from stoker.agent.jobs.retention import NOBODY, FinishedFolders, RetentionLimits
 from stoker.agent.jobs.spawner_messages import Exited
-from stoker.agent.jobs.steps import Key
+from stoker.scheduler.nouns import TaskKey
 
 DROPPED_FILE = "dropped"
 OWNERS_FILE = "owners"
@@ -40,7 +40,7 @@ class JobFolders:
     def __init__(self, jobs: Path, limits: RetentionLimits) -> None:
         self._jobs = jobs
         self._finished = FinishedFolders(limits)
-        self._early: list[tuple[Key, int, int]] | None = []
+        self._early: list[tuple[TaskKey, int, int]] | None = []
         self._owners = FolderOwners(jobs.parent / OWNERS_FILE)
         self._forgotten: set[int] = set()
         """Jobs that were forgotten while the worker listed the folders."""
@@ -48,31 +48,31 @@ class JobFolders:
         """User id -> bytes that the user's running jobs had written when last measured."""
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="job-folders")
         self.counters: Counter[str] = Counter()
-        self._silent: OrderedDict[Key, None] = OrderedDict()
-        self._later: dict[int, list[Key]] = {}
+        self._silent: OrderedDict[TaskKey, None] = OrderedDict()
+        self._later: dict[int, list[TaskKey]] = {}
         """Job -> its attempts after the first that have a folder here."""
 
-    def begin(self, segments: Path, alive: set[Key]) -> None:
+    def begin(self, segments: Path, alive: set[TaskKey]) -> None:
         """List the folders that exist now, in the worker; segments of jobs long over are removed.
 
         Call it before any job is started: folders made later are not listed.
         """
-        over = [segments / folder_name(*key) for key in _attempts(segments) - alive]
+        over = [segments / folder_name(key) for key in _attempts(segments) - alive]
         finished = _attempts(self._jobs) - alive
         loop = asyncio.get_running_loop()
         listing = loop.run_in_executor(self._worker, self._list, over, finished)
         listing.add_done_callback(self._listed)
 
-    def _listed(self, listing: asyncio.Future[list[tuple[Key, int, int]]]) -> None:
+    def _listed(self, listing: asyncio.Future[list[tuple[TaskKey, int, int]]]) -> None:
         if listing.cancelled():
             return
         early, self._early = self._early or [], None
         for key, size, uid in [*listing.result(), *early]:
-            if key[0] not in self._forgotten:
+            if key.job not in self._forgotten:
                 self._put(key, size, uid)
         self._forgotten.clear()
 
-    def weigh(self, running: dict[Key, int]) -> None:
+    def weigh(self, running: dict[TaskKey, int]) -> None:
         """Measure the output of running attempts (-> user id); finished jobs of a user make room
         for it, oldest first."""
         measured = asyncio.get_running_loop().run_in_executor(self._worker, self._sizes, running)
@@ -88,16 +88,16 @@ class JobFolders:
     def keep(self, exited: Exited, traced: bool, uid: int = NOBODY) -> None:
         """Let the folder of an ended job be deleted by retention from now on: the log has its
         end."""
-        key = (exited.job, exited.attempt)
+        key = exited.key
         size = exited.out_bytes + exited.err_bytes
         dropped = exited.usage.output_dropped_bytes if exited.usage is not None else 0
         if traced or dropped:
-            folder = self._jobs / folder_name(*key)
+            folder = self._jobs / folder_name(key)
             with contextlib.suppress(OSError):
                 size = retention.size_of(folder)
                 if dropped:
                     (folder / DROPPED_FILE).write_text(str(dropped))
-        if not size and not os.path.exists(f"{self._jobs}/{folder_name(*key)}"):  # noqa: PTH110
+        if not size and not os.path.exists(f"{self._jobs}/{folder_name(key)}"):  # noqa: PTH110
             self._remember_silent(key)
         elif self._early is not None:
             self._early.append((key, size, uid))
@@ -111,28 +111,29 @@ class JobFolders:
         if self._early is not None:
             self._forgotten.add(job)
         later = self._later.pop(job, [])
-        if self._silent.pop((job, 1), self) is None and not later:
+        first = TaskKey(job, 1, 0)
+        if self._silent.pop(first, self) is None and not later:
             return
-        keys = [(job, 1), *later]
+        keys = [first, *later]
         for key in keys:
             self._finished.drop(key)
         self._delete(keys)
 
-    def silent(self, key: Key) -> bool:
+    def silent(self, key: TaskKey) -> bool:
         """True if this attempt is known to have ended without a byte of output."""
         return key in self._silent
 
-    def _remember_silent(self, key: Key) -> None:
+    def _remember_silent(self, key: TaskKey) -> None:
         self._silent[key] = None
         if len(self._silent) > SILENT_MAX:
             self._silent.popitem(last=False)
 
-    def dropped(self, key: Key, exited: Exited | None) -> int:
+    def dropped(self, key: TaskKey, exited: Exited | None) -> int:
         """Return the bytes of output past the limit; 0 if nothing was cut off."""
         if exited is not None:
             return exited.usage.output_dropped_bytes if exited.usage else 0
         try:
-            return int((self._jobs / folder_name(*key) / DROPPED_FILE).read_text())
+            return int((self._jobs / folder_name(key) / DROPPED_FILE).read_text())
         except (OSError, ValueError):
             return 0
 
@@ -140,26 +141,26 @@ class JobFolders:
         """Stop the worker; the next agent lists and deletes the rest."""
         self._worker.shutdown(wait=False, cancel_futures=True)
 
-    def _put(self, key: Key, size: int, uid: int) -> None:
-        if key[1] > 1:
-            self._later.setdefault(key[0], []).append(key)
+    def _put(self, key: TaskKey, size: int, uid: int) -> None:
+        if key != TaskKey(key.job, 1, 0):
+            self._later.setdefault(key.job, []).append(key)
         self._let_go(self._finished.put(key, size, uid, self._running.get(uid, 0)))
 
-    def _let_go(self, gone: list[Key]) -> None:
-        for job, _ in gone:
+    def _let_go(self, gone: list[TaskKey]) -> None:
+        for job in {key.job for key in gone}:
             if job in self._later:
                 left = [each for each in self._later.pop(job) if each not in gone]
                 self._later.update({job: left} if left else {})
         if gone:
             self._delete(gone)
 
-    def _delete(self, keys: list[Key]) -> None:
+    def _delete(self, keys: list[TaskKey]) -> None:
         self._submit(lambda: self._deleted(keys))
 
-    def _deleted(self, keys: list[Key]) -> None:
+    def _deleted(self, keys: list[TaskKey]) -> None:
         for key in keys:
             try:
-                _remove(f"{self._jobs}/{folder_name(*key)}")
+                _remove(f"{self._jobs}/{folder_name(key)}")
                 self.counters["folders_deleted"] += 1
             except FileNotFoundError:
                 continue
@@ -174,7 +175,7 @@ class JobFolders:
             self.counters["disk_failed"] += 1
             _log.warning("folders of jobs", error=str(error))
 
-    def _list(self, over: list[Path], finished: set[Key]) -> list[tuple[Key, int, int]]:
+    def _list(self, over: list[Path], finished: set[TaskKey]) -> list[tuple[TaskKey, int, int]]:
         for folder in over:
             clear(folder)
             self.counters["segments_removed"] += 1
@@ -184,19 +185,19 @@ class JobFolders:
         self._guard(lambda: self._owners.begin(kept))
         return [(key, size, owners.get(key, NOBODY)) for key, size in found]
 
-    def _own(self, key: Key, uid: int) -> None:
+    def _own(self, key: TaskKey, uid: int) -> None:
         """Record the folder's owner for the next agent; runs on the worker."""
         if not self._owners.add(key, uid):
             found = _attempts(self._jobs)
             owners = folder_owners.read(self._jobs.parent / OWNERS_FILE)
             self._owners.begin({each: owners[each] for each in found if each in owners})
 
-    def _sizes(self, running: dict[Key, int]) -> dict[int, int]:
+    def _sizes(self, running: dict[TaskKey, int]) -> dict[int, int]:
         """Return bytes on disk by user id; runs on the worker."""
         found: dict[int, int] = {}
         for key, uid in running.items():
             with contextlib.suppress(OSError):
-                size = retention.size_of(self._jobs / folder_name(*key))
+                size = retention.size_of(self._jobs / folder_name(key))
                 found[uid] = found.get(uid, 0) + size
         return found
 
@@ -214,7 +215,7 @@ def _remove(path: str) -> None:
         clear(Path(path))
 
 
-def _attempts(folder: Path) -> set[Key]:
+def _attempts(folder: Path) -> set[TaskKey]:
     """The attempts that have an entry in this folder."""
     try:
         return {key for entry in folder.iterdir() if (key := key_of(entry.name)) is not None}

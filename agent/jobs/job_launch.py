@@ -64,11 +64,12 @@ def launch(
 ) -> Launch:
     """Return the order to start this attempt; the spawner makes its folder when it is needed."""
     spec, owner, bounds = start.spec, start.owner, place.bounds
-    name = folder_name(start.job, start.attempt)
+    name = folder_name(start.key)
     segments = f"{place.segments}/{name}" if traced else ""
     return Launch(
         job=start.job,
         attempt=start.attempt,
+        task=start.task,
         argv=spec.argv,
         env=environment(start, granted, home, place, segments),
         cwd=spec.cwd,
@@ -166,6 +167,7 @@ def outcome(exited: Exited, decision: int) -> Outcome | None:
     return Outcome(
         job=exited.job,
         attempt=exited.attempt,
+        task=exited.task,
         decision=decision,
         state=_state(exited),
         t_ns=exited.t_ns,

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stoker.agent.jobs.attempt_folders import folder_name
-from stoker.agent.jobs.steps import Key
 from stoker.mesh.broker.budgets import PROXIED_MAX
 from stoker.mesh.wire.queries import LogsQuery, LogsReply
 from stoker.native.errors import NotFound, Refused, from_errno
+from stoker.scheduler.nouns import TaskKey
 
 READERS_MAX = PROXIED_MAX
 """The largest number of queries that wait at the same time, of all users; the scheduler bounds
@@ -94,11 +94,11 @@ Changed = Callable[[int], "asyncio.Future[None]"]
 class AttemptLookup(NamedTuple):
     """The daemon's answers about attempts."""
 
-    live: Callable[[Key], bool]
+    live: Callable[[TaskKey], bool]
     """True if the attempt is here and has not ended; its output may still grow."""
-    ended: Callable[[Key], bool]
+    ended: Callable[[TaskKey], bool]
     """True if the attempt ended here recently, perhaps without output and so without a folder."""
-    dropped: Callable[[Key], int]
+    dropped: Callable[[TaskKey], int]
     """Return the bytes past the output limit of an attempt that ended."""
     changed: Changed
 
@@ -131,9 +131,9 @@ class JobOutput:
 
     def _read(self, query: LogsQuery) -> LogsReply | None:
         """Return what is there now; None for a job that is unknown here and has no folder."""
-        key = (query.job, query.attempt)
+        key = query.key
         live = self._attempts.live(key)  # before the read, which then sees all output
-        path = self._folder / folder_name(query.job, query.attempt) / query.stream
+        path = self._folder / folder_name(key) / query.stream
         try:
             with path.open("rb") as file:
                 data = os.pread(file.fileno(), query.limit, query.offset)
@@ -154,7 +154,7 @@ class JobOutput:
             # The watch is set before the files are read, so that no write is missed.
             changed = self._attempts.changed(query.job)
             written: asyncio.Future[None] = loop.create_future()
-            watch = self._watch((query.job, query.attempt), written)
+            watch = self._watch(query.key, written)
             try:
                 reply = self._read(query)
                 until = deadline if reply is not None else unknown_until
@@ -173,9 +173,9 @@ class JobOutput:
                 self._watches.remove(watch, written)
                 changed.cancel()
 
-    def _watch(self, key: Key, written: asyncio.Future[None]) -> int:
+    def _watch(self, key: TaskKey, written: asyncio.Future[None]) -> int:
         """Watch the attempt's folder, or the folder in which it will be made."""
         try:
-            return self._watches.add(self._folder / folder_name(*key), written)
+            return self._watches.add(self._folder / folder_name(key), written)
         except NotFound:
             return self._watches.add(self._folder, written)

@@ -14,7 +14,7 @@ from typing import Any
 from stoker.agent.jobs import steps
 from stoker.agent.jobs.attempts import AttemptPhase, Attempts
 from stoker.agent.jobs.outcome_queue import OutcomeQueue
-from stoker.agent.jobs.steps import Effect, Event, Key
+from stoker.agent.jobs.steps import Effect, Event
 from stoker.mesh.wire.command import (
     HAVE_MAX,
     CommandAccepted,
@@ -25,7 +25,7 @@ from stoker.mesh.wire.command import (
     DesiredState,
     LeaseRenewal,
 )
-from stoker.scheduler.nouns import NodeReport
+from stoker.scheduler.nouns import NodeReport, TaskKey
 
 RETRY_FIRST_S = 0.1
 RETRY_MAX_S = 2.0
@@ -81,7 +81,7 @@ class NodeCore:
         self._report: NodeReport | None = None
         self._hello = _Request()
         self._wanted = _Request()
-        self._requested: frozenset[Key] = frozenset()
+        self._requested: frozenset[TaskKey] = frozenset()
         self._connected = False
         self._met_spawner = False
         self._greeted = False
@@ -110,11 +110,11 @@ class NodeCore:
         """The number of outcomes that the log does not have yet."""
         return len(self._outcomes)
 
-    def phase(self, key: Key) -> AttemptPhase | None:
+    def phase(self, key: TaskKey) -> AttemptPhase | None:
         """Return the phase of an attempt; None if it is not here or its end is in the log."""
         return self._attempts.phase(key)
 
-    def taken(self) -> frozenset[Key]:
+    def taken(self) -> frozenset[TaskKey]:
         """Return the attempts that the spawner must have, for `SpawnerAttempts.expected`."""
         return self._attempts.taken()
 
@@ -244,11 +244,11 @@ class NodeCore:
         that the log neither wants nor ends is unknown to the log. One that the log wants, does not
         start and that is not here is lost."""
         self._attempts.carry_out(desired.stops, desired.now_ns, effects)
-        known = {*desired.wanted, *((stop.job, stop.attempt) for stop in desired.stops)}
+        known = {*desired.wanted, *(stop.key for stop in desired.stops)}
         self._attempts.stop_unknown(sorted(self._requested - known), desired.now_ns, effects)
         self._attempts.carry_out(desired.starts, desired.now_ns, effects)
         if not desired.more:
-            starting = {(start.job, start.attempt) for start in desired.starts}
+            starting = {start.key for start in desired.starts}
             missing = set(desired.wanted) - self._requested - starting
             self._attempts.lose(sorted(missing), desired.now_ns)
 

@@ -7,8 +7,7 @@ of the core bound the queue. It drops no outcome on its own.
 
 from __future__ import annotations
 
-from stoker.agent.jobs.steps import Key
-from stoker.scheduler.nouns import Outcome
+from stoker.scheduler.nouns import Outcome, TaskKey
 
 BATCH_MAX = 512
 """Outcomes in one request; with reasons of 200 bytes it is far below the broker's max_payload."""
@@ -19,7 +18,7 @@ class OutcomeQueue:
 
     def __init__(self, first_s: float, max_s: float) -> None:
         self._first_s, self._max_s = first_s, max_s
-        self._waiting: dict[Key, Outcome] = {}
+        self._waiting: dict[TaskKey, Outcome] = {}
         self._sent: tuple[Outcome, ...] = ()
         self.number = 0
         """Number of the batch on its way, or of the last one."""
@@ -33,7 +32,7 @@ class OutcomeQueue:
 
     def put(self, outcome: Outcome) -> None:
         """Queue an outcome; it replaces a waiting one of the same attempt."""
-        self._waiting[outcome.job, outcome.attempt] = outcome
+        self._waiting[outcome.key] = outcome
 
     def take(self, now_s: float) -> tuple[Outcome, ...]:
         """Return the next batch to send, empty while one is on its way or a retry is not due."""
@@ -71,7 +70,7 @@ class OutcomeQueue:
             self._limit = max(1, len(batch) // 2)
             self.due = now_s
         # An outcome that was queued meanwhile is newer than the batch's.
-        returned = {(outcome.job, outcome.attempt): outcome for outcome in batch}
+        returned = {outcome.key: outcome for outcome in batch}
         self._waiting = returned | self._waiting
         return ()
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from stoker.agent.jobs.attempt_folders import folder_name
-from stoker.agent.jobs.steps import Key
+from stoker.scheduler.nouns import TaskKey
 
 CAP_MIN = 16 << 20
 """Bytes of output that a job may always write if its specification allows them."""
@@ -37,10 +37,10 @@ class _Row:
     """One user's finished jobs by age, with what each takes on disk."""
 
     def __init__(self) -> None:
-        self.sizes: OrderedDict[Key, int] = OrderedDict()
+        self.sizes: OrderedDict[TaskKey, int] = OrderedDict()
         self.bytes = 0
 
-    def pop_oldest(self) -> Key:
+    def pop_oldest(self) -> TaskKey:
         key, size = self.sizes.popitem(last=False)
         self.bytes -= size
         return key
@@ -52,7 +52,7 @@ class FinishedFolders:
     def __init__(self, limits: RetentionLimits) -> None:
         self._limits = limits
         self._rows: dict[int, _Row] = {}
-        self._owners: dict[Key, int] = {}
+        self._owners: dict[TaskKey, int] = {}
 
     def __len__(self) -> int:
         return len(self._owners)
@@ -62,7 +62,7 @@ class FinishedFolders:
         """Return the bytes of all folders."""
         return sum(row.bytes for row in self._rows.values())
 
-    def put(self, key: Key, size: int, uid: int = NOBODY, running: int = 0) -> list[Key]:
+    def put(self, key: TaskKey, size: int, uid: int = NOBODY, running: int = 0) -> list[TaskKey]:
         """Add an ended attempt; return the attempts whose folders must go, oldest first. `running`:
         bytes that the same user's running jobs have written."""
         self.drop(key)
@@ -72,24 +72,24 @@ class FinishedFolders:
         self._owners[key] = uid
         return [*self.fit(uid, running), *self._fit_all()]
 
-    def fit(self, uid: int, running: int) -> list[Key]:
+    def fit(self, uid: int, running: int) -> list[TaskKey]:
         """Return one user's attempts that must go so that the user's output fits; the newest
         stays."""
-        gone: list[Key] = []
+        gone: list[TaskKey] = []
         row = self._rows.get(uid)
         while row and row.bytes + running > self._limits.user_bytes and len(row.sizes) > 1:
             gone.append(self._pop(uid))
         return gone
 
-    def _fit_all(self) -> list[Key]:
-        gone: list[Key] = []
+    def _fit_all(self) -> list[TaskKey]:
+        gone: list[TaskKey] = []
         while len(self) > self._limits.jobs:
             gone.append(self._pop(max(self._rows, key=lambda uid: len(self._rows[uid].sizes))))
         while self.total_bytes > self._limits.bytes and len(self) > 1:
             gone.append(self._pop(max(self._rows, key=lambda uid: self._rows[uid].bytes)))
         return gone
 
-    def _pop(self, uid: int) -> Key:
+    def _pop(self, uid: int) -> TaskKey:
         row = self._rows[uid]
         key = row.pop_oldest()
         del self._owners[key]
@@ -97,7 +97,7 @@ class FinishedFolders:
             del self._rows[uid]
         return key
 
-    def drop(self, key: Key) -> None:
+    def drop(self, key: TaskKey) -> None:
         """Remove an attempt whose folder is gone for another reason."""
         uid = self._owners.pop(key, None)
         if uid is None:
@@ -114,11 +114,11 @@ def cap(limits: RetentionLimits, requested: int, promised: int) -> int:
     return min(requested, max((limits.user_bytes - promised) // 2, CAP_MIN))
 
 
-def scan(folder: Path, keys: Iterable[Key]) -> list[tuple[Key, int]]:
+def scan(folder: Path, keys: Iterable[TaskKey]) -> list[tuple[TaskKey, int]]:
     """Return (attempt, bytes) of these folders, oldest first; a folder that is gone is left out."""
-    found: list[tuple[float, Key, int]] = []
+    found: list[tuple[float, TaskKey, int]] = []
     for key in keys:
-        path = folder / folder_name(*key)
+        path = folder / folder_name(key)
         with contextlib.suppress(FileNotFoundError):
             found.append((path.stat().st_mtime, key, size_of(path)))
     return [(key, size) for _, key, size in sorted(found)]

@@ -27,6 +27,7 @@ from stoker.agent.jobs.spawner_messages import (
     Started,
 )
 from stoker.native.errors import BadRequest, NotSupported, StokerError, Unavailable, from_errno
+from stoker.scheduler.nouns import TaskKey
 
 __all__ = ["Event", "Exited", "Feature", "KnownAttempt", "Launch", "Refusal", "Spawner", "Started"]
 
@@ -59,7 +60,7 @@ class Spawner(asyncio.Protocol):
         self._buffer = bytearray()
         self._numbers = itertools.count(1)
         self._pending: dict[int, _Pending] = {}
-        self._events: dict[tuple[int, int, bool], Event] = {}
+        self._events: dict[tuple[TaskKey, bool], Event] = {}
         self._wake: asyncio.Future[None] | None = None
         self._ready = asyncio.Event()
         self._closed = False
@@ -93,7 +94,7 @@ class Spawner(asyncio.Protocol):
 
     @property
     def jobs_cgroup(self) -> Path | None:
-        """The cgroup v2 directory that holds each job's own, `<job>.<attempt>`; None without
+        """The cgroup v2 directory that holds each job's own, `<job>.<attempt>.<task>`; None without
         one."""
         return self._jobs_cgroup
 
@@ -105,7 +106,7 @@ class Spawner(asyncio.Protocol):
     async def start(self, launches: list[Launch], timeout_s: float = 30.0) -> list[Refusal]:
         """Send launches; return the refused ones when the spawner has recorded all others.
 
-        A (job, attempt) that is sent twice is one job. A program that cannot be started is no
+        A start that is sent twice happens once. A program that cannot be started is no
         refusal: it ends with an Exited event of cause `start_failed`. Raises Unavailable after
         `timeout_s`; the launches may have been taken, and sending them again is safe.
         """
@@ -115,30 +116,30 @@ class Spawner(asyncio.Protocol):
             count, _, reply = await self._call(wire.START, payload, len(batch), timeout_s)
             for index, number, reason in wire.unpack_refusals(memoryview(reply), count):
                 refused = batch[index][0]
-                refusals.append(Refusal(refused.job, refused.attempt, number, reason))
+                refusals.append(Refusal(*refused.key, number, reason))
         return refusals
 
     async def stop(
-        self, job: int, attempt: int, reason: str, grace_s: float = 5.0, timeout_s: float = 30.0
+        self, key: TaskKey, reason: str, grace_s: float = 5.0, timeout_s: float = 30.0
     ) -> None:
         """Request a job's end and do not wait for it: SIGTERM to all processes, then SIGKILL after
         `grace_s`.
 
         `reason` comes back in the Exited event. An ended job stays as it is; NotFound if unknown.
         """
-        payload = wire.pack_stop(job, attempt, reason, grace_s)
-        await self._call_done(wire.STOP, payload, f"stop job {job}", timeout_s)
+        payload = wire.pack_stop(key, reason, grace_s)
+        await self._call_done(wire.STOP, payload, f"stop job {key.job}", timeout_s)
 
-    async def write_stdin(self, job: int, attempt: int, offset: int, data: bytes, eof: bool) -> int:
+    async def write_stdin(self, key: TaskKey, offset: int, data: bytes, eof: bool) -> int:
         """Put `data` at `offset` of the job's input; return how many bytes the input has now.
 
         Repeating a write changes nothing. A gap before `offset`, or data past the eof, is
         BadRequest; a full disk is Refused.
         """
         if len(data) > STDIN_BYTES_MAX:
-            raise BadRequest(f"job {job}: at most {STDIN_BYTES_MAX} bytes of input at once")
-        payload = wire.pack_stdin(job, attempt, offset, data, eof)
-        return await self._call_done(wire.STDIN, payload, f"input of job {job}", 30.0)
+            raise BadRequest(f"job {key.job}: at most {STDIN_BYTES_MAX} bytes of input at once")
+        payload = wire.pack_stdin(key, offset, data, eof)
+        return await self._call_done(wire.STDIN, payload, f"input of job {key.job}", 30.0)
 
     async def events(self) -> AsyncIterator[Event]:
         """Yield every event that is not acknowledged, then new ones; one reader at a time."""
@@ -276,7 +277,7 @@ class Spawner(asyncio.Protocol):
 
     def _take_events(self, payload: memoryview, count: int) -> None:
         for event in wire.unpack_events(payload, count):
-            self._events[(event.job, event.attempt, type(event) is Exited)] = event
+            self._events[(event.key, type(event) is Exited)] = event
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 

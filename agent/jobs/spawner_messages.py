@@ -15,9 +15,9 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from stoker.native.errors import BadRequest
-from stoker.scheduler.nouns import Usage
+from stoker.scheduler.nouns import TaskKey, TaskRecord, Usage
 
-WIRE_VERSION = 1
+WIRE_VERSION = 2
 FRAME_BYTES_MAX = 1 << 20
 LAUNCH_BYTES_MAX = 384 * 1024
 """Bytes of one packed Launch: argv, environment and paths together."""
@@ -55,8 +55,8 @@ CAUSES: tuple[Cause, ...] = (
 State: TypeAlias = Literal["starting", "running", "ended"]
 
 
-class Launch(msgspec.Struct, frozen=True, gc=False):
-    """One start of a job. A limit of None is no limit; `folder` exists and belongs to the agent.
+class Launch(TaskRecord, frozen=True):
+    """One start of a task. A limit of None is no limit; `folder` exists and belongs to the agent.
 
     The environment is passed exactly as given. `devices` are (major, minor) character devices that
     the job may open beside the harmless ones. `trace_folder` is created 0700 and given to `uid`; ""
@@ -65,8 +65,6 @@ class Launch(msgspec.Struct, frozen=True, gc=False):
     With `stdin` the job reads what `write_stdin` brings, else /dev/null.
     """
 
-    job: int
-    attempt: int
     argv: tuple[str, ...]
     env: Mapping[str, str]
     cwd: str
@@ -89,22 +87,18 @@ class Launch(msgspec.Struct, frozen=True, gc=False):
     trace_folder: str = ""
 
 
-class Started(msgspec.Struct, frozen=True, gc=False):
+class Started(TaskRecord, frozen=True):
     """The job's program runs: its execve succeeded. `t_ns` is CLOCK_REALTIME."""
 
-    job: int
-    attempt: int
     pid: int
     cgroup_id: int
     """The inode of the job's cgroup v2 directory; 0 without cgroups."""
     t_ns: int
 
 
-class Exited(msgspec.Struct, frozen=True, gc=False):
+class Exited(TaskRecord, frozen=True):
     """The attempt is over: none of its processes lives, its output is in the files."""
 
-    job: int
-    attempt: int
     cause: Cause
     exit_code: int | None
     signal: int | None
@@ -124,21 +118,17 @@ class Exited(msgspec.Struct, frozen=True, gc=False):
 Event: TypeAlias = Started | Exited
 
 
-class KnownAttempt(msgspec.Struct, frozen=True, gc=False):
+class KnownAttempt(TaskRecord, frozen=True):
     """One attempt of the spawner; an ended one stays until its Exited is acknowledged."""
 
-    job: int
-    attempt: int
     state: State
     event: Event | None
     """The newest event: Started if running, Exited if ended."""
 
 
-class Refusal(msgspec.Struct, frozen=True, gc=False):
+class Refusal(TaskRecord, frozen=True):
     """A launch that was refused; nothing of it exists."""
 
-    job: int
-    attempt: int
     errno: int
     reason: str
 
@@ -156,11 +146,12 @@ HELLO, START, STOP, STDIN, ACKNOWLEDGE, KNOWN = 1, 2, 3, 4, 5, 6
 FEATURES, TAKEN, DONE, SLOT, SLOTS_END = 17, 18, 19, 20, 21
 EVENT = 32
 
-_LAUNCH = struct.Struct("<IIQIIIIIIQQQQHHIII")
-_EVENT = struct.Struct("<QIIHHiiIQQQQQQQQII")
-_STOP = struct.Struct("<QIIQ")
-_STDIN = struct.Struct("<QIIQ")
-_ACKNOWLEDGE = struct.Struct("<QII")
+_LAUNCH = struct.Struct("<IIQIIIIIIIIQQQQHHIII")
+_KEY = struct.Struct("<QII")
+_EVENT = struct.Struct("<QIIIHHiiIIQQQQQQQQ")
+_STOP = struct.Struct("<QIIIIQ")
+_STDIN = struct.Struct("<QIIIIQ")
+_ACKNOWLEDGE = struct.Struct("<QIIII")
 _REFUSAL = struct.Struct("<IiI")
 _DONE = struct.Struct("<iIQ")
 
@@ -224,13 +215,13 @@ def _pack_fixed(launch: Launch, size: int) -> bytes:
     return _LAUNCH.pack(
         size,
         flags,
-        launch.job,
-        launch.attempt,
+        *launch.key,
         launch.uid,
         launch.gid,
         launch.umask,
         launch.cpu_milli or 0,
         launch.pids or launch.pids_default or 0,
+        launch.user_processes,
         launch.memory_bytes or launch.memory_default or 0,
         _ns(launch.time_limit_s or 0),
         _ns(launch.grace_s),
@@ -239,7 +230,7 @@ def _pack_fixed(launch: Launch, size: int) -> bytes:
         len(launch.devices),
         len(launch.argv),
         len(launch.env),
-        launch.user_processes,
+        0,
     )
 
 
@@ -250,21 +241,21 @@ def _ns(seconds: float) -> int:
     return int(min(seconds, DURATION_S_MAX) * 1e9)
 
 
-def pack_stop(job: int, attempt: int, reason: str, grace_s: float) -> bytes:
+def pack_stop(key: TaskKey, reason: str, grace_s: float) -> bytes:
     """Return the payload of a STOP frame."""
     text = reason.encode(errors="replace")[:REASON_BYTES_MAX]
-    return _STOP.pack(job, attempt, len(text), _ns(grace_s)) + text
+    return _STOP.pack(*key, len(text), 0, _ns(grace_s)) + text
 
 
-def pack_stdin(job: int, attempt: int, offset: int, data: bytes, eof: bool) -> bytes:
+def pack_stdin(key: TaskKey, offset: int, data: bytes, eof: bool) -> bytes:
     """Return the payload of a STDIN frame: `data` belongs at `offset` of the job's input."""
-    return _STDIN.pack(job, attempt, int(eof), offset) + data
+    return _STDIN.pack(*key, int(eof), 0, offset) + data
 
 
 def pack_acknowledge(event: Event) -> bytes:
     """Return one entry of an ACKNOWLEDGE frame."""
     bit = _EXITED_BIT if type(event) is Exited else _STARTED_BIT
-    return _ACKNOWLEDGE.pack(event.job, event.attempt, bit)
+    return _ACKNOWLEDGE.pack(*event.key, bit, 0)
 
 
 def unpack_done(payload: memoryview) -> tuple[int, int, str]:
@@ -295,14 +286,14 @@ def unpack_events(payload: memoryview, count: int) -> Iterator[Event]:
 def unpack_known(payload: memoryview) -> KnownAttempt:
     """Return the one attempt of a SLOT frame."""
     state, event, _ = _unpack(payload, 0)
-    job, attempt = _ACKNOWLEDGE.unpack_from(payload)[:2]
-    return KnownAttempt(job=job, attempt=attempt, state=_STATES[state - 1], event=event)
+    job, attempt, task = _KEY.unpack_from(payload)
+    return KnownAttempt(job, attempt, task, _STATES[state - 1], event)
 
 
 def _unpack(payload: memoryview, at: int) -> tuple[int, Event | None, int]:
     """Return (state, event, bytes used) of one `struct sk_runner_event`."""
-    (job, attempt, pid, bits, cause, code, signal, state, *numbers, length, _) = _EVENT.unpack_from(
-        payload, at
+    (job, attempt, task, pid, bits, cause, code, signal, state, length, *numbers) = (
+        _EVENT.unpack_from(payload, at)
     )
     cgroup_id, started_ns, t_ns, cpu_ns, peak, out, err, dropped = numbers
     event: Event | None = None
@@ -310,6 +301,7 @@ def _unpack(payload: memoryview, at: int) -> tuple[int, Event | None, int]:
         event = Exited(
             job=job,
             attempt=attempt,
+            task=task,
             cause=CAUSES[cause - 1],
             exit_code=code if bits & _CODE_BIT else None,
             signal=signal if bits & _SIGNAL_BIT else None,
@@ -323,7 +315,7 @@ def _unpack(payload: memoryview, at: int) -> tuple[int, Event | None, int]:
             err_bytes=err,
         )
     elif bits & _STARTED_BIT:
-        event = Started(job=job, attempt=attempt, pid=pid, cgroup_id=cgroup_id, t_ns=started_ns)
+        event = Started(job, attempt, task, pid, cgroup_id, started_ns)
     return state, event, _EVENT.size + length
 
 

@@ -16,20 +16,17 @@ from typing import Self
 
 import msgspec
 
-from stoker.agent.jobs.steps import Key
 from stoker.agent.state.append_file import AppendFile
-from stoker.scheduler.nouns import Record, StartJob, TraceMode
+from stoker.scheduler.nouns import StartJob, TaskKey, TaskRecord, TraceMode
 
 FILE_BYTES_MAX = 4 << 20
 _LENGTH = struct.Struct("<I")
 _RECORD_BYTES_MAX = 64 * 1024
 
 
-class StartRecord(Record, frozen=True):
+class StartRecord(TaskRecord, frozen=True):
     """One start. `devices`: ids granted; `trace` is "off" if no tracer was offered."""
 
-    job: int
-    attempt: int
     decision: int
     uid: int
     grace_s: float
@@ -43,10 +40,6 @@ class StartRecord(Record, frozen=True):
     """The Unix user as whom the job runs."""
     output_bytes_max: int = 0
     """Bytes of output that the attempt may write."""
-
-    @property
-    def key(self) -> Key:
-        return self.job, self.attempt
 
 
 UNKNOWN_GRACE_S = 5.0
@@ -62,8 +55,7 @@ def start_record(
     """Return the record of one start."""
     spec = start.spec
     return StartRecord(
-        start.job,
-        start.attempt,
+        *start.key,
         start.decision.id,
         start.owner.uid,
         spec.grace_s,
@@ -86,7 +78,7 @@ class StartRecords:
 
     def __init__(self, path: Path) -> None:
         self._file = AppendFile(path)
-        self._alive: dict[Key, StartRecord] = {}
+        self._alive: dict[TaskKey, StartRecord] = {}
         self._promised: Counter[int] = Counter()
 
     @classmethod
@@ -106,14 +98,14 @@ class StartRecords:
         """Return the bytes of output that the attempts of one user may write."""
         return self._promised[uid]
 
-    def owners(self) -> dict[Key, int]:
+    def owners(self) -> dict[TaskKey, int]:
         """Return attempt -> user id of every living attempt."""
         return {key: record.uid for key, record in self._alive.items()}
 
     def __len__(self) -> int:
         return len(self._alive)
 
-    def get(self, key: Key) -> StartRecord:
+    def get(self, key: TaskKey) -> StartRecord:
         """Return the record of a start; an unknown start gets one without decision or trace."""
         return self._alive.get(key) or StartRecord(*key, 0, 0, UNKNOWN_GRACE_S)
 
@@ -125,7 +117,7 @@ class StartRecords:
                 found.setdefault(device, set()).add(record.uid)
         return {device: frozenset(uids) for device, uids in found.items()}
 
-    def on(self, device: str) -> tuple[Key, ...]:
+    def on(self, device: str) -> tuple[TaskKey, ...]:
         """Return the attempts that were granted a device."""
         return tuple(key for key, record in list(self._alive.items()) if device in record.devices)
 
@@ -141,14 +133,14 @@ class StartRecords:
             self._alive[record.key] = record
             self._promised[record.uid] += record.output_bytes_max
 
-    def keep(self, keys: Iterable[Key]) -> None:
+    def keep(self, keys: Iterable[TaskKey]) -> None:
         """Forget all other starts and rewrite the file."""
         wanted = set(keys)
         self._alive = {key: record for key, record in self._alive.items() if key in wanted}
         self._count()
         self._rewrite()
 
-    def drop(self, keys: Iterable[Key]) -> None:
+    def drop(self, keys: Iterable[TaskKey]) -> None:
         """Forget these starts; the file loses them when it is rewritten."""
         for key in keys:
             record = self._alive.pop(key, None)

@@ -9,11 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stoker.mesh.wire.command import Position, StateRequest
-from stoker.scheduler.nouns import NodeReport, Outcome, StartJob
-
-Key = tuple[int, int]
-"""(job, attempt): the identity of one start."""
-
+from stoker.scheduler.nouns import NodeReport, Outcome, StartJob, TaskKey
 
 # Events: what happened. `t_ns` is CLOCK_REALTIME.
 
@@ -83,7 +79,7 @@ class StateFailed:
 class Ran:
     """The job's first process runs."""
 
-    key: Key
+    key: TaskKey
     decision: int
     t_ns: int
 
@@ -100,15 +96,15 @@ class JobEnded:
     traced: bool = False
 
     @property
-    def key(self) -> Key:
-        return self.outcome.job, self.outcome.attempt
+    def key(self) -> TaskKey:
+        return self.outcome.key
 
 
 @dataclass(frozen=True, slots=True)
 class NeverStarted:
     """The spawner had taken it and began nothing: it may be started again."""
 
-    key: Key
+    key: TaskKey
     t_ns: int
 
 
@@ -116,7 +112,7 @@ class NeverStarted:
 class SpawnerAttempt:
     """One attempt that the spawner has and that is not acknowledged."""
 
-    key: Key
+    key: TaskKey
     decision: int
     event: Ran | JobEnded | NeverStarted | None = None
     """The newest event of the attempt."""
@@ -131,7 +127,7 @@ class SpawnerAttempts:
     """
 
     has: tuple[SpawnerAttempt, ...]
-    expected: frozenset[Key]
+    expected: frozenset[TaskKey]
     t_ns: int
 
 
@@ -139,14 +135,14 @@ class SpawnerAttempts:
 class Taken:
     """The spawner has these starts durably."""
 
-    keys: tuple[Key, ...]
+    keys: tuple[TaskKey, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class NotTaken:
     """The spawner refused this start, and it will not be tried again."""
 
-    key: Key
+    key: TaskKey
     reason: str
     t_ns: int
 
@@ -155,7 +151,7 @@ class NotTaken:
 class TraceSettled:
     """The trace of this ended job is on disk, or never will be."""
 
-    key: Key
+    key: TaskKey
     device_ns: int | None = None
     """The device time that the trace measured."""
     note: str = ""
@@ -166,7 +162,7 @@ class TraceSettled:
 class Faulted:
     """A device failed these attempts: they end as failed, with this reason."""
 
-    keys: tuple[Key, ...]
+    keys: tuple[TaskKey, ...]
     reason: str
     t_ns: int
 
@@ -251,7 +247,7 @@ class StartAttempts:
 class StopAttempt:
     """Have the spawner end this attempt."""
 
-    key: Key
+    key: TaskKey
     reason: str
 
 
@@ -259,7 +255,7 @@ class StopAttempt:
 class Settle:
     """Write the trace of this ended job; answer with TraceSettled."""
 
-    key: Key
+    key: TaskKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +270,7 @@ class SendOutcomes:
 class Acknowledge:
     """Let the spawner forget these attempts: the log has their ends."""
 
-    keys: tuple[Key, ...]
+    keys: tuple[TaskKey, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from stoker.agent.jobs.start_records import StartRecord
-from stoker.agent.jobs.steps import Key
 from stoker.agent.state import host_facts
 from stoker.probes.kernels.job_trace import TraceSummary
 from stoker.scheduler.nouns import (
@@ -21,6 +20,7 @@ from stoker.scheduler.nouns import (
     DeviceSample,
     JobSample,
     Observation,
+    TaskKey,
 )
 
 
@@ -28,10 +28,10 @@ class DeviceLoad:
     """The load of devices between two calls, from the traces of running jobs."""
 
     def __init__(self) -> None:
-        self._used_ns: dict[tuple[Key, str], int] = {}
+        self._used_ns: dict[tuple[TaskKey, str], int] = {}
         self._at_ns = 0
 
-    def ratios(self, summaries: Mapping[Key, TraceSummary], now_ns: int) -> dict[str, float]:
+    def ratios(self, summaries: Mapping[TaskKey, TraceSummary], now_ns: int) -> dict[str, float]:
         """Return device id -> share of the time since the last call in which it worked, 0 to 1.
 
         Only devices with a job that was traced in both calls are returned.
@@ -81,7 +81,9 @@ def device_ns(summary: TraceSummary, gpu_milli: int) -> int | None:
     )
 
 
-def job_samples(running: Mapping[Key, tuple[StartRecord, TraceSummary]]) -> tuple[JobSample, ...]:
+def job_samples(
+    running: Mapping[TaskKey, tuple[StartRecord, TraceSummary]],
+) -> tuple[JobSample, ...]:
     """Return the device time used so far by jobs with a device, as far as it is traced."""
     samples = [
         JobSample(*key, used)

@@ -22,13 +22,12 @@ from stoker.agent.export.node_metrics import JobReading
 from stoker.agent.health.sources import PROBE
 from stoker.agent.jobs.spawner_messages import Feature
 from stoker.agent.jobs.start_records import StartRecord
-from stoker.agent.jobs.steps import Key
 from stoker.agent.link import node_observation
 from stoker.agent.state import host_facts
 from stoker.agent.tracing.trace_thread import Done, TraceThread
 from stoker.native.errors import StokerError
 from stoker.probes.kernels.job_trace import TraceSummary
-from stoker.scheduler.nouns import DeviceSample, NodeReport, Observation
+from stoker.scheduler.nouns import DeviceSample, NodeReport, Observation, TaskKey
 
 OBSERVE_EVERY_S = 1.0
 CHECK_EVERY_S = 3.0
@@ -151,7 +150,7 @@ class NodeTelemetry:
             return ()
         return await self._call_tracer(self._tracer.readings, ())
 
-    async def _summaries(self) -> dict[Key, tuple[StartRecord, TraceSummary]]:
+    async def _summaries(self) -> dict[TaskKey, tuple[StartRecord, TraceSummary]]:
         """Return summaries of all traced jobs; none if the tracing thread has no time."""
         if not self._tracer.busy:
             return {}

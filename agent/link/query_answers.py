@@ -24,7 +24,6 @@ from stoker.agent.jobs.job_output import Changed, JobOutput
 from stoker.agent.jobs.node_core import NodeCore
 from stoker.agent.jobs.spawner import Spawner
 from stoker.agent.jobs.start_records import StartRecord
-from stoker.agent.jobs.steps import Key
 from stoker.agent.tracing.job_trace import NO_SEGMENT, SUMMARY_FILE, TIMELINE_FILE
 from stoker.agent.tracing.trace_thread import TraceThread
 from stoker.agent.tracing.trace_window import WINDOW_TIMELINE_FILE, stored_view
@@ -45,6 +44,7 @@ from stoker.mesh.wire.queries import (
 from stoker.mesh.wire.schema import KernelRow, TracingView
 from stoker.native.errors import NotFound, Refused, StokerError
 from stoker.probes.kernels.job_trace import TraceSummary
+from stoker.scheduler.nouns import TaskKey
 
 QUERIES_MAX = PROXIED_MAX + 64
 """The largest number of queries in progress; a further one is refused. The scheduler bounds the
@@ -57,7 +57,7 @@ WAITING = (AttemptPhase.SENT, AttemptPhase.TAKEN)
 
 _log = structlog.get_logger("queries")
 
-Summaries = dict[Key, tuple[StartRecord, TraceSummary]]
+Summaries = dict[TaskKey, tuple[StartRecord, TraceSummary]]
 
 
 class QueryAnswers:
@@ -141,32 +141,32 @@ class QueryAnswers:
     # --- input ------------------------------------------------------------------------------------
 
     async def _stdin(self, query: StdinQuery) -> StdinReply:
-        key = (query.job, query.attempt)
+        key = query.key
         await self._arrived(key, query.wait_s)
         if self._node.phase(key) not in (*WAITING, AttemptPhase.RUNNING):
             return StdinReply(query.offset, closed=True)
         try:
-            taken = await self._spawner.write_stdin(*key, query.offset, query.data, query.eof)
+            taken = await self._spawner.write_stdin(key, query.offset, query.data, query.eof)
         except NotFound:  # it ended a moment ago
             return StdinReply(query.offset, closed=True)
         return StdinReply(taken)
 
-    async def _arrived(self, key: Key, wait_s: float) -> None:
+    async def _arrived(self, key: TaskKey, wait_s: float) -> None:
         """Wait until the spawner has this attempt, or `wait_s` is over."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max(wait_s, 0.5)
         while self._node.phase(key) in (None, AttemptPhase.SENT) and loop.time() < deadline:
-            changed = self._changed(key[0])
+            changed = self._changed(key.job)
             await asyncio.wait((changed,), timeout=min(0.05, deadline - loop.time()))
             changed.cancel()
 
     # --- traces -----------------------------------------------------------------------------------
 
     def _is_over(self, query: TraceQuery | TracingQuery) -> bool:
-        return self._node.phase((query.job, query.attempt)) in (None, AttemptPhase.ENDED)
+        return self._node.phase(query.key) in (None, AttemptPhase.ENDED)
 
     async def _summary(self, query: TraceQuery) -> bytes:
-        path = self._jobs / folder_name(query.job, query.attempt) / SUMMARY_FILE
+        path = self._jobs / folder_name(query.key) / SUMMARY_FILE
         await self._settled(query)
         try:
             return path.read_bytes()
@@ -174,7 +174,7 @@ class QueryAnswers:
             pass
         running = await self._summaries()
         for key, (_, summary) in running.items():
-            if key == (query.job, query.attempt):
+            if key == query.key:
                 return msgspec.json.encode(summary)
         raise NotFound(f"job {query.job} has no trace on node {self._name}: it was not traced")
 
@@ -182,13 +182,13 @@ class QueryAnswers:
         """Wait for the summary of a job that is over, at most `wait_s`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + query.wait_s
-        while self._node.phase((query.job, query.attempt)) is AttemptPhase.SETTLING:
+        while self._node.phase(query.key) is AttemptPhase.SETTLING:
             if loop.time() >= deadline:
                 return
             await asyncio.sleep(0.01)
 
     async def _timeline(self, query: TraceQuery) -> TraceReply:
-        folder = self._jobs / folder_name(query.job, query.attempt)
+        folder = self._jobs / folder_name(query.key)
         await self._settled(query)
         path = folder / TIMELINE_FILE
         if not path.exists():
@@ -196,7 +196,7 @@ class QueryAnswers:
             if (folder / SUMMARY_FILE).exists():
                 raise NotFound(f"job {query.job} has no timeline: {NO_SEGMENT}")
             if query.offset == 0 or not path.exists():  # later pieces come from the same file
-                await self._call_tracer(self._tracer.timeline, (query.job, query.attempt), path)
+                await self._call_tracer(self._tracer.timeline, query.key, path)
         return _piece_of(path, query)
 
     async def _tracing(self, query: TracingQuery) -> TracingView:
@@ -205,20 +205,20 @@ class QueryAnswers:
         except NotFound:
             if query.do == "open" or not self._is_over(query):
                 raise
-            return stored_view(self._jobs / folder_name(query.job, query.attempt))
+            return stored_view(self._jobs / folder_name(query.key))
         return view
 
     async def _window(self, query: TraceQuery) -> TraceReply:
         """Return a piece of a window's file, an empty one while the window is open."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + query.wait_s
-        look = TracingQuery("look", query.job, query.attempt, "")
+        look = TracingQuery(*query.key, "look", "")
         while True:
             window = (await self._tracing(look)).window
             if window is None or window.window != query.window:
                 raise NotFound(f"the newest window of job {query.job} has another number")
             if window.state == "ready":
-                folder = self._jobs / folder_name(query.job, query.attempt)
+                folder = self._jobs / folder_name(query.key)
                 return _piece_of(folder / WINDOW_TIMELINE_FILE, query)
             if window.state == "failed":
                 raise StokerError(f"the window has no records: {window.reason}")
@@ -229,7 +229,7 @@ class QueryAnswers:
     async def _kernels(self, job: int) -> bytes:
         rows = [
             KernelRow(
-                key[0],
+                key.job,
                 self._name,
                 kernel.name,
                 kernel.count,
@@ -242,7 +242,7 @@ class QueryAnswers:
                 kernel.seen,
             )
             for key, (_, summary) in (await self._summaries()).items()
-            if job in (0, key[0])
+            if job in (0, key.job)
             for kernel in summary.kernels
         ]
         rows.sort(key=lambda row: -row.total_ns)

@@ -14,12 +14,12 @@ import structlog
 from stoker.agent.job_executor import JobExecutor
 from stoker.agent.jobs import steps
 from stoker.agent.jobs.job_folders import JobFolders
-from stoker.agent.jobs.steps import Effect, Key
+from stoker.agent.jobs.steps import Effect
 from stoker.agent.link.scheduler_requests import SchedulerRequests
 from stoker.agent.link.status_reporter import StatusReporter
 from stoker.agent.state.command_position import PositionFile
 from stoker.agent.state.lease import Lease
-from stoker.scheduler.nouns import StartJob
+from stoker.scheduler.nouns import StartJob, TaskKey
 
 _log = structlog.get_logger("agent")
 
@@ -49,7 +49,7 @@ class EffectRunner:
         if positions:
             self._position.store(positions[-1].position)
         starts: list[StartJob] = []
-        done: list[Key] = []
+        done: list[TaskKey] = []
         for effect in effects:
             match effect:
                 case steps.StartAttempts():

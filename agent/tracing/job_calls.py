@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from stoker.agent.jobs.steps import Key
+from stoker.agent.jobs.attempt_folders import cgroup_name
 from stoker.agent.tracing.untraced_processes import HiddenUse, UntracedProcesses
 from stoker.probes.calls import site_report
 from stoker.probes.calls.call_probes import CallProbes
@@ -26,6 +26,7 @@ from stoker.probes.cost.cost_budget import GovernorAction, SiteReading
 from stoker.probes.cost.cost_governor import Governor, Readings
 from stoker.probes.doctor.site_doctor import COSTS_FILE
 from stoker.probes.kernels.job_trace import FoundSegment
+from stoker.scheduler.nouns import TaskKey
 
 PIDS_MAX = 512
 """The largest number of processes of one job that are probed."""
@@ -62,9 +63,9 @@ class JobCalls:
         """Start the thread, which measures the costs first if this boot has not yet."""
         self._watch.start()
 
-    def begin(self, key: Key, cgroup_id: int, segments: Path | None = None) -> None:
+    def begin(self, key: TaskKey, cgroup_id: int, segments: Path | None = None) -> None:
         """Watch a running job, whose tracers write to `segments`; a second call changes nothing."""
-        group = self._jobs_cgroup / f"{key[0]}.{key[1]}"
+        group = self._jobs_cgroup / cgroup_name(key)
         now_ns = time.monotonic_ns()
         if segments is not None:
             self._hidden.setdefault(cgroup_id, HiddenUse(now_ns, segments))

@@ -275,7 +275,7 @@ class TracedJob:
                 histograms[row.name] = found.totals(), found.buckets()
         plan = self.window.plan
         return JobReading(
-            *self.record.key,
+            self.record.key,
             self.record.name,
             summary.window.from_ns + offset_ns,
             plan.wanted,

@@ -12,8 +12,8 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from stoker.agent.jobs.steps import Key
 from stoker.probes.kernels.job_trace import HOLD_WHOLE, TracerAnswer
+from stoker.scheduler.nouns import TaskKey
 
 LATE_NS: Final = 1_000_000_000
 """Nanoseconds after a change in which a process may follow the share before it, and after its start
@@ -38,8 +38,8 @@ class LaunchThrottle:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._wanted: dict[str, int] = {}
-        self._answers: dict[Key, ThrottleAnswer] = {}
-        self._obeyed_ns: dict[Key, dict[int, int]] = {}
+        self._answers: dict[TaskKey, ThrottleAnswer] = {}
+        self._obeyed_ns: dict[TaskKey, dict[int, int]] = {}
         """Job -> living process -> when it last followed the share."""
 
     # --- the power loop ---------------------------------------------------------------------------
@@ -52,7 +52,7 @@ class LaunchThrottle:
             else:
                 self._wanted.pop(device, None)
 
-    def told(self, key: Key) -> ThrottleAnswer | None:
+    def told(self, key: TaskKey) -> ThrottleAnswer | None:
         """Return the newest answer of a job; None while it is not traced."""
         with self._lock:
             return self._answers.get(key)
@@ -66,7 +66,7 @@ class LaunchThrottle:
             return min((self._wanted.get(id, HOLD_WHOLE) for id in devices), default=HOLD_WHOLE)
 
     def answered(
-        self, key: Key, share: int, answers: Sequence[TracerAnswer], lost: str = ""
+        self, key: TaskKey, share: int, answers: Sequence[TracerAnswer], lost: str = ""
     ) -> None:
         """Record the answers of a job's living processes at a drain; `lost`: the reason why nothing
         reaches them any more."""
@@ -82,7 +82,7 @@ class LaunchThrottle:
                 sum(each.held_ns for each in answers),
             )
 
-    def _obeys(self, key: Key, answer: TracerAnswer, share: int, now_ns: int) -> bool:
+    def _obeys(self, key: TaskKey, answer: TracerAnswer, share: int, now_ns: int) -> bool:
         """True if the process follows the share, did so within LATE_NS, or is that new."""
         processes = self._obeyed_ns[key]
         seen = processes.setdefault(answer.pid, now_ns)
@@ -92,7 +92,7 @@ class LaunchThrottle:
             return True
         return answer.holds and now_ns - seen < LATE_NS
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: TaskKey) -> None:
         """Forget a job that is over."""
         with self._lock:
             self._answers.pop(key, None)

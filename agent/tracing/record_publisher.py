@@ -14,6 +14,7 @@ from stoker.mesh.wire import subjects
 from stoker.probes.kernels import record_batches
 from stoker.probes.kernels.job_trace import JobTrace
 from stoker.probes.kernels.record_batches import Envelope
+from stoker.scheduler.nouns import TaskKey
 
 RECORDS_PER_S_MAX = 200_000
 """The limit of all jobs of a node together, 12.8 MB/s, which core NATS carries beside the rest."""
@@ -47,8 +48,7 @@ class RecordTarget:
     only."""
 
     node: str
-    job: int
-    attempt: int
+    key: TaskKey
     window: int
     user: str
 
@@ -60,7 +60,7 @@ class Publication:
         self, target: RecordTarget, trace: JobTrace, send: Send, allowance: Allowance
     ) -> None:
         self._target, self._trace = target, trace
-        self._subject = subjects.records(target.user, target.node, target.job)
+        self._subject = subjects.records(target.user, target.node, target.key.job)
         self._send, self._allowance = send, allowance
         self._sequence = 0
         self._rows_ns = 0
@@ -117,8 +117,8 @@ class Publication:
         envelope = Envelope(
             what,
             self._target.node,
-            self._target.job,
-            self._target.attempt,
+            self._target.key.job,
+            self._target.key.attempt,
             self._target.window,
             self._sequence,
             first,
@@ -128,6 +128,7 @@ class Publication:
             names,
             self._devices,
             fields=fields,
+            task=self._target.key.task,
         )
         self._sequence += 1
         self._send(self._subject, record_batches.encode(envelope))

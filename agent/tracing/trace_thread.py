@@ -26,7 +26,6 @@ from stoker.agent.jobs.folder_removal import FolderRemoval
 from stoker.agent.jobs.job_audit import Audit
 from stoker.agent.jobs.spawner_messages import Exited, Started
 from stoker.agent.jobs.start_records import StartRecord
-from stoker.agent.jobs.steps import Key
 from stoker.agent.tracing.host_cost import HostMeter
 from stoker.agent.tracing.job_calls import JobCalls
 from stoker.agent.tracing.job_governor import HostCost
@@ -41,7 +40,7 @@ from stoker.probes.catalogue import ProbeState
 from stoker.probes.host.host_probes import HostProbes
 from stoker.probes.host.notices import Notice
 from stoker.probes.kernels.job_trace import HOLD_WHOLE, TraceSummary
-from stoker.scheduler.nouns import DeviceSample
+from stoker.scheduler.nouns import DeviceSample, TaskKey
 
 DRAIN_EVERY_S = 0.05
 LOOK_MAX_S = 0.2
@@ -104,8 +103,8 @@ class TraceThread:
         self._wake = threading.Event()
         self._idle = False
         self._closing = False
-        self._candidates: dict[Key, _Candidate] = {}
-        self._traced: dict[Key, TracedJob] = {}
+        self._candidates: dict[TaskKey, _Candidate] = {}
+        self._traced: dict[TaskKey, TracedJob] = {}
         self._by_cgroup: dict[int, TracedJob] = {}
         self._host: HostProbes | None = None
         self._calls: JobCalls | None = None
@@ -145,13 +144,13 @@ class TraceThread:
         """True if an ended job has a trace to settle; otherwise the job is forgotten here."""
         candidate = self._candidates.pop(record.key, None)
         try:
-            (self._segments / folder_name(*record.key)).rmdir()  # fails if it is not empty
+            (self._segments / folder_name(record.key)).rmdir()  # fails if it is not empty
         except FileNotFoundError:
             pass  # settled by an earlier agent, or never made
         except OSError:
             return True
         # A drain removes the segment of a process that ended, so the folder may be empty by now.
-        folder = f"{self._jobs_folder}/{folder_name(*record.key)}"
+        folder = f"{self._jobs_folder}/{folder_name(record.key)}"
         if os.path.exists(f"{folder}/{FOLD_FILE}"):  # noqa: PTH110
             return True
         if record.gpu_milli and lived_ns >= SHORT_NS:
@@ -167,7 +166,7 @@ class TraceThread:
         self._order(lambda: self._end(record, exited, began, exited.t_ns - offset, done))
 
     def summaries(self, done: Done) -> None:
-        """Pass `done` the summaries of all traced jobs: Key -> (StartRecord, TraceSummary)."""
+        """Pass `done` the summaries of all traced jobs: TaskKey -> (StartRecord, TraceSummary)."""
         self._order(lambda: self._answer(done, self._summaries))
 
     def sampled(self, samples: Sequence[DeviceSample], t_ns: int) -> None:
@@ -179,7 +178,7 @@ class TraceThread:
         """Pass `done` the values for metrics of all traced jobs: a tuple of JobReading."""
         self._order(lambda: self._answer(done, self._readings))
 
-    def timeline(self, key: Key, path: Path, done: Done) -> None:
+    def timeline(self, key: TaskKey, path: Path, done: Done) -> None:
         """Write the Perfetto file of a traced job to `path`."""
         self._order(lambda: self._answer(done, lambda: self._timeline(key, path)))
 
@@ -254,7 +253,7 @@ class TraceThread:
                 continue
             candidate.wait_s = min(candidate.wait_s * 1.5, LOOK_MAX_S)
             candidate.look_at = now_s + candidate.wait_s
-            if _has_entry(f"{self._segments}/{folder_name(*key)}"):
+            if _has_entry(f"{self._segments}/{folder_name(key)}"):
                 self._candidates.pop(key, None)
                 self._guard(partial(self._first_segment, candidate))
 
@@ -277,8 +276,8 @@ class TraceThread:
     def _add(self, record: StartRecord, began_ns: int, cgroup_id: int) -> TracedJob:
         job = TracedJob(
             record,
-            self._segments / folder_name(*record.key),
-            self._jobs_folder / folder_name(*record.key),
+            self._segments / folder_name(record.key),
+            self._jobs_folder / folder_name(record.key),
             began_ns=began_ns,
             cgroup_id=cgroup_id,
             host=self._host,
@@ -313,14 +312,14 @@ class TraceThread:
         if reading is not None:
             self._post(self.ended, reading)
 
-    def _drop(self, key: Key) -> None:
+    def _drop(self, key: TaskKey) -> None:
         job = self._traced.pop(key, None)
         if job is not None:
             self._by_cgroup.pop(job.cgroup_id, None)
             job.close()
         self.throttle.forget(key)
 
-    def _summaries(self) -> dict[Key, tuple[StartRecord, TraceSummary]]:
+    def _summaries(self) -> dict[TaskKey, tuple[StartRecord, TraceSummary]]:
         opened = {key: job.summary() for key, job in self._traced.items()}
         host = HostCost()
         if self._host is not None and self._traced:
@@ -346,15 +345,15 @@ class TraceThread:
         found = [job.reading(offset_ns) for job in self._traced.values()]
         return tuple(reading for reading in found if reading is not None)
 
-    def _timeline(self, key: Key, path: Path) -> Path:
+    def _timeline(self, key: TaskKey, path: Path) -> Path:
         job = self._traced.get(key)
         if job is None:
-            raise NotFound(f"job {key[0]} is not being traced")
+            raise NotFound(f"job {key.job} is not being traced")
         job.write_timeline(path)
         return path
 
     def _tracing(self, query: TracingQuery) -> TracingView:
-        job = self._traced.get((query.job, query.attempt))
+        job = self._traced.get(query.key)
         if job is None:
             raise NotFound(f"no process of job {query.job} has called a device yet")
         return job.tracing(query)

@@ -79,7 +79,7 @@ class TraceWindow:
         self._capture = WindowCapture(self._store / CAPTURE_FILE, self._trace)
         if window.records:
             sink, key = self._sink, self._record.key
-            target = RecordTarget(sink.node, *key, window.number, window.by)
+            target = RecordTarget(sink.node, key, window.number, window.by)
             self._publication = Publication(target, self._trace, sink.send, sink.allowance)
 
     def apply_mode(self) -> None:

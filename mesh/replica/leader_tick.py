@@ -7,11 +7,12 @@ are charged every ten.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from stoker.mesh.replica.state import ReplicaState
 from stoker.scheduler.names import name_id
-from stoker.scheduler.nouns import MILLI, JobSample, Observation
+from stoker.scheduler.nouns import MILLI, JobSample, Observation, TaskKey
 from stoker.scheduler.policies import Order
 from stoker.scheduler.records import DeviceUsage
 
@@ -68,24 +69,25 @@ def _matters(state: ReplicaState, real_ns: int) -> bool:
 def _charges(
     state: ReplicaState, observed: Mapping[str, Observation], real_ns: int
 ) -> Iterator[DeviceUsage]:
-    """Yield the device time of each running job: as measured by its node, else its share of devices
-    times the time since it was placed."""
+    """Yield the device time of each running job, all of its tasks together: as measured by their
+    nodes, else their shares of devices times the time since the job was placed."""
+    used_ns: Counter[tuple[int, int]] = Counter()
     for node in state.book.nodes:
         sample = observed.get(node)
         measured = _measured(sample.jobs if sample is not None else ())
         for task in state.core.node_tasks(name_id(node)):
-            if not task.shares or task.state != "running":
-                continue
             info = state.core.job(task.job)
-            if info is None:
+            if not task.shares or task.state != "running" or info is None:
                 continue
             held = sum(share.milli for share in task.shares)
-            used_ns = measured.get(
-                (task.job, task.attempt), max(0, real_ns - info.place_ns) * held // MILLI
-            )
-            if used_ns > info.charged_ns:
-                yield DeviceUsage(task.job, task.attempt, used_ns)
+            granted_ns = max(0, real_ns - info.place_ns) * held // MILLI
+            key = TaskKey(task.job, task.attempt, task.task)
+            used_ns[task.job, task.attempt] += measured.get(key, granted_ns)
+    for (job, attempt), total_ns in used_ns.items():
+        info = state.core.job(job)
+        if info is not None and total_ns > info.charged_ns:
+            yield DeviceUsage(job, attempt, total_ns)
 
 
-def _measured(jobs: tuple[JobSample, ...]) -> dict[tuple[int, int], int]:
-    return {(each.job, each.attempt): each.device_ns for each in jobs}
+def _measured(jobs: tuple[JobSample, ...]) -> dict[TaskKey, int]:
+    return {each.key: each.device_ns for each in jobs}

@@ -22,8 +22,9 @@ from stoker.mesh.wire.command import (
     Position,
     StateRequest,
 )
+from stoker.scheduler.effects import TaskInfo
 from stoker.scheduler.names import name_id
-from stoker.scheduler.nouns import Action, StartJob, StopJob
+from stoker.scheduler.nouns import Action, StartJob, StopJob, TaskKey
 
 _BODY_BYTES = COMMAND_BYTES_MAX - 2048
 """The most bytes of actions in one sealed record."""
@@ -67,12 +68,12 @@ class NodeChannel:
         """Return the sealed state that the node should be in now, as far as it fits."""
         have = set(request.have)
         tasks = self._state.core.node_tasks(name_id(self.node))
-        wanted = tuple((task.job, task.attempt) for task in tasks)
-        stopping = {(t.job, t.attempt) for t in tasks if "stopping" in (t.state, t.job_state)}
+        wanted = tuple(map(_key, tasks))
+        stopping = {_key(t) for t in tasks if "stopping" in (t.state, t.job_state)}
         # Only attempts that were never reported as running may start; a node that lost a running
         # one must report that.
         old = have | stopping
-        new = [t.job for t in tasks if t.state == "starting" and (t.job, t.attempt) not in old]
+        new = [_key(t) for t in tasks if t.state == "starting" and _key(t) not in old]
         starts, more = self._starts(new)
         record = DesiredState(
             command.FORMAT,
@@ -92,14 +93,14 @@ class NodeChannel:
         )
         return command.seal(record, self._signer)
 
-    def _starts(self, jobs: Iterable[int]) -> tuple[tuple[StartJob, ...], bool]:
+    def _starts(self, keys: Iterable[TaskKey]) -> tuple[tuple[StartJob, ...], bool]:
         starts: list[StartJob] = []
         size = 0
-        for job in jobs:
-            record = self._state.book.live(job)
+        for key in keys:
+            record = self._state.book.live(key.job)
             if record is None or record.decision is None:
                 continue
-            start = self._state.start_action(record)
+            start = self._state.start_action(record, key.task)
             size += len(_encoder.encode(start))
             if starts and size > _STARTS_BYTES:
                 return tuple(starts), True
@@ -108,20 +109,24 @@ class NodeChannel:
 
     def _stops(
         self,
-        have: set[tuple[int, int]],
-        wanted: set[tuple[int, int]],
-        stopping: set[tuple[int, int]],
+        have: set[TaskKey],
+        wanted: set[TaskKey],
+        stopping: set[TaskKey],
     ) -> Iterator[StopJob]:
-        for job, attempt in sorted(stopping):
-            record = self._state.book.live(job)
-            yield StopJob(job, attempt, record.reason if record is not None else "cancelled")
-        for job, attempt in sorted(have - wanted):
-            if self._state.core.job(job) is not None:
-                yield StopJob(job, attempt, "the log says that this attempt is over", "lost")
+        for key in sorted(stopping):
+            record = self._state.book.live(key.job)
+            yield StopJob(*key, record.reason if record is not None else "cancelled")
+        for key in sorted(have - wanted):
+            if self._state.core.job(key.job) is not None:
+                yield StopJob(*key, "the log says that this attempt is over", "lost")
 
-    def _forgets(self, have: set[tuple[int, int]]) -> tuple[int, ...]:
-        gone = {job for job, _ in have if self._state.core.job(job) is None}
+    def _forgets(self, have: set[TaskKey]) -> tuple[int, ...]:
+        gone = {key.job for key in have if self._state.core.job(key.job) is None}
         return tuple(sorted(gone)[:FORGETS_MAX])
+
+
+def _key(task: TaskInfo) -> TaskKey:
+    return TaskKey(task.job, task.attempt, task.task)
 
 
 def _within(room: int, stops: Iterable[StopJob]) -> Iterator[StopJob]:

@@ -57,9 +57,9 @@ from stoker.scheduler.nouns import (
     Observation,
     Outcome,
     Owner,
-    Record,
     StartJob,
     StopJob,
+    TaskRecord,
 )
 from stoker.scheduler.reasons import Reason, sentence
 from stoker.scheduler.records import Preempt, unpack_commands
@@ -70,11 +70,9 @@ UNFOUNDED = Limits(*(1,) * len(Limits._fields))
 LOST_WITH_NODE = "its node rebooted or was given up"
 
 
-class StartRaw(Record, tag="start", frozen=True):
+class StartRaw(TaskRecord, tag="start", frozen=True):
     """A StartJob whose spec has the bytes of the log and is not decoded."""
 
-    job: int
-    attempt: int
     decision: Decision
     owner: Owner
     spec: msgspec.Raw
@@ -408,15 +406,18 @@ class ReplicaState:
             effect.observations,
         )
         record.reason = why
-        start = self.start_action(record)
+        start = self.start_action(record, effect.task)
         step.act(record.decision.node, start)
 
     @staticmethod
-    def start_action(record: Job) -> StartJob:
-        """Return the command that starts a placed job, typed as its receiver decodes it."""
+    def start_action(record: Job, task: int) -> StartJob:
+        """Return the command that starts a task of a placed job, as its receiver decodes it."""
         assert record.decision is not None
         return StartRaw(  # type: ignore[return-value]
-            record.job, record.attempt, record.decision, record.owner, msgspec.Raw(record.spec)
+            *(record.job, record.attempt, task),
+            record.decision,
+            record.owner,
+            msgspec.Raw(record.spec),
         )
 
     def _stop(self, effect: Stop, step: _Step) -> None:
@@ -425,7 +426,7 @@ class ReplicaState:
         lost = effect.state == "lost"
         step.act(
             self.node_name(effect.node),
-            StopJob(effect.job, effect.attempt, why, "lost" if lost else "cancelled"),
+            StopJob(effect.job, effect.attempt, effect.task, why, "lost" if lost else "cancelled"),
         )
 
     def _forgotten(self, effect: Forgotten, step: _Step) -> None:

@@ -317,6 +317,7 @@ class OutcomeWork(Work):
             records.TaskOutcome(
                 job=o.job,
                 attempt=o.attempt,
+                task=o.task,
                 node=number,
                 state=records.STATE_CODES[o.state],
                 exit_code=o.exit_code,

@@ -30,7 +30,7 @@ from stoker.mesh.wire.schema import (
 )
 from stoker.native.errors import BadRequest, NotFound, Refused, StokerError, Unavailable
 from stoker.scheduler.book import ATTEMPTS_KEPT, Job
-from stoker.scheduler.nouns import ENDED, Usage
+from stoker.scheduler.nouns import ENDED, TaskKey, Usage
 
 ANSWER_S = 3.0
 """A node may take this long beyond the query's own wait."""
@@ -44,6 +44,9 @@ QueryNode = Callable[[str, str, bytes, float], Awaitable[bytes]]
 AwaitJob = Callable[[int, str, float], Awaitable[Job]]
 """Waits for a job (job, until, wait_s) and returns it."""
 
+FIRST_TASK = 0
+"""The task of a job whose output and trace a request is about."""
+
 R = TypeVar("R", LogsReply, StdinReply, TraceReply)
 _rows = msgspec.json.Decoder(list[KernelRow])
 
@@ -51,7 +54,7 @@ _rows = msgspec.json.Decoder(list[KernelRow])
 class _Ran(NamedTuple):
     """One attempt that was placed; `silent` is true if it ended without output."""
 
-    attempt: int
+    key: TaskKey
     node: str
     over: bool
     silent: bool
@@ -103,14 +106,12 @@ class NodeProxy:
             next_offset=request.offset,
             eof=over,
             waiting=not over,
-            attempt=ran.attempt if ran is not None else 0,
-            again=ran is not None and _goes_on(job, ran.attempt),
+            attempt=ran.key.attempt if ran is not None else 0,
+            again=ran is not None and _goes_on(job, ran.key.attempt),
         )
         if ran is None or ran.silent:
             return nothing
-        query = queries.LogsQuery(
-            job.job, ran.attempt, request.stream, request.offset, limit, request.wait_s
-        )
+        query = queries.LogsQuery(*ran.key, request.stream, request.offset, limit, request.wait_s)
         reply = await self._query(ran, "logs", query, LogsReply)
         if reply is None:
             return nothing
@@ -121,8 +122,8 @@ class NodeProxy:
             next_offset=reply.next_offset,
             eof=reply.eof,
             dropped_bytes=reply.dropped,
-            attempt=ran.attempt,
-            again=_goes_on(job, ran.attempt),
+            attempt=ran.key.attempt,
+            again=_goes_on(job, ran.key.attempt),
         )
 
     async def _stdin(self, request: StdinRequest, job: Job) -> schema.StdinView:
@@ -138,7 +139,7 @@ class NodeProxy:
         if ran is None or over:
             return waiting
         query = queries.StdinQuery(
-            job.job, ran.attempt, request.offset, request.data, request.eof, request.wait_s
+            *ran.key, request.offset, request.data, request.eof, request.wait_s
         )
         reply = await self._query(ran, "stdin", query, StdinReply)
         if reply is None:
@@ -152,8 +153,7 @@ class NodeProxy:
             raise NotFound(f"job {job.job} has not run, so there is no trace")
         query = queries.TraceQuery(
             "perfetto",
-            job.job,
-            ran.attempt,
+            *ran.key,
             request.offset,
             limit,
             request.wait_s,
@@ -185,9 +185,8 @@ class NodeProxy:
                 hint=f"`stoker trace {job.job}` writes what was kept of it",
             )
         query = queries.TracingQuery(
+            *ran.key,
             request.do,
-            job.job,
-            ran.attempt,
             user,
             request.mode,
             request.seconds if request.do == "open" else 0.0,
@@ -224,7 +223,7 @@ class NodeProxy:
             raise NotFound("it has not run")
         data = b""
         while len(data) <= TRACE_BYTES_MAX:
-            query = queries.TraceQuery("summary", job.job, ran.attempt, len(data))
+            query = queries.TraceQuery("summary", *ran.key, len(data))
             reply = await self._query(ran, "trace", query, TraceReply)
             if reply is None:
                 raise NotFound("its node has no trace of it")
@@ -319,10 +318,16 @@ def _chosen(job: Job, attempt: int = 0) -> _Ran | None:
         attempt = 0
     if not attempt and job.decision is not None:
         over = job.state in ENDED
-        return _Ran(job.attempt, job.decision.node, over, over and _silent(job.usage))
+        return _Ran(
+            TaskKey(job.job, job.attempt, FIRST_TASK),
+            job.decision.node,
+            over,
+            over and _silent(job.usage),
+        )
     for each in reversed(job.attempts):
         if attempt in (0, each.attempt) and each.decision is not None:
-            return _Ran(each.attempt, each.decision.node, True, _silent(each.usage))
+            key = TaskKey(job.job, each.attempt, FIRST_TASK)
+            return _Ran(key, each.decision.node, True, _silent(each.usage))
     if attempt:
         raise NotFound(
             f"attempt {attempt} of job {job.job} is not known",

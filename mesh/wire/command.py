@@ -15,9 +15,9 @@ import msgspec
 
 from stoker.mesh.identity.identity import SIGNATURE_BYTES, Checks, Signs
 from stoker.native.errors import BadRequest, Denied
-from stoker.scheduler.nouns import Action, Record, StartJob, StopJob
+from stoker.scheduler.nouns import Action, Record, StartJob, StopJob, TaskKey
 
-FORMAT = 1
+FORMAT = 2
 HASH_BYTES = 32
 NO_HASH = bytes(HASH_BYTES)
 COMMAND_BYTES_MAX = 384 * 1024
@@ -68,8 +68,7 @@ class DesiredState(Record, tag="desired", frozen=True):
     hash: bytes
     nonce: int
     now_ns: int
-    wanted: tuple[tuple[int, int], ...] = ()
-    """Attempts as (job, attempt)."""
+    wanted: tuple[TaskKey, ...] = ()
     starts: tuple[StartJob, ...] = ()
     stops: tuple[StopJob, ...] = ()
     more: bool = False
@@ -100,8 +99,7 @@ class StateRequest(Record, frozen=True):
 
     nonce: int
     position: Position = Position()
-    have: tuple[tuple[int, int], ...] = ()
-    """Attempts as (job, attempt)."""
+    have: tuple[TaskKey, ...] = ()
 
 
 class NodeReply(Record, frozen=True):
@@ -258,7 +256,7 @@ class CommandChain:
         """Judge one Heartbeat; a CommandGap renews nothing, since the node must catch up first."""
         return self._beats.judge(data, self.position)
 
-    def state_request(self, have: tuple[tuple[int, int], ...]) -> StateRequest:
+    def state_request(self, have: tuple[TaskKey, ...]) -> StateRequest:
         """Return a new StateRequest; `reconcile` accepts only the answer to the latest one."""
         self._nonce += 1
         return StateRequest(self._nonce, self.position, have[:HAVE_MAX])

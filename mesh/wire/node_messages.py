@@ -19,11 +19,13 @@ from stoker.scheduler.nouns import (
     DEVICES_PER_NODE_MAX,
     JOB_SAMPLES_MAX,
     LABELS_PER_REPORT_MAX,
+    TASKS_PER_JOB_MAX,
     DeviceInfo,
     DeviceSample,
     NodeReport,
     Observation,
     Outcome,
+    TaskKey,
 )
 from stoker.scheduler.records import BATCH_REQUESTS_MAX
 
@@ -53,8 +55,7 @@ def outcomes(data: bytes) -> tuple[Outcome, ...]:
 
 def _checked(outcome: Outcome) -> Outcome:
     good = (
-        0 < outcome.job < _U63
-        and 0 < outcome.attempt < _U32
+        _is_key(outcome.key)
         and 0 <= outcome.t_ns < _U63
         and (outcome.exit_code is None or outcome.exit_code in _I32)
         and (outcome.signal is None or outcome.signal in _I32)
@@ -67,6 +68,12 @@ def _checked(outcome: Outcome) -> Outcome:
         return outcome
     cut = reason[:REASON_BYTES_MAX].decode(errors="ignore")
     return msgspec.structs.replace(outcome, reason=cut)
+
+
+def _is_key(key: TaskKey) -> bool:
+    """Return True if the core can hold the numbers, and a job may have so many tasks."""
+    job, attempt, task = key
+    return 0 < job < _U63 and 0 < attempt < _U32 and 0 <= task < TASKS_PER_JOB_MAX
 
 
 def report(data: bytes, node: str) -> NodeReport:
@@ -109,8 +116,8 @@ def observation(data: bytes, node: str) -> Observation:
         raise BadRequest(f"the sample of {node} has a number out of range")
     if len(found.jobs) > JOB_SAMPLES_MAX:
         raise BadRequest(f"{len(found.jobs)} jobs in a sample, at most {JOB_SAMPLES_MAX}")
-    if not all(0 <= each.device_ns < _U63 for each in found.jobs):
-        raise BadRequest(f"the sample of {node} has a device time out of range")
+    if not all(_is_key(each.key) and 0 <= each.device_ns < _U63 for each in found.jobs):
+        raise BadRequest(f"the sample of {node} has a task or a device time out of range")
     if not all(map(_finite, found.devices)):
         raise BadRequest(f"the sample of {node} has a reading that is not a number")
     return found
@@ -126,7 +133,7 @@ def state_request(data: bytes) -> StateRequest:
     found = _decode(_ranges, data, "range")
     if len(found.have) > HAVE_MAX:
         raise BadRequest(f"{len(found.have)} attempts, at most {HAVE_MAX}")
-    if not all(0 < job < _U63 and 0 < attempt < _U32 for job, attempt in found.have):
+    if not all(map(_is_key, found.have)):
         raise BadRequest("an attempt has a number out of range")
     return found
 

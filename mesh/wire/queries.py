@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from stoker.native import errors
-from stoker.scheduler.nouns import Record
+from stoker.scheduler.nouns import TASKS_PER_JOB_MAX, Record, TaskKey, TaskRecord
 
 CHUNK_BYTES_MAX = 256 * 1024
 """The most bytes in one reply; as base64 they still fit the broker's max_payload of 512 KB."""
@@ -21,11 +21,9 @@ WAIT_S_MAX = 30.0
 """The longest time for which an agent holds a query back until it has an answer."""
 
 
-class LogsQuery(Record, tag="logs", frozen=True):
+class LogsQuery(TaskRecord, tag="logs", frozen=True):
     """Requests a job's output from `offset`; waits up to `wait_s` while there is none yet."""
 
-    job: int
-    attempt: int
     stream: Literal["out", "err"]
     offset: int
     limit: int = CHUNK_BYTES_MAX
@@ -45,11 +43,9 @@ class LogsReply(Record, tag="logs", frozen=True):
     """The bytes beyond the output limit, which were counted and not kept."""
 
 
-class StdinQuery(Record, tag="stdin", frozen=True):
+class StdinQuery(TaskRecord, tag="stdin", frozen=True):
     """Writes to a job's stdin at `offset`; a repeated offset is written once."""
 
-    job: int
-    attempt: int
     offset: int
     data: bytes
     eof: bool = False
@@ -74,14 +70,20 @@ class TraceQuery(Record, tag="trace", frozen=True):
     what: Literal["summary", "perfetto", "kernels"]
     job: int = 0
     attempt: int = 0
+    task: int = 0
     offset: int = 0
     limit: int = CHUNK_BYTES_MAX
     wait_s: float = 0.0
     window: int = 0
     """The number of a window, for `perfetto`; 0 is everything that is kept."""
 
+    @property
+    def key(self) -> TaskKey:
+        """Return the start that it is about; its numbers are 0 for `kernels`."""
+        return TaskKey(self.job, self.attempt, self.task)
 
-class TracingQuery(Record, tag="tracing", frozen=True):
+
+class TracingQuery(TaskRecord, tag="tracing", frozen=True):
     """Queries or changes how a job is traced; the fields are those of
     `schema_trace.TracingRequest`.
 
@@ -89,8 +91,6 @@ class TracingQuery(Record, tag="tracing", frozen=True):
     """
 
     do: Literal["look", "mode", "open", "close"]
-    job: int
-    attempt: int
     by: str
     """The user who sent the request, whose permission was checked."""
     mode: Literal["dormant", "governed", "full"] = "full"
@@ -154,7 +154,11 @@ def decode_query(data: bytes) -> Query:
         raise errors.BadRequest(f"not a query: {error}") from None
     if not 0 <= query.wait_s <= WAIT_S_MAX:  # false for NaN as well
         raise errors.BadRequest(f"wait {query.wait_s} s: out of range")
-    if isinstance(query, TracingQuery | DevicesQuery):
+    if isinstance(query, DevicesQuery):
+        return query
+    if not 0 <= query.task < TASKS_PER_JOB_MAX:
+        raise errors.BadRequest(f"task {query.task}: out of range")
+    if isinstance(query, TracingQuery):
         return query
     if query.offset < 0:
         raise errors.BadRequest(f"offset {query.offset}: out of range")

@@ -98,6 +98,7 @@ class Envelope(msgspec.Struct, frozen=True):
     format: int = FORMAT
     fields: Fields = ()
     """Fields of `data`, as NumPy spells a dtype; a reader needs nothing else of this module."""
+    task: int = 0
 
 
 _PLAIN = re.compile(r"<[uif][248]|[ui]1|V\d{1,3}")

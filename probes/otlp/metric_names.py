@@ -27,7 +27,13 @@ class Name(NamedTuple):
     attributes: tuple[str, ...]
 
 
-_JOB = ("stoker.job.id", "stoker.job.attempt", "stoker.job.name", "stoker.job.user")
+_JOB = (
+    "stoker.job.id",
+    "stoker.job.attempt",
+    "stoker.job.task",  # of the tasks after the first, so that no two of a job share a series
+    "stoker.job.name",
+    "stoker.job.user",
+)
 _DEVICE = ("hw.id", "hw.type", "hw.name", "hw.vendor")
 
 NAMES: tuple[Name, ...] = (

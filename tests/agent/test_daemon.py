@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from fakes.one_node import NODE, OneNode
 
+from stoker.agent.jobs.attempt_folders import cgroup_name
 from stoker.agent.state import host_facts
 from stoker.mesh.wire import queries
 from stoker.mesh.wire.queries import LogsQuery, StdinQuery, TraceQuery
@@ -105,7 +106,7 @@ async def test_output_is_followed_while_the_job_writes(node: OneNode) -> None:
 
 async def test_queries_that_are_wrong_are_answered_by_name(node: OneNode) -> None:
     with pytest.raises(NotFound, match="job 77"):
-        await node.scheduler.ask("logs", LogsQuery(77, 1, "out", 0))
+        await node.scheduler.ask("logs", LogsQuery(77, 1, 0, "out", 0))
     with pytest.raises(NotFound, match="job 77"):
         await node.scheduler.ask("trace", TraceQuery("summary", 77, 1))
     with pytest.raises(BadRequest, match="not a query"):
@@ -254,7 +255,7 @@ async def test_frozen_jobs_thaw_after_the_log_was_read(node: OneNode) -> None:
         sh("for i in $(seq 200); do sleep 0.05; done; echo end"), owner=node.owner
     )
     await node.scheduler.until(lambda: any(o.state == "running" for o in node.scheduler.told))
-    job = node.jobs_cgroup() / f"{key[0]}.{key[1]}"
+    job = node.jobs_cgroup() / cgroup_name(key)
     await asyncio.sleep(0.6)
     node.scheduler.beating = False
     await node.scheduler.until(lambda: _frozen(job))

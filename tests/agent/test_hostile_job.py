@@ -205,7 +205,7 @@ async def test_a_grant_is_of_one_job_and_ends_with_it(node: Node, hostile: str) 
     await node.start(holder)
     await node.begun(holder)
     assert tries(node, await node.run(hostile, "open", device)) == {device: errno.EPERM}
-    await node.spawner.stop(holder.job, 1, "enough", 0.0)
+    await node.spawner.stop(holder.key, "enough", 0.0)
     await node.ended(holder)
     assert tries(node, await node.run(hostile, "open", device)) == {device: errno.EPERM}
     keys = call("bpftool", "map", "dump", "name", "stoker_grants").stdout
@@ -347,7 +347,7 @@ async def test_its_streams_handed_to_another_process_do_not_keep_the_job_open(no
     await until(lambda: node.out(launch))
     writer = os.open(f"/proc/{pid}/fd/1", os.O_WRONLY)
     try:
-        await node.spawner.stop(launch.job, 1, "enough", 0.0)
+        await node.spawner.stop(launch.key, "enough", 0.0)
         async with asyncio.timeout(5):
             assert node.out(await node.ended(launch)) == b"here\n"
     finally:

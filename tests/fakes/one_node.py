@@ -54,12 +54,12 @@ from stoker.scheduler.nouns import (
     Owner,
     StartJob,
     StopJob,
+    TaskKey,
 )
 from tests.fakes import pinned
 
 NODE = "node1"
 NATS_SERVER = process_table.broker_program()
-Key = tuple[int, int]
 WAIT_S = 20.0
 
 
@@ -71,12 +71,12 @@ class Scheduler:
         self.at = Position(1, 0, wire.NO_HASH)
         self.beats = 0
         self.beating = True
-        self.open: dict[Key, StartJob] = {}
-        self.stops: dict[Key, StopJob] = {}
+        self.open: dict[TaskKey, StartJob] = {}
+        self.stops: dict[TaskKey, StopJob] = {}
         self.told: list[Outcome] = []
         self.reports: list[NodeReport] = []
         self.observations: list[Observation] = []
-        self.ended: dict[Key, Outcome] = {}
+        self.ended: dict[TaskKey, Outcome] = {}
         self.answering = True
         self.lose_answers = 0
         self.connection: Any = None
@@ -106,19 +106,19 @@ class Scheduler:
 
     async def submit(
         self, *specs: JobSpec, owner: Owner, shares: tuple[DeviceShare, ...] = ()
-    ) -> list[Key]:
+    ) -> list[TaskKey]:
         keys, actions = [], []
         for spec in specs:
             job = len(self.open) + len(self.ended) + 1
             decision = Decision(job * 65536, NODE, shares, "fits", 1)
-            start = StartJob(job, 1, decision, owner, spec)
-            self.open[job, 1] = start
-            keys.append((job, 1))
+            start = StartJob(job, 1, 0, decision, owner, spec)
+            self.open[start.key] = start
+            keys.append(start.key)
             actions.append(start)
         await self.command(*actions)
         return keys
 
-    async def stop(self, key: Key, reason: str = "cancelled by alice") -> None:
+    async def stop(self, key: TaskKey, reason: str = "cancelled by alice") -> None:
         self.stops[key] = StopJob(*key, reason)
         await self.command(self.stops[key])
 
@@ -152,11 +152,11 @@ class Scheduler:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self.changed.wait(), 0.05)
 
-    async def until_ended(self, *keys: Key) -> list[Outcome]:
+    async def until_ended(self, *keys: TaskKey) -> list[Outcome]:
         await self.until(lambda: all(key in self.ended for key in keys))
         return [self.ended[key] for key in keys]
 
-    async def output(self, key: Key, stream: Any = "out") -> bytes:
+    async def output(self, key: TaskKey, stream: Any = "out") -> bytes:
         data = b""
         while True:
             ask = asks.LogsQuery(*key, stream, len(data), wait_s=5.0)
@@ -205,7 +205,7 @@ class Scheduler:
 
     def _commit(self, outcome: Outcome) -> None:
         self.told.append(outcome)
-        key = (outcome.job, outcome.attempt)
+        key = outcome.key
         if outcome.state != "running" and self.open.pop(key, None):
             self.stops.pop(key, None)
             self.ended[key] = outcome

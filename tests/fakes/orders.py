@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 from stoker.mesh.identity.identity import SIGNATURE_BYTES
-from stoker.scheduler.nouns import Decision, JobSpec, Owner, StartJob
+from stoker.scheduler.nouns import Decision, JobSpec, Owner, StartJob, TaskKey
 
 CLUSTER, NODE = "c", "n"
 OWNER = Owner("alice", 1000, 1000)
-
-Key = tuple[int, int]
 
 
 class Seal:
@@ -22,7 +20,7 @@ class Seal:
         return signature == self.sign(data)
 
 
-def start_of(key: Key, spec: JobSpec | None = None) -> StartJob:
+def start_of(key: TaskKey, spec: JobSpec | None = None) -> StartJob:
     """Start command of an attempt, whose decision has an id made of the job's number."""
     decision = Decision(key[0] * 65536, NODE, (), "fits", 1)
     return StartJob(*key, decision, OWNER, spec or JobSpec(("true",)))

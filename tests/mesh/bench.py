@@ -144,7 +144,7 @@ class Bench:
 
     def outcome(self, job: int, state: Any, *, node: str = "n1", **fields: Any) -> Any:
         token = ("outcome", job, state, len(self.replies))
-        made = Outcome(job, 1, 1, state, self.now, **fields)
+        made = Outcome(job, 1, 0, 1, state, self.now, **fields)
         self.feed(events.Outcomes(token, node, (made,)))
         return self.replies.get(token)
 

@@ -34,6 +34,7 @@ from stoker.scheduler.nouns import (
     Outcome,
     StartJob,
     StopJob,
+    TaskKey,
     Usage,
 )
 
@@ -52,8 +53,8 @@ class FakeAgent:
         self.nc = nc
         self.node = node
         self.chain = CommandChain(cluster, node, verifier, Position())
-        self.held: dict[tuple[int, int], StartJob] = {}
-        self.started: Counter[tuple[int, int]] = Counter()
+        self.held: dict[TaskKey, StartJob] = {}
+        self.started: Counter[TaskKey] = Counter()
         self.unreported: list[Outcome] = []
         self.forgotten: set[int] = set()
         self.output: dict[int, bytes] = {}
@@ -132,15 +133,15 @@ class FakeAgent:
             if isinstance(action, StartJob):
                 self._start(action)
             elif isinstance(action, StopJob):
-                self._stop((action.job, action.attempt))
+                self._stop(action.key)
             elif isinstance(action, ForgetJob):
-                self.held.pop((action.job, 1), None)
+                self.held.pop(TaskKey(action.job, 1, 0), None)
                 self.forgotten.add(action.job)
         if self.unreported:
             self._spawn(self.report_outcomes())
 
     def _start(self, action: StartJob) -> None:
-        attempt = (action.job, action.attempt)
+        attempt = action.key
         if attempt in self.held:
             return
         self.held[attempt] = action
@@ -149,14 +150,14 @@ class FakeAgent:
         if action.spec.argv[0] != HOLD:
             self._outcome(action, "succeeded", exit_code=0, usage=Usage(1, 2, 3, 4))
 
-    def _stop(self, attempt: tuple[int, int]) -> None:
+    def _stop(self, attempt: TaskKey) -> None:
         action = self.held.get(attempt)
         if action is not None and action.spec.argv[0] == HOLD:
             self._outcome(action, "cancelled", signal=15)
 
     def _outcome(self, action: StartJob, state: Any, **fields: Any) -> None:
         self.unreported.append(
-            Outcome(action.job, action.attempt, action.decision.id, state, time.time_ns(), **fields)
+            Outcome(*action.key, action.decision.id, state, time.time_ns(), **fields)
         )
 
     async def report_outcomes(self) -> None:

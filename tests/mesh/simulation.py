@@ -40,6 +40,7 @@ from stoker.scheduler.nouns import (
     Owner,
     StartJob,
     StopJob,
+    TaskKey,
 )
 from tests.mesh.founding import genesis_of
 
@@ -81,11 +82,11 @@ class Node:
 
     name: str
     chain: CommandChain
-    started: dict[tuple[int, int], str] = field(default_factory=dict)
+    started: dict[TaskKey, str] = field(default_factory=dict)
     """The journal: the states of each attempt that the scheduler has not acknowledged."""
-    unreported: dict[tuple[int, int], list[str]] = field(default_factory=dict)
-    starts: Counter[tuple[int, int]] = field(default_factory=Counter)
-    decisions: dict[tuple[int, int], int] = field(default_factory=dict)
+    unreported: dict[TaskKey, list[str]] = field(default_factory=dict)
+    starts: Counter[TaskKey] = field(default_factory=Counter)
+    decisions: dict[TaskKey, int] = field(default_factory=dict)
     request_sent: bool = False
     hello_done: bool = False
     incarnation: int = 1
@@ -299,12 +300,12 @@ class World:
             if isinstance(action, StartJob):
                 self.start(node, action)
             elif isinstance(action, StopJob):
-                self.stop(node, (action.job, action.attempt))
+                self.stop(node, action.key)
             else:
                 self.forget(node, action.job)
 
     def start(self, node: Node, action: StartJob) -> None:
-        attempt = (action.job, action.attempt)
+        attempt = action.key
         if attempt in node.started:
             return
         node.starts[attempt] += 1
@@ -312,16 +313,16 @@ class World:
         assert action.spec.argv == ("job", action.owner.user)
         self.become(node, attempt, "running")
 
-    def stop(self, node: Node, attempt: tuple[int, int]) -> None:
+    def stop(self, node: Node, attempt: TaskKey) -> None:
         if node.started.get(attempt, "new") in ("new", "running"):
             self.become(node, attempt, "cancelled")
 
-    def become(self, node: Node, attempt: tuple[int, int], state: str) -> None:
+    def become(self, node: Node, attempt: TaskKey, state: str) -> None:
         node.started[attempt] = state
         node.unreported.setdefault(attempt, []).append(state)
 
     def forget(self, node: Node, job: int) -> None:
-        for attempt in [attempt for attempt in node.started if attempt[0] == job]:
+        for attempt in [attempt for attempt in node.started if attempt.job == job]:
             assert node.started[attempt] in ENDED, f"forgotten while {node.started[attempt]}"
             del node.started[attempt]
             node.unreported.pop(attempt, None)
@@ -348,8 +349,8 @@ class World:
 
     def report_outcomes(self, node: Node) -> None:
         outcomes = tuple(
-            Outcome(job, attempt, node.decisions.get((job, attempt), 0), state, self.now)  # type: ignore[arg-type]
-            for (job, attempt), states in node.unreported.items()
+            Outcome(*key, node.decisions.get(key, 0), state, self.now)  # type: ignore[arg-type]
+            for key, states in node.unreported.items()
             for state in states
         )
         if outcomes and not self.happens(self.faults.message_lost):
@@ -383,7 +384,7 @@ class World:
             assert isinstance(value, Job | StokerError)
 
     @staticmethod
-    def acknowledge(node: Node, reported: list[tuple[tuple[int, int], list[str]]]) -> None:
+    def acknowledge(node: Node, reported: list[tuple[TaskKey, list[str]]]) -> None:
         """Acknowledged is what was in that message, not what became of it since."""
         for attempt, states in reported:
             rest = [state for state in node.unreported.get(attempt, []) if state not in states]

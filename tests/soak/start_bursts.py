@@ -62,6 +62,7 @@ def launches(node: Node, count: int) -> list[Launch]:
         Launch(
             job=job,
             attempt=1,
+            task=0,
             argv=("/bin/true",),
             env={},
             cwd="/",

@@ -17,12 +17,12 @@ from typing import Final, NamedTuple, Protocol
 
 from stoker.agent.devices.readings import Absent
 from stoker.agent.jobs.start_records import StartRecord
-from stoker.agent.jobs.steps import Key
 from stoker.agent.power.plan.card import PowerRange
 from stoker.agent.power.setters.record import RecordedSetting
 from stoker.agent.power.setters.without_clocks import WithoutClocks
 from stoker.agent.tracing.launch_throttle import ThrottleAnswer
 from stoker.probes.kernels.job_trace import HOLD_WHOLE
+from stoker.scheduler.nouns import TaskKey
 
 LEAST: Final = 0.1
 """The least share of its power that the device keeps, so that jobs go on, however slowly."""
@@ -44,7 +44,7 @@ OVER_S: Final = 5.0
 class OnDevice(NamedTuple):
     """One job that was granted the device."""
 
-    key: Key
+    key: TaskKey
     untraced: str
     """Reason why it may launch without a tracer; empty if it cannot."""
 
@@ -59,7 +59,7 @@ class Gates(Protocol):
     """Sends shares to tracers."""
 
     def want(self, device: str, share: int) -> None: ...
-    def told(self, key: Key) -> ThrottleAnswer | None: ...
+    def told(self, key: TaskKey) -> ThrottleAnswer | None: ...
 
 
 class LaunchLimit(WithoutClocks):
@@ -135,7 +135,7 @@ class LaunchLimit(WithoutClocks):
         return self._follow(power)
 
     def _disobeys(self, job: OnDevice) -> str:
-        number = job.key[0]
+        number = job.key.job
         if job.untraced:
             return f"job {number} launches without a tracer that holds: {job.untraced}"
         told = self._gates.told(job.key)

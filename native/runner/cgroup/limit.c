@@ -65,7 +65,7 @@ static int open_group(struct sk_runner_limits *limits, enum sk_runner_controller
 {
 	const struct sk_runner_controller_site *where = &limits->site->controller[i];
 	static bool enabled[SK_CONTROLLERS]; /* once per shim is enough */
-	char path[SK_SITE_PATH + SK_JOB_NAME + 1];
+	char path[SK_SITE_PATH + SK_TASK_NAME + 1];
 
 	if (where->where == SK_V2) {
 		enabled[i] = enabled[i] || sk_runner_site_enable(limits->site, i) == 0;
@@ -224,7 +224,7 @@ void sk_runner_limits_verdict(const struct sk_runner_limits *limits, bool killed
 
 void sk_runner_limits_remove(struct sk_runner_limits *limits)
 {
-	char path[SK_SITE_PATH + SK_JOB_NAME + 1];
+	char path[SK_SITE_PATH + SK_TASK_NAME + 1];
 
 	for (int i = 0; i < SK_CONTROLLERS; i++) {
 		if (limits->entry[i] >= 0)

@@ -24,13 +24,14 @@ static struct process {
 	bool member;
 } processes[PROCESSES_MAX];
 
-static void name_tree(struct sk_runner_tree *tree, const struct sk_runner_site *site, uint64_t job,
-		      uint32_t attempt)
+static void name_tree(struct sk_runner_tree *tree, const struct sk_runner_site *site,
+		      const struct sk_runner_key *key)
 {
 	memset(tree, 0, sizeof(*tree));
 	tree->site = site;
 	tree->dir = -1;
-	snprintf(tree->name, sizeof(tree->name), "%" PRIu64 ".%" PRIu32, job, attempt);
+	snprintf(tree->name, sizeof(tree->name), "%" PRIu64 ".%" PRIu32 ".%" PRIu32, key->job,
+		 key->attempt, key->task);
 }
 
 static int open_tree(struct sk_runner_tree *tree)
@@ -47,9 +48,9 @@ static int open_tree(struct sk_runner_tree *tree)
 }
 
 int sk_runner_tree_make(struct sk_runner_tree *tree, const struct sk_runner_site *site,
-			uint64_t job, uint32_t attempt)
+			const struct sk_runner_key *key)
 {
-	name_tree(tree, site, job, attempt);
+	name_tree(tree, site, key);
 	tree->root = getpid();
 	if (!site->cgroups)
 		return 0;
@@ -63,9 +64,9 @@ int sk_runner_tree_make(struct sk_runner_tree *tree, const struct sk_runner_site
 }
 
 void sk_runner_tree_find(struct sk_runner_tree *tree, const struct sk_runner_site *site,
-			 uint64_t job, uint32_t attempt, pid_t session)
+			 const struct sk_runner_key *key, pid_t session)
 {
-	name_tree(tree, site, job, attempt);
+	name_tree(tree, site, key);
 	tree->session = session;
 	if (site->cgroups)
 		open_tree(tree);
@@ -192,7 +193,7 @@ static int signal_processes(const struct sk_runner_tree *tree, int signal,
 static bool in_cgroup(pid_t pid, const void *context)
 {
 	const struct sk_runner_tree *tree = context;
-	char path[32], text[4096], part[SK_JOB_NAME + 2];
+	char path[32], text[4096], part[SK_TASK_NAME + 2];
 
 	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
 	snprintf(part, sizeof(part), "/%s", tree->name);

@@ -14,12 +14,13 @@
 #include <sys/types.h>
 
 #include "runner/site/site.h"
+#include "runner/wire/wire.h"
 
 enum { SK_SEEN_MAX = 512 };
 
 struct sk_runner_tree {
 	const struct sk_runner_site *site;
-	char name[SK_JOB_NAME];
+	char name[SK_TASK_NAME];
 	int dir;       /* the cgroup's directory, -1 without cgroups */
 	uint64_t id;   /* its inode, 0 without cgroups */
 	pid_t root;    /* without cgroups: descendants of this shim, or 0 */
@@ -28,11 +29,11 @@ struct sk_runner_tree {
 
 /** Make the job's empty cgroup; 0 or negative errno. */
 int sk_runner_tree_make(struct sk_runner_tree *tree, const struct sk_runner_site *site,
-			uint64_t job, uint32_t attempt);
+			const struct sk_runner_key *key);
 
 /** Find the tree of an earlier shim's job. Its cgroup may already be gone (`dir` is then -1). */
 void sk_runner_tree_find(struct sk_runner_tree *tree, const struct sk_runner_site *site,
-			 uint64_t job, uint32_t attempt, pid_t session);
+			 const struct sk_runner_key *key, pid_t session);
 
 /** Processes that were already signalled. When it is full, further ones are not signalled again. */
 struct sk_runner_seen {

@@ -24,18 +24,17 @@ void sk_runner_list_remove(struct sk_runner_slot_list *list, uint32_t slot)
 	list->place[slot] = 0;
 }
 
-static uint32_t bucket_of(uint64_t job, uint32_t attempt)
+static uint32_t bucket_of(const struct sk_runner_key *key)
 {
-	uint64_t hash = (job * 0x9e3779b97f4a7c15u) ^ (attempt * 0xff51afd7ed558ccdu);
+	uint64_t hash = (key->job * 0x9e3779b97f4a7c15u) ^ (key->attempt * 0xff51afd7ed558ccdu) ^
+			(key->task * 0xc4ceb9fe1a85ec53u);
 
 	return (uint32_t)(hash >> 40) % SK_BUCKETS;
 }
 
 static uint32_t bucket_of_slot(const struct sk_runner_index *index, uint32_t slot)
 {
-	const struct sk_runner_taken *taken = &index->table->slot[slot].taken;
-
-	return bucket_of(taken->job, taken->attempt);
+	return bucket_of(&index->table->slot[slot].taken.key);
 }
 
 void sk_runner_index_add(struct sk_runner_index *index, uint32_t slot)
@@ -57,24 +56,20 @@ static void remove_slot(struct sk_runner_index *index, uint32_t slot)
 	index->used--;
 }
 
-int sk_runner_index_find(const struct sk_runner_index *index, uint64_t job, uint32_t attempt)
+int sk_runner_index_find(const struct sk_runner_index *index, const struct sk_runner_key *key)
 {
-	int16_t slot = index->bucket[bucket_of(job, attempt)];
+	int16_t slot = index->bucket[bucket_of(key)];
 
-	for (; slot >= 0; slot = index->next[slot]) {
-		const struct sk_runner_taken *taken = &index->table->slot[slot].taken;
-
-		if (taken->job == job && taken->attempt == attempt)
-			break;
-	}
+	while (slot >= 0 && !sk_runner_key_equal(&index->table->slot[slot].taken.key, key))
+		slot = index->next[slot];
 	return slot;
 }
 
 /** Add entry `place` of the ring of acknowledged attempts to its chain. */
 static void forgotten_add(struct sk_runner_index *index, uint32_t place)
 {
-	const struct sk_runner_forgotten *entry = &index->table->forgotten[place];
-	int32_t *bucket = &index->forgotten_bucket[bucket_of(entry->job, entry->attempt)];
+	const struct sk_runner_key *key = &index->table->forgotten[place];
+	int32_t *bucket = &index->forgotten_bucket[bucket_of(key)];
 
 	index->forgotten_next[place] = *bucket;
 	*bucket = (int32_t)place;
@@ -82,8 +77,8 @@ static void forgotten_add(struct sk_runner_index *index, uint32_t place)
 
 static void forgotten_remove(struct sk_runner_index *index, uint32_t place)
 {
-	const struct sk_runner_forgotten *entry = &index->table->forgotten[place];
-	int32_t *at = &index->forgotten_bucket[bucket_of(entry->job, entry->attempt)];
+	const struct sk_runner_key *key = &index->table->forgotten[place];
+	int32_t *at = &index->forgotten_bucket[bucket_of(key)];
 
 	while (*at >= 0 && *at != (int32_t)place)
 		at = &index->forgotten_next[*at];
@@ -91,18 +86,14 @@ static void forgotten_remove(struct sk_runner_index *index, uint32_t place)
 		*at = index->forgotten_next[place];
 }
 
-bool sk_runner_index_is_forgotten(const struct sk_runner_index *index, uint64_t job,
-				  uint32_t attempt)
+bool sk_runner_index_is_forgotten(const struct sk_runner_index *index,
+				  const struct sk_runner_key *key)
 {
-	int32_t place = index->forgotten_bucket[bucket_of(job, attempt)];
+	int32_t place = index->forgotten_bucket[bucket_of(key)];
 
-	for (; place >= 0; place = index->forgotten_next[place]) {
-		const struct sk_runner_forgotten *entry = &index->table->forgotten[place];
-
-		if (entry->job == job && entry->attempt == attempt)
-			return true;
-	}
-	return false;
+	while (place >= 0 && !sk_runner_key_equal(&index->table->forgotten[place], key))
+		place = index->forgotten_next[place];
+	return place >= 0;
 }
 
 void sk_runner_index_init(struct sk_runner_index *index, struct sk_runner_table *table)

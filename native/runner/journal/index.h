@@ -41,11 +41,11 @@ void sk_runner_index_add(struct sk_runner_index *index, uint32_t slot);
 /** Remove a slot and free it. Its attempt is remembered unless it never started. */
 void sk_runner_index_forget(struct sk_runner_index *index, uint32_t slot);
 
-/** Return the slot of an attempt, or -1. */
-int sk_runner_index_find(const struct sk_runner_index *index, uint64_t job, uint32_t attempt);
+/** Return the slot of a task's attempt, or -1. */
+int sk_runner_index_find(const struct sk_runner_index *index, const struct sk_runner_key *key);
 
 /** Return whether the attempt is among the last SK_FORGOTTEN acknowledged ones. */
-bool sk_runner_index_is_forgotten(const struct sk_runner_index *index, uint64_t job,
-				  uint32_t attempt);
+bool sk_runner_index_is_forgotten(const struct sk_runner_index *index,
+				  const struct sk_runner_key *key);
 
 #endif

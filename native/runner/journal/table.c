@@ -221,8 +221,7 @@ void sk_runner_slot_take(struct sk_runner_slot *slot, const struct sk_runner_lau
 	memset(&slot->started, 0, sizeof(slot->started));
 	memset(&slot->control, 0, sizeof(slot->control));
 	memset(&slot->ended, 0, offsetof(struct sk_runner_ended, text));
-	taken->job = launch->fixed->job;
-	taken->attempt = launch->fixed->attempt;
+	taken->key = launch->fixed->key;
 	taken->uid = launch->fixed->uid;
 	taken->flags = launch->fixed->flags;
 	taken->t_ns = t_ns;
@@ -269,10 +268,8 @@ void sk_runner_slot_forget(struct sk_runner_table *table, uint32_t index)
 	if (slot->ended.cause != SK_CAUSE_NEVER_STARTED) {
 		uint64_t count =
 			atomic_load_explicit(&table->forgotten_count, memory_order_relaxed);
-		struct sk_runner_forgotten *entry = &table->forgotten[count % SK_FORGOTTEN];
 
-		entry->job = slot->taken.job;
-		entry->attempt = slot->taken.attempt;
+		table->forgotten[count % SK_FORGOTTEN] = slot->taken.key;
 		atomic_store_explicit(&table->forgotten_count, count + 1, memory_order_release);
 	}
 	publish(slot, SK_SLOT_FREE);
@@ -283,8 +280,7 @@ void sk_runner_slot_event(const struct sk_runner_slot *slot, struct sk_runner_ev
 	enum sk_runner_slot_state state = sk_runner_slot_state(slot);
 
 	memset(ret, 0, sizeof(*ret));
-	ret->job = slot->taken.job;
-	ret->attempt = slot->taken.attempt;
+	ret->key = slot->taken.key;
 	ret->state = state == SK_SLOT_ENDED ? 3 : state == SK_SLOT_STARTED ? 2 : 1;
 	if (state >= SK_SLOT_STARTED && slot->started.pid) {
 		ret->bits |= SK_EVENT_STARTED;

@@ -27,7 +27,7 @@
 #include "runner/wire/wire.h"
 
 enum {
-	SK_TABLE_VERSION = 1,
+	SK_TABLE_VERSION = 2,
 	SK_SLOTS_MAX =
 		4096, /* attempts at once on a node, ended and unacknowledged ones included */
 	SK_FORGOTTEN = 16384, /* acknowledged attempts that are still recognised */
@@ -44,14 +44,12 @@ enum sk_runner_slot_state {
 
 /** The launch, as the agent requested it. */
 struct sk_runner_taken {
-	uint64_t job;
-	uint32_t attempt;
+	struct sk_runner_key key;
 	uint32_t uid;
 	uint32_t flags; /* enum sk_runner_launch_flag */
-	uint32_t folder_bytes;
 	uint64_t t_ns;
+	uint32_t folder_bytes;
 	char folder[SK_PATH_MAX + 1];
-	uint32_t spare;
 	uint32_t crc;
 };
 
@@ -104,12 +102,6 @@ struct sk_runner_slot {
 };
 _Static_assert(sizeof(struct sk_runner_slot) == 1024, "slot");
 
-struct sk_runner_forgotten {
-	uint64_t job;
-	uint32_t attempt;
-	uint32_t spare;
-};
-
 struct sk_runner_table {
 	char magic[8];
 	uint32_t version;
@@ -125,7 +117,7 @@ struct sk_runner_table {
 	 * well. */
 	_Atomic uint64_t ended[SK_SLOTS_MAX / 64];
 	char pad2[4096 - 1024];
-	struct sk_runner_forgotten forgotten[SK_FORGOTTEN];
+	struct sk_runner_key forgotten[SK_FORGOTTEN];
 	struct sk_runner_slot slot[SK_SLOTS_MAX];
 };
 _Static_assert(offsetof(struct sk_runner_table, forgotten) == 4096, "table");

@@ -3,8 +3,9 @@
  * The place where jobs run on this machine: cgroups and controllers, with reasons where one is
  * missing, and the file descriptors that every shim inherits.
  *
- * Layout: `<cgroup2 mount>/<name>/jobs/<job>.<attempt>`; limits of one job on a v1 controller: `<v1
- * mount>/<name>/<job>.<attempt>`.
+ * Layout: `<cgroup2 mount>/<name>/jobs/<job>.<attempt>.<task>`; limits of one task on a v1
+ * controller:
+ * `<v1 mount>/<name>/<job>.<attempt>.<task>`.
  *
  * The spawner fills the record once; shims only read it.
  */
@@ -33,7 +34,7 @@ enum sk_runner_site_fd {
 enum {
 	SK_SITE_PATH = 512,
 	SK_SITE_TEXT = 256,
-	SK_JOB_NAME = 40, /* "<job>.<attempt>" */
+	SK_TASK_NAME = 48, /* "<job>.<attempt>.<task>" */
 };
 
 enum sk_runner_controller {

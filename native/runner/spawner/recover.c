@@ -109,17 +109,17 @@ static void remove_unknown(struct sk_runner_pool *pool)
 	if (!stream)
 		return;
 	while ((entry = readdir(stream))) {
-		uint64_t job;
-		uint32_t attempt;
+		struct sk_runner_key key;
 		struct sk_runner_tree tree;
 
 		if (entry->d_type != DT_DIR ||
-		    sscanf(entry->d_name, "%" SCNu64 ".%" SCNu32, &job, &attempt) != 2 ||
-		    sk_runner_index_find(&pool->index, job, attempt) >= 0)
+		    sscanf(entry->d_name, "%" SCNu64 ".%" SCNu32 ".%" SCNu32, &key.job,
+			   &key.attempt, &key.task) != 3 ||
+		    sk_runner_index_find(&pool->index, &key) >= 0)
 			continue;
 		sk_runner_log("warning", "a cgroup that no record knows was ended", "%s",
 			      entry->d_name);
-		sk_runner_tree_find(&tree, pool->site, job, attempt, 0);
+		sk_runner_tree_find(&tree, pool->site, &key, 0);
 		sk_runner_tree_kill(&tree);
 		if (sk_runner_tree_remove(&tree) && tree.dir >= 0)
 			close(tree.dir);

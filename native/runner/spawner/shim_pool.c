@@ -169,8 +169,7 @@ static bool reap_lost_job(struct sk_runner_pool *pool, uint32_t slot)
 
 	if (state == SK_SLOT_ENDED) /* the shim recorded the end before this look */
 		return true;
-	sk_runner_tree_find(&tree, pool->site, record->taken.job, record->taken.attempt,
-			    (pid_t)record->started.pid);
+	sk_runner_tree_find(&tree, pool->site, &record->taken.key, (pid_t)record->started.pid);
 	if (began)
 		sk_runner_tree_kill(&tree);
 	if (sk_runner_tree_remove(&tree)) {
@@ -181,7 +180,7 @@ static bool reap_lost_job(struct sk_runner_pool *pool, uint32_t slot)
 	if (pool->site->gate && tree.id)
 		sk_runner_gate_revoke_all(tree.id);
 	for (int i = 0; i < SK_CONTROLLERS; i++) {
-		char path[SK_SITE_PATH + SK_JOB_NAME + 1];
+		char path[SK_SITE_PATH + SK_TASK_NAME + 1];
 
 		if (pool->site->controller[i].where != SK_V1)
 			continue;
@@ -206,9 +205,11 @@ void sk_runner_pool_shim_gone(struct sk_runner_pool *pool, uint32_t slot)
 		sk_runner_list_remove(&pool->idle, slot);
 		sk_runner_list_add(&pool->bare, slot);
 	} else if (state != SK_SLOT_ENDED) {
-		sk_runner_log("warning", "shim died", "job %" PRIu64 " attempt %" PRIu32,
-			      pool->table->slot[slot].taken.job,
-			      pool->table->slot[slot].taken.attempt);
+		const struct sk_runner_key *key = &pool->table->slot[slot].taken.key;
+
+		sk_runner_log("warning", "shim died",
+			      "job %" PRIu64 " attempt %" PRIu32 " task %" PRIu32, key->job,
+			      key->attempt, key->task);
 		sk_runner_list_add(&pool->dying, slot);
 	}
 }
@@ -253,10 +254,10 @@ int sk_runner_pool_take(struct sk_runner_pool *pool, const struct sk_runner_laun
 	const struct sk_runner_launch *fixed = launch->fixed;
 	int slot;
 
-	if (sk_runner_index_find(&pool->index, fixed->job, fixed->attempt) >= 0)
+	if (sk_runner_index_find(&pool->index, &fixed->key) >= 0)
 		return 0;
 	*ret_why = "this attempt has ended and was acknowledged";
-	if (sk_runner_index_is_forgotten(&pool->index, fixed->job, fixed->attempt))
+	if (sk_runner_index_is_forgotten(&pool->index, &fixed->key))
 		return -EALREADY;
 	slot = acquire(pool);
 	*ret_why = slot == -EBUSY
@@ -277,7 +278,7 @@ int sk_runner_pool_take(struct sk_runner_pool *pool, const struct sk_runner_laun
 int sk_runner_pool_stop(struct sk_runner_pool *pool, const struct sk_runner_stop *stop,
 			const char *reason)
 {
-	int slot = sk_runner_index_find(&pool->index, stop->job, stop->attempt);
+	int slot = sk_runner_index_find(&pool->index, &stop->key);
 	struct sk_runner_control *control;
 	uint32_t size = stop->reason_bytes < SK_REASON_MAX ? stop->reason_bytes : SK_REASON_MAX;
 
@@ -348,7 +349,7 @@ static int check_feed(const struct sk_runner_slot *slot, const struct sk_runner_
 int sk_runner_pool_feed(struct sk_runner_pool *pool, const struct sk_runner_stdin *head,
 			const char *bytes, uint32_t size, uint64_t *ret, const char **ret_why)
 {
-	int index = sk_runner_index_find(&pool->index, head->job, head->attempt), error;
+	int index = sk_runner_index_find(&pool->index, &head->key), error;
 	struct sk_runner_slot *slot;
 	uint64_t have;
 
@@ -401,7 +402,7 @@ static void free_slot(struct sk_runner_pool *pool, uint32_t slot)
 void sk_runner_pool_acknowledge(struct sk_runner_pool *pool,
 				const struct sk_runner_acknowledge *what)
 {
-	int slot = sk_runner_index_find(&pool->index, what->job, what->attempt);
+	int slot = sk_runner_index_find(&pool->index, &what->key);
 
 	if (slot < 0)
 		return;
@@ -469,7 +470,7 @@ static void look_at_start(struct sk_runner_pool *pool, uint32_t slot, uint64_t n
 	if (!stop && sk_runner_site_frozen(pool->site))
 		return;
 	atomic_store_explicit(&record->control.overdue, 1, memory_order_release);
-	sk_runner_tree_find(&tree, pool->site, record->taken.job, record->taken.attempt, 0);
+	sk_runner_tree_find(&tree, pool->site, &record->taken.key, 0);
 	if (tree.dir < 0) { /* without a cgroup the child is found below its shim */
 		tree.root = (pid_t)atomic_load_explicit(&record->shim, memory_order_acquire);
 		sk_runner_tree_kill(&tree);

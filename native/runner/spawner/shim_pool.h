@@ -6,7 +6,7 @@
  * A shim lives exactly as long as its byte of the lock file is locked: the lock is taken before the
  * fork and belongs to an open file description, so it ends with the last process that has it.
  *
- * Invariant: every slot that is not FREE is found by (job, attempt), and has a living shim, or is
+ * Invariant: every slot that is not FREE is found by its key, and has a living shim, or is
  * in `dying`, or has ended.
  */
 #ifndef SK_RUNNER_SPAWNER_SHIM_POOL_H

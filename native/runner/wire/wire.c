@@ -41,7 +41,7 @@ static int check_values(const struct sk_runner_launch *fixed, const char **ret_w
 	if (fixed->flags & ~(uint32_t)SK_LAUNCH_FLAGS)
 		return -EINVAL;
 	*ret_why = "job and attempt count from 1";
-	if (fixed->job == 0 || fixed->attempt == 0)
+	if (fixed->key.job == 0 || fixed->key.attempt == 0)
 		return -EINVAL;
 	*ret_why = "umask is above 0777";
 	if (fixed->umask > 0777)

@@ -8,11 +8,12 @@
 #ifndef SK_RUNNER_WIRE_WIRE_H
 #define SK_RUNNER_WIRE_WIRE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum {
-	SK_WIRE_VERSION = 1,
+	SK_WIRE_VERSION = 2,
 	SK_FRAME_MAX = 1 << 20,
 	SK_LAUNCH_MAX = 384 * 1024,
 	SK_ARGUMENTS_MAX = 32768, /* argv, env and the three paths together */
@@ -50,6 +51,19 @@ struct sk_runner_frame {
 };
 _Static_assert(sizeof(struct sk_runner_frame) == 16, "frame header");
 
+/** One start of one task of a job: what every request and every record is about. */
+struct sk_runner_key {
+	uint64_t job;	  /* from 1 */
+	uint32_t attempt; /* from 1 */
+	uint32_t task;	  /* from 0 */
+};
+_Static_assert(sizeof(struct sk_runner_key) == 16, "key");
+
+static inline bool sk_runner_key_equal(const struct sk_runner_key *a, const struct sk_runner_key *b)
+{
+	return a->job == b->job && a->attempt == b->attempt && a->task == b->task;
+}
+
 enum sk_runner_launch_flag {
 	SK_LAUNCH_STDIN = 1,
 	SK_LAUNCH_MEMORY = 2,
@@ -66,13 +80,13 @@ enum sk_runner_launch_flag {
 struct sk_runner_launch {
 	uint32_t size;
 	uint32_t flags;
-	uint64_t job;
-	uint32_t attempt;
+	struct sk_runner_key key;
 	uint32_t uid;
 	uint32_t gid;
 	uint32_t umask;
 	uint32_t cpu_milli;
 	uint32_t pids;
+	uint32_t user_processes; /* processes and threads of `uid` in all, 0: no bound */
 	uint64_t memory_bytes;
 	uint64_t time_limit_ns;
 	uint64_t grace_ns;
@@ -81,10 +95,10 @@ struct sk_runner_launch {
 	uint16_t devices;
 	uint32_t arguments;
 	uint32_t variables;
-	uint32_t user_processes; /* processes and threads of `uid` in all, 0: no bound */
+	uint32_t spare;
 };
-_Static_assert(sizeof(struct sk_runner_launch) == 88, "launch");
-_Static_assert(offsetof(struct sk_runner_launch, memory_bytes) == 40, "launch");
+_Static_assert(sizeof(struct sk_runner_launch) == 96, "launch");
+_Static_assert(offsetof(struct sk_runner_launch, memory_bytes) == 48, "launch");
 
 struct sk_runner_device {
 	uint32_t major;
@@ -111,14 +125,14 @@ enum sk_runner_event_bit {
 
 /** An event, followed by text_bytes of text. */
 struct sk_runner_event {
-	uint64_t job;
-	uint32_t attempt;
+	struct sk_runner_key key;
 	uint32_t pid;
 	uint16_t bits;
 	uint16_t cause;
 	int32_t code;
 	int32_t signal;
 	uint32_t state; /* 1 starting, 2 running, 3 ended */
+	uint32_t text_bytes;
 	uint64_t cgroup_id;
 	uint64_t started_ns;
 	uint64_t t_ns;
@@ -127,33 +141,31 @@ struct sk_runner_event {
 	uint64_t out_bytes;
 	uint64_t err_bytes;
 	uint64_t dropped_bytes;
-	uint32_t text_bytes;
-	uint32_t spare;
 };
 _Static_assert(sizeof(struct sk_runner_event) == 104, "event");
 
 struct sk_runner_stop {
-	uint64_t job;
-	uint32_t attempt;
+	struct sk_runner_key key;
 	uint32_t reason_bytes;
+	uint32_t spare;
 	uint64_t grace_ns;
 };
-_Static_assert(sizeof(struct sk_runner_stop) == 24, "stop");
+_Static_assert(sizeof(struct sk_runner_stop) == 32, "stop");
 
 struct sk_runner_stdin {
-	uint64_t job;
-	uint32_t attempt;
+	struct sk_runner_key key;
 	uint32_t eof;
+	uint32_t spare;
 	uint64_t offset;
 };
-_Static_assert(sizeof(struct sk_runner_stdin) == 24, "stdin");
+_Static_assert(sizeof(struct sk_runner_stdin) == 32, "stdin");
 
 struct sk_runner_acknowledge {
-	uint64_t job;
-	uint32_t attempt;
+	struct sk_runner_key key;
 	uint32_t bits; /* enum sk_runner_event_bit: STARTED or ENDED */
+	uint32_t spare;
 };
-_Static_assert(sizeof(struct sk_runner_acknowledge) == 16, "acknowledge");
+_Static_assert(sizeof(struct sk_runner_acknowledge) == 24, "acknowledge");
 
 struct sk_runner_refusal {
 	uint32_t index;

@@ -29,7 +29,7 @@ from stoker.probes.kernels.job_trace import (
 )
 from stoker.probes.otlp import metric_names
 from stoker.probes.otlp.otlp_encoder import Histogram, Metric, Number
-from stoker.scheduler.nouns import DeviceInfo, DeviceSample
+from stoker.scheduler.nouns import DeviceInfo, DeviceSample, TaskKey
 
 CAUSES = Causes(kernel_ns=600, copy_ns=100, held_idle_ns=250, not_observed_ns=50)
 
@@ -51,7 +51,15 @@ def summary(kernels: int = 2) -> TraceSummary:
 def job(number: int = 7, **fields: Any) -> JobReading:
     histogram = ((4, 40, 5, 15, 1, 0), {140: 3})
     found = fields.pop("summary", summary())
-    return JobReading(number, 1, "train", 5000, "governed", 10_000, found, {"k0": histogram})
+    return JobReading(
+        TaskKey(number, 1, fields.pop("task", 0)),
+        "train",
+        5000,
+        "governed",
+        10_000,
+        found,
+        {"k0": histogram},
+    )
 
 
 def node(*jobs: JobReading, **fields: Any) -> NodeReading:
@@ -90,6 +98,14 @@ def test_the_causes_of_a_device_still_add_up() -> None:
     causes = points(found, "stoker.job.device.time")
     assert sum(point.value for point in causes.values()) == 1000
     assert causes[7, 1, "train", "GPU-1", "kernel", False].value == 600
+
+
+def test_no_two_tasks_of_a_job_share_a_series() -> None:
+    found, _ = metrics(node(job(), job(task=1)))
+    assert {key[:4] for key in points(found, "stoker.job.tracing.cost")} == {
+        (7, 1, "train"),
+        (7, 1, 1, "train"),
+    }
 
 
 def test_tracing_says_its_cost_its_state_and_its_losses() -> None:

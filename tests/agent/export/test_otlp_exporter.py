@@ -19,12 +19,11 @@ from stoker.agent.export import otlp_exporter
 from stoker.agent.export.node_metrics import JobReading, NodeReading
 from stoker.agent.export.otlp_exporter import OtlpExporter
 from stoker.agent.jobs.attempt_folders import folder_name
-from stoker.agent.jobs.steps import Key
 from stoker.agent.state.otlp_config import OtlpConfig, target
 from stoker.native import paths
 from stoker.native.errors import BadRequest
 from stoker.probes.kernels.job_trace import TimeWindow, TraceSummary
-from stoker.scheduler.nouns import DeviceShare, JobSpec
+from stoker.scheduler.nouns import DeviceShare, JobSpec, TaskKey
 
 
 class Collector:
@@ -95,11 +94,11 @@ def values(message: Any) -> dict[str, int]:
 
 @pytest.mark.parametrize("compression", ["gzip", "none"])
 async def test_a_push_arrives(collector: Collector, compression: Any) -> None:
-    made = exporter_to(collector.url, compression=compression, headers={"X-Key": "k"})
+    made = exporter_to(collector.url, compression=compression, headers={"X-TaskKey": "k"})
     assert await made.once()
     assert values(collector.taken[0])["stoker.agent.events"] == 3
     ((path, headers),) = collector.headers
-    assert path == "/v1/metrics" and headers["X-Key"] == "k"
+    assert path == "/v1/metrics" and headers["X-TaskKey"] == "k"
     assert headers["Content-Type"] == "application/x-protobuf"
     made.close()
 
@@ -165,12 +164,12 @@ async def test_an_agent_pushes_what_a_job_does(collector: Collector, tmp_path: P
         assert point.scale == 5 and point.time_unix_nano > point.start_time_unix_nano
 
 
-async def ran(node: OneNode, *argv: str) -> tuple[Key, TraceSummary]:
+async def ran(node: OneNode, *argv: str) -> tuple[TaskKey, TraceSummary]:
     """Run one traced job to its end and return its record from `job.get`."""
     spec = JobSpec(argv, gpu_milli=1000, trace="full", name="short")
     (key,) = await node.scheduler.submit(spec, owner=node.owner, shares=(DeviceShare(0, 1000),))
     await node.scheduler.until_ended(key)
-    stored = node.state.root / "agent" / "jobs" / folder_name(*key) / "trace.json"
+    stored = node.state.root / "agent" / "jobs" / folder_name(key) / "trace.json"
     return key, msgspec.json.decode(stored.read_bytes(), type=TraceSummary)
 
 
@@ -213,7 +212,9 @@ async def test_the_final_values_of_a_job_are_pushed_at_its_end(
 
 
 def final(number: int) -> JobReading:
-    return JobReading(number, 1, "n", 1, "full", 0, TraceSummary("full", TimeWindow(0, 1)))
+    return JobReading(
+        TaskKey(number, 1, 0), "n", 1, "full", 0, TraceSummary("full", TimeWindow(0, 1))
+    )
 
 
 async def test_final_values_wait_for_a_collector_and_are_bounded(collector: Collector) -> None:

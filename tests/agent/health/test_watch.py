@@ -20,7 +20,7 @@ from stoker.agent.health.nvml_events import NvmlEvent
 from stoker.agent.health.signals import Signal
 from stoker.agent.health.watch import LOGGED_MAX, UNCOMMITTED_MAX, HealthInputs, HealthWatch, now_ns
 from stoker.probes.host.notices import Notice
-from stoker.scheduler.nouns import NodeReport
+from stoker.scheduler.nouns import NodeReport, TaskKey
 
 S = 1_000_000_000
 LINE = "NVRM: Xid (PCI:0000:3b:00): {}, pid=7, words"
@@ -37,7 +37,7 @@ class Bench:
             boot,
             Samplers(),
             lambda: {"GPU-a": "0000:3b:00.0", "GPU-b": "0000:5e:00.0"},
-            lambda device: ((1, 1),) if device == "GPU-a" else (),
+            lambda device: (TaskKey(1, 1, 0),) if device == "GPU-a" else (),
             self.says,
             lambda keys, reason: self.told.append(("end", keys, reason)),
             folder / "no-kmsg",
@@ -65,7 +65,7 @@ async def test_a_card_is_reported_before_attempts_on_it_are_ended(tmp_path: Path
     bench.line(LINE.format(79))
     says, end = bench.told
     assert says[:2] == ("says", {"GPU-a": "needs reset: Xid 79: GPU has fallen off the bus"})
-    assert end == ("end", ((1, 1),), "device GPU-a: Xid 79: GPU has fallen off the bus")
+    assert end == ("end", (TaskKey(1, 1, 0),), "device GPU-a: Xid 79: GPU has fallen off the bus")
 
 
 async def test_an_xid_that_three_sources_tell_is_one(tmp_path: Path) -> None:

@@ -14,12 +14,12 @@ from stoker.agent.jobs import folder_owners
 from stoker.agent.jobs.job_folders import JobFolders
 from stoker.agent.jobs.retention import RetentionLimits
 from stoker.agent.jobs.spawner_messages import Exited
-from stoker.scheduler.nouns import Usage
+from stoker.scheduler.nouns import TaskKey, Usage
 
 
 def exited(job: int, out: int = 10, dropped: int = 0) -> Exited:
     usage = Usage(output_bytes=out, output_dropped_bytes=dropped)
-    return Exited(job, 1, "exited", 0, None, "", 1, 2, 3, 4, usage, out, 0)
+    return Exited(job, 1, 0, "exited", 0, None, "", 1, 2, 3, 4, usage, out, 0)
 
 
 def folder(tmp_path: Path, job: int) -> Path:
@@ -49,7 +49,7 @@ async def test_segments_of_jobs_long_over_go_and_nothing_that_comes_later(
         (segments / str(job)).mkdir()
     (segments / "cache").mkdir()
     folders = JobFolders(tmp_path / "jobs", RetentionLimits())
-    folders.begin(segments, {(2, 1)})
+    folders.begin(segments, {TaskKey(2, 1, 0)})
     (segments / "3").mkdir()  # a job that starts while folders are listed
     await until(lambda: folders.counters["segments_removed"] == 1)
     folders.close()
@@ -60,7 +60,7 @@ async def test_old_folders_count_and_the_oldest_go_first(tmp_path: Path, segment
     for job in (1, 2, 3):
         folder(tmp_path, job)
     folders = JobFolders(tmp_path / "jobs", RetentionLimits(jobs=2))
-    folders.begin(segments, {(3, 1)})
+    folders.begin(segments, {TaskKey(3, 1, 0)})
     folder(tmp_path, 4)
     folders.keep(exited(4), traced=False)
     await until(lambda: folders.counters["folders_deleted"] == 1)
@@ -75,15 +75,15 @@ async def test_what_was_dropped_is_known_after_the_spawner_forgot(
 ) -> None:
     folder(tmp_path, 1)
     folders = JobFolders(tmp_path / "jobs", RetentionLimits())
-    assert folders.dropped((1, 1), exited(1, dropped=7)) == 7
+    assert folders.dropped(TaskKey(1, 1, 0), exited(1, dropped=7)) == 7
     folders.keep(exited(1, dropped=7), traced=False)
-    assert JobFolders(tmp_path / "jobs", RetentionLimits()).dropped((1, 1), None) == 7
-    assert folders.dropped((2, 1), None) == 0
+    assert JobFolders(tmp_path / "jobs", RetentionLimits()).dropped(TaskKey(1, 1, 0), None) == 7
+    assert folders.dropped(TaskKey(2, 1, 0), None) == 0
     folders.close()
 
 
 async def test_a_forgotten_job_goes_with_all_its_attempts(tmp_path: Path, segments: Path) -> None:
-    paths = [folder(tmp_path, 1), *(tmp_path / "jobs" / name for name in ("1.2", "1.3", "10.2"))]
+    paths = [folder(tmp_path, 1), *(tmp_path / "jobs" / name for name in ("1.2", "1.2.1", "10.2"))]
     for path in paths[1:]:
         path.mkdir()
         (path / "out").write_text("x")
@@ -111,10 +111,10 @@ async def test_a_job_without_output_has_no_folder_and_is_remembered(
     folders = JobFolders(tmp_path / "jobs", RetentionLimits())
     folders.keep(exited(5, out=0), traced=False)
     folders.keep(exited(6), traced=False)
-    assert folders.silent((5, 1))
-    assert not folders.silent((6, 1))
+    assert folders.silent(TaskKey(5, 1, 0))
+    assert not folders.silent(TaskKey(6, 1, 0))
     folders.forget(5)
-    assert not folders.silent((5, 1))
+    assert not folders.silent(TaskKey(5, 1, 0))
     folders.close()
     assert folders.counters["folders_deleted"] == 0
 
@@ -126,7 +126,7 @@ async def test_the_owner_of_a_folder_outlives_the_agent(tmp_path: Path, segments
         (path / "out").write_bytes(b"x" * 8192)
         os.utime(path, (1000 + job, 1000 + job))
     before = JobFolders(tmp_path / "jobs", RetentionLimits())
-    before.begin(segments, {(1, 1), (2, 1), (3, 1)})
+    before.begin(segments, {TaskKey(1, 1, 0), TaskKey(2, 1, 0), TaskKey(3, 1, 0)})
     await until(lambda: before._early is None)
     for job, uid in ((1, 1000), (2, 1001), (3, 1000)):
         before.keep(exited(job, out=8192), traced=False, uid=uid)
@@ -150,7 +150,7 @@ async def test_what_runs_takes_room_from_what_is_over(tmp_path: Path, segments: 
         (folder(tmp_path, job) / "out").write_bytes(b"x" * 8192)
     folders.keep(exited(1, out=8192), traced=False, uid=1000)
     folders.keep(exited(2, out=8192), traced=False, uid=1000)
-    folders.weigh({(3, 1): 1000, (9, 1): 1001})
+    folders.weigh({TaskKey(3, 1, 0): 1000, TaskKey(9, 1, 0): 1001})
     await until(lambda: folders.counters["folders_deleted"] == 1)
     assert {entry.name for entry in (tmp_path / "jobs").iterdir()} == {"2", "3"}
     folders.close()

@@ -21,6 +21,7 @@ from stoker.scheduler.nouns import (
     JobSpec,
     Owner,
     StartJob,
+    TaskKey,
     Usage,
 )
 
@@ -37,7 +38,7 @@ GPU = DeviceInfo(
 
 
 def start(spec: JobSpec, owner: Owner = ALICE) -> StartJob:
-    return StartJob(7, 2, Decision(9, "n1", (), "fits", 1), owner, spec)
+    return StartJob(7, 2, 0, Decision(9, "n1", (), "fits", 1), owner, spec)
 
 
 def environment(
@@ -174,7 +175,7 @@ def test_a_grant_names_devices_by_their_index() -> None:
 
 def exited(cause: str, code: int | None = None, signal: int | None = None) -> Exited:
     usage = Usage(cpu_ns=5)
-    return Exited(7, 2, cause, code, signal, "why", 1, 2, 3, 4, usage, 0, 0)  # type: ignore[arg-type]
+    return Exited(7, 2, 0, cause, code, signal, "why", 1, 2, 3, 4, usage, 0, 0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -203,4 +204,4 @@ def test_what_never_began_has_no_outcome() -> None:
 
 
 def test_a_start_made_by_the_fake_scheduler_can_be_launched() -> None:
-    assert job_launch.launch(start_of((1, 1)), (), Home(), PLACE, True).argv == ("true",)
+    assert job_launch.launch(start_of(TaskKey(1, 1, 0)), (), Home(), PLACE, True).argv == ("true",)

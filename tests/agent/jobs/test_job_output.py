@@ -14,6 +14,7 @@ from stoker.agent.jobs.job_output import AttemptLookup, JobOutput, Watches
 from stoker.agent.jobs.job_waiters import JobWaiters
 from stoker.mesh.wire.queries import LogsQuery, LogsReply
 from stoker.native.errors import NotFound, Refused
+from stoker.scheduler.nouns import TaskKey
 
 
 class Node:
@@ -36,16 +37,16 @@ class Node:
 
     def begin(self, job: int) -> Path:
         (self.folder / str(job)).mkdir()
-        self.live.add((job, 1))
+        self.live.add(TaskKey(job, 1, 0))
         self.waiting.changed(job)
         return self.folder / str(job) / "out"
 
     def end(self, job: int) -> None:
-        self.live.discard((job, 1))
+        self.live.discard(TaskKey(job, 1, 0))
         self.waiting.changed(job)
 
     async def read(self, job: int, offset: int = 0, **more: object) -> LogsReply:
-        return await self.logs.answer(LogsQuery(job, 1, "out", offset, **more))  # type: ignore[arg-type]
+        return await self.logs.answer(LogsQuery(job, 1, 0, "out", offset, **more))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -108,12 +109,12 @@ async def test_a_job_that_ended_before_it_wrote_is_over(node: Node) -> None:
 
 async def test_a_job_that_ended_without_a_folder_is_over(node: Node) -> None:
     """A job without output gets no folder."""
-    node.ended.add((3, 1))
+    node.ended.add(TaskKey(3, 1, 0))
     assert await node.read(3, 0) == LogsReply(b"", 0, eof=True, dropped=7)
 
 
 async def test_a_reader_that_came_before_the_folder_sees_the_first_byte(node: Node) -> None:
-    node.live.add((4, 1))
+    node.live.add(TaskKey(4, 1, 0))
     reader = asyncio.create_task(node.read(4, 0, wait_s=20.0))
     await asyncio.sleep(0.02)
     folder = node.folder / "4"

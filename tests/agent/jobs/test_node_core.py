@@ -8,14 +8,16 @@ writes the answers anew; read the difference before committing it.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from fakes.orders import CLUSTER, NODE, Seal, start_of
 
 from stoker.agent.jobs import steps
+from stoker.agent.jobs.attempt_folders import cgroup_name
 from stoker.agent.jobs.node_core import NodeCore
-from stoker.agent.jobs.steps import Effect, Event, Key
+from stoker.agent.jobs.steps import Effect, Event
 from stoker.mesh.replica.authority import LEASE_MS
 from stoker.mesh.wire import command as wire
 from stoker.mesh.wire.command import CommandChain, DesiredState, Heartbeat, NodeCommand, Position
@@ -26,14 +28,15 @@ from stoker.scheduler.nouns import (
     Outcome,
     StartJob,
     StopJob,
+    TaskKey,
 )
 
 SCRIPTS = sorted((Path(__file__).parents[1] / "node").glob("*.txt"))
 
 
-def key_of(word: str) -> Key:
-    job, _, attempt = word.partition(".")
-    return int(job), int(attempt or 1)
+def key_of(word: str) -> TaskKey:
+    parts = [int(part) for part in word.split(".")]
+    return TaskKey(*parts, *(1, 0)[len(parts) - 1 :])
 
 
 def action_of(words: list[str]) -> Action:
@@ -169,7 +172,7 @@ class World:
         acts = actions_of([word for word in words if word != "wanted"])
         starts = tuple(act for act in acts if isinstance(act, StartJob))
         stops = tuple(act for act in acts if isinstance(act, StopJob))
-        kept = tuple((act.job, act.attempt) for act in acts if isinstance(act, StartJob))
+        kept = tuple(act.key for act in acts if isinstance(act, StartJob))
         wanted = (*kept, *(() if self.wanted is None else self.wanted))
         record = DesiredState(
             wire.FORMAT,
@@ -186,7 +189,7 @@ class World:
         )
         return wire.seal(record, Seal())
 
-    wanted: tuple[Key, ...] | None = None
+    wanted: tuple[TaskKey, ...] | None = None
 
     def _position(self) -> tuple[int, int, bytes]:
         return self.at.term, self.at.seq, self.at.hash
@@ -196,7 +199,7 @@ class World:
         record = Heartbeat(wire.FORMAT, CLUSTER, NODE, *self._position(), self.beat, LEASE_MS, 9)
         return wire.seal(record, Seal())
 
-    def ended(self, key: Key, state: str, how: list[str]) -> steps.JobEnded:
+    def ended(self, key: TaskKey, state: str, how: list[str]) -> steps.JobEnded:
         outcome = Outcome(*key, key[0] * 65536, state, 8)  # type: ignore[arg-type]
         return steps.JobEnded(outcome, stopped="stopped" in how, traced="traced" in how)
 
@@ -226,14 +229,14 @@ class World:
             case steps.Persist(position):
                 return f"persist {position.term}/{position.seq}"
             case steps.StartAttempts(starts):
-                return f"start {names((s.job, s.attempt) for s in starts)}"
+                return f"start {names(s.key for s in starts)}"
             case steps.StopAttempt(key, reason):
                 return f"stop {names([key])} ({reason})"
             case steps.Settle(key):
                 return f"settle {names([key])}"
             case steps.SendOutcomes(number, outcomes):
                 told = ", ".join(
-                    f"{o.job}.{o.attempt} {o.state}" + (f" ({o.reason})" if o.reason else "")
+                    f"{names([o.key])} {o.state}" + (f" ({o.reason})" if o.reason else "")
                     for o in outcomes
                 )
                 return f"tell #{number}: {told}"
@@ -248,8 +251,9 @@ class World:
                 return f"note: {text}"
 
 
-def names(keys: object) -> str:
-    return " ".join(f"{job}.{attempt}" for job, attempt in keys) or "-"  # type: ignore[attr-defined]
+def names(keys: Iterable[TaskKey]) -> str:
+    """`7.1` is task 0 of attempt 1 of job 7, `7.1.2` its task 2."""
+    return " ".join(cgroup_name(key).removesuffix(".0") for key in keys) or "-"
 
 
 def play(script: str) -> str:

@@ -15,10 +15,10 @@ from fakes.orders import CLUSTER, NODE, Seal, start_of
 
 from stoker.agent.jobs import steps
 from stoker.agent.jobs.node_core import NodeCore
-from stoker.agent.jobs.steps import Effect, Event, Key
+from stoker.agent.jobs.steps import Effect, Event
 from stoker.mesh.wire import command as wire
 from stoker.mesh.wire.command import CommandChain, DesiredState, Heartbeat, NodeCommand, Position
-from stoker.scheduler.nouns import Action, NodeReport, Outcome, StartJob, StopJob
+from stoker.scheduler.nouns import Action, NodeReport, Outcome, StartJob, StopJob, TaskKey
 from tests.rounds import rounds
 
 JOBS = 30
@@ -31,9 +31,9 @@ class Scheduler:
     """The log: which attempts there are, which are to stop, and how they ended."""
 
     at: Position = field(default_factory=lambda: Position(1, 0, wire.NO_HASH))
-    open: dict[Key, StartJob] = field(default_factory=dict)
-    stops: dict[Key, StopJob] = field(default_factory=dict)
-    ended: dict[Key, Outcome] = field(default_factory=dict)
+    open: dict[TaskKey, StartJob] = field(default_factory=dict)
+    stops: dict[TaskKey, StopJob] = field(default_factory=dict)
+    ended: dict[TaskKey, Outcome] = field(default_factory=dict)
     beat: int = 0
 
     def command(self, *actions: Action) -> bytes:
@@ -46,10 +46,11 @@ class Scheduler:
         return wire.seal_body(body, Seal())
 
     def submit(self, job: int) -> bytes:
-        self.open[job, 1] = start_of((job, 1))
-        return self.command(self.open[job, 1])
+        start = start_of(TaskKey(job, 1, 0))
+        self.open[start.key] = start
+        return self.command(start)
 
-    def cancel(self, key: Key) -> bytes:
+    def cancel(self, key: TaskKey) -> bytes:
         self.stops[key] = StopJob(*key, "cancelled")
         return self.command(self.stops[key])
 
@@ -73,7 +74,7 @@ class Scheduler:
 
     def commit(self, outcomes: tuple[Outcome, ...]) -> None:
         for outcome in outcomes:
-            key = (outcome.job, outcome.attempt)
+            key = outcome.key
             if outcome.state != "running" and key in self.open:
                 del self.open[key]
                 self.ended[key] = outcome
@@ -83,13 +84,13 @@ class Scheduler:
 class Spawner:
     """Durable: what was taken, what began (and how often), how it ended, what was acknowledged."""
 
-    taken: dict[Key, str] = field(default_factory=dict)
-    begun: dict[Key, int] = field(default_factory=dict)
+    taken: dict[TaskKey, str] = field(default_factory=dict)
+    begun: dict[TaskKey, int] = field(default_factory=dict)
 
-    def start(self, key: Key) -> None:
+    def start(self, key: TaskKey) -> None:
         self.taken.setdefault(key, "taken")
 
-    def has(self, key: Key) -> steps.SpawnerAttempt:
+    def has(self, key: TaskKey) -> steps.SpawnerAttempt:
         decision = key[0] * 65536
         match self.taken[key]:
             case "running":
@@ -192,8 +193,8 @@ class World:
                 self.inbox.append(steps.StateFailed("lost") if self.lost() else answer)
             case steps.StartAttempts(starts):
                 for start in starts:
-                    self.spawner.start((start.job, start.attempt))
-                self.tell(steps.Taken(tuple((s.job, s.attempt) for s in starts)))
+                    self.spawner.start(start.key)
+                self.tell(steps.Taken(tuple(s.key for s in starts)))
             case steps.StopAttempt(key, _):
                 if self.spawner.taken.get(key) in ("taken", "running"):
                     self.spawner.taken[key] = "stopped"

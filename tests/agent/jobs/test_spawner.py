@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import socket
@@ -24,9 +25,11 @@ from spawned import (
 )
 
 from stoker.agent.jobs import spawner_messages as wire
+from stoker.agent.jobs.attempt_folders import cgroup_name
 from stoker.agent.jobs.spawner import Spawner
 from stoker.agent.jobs.spawner_messages import Exited, Started
 from stoker.native.errors import BadRequest, NotFound, NotSupported, Unavailable
+from stoker.scheduler.nouns import TaskKey
 
 pytestmark = [
     pytest.mark.needs_root,
@@ -69,15 +72,47 @@ async def test_a_job_is_in_its_own_cgroup_which_goes_with_it(node: Node) -> None
     await node.start(launch)
     started = await node.begun(launch)
     assert node.spawner.jobs_cgroup is not None
-    cgroup = node.spawner.jobs_cgroup / f"{launch.job}.1"
+    cgroup = node.spawner.jobs_cgroup / cgroup_name(launch.key)
     assert cgroup.stat().st_ino == started.cgroup_id
     assert str(started.pid) in (cgroup / "cgroup.procs").read_text().split()
     await until(lambda: node.out(launch))
-    await node.spawner.stop(launch.job, 1, "enough", 0.5)
+    await node.spawner.stop(launch.key, "enough", 0.5)
     ended = await node.ended(launch)
     assert not cgroup.exists()
     assert ended.cgroup_id == started.cgroup_id
-    assert f"0::/{node.name}/jobs/{launch.job}.1" in node.out(ended).decode()
+    assert f"0::/{node.name}/jobs/{launch.job}.1.0" in node.out(ended).decode()
+
+
+async def test_two_tasks_of_one_attempt_run_beside_each_other(node: Node) -> None:
+    first = node.launch("sleep", "100")
+    other = node.launch("sleep", "100", job=first.job, task=1)
+    assert await node.start(first, other, other) == []
+    one, two = await node.begun(first), await node.begun(other)
+    assert one.cgroup_id != two.cgroup_id
+    assert node.cgroups() == [f"{first.job}.1.0", f"{first.job}.1.1"]
+    assert sorted(each.key for each in await node.spawner.known()) == [first.key, other.key]
+    await node.spawner.stop(other.key, "enough", 0.5)
+    ended = await node.ended(other)
+    assert (ended.key, ended.cause, ended.reason) == (other.key, "stopped", "enough")
+    assert [each.key for each in await node.spawner.known()] == [first.key]
+    assert node.cgroups() == [f"{first.job}.1.0"]
+    (refusal,) = await node.start(first, other)
+    assert (refusal.key, refusal.errno) == (other.key, errno.EALREADY)
+
+
+async def test_tasks_outlive_a_killed_spawner_each_for_itself(node: Node) -> None:
+    first = node.launch("cat", stdin=True)
+    other = node.launch("sleep", "100", job=first.job, task=63)
+    await node.start(first, other)
+    await node.begun(other)
+    await node.restart()
+    assert sorted(each.key for each in await node.spawner.known()) == [first.key, other.key]
+    await node.spawner.write_stdin(first.key, 0, b"of the first", True)
+    assert node.out(await node.ended(first)) == b"of the first"
+    with pytest.raises(BadRequest, match="without input"):
+        await node.spawner.write_stdin(other.key, 0, b"x", True)
+    await node.spawner.stop(other.key, "enough", 0.5)
+    assert (await node.ended(other)).reason == "enough"
 
 
 async def test_the_program_is_searched_in_the_jobs_own_path(node: Node) -> None:
@@ -194,7 +229,7 @@ async def test_a_stop_is_the_reason_given(node: Node) -> None:
     launch = node.launch("sh", "-c", "trap 'exit 3' TERM; echo up; sleep 1000 & wait")
     await node.start(launch)
     await until(lambda: node.out(launch))
-    await node.spawner.stop(launch.job, 1, "cancelled by alice", 0.5)
+    await node.spawner.stop(launch.key, "cancelled by alice", 0.5)
     ended = await node.ended(launch)
     assert (ended.cause, ended.exit_code, ended.reason) == ("stopped", 3, "cancelled by alice")
 
@@ -203,22 +238,22 @@ async def test_a_second_stop_can_shorten_the_grace(node: Node) -> None:
     launch = node.launch("sh", "-c", "trap '' TERM; echo up; while :; do sleep 1; done")
     await node.start(launch)
     await until(lambda: node.out(launch))
-    await node.spawner.stop(launch.job, 1, "first", 1000.0)
-    await node.spawner.stop(launch.job, 1, "second", 0.0)
+    await node.spawner.stop(launch.key, "first", 1000.0)
+    await node.spawner.stop(launch.key, "second", 0.0)
     ended = await node.ended(launch)
     assert (ended.cause, ended.signal, ended.reason) == ("stopped", 9, "first")
 
 
 async def test_a_stop_of_an_unknown_job_says_so(node: Node) -> None:
     with pytest.raises(NotFound, match="stop job 77: no such job here"):
-        await node.spawner.stop(77, 1, "x", 1.0)
+        await node.spawner.stop(TaskKey(77, 1, 0), "x", 1.0)
 
 
 async def test_a_job_stopped_at_once_has_ended_or_never_ran(node: Node) -> None:
     for _ in range(20):
         launch = node.launch("sleep", "100")
         await node.start(launch)
-        await node.spawner.stop(launch.job, 1, "changed my mind", 0.0)
+        await node.spawner.stop(launch.key, "changed my mind", 0.0)
         ended = await node.ended(launch)
         assert (ended.cause, ended.reason) == ("stopped", "changed my mind")
 
@@ -289,19 +324,16 @@ async def test_input_arrives_in_order_and_repeats_change_nothing(node: Node) -> 
     await node.start(launch)
     data = os.urandom(500_000)
     half = 200_000
-    assert await node.spawner.write_stdin(launch.job, 1, 0, data[:half], False) == half
-    assert await node.spawner.write_stdin(launch.job, 1, 0, data[:half], False) == half
+    assert await node.spawner.write_stdin(launch.key, 0, data[:half], False) == half
+    assert await node.spawner.write_stdin(launch.key, 0, data[:half], False) == half
     with pytest.raises(BadRequest, match="bytes are missing before this offset"):
-        await node.spawner.write_stdin(launch.job, 1, half + 1, b"x", False)
+        await node.spawner.write_stdin(launch.key, half + 1, b"x", False)
     assert (
-        await node.spawner.write_stdin(launch.job, 1, half, data[half : 2 * half], False)
-        == 2 * half
+        await node.spawner.write_stdin(launch.key, half, data[half : 2 * half], False) == 2 * half
     )
-    end = await node.spawner.write_stdin(
-        launch.job, 1, half + 100, data[half + 100 : 400_000], False
-    )
+    end = await node.spawner.write_stdin(launch.key, half + 100, data[half + 100 : 400_000], False)
     assert end == 2 * half
-    assert await node.spawner.write_stdin(launch.job, 1, 400_000, data[400_000:], True) == 500_000
+    assert await node.spawner.write_stdin(launch.key, 400_000, data[400_000:], True) == 500_000
     ended = await node.ended(launch)
     assert (ended.exit_code, node.out(ended)) == (0, data)
 
@@ -312,14 +344,14 @@ async def test_a_job_without_input_reads_nothing(node: Node) -> None:
     launch = node.launch("sleep", "100")
     await node.start(launch)
     with pytest.raises(BadRequest, match="started without input"):
-        await node.spawner.write_stdin(launch.job, 1, 0, b"x", True)
+        await node.spawner.write_stdin(launch.key, 0, b"x", True)
 
 
 async def test_input_that_nobody_reads_blocks_nobody(node: Node) -> None:
     launch = node.launch("sh", "-c", "head -c 3; exec 0<&-; sleep 0.2", stdin=True)
     await node.start(launch)
     for at in range(0, 1_000_000, 250_000):
-        await node.spawner.write_stdin(launch.job, 1, at, b"abcde" * 50_000, at == 750_000)
+        await node.spawner.write_stdin(launch.key, at, b"abcde" * 50_000, at == 750_000)
     ended = await node.ended(launch)
     assert (ended.exit_code, node.out(ended)) == (0, b"abc")
 
@@ -383,7 +415,7 @@ async def test_past_its_maximum_the_node_refuses_and_takes_again() -> None:
         (refusal,) = await node.start(*launches)
         assert refusal.job == launches[3].job
         assert refusal.reason.startswith("as many jobs as this node keeps at once")
-        await node.spawner.stop(launches[0].job, 1, "room", 0.0)
+        await node.spawner.stop(launches[0].key, "room", 0.0)
         await node.ended(launches[0])
         assert await node.start(launches[3]) == []
 

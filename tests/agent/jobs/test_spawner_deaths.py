@@ -74,10 +74,10 @@ async def test_unacknowledged_events_come_again_and_acknowledged_ones_do_not(nod
 async def test_a_new_spawner_stops_and_feeds_jobs_of_the_last(node: Node) -> None:
     fed, stopped = node.launch("cat", stdin=True), node.launch("sleep", "100")
     await node.start(fed, stopped)
-    await node.spawner.write_stdin(fed.job, 1, 0, b"before ", False)
+    await node.spawner.write_stdin(fed.key, 0, b"before ", False)
     await node.restart()
-    await node.spawner.write_stdin(fed.job, 1, 7, b"after", True)
-    await node.spawner.stop(stopped.job, 1, "later", 1.0)
+    await node.spawner.write_stdin(fed.key, 7, b"after", True)
+    await node.spawner.stop(stopped.key, "later", 1.0)
     assert (await node.ended(stopped)).reason == "later"
     assert node.out(await node.ended(fed)) == b"before after"
 
@@ -272,3 +272,13 @@ def test_wrong_flags_are_refused() -> None:
             assert done.returncode == 2
     finally:
         node.remove()
+
+
+async def test_a_cgroup_of_a_task_that_no_record_knows_is_removed(node: Node) -> None:
+    known = node.launch("sleep", "100")
+    await node.start(known)
+    await node.begun(known)
+    assert node.spawner.jobs_cgroup is not None
+    (node.spawner.jobs_cgroup / f"{known.job}.1.1").mkdir()
+    await node.restart()
+    assert node.cgroups() == [f"{known.job}.1.0"]

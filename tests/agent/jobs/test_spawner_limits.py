@@ -19,6 +19,8 @@ from spawned import (
     until,
 )
 
+from stoker.agent.jobs.attempt_folders import cgroup_name
+
 pytestmark = [
     pytest.mark.needs_root,
     pytest.mark.skipif(os.geteuid() != 0, reason="starts jobs as other users"),
@@ -34,7 +36,7 @@ async def test_a_memory_limit_kills_and_is_named(node: Node, job_program: str) -
     assert ended.reason == "killed by the kernel: memory limit 64 MiB reached"
     assert ended.usage is not None
     assert 32 << 20 < ended.usage.memory_peak_bytes <= 64 << 20
-    assert not (Path("/sys/fs/cgroup/memory") / node.name / f"{ended.job}.1").exists()
+    assert not (Path("/sys/fs/cgroup/memory") / node.name / cgroup_name(ended.key)).exists()
 
 
 async def test_a_process_limit_holds_and_is_named(node: Node, job_program: str) -> None:
@@ -49,13 +51,13 @@ async def test_a_cpu_limit_is_set(node: Node) -> None:
     launch = node.launch("sleep", "100", cpu_milli=1500)
     await node.start(launch)
     await node.begun(launch)
-    group = Path("/sys/fs/cgroup/cpu") / node.name / f"{launch.job}.1"
+    group = Path("/sys/fs/cgroup/cpu") / node.name / cgroup_name(launch.key)
     if group.exists():  # cgroup v1
         assert (group / "cpu.cfs_quota_us").read_text() == "150000\n"
         assert (group / "cgroup.procs").read_text() != ""
     else:
         assert node.spawner.jobs_cgroup is not None
-        own = node.spawner.jobs_cgroup / f"{launch.job}.1"
+        own = node.spawner.jobs_cgroup / cgroup_name(launch.key)
         assert (own / "cpu.max").read_text() == "150000 100000\n"
 
 
@@ -103,11 +105,11 @@ async def test_a_start_that_finds_no_process_waits_for_one(job_program: str) -> 
         await until(lambda: node.out(bomb))
         waits, stopped = node.launch("true", uid=OTHER), node.launch("true", uid=OTHER)
         assert await node.start(waits, stopped) == []
-        await node.spawner.stop(stopped.job, 1, "not any more", 0.0)
+        await node.spawner.stop(stopped.key, "not any more", 0.0)
         ended = await node.ended(stopped)
         assert (ended.cause, ended.reason, ended.pid) == ("stopped", "not any more", 0)
         assert waits.job not in node.events
-        await node.spawner.stop(bomb.job, 1, "enough", 0.0)
+        await node.spawner.stop(bomb.key, "enough", 0.0)
         ended = await node.ended(waits)
         assert (ended.cause, ended.exit_code) == ("exited", 0)
 
@@ -127,7 +129,7 @@ async def test_a_start_that_finds_none_for_long_never_started_and_has_not_failed
             "cannot make a process: Resource temporarily unavailable "
             "(a limit of the node on processes)"
         )
-        await node.spawner.stop(bomb.job, 1, "enough", 0.0)
+        await node.spawner.stop(bomb.key, "enough", 0.0)
         await node.ended(bomb)
         node.events.clear()
         assert await node.start(again) == []  # the same attempt, as nothing of it was begun
@@ -142,11 +144,11 @@ async def test_a_default_limit_on_processes_costs_no_start_a_group(
     await node.begun(launch)
     feature = node.spawner.features["pids"]
     assert node.spawner.jobs_cgroup is not None
-    own = node.spawner.jobs_cgroup / f"{launch.job}.1" / "pids.max"
+    own = node.spawner.jobs_cgroup / cgroup_name(launch.key) / "pids.max"
     if feature.detail == "cgroup v2":
         assert own.read_text() == "20\n"
     else:  # it runs without a cgroup of its own
-        assert not (Path("/sys/fs/cgroup/pids") / node.name / f"{launch.job}.1").exists()
+        assert not (Path("/sys/fs/cgroup/pids") / node.name / cgroup_name(launch.key)).exists()
 
 
 async def test_a_frozen_node_starts_its_jobs_when_it_thaws(node: Node) -> None:
@@ -155,7 +157,7 @@ async def test_a_frozen_node_starts_its_jobs_when_it_thaws(node: Node) -> None:
     (jobs / "cgroup.freeze").write_text("1")
     waiting, stopped = node.launch("echo", "thawed"), node.launch("echo", "never")
     await node.start(waiting, stopped)
-    await node.spawner.stop(stopped.job, 1, "evicted", 0.0)
+    await node.spawner.stop(stopped.key, "evicted", 0.0)
     ended = await node.ended(stopped)
     assert (ended.cause, ended.reason, node.out(ended)) == ("stopped", "evicted", b"")
     assert [(k.job, k.state) for k in await node.spawner.known()] == [(waiting.job, "starting")]

@@ -32,6 +32,7 @@ def parse(validate: Path, packed: bytes) -> str:
 FULL = Launch(
     job=7,
     attempt=3,
+    task=63,
     argv=("prog", "", "ü \udcff"),
     env={"A": "1=2", "EMPTY": ""},
     cwd="/tmp",
@@ -107,7 +108,7 @@ def test_c_reads_every_field(validate: Path) -> None:
         [validate, "parse"], input=pack_launch(FULL), capture_output=True, check=True
     ).stdout
     assert text.decode(errors="surrogateescape").splitlines() == [
-        "7 3 uid 1 gid 2 flags 31 umask 27 cpu 1500 pids 9 memory 1099511627776 "
+        "7 3 63 uid 1 gid 2 flags 31 umask 27 cpu 1500 pids 9 memory 1099511627776 "
         "time 1500000000 grace 250000000 output 12 user 4000",
         "group 5",
         "group 6",

@@ -11,12 +11,12 @@ from fakes.orders import start_of
 
 from stoker.agent.jobs import start_records as module
 from stoker.agent.jobs.start_records import StartRecord, StartRecords, start_record
-from stoker.scheduler.nouns import JobSpec
+from stoker.scheduler.nouns import JobSpec, TaskKey
 
 
 def record(job: int) -> StartRecord:
     spec = JobSpec(("/bin/train",), gpu_milli=1000, grace_s=2.5, trace="full")
-    return start_record(start_of((job, 1), spec), ("pocl-0",), traced=True)
+    return start_record(start_of(TaskKey(job, 1, 0), spec), ("pocl-0",), traced=True)
 
 
 def test_what_was_added_is_there_after_a_restart(tmp_path: Path) -> None:
@@ -25,14 +25,14 @@ def test_what_was_added_is_there_after_a_restart(tmp_path: Path) -> None:
     starts.add([record(3)])
     starts.close()
     again = StartRecords.open(tmp_path / "starts")
-    assert again.get((2, 1)) == record(2)
-    assert again.get((2, 1)).name == "train"
+    assert again.get(TaskKey(2, 1, 0)) == record(2)
+    assert again.get(TaskKey(2, 1, 0)).name == "train"
     assert len(again) == 3
 
 
 def test_an_unknown_start_has_no_decision_and_no_trace(tmp_path: Path) -> None:
-    unknown = StartRecords.open(tmp_path / "starts").get((9, 1))
-    assert (unknown.decision, unknown.trace, unknown.key) == (0, "off", (9, 1))
+    unknown = StartRecords.open(tmp_path / "starts").get(TaskKey(9, 1, 0))
+    assert (unknown.decision, unknown.trace, unknown.key) == (0, "off", TaskKey(9, 1, 0))
 
 
 def test_a_file_cut_at_any_byte_gives_the_whole_records_before_it(tmp_path: Path) -> None:
@@ -57,8 +57,8 @@ def test_garbage_ends_the_reading_not_the_agent(tmp_path: Path) -> None:
 def test_only_what_is_kept_survives_and_dropped_ones_go(tmp_path: Path) -> None:
     starts = StartRecords.open(tmp_path / "starts")
     starts.add([record(1), record(2), record(3)])
-    starts.drop([(3, 1)])
-    starts.keep([(1, 1), (3, 1)])
+    starts.drop([TaskKey(3, 1, 0)])
+    starts.keep([TaskKey(1, 1, 0), TaskKey(3, 1, 0)])
     assert len(StartRecords.open(tmp_path / "starts")) == 1
 
 
@@ -69,10 +69,10 @@ def test_the_file_does_not_grow_past_its_limit(
     starts = StartRecords.open(tmp_path / "starts")
     for job in range(1, 200):
         starts.add([record(job)])
-        starts.drop([(job, 1)])
+        starts.drop([TaskKey(job, 1, 0)])
         assert (tmp_path / "starts").stat().st_size <= 1200
     starts.add([record(500)])
-    assert StartRecords.open(tmp_path / "starts").get((500, 1)) == record(500)
+    assert StartRecords.open(tmp_path / "starts").get(TaskKey(500, 1, 0)) == record(500)
 
 
 def test_a_full_disk_leaves_no_half_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,4 +85,4 @@ def test_a_full_disk_leaves_no_half_record(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.undo()
     starts.add([record(3)])
     again = StartRecords.open(tmp_path / "starts")
-    assert [again.get((job, 1)).decision > 0 for job in (1, 2, 3)] == [True, False, True]
+    assert [again.get(TaskKey(job, 1, 0)).decision > 0 for job in (1, 2, 3)] == [True, False, True]

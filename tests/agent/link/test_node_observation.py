@@ -12,7 +12,9 @@ from stoker.agent.link import node_observation
 from stoker.agent.state import host_facts
 from stoker.native.errors import NotSupported
 from stoker.probes.kernels.job_trace import Causes, DeviceRow, TimeWindow, TraceSummary
-from stoker.scheduler.nouns import DeviceSample, JobSample
+from stoker.scheduler.nouns import DeviceSample, JobSample, TaskKey
+
+ONE, OTHER = TaskKey(1, 1, 0), TaskKey(1, 1, 1)
 
 
 def summary(busy_ns: int) -> TraceSummary:
@@ -22,10 +24,10 @@ def summary(busy_ns: int) -> TraceSummary:
 
 def test_a_device_is_as_busy_as_its_jobs_made_it_since_the_last_call() -> None:
     busy = node_observation.DeviceLoad()
-    assert busy.ratios({(1, 1): summary(500)}, 1000) == {}
-    assert busy.ratios({(1, 1): summary(900), (2, 1): summary(700)}, 2000) == {"pocl-0": 0.4}
-    assert busy.ratios({(1, 1): summary(1000), (2, 1): summary(900)}, 3000) == {"pocl-0": 0.3}
-    assert busy.ratios({(1, 1): summary(9000), (2, 1): summary(9000)}, 4000) == {"pocl-0": 1.0}
+    assert busy.ratios({ONE: summary(500)}, 1000) == {}
+    assert busy.ratios({ONE: summary(900), OTHER: summary(700)}, 2000) == {"pocl-0": 0.4}
+    assert busy.ratios({ONE: summary(1000), OTHER: summary(900)}, 3000) == {"pocl-0": 0.3}
+    assert busy.ratios({ONE: summary(9000), OTHER: summary(9000)}, 4000) == {"pocl-0": 1.0}
     assert busy.ratios({}, 5000) == {}
 
 
@@ -85,9 +87,12 @@ def test_only_jobs_that_hold_devices_are_reported_and_no_more_than_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     running = {
-        (job, 1): (StartRecord(job, 1, 5, 0, 1.0, gpu_milli=1000 * (job != 2)), row(kernel_ns=job))
+        TaskKey(job, 1, 0): (
+            StartRecord(job, 1, 0, 5, 0, 1.0, gpu_milli=1000 * (job != 2)),
+            row(kernel_ns=job),
+        )
         for job in (3, 1, 2)
     }
-    assert node_observation.job_samples(running) == (JobSample(1, 1, 1), JobSample(3, 1, 3))
+    assert node_observation.job_samples(running) == (JobSample(1, 1, 0, 1), JobSample(3, 1, 0, 3))
     monkeypatch.setattr(node_observation, "JOB_SAMPLES_MAX", 1)
-    assert node_observation.job_samples(running) == (JobSample(1, 1, 1),)
+    assert node_observation.job_samples(running) == (JobSample(1, 1, 0, 1),)

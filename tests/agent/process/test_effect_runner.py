@@ -9,10 +9,9 @@ from typing import Any, cast
 from fakes.orders import start_of
 
 from stoker.agent.jobs import steps
-from stoker.agent.jobs.steps import Key
 from stoker.agent.process.effect_runner import EffectRunner
 from stoker.mesh.wire.command import Position
-from stoker.scheduler.nouns import StartJob
+from stoker.scheduler.nouns import StartJob, TaskKey
 
 
 class Parts:
@@ -27,11 +26,11 @@ class Parts:
     def start(self, starts: Iterable[StartJob]) -> None:
         self.calls.append(("start", *(each.job for each in starts)))
 
-    def stop(self, key: Key, reason: str) -> None:
-        self.calls.append(("stop", key[0]))
+    def stop(self, key: TaskKey, reason: str) -> None:
+        self.calls.append(("stop", key.job))
 
-    def acknowledge(self, keys: Iterable[Key]) -> None:
-        self.calls.append(("acknowledge", *(job for job, _ in keys)))
+    def acknowledge(self, keys: Iterable[TaskKey]) -> None:
+        self.calls.append(("acknowledge", *(key.job for key in keys)))
 
     def forget(self, job: int) -> None:
         self.calls.append(("forget", job))
@@ -53,7 +52,7 @@ def calls_of(*effects: steps.Effect) -> list[tuple[Any, ...]]:
 
 
 def starts(*jobs: int) -> steps.StartAttempts:
-    return steps.StartAttempts(tuple(start_of((job, 1)) for job in jobs))
+    return steps.StartAttempts(tuple(start_of(TaskKey(job, 1, 0)) for job in jobs))
 
 
 def test_the_newest_position_is_stored_first_and_once() -> None:
@@ -63,12 +62,13 @@ def test_the_newest_position_is_stored_first_and_once() -> None:
 
 
 def test_starts_and_acknowledgements_are_merged() -> None:
-    effects = (starts(1), steps.Acknowledge(((4, 1),)), starts(2), steps.Acknowledge(((5, 1),)))
+    four, five = TaskKey(4, 1, 0), TaskKey(5, 1, 0)
+    effects = (starts(1), steps.Acknowledge((four,)), starts(2), steps.Acknowledge((five,)))
     assert calls_of(*effects) == [("start", 1, 2), ("acknowledge", 4, 5)]
 
 
 def test_a_stop_follows_the_starts_before_it() -> None:
-    effects = (starts(1), steps.StopAttempt((1, 1), "why"), starts(2))
+    effects = (starts(1), steps.StopAttempt(TaskKey(1, 1, 0), "why"), starts(2))
     assert calls_of(*effects) == [("start", 1), ("stop", 1), ("start", 2)]
 
 

@@ -118,7 +118,7 @@ async def test_an_expired_lease_freezes_and_only_a_thaw_of_it_undoes_that(node: 
             await until(lambda: lease.watchdog_seen_ns != seen)
             assert frozen(node)
     # A frozen job can be stopped.
-    await node.spawner.stop(launch.job, 1, "evicted", 0.1)
+    await node.spawner.stop(launch.key, "evicted", 0.1)
     assert (await node.ended(launch)).reason == "evicted"
 
 

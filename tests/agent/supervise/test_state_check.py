@@ -26,6 +26,7 @@ from stoker.mesh.identity import identity
 from stoker.mesh.wire.command import Position
 from stoker.native.errors import StokerError
 from stoker.probes.calls import site_report, trap_cost
+from stoker.scheduler.nouns import TaskKey
 
 BOOT = "b007"
 STRANGER = 61001
@@ -209,7 +210,7 @@ def _position(path: Path) -> object:
 
 
 def _starts(path: Path) -> object:
-    return StartRecords.open(path).get((1, 1))
+    return StartRecords.open(path).get(TaskKey(1, 1, 0))
 
 
 READERS: dict[str, Callable[[Path], object]] = {
@@ -229,7 +230,7 @@ def made(folder: Path, name: str) -> bytes:
         file.close()
     elif name == "starts":
         starts = StartRecords.open(folder / name)
-        starts.add([StartRecord(job, 1, 0, 1000, 5.0, name="train") for job in (1, 2, 3)])
+        starts.add([StartRecord(job, 1, 0, 0, 1000, 5.0, name="train") for job in (1, 2, 3)])
         starts.close()
     else:
         text = '{"boot_id": "b007", "sequence": 12, "told_ns": 7, "source": "%s"}' % ("é" * 20)

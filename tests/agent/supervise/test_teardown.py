@@ -69,7 +69,7 @@ async def start_jobs(where: StateFolder, script: str) -> list[int]:
             folder = where.agent / "jobs" / str(job)
             folder.mkdir(parents=True)
             launches.append(
-                Launch(job, 1, ("/bin/sh", "-c", script), {"PATH": "/usr/bin:/bin"}, "/", NOBODY,
+                Launch(job, 1, 0, ("/bin/sh", "-c", script), {"PATH": "/usr/bin:/bin"}, "/", NOBODY,
                        NOBODY, str(folder))
             )  # fmt: skip
         assert await spawner.start(launches) == []

@@ -16,10 +16,11 @@ from stoker.probes.calls.trap_cost import ELSEWHERE, TrapCosts, boot_id, save
 from stoker.probes.cost.cost_budget import GovernorAction
 from stoker.probes.doctor.site_doctor import COSTS_FILE
 from stoker.probes.host.host_probes import cgroup_id
+from stoker.scheduler.nouns import TaskKey
 from tests.probes.gpu_jobs import Caller, compile_caller, compile_library
 from tests.probes.groups import cgroup2_mount, eventually, require_root
 
-KEY = (5, 1)
+KEY = TaskKey(5, 1, 0)
 LAUNCH, GRAPH = "cuda.cuLaunchKernel", "cuda.cuGraphLaunch"
 
 
@@ -28,7 +29,7 @@ def jobs() -> Iterator[Path]:
     """A cgroup for jobs with one job in it, and a group below that."""
     require_root()
     made = cgroup2_mount() / f"stoker-test-calls-{os.getpid()}"
-    folders = [made, made / "5.1", made / "5.1" / "inner"]
+    folders = [made, made / "5.1.0", made / "5.1.0" / "inner"]
     for folder in folders:
         folder.mkdir()
     yield made
@@ -43,9 +44,9 @@ def test_a_job_is_watched_from_its_beginning_to_its_end(jobs: Path, tmp_path: Pa
     save(tmp_path / COSTS_FILE, TrapCosts(cheap, cheap, "x", boot_id()))
     library = compile_library(tmp_path / "libcuda.so.1")
     caller = Caller(compile_caller(tmp_path / "caller"))
-    (jobs / "5.1" / "inner" / "cgroup.procs").write_text(str(caller.pid))
-    assert processes_of(jobs / "5.1") == [caller.pid]
-    job = cgroup_id(jobs / "5.1")
+    (jobs / "5.1.0" / "inner" / "cgroup.procs").write_text(str(caller.pid))
+    assert processes_of(jobs / "5.1.0") == [caller.pid]
+    job = cgroup_id(jobs / "5.1.0")
     calls = JobCalls(jobs, tmp_path)
     assert "just now" in calls.absent
     calls.start()
@@ -64,7 +65,7 @@ def test_a_job_is_watched_from_its_beginning_to_its_end(jobs: Path, tmp_path: Pa
         calls.obey(job, GovernorAction("detach", LAUNCH, 0, "over budget"))
         eventually(lambda: _told(tmp_path, LAUNCH) == "off")
         caller.end()
-        eventually(lambda: processes_of(jobs / "5.1") == [])
+        eventually(lambda: processes_of(jobs / "5.1.0") == [])
         rows = {row.name: (row.count, row.note) for row in calls.rows(job)}
         assert rows[LAUNCH] == (1_009, "")  # until its end
         assert rows[GRAPH] == (0, "sampled, saw none")
@@ -86,8 +87,8 @@ def test_a_library_that_cannot_be_probed_is_named_in_the_jobs_trace(
     broken = tmp_path / "libcuda.so.1"
     broken.write_bytes(b"no library" * 1000)
     caller = Caller(compile_caller(tmp_path / "caller"))
-    (jobs / "5.1" / "cgroup.procs").write_text(str(caller.pid))
-    job = cgroup_id(jobs / "5.1")
+    (jobs / "5.1.0" / "cgroup.procs").write_text(str(caller.pid))
+    job = cgroup_id(jobs / "5.1.0")
     calls = JobCalls(jobs, tmp_path)
     calls.start()
     try:

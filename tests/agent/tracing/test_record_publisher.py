@@ -10,6 +10,7 @@ from stoker.agent.tracing.record_publisher import Allowance, Publication, Record
 from stoker.probes.kernels import record_batches
 from stoker.probes.kernels.job_trace import TimeWindow, TraceSummary
 from stoker.probes.kernels.record_batches import Envelope
+from stoker.scheduler.nouns import TaskKey
 
 S = 1_000_000_000
 
@@ -44,7 +45,7 @@ def started(fold: Any, per_s: int = 10**9) -> tuple[Publication, list[Envelope]]
         assert len(data) <= record_batches.ENVELOPE_BYTES_MAX
         sent.append(record_batches.decode(data)[0])
 
-    place = RecordTarget("n", 7, 1, 5, "alice")
+    place = RecordTarget("n", TaskKey(7, 1, 3), 5, "alice")
     return Publication(place, fold, send, Allowance(per_s)), sent
 
 
@@ -68,6 +69,7 @@ def test_every_record_of_the_window_goes_out_once() -> None:
     publication.end(S)
     assert numbers(sent) == list(range(33, 33 + 5 * 997 + 5))
     assert [each.sequence for each in sent] == list(range(len(sent)))
+    assert {(each.job, each.attempt, each.task) for each in sent} == {(7, 1, 3)}
     assert (publication.published, publication.dropped) == (5 * 997 + 5, 0)
     assert sent[-1].what == "end" and sent[-1].count == 0
 

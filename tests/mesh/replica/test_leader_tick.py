@@ -49,11 +49,38 @@ def test_an_idle_core_is_left_alone() -> None:
 
 def test_running_jobs_are_charged_by_measure_or_by_what_they_hold(state: ReplicaState) -> None:
     made = LeaderTick()
-    sample = Observation(1, "n1", 1, 0, 0, jobs=(JobSample(1, 1, 3), JobSample(9, 1, 99)))
+    sample = Observation(1, "n1", 1, 0, 0, jobs=(JobSample(1, 1, 0, 3), JobSample(9, 1, 0, 99)))
     assert made.charges(state, {"n1": sample}, 11 * S, S) == []
     charged = made.charges(state, {"n1": sample}, 11 * S, 11 * S)
     assert [(each.job, each.device_ns) for each in charged] == [(1, 3), (2, 5 * S)]
     assert made.charges(state, {"n1": sample}, 12 * S, 12 * S) == []
+
+
+def test_all_tasks_of_a_job_are_charged_together() -> None:
+    state = founded("c", Limits(4, 8, 16, 16, 16, 16, 16))
+    for node in map(name_id, ("n1", "n2")):
+        requests = [
+            Term(1, 1),
+            QueueSet(7),
+            NodeUp(node, 1, 1, 8000, 1 << 30, 1),
+            DeviceSet(node, 0),
+        ]
+        state.core.apply(state.core.propose(requests, S).commands, S)
+    for name in ("n1", "n2"):
+        state.book.join(NodeReport(name, "b", 1, 8000, 1 << 30))
+    state.core.apply(state.core.propose([Submit(1, gpu_milli=1000, tasks=2)], S).commands, S)
+    tasks = {each.task: each.node for each in state.core.job_tasks(1)}
+    ran = [TaskOutcome(1, 1, node, 3, task=task) for task, node in tasks.items()]
+    state.core.apply(state.core.propose(ran, S).commands, S)
+    first = next(name for name in ("n1", "n2") if name_id(name) == tasks[0])
+    other = next(name for name in ("n1", "n2") if name_id(name) == tasks[1])
+    observed = {
+        first: Observation(1, first, 1, 0, 0, jobs=(JobSample(1, 1, 0, 3),)),
+        other: Observation(1, other, 1, 0, 0, jobs=(JobSample(1, 1, 1, 40),)),
+    }
+    made = LeaderTick()
+    made.charges(state, observed, 11 * S, S)
+    assert [each.device_ns for each in made.charges(state, observed, 11 * S, 11 * S)] == [43]
 
 
 def test_more_jobs_than_one_round_holds_take_turns(

@@ -26,6 +26,7 @@ from stoker.scheduler.nouns import (
     Observation,
     StartJob,
     StopJob,
+    TaskKey,
     Usage,
 )
 from tests.mesh.bench import BOB, CLUSTER, LEADER, LIMITS, Bench
@@ -276,11 +277,13 @@ def test_the_wanted_state_after_everything_was_missed(bench: Bench) -> None:
     bench.feed(events.CancelRequested("c", [4], ""))
     chain = bench.chain()
     bench.feed(
-        events.StateRequested("r", "n1", chain.state_request(((2, 1), (3, 1), (4, 1), (99, 1))))
+        events.StateRequested(
+            "r", "n1", chain.state_request(tuple(TaskKey(job, 1, 0) for job in (2, 3, 4, 99)))
+        )
     )
     desired = chain.reconcile(bench.replies["r"])
     assert isinstance(desired, DesiredState)
-    assert desired.wanted == ((1, 1), (2, 1), (4, 1))
+    assert desired.wanted == ((1, 1, 0), (2, 1, 0), (4, 1, 0))
     assert [start.job for start in desired.starts] == [1]
     assert [(stop.job, stop.state) for stop in desired.stops] == [(4, "cancelled"), (3, "lost")]
     assert desired.forgets == (99,)
@@ -294,7 +297,7 @@ def test_an_attempt_that_ran_is_never_started_again(bench: Bench) -> None:
     bench.feed(events.StateRequested("r", "n1", chain.state_request(())))
     desired = chain.reconcile(bench.replies["r"])
     assert isinstance(desired, DesiredState)
-    assert (desired.wanted, desired.starts) == (((1, 1),), ())
+    assert (desired.wanted, desired.starts) == (((1, 1, 0),), ())
 
 
 def test_large_starts_come_in_parts(signer: Identity) -> None:
@@ -302,7 +305,7 @@ def test_large_starts_come_in_parts(signer: Identity) -> None:
     for n in range(12):
         bench.submit(n, argv=("x" * 100_000,))
     chain = bench.chain()
-    have: tuple[tuple[int, int], ...] = ()
+    have: tuple[TaskKey, ...] = ()
     rounds = 0
     while True:
         bench.feed(events.StateRequested(("round", rounds), "n1", chain.state_request(have)))
@@ -310,11 +313,11 @@ def test_large_starts_come_in_parts(signer: Identity) -> None:
         assert len(answer) <= command.COMMAND_BYTES_MAX
         desired = chain.reconcile(answer)
         assert isinstance(desired, DesiredState)
-        have += tuple((start.job, 1) for start in desired.starts)
+        have += tuple(start.key for start in desired.starts)
         rounds += 1
         if not desired.more:
             break
-    assert sorted(job for job, _ in have) == list(range(1, 13))
+    assert sorted(key.job for key in have) == list(range(1, 13))
     assert rounds > 2
 
 
@@ -323,7 +326,7 @@ def test_the_largest_answer_fits_into_one_message(signer: Identity) -> None:
     bench = Bench(signer, limits=limits).lead().hello()
     bench.submit_many(3000)
     bench.feed(events.CancelRequested("c", list(range(1, 2501)), "r" * 200))
-    have = tuple((job, 2) for job in range(1, command.HAVE_MAX + 1))
+    have = tuple(TaskKey(job, 2, 0) for job in range(1, command.HAVE_MAX + 1))
     chain = bench.chain()
     bench.feed(events.StateRequested("r", "n1", chain.state_request(have)))
     assert len(bench.replies["r"]) <= command.COMMAND_BYTES_MAX

@@ -24,7 +24,7 @@ from stoker.mesh.wire.command import (
     Position,
 )
 from stoker.native.errors import BadRequest, Denied
-from stoker.scheduler.nouns import ForgetJob, StopJob
+from stoker.scheduler.nouns import ForgetJob, StopJob, TaskKey
 
 AT = Position(3, 100, b"h" * 32)
 
@@ -58,7 +58,7 @@ def test_the_next_command_is_obeyed_once(chain: CommandChain, signer: Identity) 
     assert verdict.command.actions == (ForgetJob(7),)
     assert chain.position.seq == 101
     assert chain.offer(data) == CommandRepeat()
-    following = next_command(chain.position, 105, actions=(StopJob(1, 1, "r"),))
+    following = next_command(chain.position, 105, actions=(StopJob(1, 1, 0, "r"),))
     assert isinstance(chain.offer(command.seal(following, signer)), CommandAccepted)
     assert chain.offer(data) == CommandRepeat()
 
@@ -71,13 +71,26 @@ def test_parts_of_one_entry_follow_each_other(chain: CommandChain, signer: Ident
     assert chain.offer(second) == CommandRepeat()
 
 
+def test_golden_bytes_of_what_names_a_task(signer: Identity) -> None:
+    """The bodies begin with their tag and format; a key is three numbers: job, attempt, task."""
+    stop = NodeCommand(2, "c", "n", 3, 4, 0, b"", 5, (StopJob(7, 2, 63, "r"),))
+    assert command.encode(stop).hex() == (
+        "9aa7636f6d6d616e6402a163a16e030400c4000591" + "96a473746f7007023fa172a963616e63656c6c6564"
+    )
+    desired = DesiredState(2, "c", "n", 3, 4, b"", 6, 5, (TaskKey(7, 2, 63),))
+    body = command.encode(desired)
+    assert body.hex() == "9fa76465736972656402a163a16e0304c400060591" + "9307023f" + "9090c29000"
+    opened = command.open_desired(command.seal(desired, signer), signer.verifier)
+    assert opened.wanted[0].task == 63
+
+
 @pytest.mark.parametrize(
     ("changes", "counter"),
     [
         ({"cluster": "c2"}, "command_cluster"),
         ({"node": "n2"}, "command_node"),
         ({"term": 2}, "command_term"),
-        ({"format": 2}, "command_format"),
+        ({"format": command.FORMAT + 1}, "command_format"),
     ],
 )
 def test_foreign_commands_are_refused(

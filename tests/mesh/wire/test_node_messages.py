@@ -15,7 +15,18 @@ from stoker.mesh.wire import node_messages
 from stoker.mesh.wire.command import HAVE_MAX, Position, StateRequest
 from stoker.native.errors import BadRequest
 from stoker.scheduler.core import Limits
-from stoker.scheduler.nouns import DeviceInfo, DeviceSample, NodeReport, Observation, Outcome
+from stoker.scheduler.names import name_id
+from stoker.scheduler.nouns import (
+    JOB_SAMPLES_MAX,
+    DeviceInfo,
+    DeviceSample,
+    JobSample,
+    NodeReport,
+    Observation,
+    Outcome,
+    TaskKey,
+)
+from stoker.scheduler.records import STATE_CODES, TaskOutcome
 from tests.mesh.founding import founded
 
 encode = msgspec.msgpack.encode
@@ -30,6 +41,7 @@ STATE = founded("c", Limits(1, 1, 1, 1, 1, 1, 1))
         Outcome,
         job=ANY,
         attempt=ANY,
+        task=ANY,
         decision=ANY,
         state=st.sampled_from(["running", "succeeded", "failed", "lost"]),
         t_ns=ANY,
@@ -109,12 +121,13 @@ def refused(decode: Any, message: Any, says: str) -> None:
 
 
 def test_numbers_of_things_are_bounded() -> None:
-    one = Outcome(1, 1, 1, "lost", 1)
+    one = Outcome(1, 1, 0, 1, "lost", 1)
     refused(node_messages.outcomes, (one,) * 513, "513 outcomes")
     refused(node_messages.outcomes, (), "0 outcomes")
-    have = ((1, 1),) * (HAVE_MAX + 1)
+    have = (TaskKey(1, 1, 0),) * (HAVE_MAX + 1)
     refused(node_messages.state_request, StateRequest(1, Position(), have), "attempts, at most")
-    refused(node_messages.state_request, StateRequest(1, Position(), ((0, 1),)), "out of range")
+    samples = Observation(1, "n1", 1, 1, 1, jobs=(JobSample(1, 1, 0, 1),) * (JOB_SAMPLES_MAX + 1))
+    refused(lambda data: node_messages.observation(data, "n1"), samples, "jobs in a sample")
     devices = (DeviceInfo("d", "v", "m"),) * 65
     report = NodeReport("n1", "b", 1, 1, 1, devices)
     refused(lambda data: node_messages.report(data, "n1"), report, "65 devices")
@@ -129,3 +142,24 @@ def test_a_node_speaks_for_itself() -> None:
     refused(lambda data: node_messages.observation(data, "n1"), sample, "n1 observes as n2")
     late = Observation(0, "n1", 1, 1, 1)
     refused(lambda data: node_messages.observation(data, "n1"), late, "out of range")
+
+
+@pytest.mark.parametrize(
+    "key", [(0, 1, 0), (1, 0, 0), (1, 1 << 32, 0), (1, 1, -1), (1, 1, 64), (1, 1, 1 << 16)]
+)
+def test_a_start_that_the_core_cannot_have_made_is_refused(key: tuple[int, int, int]) -> None:
+    have = StateRequest(1, Position(), (TaskKey(*key),))
+    refused(node_messages.state_request, have, "out of range")
+    refused(node_messages.outcomes, (Outcome(*key, 1, "lost", 1),), "out of range")
+    sample = Observation(1, "n1", 1, 1, 1, jobs=(JobSample(*key, 1),))
+    refused(lambda data: node_messages.observation(data, "n1"), sample, "out of range")
+
+
+def test_the_last_task_of_a_job_is_taken() -> None:
+    last = TaskKey((1 << 63) - 1, (1 << 32) - 1, 63)
+    outcome = Outcome(*last, 1, "lost", 1)
+    assert node_messages.outcomes(encode((outcome,))) == (outcome,)
+    request = TaskOutcome(*last[:2], name_id("n1"), STATE_CODES["lost"], task=63)
+    assert OutcomeWork(None, "n1", (outcome,)).requests == request.pack()
+    have = StateRequest(1, Position(), (last,))
+    assert node_messages.state_request(encode(have)) == have

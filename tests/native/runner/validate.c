@@ -69,13 +69,13 @@ static int parse(void)
 		printf("%s: %s\n", strerror(-error), why);
 		return 0;
 	}
-	printf("%" PRIu64 " %" PRIu32 " uid %" PRIu32 " gid %" PRIu32 " flags %" PRIu32
+	printf("%" PRIu64 " %" PRIu32 " %" PRIu32 " uid %" PRIu32 " gid %" PRIu32 " flags %" PRIu32
 	       " umask %" PRIo32 " cpu %" PRIu32 " pids %" PRIu32 " memory %" PRIu64
 	       " time %" PRIu64 " grace %" PRIu64 " output %" PRIu64 " user %" PRIu32 "\n",
-	       view.fixed->job, view.fixed->attempt, view.fixed->uid, view.fixed->gid,
-	       view.fixed->flags, view.fixed->umask, view.fixed->cpu_milli, view.fixed->pids,
-	       view.fixed->memory_bytes, view.fixed->time_limit_ns, view.fixed->grace_ns,
-	       view.fixed->output_bytes_max, view.fixed->user_processes);
+	       view.fixed->key.job, view.fixed->key.attempt, view.fixed->key.task, view.fixed->uid,
+	       view.fixed->gid, view.fixed->flags, view.fixed->umask, view.fixed->cpu_milli,
+	       view.fixed->pids, view.fixed->memory_bytes, view.fixed->time_limit_ns,
+	       view.fixed->grace_ns, view.fixed->output_bytes_max, view.fixed->user_processes);
 	for (uint32_t i = 0; i < view.fixed->groups; i++)
 		printf("group %" PRIu32 "\n", view.groups[i]);
 	for (uint32_t i = 0; i < view.fixed->devices; i++)
@@ -91,12 +91,11 @@ static int parse(void)
 }
 
 /** A valid launch in `ret`, which has room; its size. */
-static size_t make_launch(char *ret, uint64_t job, uint32_t attempt)
+static size_t make_launch(char *ret, struct sk_runner_key key)
 {
 	static const char *const text[] = {"/", "/tmp/j", "", "/bin/true", "-x", "A=1", "B=2"};
 	struct sk_runner_launch fixed = {
-		.job = job,
-		.attempt = attempt,
+		.key = key,
 		.uid = 61001,
 		.gid = 61001,
 		.groups = 2,
@@ -138,7 +137,7 @@ static int fuzz(uint64_t seed, uint64_t count)
 	state = seed;
 	for (uint64_t i = 0; i < count; i++) {
 		char model[512];
-		size_t size = make_launch(model, 1 + chance(9), 1);
+		size_t size = make_launch(model, (struct sk_runner_key){1 + chance(9), 1, 0});
 		size_t cut = chance(3) ? size : chance(size + 1);
 		char *exact = malloc(cut ? cut : 1); /* so that the sanitizer sees its end */
 		struct sk_runner_launch_view view;
@@ -158,11 +157,11 @@ static int fuzz(uint64_t seed, uint64_t count)
 	return taken > 0 && taken < count ? 0 : 1;
 }
 
-static struct sk_runner_launch_view view_of(char *bytes, uint64_t job, uint32_t attempt)
+static struct sk_runner_launch_view view_of(char *bytes, struct sk_runner_key key)
 {
 	struct sk_runner_launch_view view;
 	const char *why;
-	size_t size = make_launch(bytes, job, attempt);
+	size_t size = make_launch(bytes, key);
 
 	assert(sk_runner_launch_parse(bytes, size, &view, &why) == 0);
 	return view;
@@ -181,14 +180,15 @@ static void end_with(struct sk_runner_table *table, uint32_t slot, enum sk_runne
 static void check_steps(struct sk_runner_table *table, char *why)
 {
 	_Alignas(8) char bytes[512];
-	struct sk_runner_launch_view view = view_of(bytes, 7, 2);
+	struct sk_runner_launch_view view = view_of(bytes, (struct sk_runner_key){7, 2, 63});
 	struct sk_runner_slot *slot = &table->slot[5];
 	struct sk_runner_event event;
 
 	assert(sk_runner_slot_state(slot) == SK_SLOT_FREE && !sk_runner_slot_check(table, 5, why));
 	sk_runner_slot_take(slot, &view, 100);
 	sk_runner_slot_event(slot, &event);
-	assert(event.state == 1 && event.bits == 0 && event.job == 7 && event.attempt == 2);
+	assert(event.state == 1 && event.bits == 0 && event.key.job == 7 &&
+	       event.key.attempt == 2 && event.key.task == 63);
 	assert(!strcmp(slot->taken.folder, "/tmp/j") && !sk_runner_slot_check(table, 5, why));
 	sk_runner_slot_launch(slot);
 	assert(!sk_runner_slot_check(table, 5, why));
@@ -246,56 +246,72 @@ static int table(const char *path)
 	sk_runner_slot_forget(second, 5);
 	assert(sk_runner_slot_state(&first->slot[5]) == SK_SLOT_FREE &&
 	       first->forgotten_count == 1);
-	second->version = 2;
+	second->version = SK_TABLE_VERSION + 1;
 	assert(sk_runner_table_open(path, &first, why) == -EBADMSG && strstr(why, "header"));
 	assert(!truncate(path, 4096));
 	assert(sk_runner_table_open(path, &first, why) == -EBADMSG && strstr(why, "4096 bytes"));
 	return 0;
 }
 
-enum { ATTEMPTS = 64 };
+enum { KEYS = 64 };
 
 static struct sk_runner_table heap_table;
 static struct sk_runner_index heap_index;
 
+/** Key `number` of the list: four jobs of four attempts of four tasks, so that each key has others
+ * that differ from it in one part alone. */
+static struct sk_runner_key key_at(uint64_t number)
+{
+	return (struct sk_runner_key){1 + number / 16, 1 + (uint32_t)(number / 4 % 4),
+				      (uint32_t)(number % 4)};
+}
+
+static bool is_remembered(uint64_t number)
+{
+	struct sk_runner_key key = key_at(number);
+
+	return sk_runner_index_is_forgotten(&heap_index, &key);
+}
+
 static int index_against_list(uint64_t seed)
 {
-	static int slot_of[ATTEMPTS], gone[ATTEMPTS];
+	static int slot_of[KEYS], gone[KEYS];
 	_Alignas(8) char bytes[512];
 
 	state = seed;
 	memset(slot_of, 0xff, sizeof(slot_of));
 	sk_runner_index_init(&heap_index, &heap_table);
 	for (int i = 0; i < 100000; i++) {
-		uint64_t job = chance(ATTEMPTS);
+		uint64_t number = chance(KEYS);
+		struct sk_runner_key key;
 		uint32_t slot = (uint32_t)chance(SK_SLOTS_MAX);
-		struct sk_runner_launch_view view = view_of(bytes, job + 1, 1);
+		struct sk_runner_launch_view view = view_of(bytes, key_at(number));
 
-		if (slot_of[job] >= 0) {
+		if (slot_of[number] >= 0) {
 			bool never = chance(2);
 
-			end_with(&heap_table, (uint32_t)slot_of[job],
+			end_with(&heap_table, (uint32_t)slot_of[number],
 				 never ? SK_CAUSE_NEVER_STARTED : SK_CAUSE_EXITED, "");
-			sk_runner_index_forget(&heap_index, (uint32_t)slot_of[job]);
-			gone[job] |= !never;
-			slot_of[job] = -1;
+			sk_runner_index_forget(&heap_index, (uint32_t)slot_of[number]);
+			gone[number] |= !never;
+			slot_of[number] = -1;
 		} else if (sk_runner_slot_state(&heap_table.slot[slot]) == SK_SLOT_FREE) {
 			sk_runner_slot_take(&heap_table.slot[slot], &view, 1);
 			sk_runner_index_add(&heap_index, slot);
-			slot_of[job] = (int)slot;
+			slot_of[number] = (int)slot;
 		}
-		job = chance(ATTEMPTS);
-		assert(sk_runner_index_find(&heap_index, job + 1, 1) == slot_of[job]);
-		assert(sk_runner_index_find(&heap_index, job + 1, 2) == -1);
-		/* The ring holds 16384; an attempt of 64 comes again long before it is pushed out.
-		 */
-		assert(sk_runner_index_is_forgotten(&heap_index, job + 1, 1) == (gone[job] != 0));
+		number = chance(KEYS);
+		key = key_at(number);
+		assert(sk_runner_index_find(&heap_index, &key) == slot_of[number]);
+		/* The ring holds 16384; a key of 64 comes again long before it is pushed out. */
+		assert(is_remembered(number) == (gone[number] != 0));
+		key.task += 4;
+		assert(sk_runner_index_find(&heap_index, &key) == -1);
 	}
 	/* A new spawner reads the same from the table. */
 	sk_runner_index_init(&heap_index, &heap_table);
-	for (int job = 0; job < ATTEMPTS; job++)
-		assert(sk_runner_index_is_forgotten(&heap_index, (uint64_t)job + 1, 1) ==
-		       (gone[job] != 0));
+	for (int number = 0; number < KEYS; number++)
+		assert(is_remembered((uint64_t)number) == (gone[number] != 0));
 	return 0;
 }
 

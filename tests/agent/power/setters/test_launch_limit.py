@@ -12,9 +12,10 @@ from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.power.setters.launch_limit import LEAST_SHARE, LaunchLimit, OnDevice, on_device
 from stoker.agent.tracing.launch_throttle import LaunchThrottle
 from stoker.probes.kernels.job_trace import HOLD_WHOLE, TracerAnswer
+from stoker.scheduler.nouns import TaskKey
 
 DRAWS_W = 200.0
-KEY = (7, 1)
+KEY = TaskKey(7, 1, 0)
 TICK_S = 0.1
 
 
@@ -175,7 +176,7 @@ def test_what_cannot_be_kept_is_refused_with_the_range(holds: LaunchThrottle, wa
 
 
 def test_which_jobs_may_launch_without_a_tracer() -> None:
-    begun: Callable[..., StartRecord] = lambda **more: StartRecord(7, 1, 0, 0, 1.0, **more)  # noqa: E731
+    begun: Callable[..., StartRecord] = lambda **more: StartRecord(7, 1, 0, 0, 0, 1.0, **more)  # noqa: E731
     assert on_device(begun(trace="dormant")) == OnDevice(KEY, "")
     assert on_device(begun(trace="off")).untraced == "tracing is off"
     assert on_device(begun(trace="full", aside=(("opencl", "its own"),))).untraced == "its own"
