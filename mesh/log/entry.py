@@ -85,10 +85,20 @@ class CordonBlob(Record, tag="cordon", frozen=True):
 
 
 class SnapshotBlob(Record, tag="snapshot", frozen=True):
-    """A snapshot of the state after `seq` is durable; `digest` is blake2b-256 of its file."""
+    """A snapshot of the state is durable; among several schedulers a majority has it.
+
+    `seq` is how far its replica had read the log, `digest` blake2b-256 of its file, and `agreed`
+    the digest of the state after entry `index`, which is equal in all replicas.
+    """
 
     seq: int
     digest: bytes
+    index: int = 0
+    agreed: bytes = b""
+
+
+class SnapshotPointBlob(Record, tag="snapshot_point", frozen=True):
+    """Every replica takes a snapshot of the state after this entry."""
 
 
 class GenesisBlob(Record, tag="genesis", frozen=True):
@@ -118,7 +128,15 @@ class AccountBlob(Record, tag="account", frozen=True):
 
 Setting = QueueBlob | NamesBlob | DrainBlob | CordonBlob | LimitsBlob | AccountBlob
 Blob = (
-    JobBlob | OutcomeBlob | CancelBlob | NodeBlob | SnapshotBlob | GenesisBlob | TermBlob | Setting
+    JobBlob
+    | OutcomeBlob
+    | CancelBlob
+    | NodeBlob
+    | SnapshotBlob
+    | SnapshotPointBlob
+    | GenesisBlob
+    | TermBlob
+    | Setting
 )
 
 

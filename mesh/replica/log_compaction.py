@@ -24,10 +24,13 @@ class LogCompaction:
         """An entry of `size` bytes was applied."""
         self._plan.applied(size)
 
-    def start_if_due(self) -> None:
-        """Take a snapshot if enough entries or bytes came since the last one."""
-        if self._plan.due():
-            self.start()
+    def is_due(self) -> bool:
+        """True if enough entries or bytes came since the last snapshot, and none is under way."""
+        return self._plan.due()
+
+    def begin(self) -> None:
+        """Note that a snapshot is being taken."""
+        self._plan.begin()
 
     def start(self) -> None:
         """Take a snapshot, unless one is under way."""

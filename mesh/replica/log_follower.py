@@ -59,7 +59,8 @@ class LogFollower:
         """
         applied = self._state.apply(opened.entry, opened.hash)
         saved, (loaded_seq, digest) = applied.snapshot, self._loaded
-        if saved is not None and saved.seq == loaded_seq and saved.digest != digest:
+        alone = saved is not None and not saved.agreed
+        if alone and saved is not None and saved.seq == loaded_seq and saved.digest != digest:
             raise Corrupt(f"the snapshot of log entry {saved.seq} is not the one that was taken")
         return applied
 

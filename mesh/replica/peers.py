@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from stoker.mesh.identity.identity import Signs
+from stoker.mesh.log.entry import SnapshotBlob
 from stoker.mesh.log.log_time import Instant
 from stoker.mesh.replica import events
 from stoker.mesh.replica.confirmations import Confirmations
@@ -24,11 +25,13 @@ from stoker.mesh.replica.replica_settings import ReplicaSettings
 from stoker.mesh.replica.roster import Roster, next_term
 from stoker.mesh.replica.snapshot_exchange import SnapshotExchange
 from stoker.mesh.replica.state import ReplicaState
+from stoker.mesh.replica.state_agreement import StateAgreement
 from stoker.mesh.replica.voter import Voter
 from stoker.mesh.wire import peer_messages as wire
 from stoker.mesh.wire.peer_messages import (
     Appended,
     Confirmed,
+    Diverged,
     Fetched,
     FetchRequest,
     Held,
@@ -39,6 +42,7 @@ from stoker.mesh.wire.peer_messages import (
     Promised,
     SnapshotPart,
     SnapshotRequest,
+    SnapshotTaken,
 )
 from stoker.native.errors import StokerError
 
@@ -101,6 +105,9 @@ class ReplicaPeers:
         self._outbox = outbox
         self._actions = actions
         self.exchange = SnapshotExchange(self.send, outbox)
+        self._agreement = StateAgreement(self.number, majority, state, self.send, outbox)
+        self._own_snapshot: SnapshotBlob | None = None
+        self._agreed_snapshot: SnapshotBlob | None = None
         self._chance = random.Random(settings.seed)
         self._stored = tail.end
         self._newest = 0
@@ -109,7 +116,9 @@ class ReplicaPeers:
         """The end of the chain of each voter of this candidate."""
         self._renewed_ns = self._begun_ns = self._read_ns = 0
         self._campaign_ns: int | None = None
-        self._gaps = 0
+        self._read_again = False
+        self._recorded = 0
+        """The index of the newest snapshot that a majority has."""
         self._handlers: dict[type, Callable[[int, Any, Instant], None]] = {
             PledgeRequest: self._pledge_requested,
             Promised: self._promised,
@@ -121,6 +130,8 @@ class ReplicaPeers:
             Confirmed: self._confirmed,
             SnapshotRequest: lambda sender, message, now: self.exchange.requested(sender, message),
             SnapshotPart: self._part,
+            SnapshotTaken: self._snapshot_taken,
+            Diverged: self._diverged,
         }
 
     # --- time -------------------------------------------------------------------------------------
@@ -145,7 +156,8 @@ class ReplicaPeers:
         elif self._may_campaign(now.boot_ns):
             self._campaign(now)
         elif now.boot_ns - self._read_ns >= FOLLOW_NS:
-            self._actions.read_log(again=False)
+            again, self._read_again = self._read_again, False
+            self._actions.read_log(again=again)
 
     def reads(self, now: Instant) -> None:
         """Note that the log is being read."""
@@ -305,6 +317,39 @@ class ReplicaPeers:
     def _part(self, sender: int, part: SnapshotPart, now: Instant) -> None:
         self.exchange.part(sender, part, now.boot_ns)
 
+    def applied(self) -> None:
+        """Note that the state has the next entry."""
+        if not self.alone:
+            self._agreement.applied()
+
+    def saved(self, blob: SnapshotBlob) -> None:
+        """Tell the leader of a snapshot of this replica, which is durable."""
+        self._own_snapshot = blob
+        owner = self._roster.owner(self.voter.promised, self._state)
+        if owner == self.number:
+            self._count_snapshot(self.number, blob.index, blob.agreed)
+        elif owner:
+            self.send(owner, SnapshotTaken(blob.index, blob.agreed))
+
+    def agreed_snapshot(self) -> SnapshotBlob | None:
+        """Take the own snapshot that a majority was found to have; None if there is no new one."""
+        taken, self._agreed_snapshot = self._agreed_snapshot, None
+        return taken
+
+    def _snapshot_taken(self, sender: int, message: SnapshotTaken, now: Instant) -> None:
+        self._count_snapshot(sender, message.index, message.digest)
+
+    def _count_snapshot(self, replica: int, index: int, digest: bytes) -> None:
+        own = self._own_snapshot
+        is_new = self._agreement.taken(replica, index, digest)
+        if is_new and own is not None and own.index == index and index > self._recorded:
+            self._recorded = index
+            self._agreed_snapshot = own
+
+    def _diverged(self, sender: int, message: Diverged, now: Instant) -> None:
+        if self._roster.owner(self.voter.promised, self._state) == sender:
+            self._agreement.begin_again()
+
     # --- entries ----------------------------------------------------------------------------------
 
     def begin_term(self, term: int) -> None:
@@ -352,6 +397,8 @@ class ReplicaPeers:
 
     def _held(self, sender: int, message: Held, now: Instant) -> None:
         self._count_held(sender, message.term, message.index, message.hash, now)
+        if message.term == self._confirmations.term:
+            self._agreement.compare(sender, message)
 
     def _count_held(self, sender: int, term: int, index: int, digest: bytes, now: Instant) -> None:
         """Count what a replica holds, if it is this leader's chain."""
@@ -386,14 +433,14 @@ class ReplicaPeers:
         return self._leadership.role == "following"
 
     def gap(self) -> None:
-        """An entry is missing in the log as this replica's server shows it: read it again, then
-        fetch from the leader, in turn."""
-        self._gaps += 1
+        """An entry is missing in the log as this replica's server shows it.
+
+        The leader may have it, and the next reading begins at the oldest entry that is held.
+        """
+        self._read_again = True
         self._outbox.count("log_gap")
         owner = self._roster.owner(self.voter.promised, self._state)
-        if self._gaps % 2 or owner in (0, self.number):
-            self._actions.read_log(again=True)
-        else:
+        if owner not in (0, self.number):
             self.fetch(owner)
 
     # --- the disk ---------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any
 
 from stoker.mesh.identity.identity import Checks, Signs, Verifier
 from stoker.mesh.log import genesis
+from stoker.mesh.log.entry import SnapshotBlob, SnapshotPointBlob
 from stoker.mesh.log.jetstream_log import LogGap
 from stoker.mesh.log.log_outage import LogOutage
 from stoker.mesh.log.log_time import Instant, LogTime
@@ -130,7 +131,7 @@ class Replica:
             events.TrimFailed: lambda event, now: self._compaction.trim_failed(),
             events.LogReachable: self._log_reachable,
             events.LogBroken: self._log_broken,
-            events.PeerMessage: lambda event, now: self._peers.receive(event.data, now),
+            events.PeerMessage: self._peer_message,
             events.SnapshotPartRead: lambda event, now: self._peers.exchange.read(event),
             events.Disk: self._disk_changed,
         }
@@ -216,6 +217,10 @@ class Replica:
             self._gets.get(event, now.boot_ns)
         except Exception as error:
             self._outbox.reply(event.token, _refusal(error))
+
+    def _peer_message(self, event: events.PeerMessage, now: Instant) -> None:
+        self._peers.receive(event.data, now)
+        self._record_snapshot(now)
 
     # --- reports of nodes -------------------------------------------------------------------------
 
@@ -331,7 +336,10 @@ class Replica:
         gap = self._skips
         if self._read_over(now):
             return
-        if gap:
+        if gap and self.role == "reading" and self._peers.best() is None:
+            self._log_failed("an entry is missing in the log", 0, now)
+            return
+        if gap and self.role != "reading":
             self._peers.gap()
             return
         if self.role != "reading":
@@ -455,11 +463,20 @@ class Replica:
         if self.role == "electing" and self.state.term == self._appends.elected:
             self._lead(self.state.term, now)
         if self._leadership.leads:
-            self._compaction.start_if_due()
+            self._compact_if_due(now)
             self._forget_if_due()
             self._appends.flush(now)
         elif not self._peers.alone:
             self._appends.drop_passed(self._not_leader())
+
+    def _compact_if_due(self, now: Instant) -> None:
+        """Take a snapshot; among several schedulers, state the point at which all take one."""
+        if self._compaction.is_due():
+            if self._peers.alone:
+                self._compaction.start()
+            else:
+                self._compaction.begin()
+                self._appends.put_first(SnapshotWork(SnapshotPointBlob()))
 
     def _apply(self, held: HeldEntry, sent: InFlight | None, now: Instant) -> None:
         """Apply an entry; if it is this replica's, tell nodes, then answer those who wait."""
@@ -481,6 +498,9 @@ class Replica:
 
     def _applied(self, held: HeldEntry, applied: Applied) -> None:
         self._compaction.applied(len(held.data))
+        self._peers.applied()
+        if applied.is_snapshot_point and not self._peers.alone:
+            self._outbox.put(events.SaveSnapshot(self.state.snapshot()))
         if self._leadership.owns_term:
             channels = self._leadership.channels
             log_ns = held.opened.entry.now_ns
@@ -488,8 +508,20 @@ class Replica:
             self._compaction.recorded(applied.trim_to)
 
     def _snapshot_saved(self, event: events.SnapshotSaved, now: Instant) -> None:
-        self._compaction.saved(event.seq, full=bool(self._outage.full))
-        self._appends.enqueue(SnapshotWork(event.seq, event.digest), now)
+        blob = SnapshotBlob(event.seq, event.digest, event.place, event.agreed)
+        if self._peers.alone:
+            self._compaction.saved(event.seq, full=bool(self._outage.full))
+            self._appends.enqueue(SnapshotWork(blob), now)
+        else:
+            self._peers.saved(blob)
+            self._record_snapshot(now)
+
+    def _record_snapshot(self, now: Instant) -> None:
+        """Record in the log that a majority has the newest snapshot, so that it can be trimmed."""
+        blob = self._peers.agreed_snapshot()
+        if blob is not None and self._leadership.leads:
+            self._compaction.saved(blob.seq, full=bool(self._outage.full))
+            self._appends.enqueue(SnapshotWork(blob), now)
 
     # --- time -------------------------------------------------------------------------------------
 

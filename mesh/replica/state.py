@@ -28,6 +28,7 @@ from stoker.mesh.log.entry import (
     NodeBlob,
     OutcomeBlob,
     SnapshotBlob,
+    SnapshotPointBlob,
     TermBlob,
 )
 from stoker.mesh.log.genesis import ClusterConfig, Genesis, digest, first_config
@@ -91,6 +92,7 @@ class Applied:
     actions: dict[str, list[Action]] = field(default_factory=dict)
     """The actions of each node, by name."""
     snapshot: SnapshotBlob | None = None
+    is_snapshot_point: bool = False
     trim_to: int = 0
     """The log may be trimmed up to this entry; 0 if the entry says nothing about that."""
 
@@ -249,6 +251,8 @@ class ReplicaState:
         elif isinstance(blob, SnapshotBlob):
             step.applied.snapshot = blob
             step.applied.trim_to, self.snapshot_seq = self.snapshot_seq, blob.seq
+        elif isinstance(blob, SnapshotPointBlob):
+            step.applied.is_snapshot_point = True
         elif not isinstance(blob, GenesisBlob | TermBlob):
             self._take_setting(blob, step)
 

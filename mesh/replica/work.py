@@ -26,6 +26,7 @@ from stoker.mesh.log.entry import (
     OutcomeBlob,
     Setting,
     SnapshotBlob,
+    SnapshotPointBlob,
     encoded_size,
 )
 from stoker.mesh.replica import core_request, reason_text
@@ -414,13 +415,13 @@ class TermWork(Work):
 
 
 class SnapshotWork(Work):
-    """The record that a snapshot is durable."""
+    """The record that a snapshot is durable, or the point at which all replicas take one."""
 
     __slots__ = ("blob",)
 
-    def __init__(self, seq: int, digest: bytes) -> None:
-        self.blob = SnapshotBlob(seq, digest)
-        super().__init__(None, (), 64)
+    def __init__(self, blob: SnapshotBlob | SnapshotPointBlob) -> None:
+        self.blob = blob
+        super().__init__(None, (), 128)
 
     def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
         return [self.blob]

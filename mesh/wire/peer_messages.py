@@ -125,6 +125,12 @@ class SnapshotTaken(Record, tag="snapshot_taken", frozen=True):
     digest: bytes
 
 
+class Diverged(Record, tag="diverged", frozen=True):
+    """The receiver's state after `index` differs from that of a majority."""
+
+    index: int
+
+
 class SnapshotRequest(Record, tag="snapshot_request", frozen=True):
     """Requests a part of the newest snapshot file from `offset` on."""
 
@@ -152,6 +158,7 @@ Message = (
     | Held
     | Confirmed
     | SnapshotTaken
+    | Diverged
     | SnapshotRequest
     | SnapshotPart
 )

@@ -7,8 +7,9 @@ import pytest
 
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
+from stoker.mesh.replica import snapshots
 from stoker.native.errors import NotLeader
-from tests.mesh.replica_cluster import Cluster
+from tests.mesh.replica_cluster import Cluster, Disk
 
 
 @pytest.fixture(scope="module")
@@ -105,3 +106,45 @@ def test_two_leaders_never_overlap_however_messages_are_cut(signers: list[Identi
     leader = cluster.settle()
     assert cluster.submit(leader, "a").job == 1
     assert not cluster.halted
+
+
+def test_all_take_a_snapshot_at_one_point_and_the_log_is_trimmed(signers: list[Identity]) -> None:
+    cluster = Cluster(signers, snapshot_entries=10)
+    leader = cluster.settle()
+    for number in range(40):
+        cluster.submit(leader, number)
+        cluster.pass_time(0.05)
+    cluster.settle()
+    indexes = {snapshots.decode(disk.snapshot)[0].index for disk in cluster.disks.values()}
+    assert len(indexes) == 1
+    assert min(cluster.log.entries) > 20
+    assert len(cluster.digests()) == 1
+
+
+def test_a_replica_that_the_log_left_behind_gets_a_snapshot(signers: list[Identity]) -> None:
+    cluster = Cluster(signers, snapshot_entries=10)
+    leader = cluster.settle()
+    late = leader % 3 + 1
+    cluster.kill(late)
+    for number in range(60):
+        cluster.submit(leader, number)
+        cluster.pass_time(0.05)
+    cluster.disks[late] = Disk()
+    cluster.boot(late)
+    cluster.settle()
+    assert len(cluster.digests()) == 1
+    assert cluster.replicas[late].state.book.get(60).job == 60
+
+
+def test_a_replica_whose_state_differs_begins_again(cluster: Cluster) -> None:
+    leader = cluster.settle()
+    cluster.submit(leader, "a")
+    other = leader % 3 + 1
+    broken = cluster.replicas[other]
+    broken.state.trail = b"x" * 32
+    cluster.submit(leader, "b")
+    cluster.settle()
+    cluster.submit(leader, "c")
+    cluster.settle()
+    assert cluster.replicas[other] is not broken
+    assert len(cluster.digests()) == 1
