@@ -33,7 +33,7 @@ from stoker.agent.supervise import (
     startup,
     state_check,
 )
-from stoker.agent.supervise.process_table import broker_program
+from stoker.mesh.broker.broker_program import broker_program
 from stoker.native.errors import StokerError
 
 Status = Literal["PASS", "WARN", "FAIL"]

@@ -19,8 +19,8 @@ from stoker.agent.commands import user_credentials
 from stoker.agent.state import state_folder
 from stoker.agent.state.state_folder import ClusterFile, StateFolder
 from stoker.agent.supervise import pids, startup
-from stoker.agent.supervise.process_table import BROKER
 from stoker.mesh.broker import users
+from stoker.mesh.broker.broker_program import BROKER
 from stoker.mesh.broker.users import User, Users
 from stoker.mesh.identity import identity
 from stoker.mesh.wire import subjects

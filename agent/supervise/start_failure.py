@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stoker.agent.supervise.process_table import BROKER, ORDER
+from stoker.agent.supervise.process_table import ORDER
+from stoker.mesh.broker.broker_program import BROKER
 from stoker.native.errors import Corrupt, Refused, StokerError
 
 CHARS_MAX = 400

@@ -33,9 +33,10 @@ from stoker.agent.supervise import (
     teardown,
 )
 from stoker.agent.supervise.file_backup import FileBackup
-from stoker.agent.supervise.process_table import BROKER, broker_program, environment, programs
+from stoker.agent.supervise.process_table import environment, programs
 from stoker.agent.supervise.start_failure import FailedStart, cause
 from stoker.mesh.broker import broker_config, budgets, users
+from stoker.mesh.broker.broker_program import BROKER, broker_program
 from stoker.mesh.broker.users import User, Users
 from stoker.mesh.identity import certificate, identity, sealed_json
 from stoker.mesh.log import log_record

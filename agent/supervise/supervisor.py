@@ -26,7 +26,7 @@ import msgspec
 
 from stoker.agent.state.state_folder import StateFolder, load, locate, write_cluster, write_json
 from stoker.agent.supervise import broker_port, confine, lock, log_rotation, pids, startup
-from stoker.agent.supervise.process_table import BROKER, Program, environment, programs
+from stoker.agent.supervise.process_table import Program, environment, programs
 from stoker.agent.supervise.processes import (
     Adopted,
     AllReady,
@@ -45,6 +45,7 @@ from stoker.agent.supervise.processes import (
     TreeNote,
     WatchdogBeat,
 )
+from stoker.mesh.broker.broker_program import BROKER
 from stoker.mesh.connection.context import NodeEndpoint
 from stoker.mesh.identity import certificate
 from stoker.native.errors import StokerError

@@ -26,8 +26,8 @@ import nats
 from stoker.agent.state import host_facts
 from stoker.agent.state import state_folder as states
 from stoker.agent.state.state_folder import ClusterFile, StateFolder
-from stoker.agent.supervise import process_table
 from stoker.mesh.broker import broker_config
+from stoker.mesh.broker.broker_program import broker_program
 from stoker.mesh.identity import certificate, identity, sealed_json
 from stoker.mesh.replica.new_cluster import founding
 from stoker.mesh.wire import command as wire
@@ -59,7 +59,7 @@ from stoker.scheduler.nouns import (
 from tests.fakes import pinned
 
 NODE = "node1"
-NATS_SERVER = process_table.broker_program()
+NATS_SERVER = broker_program()
 WAIT_S = 20.0
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from stoker.agent.supervise import process_table
+from stoker.mesh.broker.broker_program import broker_program
 from tests.fakes import pinned
 
 PROGRAM = Path(__file__).with_name("squatter_program.py")
@@ -56,7 +56,7 @@ def squatter(port: int, victim: str = "root") -> Iterator[Squatter]:
     the end."""
     folder = Path(tempfile.mkdtemp(prefix="stoker-squatter-", dir="/tmp"))
     script = shutil.copy(PROGRAM, folder / "squatter.py")
-    server = shutil.copy(process_table.broker_program(), folder / "nats-server")
+    server = shutil.copy(broker_program(), folder / "nats-server")
     pinned.pair(folder)
     for path in (folder, *folder.iterdir()):
         os.chown(path, UID, UID)

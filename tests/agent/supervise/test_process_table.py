@@ -12,7 +12,6 @@ from stoker.agent.state import state_folder
 from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise import confine, process_table, startup
 from stoker.agent.supervise.processes import ProcessTree
-from stoker.native.errors import NotSupported
 
 
 @pytest.fixture
@@ -45,25 +44,6 @@ def test_jobs_as_root_are_allowed_only_on_request(where: StateFolder) -> None:
 def test_broker_and_scheduler_have_no_capabilities(where: StateFolder) -> None:
     table = process_table.programs(where, allow_root=False)
     assert {p.spec.name for p in table if p.capless} == {"nats-server", "scheduler"}
-
-
-def test_a_broker_that_is_named_is_the_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "broker").touch()
-    monkeypatch.setenv("STOKER_NATS_SERVER", str(tmp_path / "broker"))
-    assert process_table.broker_program() == tmp_path / "broker"
-    monkeypatch.setenv("STOKER_NATS_SERVER", str(tmp_path / "missing"))
-    with pytest.raises(NotSupported):
-        process_table.broker_program()
-
-
-def test_a_broker_on_the_path_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("STOKER_NATS_SERVER", raising=False)
-    monkeypatch.setattr(process_table.sys, "prefix", str(tmp_path))
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(NotSupported, match=r"2\.15\.1"):
-        process_table.broker_program()
-    (tmp_path / "nats-server").touch(mode=0o755)
-    assert process_table.broker_program() == tmp_path / "nats-server"
 
 
 def test_the_environment_is_a_list_of_names(
