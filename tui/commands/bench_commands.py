@@ -50,6 +50,26 @@ def bench_submit_command(as_json: bool, jobs: int, state: str | None) -> None:
     sys.exit(1 if node.failures else 0)
 
 
+@bench_command.command("log")
+@json_option
+@click.option("--rounds", type=click.IntRange(1, 1000), default=3, help="Rounds of each figure.")
+@click.option(
+    "--appends", type=click.IntRange(10, 800), default=200, help="Appends of one kind in a block."
+)
+@click.option(
+    "--submits", type=click.IntRange(100, 20_000), default=4000, help="Submits of a round."
+)
+def bench_log_command(as_json: bool, rounds: int, appends: int, submits: int) -> None:
+    """Measure appends to the replicated log beside raw ones, and submits through one leader."""
+    from stoker.tui.bench import log
+    from stoker.tui.demo import private_node
+    from stoker.tui.render import tables
+
+    with private_node.terminable():
+        result = log.measure(log.LogLoad(rounds, appends, submits), _say)
+    click.echo(tables.render_one(result) if as_json else log.text(result), nl=False)
+
+
 @contextlib.contextmanager
 def _node(state: str | None) -> Iterator[PrivateNode]:
     """A node of its own, or the named one with a folder that its jobs' users can read."""

@@ -36,7 +36,7 @@ class PrivateNode:
 @contextlib.contextmanager
 def running(*, keep: bool = False) -> Iterator[PrivateNode]:
     """A running node; `keep` leaves it running and its folders in place."""
-    with _terminable(), _folders(keep) as (state, work):
+    with terminable(), _folders(keep) as (state, work):
         node = PrivateNode(state, work)
         try:
             _verb("up", state, UP_S)
@@ -61,7 +61,7 @@ def _folders(keep: bool) -> Iterator[tuple[Path, Path]]:
 
 
 @contextlib.contextmanager
-def _terminable() -> Iterator[None]:
+def terminable() -> Iterator[None]:
     """Let SIGTERM unwind like Ctrl-C, so that the node is stopped in either case."""
 
     def stop(number: int, frame: object) -> None:

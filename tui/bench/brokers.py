@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The brokers of a bench: nats-server processes on loopback with the product's configuration.
+
+Several brokers form one cluster by routes, which only this module adds. Guarantees that every
+process that was started here has ended when the block of `running` is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from stoker.mesh.broker import broker_config
+from stoker.mesh.broker.broker_config import BrokerKeys, BrokerSettings
+from stoker.mesh.broker.broker_program import broker_program
+from stoker.mesh.connection import context
+from stoker.mesh.connection.context import Context
+from stoker.mesh.connection.process_connection import key_file
+from stoker.mesh.identity import certificate, identity
+from stoker.native.errors import Unavailable
+
+CLUSTER = "bench"
+USER = "bench"
+LISTEN_S = 30.0
+"""The longest time until a new broker takes connections."""
+END_S = 10.0
+
+
+class Broker(NamedTuple):
+    """One running broker. `state` holds what the connections of a scheduler read of a node."""
+
+    name: str
+    port: int
+    state: Path
+    process: subprocess.Popen[bytes]
+
+    @property
+    def user(self) -> Context:
+        """The way of the bench's user to this broker."""
+        pinned = self.state / "keys" / context.CERTIFICATE
+        return Context(context.broker_url(self.port), _user_key(self.state), USER, pinned)
+
+
+class _Route(NamedTuple):
+    """The port at which a broker takes the others, and the secret that they show."""
+
+    port: int
+    secret: str
+
+
+@contextlib.contextmanager
+def running(folder: Path, count: int) -> Iterator[list[Broker]]:
+    """Start `count` brokers of one cluster with new keys, each in a folder below `folder`."""
+    program = broker_program()
+    states = [folder / f"broker-{number}" for number in range(1, count + 1)]
+    _make_keys(states)
+    ports = _free_ports(2 * count)
+    secret = secrets.token_hex(16)
+    routes = [_Route(port, secret) for port in ports[count:]]
+    brokers: list[Broker] = []
+    try:
+        for at, state in enumerate(states):
+            settings = _settings(state, ports[at], count)
+            text = broker_config.render(settings, _keys(state)) + _cluster(at, routes)
+            brokers.append(_start(program, settings, state, text))
+        for broker in brokers:
+            _wait_listening(broker)
+        yield brokers
+    finally:
+        for broker in brokers:
+            end(broker.process)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End one process that was started for a bench; kill it if it does not end in time."""
+    process.terminate()
+    try:
+        process.wait(END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def said(path: Path) -> str:
+    """Return the end of a log file for an error message."""
+    return path.read_text(errors="replace").strip()[-400:]
+
+
+def _user_key(state: Path) -> Path:
+    return state / "keys" / f"user-{USER}.nk"
+
+
+def _make_keys(states: Sequence[Path]) -> None:
+    """Make one scheduler, one user and one certificate, and give them to each broker."""
+    first = states[0]
+    identity.create(key_file(first))
+    identity.create(_user_key(first))
+    private, public = certificate.make(CLUSTER)
+    for name, data in (("broker.key", private), (context.CERTIFICATE, public)):
+        path = first / "keys" / name
+        path.touch(0o600)
+        path.write_bytes(data)
+    for state in states[1:]:
+        shutil.copytree(first / "keys", state / "keys")
+
+
+def _keys(state: Path) -> BrokerKeys:
+    user = identity.load(_user_key(state)).public
+    return BrokerKeys(identity.load(key_file(state)).public, users={USER: user})
+
+
+def _settings(state: Path, port: int, count: int) -> BrokerSettings:
+    keys = state / "keys"
+    return BrokerSettings(
+        server_name=state.name,
+        port=port,
+        store_dir=str(state / "nats"),
+        key_file=str(keys / "broker.key"),
+        certificate_file=str(keys / context.CERTIFICATE),
+        # JetStream counts each replica of the stream against the limit of its account.
+        log_max_bytes=broker_config.LOG_MAX_BYTES * count,
+    )
+
+
+def _cluster(at: int, routes: Sequence[_Route]) -> str:
+    """Return the part of the configuration that makes brokers one cluster; nothing for one."""
+    if len(routes) == 1:
+        return ""
+    others = [f"nats-route://bench:{to.secret}@127.0.0.1:{to.port}" for to in routes]
+    own = routes[at]
+    lines = [
+        "cluster {",
+        f"  name: {CLUSTER}",
+        f'  listen: "127.0.0.1:{own.port}"',
+        f'  authorization {{ user: bench, password: "{own.secret}", timeout: 5 }}',
+        f"  routes: {json.dumps(others)}",
+        "}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _start(program: Path, settings: BrokerSettings, state: Path, text: str) -> Broker:
+    config = state / "nats-server.conf"
+    config.touch(0o600)
+    config.write_text(text)
+    (state / "cluster.json").write_bytes(msgspec.json.encode({"port": settings.port}))
+    with (state / "broker.log").open("wb") as log:
+        process = subprocess.Popen([program, "-c", str(config)], stdout=log, stderr=log)
+    return Broker(settings.server_name, settings.port, state, process)
+
+
+def _wait_listening(broker: Broker) -> None:
+    deadline = time.monotonic() + LISTEN_S
+    while True:
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection(("127.0.0.1", broker.port), 1),
+        ):
+            return
+        if broker.process.poll() is not None or time.monotonic() > deadline:
+            raise Unavailable(f"{broker.name} does not start: {said(broker.state / 'broker.log')}")
+        time.sleep(0.02)
+
+
+def _free_ports(count: int) -> list[int]:
+    """Return so many different ports on which no process listens now."""
+    with contextlib.ExitStack() as held:
+        probes = [held.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
