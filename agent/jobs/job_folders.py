@@ -18,7 +18,7 @@ from pathlib import Path
 
 import structlog
 
-from stoker.agent.jobs import folder_owners, retention
+from stoker.agent.jobs import folder_owners, folder_placement, retention
 from stoker.agent.jobs.attempt_folders import folder_name, key_of
 from stoker.agent.jobs.folder_owners import FolderOwners
 from stoker.agent.jobs.folder_removal import clear
@@ -57,6 +57,7 @@ class JobFolders:
 
         Call it before any job is started: folders made later are not listed.
         """
+        folder_placement.spread(self._jobs)
         over = [segments / folder_name(key) for key in _attempts(segments) - alive]
         finished = _attempts(self._jobs) - alive
         loop = asyncio.get_running_loop()
