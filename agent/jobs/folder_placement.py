@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the file system puts the folders of jobs: apart from each other, if it takes that hint.
+"""A hint to the file system: it puts the folders of jobs apart from each other, if it takes it.
 
 ext4 puts a folder near its parent. Without a journal it does not use the inode of a file again for
 up to six minutes after the removal (ialloc.c, recently_deleted), and passes over all such inodes of

@@ -208,7 +208,7 @@ class PackedAppends:
 
     def _sealed(self, tail: int) -> entries.Sealed:
         entry = entries.Entry(
-            entries.FORMAT, CLUSTER, 1, LEADER, tail + 1, tail, self._hash, time.time_ns(),
+            entries.FORMAT, CLUSTER, 1, LEADER, tail + 1, tail, self._hash, tail, time.time_ns(),
             b"".join(self._commands),
         )  # fmt: skip
         return entries.seal(entry, self._signer)
