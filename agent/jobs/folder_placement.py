@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hint to the file system: it puts the folders of jobs apart from each other, if it takes it.
+"""A hint to ext4 without a journal: the folders of jobs are to lie apart from each other.
 
 ext4 puts a folder near its parent. Without a journal it does not use the inode of a file again for
 up to six minutes after the removal (ialloc.c, recently_deleted), and passes over all such inodes of
@@ -25,9 +25,11 @@ _FLAGS = struct.Struct("=I4x")
 def spread(folder: Path) -> bool:
     """Have the folders that are made in `folder` from now on spread over the disk.
 
-    Returns False if the file system does not know the hint; the folders then lie as it likes.
+    Returns False if the file system does not need the hint or does not take it.
     """
     with contextlib.suppress(OSError):
+        if not _reuses_late(folder.stat().st_dev):
+            return False
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             flags = _flags(descriptor) | _TOPDIR
@@ -36,6 +38,13 @@ def spread(folder: Path) -> bool:
         finally:
             os.close(descriptor)
     return False
+
+
+def _reuses_late(device: int) -> bool:
+    """True if the device holds an ext4 without a journal, as the kernel's tables say."""
+    name = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve().name
+    journals = Path("/proc/fs/jbd2").glob(f"{name}-*")
+    return Path("/proc/fs/ext4", name).exists() and not any(journals)
 
 
 def _flags(descriptor: int) -> int:
