@@ -96,6 +96,11 @@ class AppendPipeline:
         return self._in_flight is None and not self._unknown
 
     @property
+    def sends(self) -> bool:
+        """True if an append is neither confirmed nor of unknown outcome."""
+        return self._in_flight is not None
+
+    @property
     def forgets(self) -> bool:
         """True if the next entry will have jobs forgotten."""
         return self._queue.forgets

@@ -72,7 +72,11 @@ class LogFollower:
         if seen < self._known_tail:
             known = f"entry {self._known_tail} was acknowledged"
             raise Corrupt(f"the log ends at entry {seen}, though {known}")
-        behind = self.unreadable.passes(seen)
+        self.pass_unreadable()
+
+    def pass_unreadable(self) -> None:
+        """Pass over a number at the end of the log that cannot be read, if readings agree on it."""
+        behind = self.unreadable.passes(self._state.seen)
         if behind is not None:  # every acknowledged entry was read, so this one is not needed
             self._outbox.count("log_hole")
             self._state.pass_over(behind)

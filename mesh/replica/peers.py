@@ -52,8 +52,15 @@ FOLLOW_NS = 500_000_000
 """A follower that is told nothing reads the log this often."""
 CAMPAIGN_NS = (100_000_000, 1_000_000_000)
 """After the leader's pledges ran out, a follower waits a random time between these two."""
+FETCH_NS = 500_000_000
+"""A candidate that fetches requests again what did not come in this time."""
 PLEDGING_NS = 400_000_000
 """A candidate without a majority gives up after this time, and tries again later."""
+
+
+UNCONFIRMED_NS = 2_000_000_000
+"""A leader whose entries no majority confirms for this long reads the log again: a deposed stream
+leader acknowledges what no other server has."""
 
 
 class ReplicaActions(Protocol):
@@ -114,11 +121,13 @@ class ReplicaPeers:
         """The newest term that a voter named."""
         self._ends: dict[int, ChainPlace] = {}
         """The end of the chain of each voter of this candidate."""
-        self._renewed_ns = self._begun_ns = self._read_ns = 0
+        self._renewed_ns = self._begun_ns = self._read_ns = self._fetched_ns = 0
         self._campaign_ns: int | None = None
         self._read_again = False
         self._recorded = 0
         """The index of the newest snapshot that a majority has."""
+        self._waits_at = (0, 0)
+        """The confirmed index for which this leader waits, and since when."""
         self._handlers: dict[type, Callable[[int, Any, Instant], None]] = {
             PledgeRequest: self._pledge_requested,
             Promised: self._promised,
@@ -150,6 +159,7 @@ class ReplicaPeers:
         if self._leadership.stands:
             if now.boot_ns - self._renewed_ns >= RENEW_NS:
                 self._request_pledges(now)
+            self._fetch_again(now)
         elif self._leadership.role == "pledging":
             if now.boot_ns - self._begun_ns >= PLEDGING_NS:
                 self._actions.step_down("no majority pledged", now)
@@ -162,6 +172,14 @@ class ReplicaPeers:
     def reads(self, now: Instant) -> None:
         """Note that the log is being read."""
         self._read_ns = now.boot_ns
+
+    def is_unconfirmed(self, now: Instant) -> bool:
+        """True if what this leader or candidate appended has waited for a majority too long."""
+        tail = self._tail
+        waits = self._leadership.role in ("electing", "leading") and tail.end.index > tail.confirmed
+        if self.alone or not waits or tail.confirmed != self._waits_at[0]:
+            self._waits_at = (tail.confirmed, now.boot_ns)
+        return now.boot_ns - self._waits_at[1] >= UNCONFIRMED_NS
 
     def rest(self, now: Instant) -> None:
         """Stand again only after a random time, so that two candidates do not meet for ever."""
@@ -277,8 +295,15 @@ class ReplicaPeers:
             return voter, self._ends[voter]
         return None
 
-    def fetch(self, replica: int) -> None:
+    def _fetch_again(self, now: Instant) -> None:
+        """Request again what did not come, from the voter that has the best chain now."""
+        if self._leadership.role == "fetching" and now.boot_ns - self._fetched_ns >= FETCH_NS:
+            self._leadership.role = "reading"
+            self._actions.repair(now)
+
+    def fetch(self, replica: int, now: Instant) -> None:
         """Request what another replica holds beyond the state of this one."""
+        self._fetched_ns = now.boot_ns
         self.send(replica, FetchRequest(self._state.index))
 
     def _fetch_requested(self, sender: int, message: FetchRequest, now: Instant) -> None:
@@ -419,7 +444,7 @@ class ReplicaPeers:
         elif index > self._tail.end.index:
             self._actions.read_log(again=False)
         elif index > self._state.index:
-            self.fetch(sender)
+            self.fetch(sender, now)
 
     def _follows(self, sender: int, term: int) -> bool:
         """True if a message is of the leader whom this replica follows."""
@@ -432,7 +457,7 @@ class ReplicaPeers:
         self._leadership.leader = sender
         return self._leadership.role == "following"
 
-    def gap(self) -> None:
+    def gap(self, now: Instant) -> None:
         """An entry is missing in the log as this replica's server shows it.
 
         The leader may have it, and the next reading begins at the oldest entry that is held.
@@ -441,7 +466,7 @@ class ReplicaPeers:
         self._outbox.count("log_gap")
         owner = self._roster.owner(self.voter.promised, self._state)
         if owner not in (0, self.number):
-            self.fetch(owner)
+            self.fetch(owner, now)
 
     # --- the disk ---------------------------------------------------------------------------------
 

@@ -270,7 +270,9 @@ class Replica:
             return
         self._follower.unreadable.sealed()
         verdict = self._tail.offer(event.seq, sent.data, sent.opened)
-        assert not verdict, f"an entry of this replica does not count: {verdict}"
+        if verdict:  # a newer term was fetched meanwhile
+            self._log_failed(f"the entry appended as {event.seq} does not count: {verdict}", 0, now)
+            return
         self._outage.appended()
         if self._peers.alone:
             self.apply_ready(now)
@@ -340,11 +342,12 @@ class Replica:
             self._log_failed("an entry is missing in the log", 0, now)
             return
         if gap and self.role != "reading":
-            self._peers.gap()
+            self._peers.gap(now)
             return
         if self.role != "reading":
             return
         if not self._peers.alone:
+            self._follower.pass_unreadable()
             self.repair(now)
             return
         try:
@@ -385,7 +388,7 @@ class Replica:
         best, missing = self._peers.best(), self._tail.missing()
         if best is not None:
             self._leadership.role = "fetching"
-            self._peers.fetch(best[0])
+            self._peers.fetch(best[0], now)
         elif missing is not None:
             self._leadership.role = "repairing"
             self._repaired = missing
@@ -401,7 +404,10 @@ class Replica:
         self._appends.settle_unknown(term)
         if self.state.term == term and not self._leadership.outrun:
             self._lead(term, now)
-        elif self._tail.end.term == term or not self._appends.idle:
+        elif self._tail.end.term > term:
+            self.step_down("a newer term was read", now)
+            self._peers.hurry(now)
+        elif self._tail.end.term == term or self._appends.sends:
             self._leadership.role = "electing"
             self._peers.appended(self.state.seen, now)
         elif self._appends.elected == term:
@@ -528,6 +534,8 @@ class Replica:
     def _tick(self, event: events.TimePassed, now: Instant) -> None:
         self._gets.expire(now.boot_ns)
         self._peers.tick(now)
+        if self._peers.is_unconfirmed(now):
+            self._log_failed("a majority does not confirm what the log acknowledged", 0, now)
         self._leadership.renew()
         if self.role == "waiting" and self._outage.may_try(now.boot_ns):
             self._leadership.role = "reading"

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several replicas go on after weaknesses of the log that leave nobody in the wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from stoker.mesh.identity import identity
+from stoker.mesh.identity.identity import Identity
+from stoker.scheduler.book import Job
+from tests.mesh.replica_cluster import Cluster
+
+
+@pytest.fixture(scope="module")
+def signers(tmp_path_factory: pytest.TempPathFactory) -> list[Identity]:
+    return [identity.create(tmp_path_factory.mktemp("keys") / "s.nk") for _ in range(3)]
+
+
+@pytest.fixture
+def cluster(signers: list[Identity]) -> Cluster:
+    made = Cluster(signers)
+    made.settle()
+    return made
+
+
+def test_a_number_that_cannot_be_read_is_passed_over(cluster: Cluster) -> None:
+    leader = cluster.settle()
+    cluster.log.tear()
+    cluster.submit(leader, "job")
+    cluster.settle()
+    assert isinstance(cluster.replies.get("job"), Job)
+    assert len(cluster.digests()) == 1 and cluster.halted == {}
+
+
+def test_an_acknowledged_entry_that_nobody_else_has_is_appended_again(cluster: Cluster) -> None:
+    leader = cluster.settle()
+    others = set(cluster.replicas) - {leader}
+    cluster.log_down = others
+    cluster.submit(leader, "job")
+    assert "job" not in cluster.replies
+    del cluster.log.entries[cluster.log.last]  # a deposed stream leader had acknowledged it
+    cluster.log.last -= 1
+    cluster.log_down = set()
+    cluster.pass_time(6)
+    assert isinstance(cluster.replies.get("job"), Job)
+    assert cluster.settle() == leader and len(cluster.digests()) == 1
