@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from stoker.mesh.log.jetstream_log import Log, LogFull, LogGap, WrongTail
+from stoker.mesh.log.log_archive import LogArchive
 from stoker.mesh.replica import events
 from stoker.mesh.replica.snapshots import SnapshotFolder
 from stoker.native.errors import Corrupt, StokerError
@@ -24,10 +25,13 @@ Feed = Callable[[events.Event], Awaitable[None]]
 class LogWriter:
     """Carries out effects; each method ends with the event that answers its effect."""
 
-    def __init__(self, engine: Log, folder: SnapshotFolder, feed: Feed) -> None:
+    def __init__(
+        self, engine: Log, folder: SnapshotFolder, feed: Feed, archive: LogArchive
+    ) -> None:
         self._log = engine
         self._folder = folder
         self._feed = feed
+        self._archive = archive
 
     async def append(self, effect: events.Append) -> None:
         event: events.Event
@@ -70,9 +74,21 @@ class LogWriter:
     async def trim(self, effect: events.Trim) -> None:
         event: events.Event = events.Trimmed(effect.seq)
         try:
+            await self._keep(effect.seq)
             await self._log.trim(effect.seq)
             log.info("log trimmed", seq=effect.seq)
-        except StokerError as error:
-            event = events.TrimFailed(error.message)
-            log.warning("trim failed", error=error.message)
+        except (StokerError, OSError) as error:
+            event = events.TrimFailed(str(error))
+            log.warning("trim failed", error=str(error))
         await self._feed(event)
+
+    async def _keep(self, seq: int) -> None:
+        """Archive all entries up to `seq`, which are then trimmed."""
+        kept: list[tuple[int, bytes]] = []
+        async for batch in self._log.read_from(self._archive.last_seq + 1):
+            kept += [each for each in batch if each[0] <= seq]
+            if batch and batch[-1][0] >= seq:
+                break
+        dropped = await asyncio.to_thread(self._archive.add, kept)
+        if dropped:
+            log.warning("old segments of the log's archive were dropped", count=dropped)

@@ -31,6 +31,7 @@ from stoker.mesh.connection.requests import Requests
 from stoker.mesh.connection.user_connections import UserConnections
 from stoker.mesh.log.genesis import member_number
 from stoker.mesh.log.jetstream_log import JetStreamLog
+from stoker.mesh.log.log_archive import LogArchive
 from stoker.mesh.replica import events
 from stoker.mesh.replica.boot_clock import boot_ns
 from stoker.mesh.replica.replica import Replica
@@ -96,7 +97,8 @@ class SchedulerDaemon:
         self.watch = StatusWatch(self.replica, options)
         self._stopped = asyncio.Event()
         self._failed: StokerError | None = None
-        writer = LogWriter(self.log, self.folder, self.loop.feed)
+        archive = LogArchive(self.folder.path / "archive")
+        writer = LogWriter(self.log, self.folder, self.loop.feed, archive)
         self.loop.handlers = {
             events.Append: self.loop.in_background(writer.append),
             events.Read: self.loop.in_background(writer.read),

@@ -17,6 +17,7 @@ from product_node import LiveNode, live_node, plain_connection
 
 from stoker.mesh.client.client import Client
 from stoker.mesh.connection import context
+from stoker.mesh.log.log_archive import LogArchive, check_chain
 from stoker.mesh.wire import schema, subjects
 from stoker.native.paths import program
 
@@ -82,6 +83,10 @@ def test_thousands_of_jobs_through_a_small_log_and_a_restart(public_folder: Path
         first, size = asyncio.run(stored(node))
         assert first == seen[-1] + 1
         assert size <= LOG_BYTES
+        archive = LogArchive(node.state.root / "scheduler" / "archive")
+        assert archive.first_index() == 1 and archive.last_seq == seen[-1]
+        index, _ = check_chain(archive.entries())
+        assert index == archive.last_seq  # every entry up to the trim, with its signature
 
         before = node.jobs()
         node.stoker("down")

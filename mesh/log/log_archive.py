@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The entries that were trimmed from the log, in files of the scheduler's folder.
+
+Owns the promise that an entry is durable here before it is trimmed from the log, so that the chain
+of all entries since the genesis can be checked. ARCHIVE_BYTES_MAX bounds the files: past it the
+oldest go, which `first_index` shows.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from stoker.mesh.log import entry as entries
+from stoker.native.errors import Corrupt
+
+ARCHIVE_BYTES_MAX = 4 << 30
+_MAGIC = b"stoker log segment 1\n"
+_RECORD = struct.Struct("<QI")
+"""The sequence of an entry in the log, and its bytes."""
+_SUFFIX = ".segment"
+
+
+class LogArchive:
+    """The segments of one log, named by the sequence of their first entry."""
+
+    def __init__(self, path: Path, bytes_max: int = ARCHIVE_BYTES_MAX) -> None:
+        self._path = path
+        self._bytes_max = bytes_max
+
+    def add(self, found: list[tuple[int, bytes]]) -> int:
+        """Store entries durably in one segment; return how many old segments were dropped for it.
+
+        Entries that are here already are left out. Raises OSError if they cannot be written.
+        """
+        last = self.last_seq
+        new = [each for each in found if each[0] > last]
+        if not new:
+            return 0
+        self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        final = self._path / f"{new[0][0]:020d}-{new[-1][0]:020d}{_SUFFIX}"
+        partial = final.with_suffix(".partial")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(partial, flags, 0o600), "wb") as file:
+            file.write(_MAGIC)
+            for seq, data in new:
+                file.write(_RECORD.pack(seq, len(data)) + data)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(final)
+        _sync_folder(self._path)
+        return self._bound()
+
+    @property
+    def last_seq(self) -> int:
+        """The sequence of the newest archived entry, 0 if there is none."""
+        names = self._files()
+        return int(names[-1].stem.partition("-")[2]) if names else 0
+
+    def entries(self) -> Iterator[tuple[int, bytes]]:
+        """Yield (sequence, entry) in order; Corrupt if a segment is damaged."""
+        for file in self._files():
+            yield from _read(file)
+
+    def first_index(self) -> int:
+        """Return the index of the oldest entry that is kept, 0 if there is none."""
+        for seq, data in self.entries():
+            return entries.unseal(seq, data).entry.prev_index + 1
+        return 0
+
+    def _files(self) -> list[Path]:
+        return sorted(self._path.glob(f"*{_SUFFIX}"))
+
+    def _bound(self) -> int:
+        """Drop the oldest segments past the bound, but never the newest."""
+        files = self._files()
+        size = sum(file.stat().st_size for file in files)
+        dropped = 0
+        while size > self._bytes_max and len(files) > 1:
+            oldest = files.pop(0)
+            size -= oldest.stat().st_size
+            oldest.unlink()
+            dropped += 1
+        return dropped
+
+
+def check_chain(found: Iterator[tuple[int, bytes]]) -> tuple[int, bytes]:
+    """Follow the chain of these entries; return the index and hash at its end.
+
+    Entries that never counted are passed over, as replicas do. Raises Corrupt for a damaged one,
+    or if an entry that others follow is missing.
+    """
+    index, digest = 0, entries.NO_HASH
+    for seq, data in found:
+        opened = entries.unseal(seq, data)
+        before = opened.entry.prev_index
+        if not index or (before, opened.entry.prev_hash) == (index, digest):
+            index, digest = before + 1, opened.hash
+        elif before > index:
+            raise Corrupt(f"log entry {seq} follows index {before}, the one before is {index}")
+    return index, digest
+
+
+def _read(file: Path) -> Iterator[tuple[int, bytes]]:
+    data = file.read_bytes()
+    if not data.startswith(_MAGIC):
+        raise Corrupt(f"{file} is no segment of a log")
+    at = len(_MAGIC)
+    while at < len(data):
+        if at + _RECORD.size > len(data):
+            raise Corrupt(f"{file} ends within a record")
+        seq, size = _RECORD.unpack_from(data, at)
+        at += _RECORD.size
+        if at + size > len(data):
+            raise Corrupt(f"{file} ends within log entry {seq}")
+        yield seq, data[at : at + size]
+        at += size
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
