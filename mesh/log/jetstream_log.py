@@ -200,7 +200,7 @@ class JetStreamLog:
             answer = await self._requests.request(subjects.LOG, entry, APPEND_TIMEOUT_S, headers)
         except Unavailable as error:
             raise OutcomeUnknown(f"append at {tail}: {error.message}") from None
-        return _appended(tail, answer)
+        return appended(tail, answer)
 
     async def trim(self, seq: int) -> None:
         body = msgspec.json.encode({"seq": seq + 1})
@@ -270,7 +270,9 @@ class JetStreamLog:
             raise Unavailable(f"the log engine's answer to {call}: {error}") from None
 
 
-def _appended(tail: int, data: bytes) -> int:
+def appended(tail: int, data: bytes) -> int:
+    """Return the sequence that this answer to an append at `tail` confirms; raise as
+    `append_at`."""
     try:
         answer = _answers.decode(data)
     except msgspec.MsgspecError:

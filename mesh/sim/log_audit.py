@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The auditor of the log: what must hold after every entry that any replica applies.
+
+It keeps books of its own, from the entries' actions, and trusts no count of the core. Everything
+that it finds wrong is one sentence in `violations`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stoker.mesh.log.entry import Entry
+from stoker.mesh.log.genesis import Genesis
+from stoker.mesh.log.genesis import digest as genesis_digest
+from stoker.mesh.replica import snapshots
+from stoker.mesh.replica.snapshots import Snapshot
+from stoker.mesh.replica.state import Applied, ReplicaState
+from stoker.native.errors import NotFound
+from stoker.scheduler.book import Job
+from stoker.scheduler.names import name_id
+from stoker.scheduler.nouns import ENDED, MILLI, ForgetJob, Outcome, StopJob, TaskKey
+
+DIGEST_EVERY = 16
+"""Whole states are compared after every so many entries; the core's state after each."""
+Place = tuple[str, int]
+"""(node, index of a device)."""
+
+
+class KnownEntry(NamedTuple):
+    """An entry as the first replica applied it, and the state of the core behind it."""
+
+    entry: Entry
+    hash: bytes
+    core: int
+    whole: bytes
+
+
+class LogAudit:
+    """The auditor of one cluster's log."""
+
+    def __init__(self, genesis: Genesis) -> None:
+        self.violations: list[str] = []
+        self.known: dict[int, KnownEntry] = {}
+        self.last = 0
+        """The last entry that any replica applied."""
+        self.jobs: dict[int, str] = {}
+        """The key of each job that was submitted."""
+        self.ended: dict[int, str] = {}
+        """The final state of each job that is over."""
+        self._genesis = genesis
+        self._keys: dict[str, int] = {}
+        self._leaders: dict[int, int] = {}
+        self._term = 0
+        self._held: dict[Place, dict[TaskKey, int]] = {}
+        self._places: dict[int, set[Place]] = {}
+        self._snapshot: Snapshot | None = None
+
+    def violated(self, sentence: str) -> None:
+        """Note something that must never be."""
+        self.violations.append(sentence)
+
+    # --- entries ----------------------------------------------------------------------------------
+
+    def applied(self, who: str, state: ReplicaState, entry: Entry, applied: Applied) -> None:
+        """Check the state of `who` right after it applied an entry."""
+        seq = entry.prev_index + 1
+        whole = snapshots.agreement(state.snapshot()) if seq % DIGEST_EVERY == 0 else b""
+        found = KnownEntry(entry, state.hash, state.core.digest(), state.trail + whole)
+        known = self.known.get(seq)
+        if known is not None:
+            self._compare(who, seq, found, known)
+            return
+        if seq != self.last + 1:
+            self.violated(f"{who} applied entry {seq} first, the last one was {self.last}")
+        self.known[seq], self.last = found, seq
+        self._check_term(who, seq, entry)
+        if broken := state.core.check():
+            self.violated(f"after entry {seq} the core breaks {broken}")
+        self._submitted(state, applied)
+        self._changed(state, applied)
+        self._placed(state, applied, seq)
+
+    def _compare(self, who: str, seq: int, found: KnownEntry, known: KnownEntry) -> None:
+        if found.hash != known.hash:
+            self.violated(f"{who} applied another entry {seq} than others")
+        elif (found.core, found.whole) != (known.core, known.whole):
+            self.violated(f"{who} has another state after entry {seq} than others")
+
+    def _check_term(self, who: str, seq: int, entry: Entry) -> None:
+        if entry.term < self._term:
+            self.violated(f"entry {seq} has term {entry.term} after term {self._term}")
+        self._term = max(self._term, entry.term)
+        leader = self._leaders.setdefault(entry.term, entry.leader)
+        if leader != entry.leader:
+            self.violated(f"term {entry.term} has two leaders, seen by {who} in entry {seq}")
+
+    # --- jobs -------------------------------------------------------------------------------------
+
+    def _submitted(self, state: ReplicaState, applied: Applied) -> None:
+        for job in applied.submitted.values():
+            if job in self.jobs or (record := _record(state, job)) is None:
+                continue
+            key = record.decoded_spec().argv[1]
+            if self._keys.setdefault(key, job) != job:
+                self.violated(f"request {key} became job {self._keys[key]} and job {job}")
+            self.jobs[job] = key
+
+    def _changed(self, state: ReplicaState, applied: Applied) -> None:
+        for job in applied.changed:
+            record = state.book.live(job)
+            if record is not None and job in self.ended:
+                self.violated(f"job {job} was {self.ended[job]} and is {record.state} again")
+            ended = None if record is not None else _record(state, job)
+            if ended is not None and ended.state in ENDED:
+                self.ended.setdefault(job, ended.state)
+            attempt = record.attempt if record is not None and record.state != "pending" else 0
+            self._release(job, attempt)
+
+    # --- devices ----------------------------------------------------------------------------------
+
+    def _release(self, job: int, kept_attempt: int) -> None:
+        """Take the devices of all attempts of a job but one out of the books."""
+        for place in list(self._places.get(job, ())):
+            holders = self._held[place]
+            for key in [key for key in holders if key.job == job and key.attempt != kept_attempt]:
+                del holders[key]
+            if not any(key.job == job for key in holders):
+                self._places[job].discard(place)
+
+    def _placed(self, state: ReplicaState, applied: Applied, seq: int) -> None:
+        touched = set()
+        for node, actions in applied.actions.items():
+            for action in actions:
+                if isinstance(action, StopJob | ForgetJob):
+                    continue
+                touched.add(node)
+                for share in action.decision.devices:
+                    place = (node, share.index)
+                    holders = self._held.setdefault(place, {})
+                    key = TaskKey(action.job, action.attempt, action.task)
+                    holders[key] = share.milli
+                    self._places.setdefault(action.job, set()).add(place)
+        for node in sorted(touched):
+            self._check_devices(state, node, seq)
+
+    def _check_devices(self, state: ReplicaState, node: str, seq: int) -> None:
+        for index, device in enumerate(state.core.devices(name_id(node))):
+            holders = self._held.get((node, index), {})
+            used = sum(holders.values())
+            if used > MILLI:
+                self.violated(f"entry {seq} gives device {index} of {node} out twice: {holders}")
+            if used != device.used_milli:
+                counted = f"the core counts {device.used_milli}"
+                self.violated(f"entry {seq}: {node}/{index} holds {used} milli, {counted}")
+
+    # --- acknowledgements -------------------------------------------------------------------------
+
+    def acknowledged_job(self, key: str, job: int) -> None:
+        """A user was told that this request is this job: the log must say the same."""
+        if self.jobs.get(job) != key:
+            self.violated(f"request {key} was acknowledged as job {job}, which the log has not")
+
+    def acknowledged_outcome(self, outcome: Outcome) -> None:
+        """A node was told that this outcome is in the log: the attempt holds nothing any more."""
+        if outcome.state in ENDED:
+            places = self._places.get(outcome.job, ())
+            if any(outcome.key in self._held[place] for place in places):
+                self.violated(f"the end of {outcome.key} was acknowledged and is not in the log")
+
+    # --- snapshots --------------------------------------------------------------------------------
+
+    def saved(self, snapshot: Snapshot) -> None:
+        """Keep the first snapshot of a run, for `replayed`."""
+        if self._snapshot is None:
+            self._snapshot = snapshot
+
+    def replayed(self) -> None:
+        """Compare a full replay of the log with a snapshot and its tail."""
+        whole = ReplicaState(self._genesis.cluster, genesis_digest(self._genesis))
+        for known in self.known.values():
+            whole.apply(known.entry, known.hash)
+        if self._snapshot is None:
+            return
+        data = snapshots.encode(self._snapshot).data
+        part = ReplicaState.restore(snapshots.decode(data)[0])
+        for seq, known in self.known.items():
+            if seq > self._snapshot.index:
+                part.apply(known.entry, known.hash)
+        if snapshots.agreement(whole.snapshot()) != snapshots.agreement(part.snapshot()):
+            self.violated(f"snapshot {self._snapshot.index} and its tail are not the full replay")
+
+
+def _record(state: ReplicaState, job: int) -> Job | None:
+    try:
+        return state.book.get(job)
+    except NotFound:
+        return None

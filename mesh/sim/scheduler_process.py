@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One simulated scheduler process: the shipped replica, and what carries out its effects.
+
+Owns the line between what survives a crash (snapshot files, the record of the log's tail) and what
+does not. A paused process gets its messages when it goes on.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from stoker.mesh.log.genesis import Genesis
+from stoker.mesh.log.jetstream_log import LogFull, LogGap, WrongTail, appended
+from stoker.mesh.replica import events, snapshots
+from stoker.mesh.replica.authority import Heartbeats
+from stoker.mesh.replica.replica import Replica
+from stoker.mesh.replica.replica_settings import ReplicaSettings
+from stoker.mesh.sim.host_clock import HostClock
+from stoker.mesh.sim.keyed_hash import KeyedHash
+from stoker.mesh.sim.log_audit import LogAudit
+from stoker.mesh.sim.model_stream import AppendCall, ModelStream, ReadCall, TrimCall
+from stoker.mesh.sim.network import SimNetwork
+from stoker.mesh.sim.sim_process import SimProcess
+from stoker.mesh.sim.story import Story
+from stoker.mesh.sim.timeline import MS, SECOND, Timeline
+from stoker.native.errors import Corrupt, StokerError
+
+TICK_NS = 100 * MS
+APPEND_NS = 2 * SECOND
+READ_NS = 5 * SECOND
+DISK_NS = (2 * MS, 30 * MS)
+SNAPSHOT_ENTRIES = 60
+PART_BYTES = 16_384
+SILENT = events.LogFailed("the log does not answer")
+
+
+class Surroundings(NamedTuple):
+    """The parts of a simulated world that all its processes share."""
+
+    timeline: Timeline
+    chance: random.Random
+    network: SimNetwork
+    stream: ModelStream
+    audit: LogAudit
+    story: Story
+
+
+class SchedulerRequest(NamedTuple):
+    """A request that reached a scheduler, and where its answer goes; `event` gets the token."""
+
+    sender: str
+    number: int
+    make: Callable[[Any], events.Event]
+    answer: Callable[[SchedulerAnswer], None]
+
+
+class SchedulerAnswer(NamedTuple):
+    """The answer of a scheduler to the request with this number."""
+
+    number: int
+    scheduler: str
+    value: Any
+
+
+class Seat(NamedTuple):
+    """The place of one scheduler: its name, number in the roster, key, and server of the log."""
+
+    name: str
+    number: int
+    signer: KeyedHash
+    server: int
+
+
+class SchedulerProcess(SimProcess):
+    """One scheduler. `to_node` returns what takes (what, data) at the node of this name."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        seat: Seat,
+        genesis: Genesis,
+        to_node: Callable[[str], Callable[[tuple[str, bytes]], None]],
+    ) -> None:
+        super().__init__()
+        self.name = seat.name
+        self.around = around
+        self.clock = HostClock(around.timeline, around.chance)
+        self.server = seat.server
+        self.server_name = around.stream.servers[seat.server].name
+        self.halts: list[str] = []
+        """The reason of each halt of this scheduler."""
+        self.replica: Replica
+        self._genesis = genesis
+        self._signer = seat.signer
+        self._number = seat.number
+        self._to_node = to_node
+        self._files: list[tuple[int, bytes]] = []
+        self._known_tail = 0
+        self._held: list[tuple[int, bytes]] = []
+        """The stored entries beyond the state, as (index, data)."""
+        self._promised = 0
+        self._alone = len(genesis.schedulers) == 1
+        self.peers: dict[int, SchedulerProcess] = {}
+        """All schedulers by their numbers."""
+        self._calls = 0
+        self._open_calls: dict[int, events.Event] = {}
+        self._effects = self._effect_handlers()
+
+    def _effect_handlers(self) -> dict[type, Callable[[Any], None]]:
+        """Return what carries out each kind of effect."""
+        return {
+            events.Append: self._append,
+            events.Read: self._read,
+            events.Reply: self._reply,
+            events.Send: self._send,
+            events.RenewLeases: self._renew,
+            events.SaveSnapshot: self._save,
+            events.Trim: self._trim,
+            events.SendPeer: self._send_peer,
+            events.Store: self._store,
+            events.ReadSnapshotPart: self._read_part,
+            events.Install: self._install,
+            events.Lead: self._lead,
+            events.Halt: self._halt,
+        }
+
+    @property
+    def leads(self) -> bool:
+        """True while its replica leads."""
+        return self.alive and self.replica.role == "leading"
+
+    # --- the process ------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start a new process, which has only what is durable."""
+        self.begin_process()
+        self.clock.go_on()
+        self._open_calls.clear()
+        snapshot, digest = self._newest()
+        settings = ReplicaSettings(
+            self._genesis,
+            self._number,
+            self.around.stream.max_bytes,
+            self.starts * 64 + self.server,
+            SNAPSHOT_ENTRIES,
+            measure=False,
+            known_tail=self._known_tail if self._alone else 0,
+            promised=self._promised,
+        )
+        held = tuple(self._held)
+        self.replica = Replica(settings, self._signer, snapshot, digest, held, open_key=KeyedHash)
+        self._beats = Heartbeats(self._signer)
+        self._audit_applies()
+        self.around.timeline.after(0, self._tick, self.starts)
+
+    def _newest(self) -> tuple[snapshots.Snapshot | None, bytes]:
+        for _, data in reversed(self._files):
+            try:
+                return snapshots.decode(data)
+            except Corrupt:
+                continue
+        return None, b""
+
+    def _audit_applies(self) -> None:
+        """Let the auditor look after every entry that this replica applies."""
+        state, audit = self.replica.state, self.around.audit
+        apply = state.apply
+
+        def audited(entry: Any, digest: bytes) -> Any:
+            applied = apply(entry, digest)
+            audit.applied(self.name, state, entry, applied)
+            return applied
+
+        state.apply = audited  # type: ignore[method-assign]
+
+    def crash(self) -> None:
+        """Kill the process; what it sent is on its way, what it waited for is lost."""
+        self.alive = False
+        self.around.story.tell("{} is killed", self.name)
+
+    def pause(self, *, clock: bool) -> None:
+        """Stop the process; `clock` is true if its clock goes on."""
+        self.paused = True
+        if not clock:
+            self.clock.stop()
+        how = "goes on" if clock else "stands still"
+        self.around.story.tell("{} is stopped, and its clock {}", self.name, how)
+
+    def go_on(self) -> None:
+        """Let a stopped process go on; everything that came meanwhile comes now."""
+        if not self.paused:
+            return
+        self.clock.go_on()
+        self.around.story.tell("{} goes on", self.name)
+        self.end_pause()
+
+    def _tick(self, start: int) -> None:
+        if start != self.starts or self.is_absent(self._tick, start):
+            return
+        self.feed(events.TimePassed())
+        for node, data in self._beats.due(self.clock.real(), self.clock.boot()):
+            self._to(node, ("heartbeat", data))
+        self.around.timeline.after(TICK_NS, self._tick, start)
+
+    def feed(self, event: events.Event) -> None:
+        """Give the replica an event and carry out its effects."""
+        handlers, start = self._effects, self.starts
+        for effect in self.replica.step(event, self.clock.real(), self.clock.boot()):
+            if start == self.starts:  # else the process began again with a snapshot
+                handlers[type(effect)](effect)
+
+    # --- requests and messages --------------------------------------------------------------------
+
+    def take(self, request: SchedulerRequest) -> None:
+        """Take a request of a user or a node."""
+        if not self.is_absent(self.take, request):
+            self.feed(request.make(request))
+
+    def take_event(self, event: events.Event) -> None:
+        """Take a message that needs no answer."""
+        if not self.is_absent(self.take_event, event):
+            self.feed(event)
+
+    def _reply(self, effect: events.Reply) -> None:
+        request: SchedulerRequest = effect.token
+        answered = SchedulerAnswer(request.number, self.name, effect.value)
+        self.around.network.post(self.name, request.sender, request.answer, answered)
+
+    def _send(self, effect: events.Send) -> None:
+        self._to(effect.node, ("command", effect.data))
+
+    def _to(self, node: str, message: tuple[str, bytes]) -> None:
+        self.around.network.post(self.name, node, self._to_node(node), message)
+
+    def _renew(self, effect: events.RenewLeases) -> None:
+        self._beats.grant(effect.authority, self.clock.boot())
+
+    def _lead(self, effect: events.Lead) -> None:
+        self.around.story.tell("{} leads in term {}", self.name, effect.term)
+
+    def _halt(self, effect: events.Halt) -> None:
+        self.halts.append(effect.reason)
+        self.around.story.tell("{} halts: {}", self.name, effect.reason)
+
+    def _send_peer(self, effect: events.SendPeer) -> None:
+        peer = self.peers[effect.to]
+        message = events.PeerMessage(effect.data)
+        self.around.network.post(self.name, peer.name, peer.take_event, message)
+
+    # --- the log ----------------------------------------------------------------------------------
+
+    def _begin_call(self, timeout_ns: int, late: events.Event) -> int:
+        """Begin a call of the log; without an answer in time, the replica gets the event `late`."""
+        self._calls += 1
+        self._open_calls[self._calls] = late
+        self.around.timeline.after(timeout_ns, self._timed_out, self._calls)
+        return self._calls
+
+    def _timed_out(self, call: int) -> None:
+        if call in self._open_calls and not self.is_absent(self._timed_out, call):
+            self.feed(self._open_calls.pop(call))
+
+    def _answered(self, call: int, take: Callable[[Any], None]) -> Callable[[Any], None]:
+        """Return what a server calls with its answer, which travels back to this process."""
+
+        def arrive(value: Any) -> None:
+            if call in self._open_calls and not self.is_absent(arrive, value):
+                del self._open_calls[call]
+                take(value)
+
+        def answer(value: Any) -> None:
+            self.around.network.link(self.server_name, self.name, arrive, value)
+
+        return answer
+
+    def _append(self, effect: events.Append) -> None:
+        def take(data: bytes) -> None:
+            self.feed(self._append_event(effect, data))
+
+        answer = self._answered(self._begin_call(APPEND_NS, SILENT), take)
+        call = AppendCall(self.server, effect.tail, effect.data, effect.name, answer)
+        self.around.network.link(self.name, self.server_name, self.around.stream.append, call)
+
+    def _append_event(self, effect: events.Append, data: bytes) -> events.Event:
+        """Return what `mesh/server/log_writer.py` makes of an answer to an append."""
+        try:
+            seq = appended(effect.tail, data)
+        except LogFull as error:
+            return events.AppendFull(error.message)
+        except LogGap as error:
+            return events.LogBroken(error.message)
+        except StokerError as error:
+            last = error.last if isinstance(error, WrongTail) else 0
+            return events.LogFailed(error.message, last)
+        if self.replica.role == "leading":
+            self._known_tail = max(self._known_tail, seq)
+        return events.AppendDone(seq, effect.name)
+
+    def _read(self, effect: events.Read) -> None:
+        def take(found: tuple[list[tuple[int, bytes]], str | None]) -> None:
+            entries, failed = found
+            if entries:
+                self.feed(events.LogEntries(entries))
+            self.feed(events.LogEnd() if failed is None else events.LogFailed(failed))
+
+        answer = self._answered(self._begin_call(READ_NS, SILENT), take)
+        call = ReadCall(self.server, effect.seq, answer)
+        self.around.network.link(self.name, self.server_name, self.around.stream.read, call)
+
+    def _trim(self, effect: events.Trim) -> None:
+        def take(done: bool) -> None:
+            self.feed(events.Trimmed(effect.seq) if done else events.TrimFailed("no leader"))
+
+        late = events.TrimFailed("the log does not answer")
+        answer = self._answered(self._begin_call(READ_NS, late), take)
+        call = TrimCall(self.server, effect.seq, answer)
+        self.around.network.link(self.name, self.server_name, self.around.stream.trim, call)
+
+    # --- the disk ---------------------------------------------------------------------------------
+
+    def _save(self, effect: events.SaveSnapshot) -> None:
+        low, high = DISK_NS
+        wait = low + int((high - low) * self.around.chance.random())
+        self.around.timeline.after(wait, self._saved, (self.starts, effect.snapshot))
+
+    def _saved(self, written: tuple[int, snapshots.Snapshot]) -> None:
+        start, snapshot = written
+        if start != self.starts or self.is_absent(self._saved, written):
+            return
+        encoded = snapshots.encode(snapshot)
+        self._files = [*self._files[-1:], (snapshot.seq, encoded.data)]
+        self.around.audit.saved(snapshot)
+        agreed = snapshots.agreement(snapshot)
+        self.feed(events.SnapshotSaved(snapshot.seq, encoded.digest, snapshot.index, agreed))
+
+    def _store(self, effect: events.Store) -> None:
+        self._held = [each for each in self._held if each[0] <= effect.after]
+        self._held += effect.entries
+        self._promised = effect.promised
+
+    def _read_part(self, effect: events.ReadSnapshotPart) -> None:
+        data = self._files[-1][1] if self._files else b""
+        index = snapshots.decode(data)[0].index if data else 0
+        part = data[effect.offset : effect.offset + PART_BYTES]
+        self.feed(events.SnapshotPartRead(effect.to, index, effect.offset, len(data), part))
+
+    def _install(self, effect: events.Install) -> None:
+        self.around.story.tell("{} begins again from a snapshot: {}", self.name, effect.why)
+        self._held = []
+        self._files = []
+        if effect.data:
+            self._files = [(snapshots.decode(effect.data)[0].seq, effect.data)]
+        self.start()
