@@ -12,6 +12,7 @@ SIMULATORS: dict[str, tuple[str, str]] = {
     "power": ("stoker.tui.sim.power_commands", "Power draw of a cluster by placement"),
     "power-loop": ("stoker.agent.power.sim.commands", "The power loop on simulated cards (SIM)"),
     "driver": ("stoker.agent.commands.sim_driver_commands", "Run on simulated drivers (SIM)"),
+    "cluster": ("stoker.agent.sim.commands", "Schedulers, agents and a faulty log, by seed (SIM)"),
     "faults": ("stoker.agent.health.sim_commands", "Faults of simulated cards and what follows"),
     "jct": ("stoker.tui.sim.jct_commands", "Completion time, waiting and fairness"),
     "thermal": ("stoker.tui.sim.thermal_commands", "Temperatures and lost work by placement"),

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The faults that a world makes by itself: what it kills, stops, cuts off and sets wrong, and when.
+
+Owns the end of all faults: `heal` leaves every process running, every link whole and every clock
+going on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from stoker.agent.sim.node_process import NodeProcess
+from stoker.mesh.sim.model_stream import NO_LEADER
+from stoker.mesh.sim.scheduler_process import SchedulerProcess, Surroundings
+from stoker.mesh.sim.timeline import MS, SECOND
+
+GAP_NS = (300 * MS, 2 * SECOND)
+ON = 0.6
+"""The probability that a seed has a kind of fault at all."""
+
+
+class FaultPlan:
+    """The faults of one seed."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        schedulers: list[SchedulerProcess],
+        nodes: list[NodeProcess],
+        until_ns: int,
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        """The number of faults of each kind."""
+        self._around = around
+        self._schedulers = schedulers
+        self._nodes = nodes
+        self._until_ns = until_ns
+        self._chance = around.chance
+        kinds = self._kinds()
+        self._on = [kind for kind in kinds if around.chance.random() < ON] or list(kinds)[:3]
+        self._make = kinds
+        self._next()
+
+    def _kinds(self) -> dict[str, Callable[[], None]]:
+        """Return what makes each kind of fault."""
+        kinds: dict[str, Callable[[], None]] = {
+            "scheduler_crash": self._crash_scheduler,
+            "scheduler_pause": self._pause_scheduler,
+            "agent_crash": self._crash_agent,
+            "agent_dies_in_batch": self._crash_agent_in_batch,
+            "agent_pause": self._pause_agent,
+            "power_loss": self._lose_power,
+            "clock_step": self._step_clock,
+            "cut": self._cut,
+            "isolation": self._isolate,
+            "server_crash": self._crash_server,
+        }
+        if len(self._around.stream.servers) > 1:
+            kinds["election"] = self._elect
+            kinds["stale_copy"] = self._stand_still
+        return kinds
+
+    def _next(self) -> None:
+        low, high = GAP_NS
+        wait = low + int((high - low) * self._chance.random())
+        if self._around.timeline.now + wait < self._until_ns:
+            self._around.timeline.after(wait, self._happen, None)
+
+    def _happen(self, _: None) -> None:
+        if self._around.timeline.now < self._until_ns:
+            kind = self._chance.choice(self._on)
+            self.counts[kind] += 1
+            self._make[kind]()
+            self._next()
+
+    def _later(self, low_ms: int, high_ms: int, do: Callable[[None], None]) -> None:
+        self._around.timeline.after(self._chance.randint(low_ms, high_ms) * MS, do, None)
+
+    # --- processes --------------------------------------------------------------------------------
+
+    def _crash_scheduler(self) -> None:
+        one = self._chance.choice(self._schedulers)
+        if one.alive:
+            one.crash()
+            self._later(200, 3000, lambda _: one.start() if not one.alive else None)
+
+    def _pause_scheduler(self) -> None:
+        one = self._chance.choice(self._schedulers)
+        if one.alive and not one.paused:
+            one.pause(clock=self._chance.random() < 0.5)
+            self._later(100, 9000, lambda _: one.go_on())
+
+    def _crash_agent(self) -> None:
+        node = self._chance.choice(self._nodes)
+        if node.alive:
+            node.crash()
+            self._later(100, 3000, lambda _: _restart(node))
+
+    def _crash_agent_in_batch(self) -> None:
+        node = self._chance.choice(self._nodes)
+        if node.alive:
+            node.dies_in = self._chance.randint(1, 4)
+            self._later(1500, 4000, lambda _: _restart(node))
+
+    def _pause_agent(self) -> None:
+        node = self._chance.choice(self._nodes)
+        if node.alive and not node.paused:
+            node.pause()
+            self._later(100, 9000, lambda _: node.go_on())
+
+    def _lose_power(self) -> None:
+        node = self._chance.choice(self._nodes)
+        if node.powered:
+            node.power_off()
+            self._later(1000, 6000, lambda _: node.boot_machine())
+
+    def _step_clock(self) -> None:
+        hosts = [(each.name, each.clock) for each in self._schedulers]
+        hosts += [(each.name, each.clock) for each in self._nodes]
+        name, clock = self._chance.choice(hosts)
+        by = int((self._chance.random() - 0.5) * 2 * 10 ** self._chance.randint(0, 4) * SECOND)
+        clock.step(by)
+        self._around.story.tell("the clock of {} is set by {:.1f} s", name, by / SECOND)
+
+    # --- links and servers ------------------------------------------------------------------------
+
+    def _endpoints(self) -> list[str]:
+        servers = [server.name for server in self._around.stream.servers]
+        return [*(s.name for s in self._schedulers), *(n.name for n in self._nodes), *servers]
+
+    def _cut(self) -> None:
+        sender, receiver = self._chance.sample(self._endpoints(), 2)
+        network = self._around.network
+        network.cut(sender, receiver)
+        self._around.story.tell("nothing goes from {} to {}", sender, receiver)
+        self._later(500, 9000, lambda _: network.mend(sender, receiver))
+
+    def _isolate(self) -> None:
+        names, network = self._endpoints(), self._around.network
+        one = self._chance.choice(names)
+        inward, outward = self._chance.choice(((True, True), (True, False), (False, True)))
+        cuts = [(other, one) for other in names if inward and other != one]
+        cuts += [(one, other) for other in names if outward and other != one]
+        for cut in cuts:
+            network.cut(*cut)
+        way = "in or out" if inward and outward else "in" if inward else "out"
+        self._around.story.tell("nothing gets {} of {}", way, one)
+
+        def mend(_: None) -> None:
+            for cut in cuts:
+                network.mend(*cut)
+
+        self._later(500, 9000, mend)
+
+    def _crash_server(self) -> None:
+        stream = self._around.stream
+        number = self._chance.randrange(len(stream.servers))
+        if stream.servers[number].up:
+            stream.crash(number)
+            self._around.story.tell("{} is killed", stream.servers[number].name)
+            self._later(300, 3000, lambda _: stream.restart(number))
+
+    def _elect(self) -> None:
+        if self._around.stream.leader != NO_LEADER:
+            self._around.stream.elect()
+
+    def _stand_still(self) -> None:
+        stream = self._around.stream
+        number = self._chance.randrange(len(stream.servers))
+        if stream.faults.stale:
+            stream.stand_still(number, self._chance.randint(500, 8000) * MS)
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    def heal(self) -> None:
+        """End every fault."""
+        around = self._around
+        around.network.mend_all()
+        around.network.faults = type(around.network.faults)()
+        around.stream.heal()
+        for scheduler in self._schedulers:
+            scheduler.go_on()
+            if not scheduler.alive:
+                scheduler.start()
+        for node in self._nodes:
+            node.go_on()
+            node.dies_in = None
+            _restart(node)
+        around.story.tell("all faults are over")
+
+
+def _restart(node: NodeProcess) -> None:
+    """Start what does not run of a node; one without power boots by its own plan."""
+    if not node.alive and node.powered:
+        node.start_agent()

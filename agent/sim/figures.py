@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures of one simulated run, and of many together.
+
+Owns the rule of what counts: a run that was too small, too short or too quiet is no seed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+TOLD_MAX = 50
+"""The most violations that a summary names."""
+
+
+class Shape(NamedTuple):
+    """The size of a cluster and of its work."""
+
+    schedulers: int
+    servers: int
+    nodes: int
+    users: int
+    wishes: int
+    """Jobs of each user."""
+
+
+class SeedFigures(NamedTuple):
+    """The figures of one run."""
+
+    seed: int
+    violations: tuple[str, ...]
+    events: int
+    entries: int
+    simulated_s: float
+    faults: dict[str, int]
+    states: tuple[str, ...]
+    shape: Shape
+    freezes: int
+
+    @property
+    def counts(self) -> bool:
+        """True if the run was large enough to count as a seed."""
+        return (
+            self.shape.schedulers >= 3
+            and self.shape.nodes >= 8
+            and self.simulated_s >= 30
+            and self.events >= 5000
+            and self.entries >= 200
+            and sum(self.faults.values()) >= 5
+            and len(self.faults) >= 3
+        )
+
+
+def summary(runs: Iterable[SeedFigures], elapsed_s: float) -> dict[str, Any]:
+    """Return the figures of a campaign, as `stoker sim cluster --json` prints them."""
+    faults: Counter[str] = Counter()
+    states: set[str] = set()
+    violations: list[dict[str, Any]] = []
+    done = counted = events = entries = broken = freezes = 0
+    for each in runs:
+        done, counted = done + 1, counted + each.counts
+        events, entries = events + each.events, entries + each.entries
+        freezes += each.freezes
+        broken += bool(each.violations)
+        faults.update(each.faults)
+        states.update(each.states)
+        told = [{"seed": each.seed, "what": what} for what in each.violations]
+        violations += told[: TOLD_MAX - len(violations)]
+    per_hour = 3600 / elapsed_s if elapsed_s > 0 else 0.0
+    return {
+        "seeds": done,
+        "counted": counted,
+        "broken_seeds": broken,
+        "violations": violations,
+        "elapsed_s": round(elapsed_s, 1),
+        "seeds_per_h": round(done * per_hour),
+        "counted_per_h": round(counted * per_hour),
+        "events_per_s": round(events * per_hour / 3600),
+        "events_per_seed": round(events / max(done, 1)),
+        "entries_per_seed": round(entries / max(done, 1)),
+        "freezes": freezes,
+        "fault_kinds": dict(sorted(faults.items())),
+        "state_coverage": len(states),
+    }

@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One simulated node: the shipped agent core and lease rules, its spawner, its watchdog.
+
+Owns the line between what survives what: a new agent process has the stored position, the lease
+file and the spawner's attempts; a new boot of the machine has the stored position alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stoker.agent.jobs import steps
+from stoker.agent.jobs.node_core import NodeCore
+from stoker.agent.sim.run_audit import RunAudit
+from stoker.agent.sim.spawner_model import SpawnerModel
+from stoker.agent.sim.watchdog_model import LOOK_NS, LeaseModel, decide
+from stoker.agent.state.incarnation import STEP
+from stoker.mesh.identity.identity import Checks
+from stoker.mesh.replica import events
+from stoker.mesh.sim.host_clock import HostClock
+from stoker.mesh.sim.scheduler_process import (
+    SchedulerAnswer,
+    SchedulerProcess,
+    SchedulerRequest,
+    Surroundings,
+)
+from stoker.mesh.sim.sim_process import SimProcess
+from stoker.mesh.sim.timeline import MS, SECOND
+from stoker.mesh.wire.command import (
+    CommandChain,
+    HeartbeatJudge,
+    LeaseRenewal,
+    NodeReply,
+    Position,
+)
+from stoker.native.errors import StokerError
+from stoker.scheduler.nouns import DeviceInfo, NodeReport, Observation
+
+CONNECT_NS = 20 * MS
+REQUEST_NS = 2_500 * MS
+LIST_NS = SECOND
+TAKEN_NS = 2 * MS
+WAKE_NS = 10 * MS
+
+Then = Callable[[Any], steps.Event]
+
+
+class NodeProcess(SimProcess):
+    """One node; `trusted` is the cluster that it belongs to and the key of its schedulers."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        name: str,
+        devices: int,
+        *,
+        audit: RunAudit,
+        trusted: tuple[str, Checks],
+    ) -> None:
+        super().__init__()
+        self.name = name
+        self.around = around
+        self.schedulers: list[SchedulerProcess] = []
+        self.clock = HostClock(around.timeline, around.chance)
+        self.boot = 0
+        self.powered = False
+        self.dies_in: int | None = None
+        """The number of effects after which the agent dies, if it is to die in a batch."""
+        self._audit = audit
+        self._trusted = trusted
+        self._devices = tuple(DeviceInfo(f"d{n}", "sim", "sim") for n in range(devices))
+        self._stored = Position()
+        self._incarnation = 0
+        self._boots = 0
+        self._numbers = 0
+        self._samples = 0
+        self._wake_ns = 0
+        """The simulated time of the next planned step of the core, or a past one."""
+        self._open: dict[int, tuple[Then, steps.Event]] = {}
+        self._effects = self._effect_handlers()
+
+    def _effect_handlers(self) -> dict[type, Callable[[Any], None]]:
+        """Return what carries out each kind of effect."""
+        return {
+            steps.Persist: self._persist,
+            steps.SayHello: self._say_hello,
+            steps.RequestState: self._request_state,
+            steps.SendOutcomes: self._send_outcomes,
+            steps.StartAttempts: self._start_attempts,
+            steps.StopAttempt: lambda effect: self.spawner.stop(effect.key),
+            steps.Acknowledge: lambda effect: self.spawner.acknowledge(effect.keys),
+            steps.Settle: lambda effect: self._feed_soon(steps.TraceSettled(effect.key)),
+            steps.RenewLease: self._renew,
+            steps.DropFolder: _nothing,
+            steps.LogNote: _nothing,
+        }
+
+    # --- the machine ------------------------------------------------------------------------------
+
+    def boot_machine(self) -> None:
+        """Begin a new boot: nothing runs, there is no lease."""
+        self._boots += 1
+        self.boot += 1
+        self.powered, self.paused = True, False
+        self.clock.reboot()
+        self.lease = LeaseModel()
+        self.spawner = SpawnerModel(
+            self.name, self.around.timeline, self.clock, self._audit, self._tell
+        )
+        self.around.timeline.after(LOOK_NS, self._look, self._boots)
+        self.start_agent()
+
+    def power_off(self) -> None:
+        """Lose everything that is not on disk."""
+        self.alive = self.powered = False
+        self._boots += 1
+        self.spawner.die()
+        self.around.story.tell("{} loses power", self.name)
+
+    def _look(self, boot: int) -> None:
+        """Make one look of the watchdog."""
+        if boot != self._boots:
+            return
+        now = self.clock.boot()
+        action = decide(self.lease, now)
+        if action == "freeze":
+            self.lease.freeze_now(now)
+            if self.spawner.running:
+                self._audit.freezes += 1
+            self.spawner.freeze()
+            self.around.story.tell("{} freezes its jobs: its lease ran out", self.name)
+        elif action == "thaw":
+            self.lease.frozen_since_ns = 0
+            self.spawner.thaw()
+            self.around.story.tell("{} lets its jobs go on", self.name)
+        self.around.timeline.after(LOOK_NS, self._look, boot)
+
+    # --- the agent process ------------------------------------------------------------------------
+
+    def start_agent(self) -> None:
+        """Start a new agent process, which has only what is durable."""
+        self.begin_process()
+        self.dies_in = None
+        self._open.clear()
+        self._wake_ns = 0
+        self._incarnation = max(self._incarnation + STEP, self.clock.real())
+        cluster, verifier = self._trusted
+        self._chain = CommandChain(
+            cluster, self.name, verifier, self._stored, nonce=self._incarnation
+        )
+        self._judge = HeartbeatJudge(cluster, self.name, verifier)
+        self.core = NodeCore(self._chain)
+        report = NodeReport(
+            self.name, f"boot-{self.boot}", self._incarnation, 64_000, 1 << 36, self._devices
+        )
+        self.around.timeline.after(CONNECT_NS, self._begin, (self.starts, report))
+        self.around.timeline.after(CONNECT_NS + LIST_NS, self._tick, self.starts)
+
+    def _begin(self, begin: tuple[int, NodeReport]) -> None:
+        start, report = begin
+        if start == self.starts and not self.is_absent(self._begin, begin):
+            self.feed(steps.Reported(report))
+            self.feed(steps.MeshUp())
+            self._list_attempts()
+
+    def crash(self) -> None:
+        """Kill the agent; jobs, spawner and watchdog go on."""
+        self.alive = False
+        self.around.story.tell("the agent of {} is killed", self.name)
+
+    def pause(self) -> None:
+        """Stop the agent process; jobs, spawner and watchdog go on."""
+        self.paused = True
+        self.around.story.tell("the agent of {} is stopped", self.name)
+
+    def go_on(self) -> None:
+        """Let a stopped agent go on; everything that came meanwhile comes now."""
+        if self.paused:
+            self.around.story.tell("the agent of {} goes on", self.name)
+            self.end_pause()
+
+    def _tick(self, start: int) -> None:
+        if start != self.starts or self.is_absent(self._tick, start):
+            return
+        self._list_attempts()
+        self._samples += 1
+        sample = Observation(self._samples, self.name, self.clock.real(), 500, 1 << 30)
+        event = events.Observed(self.name, sample)
+        for scheduler in self.schedulers:
+            self.around.network.post(self.name, scheduler.name, scheduler.take_event, event)
+        self.around.timeline.after(LIST_NS, self._tick, start)
+
+    def _list_attempts(self) -> None:
+        has, expected = self.spawner.attempts(), self.core.taken()
+        self.feed(steps.SpawnerAttempts(has, expected, self.clock.real()))
+
+    def feed(self, event: steps.Event) -> None:
+        """Give the core an event and carry out its effects, unless the agent dies among them."""
+        effects = self.core.step(event, self.clock.boot() / SECOND)
+        if effects:
+            handlers = self._effects
+            for effect in effects:
+                if self.dies_in is not None and self._dies():
+                    return
+                handlers[type(effect)](effect)
+        due = self.core.deadline()
+        if due is not None:
+            self._wake_at(due)
+
+    def _dies(self) -> bool:
+        assert self.dies_in is not None
+        self.dies_in -= 1
+        if self.dies_in < 0:
+            self.dies_in = None
+            self.crash()
+        return not self.alive
+
+    def _wake_at(self, due_s: float) -> None:
+        """Have the core step at this time of its clock, if no earlier step is planned."""
+        now = self.around.timeline.now
+        when = now + max(int(due_s * SECOND) - self.clock.boot(), 0) + WAKE_NS
+        if not now < self._wake_ns <= when:
+            self._wake_ns = when
+            self.around.timeline.at(when, self._wake, self.starts)
+
+    def _wake(self, start: int) -> None:
+        if start == self.starts and not self.is_absent(self._wake, start):
+            self.feed(steps.NodeTick())
+
+    def _tell(self, event: steps.Event) -> None:
+        """Pass an event of the spawner to the agent; the list of attempts repeats a lost one."""
+        if not self.is_absent(self._feed_if_here, event):
+            self.feed(event)
+
+    def _feed_if_here(self, event: steps.Event) -> None:
+        if self.alive:
+            self.feed(event)
+
+    def _feed_soon(self, event: steps.Event) -> None:
+        self.around.timeline.after(TAKEN_NS, self._arrives, (self.starts, event))
+
+    def _arrives(self, arrival: tuple[int, steps.Event]) -> None:
+        start, event = arrival
+        if start == self.starts and not self.is_absent(self._arrives, arrival):
+            self.feed(event)
+
+    # --- effects ----------------------------------------------------------------------------------
+
+    def _persist(self, effect: steps.Persist) -> None:
+        self._stored = effect.position
+
+    def _start_attempts(self, effect: steps.StartAttempts) -> None:
+        for start in effect.starts:
+            self.spawner.start(start)
+        keys = tuple(start.key for start in effect.starts)
+        self._feed_soon(steps.Taken(keys))
+
+    def _renew(self, effect: steps.RenewLease) -> None:
+        begin = self.clock.boot() if effect.since_ns is None else effect.since_ns
+        self.lease.extend(begin + int(effect.lease_s * SECOND))
+        if effect.thaw:
+            self.lease.thaw()
+
+    def _say_hello(self, effect: steps.SayHello) -> None:
+        def then(value: Any) -> steps.Event:
+            if isinstance(value, NodeReply) and value.ok:
+                return steps.Greeted(effect.report)
+            return steps.NotGreeted(value.message)
+
+        report = effect.report
+        self._request(
+            lambda token: events.NodeReported(token, report), then, steps.NotGreeted("late")
+        )
+
+    def _request_state(self, effect: steps.RequestState) -> None:
+        requested = self.clock.boot()
+
+        def then(value: Any) -> steps.Event:
+            if isinstance(value, bytes):
+                return steps.StateReceived(value, requested)
+            return steps.StateFailed(value.message)
+
+        request = effect.request
+        late = steps.StateFailed("late")
+        self._request(lambda token: events.StateRequested(token, self.name, request), then, late)
+
+    def _send_outcomes(self, effect: steps.SendOutcomes) -> None:
+        number, outcomes = effect.number, effect.outcomes
+
+        def then(value: Any) -> steps.Event:
+            if isinstance(value, NodeReply) and value.ok:
+                for each in outcomes:
+                    self.around.audit.acknowledged_outcome(each)
+                return steps.Committed(number)
+            return steps.NotCommitted(number, value.message, value.code)
+
+        late = steps.NotCommitted(number, "late")
+        self._request(lambda token: events.Outcomes(token, self.name, outcomes), then, late)
+
+    # --- messages ---------------------------------------------------------------------------------
+
+    def _request(self, make: Callable[[Any], events.Event], then: Then, late: steps.Event) -> None:
+        """Send a request to all schedulers; `then` makes an event of the first useful answer."""
+        self._numbers += 1
+        number = self._numbers
+        self._open[number] = (then, late)
+        message = SchedulerRequest(self.name, number, make, self.take_answer)
+        for scheduler in self.schedulers:
+            self.around.network.post(self.name, scheduler.name, scheduler.take, message)
+        self.around.timeline.after(REQUEST_NS, self._too_late, number)
+
+    def take_answer(self, answered: SchedulerAnswer) -> None:
+        """Take the answer of a scheduler; the refusal of one that does not lead is none."""
+        if answered.number not in self._open or self.is_absent(self.take_answer, answered):
+            return
+        if isinstance(answered.value, StokerError) and len(self.schedulers) > 1:
+            return
+        then, _ = self._open.pop(answered.number)
+        self.feed(then(answered.value))
+
+    def _too_late(self, number: int) -> None:
+        if number in self._open and not self.is_absent(self._too_late, number):
+            self.feed(self._open.pop(number)[1])
+
+    def take(self, message: tuple[str, bytes]) -> None:
+        """Take a message of a scheduler: a command, or a heartbeat."""
+        if self.is_absent(self.take, message):
+            return
+        what, data = message
+        if what == "command":
+            self.feed(steps.CommandReceived(data))
+            return
+        frozen = self.lease.frozen
+        verdict = self._judge.judge(data, self._chain.position)
+        if isinstance(verdict, LeaseRenewal) and not frozen:
+            self.lease.extend(self.clock.boot() + verdict.heartbeat.lease_ms * MS)
+        else:
+            self.feed(steps.HeartbeatReceived(data, frozen))
+
+
+def _nothing(effect: steps.Effect) -> None:
+    """Do nothing: folders and log files are not simulated."""

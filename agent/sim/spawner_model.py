@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The spawner of a simulated node: it starts, freezes and ends attempts.
+
+It forgets none by itself, survives the agent and dies with the machine. A frozen attempt makes no
+progress.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from stoker.agent.jobs import steps
+from stoker.agent.sim.run_audit import RunAudit
+from stoker.mesh.sim.host_clock import HostClock
+from stoker.mesh.sim.timeline import MS, Timeline
+from stoker.scheduler.nouns import Outcome, StartJob, TaskKey
+
+BEGIN_NS = 8 * MS
+EndState = Literal["succeeded", "failed", "cancelled"]
+Tell = Callable[[steps.Event], None]
+
+
+@dataclass
+class _Attempt:
+    start: StartJob
+    left_ns: int
+    state: Literal["taken", "running", "over"] = "taken"
+    since_ns: int = 0
+    """The simulated time from which it runs unfrozen."""
+    plan: int = 0
+    """A number that grows whenever its end is planned anew."""
+    stopped: bool = False
+    event: steps.Ran | steps.JobEnded | None = None
+
+
+class SpawnerModel:
+    """The attempts of one node; `tell` passes what happens to the agent, if it lives."""
+
+    def __init__(
+        self, node: str, timeline: Timeline, clock: HostClock, audit: RunAudit, tell: Tell
+    ) -> None:
+        self.frozen = False
+        self._node = node
+        self._timeline = timeline
+        self._clock = clock
+        self._audit = audit
+        self._tell = tell
+        self._attempts: dict[TaskKey, _Attempt] = {}
+
+    def start(self, start: StartJob) -> None:
+        """Take a start durably; it begins a little later, once."""
+        key = start.key
+        if key not in self._attempts:
+            attempt = _Attempt(start, int(start.spec.argv[2]) * MS)
+            self._attempts[key] = attempt
+            self._timeline.after(BEGIN_NS, self._begin, attempt)
+
+    def _is_here(self, attempt: _Attempt) -> bool:
+        key = attempt.start.key
+        return self._attempts.get(key) is attempt
+
+    def _begin(self, attempt: _Attempt) -> None:
+        if attempt.state != "taken" or not self._is_here(attempt):
+            return
+        if self.frozen:  # a start behind a freeze waits with the others
+            self._timeline.after(BEGIN_NS, self._begin, attempt)
+            return
+        start = attempt.start
+        attempt.state = "running"
+        self._audit.begins(self._node, start)
+        key = start.key
+        attempt.event = steps.Ran(key, start.decision.id, self._clock.real())
+        self._tell(attempt.event)
+        self._plan_end(attempt)
+
+    def _plan_end(self, attempt: _Attempt) -> None:
+        attempt.plan += 1
+        attempt.since_ns = self._timeline.now
+        self._timeline.after(attempt.left_ns, self._end, (attempt, attempt.plan))
+
+    def _end(self, planned: tuple[_Attempt, int]) -> None:
+        attempt, plan = planned
+        if plan == attempt.plan and attempt.state == "running" and self._is_here(attempt):
+            self._over(attempt)
+
+    def _over(self, attempt: _Attempt) -> None:
+        start = attempt.start
+        key = start.key
+        ran = attempt.state == "running" and not attempt.stopped
+        attempt.state = "over"
+        self._audit.pauses(key)
+        state: EndState = "cancelled"
+        if ran:
+            state = "failed" if start.spec.argv[3] == "failed" else "succeeded"
+        outcome = Outcome(*key, start.decision.id, state, self._clock.real(), exit_code=0)
+        attempt.event = steps.JobEnded(outcome, stopped=attempt.stopped)
+        self._tell(attempt.event)
+
+    def stop(self, key: TaskKey) -> None:
+        """End an attempt on request; a frozen one ends too, since it is killed."""
+        attempt = self._attempts.get(key)
+        if attempt is not None and attempt.state != "over":
+            attempt.stopped = True
+            self._over(attempt)
+
+    def acknowledge(self, keys: tuple[TaskKey, ...]) -> None:
+        """Forget attempts whose ends are in the log."""
+        for key in keys:
+            if (attempt := self._attempts.get(key)) is not None and attempt.state == "over":
+                del self._attempts[key]
+
+    def attempts(self) -> tuple[steps.SpawnerAttempt, ...]:
+        """Return everything that is here, as the agent gets it."""
+        return tuple(
+            steps.SpawnerAttempt(key, attempt.start.decision.id, attempt.event)
+            for key, attempt in self._attempts.items()
+        )
+
+    # --- the watchdog and the machine -------------------------------------------------------------
+
+    def freeze(self) -> None:
+        """Let nothing run."""
+        self.frozen = True
+        for key, attempt in self._attempts.items():
+            if attempt.state == "running":
+                attempt.left_ns -= self._timeline.now - attempt.since_ns
+                attempt.plan += 1
+                self._audit.pauses(key)
+
+    def thaw(self) -> None:
+        """Let everything go on."""
+        self.frozen = False
+        for attempt in self._attempts.values():
+            if attempt.state == "running":
+                self._audit.resumes(self._node, attempt.start)
+                self._plan_end(attempt)
+
+    def die(self) -> None:
+        """Lose everything, as in a reboot."""
+        for key in self._attempts:
+            self._audit.pauses(key)
+        self._attempts.clear()
+        self.frozen = False
+
+    @property
+    def running(self) -> int:
+        """The number of attempts that run or are frozen."""
+        return sum(attempt.state == "running" for attempt in self._attempts.values())

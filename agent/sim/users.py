@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulated users: they submit, repeat what was not answered, cancel, and repeat what was.
+
+A user knows only what it was told. Owns the promise that every request is repeated with its key
+until there is an answer.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from stoker.agent.sim.run_audit import RunAudit
+from stoker.mesh.replica import events
+from stoker.mesh.sim.scheduler_process import (
+    SchedulerAnswer,
+    SchedulerProcess,
+    SchedulerRequest,
+    Surroundings,
+)
+from stoker.mesh.sim.timeline import MS, SECOND
+from stoker.native.errors import StokerError
+from stoker.scheduler.book import Job
+from stoker.scheduler.nouns import JobSpec, Owner
+
+ANSWER_NS = 3 * SECOND
+AGAIN_NS = (200 * MS, 800 * MS)
+RUN_MS = (80, 2500)
+CANCELS, REPEATS = 0.12, 0.1
+GPU_MILLI = (250, 500, 1000, 1000, 1000, 2000)
+
+
+class Wish(NamedTuple):
+    """One job that a user wants, with the key of its request."""
+
+    key: str
+    spec: JobSpec
+
+
+class SimUser:
+    """One user with the wishes that it will make."""
+
+    def __init__(self, around: Surroundings, name: str, audit: RunAudit) -> None:
+        self.name = name
+        self.schedulers: list[SchedulerProcess] = []
+        self.unanswered: set[str] = set()
+        """The keys of requests without an answer."""
+        self._around = around
+        self._audit = audit
+        self._owner = Owner(name, 1000, 1000)
+        self._numbers = 0
+        self._open: dict[int, Wish] = {}
+
+    def plan(self, chance: random.Random, wishes: int, until_ns: int) -> None:
+        """Plan so many submits at random times up to this one."""
+        for number in range(wishes):
+            at = int(until_ns * chance.random())
+            key = f"{self.name}-{number}"
+            self._around.timeline.at(at, self._submit, Wish(key, _spec(chance, key)))
+
+    def _submit(self, wish: Wish) -> None:
+        self.unanswered.add(wish.key)
+        self._send(wish)
+
+    def _send(self, wish: Wish) -> None:
+        self._numbers += 1
+        self._open[self._numbers] = wish
+        owner, key = self._owner, wish.key.encode().ljust(16, b".")
+
+        def make(token: Any) -> events.Event:
+            return events.JobSubmitted(token, owner, key, wish.spec)
+
+        self._post(self._numbers, make)
+        self._around.timeline.after(ANSWER_NS, self._too_late, self._numbers)
+
+    def _post(self, number: int, make: Callable[[Any], events.Event]) -> None:
+        message = SchedulerRequest(self.name, number, make, self._take)
+        for scheduler in self.schedulers:
+            self._around.network.post(self.name, scheduler.name, scheduler.take, message)
+
+    def _take(self, answered: SchedulerAnswer) -> None:
+        wish = self._open.get(answered.number)
+        value = answered.value
+        if wish is None or (isinstance(value, StokerError) and len(self.schedulers) > 1):
+            return
+        del self._open[answered.number]
+        if isinstance(value, Job):
+            self._told(wish, value)
+        else:
+            self._send_again(wish)
+
+    def _told(self, wish: Wish, job: Job) -> None:
+        self.unanswered.discard(wish.key)
+        self._around.audit.acknowledged_job(wish.key, job.job)
+        self._audit.told_job(wish.key, job.job)
+        draw = self._around.chance.random()
+        if draw < CANCELS:
+            wait = int(1500 * MS * self._around.chance.random())
+            self._around.timeline.after(wait, self._cancel, job.job)
+        elif draw < CANCELS + REPEATS:
+            self._send(wish)
+
+    def _cancel(self, job: int) -> None:
+        self._numbers += 1
+        self._around.story.tell("{} cancels job {}", self.name, job)
+        self._post(self._numbers, lambda token: events.CancelRequested(token, [job], "changed"))
+
+    def _too_late(self, number: int) -> None:
+        wish = self._open.pop(number, None)
+        if wish is not None:
+            self._send_again(wish)
+
+    def _send_again(self, wish: Wish) -> None:
+        low, high = AGAIN_NS
+        wait = low + int((high - low) * self._around.chance.random())
+        self._around.timeline.after(wait, self._send, wish)
+
+
+def _spec(chance: random.Random, key: str) -> JobSpec:
+    run_ms = chance.randint(*RUN_MS)
+    end = "failed" if chance.random() < 0.15 else "succeeded"
+    return JobSpec(
+        ("job", key, str(run_ms), end),
+        gpu_milli=chance.choice(GPU_MILLI),
+        retries=chance.choice((0, 0, 1)),
+        trace="off",
+    )

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One simulated cluster from its first entry to its last outcome, determined by a seed.
+
+Faults happen up to FAULTS_NS; then everything is healed, and within LIVENESS_NS all that was
+acknowledged must end. Owns what makes a run count: its size, its length, its faults.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+from stoker.agent.sim.fault_plan import FaultPlan
+from stoker.agent.sim.figures import SeedFigures, Shape
+from stoker.agent.sim.node_process import NodeProcess
+from stoker.agent.sim.run_audit import RunAudit
+from stoker.agent.sim.users import SimUser
+from stoker.mesh.log.genesis import Genesis, RosterMember
+from stoker.mesh.replica.new_cluster import FORMATS
+from stoker.mesh.sim import stream_faults
+from stoker.mesh.sim.keyed_hash import AnyKey, KeyedHash
+from stoker.mesh.sim.log_audit import LogAudit
+from stoker.mesh.sim.model_stream import ModelStream
+from stoker.mesh.sim.network import NO_FAULTS, NetworkFaults, SimNetwork
+from stoker.mesh.sim.scheduler_process import SchedulerProcess, Seat, Surroundings
+from stoker.mesh.sim.story import Story
+from stoker.mesh.sim.timeline import SECOND, Timeline
+from stoker.scheduler.core import Limits
+
+FAULTS_NS = 20 * SECOND
+LIVENESS_NS = 20 * SECOND
+LENGTH_NS = 31 * SECOND
+LOOK_NS = SECOND // 2
+REPLAY_EVERY = 8
+"""Every so many seeds the whole log is replayed and compared with a snapshot and its tail."""
+ALONE_EVERY = 10
+"""Every so many seeds have one scheduler and one server of the log; they do not count."""
+LIMITS = Limits(nodes=32, devices=128, jobs=512, finished=512, tasks=512, node_tasks=64, keys=2048)
+LOG_BYTES = 64 << 20
+CLUSTER = "sim"
+NONE = stream_faults.StreamFaults()
+
+
+class World:
+    """One simulated cluster; without `faults` nothing goes wrong by itself."""
+
+    def __init__(
+        self, seed: int, shape: Shape, *, faults: bool = True, story: bool = False
+    ) -> None:
+        self.seed = seed
+        self.shape = shape
+        self.chance = chance = random.Random(seed)
+        self.timeline = Timeline()
+        self.story = Story(self.timeline, on=story)
+        self.runs = RunAudit()
+        self.states: set[str] = set()
+        network_faults = _network_faults(chance) if faults else NO_FAULTS
+        self.network = SimNetwork(self.timeline, chance, network_faults)
+        self.stream = ModelStream(
+            self.timeline,
+            chance,
+            self.network,
+            self.story,
+            servers=shape.servers,
+            faults=stream_faults.drawn(chance, shape.servers) if faults else NONE,
+            max_bytes=LOG_BYTES,
+        )
+        self._build()
+        self.plan = FaultPlan(self.around, self.schedulers, self.nodes, FAULTS_NS if faults else 0)
+
+    def _build(self) -> None:
+        shape = self.shape
+        keys = [KeyedHash(f"U{number}") for number in range(shape.schedulers)]
+        roster = tuple(RosterMember(n + 1, key.public) for n, key in enumerate(keys))
+        genesis = Genesis(CLUSTER, LIMITS, roster, FORMATS, {})
+        self.audit = LogAudit(genesis)
+        self.around = Surroundings(
+            self.timeline, self.chance, self.network, self.stream, self.audit, self.story
+        )
+        self.nodes = [
+            NodeProcess(
+                self.around,
+                f"node-{n + 1}",
+                self.chance.randint(2, 4),
+                audit=self.runs,
+                trusted=(CLUSTER, AnyKey(keys)),
+            )
+            for n in range(shape.nodes)
+        ]
+        by_name = {node.name: node for node in self.nodes}
+        self.schedulers = [
+            SchedulerProcess(
+                self.around,
+                Seat(f"scheduler-{n + 1}", n + 1, key, n % shape.servers),
+                genesis,
+                lambda name: by_name[name].take,
+            )
+            for n, key in enumerate(keys)
+        ]
+        for scheduler in self.schedulers:
+            scheduler.peers = {n + 1: each for n, each in enumerate(self.schedulers)}
+        self.users = [SimUser(self.around, f"user-{n + 1}", self.runs) for n in range(shape.users)]
+        for node in self.nodes:
+            node.schedulers = self.schedulers
+        for user in self.users:
+            user.schedulers = self.schedulers
+
+    # --- running ----------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Start everything."""
+        for scheduler in self.schedulers:
+            scheduler.start()
+        for node in self.nodes:
+            node.boot_machine()
+        for user in self.users:
+            user.plan(self.chance, self.shape.wishes, FAULTS_NS)
+        self.timeline.after(LOOK_NS, self._look, None)
+
+    def _look(self, _: None) -> None:
+        """Note in which states the parts are, for the coverage of states."""
+        roles = sorted(s.replica.role if s.alive else "dead" for s in self.schedulers)
+        frozen = min(sum(node.lease.frozen for node in self.nodes), 3)
+        dead = min(sum(not node.alive or node.paused for node in self.nodes), 3)
+        cut = bool(self.network.counts["cut"])
+        self.states.add(f"{','.join(roles)}/{frozen}/{dead}/{self.stream.leader < 0}/{cut}")
+        self.timeline.after(LOOK_NS, self._look, None)
+
+    def run(self) -> SeedFigures:
+        """Run to the end and return what it came to."""
+        self.begin()
+        self.timeline.run(FAULTS_NS)
+        self.plan.heal()
+        self._finish()
+        if self.seed % REPLAY_EVERY == 0:
+            self.audit.replayed()
+        return self.figures()
+
+    def _finish(self) -> None:
+        """Let everything end; what has not in time is a violation."""
+        while not self.stream.whole:  # an election that had begun is the last fault
+            self.timeline.run(self.timeline.now + LOOK_NS)
+        limit = self.timeline.now + LIVENESS_NS
+        while not self.is_over() and self.timeline.now < limit:
+            self.timeline.run(self.timeline.now + LOOK_NS)
+        if not self.is_over():
+            self.runs.violations.append(f"{LIVENESS_NS // SECOND} s after all faults {self._why()}")
+        self.timeline.run(max(self.timeline.now, LENGTH_NS))
+
+    def leader(self) -> SchedulerProcess | None:
+        """Return a scheduler that leads, if there is one."""
+        return next((each for each in self.schedulers if each.leads), None)
+
+    def is_over(self) -> bool:
+        """True if every request was answered, and every acknowledged job is over everywhere."""
+        if any(user.unanswered for user in self.users) or self.runs.active:
+            return False
+        if any(job not in self.audit.ended for job in self.runs.acknowledged.values()):
+            return False
+        return self.leader() is not None and not any(node.core.untold for node in self.nodes)
+
+    def _why(self) -> str:
+        """Return what is not over."""
+        unanswered = [key for user in self.users for key in sorted(user.unanswered)]
+        jobs = [job for job in self.runs.acknowledged.values() if job not in self.audit.ended]
+        roles = [f"{s.name} is {s.replica.role}" for s in self.schedulers]
+        return f"{unanswered} have no answer, jobs {jobs} are not over; {', '.join(roles)}"
+
+    def figures(self) -> SeedFigures:
+        """Return what the run has come to so far."""
+        faults = Counter(self.plan.counts)
+        faults.update(self.stream.counts)
+        faults.update(self.network.counts)
+        return SeedFigures(
+            self.seed,
+            (*self.audit.violations, *self.runs.violations),
+            self.timeline.delivered,
+            len(self.audit.known),
+            self.timeline.now / SECOND,
+            dict(sorted(faults.items())),
+            tuple(sorted(self.states)),
+            self.shape,
+            self.runs.freezes,
+        )
+
+
+def _network_faults(chance: random.Random) -> NetworkFaults:
+    return NetworkFaults(*(chance.choice((0.0, 0.01, 0.05)) for _ in NetworkFaults._fields))
+
+
+def shape_of(seed: int) -> Shape:
+    """Return the shape of the cluster of a seed; every tenth has one scheduler."""
+    nodes = 8 + seed % 3
+    if seed % ALONE_EVERY == ALONE_EVERY - 1:
+        return Shape(1, 1, nodes, 3, 60)
+    return Shape((3, 3, 3, 5)[seed % 4], (3, 3, 5)[seed % 3], nodes, 3, 60)
+
+
+def run_seed(seed: int, *, story: bool = False) -> tuple[SeedFigures, list[str]]:
+    """Run one seed; return its figures and its story."""
+    world = World(seed, shape_of(seed), story=story)
+    figures = world.run()
+    return figures, world.story.lines

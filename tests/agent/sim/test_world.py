@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Seeds of the simulated cluster find nothing, replay exactly, and outages freeze nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from stoker.agent.sim.figures import Shape
+from stoker.agent.sim.world import World, run_seed, shape_of
+from stoker.mesh.sim.timeline import SECOND
+from tests.rounds import rounds
+
+STORY = "from stoker.agent.sim.world import run_seed; print(run_seed({seed}, story=True))"
+BATCH = 10
+QUIET = Shape(1, 1, 8, 2, 30)
+
+
+@pytest.mark.rounds
+@pytest.mark.parametrize("batch", range(rounds(3, 500)))
+def test_seeds_find_nothing(batch: int) -> None:
+    for seed in range(batch * BATCH, (batch + 1) * BATCH):
+        figures, _ = run_seed(seed)
+        assert figures.violations == (), f"stoker sim cluster --seed {seed} --explain"
+        assert figures.entries > 50
+
+
+def test_a_seed_replays_byte_for_byte_in_another_process() -> None:
+    told = []
+    for hashes in ("1", "2"):
+        argv = [sys.executable, "-c", STORY.format(seed=17)]
+        environment = {**os.environ, "PYTHONHASHSEED": hashes}
+        done = subprocess.run(argv, env=environment, capture_output=True, check=True)
+        told.append(done.stdout)
+    assert told[0] == told[1]
+    assert told[0].count(b" s  ") > 20
+
+
+def test_a_story_changes_nothing() -> None:
+    assert run_seed(23, story=True)[0] == run_seed(23)[0]
+
+
+def test_without_faults_everything_ends_and_nothing_freezes() -> None:
+    figures = World(1, QUIET, faults=False).run()
+    assert figures.violations == () and figures.freezes == 0
+    assert figures.faults == {}
+
+
+def test_a_log_outage_of_16_s_freezes_nothing() -> None:
+    world = World(2, QUIET, faults=False)
+    world.begin()
+    world.timeline.run(5 * SECOND)
+    world.stream.crash(0)
+    world.timeline.run(21 * SECOND)
+    assert world.runs.freezes == 0
+    world.stream.restart(0)
+    world.timeline.run(45 * SECOND)
+    assert world.is_over() and world.figures().violations == ()
+
+
+def test_a_killed_leader_freezes_nothing() -> None:
+    world = World(3, QUIET, faults=False)
+    world.begin()
+    world.timeline.run(6 * SECOND)
+    world.schedulers[0].crash()
+    world.timeline.run(7 * SECOND + SECOND // 2)
+    world.schedulers[0].start()
+    world.timeline.run(45 * SECOND)
+    assert world.runs.freezes == 0
+    assert world.is_over() and world.figures().violations == ()
+
+
+def test_a_seed_has_its_shape_from_its_number_alone() -> None:
+    assert shape_of(5) == shape_of(5)
+    assert min(shape_of(seed).nodes for seed in range(20)) >= 8
