@@ -21,17 +21,18 @@ from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import ENDED, MILLI, ForgetJob, Outcome, StopJob, TaskKey
 
 DIGEST_EVERY = 16
-"""Whole states are compared after every so many entries; the core's state after each."""
+"""Whole states are compared after every so many entries; their effects after each."""
 Place = tuple[str, int]
 """(node, index of a device)."""
 
 
 class KnownEntry(NamedTuple):
-    """An entry as the first replica applied it, and the state of the core behind it."""
+    """An entry as the first replica applied it, and the state behind it."""
 
     entry: Entry
     hash: bytes
-    core: int
+    trail: bytes
+    """The digest of all effects so far."""
     whole: bytes
 
 
@@ -65,7 +66,7 @@ class LogAudit:
         """Check the state of `who` right after it applied an entry."""
         seq = entry.prev_index + 1
         whole = snapshots.agreement(state.snapshot()) if seq % DIGEST_EVERY == 0 else b""
-        found = KnownEntry(entry, state.hash, state.core.digest(), state.trail + whole)
+        found = KnownEntry(entry, state.hash, state.trail, whole)
         known = self.known.get(seq)
         if known is not None:
             self._compare(who, seq, found, known)
@@ -83,7 +84,7 @@ class LogAudit:
     def _compare(self, who: str, seq: int, found: KnownEntry, known: KnownEntry) -> None:
         if found.hash != known.hash:
             self.violated(f"{who} applied another entry {seq} than others")
-        elif (found.core, found.whole) != (known.core, known.whole):
+        elif (found.trail, found.whole) != (known.trail, known.whole):
             self.violated(f"{who} has another state after entry {seq} than others")
 
     def _check_term(self, who: str, seq: int, entry: Entry) -> None:

@@ -336,7 +336,8 @@ class SchedulerProcess(SimProcess):
         self.feed(events.SnapshotSaved(snapshot.seq, encoded.digest, snapshot.index, agreed))
 
     def _store(self, effect: events.Store) -> None:
-        self._held = [each for each in self._held if each[0] <= effect.after]
+        while self._held and self._held[-1][0] > effect.after:
+            self._held.pop()
         self._held += effect.entries
         self._promised = effect.promised
 
