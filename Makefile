@@ -45,8 +45,9 @@ generate: ## write the files that are made from wire.h, reason.h and job_options
 golden: setup ## rewrite the golden files; read the diff before committing it
 	@STOKER_GOLDEN=rewrite $(PY) -m pytest -q tests -k golden
 
-mutants: setup ## plant faults in the core one by one: each must be noticed
+mutants: setup ## plant faults in the core and in Python one by one: each must be noticed
 	@$(PY) -m tests.native.core.mutants.hunt
+	@$(PY) -m tests.agent.sim.mutants.hunt
 
 # Each round writes what it saw under docs/measurements/ and fails if that is not as it should be.
 soak: setup ## slow rounds against real processes, as root: minutes

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs seeds of the simulated cluster with each planted fault: every one must be caught.
+
+    python -m tests.agent.sim.mutants.hunt [NAME ...]
+
+Prints how many seeds each took, and the median and the worst of all.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import NamedTuple
+
+from stoker.agent.sim.campaign import figures_of
+from tests.agent.sim.mutants.planting import Mutant, plant
+from tests.agent.sim.mutants.table import MUTANTS
+
+SEEDS_MAX = 10_000
+
+
+class Caught(NamedTuple):
+    """The number of seeds until something was noticed, and what; empty if nothing was."""
+
+    name: str
+    seeds: int
+    what: str
+
+
+def hunted(mutant: Mutant, seeds_max: int = SEEDS_MAX) -> Caught:
+    """Plant one fault in this process for good and run seeds until one notices."""
+    plant(mutant)
+    for seed in range(seeds_max):
+        if violations := figures_of(seed).violations:
+            return Caught(mutant.name, seed + 1, violations[0])
+    return Caught(mutant.name, seeds_max, "")
+
+
+def hunt(mutants: Sequence[Mutant], seeds_max: int = SEEDS_MAX) -> Iterator[Caught]:
+    """Yield what became of each mutant, each in a process of its own."""
+    limits = [seeds_max] * len(mutants)
+    with ProcessPoolExecutor(None, get_context("spawn"), max_tasks_per_child=1) as pool:
+        yield from pool.map(hunted, mutants, limits)
+
+
+def main(names: set[str]) -> int:
+    """Hunt these mutants, or all; return how many escaped."""
+    wanted = [mutant for mutant in MUTANTS if not names or mutant.name in names]
+    guards = {mutant.name: mutant.guard for mutant in wanted}
+    found = []
+    for caught in hunt(wanted):
+        found.append(caught)
+        print(
+            f"{caught.name:18} {caught.seeds:6} {caught.what[:90] or 'ESCAPED'}"
+            f" ({guards[caught.name]})",
+            flush=True,
+        )
+    seeds = [caught.seeds for caught in found if caught.what]
+    if seeds:
+        print(f"seeds until caught: median {statistics.median(seeds):g}, worst {max(seeds)}")
+    return sum(not caught.what for caught in found)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(set(sys.argv[1:])))
