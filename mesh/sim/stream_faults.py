@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-ON = 0.45
+ON = 0.7
 """The probability that a seed has a weakness at all."""
 
 
@@ -54,10 +54,10 @@ MOST = StreamFaults(
     forced=0.05,
     read_failed=0.08,
     storm=0.05,
-    lost_tail=0.6,
-    deposed=0.6,
+    lost_tail=1.0,
+    deposed=1.0,
     stale=0.8,
-    deleted=0.1,
+    deleted=0.4,
 )
 
 
