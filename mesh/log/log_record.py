@@ -36,7 +36,7 @@ def begin(folder: Path) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
     if not path.exists():
         _write(path, LogRecord(is_new=True), create=True)
-        _sync_folder(folder)
+        sync_folder(folder)
 
 
 def read(folder: Path) -> LogRecord | None:
@@ -58,7 +58,7 @@ def read(folder: Path) -> LogRecord | None:
 def made(folder: Path, tail: int) -> None:
     """Record durably that the stream exists and reaches `tail`."""
     _write(folder / NAME, LogRecord(is_new=False, tail=tail), create=True)
-    _sync_folder(folder)
+    sync_folder(folder)
 
 
 def reached(folder: Path, tail: int) -> None:
@@ -99,7 +99,8 @@ def _write(path: Path, known: LogRecord, *, create: bool) -> None:
         raise Refused(f"{path}: {error.strerror}") from error
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make the names of files in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The durable entries that a scheduler of several has acknowledged, and the term that it promised.
+
+Owns their durability: `store` returns only when its record is on disk. A record that a crash cut
+off is dropped whole, and nobody was told of it; damage before the last record is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import struct
+import threading
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from stoker.mesh.log.log_record import sync_folder
+from stoker.native.errors import Corrupt
+
+NAME = "held"
+KEPT_MIN = 1024
+"""The number of newest entries that stay in the file after a snapshot has them, so that this
+replica can append them again if the log loses its end."""
+_MAGIC = b"stoker held 1\n"
+_MARK_BYTES = 4
+_HEAD = struct.Struct("<4sII")
+"""The head of a record: the file's mark, the length of the body, the CRC of length and body."""
+_CHUNK = 256
+"""The number of entries in one record of a rewritten file."""
+
+Entries = tuple[tuple[int, bytes], ...]
+"""Indexes with the sealed bytes of their entries, in order."""
+
+
+class _Record(msgspec.Struct, array_like=True, frozen=True):
+    """One store: `entries` replace all behind `after`, and `promised` replaces the term."""
+
+    after: int
+    promised: int
+    entries: Entries
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(_Record)
+
+
+class HeldEntries:
+    """The file of one replica; methods may be called in any thread.
+
+    The file grows until the next snapshot, so the log's limit bounds it: entries behind a snapshot
+    are at most those that the log holds.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Read the file, or make it; Corrupt if it was damaged, OSError if the disk fails."""
+        self._path = folder / NAME
+        self._lock = threading.Lock()
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if not self._path.exists():
+            self._replace((), 0)
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        self._mark, self._end = b"", 0
+        self._cut_torn_end()
+
+    def read(self) -> tuple[Entries, int]:
+        """Return the entries that were stored last, and the promised term."""
+        with self._lock:
+            return self._read()
+
+    def store(self, after: int, entries: Entries, promised: int) -> None:
+        """Replace the entries behind `after` and the promised term, durably; OSError if it cannot.
+
+        After an error the file may have the record or not, and the process must end.
+        """
+        with self._lock:
+            data = _sealed(self._mark, _Record(after, promised, entries))
+            _write(self._descriptor, data, self._end)
+            os.fdatasync(self._descriptor)
+            self._end += len(data)
+
+    def saved(self, index: int) -> None:
+        """Drop the entries up to `index`, which a durable snapshot has, except the newest ones."""
+        with self._lock:
+            entries, promised = self._read()
+            newest = entries[-1][0] if entries else 0
+            first = min(index, newest - KEPT_MIN) + 1
+            self._rewrite(tuple(each for each in entries if each[0] >= first), promised)
+
+    def clear(self) -> None:
+        """Drop all entries; the promised term stays."""
+        with self._lock:
+            self._rewrite((), self._read()[1])
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+    # --- the file ---------------------------------------------------------------------------------
+
+    def _cut_torn_end(self) -> None:
+        """Cut off a record that was never completed; Corrupt if a complete one follows it."""
+        data = self._path.read_bytes()
+        head = len(_MAGIC) + _MARK_BYTES
+        if len(data) < head or not data.startswith(_MAGIC):
+            raise self._damaged("it does not begin like one")
+        self._mark, self._end = data[len(_MAGIC) : head], head
+        for _, end in _records(data, self._mark, head):
+            self._end = end
+        if _follows(data, self._mark, self._end):
+            raise self._damaged(f"byte {self._end} begins a damaged record, and others follow")
+        if self._end < len(data):
+            os.ftruncate(self._descriptor, self._end)
+            os.fsync(self._descriptor)
+
+    def _damaged(self, why: str) -> Corrupt:
+        return Corrupt(
+            f"{self._path} has lost entries that this scheduler has acknowledged: {why}",
+            hint="Let this scheduler join again with an empty folder and a new key",
+        )
+
+    def _read(self) -> tuple[Entries, int]:
+        data = self._path.read_bytes()
+        held: list[tuple[int, bytes]] = []
+        promised = 0
+        for record, _ in _records(data, self._mark, len(_MAGIC) + _MARK_BYTES):
+            while held and held[-1][0] > record.after:
+                held.pop()
+            held += record.entries
+            promised = record.promised
+        return tuple(held), promised
+
+    def _rewrite(self, entries: Entries, promised: int) -> None:
+        self._replace(entries, promised)
+        old = self._descriptor
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        os.close(old)
+        self._cut_torn_end()
+
+    def _replace(self, entries: Entries, promised: int) -> None:
+        """Write a new file and give it the name once it is durable."""
+        mark = secrets.token_bytes(_MARK_BYTES)
+        partial = self._path.with_name(f".{NAME}.partial")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(partial, flags, 0o600)
+        try:
+            data = b"".join((_MAGIC, mark, *_rewritten(mark, entries, promised)))
+            _write(descriptor, data, 0)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        partial.replace(self._path)
+        sync_folder(self._path.parent)
+
+
+def _rewritten(mark: bytes, entries: Entries, promised: int) -> Iterator[bytes]:
+    """Yield the records of a file with these entries."""
+    yield _sealed(mark, _Record(0, promised, ()))
+    for begin in range(0, len(entries), _CHUNK):
+        chunk = entries[begin : begin + _CHUNK]
+        yield _sealed(mark, _Record(chunk[0][0] - 1, promised, chunk))
+
+
+def _sealed(mark: bytes, record: _Record) -> bytes:
+    body = _encoder.encode(record)
+    return _HEAD.pack(mark, len(body), _crc(mark, body)) + body
+
+
+def _crc(mark: bytes, body: bytes | memoryview) -> int:
+    """Return the CRC of a record; it begins with the mark, which no user's job can know."""
+    return zlib.crc32(body, zlib.crc32(len(body).to_bytes(4, "little") + mark))
+
+
+def _records(data: bytes, mark: bytes, begin: int) -> Iterator[tuple[_Record, int]]:
+    """Yield each record with its end, up to the first one that is not whole."""
+    at = begin
+    while (body := _body(data, mark, at)) is not None:
+        at += _HEAD.size + len(body)
+        yield _decoder.decode(body), at
+
+
+def _body(data: bytes, mark: bytes, at: int) -> memoryview | None:
+    """Return the body of the record that begins at `at`; None if no whole one does."""
+    if at + _HEAD.size > len(data):
+        return None
+    found, length, crc = _HEAD.unpack_from(data, at)
+    body = memoryview(data)[at + _HEAD.size : at + _HEAD.size + length]
+    whole = found == mark and len(body) == length and _crc(mark, body) == crc
+    return body if whole else None
+
+
+def _follows(data: bytes, mark: bytes, begin: int) -> bool:
+    """True if a whole record begins anywhere behind `begin`."""
+    at = data.find(mark, begin + 1)
+    while at >= 0:
+        if _body(data, mark, at) is not None:
+            return True
+        at = data.find(mark, at + 1)
+    return False
+
+
+def _write(descriptor: int, data: bytes, at: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(descriptor, view, at)
+        at, view = at + written, view[written:]
