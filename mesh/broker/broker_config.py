@@ -72,12 +72,20 @@ class BrokerKeys:
     """The public nkeys that may connect."""
 
     scheduler: str
+    """The scheduler of this node."""
     agents: dict[str, str] = field(default_factory=dict)
     """The key of each node, by name."""
     users: dict[str, str] = field(default_factory=dict)
     """The key of each user, by name."""
     admins: frozenset[str] = frozenset()
     """Users who may also change queues and nodes."""
+    schedulers: dict[int, str] = field(default_factory=dict)
+    """The key of every scheduler, by number, in a cluster of several; empty for one alone."""
+
+    @property
+    def roster(self) -> set[str]:
+        """The keys of all schedulers."""
+        return {self.scheduler, *self.schedulers.values()}
 
 
 def render(settings: BrokerSettings, keys: BrokerKeys) -> str:
@@ -122,7 +130,7 @@ def check_version(text: str) -> tuple[int, int, int]:
 
 
 def _check(settings: BrokerSettings, keys: BrokerKeys) -> None:
-    everyone = [keys.scheduler, *keys.agents.values(), *keys.users.values()]
+    everyone = [*sorted(keys.roster), *keys.agents.values(), *keys.users.values()]
     for public in everyone:
         identity.Verifier(public)
     if len(set(everyone)) != len(everyone):
@@ -191,7 +199,7 @@ def _jetstream(settings: BrokerSettings) -> list[str]:
 
 
 def _control(keys: BrokerKeys, settings: BrokerSettings) -> list[str]:
-    users = [_identity(keys.scheduler, _scheduler_may_publish(), _scheduler_may_hear())]
+    users = _schedulers(keys)
     for node in sorted(keys.agents):
         users.append(
             _identity(
@@ -217,6 +225,17 @@ def _control(keys: BrokerKeys, settings: BrokerSettings) -> list[str]:
         *_list("users", users),
         *_list("exports", exports),
         "  }",
+    ]
+
+
+def _schedulers(keys: BrokerKeys) -> list[str]:
+    """Return the schedulers; those of several hear what the others send to their own number."""
+    if not keys.schedulers:
+        return [_identity(keys.scheduler, _scheduler_may_publish(), _scheduler_may_hear())]
+    publish = [*_scheduler_may_publish(), subjects.EVERY_PEER]
+    return [
+        _identity(public, publish, [*_scheduler_may_hear(), subjects.peer(number)])
+        for number, public in sorted(keys.schedulers.items())
     ]
 
 

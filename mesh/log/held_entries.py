@@ -58,12 +58,15 @@ class HeldEntries:
         """Read the file, or make it; Corrupt if it was damaged, OSError if the disk fails."""
         self._path = folder / NAME
         self._lock = threading.Lock()
-        folder.mkdir(mode=0o700, exist_ok=True)
-        if not self._path.exists():
-            self._replace((), 0)
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        self._descriptor = -1
         self._mark, self._end = b"", 0
-        self._cut_torn_end()
+        self._named = True
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if self._path.exists():
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            self._cut_torn_end()
+        else:
+            self._replace((), 0)
 
     def read(self) -> tuple[Entries, int]:
         """Return the entries that were stored last, and the promised term."""
@@ -76,23 +79,28 @@ class HeldEntries:
         After an error the file may have the record or not, and the process must end.
         """
         with self._lock:
+            if not self._named:
+                self._sync_name()
             data = _sealed(self._mark, _Record(after, promised, entries))
             _write(self._descriptor, data, self._end)
             os.fdatasync(self._descriptor)
             self._end += len(data)
 
     def saved(self, index: int) -> None:
-        """Drop the entries up to `index`, which a durable snapshot has, except the newest ones."""
+        """Drop the entries up to `index`, which a durable snapshot has, except the newest ones.
+
+        OSError if the disk takes no new file; the old one then stays.
+        """
         with self._lock:
             entries, promised = self._read()
             newest = entries[-1][0] if entries else 0
             first = min(index, newest - KEPT_MIN) + 1
-            self._rewrite(tuple(each for each in entries if each[0] >= first), promised)
+            self._replace(tuple(each for each in entries if each[0] >= first), promised)
 
     def clear(self) -> None:
         """Drop all entries; the promised term stays."""
         with self._lock:
-            self._rewrite((), self._read()[1])
+            self._replace((), self._read()[1])
 
     def close(self) -> None:
         """Close the file."""
@@ -132,27 +140,34 @@ class HeldEntries:
             promised = record.promised
         return tuple(held), promised
 
-    def _rewrite(self, entries: Entries, promised: int) -> None:
-        self._replace(entries, promised)
-        old = self._descriptor
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        os.close(old)
-        self._cut_torn_end()
-
     def _replace(self, entries: Entries, promised: int) -> None:
-        """Write a new file and give it the name once it is durable."""
+        """Write a new file and give it the name once it is durable.
+
+        An error while it is written leaves the old file as it is.
+        """
         mark = secrets.token_bytes(_MARK_BYTES)
+        data = b"".join((_MAGIC, mark, *_rewritten(mark, entries, promised)))
         partial = self._path.with_name(f".{NAME}.partial")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(partial, flags, 0o600)
         try:
-            data = b"".join((_MAGIC, mark, *_rewritten(mark, entries, promised)))
             _write(descriptor, data, 0)
             os.fsync(descriptor)
-        finally:
+            partial.replace(self._path)
+        except BaseException:
             os.close(descriptor)
-        partial.replace(self._path)
+            raise
+        before, self._descriptor = self._descriptor, descriptor
+        self._mark, self._end = mark, len(data)
+        if before >= 0:
+            os.close(before)
+        self._sync_name()
+
+    def _sync_name(self) -> None:
+        """Make the new file's name durable; a store needs it, however often this failed before."""
+        self._named = False
         sync_folder(self._path.parent)
+        self._named = True
 
 
 def _rewritten(mark: bytes, entries: Entries, promised: int) -> Iterator[bytes]:

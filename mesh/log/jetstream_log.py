@@ -152,9 +152,19 @@ _answers = msgspec.json.Decoder(_Answer)
 
 
 class JetStreamLog:
-    """The log on a connection of its own; the connection's callbacks must call `requests`."""
+    """The log on a connection of its own; the connection's callbacks must call `requests`.
 
-    def __init__(self, requests: Requests, cluster: str, max_bytes: int = LOG_MAX_BYTES) -> None:
+    `reader` names the consumers of this process, so that schedulers of one stream differ.
+    """
+
+    def __init__(
+        self,
+        requests: Requests,
+        cluster: str,
+        max_bytes: int = LOG_MAX_BYTES,
+        reader: str = "read",
+    ) -> None:
+        self._reader = reader
         self._requests = requests
         self._nc = requests.connection
         self._cluster = cluster
@@ -232,7 +242,7 @@ class JetStreamLog:
         The name is chosen here, so that the consumer can be deleted if the answer is lost.
         """
         self._readers += 1
-        name = f"read-{self._readers}"
+        name = f"{self._reader}-{self._readers}"
         await self._api(f"CONSUMER.DELETE.{subjects.LOG_STREAM}.{name}", b"")
         config = {
             "name": name,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -12,20 +12,35 @@ from stoker.mesh.log import entry, genesis
 from stoker.mesh.log.genesis import Formats, Genesis, RosterMember, member_number
 from stoker.mesh.replica import snapshots
 from stoker.mesh.wire import command
+from stoker.native.errors import BadRequest
 from stoker.scheduler.core import Limits
 from stoker.scheduler.nouns import Account
 
 FORMATS: Final = Formats(entry.FORMAT, snapshots.FORMAT, command.FORMAT)
 
+SIZES: Final = (1, 3, 5)
+"""The numbers of schedulers that a cluster may have."""
+
 
 def founding(
     cluster: str, public_key: str, limits: Limits, accounts: Mapping[str, Account]
 ) -> Genesis:
-    """Return the genesis of a cluster with one scheduler; BadRequest if it cannot be founded.
+    """Return the genesis of a cluster with one scheduler; errors are as in `founding_several`."""
+    return founding_several(cluster, (public_key,), limits, accounts)
 
-    Accounts that are too many for a genesis are left to later entries.
+
+def founding_several(
+    cluster: str, public_keys: Sequence[str], limits: Limits, accounts: Mapping[str, Account]
+) -> Genesis:
+    """Return the genesis of a cluster; BadRequest if it cannot be founded.
+
+    `public_keys` are those of its schedulers: one, three or five, since an even number bears no
+    more losses than one less. Their order decides who owns which term. Accounts that are too many
+    for a genesis are left to later entries.
     """
-    roster = (RosterMember(member_number(public_key), public_key),)
+    if len(public_keys) not in SIZES:
+        raise BadRequest(f"a cluster has 1, 3 or 5 schedulers, not {len(public_keys)}")
+    roster = tuple(RosterMember(member_number(each), each) for each in public_keys)
     made = Genesis(cluster, limits, roster, FORMATS, dict(sorted(accounts.items())))
     if genesis.size(made) > genesis.GENESIS_BYTES_MAX:
         made = msgspec.structs.replace(made, accounts={})

@@ -211,6 +211,17 @@ def parse_observation(subject: str) -> str:
     return name_of(_fields(subject, "obs", 1)[0])
 
 
+# --- scheduler -> schedulers ----------------------------------------------------------------------
+
+
+def peer(number: int) -> str:
+    """Return the subject of sealed peers' messages to one scheduler, by its number."""
+    return f"{PREFIX}.peer.{number}"
+
+
+EVERY_PEER = f"{PREFIX}.peer.*"
+
+
 # --- inboxes --------------------------------------------------------------------------------------
 
 

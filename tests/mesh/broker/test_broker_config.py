@@ -17,6 +17,7 @@ from nats.aio.msg import Msg
 from stoker.mesh.broker import broker_config
 from stoker.mesh.broker.broker_config import BrokerKeys, BrokerSettings
 from stoker.mesh.broker.budgets import Budgets
+from stoker.mesh.identity import identity
 from stoker.mesh.wire import subjects
 from stoker.native.errors import BadRequest, NotSupported
 from tests.mesh.nats_server import SERVER, Server, settle
@@ -273,3 +274,28 @@ async def _quiet(error: Exception) -> None:
 
 async def _fail() -> None:
     raise AssertionError("a reload dropped a connection")
+
+
+async def test_a_scheduler_hears_only_what_others_send_to_its_own_number(server: Server) -> None:
+    server.identities["second"] = identity.create(server.folder / "second.nk")
+    keys = {1: server.identities["scheduler"].public, 2: server.identities["second"].public}
+    server.keys = replace(server.keys, schedulers=keys)
+    server.stop()
+    server.start()
+    first, second = await server.connect("scheduler"), await server.connect("second")
+    heard: list[bytes] = []
+
+    async def hear(message: Msg) -> None:
+        heard.append(message.data)
+
+    await second.subscribe(subjects.peer(2), cb=hear)
+    await second.subscribe(subjects.peer(1), cb=hear)
+    await settle(second)
+    assert await violations(server, "subscription", 1)
+    await first.publish(subjects.peer(1), b"for the first")
+    await first.publish(subjects.peer(2), b"for the second")
+    await (await server.connect("alice")).publish(subjects.peer(2), b"forged")
+    while not heard:
+        await settle(first)
+    assert heard == [b"for the second"]
+    assert await violations(server, "publish", 1)

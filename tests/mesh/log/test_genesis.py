@@ -185,6 +185,21 @@ def test_more_users_than_a_genesis_holds_are_left_to_later_entries() -> None:
     assert new_cluster.founding(CLUSTER, "UKEY", LIMITS, {"alice": ALICE}).accounts
 
 
+def test_a_cluster_has_one_three_or_five_schedulers_in_a_fixed_order() -> None:
+    keys = [f"U{name}EXAMPLEKEY" for name in "ABCDEF"]
+    for count in (1, 3, 5):
+        made = new_cluster.founding_several(CLUSTER, keys[:count], LIMITS, {})
+        assert [each.public_key for each in made.schedulers] == keys[:count]
+        assert genesis.digest(made) == genesis.digest(
+            new_cluster.founding_several(CLUSTER, keys[:count], LIMITS, {})
+        )
+    for count in (0, 2, 4, 6):
+        with pytest.raises(BadRequest, match="1, 3 or 5"):
+            new_cluster.founding_several(CLUSTER, keys[:count], LIMITS, {})
+    with pytest.raises(BadRequest, match="different schedulers"):
+        new_cluster.founding_several(CLUSTER, [keys[0]] * 3, LIMITS, {})
+
+
 def test_two_genesis_records_differ_by_any_field() -> None:
     base = genesis_of(CLUSTER, LIMITS)
     others = [

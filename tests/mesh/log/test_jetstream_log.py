@@ -56,6 +56,25 @@ async def test_append_read_trim(server: Server) -> None:
     assert await log.append_at(601, b"x", "1-601") == 602
 
 
+async def test_two_readers_of_one_stream_do_not_end_each_other(server: Server) -> None:
+    await fill(await open_log(server))
+    readers = [
+        JetStreamLog(await connect(server, "scheduler"), CLUSTER, 1 << 20, f"read-{name}")
+        for name in "ab"
+    ]
+    first, second = (reader.read_from(1) for reader in readers)
+    found: list[int] = []
+    async for batch in first:
+        found += [seq for seq, _ in batch]
+        assert len(await anext(second)) > 0
+    assert found == list(range(1, 601))
+
+
+async def fill(log: JetStreamLog) -> None:
+    for tail in range(600):
+        await log.append_at(tail, b"e%d" % tail, f"1-{tail}")
+
+
 async def test_large_entries_come_back_in_several_fetches(server: Server) -> None:
     log = await open_log(server, 16 << 20)
     for tail in range(40):

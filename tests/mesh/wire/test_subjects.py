@@ -100,3 +100,10 @@ def test_inboxes_are_apart() -> None:
     names = ["scheduler", "agent.n1", "agent.n1.b", "agent.n2"]
     assert len({subjects.inbox(name) for name in names}) == len(names)
     assert subjects.inbox("agent.n1.b") == "_INBOX.agent.x--6e312e62"
+
+
+def test_each_scheduler_has_a_subject_of_its_own() -> None:
+    found = {subjects.peer(number) for number in (0, 1, 2**64 - 1)}
+    assert len(found) == 3
+    head = subjects.EVERY_PEER.removesuffix("*")
+    assert all(each.startswith(head) and "." not in each.removeprefix(head) for each in found)
