@@ -11,10 +11,11 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
+from stoker.mesh.log.held_entries import HeldEntries
 from stoker.mesh.log.jetstream_log import Log, LogFull, LogGap, WrongTail
 from stoker.mesh.log.log_archive import LogArchive
 from stoker.mesh.replica import events
-from stoker.mesh.replica.snapshots import SnapshotFolder
+from stoker.mesh.replica.snapshots import SnapshotFolder, agreement
 from stoker.native.errors import Corrupt, StokerError
 
 log = structlog.get_logger("scheduler")
@@ -23,11 +24,20 @@ Feed = Callable[[events.Event], Awaitable[None]]
 
 
 class LogWriter:
-    """Carries out effects; each method ends with the event that answers its effect."""
+    """Carries out effects; each method ends with the event that answers its effect.
+
+    `held` is the file of held entries in a cluster of several schedulers, which snapshots shorten.
+    """
 
     def __init__(
-        self, engine: Log, folder: SnapshotFolder, feed: Feed, archive: LogArchive
+        self,
+        engine: Log,
+        folder: SnapshotFolder,
+        feed: Feed,
+        archive: LogArchive,
+        held: HeldEntries | None = None,
     ) -> None:
+        self._held = held
         self._log = engine
         self._folder = folder
         self._feed = feed
@@ -61,15 +71,28 @@ class LogWriter:
             await self._feed(events.LogEnd())
 
     async def save(self, effect: events.SaveSnapshot) -> None:
-        event: events.Event
+        event: events.SnapshotSaved | events.SnapshotFailed
         try:
             saved = await asyncio.to_thread(self._folder.save, effect.snapshot)
             event = events.SnapshotSaved(effect.snapshot.seq, saved.digest)
+            if self._held is not None:  # others have a snapshot of the same place
+                agreed = await asyncio.to_thread(agreement, effect.snapshot)
+                event = event._replace(place=effect.snapshot.index, agreed=agreed)
             log.info("snapshot saved", seq=effect.snapshot.seq, bytes=len(saved.data))
         except (OSError, Corrupt) as error:
             event = events.SnapshotFailed(str(error))
             log.error("snapshot failed", error=str(error))
+        else:
+            await self._shrink(effect.snapshot.index)
         await self._feed(event)
+
+    async def _shrink(self, index: int) -> None:
+        """Drop the held entries that a durable snapshot has."""
+        if self._held is not None:
+            try:
+                await asyncio.to_thread(self._held.saved, index)
+            except OSError as error:
+                log.warning("the file of held entries stays long", error=str(error))
 
     async def trim(self, effect: events.Trim) -> None:
         event: events.Event = events.Trimmed(effect.seq)
