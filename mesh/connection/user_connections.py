@@ -43,8 +43,17 @@ class UserConnection:
     there, so a flood costs the scheduler neither time nor memory.
     """
 
-    def __init__(self, user: str, receive: Receive, count: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        user: str,
+        receive: Receive,
+        count: Callable[[str], None],
+        listens: Callable[[], bool],
+    ) -> None:
         self.user = user
+        self._listens = listens
+        self._open = False
+        self._settling = asyncio.Lock()
         self.connection = LocalConnection()
         self._receive = receive
         self._count = count
@@ -52,14 +61,29 @@ class UserConnection:
         self._shutting: asyncio.Task[None] | None = None
 
     async def open(self, connect: Connect) -> None:
-        """Connect and take requests."""
+        """Connect, and take requests if this scheduler listens."""
         await connect(self.connection, f"scheduler for {self.user}")
-        await self._listen()
+        self._open = True
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Begin or end to take requests, as `listens` says now."""
+        async with self._settling:
+            wanted = self._open and self._shutting is None and self._listens()
+            if wanted and self._subscription is None:
+                await self._listen()
+            elif not wanted and self._subscription is not None:
+                await self._end()
 
     async def _listen(self) -> None:
         subject = subjects.requests_of_user(self.user)
         self._subscription = await self.connection.subscribe(subject, cb=self._request)
         await self.connection.flush()
+
+    async def _end(self) -> None:
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            await subscription.unsubscribe()
 
     async def _request(self, message: Msg) -> None:
         if await self._receive(message) and self._shutting is None:
@@ -69,10 +93,10 @@ class UserConnection:
     async def _shut(self) -> None:
         """Unsubscribe for SHUT_S; runs in its own task, since this ends the reading task."""
         try:
-            if self._subscription is not None:
-                await self._subscription.unsubscribe()
+            await self.settle()
             await asyncio.sleep(SHUT_S)
-            await self._listen()
+            self._shutting = None
+            await self.settle()
         except (nats.errors.Error, OSError) as error:
             _log.warning("a user's requests are not received", user=self.user, error=repr(error))
             await self.connection.close()  # `settle` opens it again
@@ -90,7 +114,15 @@ class UserConnection:
 class UserConnections:
     """The connections of all users."""
 
-    def __init__(self, connect: Connect, receive: Receive, count: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        connect: Connect,
+        receive: Receive,
+        count: Callable[[str], None],
+        listens: Callable[[], bool],
+    ) -> None:
+        """`listens` is true while this scheduler takes requests; see `listen`."""
+        self._listens = listens
         self._connect = connect
         self._receive = receive
         self._count = count
@@ -111,8 +143,16 @@ class UserConnections:
         new = sorted(wanted - self._of_user.keys())
         await asyncio.gather(*(self._open(user, gate) for user in new))
 
+    async def listen(self) -> None:
+        """Begin or end to take requests of all users, as `listens` says now."""
+        for each in list(self._of_user.values()):
+            with contextlib.suppress(nats.errors.Error, OSError):  # `settle` opens it again
+                await each.settle()
+
     async def _open(self, user: str, gate: asyncio.Semaphore) -> None:
-        connection = self._of_user[user] = UserConnection(user, self._receive, self._count)
+        connection = self._of_user[user] = UserConnection(
+            user, self._receive, self._count, self._listens
+        )
         async with gate:
             await connection.open(self._connect)
 

@@ -10,7 +10,7 @@ from stoker.mesh.replica import events
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.state import Applied, ReplicaState
 from stoker.mesh.replica.waiters import Waiters, reached
-from stoker.native.errors import NotFound
+from stoker.native.errors import NotFound, StokerError
 from stoker.scheduler.book import Job
 
 
@@ -43,6 +43,11 @@ class JobGets:
         """Answer the Gets whose deadline has come; `now_ns` is CLOCK_BOOTTIME."""
         for waiter in self._waiters.expired(now_ns):
             self._outbox.reply(waiter.token, self._find(waiter.job) or _unknown(waiter.job))
+
+    def give_up(self, why: StokerError) -> None:
+        """Answer all held Gets with `why`."""
+        for waiter in self._waiters.take_all():
+            self._outbox.reply(waiter.token, why)
 
     def _find(self, job: int) -> Job | None:
         try:

@@ -18,6 +18,7 @@ from stoker.mesh.log.log_outage import LogOutage
 from stoker.mesh.log.log_time import Instant, LogTime
 from stoker.mesh.replica import events, request_defects
 from stoker.mesh.replica.account_updates import AccountUpdates
+from stoker.mesh.replica.answer_right import AnswerRight
 from stoker.mesh.replica.append_pipeline import AppendPipeline
 from stoker.mesh.replica.held_tail import BrokenChain, HeldEntry, HeldTail
 from stoker.mesh.replica.job_gets import JobGets
@@ -35,7 +36,7 @@ from stoker.mesh.replica.user_room import to_forget
 from stoker.mesh.replica.user_works import UserWorks
 from stoker.mesh.replica.waiters import Waiters
 from stoker.mesh.replica.work import HelloWork, InFlight, OutcomeWork, SnapshotWork, UsageWork
-from stoker.native.errors import Corrupt, NotLeader, StokerError, Unavailable
+from stoker.native.errors import Corrupt, StokerError, Unavailable
 from stoker.scheduler.nouns import Observation
 
 
@@ -90,6 +91,7 @@ class Replica:
             outbox=outbox,
             actions=self,
         )
+        self.right = AnswerRight(self._peers, self._leadership)
         self._reading = False
         self._read_next: bool | None = None
         """The next reading: True begins at the oldest held entry, False goes on, None is none."""
@@ -182,7 +184,8 @@ class Replica:
             return f"blocked: {self.why}"
         if refused := self._outage.full or self._outage.disk:
             return f"blocked: submits are refused: {refused}"
-        return "ok" if self._leadership.leads else f"waiting: {self.role}"
+        follows = self.role == "following" and self._leadership.leader
+        return "ok" if self._leadership.leads or follows else f"waiting: {self.role}"
 
     # --- requests of users ------------------------------------------------------------------------
 
@@ -201,14 +204,8 @@ class Replica:
         """Answer at once that another scheduler leads, if so; one that is alone takes all."""
         if self._peers.alone or self._leadership.leads or self._leadership.halted:
             return False
-        self._outbox.reply(token, self._not_leader())
+        self._outbox.reply(token, self.right.not_leader())
         return True
-
-    def _not_leader(self) -> NotLeader:
-        leader = self._leadership.leader
-        if leader:
-            return NotLeader("this scheduler does not lead", hint=f"Ask scheduler {leader}")
-        return NotLeader("no scheduler leads now", hint="Try again in a second")
 
     def _get(self, event: events.Get, now: Instant) -> None:
         if self._sends_on(event.token):
@@ -428,7 +425,8 @@ class Replica:
         self._repaired = None
         self._leadership.follow(why)
         self._peers.rest(now)
-        self._appends.give_up(self._not_leader())
+        self._appends.give_up(self.right.not_leader())
+        self._gets.give_up(self.right.not_leader())
 
     def adopt(self, entries: tuple[bytes, ...]) -> None:
         """Hold entries of this chain that another replica holds, or that this one had on disk."""
@@ -473,7 +471,7 @@ class Replica:
             self._forget_if_due()
             self._appends.flush(now)
         elif not self._peers.alone:
-            self._appends.drop_passed(self._not_leader())
+            self._appends.drop_passed(self.right.not_leader())
 
     def _compact_if_due(self, now: Instant) -> None:
         """Take a snapshot; among several schedulers, state the point at which all take one."""

@@ -126,6 +126,27 @@ class SnapshotFolder:
         self._prune()
         return encoded
 
+    def install(self, data: bytes) -> None:
+        """Have these bytes as the only file, durably; with no bytes, have none.
+
+        Raises OSError if it cannot be written, Corrupt if they are not a snapshot.
+        """
+        kept = None
+        if data:
+            kept = self._file(decode(data)[0].seq)
+            partial = self.path / f".{kept.name}.partial"
+            _write(partial, data)
+            partial.replace(kept)
+            _sync_folder(self.path)
+        for old in self._files():
+            if old != kept:
+                old.unlink()
+        _sync_folder(self.path)
+
+    def newest_file(self) -> Path | None:
+        """Return the newest file, damaged or not; None if there is none."""
+        return next(reversed(self._files()), None)
+
     def newest(self, cluster: str) -> FoundSnapshots:
         """Return the newest good file; raise Corrupt if that belongs to another cluster."""
         damaged: list[str] = []

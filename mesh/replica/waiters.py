@@ -79,6 +79,15 @@ class Waiters:
                 over.append(waiter)
         return over
 
+    def take_all(self) -> list[Waiter]:
+        """Remove and return all."""
+        taken = [waiter for waiting in self._by_job.values() for waiter in waiting]
+        self._by_job.clear()
+        self._by_deadline.clear()
+        for waiter in taken:
+            self._over(waiter)
+        return taken
+
     def _over(self, waiter: Waiter) -> None:
         self.count -= 1
         if waiter.user:

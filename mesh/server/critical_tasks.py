@@ -45,6 +45,14 @@ async def _repeat(period_s: float, work: Callable[[], Awaitable[None]]) -> None:
         await asyncio.sleep(period_s)
 
 
+def begin_again(why: str) -> NoReturn:
+    """End the process at once, so that the next one starts from the files that were just made."""
+    try:
+        log.warning("the scheduler begins again", why=why)
+    finally:
+        os._exit(75)  # EX_TEMPFAIL of sysexits.h
+
+
 def die(where: str, error: BaseException | None = None) -> NoReturn:
     """End the process at once because of a defect; `error` is by default the one being handled."""
     try:

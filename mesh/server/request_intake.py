@@ -54,6 +54,8 @@ class DaemonCalls(NamedTuple):
     feed: Callable[[Event], Awaitable[None]]
     spawn: Callable[[Coroutine[Any, Any, None]], None]
     tally: Count
+    answers: Callable[[], bool]
+    """True if no other scheduler can answer a request that arrives now."""
 
 
 async def respond(to: Any, data: bytes, count: Count) -> None:
@@ -85,8 +87,12 @@ class RequestIntake:
     async def receive(self, request: Any) -> bool:
         """Put a request into its user's queue; refuse it if that is full.
 
-        Returns True if this user sends more than can be refused.
+        Returns True if this user sends more than can be refused. A request that another scheduler
+        may answer is left to it, since a refusal from here could come before its answer.
         """
+        if not self._daemon.answers():
+            self._daemon.tally("request_left_to_the_leader")
+            return False
         try:
             address = subjects.parse_user_request(request.subject)
             self._queue.offer(address.user, Arrival(request, address), len(request.data))

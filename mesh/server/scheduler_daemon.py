@@ -14,6 +14,7 @@ import gc
 import signal
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ import nats.errors
 import nats.micro
 import structlog
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 
 from stoker import __version__
 from stoker.mesh.broker import budgets
@@ -30,6 +32,7 @@ from stoker.mesh.connection.process_connection import ConnectionCallbacks
 from stoker.mesh.connection.requests import Requests
 from stoker.mesh.connection.user_connections import UserConnections
 from stoker.mesh.log.genesis import member_number
+from stoker.mesh.log.held_entries import HeldEntries
 from stoker.mesh.log.jetstream_log import JetStreamLog
 from stoker.mesh.log.log_archive import LogArchive
 from stoker.mesh.replica import events
@@ -39,11 +42,12 @@ from stoker.mesh.replica.replica_settings import ReplicaSettings
 from stoker.mesh.replica.snapshots import SnapshotFolder
 from stoker.mesh.server import notify, scheduler_options
 from stoker.mesh.server.critical_tasks import CriticalTasks
-from stoker.mesh.server.effect_loop import EffectLoop
+from stoker.mesh.server.effect_loop import EffectLoop, Handlers
 from stoker.mesh.server.heartbeat_thread import HeartbeatThread
 from stoker.mesh.server.log_output import configure_logging
 from stoker.mesh.server.log_writer import LogWriter
 from stoker.mesh.server.node_proxy import NodeProxy
+from stoker.mesh.server.peer_link import PeerLink
 from stoker.mesh.server.recorded_log import RecordedLog
 from stoker.mesh.server.request_intake import DaemonCalls, RequestIntake, respond
 from stoker.mesh.server.scheduler_options import SchedulerOptions
@@ -79,6 +83,9 @@ class SchedulerDaemon:
         self.identity = scheduler_options.read_key(options.state, self.cluster)
         self.folder = SnapshotFolder(options.state / "scheduler")
         self.record = RecordedLog(self.folder.path)
+        self.genesis = scheduler_options.read_genesis(options.state, self.cluster)
+        self.number = member_number(self.identity.public)
+        self.held = HeldEntries(self.folder.path) if len(self.genesis.schedulers) > 1 else None
         self.replica = self._replica()
         self.tasks = CriticalTasks()
         self.loop = EffectLoop(self.replica, self.tasks)
@@ -86,20 +93,31 @@ class SchedulerDaemon:
         self.service = Service(self.replica, policy)
         self.users_file = UsersFile(options.state / "users.json")
         self.proxy = NodeProxy(self.replica, self._query_node, self._await_job)
-        calls = DaemonCalls(self.loop.feed, self.tasks.spawn, self.replica.count)
+        calls = DaemonCalls(self.loop.feed, self.tasks.spawn, self.replica.count, self._answers)
         self.intake = RequestIntake(self.service, self.proxy, calls, self.replica.settings.budgets)
         self.nc = LocalConnection()
-        self.users = UserConnections(self._connect_user, self.intake.receive, self.replica.count)
+        self.users = UserConnections(
+            self._connect_user, self.intake.receive, self.replica.count, self._answers
+        )
+        self._node_requests: Subscription | None = None
+        self._listening = asyncio.Lock()
         self.log_nc = LocalConnection()
         self.log_requests = Requests(self.log_nc)
-        self.log = JetStreamLog(self.log_requests, self.cluster.cluster, options.log_max_bytes)
+        self.log = JetStreamLog(
+            self.log_requests, self.cluster.cluster, options.log_max_bytes, f"read-{self.number:x}"
+        )
         self.heartbeats = HeartbeatThread(self.identity, options.state)
         self.watch = StatusWatch(self.replica, options)
         self._stopped = asyncio.Event()
         self._failed: StokerError | None = None
+        self.peers: PeerLink | None = None
+        self.loop.handlers = self._handlers()
+
+    def _handlers(self) -> Handlers:
+        """Return what carries out each kind of effect; one scheduler alone has none for others."""
         archive = LogArchive(self.folder.path / "archive")
-        writer = LogWriter(self.log, self.folder, self.loop.feed, archive)
-        self.loop.handlers = {
+        writer = LogWriter(self.log, self.folder, self.loop.feed, archive, self.held)
+        handlers: dict[type, Callable[[Any], Awaitable[None]]] = {
             events.Append: self.loop.in_background(writer.append),
             events.Read: self.loop.in_background(writer.read),
             events.SaveSnapshot: self.loop.in_background(writer.save),
@@ -110,20 +128,33 @@ class SchedulerDaemon:
             events.Lead: self._lead,
             events.Halt: self._halt,
         }
+        if self.held is not None:
+            self.peers = peers = PeerLink(
+                self.number, self.folder, self.held, self.loop.feed, self.replica.count
+            )
+            handlers |= {
+                events.SendPeer: peers.send,
+                events.Store: peers.store,
+                events.ReadSnapshotPart: self.loop.in_background(peers.read_part),
+                events.Install: peers.install,
+            }
+        return handlers
 
     def _replica(self) -> Replica:
         found = self.folder.newest(self.cluster.cluster)
         for what in found.damaged:
             log.error("snapshot damaged", what=what)
+        entries, promised = self.held.read() if self.held is not None else ((), 0)
         settings = ReplicaSettings(
-            scheduler_options.read_genesis(self.options.state, self.cluster),
-            member_number(self.identity.public),
+            self.genesis,
+            self.number,
             self.options.log_max_bytes,
             seed=time.monotonic_ns(),
             budgets=budgets.read(self.options.state / "config.toml"),
             known_tail=self.record.tail,
+            promised=promised,
         )
-        return Replica(settings, self.identity, found.snapshot, found.digest)
+        return Replica(settings, self.identity, found.snapshot, found.digest, entries)
 
     # --- start and end ----------------------------------------------------------------------------
 
@@ -152,6 +183,10 @@ class SchedulerDaemon:
             process_connection.connect(self.nc, state, "scheduler", callbacks),
             process_connection.connect(self.log_nc, state, "scheduler log", callbacks),
         )
+        if self.peers is not None:
+            others = ConnectionCallbacks(self._on_error, self._follow_broker, _nothing)
+            await process_connection.connect(self.peers.nc, state, "scheduler peers", others)
+            await self.peers.open()
         self.heartbeats.start()
         await self.record.open(self.log)
         await self._serve()
@@ -159,11 +194,13 @@ class SchedulerDaemon:
         self.tasks.repeat(SECOND_S, self._second)
 
     async def _serve(self) -> None:
-        """Subscribe to nodes here, and to each user on a connection of their own.
+        """Hear nodes here, and each user on a connection of their own.
 
+        Among several schedulers only the leader takes requests, so that nobody refuses what it
+        answers. All hear the observations of nodes, which are never answered.
         The service that `nats micro` finds only lists the requests.
         """
-        await self.nc.subscribe(subjects.EVERY_NODE_REQUEST, cb=self._from_node)
+        await self._listen()
         await self.nc.subscribe(subjects.EVERY_OBSERVATION, cb=self._observed)
         service = await nats.micro.add_service(
             self.nc, name="stoker", version=__version__, description="GPU jobs: docs/schema"
@@ -182,7 +219,7 @@ class SchedulerDaemon:
         self.heartbeats.stop()
         self.record.record(self.replica)
         await self.users.close()
-        for nc in (self.nc, self.log_nc):
+        for nc in self._own_connections():
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(nc.close(), 1)
 
@@ -200,8 +237,28 @@ class SchedulerDaemon:
         await self.loop.feed(events.LogReachable())
 
     async def _follow_broker(self) -> None:
-        connections = (self.nc, self.log_nc, *self.users.connections)
+        connections = (*self._own_connections(), *self.users.connections)
         process_connection.follow(connections, self.options.state)
+
+    def _own_connections(self) -> list[LocalConnection]:
+        return [self.nc, self.log_nc, *([self.peers.nc] if self.peers is not None else [])]
+
+    def _answers(self) -> bool:
+        """True if no other scheduler can answer a request that arrives now."""
+        return self.replica.right.may_answer(boot_ns())
+
+    async def _listen(self) -> None:
+        """Begin or end to take requests of nodes and users, as this replica may answer or not."""
+        async with self._listening:
+            if self._answers() and self._node_requests is None:
+                self._node_requests = await self.nc.subscribe(
+                    subjects.EVERY_NODE_REQUEST, cb=self._from_node
+                )
+            elif self._node_requests is not None and not self._answers():
+                ended, self._node_requests = self._node_requests, None
+                with contextlib.suppress(nats.errors.Error, OSError):
+                    await ended.unsubscribe()
+            await self.users.listen()
 
     async def _connect_user(self, nc: LocalConnection, name: str) -> None:
         callbacks = ConnectionCallbacks(self._on_user_error, self._follow_broker, _nothing)
@@ -217,10 +274,15 @@ class SchedulerDaemon:
             accounts = await asyncio.to_thread(self.users_file.accounts)
             await self.loop.feed(events.AccountsRead(accounts))
         await self.users.settle(self.service.users)
+        if not self.replica.right.alone:
+            await self._listen()
 
     # --- messages in ------------------------------------------------------------------------------
 
     async def _from_node(self, message: Msg) -> None:
+        if not self._answers():
+            self.replica.count("node_left_to_the_leader")
+            return
         try:
             event = _node_event(message)
         except StokerError as error:
@@ -252,6 +314,8 @@ class SchedulerDaemon:
 
     async def _renew(self, effect: events.RenewLeases) -> None:
         self.heartbeats.grant(effect.authority)
+        if effect.authority is None:
+            self.tasks.spawn(self._listen())
 
     async def _reply(self, effect: events.Reply) -> None:
         token, value = effect.token, effect.value
@@ -274,6 +338,7 @@ class SchedulerDaemon:
 
     async def _be_ready(self) -> None:
         """Report ready as soon as all users can reach this process."""
+        await self._listen()
         await self.users.settle(self.service.users)
         self.watch.leads()
 

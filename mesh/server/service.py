@@ -22,7 +22,7 @@ from stoker.mesh.wire.command import NodeReply
 from stoker.mesh.wire.request_signature import RequestPolicy
 from stoker.mesh.wire.schema import Message
 from stoker.mesh.wire.subjects import LOOKS, UserRequest
-from stoker.native.errors import BadRequest, Denied, Refused, StokerError, Unavailable
+from stoker.native.errors import BadRequest, Denied, Refused, StokerError
 from stoker.scheduler.book import Job
 from stoker.scheduler.nouns import Account
 
@@ -117,8 +117,8 @@ class Service:
         user = self.users[address.user]
         request = schema.decode_request(address.noun, address.verb, data)
         caller = Caller(reply, address.user, address.noun, address.verb, user.admin, request)
-        if not self.replica.has_led:
-            raise Unavailable("the scheduler is still reading its log")
+        if not self.replica.right.serves(now_ns):
+            raise self.replica.right.not_serving()
         if (address.noun, address.verb) in PROXY_ANSWERS:
             return caller
         if (address.noun, address.verb) in administration.HANDLERS:

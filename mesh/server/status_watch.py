@@ -41,7 +41,7 @@ class StatusWatch:
         self._keys_forgotten_young = 0
 
     def leads(self) -> None:
-        """Note that the replica leads: the process is ready."""
+        """Note that the replica leads, or follows a leader: the process is ready."""
         self._stuck_since_s = None
         notify.ready("ok")
         self._status = "ok"
@@ -59,6 +59,8 @@ class StatusWatch:
         if halted and time.monotonic() - self._halt_logged_s > HALT_AGAIN_S:
             self._log_halt()
         status = self._replica.status()
+        if not self._status and self._replica.role == "following" and status == "ok":
+            self.leads()
         if status != self._status and self._status:
             log.info("status changed", status=status)
             notify.status(status)

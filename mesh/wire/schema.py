@@ -7,6 +7,7 @@ unit, and absence is null.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -482,9 +483,14 @@ def error_reply(error: StokerError) -> bytes:
 
 def to_error(failure: Failure) -> StokerError:
     """Return the error of a reply; an unknown code becomes a plain StokerError."""
-    kinds: list[type[StokerError]] = [StokerError, *StokerError.__subclasses__()]
-    kind = next((kind for kind in kinds if kind.code == failure.code), StokerError)
+    kind = next((kind for kind in _kinds(StokerError) if kind.code == failure.code), StokerError)
     return kind(failure.message, hint=failure.hint)
+
+
+def _kinds(of: type[StokerError]) -> Iterator[type[StokerError]]:
+    yield of
+    for kind in of.__subclasses__():
+        yield from _kinds(kind)
 
 
 def documents() -> dict[str, bytes]:

@@ -14,7 +14,7 @@ import nats.errors
 from nats.aio.client import Client as Connection
 from nats.aio.msg import Msg
 
-from stoker.mesh.identity.identity import Verifier
+from stoker.mesh.identity.identity import Checks
 from stoker.mesh.wire import queries, subjects
 from stoker.mesh.wire.command import (
     CommandAccepted,
@@ -47,9 +47,7 @@ HOLD = "hold"
 class FakeAgent:
     """An agent whose jobs end at once, except those called HOLD."""
 
-    def __init__(
-        self, nc: Connection, cluster: str, verifier: Verifier, node: str = "node1"
-    ) -> None:
+    def __init__(self, nc: Connection, cluster: str, verifier: Checks, node: str = "node1") -> None:
         self.nc = nc
         self.node = node
         self.chain = CommandChain(cluster, node, verifier, Position())
