@@ -277,7 +277,7 @@ def _scheduler_may_publish() -> list[str]:
     calls = ("STREAM.CREATE", "STREAM.UPDATE", "STREAM.INFO", "STREAM.PURGE")
     api = [f"$JS.API.{call}.{stream}" for call in calls]
     api += [f"$JS.API.CONSUMER.{call}.{stream}.>" for call in ("CREATE", "MSG.NEXT", "DELETE")]
-    nodes = [f"{PREFIX}.cmd.*", f"{PREFIX}.hb.*", f"{PREFIX}.ask.*.*"]
+    nodes = [f"{PREFIX}.cmd.*", f"{PREFIX}.hb.*", subjects.EVERY_LEASE_ANSWER, f"{PREFIX}.ask.*.*"]
     replies = ["_R_.>", subjects.EVERY_AGENT_INBOX, f"{subjects.inbox('scheduler')}.>"]
     return [subjects.LOG, *api, "$JS.API.INFO", *nodes, *replies]
 
@@ -289,6 +289,7 @@ def _scheduler_may_hear() -> list[str]:
         *discovered,  # nobody can publish on these; `nats micro` lists them
         subjects.EVERY_NODE_REQUEST,
         subjects.EVERY_OBSERVATION,
+        subjects.EVERY_LEASE_REQUEST,
         "$SRV.>",
         f"{subjects.inbox('scheduler')}.>",
     ]
@@ -300,6 +301,7 @@ def _agent_may_publish(node: str) -> list[str]:
         subjects.outcome(node),
         subjects.log_range(node),
         subjects.observation(node),
+        subjects.lease_request(node),
         subjects.records_of_node(node),
     ]
 
@@ -307,7 +309,8 @@ def _agent_may_publish(node: str) -> list[str]:
 def _agent_may_hear(node: str) -> list[str]:
     queries = [subjects.query(node, what) for what in subjects.QUERIES]
     inbox = f"{subjects.inbox(f'agent.{node}')}.>"
-    return [subjects.command(node), subjects.heartbeat(node), *queries, inbox]
+    own = [subjects.command(node), subjects.heartbeat(node), subjects.lease_answer(node)]
+    return [*own, *queries, inbox]
 
 
 def _identity(public: str, publish: list[str], hear: list[str], *, reply: bool = False) -> str:

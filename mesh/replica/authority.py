@@ -30,6 +30,10 @@ class Authority(NamedTuple):
     cluster: str
     term: int
     places: tuple[tuple[str, Position], ...]
+    confirmed: int = 0
+    """The index up to which the log is confirmed."""
+    extend_only: bool = False
+    """True for a candidate that no log entry names as the leader yet."""
 
 
 class Heartbeats:

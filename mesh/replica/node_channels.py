@@ -51,7 +51,7 @@ class NodeChannels:
         """Return the authority over every node, with the last command sent to each."""
         nodes = self._state.book.nodes
         places = tuple((node, self._channel(node).position) for node in nodes)
-        return Authority(self._state.cluster, self.term, places)
+        return Authority(self._state.cluster, self.term, places, self._state.seen)
 
     def _channel(self, node: str) -> NodeChannel:
         channel = self._channels.get(node)

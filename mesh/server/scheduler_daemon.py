@@ -44,6 +44,7 @@ from stoker.mesh.server import notify, scheduler_options
 from stoker.mesh.server.critical_tasks import CriticalTasks
 from stoker.mesh.server.effect_loop import EffectLoop, Handlers
 from stoker.mesh.server.heartbeat_thread import HeartbeatThread
+from stoker.mesh.server.lease_answer_thread import LeaseAnswerThread
 from stoker.mesh.server.log_output import configure_logging
 from stoker.mesh.server.log_writer import LogWriter
 from stoker.mesh.server.node_proxy import NodeProxy
@@ -107,6 +108,7 @@ class SchedulerDaemon:
             self.log_requests, self.cluster.cluster, options.log_max_bytes, f"read-{self.number:x}"
         )
         self.heartbeats = HeartbeatThread(self.identity, options.state)
+        self.leases = LeaseAnswerThread(self.identity, options.state)
         self.watch = StatusWatch(self.replica, options)
         self._stopped = asyncio.Event()
         self._failed: StokerError | None = None
@@ -188,6 +190,7 @@ class SchedulerDaemon:
             await process_connection.connect(self.peers.nc, state, "scheduler peers", others)
             await self.peers.open()
         self.heartbeats.start()
+        self.leases.start()
         await self.record.open(self.log)
         await self._serve()
         self.tasks.repeat(TICK_S, self._tick)
@@ -217,6 +220,7 @@ class SchedulerDaemon:
     async def _close(self) -> None:
         notify.stopping()
         self.heartbeats.stop()
+        self.leases.stop()
         self.record.record(self.replica)
         await self.users.close()
         for nc in self._own_connections():
@@ -314,6 +318,7 @@ class SchedulerDaemon:
 
     async def _renew(self, effect: events.RenewLeases) -> None:
         self.heartbeats.grant(effect.authority)
+        self.leases.grant(effect.authority)
         if effect.authority is None:
             self.tasks.spawn(self._listen())
 
@@ -381,6 +386,7 @@ class SchedulerDaemon:
         await self.loop.feed(events.Disk(self.watch.disk()))
         self.record.record(self.replica)
         self.replica.counters.update(self.heartbeats.counters)
+        self.replica.counters.update(self.leases.counters)
         self.watch.look()
 
 

@@ -137,6 +137,11 @@ def heartbeat(node: str) -> str:
     return f"{PREFIX}.hb.{token(node)}"
 
 
+def lease_answer(node: str) -> str:
+    """Return the subject of signed LeaseAnswers for one node."""
+    return f"{PREFIX}.lease.{token(node)}.answer"
+
+
 def query(node: str, what: str) -> str:
     """Return the subject of a query to one node; `what` is one of QUERIES."""
     return f"{PREFIX}.ask.{token(node)}.{what}"
@@ -168,6 +173,11 @@ def log_range(node: str) -> str:
     return f"{PREFIX}.node.{token(node)}.range"
 
 
+def lease_request(node: str) -> str:
+    """Return the subject of a LeaseRequest about once a second, answered on `lease_answer`."""
+    return f"{PREFIX}.lease.{token(node)}.request"
+
+
 def observation(node: str) -> str:
     """Return the subject of one Observation a second, which is not answered and never logged."""
     return f"{PREFIX}.obs.{token(node)}"
@@ -196,6 +206,8 @@ RECORDS_USER_POSITION = 4
 NODE_REQUESTS = ("hello", "outcome", "range")
 EVERY_NODE_REQUEST = f"{PREFIX}.node.*.*"
 EVERY_OBSERVATION = f"{PREFIX}.obs.*"
+EVERY_LEASE_REQUEST = f"{PREFIX}.lease.*.request"
+EVERY_LEASE_ANSWER = f"{PREFIX}.lease.*.answer"
 
 
 def parse_node_request(subject: str) -> NodeMessage:
@@ -204,6 +216,14 @@ def parse_node_request(subject: str) -> NodeMessage:
     if parts[1] not in NODE_REQUESTS:
         raise BadRequest(f"no such request of a node: {parts[1][:40]}")
     return NodeMessage(name_of(parts[0]), parts[1])
+
+
+def parse_lease_request(subject: str) -> str:
+    """Return the node of a lease request's subject."""
+    node, what = _fields(subject, "lease", 2)
+    if what != "request":
+        raise BadRequest(f"not a lease request: {subject[:120]!r}")
+    return name_of(node)
 
 
 def parse_observation(subject: str) -> str:

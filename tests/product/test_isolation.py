@@ -190,7 +190,8 @@ def test_a_users_key_reaches_no_subject_of_the_node(
     alice, _ = users
     name = json.loads(node.state.cluster.read_bytes())["node"]
     refused = (
-        subjects.command(name), subjects.heartbeat(name), subjects.outcome(name),
+        subjects.command(name), subjects.lease_answer(name), subjects.lease_request(name),
+        subjects.outcome(name),
         subjects.hello(name), subjects.query(name, "logs"), subjects.LOG,
         subjects.user_request("bob", "job", "list"), subjects.user_request("root", "job", "list"),
         f"$JS.API.STREAM.INFO.{subjects.LOG_STREAM}", f"$JS.API.STREAM.PURGE.{subjects.LOG_STREAM}",

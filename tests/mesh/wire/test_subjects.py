@@ -44,6 +44,7 @@ def test_user_requests(name: str, request: tuple[str, str]) -> None:
 def test_node_subjects(name: str, what: str) -> None:
     assert subjects.parse_query(subjects.query(name, what)) == (name, what)
     assert subjects.parse_observation(subjects.observation(name)) == name
+    assert subjects.parse_lease_request(subjects.lease_request(name)) == name
     builders = {
         "hello": subjects.hello,
         "outcome": subjects.outcome,
@@ -56,7 +57,12 @@ def test_node_subjects(name: str, what: str) -> None:
 
 @given(st.text(max_size=80))
 def test_any_other_text_is_refused_or_parsed_back(text: str) -> None:
-    for parse in (subjects.parse_user_request, subjects.parse_node_request, subjects.parse_query):
+    for parse in (
+        subjects.parse_user_request,
+        subjects.parse_node_request,
+        subjects.parse_query,
+        subjects.parse_lease_request,
+    ):
         with pytest.raises(BadRequest):
             parse(text)
     try:

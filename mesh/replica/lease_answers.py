@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The leader's answers to lease requests: which nodes it answers, when, and when it last did.
+
+Without I/O. Guarantees that once `withhold` has returned, no answer for that node is made any more
+and `answered_ns` says when the last one was.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import NamedTuple
+
+from stoker.mesh.identity.identity import Signs
+from stoker.mesh.replica.authority import LEASE_MS, SILENT_NS, Authority
+from stoker.mesh.wire import lease_messages
+from stoker.mesh.wire.command import Position
+from stoker.mesh.wire.lease_messages import GRANTS_MAX, LeaseAnswer, LeaseGrant, LeaseRequest
+from stoker.native.errors import BadRequest
+
+BATCH_NS = 50_000_000
+"""Requests wait this long at most for others to be answered by one signature, and two answers are
+at least this far apart."""
+WAITING_MAX = 16_384
+"""The most nodes whose requests wait; more nodes may not connect to a broker either."""
+
+
+class SealedAnswer(NamedTuple):
+    """A signed answer and the nodes it is for."""
+
+    nodes: tuple[str, ...]
+    data: bytes
+
+
+class LeaseAnswers:
+    """The answers of one process. `grant`, `withhold` and `resume` may be called from another
+    thread than the rest. Times are the scheduler's CLOCK_BOOTTIME ns."""
+
+    def __init__(self, signer: Signs) -> None:
+        self.counters: Counter[str] = Counter()
+        self._signer = signer
+        self._lock = threading.Lock()
+        self._authority: Authority | None = None
+        self._granted_ns = 0
+        self._places: dict[str, Position] = {}
+        self._withheld: set[str] = set()
+        self._answered_ns: dict[str, int] = {}
+        self._waiting: dict[str, LeaseRequest] = {}
+        """The newest request of each node."""
+        self._since_ns = 0
+        """The time since which a request has waited."""
+        self._batched_ns: int | None = None
+
+    # --- called by the replica's loop -------------------------------------------------------------
+
+    def grant(self, authority: Authority | None, now_ns: int) -> None:
+        """Set the authority from now on; None ends it."""
+        places = dict(authority.places) if authority is not None else {}
+        with self._lock:
+            self._authority, self._granted_ns, self._places = authority, now_ns, places
+
+    def withhold(self, node: str) -> None:
+        """Answer no request of this node, as from the proposal of its eviction on."""
+        with self._lock:
+            self._withheld.add(node)
+
+    def resume(self, node: str) -> None:
+        """Answer this node again: its fate is settled."""
+        with self._lock:
+            self._withheld.discard(node)
+
+    def answered_ns(self, node: str) -> int | None:
+        """Return when an answer for this node was last made; None if there was none."""
+        with self._lock:
+            return self._answered_ns.get(node)
+
+    # --- called by the thread that answers --------------------------------------------------------
+
+    def receive(self, data: bytes, node: str, now_ns: int) -> None:
+        """Note a request that came on the subject of `node`; a bad one is counted."""
+        try:
+            request = lease_messages.open_request(data, node)
+        except BadRequest:
+            self.counters["lease_request_refused"] += 1
+            return
+        before = self._waiting.get(node)
+        if before is None and len(self._waiting) >= WAITING_MAX:
+            self.counters["lease_request_dropped"] += 1
+            return
+        self.counters["lease_request_frozen"] += request.frozen
+        if not self._waiting:
+            self._since_ns = now_ns
+        if before is None or _age(before) < _age(request):
+            self._waiting[node] = request
+
+    def due(self, now_ns: int) -> list[SealedAnswer]:
+        """Return the answers that are due now, each for GRANTS_MAX nodes at most."""
+        with self._lock:
+            authority = self._authority
+            if authority is None or not self._is_due(now_ns):
+                return []
+            if now_ns - self._granted_ns > SILENT_NS:
+                self.counters["lease_withheld"] += 1
+                return []
+            self._batched_ns = now_ns
+            requests = [each for each in self._waiting.values() if self._may_answer(each.node)]
+            self.counters["lease_request_unanswered"] += len(self._waiting) - len(requests)
+            self._waiting.clear()
+            self._answered_ns.update((each.node, now_ns) for each in requests)
+            batches = [requests[at : at + GRANTS_MAX] for at in range(0, len(requests), GRANTS_MAX)]
+            return [self._seal(authority, batch) for batch in batches]
+
+    def _is_due(self, now_ns: int) -> bool:
+        """True if requests have waited long enough, or no further node can join them."""
+        if not self._waiting:
+            return False
+        if self._batched_ns is not None and now_ns - self._batched_ns < BATCH_NS:
+            return False
+        return now_ns - self._since_ns >= BATCH_NS or len(self._waiting) >= len(self._places)
+
+    def _may_answer(self, node: str) -> bool:
+        return node in self._places and node not in self._withheld
+
+    def _seal(self, authority: Authority, batch: list[LeaseRequest]) -> SealedAnswer:
+        answer = LeaseAnswer(
+            lease_messages.FORMAT,
+            authority.cluster,
+            authority.term,
+            authority.extend_only,
+            LEASE_MS,
+            authority.confirmed,
+            tuple(map(self._grant_of, batch)),
+        )
+        data = lease_messages.seal_answer(answer, self._signer)
+        self.counters["lease_answered"] += len(batch)
+        return SealedAnswer(tuple(request.node for request in batch), data)
+
+    def _grant_of(self, request: LeaseRequest) -> LeaseGrant:
+        at = self._places[request.node]
+        return LeaseGrant(
+            request.node, request.instance, request.stamp_ns, request.nonce, at.seq, at.hash
+        )
+
+
+def _age(request: LeaseRequest) -> tuple[int, int]:
+    """Return what orders the requests of one node: the process, then its stamp."""
+    return request.instance, request.stamp_ns

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The thread that answers lease requests, on a connection and a loop of its own.
+
+Guarantees that leases are renewed however busy the daemon's loop is: this thread needs only the
+last `Authority` from it, and `mesh/replica/authority.py` bounds how old that may be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections import Counter
+from pathlib import Path
+
+import nats.errors
+import structlog
+from nats.aio.msg import Msg
+
+from stoker.mesh.connection import process_connection
+from stoker.mesh.connection.local_connection import LocalConnection
+from stoker.mesh.connection.process_connection import ConnectionCallbacks
+from stoker.mesh.identity.identity import Signs
+from stoker.mesh.replica.authority import Authority
+from stoker.mesh.replica.boot_clock import boot_ns
+from stoker.mesh.replica.lease_answers import LeaseAnswers
+from stoker.mesh.wire import subjects
+from stoker.native.errors import BadRequest
+
+LOOK_S = 0.05
+JOIN_S = 2.0
+
+log = structlog.get_logger("scheduler")
+
+
+class LeaseAnswerThread:
+    """The lease answers of the scheduler with this state folder."""
+
+    def __init__(self, signer: Signs, state: Path) -> None:
+        self.answers = LeaseAnswers(signer)
+        self._counters: Counter[str] = Counter()
+        self._state = state
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="leases", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread; it answers nothing before the first `grant`."""
+        self._thread.start()
+
+    def grant(self, authority: Authority | None) -> None:
+        """Set the authority of answers from now on; called by the daemon's loop."""
+        self.answers.grant(authority, boot_ns())
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """The thread's counters by name, to be added to the daemon's."""
+        return {**self.answers.counters, **self._counters}
+
+    def stop(self) -> None:
+        """End the thread within JOIN_S; no lease is renewed after that."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(JOIN_S)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                asyncio.run(self._serve())
+            except Exception:
+                log.exception("lease answers failed and are started again")
+                self._stopping.wait(LOOK_S)
+
+    async def _serve(self) -> None:
+        connection = LocalConnection()
+        callbacks = ConnectionCallbacks(_log_error, _nothing, _nothing)
+        connecting = asyncio.ensure_future(self._connect(connection, callbacks))
+        try:
+            while not self._stopping.is_set():
+                if connecting.done():
+                    connecting.result()
+                    process_connection.follow((connection,), self._state)
+                    await self._answer(connection)
+                await asyncio.sleep(LOOK_S)
+        finally:
+            connecting.cancel()
+            with contextlib.suppress(nats.errors.Error, OSError, TimeoutError):
+                await asyncio.wait_for(connection.close(), 1)
+
+    async def _connect(self, connection: LocalConnection, callbacks: ConnectionCallbacks) -> None:
+        await process_connection.connect(connection, self._state, "scheduler leases", callbacks)
+
+        async def hear(message: Msg) -> None:
+            try:
+                node = subjects.parse_lease_request(message.subject)
+            except BadRequest:
+                self._counters["lease_request_refused"] += 1
+                return
+            self.answers.receive(message.data, node, boot_ns())
+            await self._answer(connection)
+
+        await connection.subscribe(subjects.EVERY_LEASE_REQUEST, cb=hear)
+
+    async def _answer(self, connection: LocalConnection) -> None:
+        for answer in self.answers.due(boot_ns()):
+            for node in answer.nodes:
+                try:
+                    await connection.publish(subjects.lease_answer(node), answer.data)
+                except (nats.errors.Error, OSError):
+                    self._counters["lease_answer_lost"] += 1
+
+
+async def _log_error(error: Exception) -> None:
+    log.warning("broker connection", error=repr(error))
+
+
+async def _nothing() -> None:
+    """Do nothing: the next round notices whether the connection works."""
