@@ -85,7 +85,8 @@ class EffectRunner:
     def _renew(self, renewal: steps.RenewLease) -> None:
         now_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         begin_ns = now_ns if renewal.since_ns is None else renewal.since_ns
-        self._lease.extend(begin_ns + int(renewal.lease_s * 1e9))
+        expiry_ns = begin_ns + int(renewal.lease_s * 1e9)
+        self._lease.extend(expiry_ns)
         if renewal.thaw:
-            self._lease.thaw()
+            self._lease.thaw(self._lease.freezes, expiry_ns)
             _log.warning("frozen jobs go on: the log was read past the freeze")

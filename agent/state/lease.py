@@ -3,6 +3,7 @@
 
 Each field has one writer: the agent renews and thaws, the watchdog freezes. Every field is 8 bytes
 and aligned, so a store is atomic; the complement of the expiry is stored beside it nevertheless.
+Times count from the boot whose id the file has; in another boot there is no lease and no freeze.
 """
 
 from __future__ import annotations
@@ -11,20 +12,26 @@ import mmap
 import os
 import threading
 import time
+import uuid
 from pathlib import Path
 
+from stoker.agent.state import host_facts
 from stoker.native.errors import Corrupt
 
-LEASE_BYTES = 128
+LEASE_BYTES = 192
 MAGIC = int.from_bytes(b"stklease", "little")
-VERSION = 1
+VERSION = 2
+MOST_NS = 5_000_000_000
+"""The longest lease; an expiry further ahead than this counts as none."""
+STALE_NS = 1_000_000_000
+"""A watchdog that has not looked for this long is stale; it looks ten times a second."""
 _U64 = (1 << 64) - 1
 
 # Positions of fields in units of 8 bytes.
-_MAGIC, _VERSION, _EXPIRY, _EXPIRY_CHECK, _THAW_EPOCH = 0, 1, 2, 3, 4
-_POWER_EXPIRY, _POWER_CHECK = 5, 6
-_FREEZE_EPOCH, _FROZEN_SINCE, _WATCHDOG_SEEN, _WATCHDOG_PID, _WATCHDOG_FLAGS = 8, 9, 10, 11, 12
-_POWER_DONE = 13
+_MAGIC, _VERSION, _BOOT, _EXPIRY, _EXPIRY_CHECK = 0, 1, 2, 4, 5
+_THAW_EPOCH, _THAW_UNTIL, _POWER_EXPIRY, _POWER_CHECK, _AGENT_SEEN = 6, 7, 8, 9, 10
+_FREEZE_EPOCH, _FROZEN_SINCE, _WATCHDOG_SEEN, _WATCHDOG_PID, _WATCHDOG_FLAGS = 12, 13, 14, 15, 16
+_POWER_DONE = 17
 
 NO_CGROUP, FREEZE_FAILED = 1, 2
 """Bits of `watchdog_flags`: it can only report; its last freeze or thaw was refused."""
@@ -40,8 +47,10 @@ class Lease:
         self._closed = False
 
     @classmethod
-    def open(cls, path: str | Path) -> Lease:
+    def open(cls, path: str | Path, boot_id: str | None = None) -> Lease:
         """Map the file at `path`, made with mode 0600 and no expiry if it is missing.
+
+        `boot_id` is the kernel's id of this boot, which is read if it is None.
 
         A file with another magic or version raises Corrupt.
         """
@@ -54,10 +63,10 @@ class Lease:
             lease = cls(mmap.mmap(fd, LEASE_BYTES))
         finally:
             os.close(fd)
-        lease._begin(Path(path))
+        lease._begin(Path(path), boot_id or host_facts.boot_id())
         return lease
 
-    def _begin(self, path: Path) -> None:
+    def _begin(self, path: Path, boot_id: str) -> None:
         view = self._view
         if view[_MAGIC] == 0:
             view[_VERSION] = VERSION
@@ -66,16 +75,35 @@ class Lease:
         if view[_MAGIC] != MAGIC or view[_VERSION] != VERSION:
             self.close()
             raise Corrupt(f"{path} is not a lease file of version {VERSION}", hint="remove it")
+        self._bind(uuid.UUID(boot_id).bytes)
+
+    def _bind(self, boot: bytes) -> None:
+        """Forget the lease and the freeze of another boot, whose clock began anew."""
+        view = self._view
+        words = [int.from_bytes(boot[at : at + 8], "little") for at in (0, 8)]
+        if [view[_BOOT], view[_BOOT + 1]] == words:
+            return
+        self._store(0)
+        self.renew_power(0)
+        for field in (_THAW_UNTIL, _AGENT_SEEN, _FROZEN_SINCE, _WATCHDOG_SEEN):
+            view[field] = 0
+        view[_BOOT], view[_BOOT + 1] = words
 
     def renew(self, expiry_boottime_ns: int) -> None:
-        """Let jobs run until this CLOCK_BOOTTIME nanosecond; 0 ends the lease rule."""
+        """Let jobs run until this CLOCK_BOOTTIME nanosecond; 0 ends the lease."""
         with self._renewing:
             self._store(expiry_boottime_ns)
 
     def extend(self, expiry_boottime_ns: int) -> None:
-        """Renew, unless the expiry would be earlier; safe for two threads."""
+        """Renew, unless the expiry would be earlier; safe for two threads.
+
+        A stored expiry that no lease can have is replaced.
+        """
         with self._renewing:
-            if not self._closed and expiry_boottime_ns > self._view[_EXPIRY]:
+            if self._closed:
+                return
+            later_ns = expiry_boottime_ns - self.expiry_boottime_ns
+            if later_ns > 0 or later_ns < -MOST_NS:
                 self._store(expiry_boottime_ns)
 
     def _store(self, expiry_boottime_ns: int) -> None:
@@ -97,20 +125,35 @@ class Lease:
 
     @property
     def expiry_boottime_ns(self) -> int:
-        """The last expiry of `renew`; 0 if there was no lease."""
-        return self._view[_EXPIRY]
+        """The end of the lease; 0 if there was none. While a store is not complete it is the
+        earlier of the two ends."""
+        return min(self._view[_EXPIRY], self._view[_EXPIRY_CHECK] ^ _U64)
+
+    def valid(self, now_ns: int) -> bool:
+        """Return True if jobs may run at this CLOCK_BOOTTIME, as the watchdog decides as well."""
+        return 0 < self.expiry_boottime_ns - now_ns <= MOST_NS
 
     @property
     def lapsed(self) -> bool:
         """True if the last lease has expired because no scheduler renewed it."""
-        return 0 < self._view[_EXPIRY] <= time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        return 0 < self.expiry_boottime_ns <= time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
-    def thaw(self) -> None:
-        """Let the jobs of the present freeze go on; call it after reading the log past the freeze.
+    def thaw(self, epoch: int, until_ns: int) -> None:
+        """Let the jobs of this freeze go on; call it after reading the log past the freeze.
 
-        The watchdog obeys only while the lease is valid; a later freeze needs its own thaw.
+        The watchdog obeys only before `until_ns`, the end of the present lease (CLOCK_BOOTTIME): a
+        later lease, or a later freeze, needs its own thaw.
         """
-        self._view[_THAW_EPOCH] = self._view[_FREEZE_EPOCH]
+        self._view[_THAW_UNTIL] = until_ns
+        self._view[_THAW_EPOCH] = epoch
+
+    def look(self, now_ns: int) -> None:
+        """Note that this process looks at the lease now, and did so not long before."""
+        self._view[_AGENT_SEEN] = now_ns
+
+    def watchdog_stale(self, now_ns: int) -> bool:
+        """Return True if no watchdog looks at the lease."""
+        return now_ns - self._view[_WATCHDOG_SEEN] > STALE_NS
 
     def frozen_since(self) -> int | None:
         """Return the CLOCK_BOOTTIME ns at which the watchdog froze the jobs; None if they run."""

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define SK_LEASE_MAGIC 0x657361656c6b7473u /* "stklease", little endian */
-enum { SK_LEASE_VERSION = 1 };
+enum { SK_LEASE_VERSION = 2, SK_LEASE_MOST_S = 5, SK_LEASE_GAP_MS = 500 };
 
 enum sk_runner_lease_flag {
 	SK_LEASE_NO_CGROUP = 1,	    /* nothing can be frozen here: reported only */
@@ -24,12 +24,15 @@ enum sk_runner_lease_flag {
 struct sk_runner_lease {
 	uint64_t magic;
 	uint64_t version;
+	uint64_t boot[2]; /* the kernel's boot id; times of another boot mean nothing */
 	/* Written by the agent. */
-	_Atomic uint64_t expiry_ns;	  /* 0: no lease rule */
+	_Atomic uint64_t expiry_ns;	  /* 0: no lease */
 	_Atomic uint64_t expiry_check;	  /* ~expiry_ns */
 	_Atomic uint64_t thaw_epoch;	  /* the freeze that may be undone */
+	_Atomic uint64_t thaw_until_ns;	  /* the end of the lease under which it may be undone */
 	_Atomic uint64_t power_expiry_ns; /* 0: no limits of cards are to be restored */
 	_Atomic uint64_t power_check;	  /* ~power_expiry_ns */
+	_Atomic uint64_t agent_seen_ns; /* its last look that followed another one without a gap */
 	uint64_t agent_spare;
 	/* Written by the watchdog. */
 	_Atomic uint64_t freeze_epoch;	  /* freezes so far */
@@ -38,14 +41,14 @@ struct sk_runner_lease {
 	_Atomic uint64_t pid;
 	_Atomic uint64_t flags;
 	_Atomic uint64_t power_done_ns; /* the power expiry after which all was restored */
-	uint64_t watchdog_spare[2];
+	uint64_t watchdog_spare[6];
 };
-_Static_assert(sizeof(struct sk_runner_lease) == 128, "lease");
-_Static_assert(offsetof(struct sk_runner_lease, thaw_epoch) == 32, "lease");
-_Static_assert(offsetof(struct sk_runner_lease, power_expiry_ns) == 40, "lease");
-_Static_assert(offsetof(struct sk_runner_lease, freeze_epoch) == 64, "lease");
-_Static_assert(offsetof(struct sk_runner_lease, flags) == 96, "lease");
-_Static_assert(offsetof(struct sk_runner_lease, power_done_ns) == 104, "lease");
+_Static_assert(sizeof(struct sk_runner_lease) == 192, "lease");
+_Static_assert(offsetof(struct sk_runner_lease, expiry_ns) == 32, "lease");
+_Static_assert(offsetof(struct sk_runner_lease, power_expiry_ns) == 64, "lease");
+_Static_assert(offsetof(struct sk_runner_lease, freeze_epoch) == 96, "lease");
+_Static_assert(offsetof(struct sk_runner_lease, flags) == 128, "lease");
+_Static_assert(offsetof(struct sk_runner_lease, power_done_ns) == 136, "lease");
 
 enum sk_runner_lease_action {
 	SK_LEASE_NOTHING,
@@ -55,8 +58,16 @@ enum sk_runner_lease_action {
 	SK_LEASE_RECORD, /* note that the jobs are frozen; only `take_up` returns it */
 };
 
+/** Bind the file to the boot with this id: a file of another boot has no lease and no freeze. */
+void sk_runner_lease_bind(struct sk_runner_lease *lease, const uint64_t boot[2]);
+
+/** Return whether jobs may run at `now`. Without a lease, with one of a past end, and with one that
+ * ends later than any lease can, they may not. While a store is not complete, the earlier of the
+ * two ends counts, which was a lease as well. Pure. */
+bool sk_runner_lease_valid(const struct sk_runner_lease *lease, uint64_t now);
+
 /** Decide the action at `now`. Pure. `fence_kill_ns` 0: never kill. Frozen jobs thaw only when the
- * agent has thawed this very freeze and the lease is valid again. */
+ * agent has thawed this very freeze under a lease that has not ended since. */
 enum sk_runner_lease_action sk_runner_lease_decide(const struct sk_runner_lease *lease,
 						   uint64_t now, uint64_t fence_kill_ns);
 
@@ -66,6 +77,12 @@ enum sk_runner_lease_action sk_runner_lease_decide(const struct sk_runner_lease 
  */
 enum sk_runner_lease_action sk_runner_lease_take_up(const struct sk_runner_lease *lease,
 						    uint64_t now, bool frozen);
+
+/** Decide what to do when the last look was at `before`. Pure. After a gap in which the agent did
+ * not look either, the whole machine may have been paused together with its clocks, so the lease
+ * cannot be shown to be valid. */
+enum sk_runner_lease_action sk_runner_lease_after_gap(const struct sk_runner_lease *lease,
+						      uint64_t now, uint64_t before);
 
 /** Return until when the agent is in charge of the cards' limits; 0: it has set none, or a store is
  * not complete yet. */

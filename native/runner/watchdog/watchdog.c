@@ -51,6 +51,9 @@ struct restorer {
 };
 
 static const char EXPIRED[] = "the lease ran out: jobs are frozen";
+static const char BEGUN[] = "no lease yet: jobs are frozen";
+static const char PAUSED[] = "the machine may have been paused: jobs are frozen";
+static const char BOOT_ID[] = "/proc/sys/kernel/random/boot_id";
 
 extern char **environ;
 static volatile sig_atomic_t leaving;
@@ -60,8 +63,30 @@ static void on_signal(int number)
 	leaving = 1;
 }
 
+/** Read the kernel's id of this boot; zeros if there is none. */
+static void read_boot(uint64_t ret[2])
+{
+	char text[64];
+	unsigned char raw[16] = {0};
+	const char *at = text;
+
+	if (sk_runner_file_read(AT_FDCWD, BOOT_ID, text, sizeof(text)) <= 0)
+		text[0] = 0;
+	for (int i = 0; i < 16 && *at; i++) {
+		unsigned int byte;
+
+		at += *at == '-';
+		if (sscanf(at, "%2x", &byte) != 1)
+			break;
+		raw[i] = (unsigned char)byte;
+		at += 2;
+	}
+	memcpy(ret, raw, sizeof(raw));
+}
+
 static struct sk_runner_lease *open_lease(const char *path)
 {
+	uint64_t boot[2];
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	struct sk_runner_lease *lease = MAP_FAILED;
 	struct stat info;
@@ -79,7 +104,11 @@ static struct sk_runner_lease *open_lease(const char *path)
 		atomic_store(&lease->expiry_check, ~(uint64_t)0);
 		lease->magic = SK_LEASE_MAGIC;
 	}
-	return lease->magic == SK_LEASE_MAGIC && lease->version == SK_LEASE_VERSION ? lease : NULL;
+	if (lease->magic != SK_LEASE_MAGIC || lease->version != SK_LEASE_VERSION)
+		return NULL;
+	read_boot(boot);
+	sk_runner_lease_bind(lease, boot);
+	return lease;
 }
 
 /** Write to a file of the jobs cgroup and set the flag that says whether it worked. */
@@ -110,13 +139,18 @@ static void record(struct sk_runner_lease *lease, uint64_t now)
 	atomic_store(&lease->frozen_since_ns, now);
 }
 
+static void freeze(struct sk_runner_lease *lease, uint64_t now, const char *event)
+{
+	record(lease, now);
+	act(lease, "cgroup.freeze", "1", event);
+}
+
 static void look(struct sk_runner_lease *lease, uint64_t now, uint64_t fence_kill_ns)
 {
 	atomic_store(&lease->seen_ns, now);
 	switch (sk_runner_lease_decide(lease, now, fence_kill_ns)) {
 	case SK_LEASE_FREEZE:
-		record(lease, now);
-		act(lease, "cgroup.freeze", "1", EXPIRED);
+		freeze(lease, now, atomic_load(&lease->expiry_ns) ? EXPIRED : BEGUN);
 		return;
 	case SK_LEASE_THAW:
 		if (act(lease, "cgroup.freeze", "0", "jobs go on") ||
@@ -137,7 +171,8 @@ static void look(struct sk_runner_lease *lease, uint64_t now, uint64_t fence_kil
 		act(lease, "cgroup.freeze", "1", EXPIRED);
 }
 
-/** Reconcile record and cgroup if the last watchdog was killed between the two. */
+/** Reconcile record and cgroup: the last watchdog may have been killed between the two, and the
+ * agent freezes jobs without a record while there is no watchdog. */
 static void take_up(struct sk_runner_lease *lease, uint64_t now)
 {
 	char text[8] = "";
@@ -157,6 +192,17 @@ static void take_up(struct sk_runner_lease *lease, uint64_t now)
 	default:
 		return;
 	}
+}
+
+/** Look again after a gap, as that between two watchdogs: whatever may have happened in it. */
+static void look_after_gap(struct sk_runner_lease *lease, uint64_t now, uint64_t before)
+{
+	if (sk_runner_since(now, before) <= SK_LEASE_GAP_MS * SK_MS)
+		return;
+	take_up(lease, now);
+	if (sk_runner_lease_valid(lease, now) &&
+	    sk_runner_lease_after_gap(lease, now, before) == SK_LEASE_FREEZE)
+		freeze(lease, now, PAUSED);
 }
 
 static void restore_begin(struct restorer *restorer, uint64_t now, uint64_t expiry)
@@ -213,6 +259,7 @@ static void look_at_power(struct restorer *restorer, struct sk_runner_lease *lea
 static int watch(struct sk_runner_lease *lease, struct restorer *restorer, uint64_t fence_kill_ns)
 {
 	struct sigaction action = {.sa_handler = on_signal};
+	uint64_t before = atomic_load(&lease->seen_ns);
 
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGINT, &action, NULL);
@@ -223,7 +270,9 @@ static int watch(struct sk_runner_lease *lease, struct restorer *restorer, uint6
 		uint64_t now = sk_runner_clock_ns(CLOCK_BOOTTIME);
 		struct timespec left;
 
+		look_after_gap(lease, now, before);
 		look(lease, now, fence_kill_ns);
+		before = now;
 		look_at_power(restorer, lease, now);
 		left = sk_runner_timespec(sk_runner_lease_pause(lease, now));
 		nanosleep(&left, NULL);

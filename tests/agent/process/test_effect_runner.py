@@ -17,6 +17,8 @@ from stoker.scheduler.nouns import StartJob, TaskKey
 class Parts:
     """Stands for every part of the agent and records the calls."""
 
+    freezes = 3
+
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
 
@@ -38,8 +40,8 @@ class Parts:
     def extend(self, expiry_ns: int) -> None:
         self.calls.append(("extend", expiry_ns))
 
-    def thaw(self) -> None:
-        self.calls.append(("thaw",))
+    def thaw(self, epoch: int, until_ns: int) -> None:
+        self.calls.append(("thaw", epoch, until_ns))
 
 
 def calls_of(*effects: steps.Effect) -> list[tuple[Any, ...]]:
@@ -76,6 +78,6 @@ def test_a_lease_counts_from_its_request_and_may_thaw() -> None:
     renewal = steps.RenewLease(2.0, 1_000, thaw=True)
     assert calls_of(renewal, steps.DropFolder(7)) == [
         ("extend", 2_000_001_000),
-        ("thaw",),
+        ("thaw", 3, 2_000_001_000),
         ("forget", 7),
     ]

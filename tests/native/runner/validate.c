@@ -321,24 +321,71 @@ static void renew(struct sk_runner_lease *lease, uint64_t expiry)
 	lease->expiry_check = ~expiry;
 }
 
+static void thaw(struct sk_runner_lease *lease, uint64_t epoch, uint64_t until)
+{
+	lease->thaw_epoch = epoch;
+	lease->thaw_until_ns = until;
+}
+
+/** Gaps between two looks, with and without an agent that looked meanwhile. */
+static void gaps(void)
+{
+	struct sk_runner_lease lease = {0};
+	uint64_t gap = SK_LEASE_GAP_MS * SK_MS, now = 10 * gap;
+
+	renew(&lease, 11 * gap);
+	assert(sk_runner_lease_after_gap(&lease, now, now - gap) == SK_LEASE_NOTHING);
+	assert(sk_runner_lease_after_gap(&lease, now, now - gap - 1) == SK_LEASE_FREEZE);
+	lease.agent_seen_ns = now - gap - 1; /* it looked before the gap: it may have been paused */
+	assert(sk_runner_lease_after_gap(&lease, now, now - gap - 1) == SK_LEASE_FREEZE);
+	lease.agent_seen_ns = now - gap;
+	assert(sk_runner_lease_after_gap(&lease, now, now - gap - 1) == SK_LEASE_NOTHING);
+	lease.agent_seen_ns = 0;
+	lease.frozen_since_ns = 1;
+	assert(sk_runner_lease_after_gap(&lease, now, 0) == SK_LEASE_NOTHING);
+}
+
+/** A file of another boot: its times mean nothing, its number of freezes goes on. */
+static void boots(void)
+{
+	struct sk_runner_lease lease = {.freeze_epoch = 3, .frozen_since_ns = 7, .thaw_epoch = 2};
+	uint64_t here[2] = {1, 2};
+
+	renew(&lease, 100);
+	lease.power_expiry_ns = 50;
+	sk_runner_lease_bind(&lease, here);
+	assert(!sk_runner_lease_valid(&lease, 99) && !lease.frozen_since_ns);
+	assert(!sk_runner_lease_power_expiry(&lease) && lease.freeze_epoch == 3);
+	renew(&lease, 100);
+	sk_runner_lease_bind(&lease, here);
+	assert(sk_runner_lease_valid(&lease, 99));
+}
+
 static int lease(void)
 {
 	struct sk_runner_lease lease = {.expiry_check = ~(uint64_t)0};
+	uint64_t most = SK_LEASE_MOST_S * SK_SECOND;
 
-	assert(sk_runner_lease_decide(&lease, 50, 0) == SK_LEASE_NOTHING); /* no rule yet */
+	assert(sk_runner_lease_decide(&lease, 50, 0) == SK_LEASE_FREEZE); /* no lease yet */
 	renew(&lease, 100);
 	assert(sk_runner_lease_decide(&lease, 99, 0) == SK_LEASE_NOTHING);
 	assert(sk_runner_lease_decide(&lease, 100, 0) == SK_LEASE_FREEZE);
-	lease.expiry_ns = 5; /* half of a store: not believed */
+	lease.expiry_ns = 150; /* half of a store: the earlier end counts */
+	assert(sk_runner_lease_decide(&lease, 99, 0) == SK_LEASE_NOTHING);
+	assert(sk_runner_lease_decide(&lease, 100, 0) == SK_LEASE_FREEZE);
+	renew(&lease, 100 + most); /* no lease is so long */
 	assert(sk_runner_lease_decide(&lease, 100, 0) == SK_LEASE_NOTHING);
+	assert(sk_runner_lease_decide(&lease, 99, 0) == SK_LEASE_FREEZE);
 	renew(&lease, 100);
 	lease.freeze_epoch = 1;
 	lease.frozen_since_ns = 100;
 	assert(sk_runner_lease_decide(&lease, 150, 0) == SK_LEASE_NOTHING);
 	renew(&lease, 1000); /* a new lease alone thaws nothing: the log must be read first */
 	assert(sk_runner_lease_decide(&lease, 150, 0) == SK_LEASE_NOTHING);
-	lease.thaw_epoch = 1;
+	thaw(&lease, 1, 1000);
 	assert(sk_runner_lease_decide(&lease, 150, 0) == SK_LEASE_THAW);
+	renew(&lease, 2000); /* another lease: the log may say more by now */
+	assert(sk_runner_lease_decide(&lease, 1000, 0) == SK_LEASE_NOTHING);
 	renew(&lease, 120); /* read the log, but the lease ran out again meanwhile */
 	assert(sk_runner_lease_decide(&lease, 150, 0) == SK_LEASE_NOTHING);
 	lease.freeze_epoch = 2; /* a later freeze needs its own thaw */
@@ -348,6 +395,8 @@ static int lease(void)
 	assert(sk_runner_lease_decide(&lease, 160, 60) == SK_LEASE_KILL);
 	assert(sk_runner_lease_decide(&lease, 99, 60) ==
 	       SK_LEASE_NOTHING); /* frozen later than now */
+	gaps();
+	boots();
 	assert(sk_runner_lease_pause(&lease, 0) <= 100000000u);
 	return 0;
 }
@@ -426,7 +475,7 @@ static int take_up(void)
 	lease.frozen_since_ns = 40;
 	assert(sk_runner_lease_take_up(&lease, 50, true) == SK_LEASE_NOTHING);
 	assert(sk_runner_lease_take_up(&lease, 50, false) == SK_LEASE_FREEZE);
-	lease.thaw_epoch = 1; /* killed after the thaw, before its record was taken away */
+	thaw(&lease, 1, 100); /* killed after the thaw, before its record was taken away */
 	assert(sk_runner_lease_take_up(&lease, 50, false) == SK_LEASE_NOTHING);
 	assert(sk_runner_lease_decide(&lease, 50, 0) == SK_LEASE_THAW);
 	assert(sk_runner_lease_take_up(&lease, 150, false) == SK_LEASE_FREEZE);
