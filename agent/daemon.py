@@ -94,7 +94,7 @@ class AgentDaemon:
         self._core = NodeCore(chain)
         connections = BrokerConnections(setting)
         self._lease_thread = connections.lease_thread(
-            chain, self._lease, lambda beaten: self._tasks.from_thread(self.post, beaten)
+            chain, self._lease, lambda renewed: self._tasks.from_thread(self.post, renewed)
         )
         self._tracer = TraceThread(
             setting.jobs, setting.state.shm, self._tasks.from_thread, node=setting.node

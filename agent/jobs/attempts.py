@@ -89,6 +89,13 @@ class Attempts:
         """Return when the next outcome has waited long enough for its trace; None if none waits."""
         return next((attempt.settle_by for attempt in self._settling.values()), None)
 
+    def ending_lost(self) -> bool:
+        """Return True if an attempt that the log counts as lost has not ended here yet."""
+        return any(
+            attempt.stop is not None and attempt.stop.state == "lost" and attempt.phase not in OVER
+            for attempt in self._attempts.values()
+        )
+
     # --- what the scheduler wants -----------------------------------------------------------------
 
     def carry_out(self, actions: Iterable[Action], now_ns: int, effects: list[Effect]) -> None:

@@ -47,6 +47,8 @@ class LeaseExtended(NamedTuple):
     """The end of the lease (CLOCK_BOOTTIME), which never moves back."""
     at: Position
     """The last command that the leader has sent to this node."""
+    stamp_ns: int
+    """The stamp of the request that it answers."""
 
 
 class LeaseRefused(NamedTuple):
@@ -135,7 +137,8 @@ class LeaseJudge:
             return LeaseRefused(why)
         self._settle(answer.term, stamp_ns)
         self.expiry_ns = max(self.expiry_ns, expiry_ns)
-        return LeaseExtended(self.expiry_ns, Position(answer.term, grant.seq, grant.hash))
+        at = Position(answer.term, grant.seq, grant.hash)
+        return LeaseExtended(self.expiry_ns, at, stamp_ns)
 
     def _open(self, data: bytes, position: Position) -> LeaseAnswer | LeaseRefused:
         """Return an answer of this cluster whose term is not below the newest one known here."""

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The core of the node agent: compares the attempts that are wanted with those that are here.
 
-It owns the order of a start (hello, desired state, then commands). It acts on a message only after
-the message's log position is stored.
+It owns the order of a start (hello, a lease, desired state, then commands). It acts on a message
+only after the message's log position is stored, and starts nothing without a valid lease.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from stoker.agent.jobs import steps
 from stoker.agent.jobs.attempts import AttemptPhase, Attempts
+from stoker.agent.jobs.lease_rule import LeaseRule
 from stoker.agent.jobs.outcome_queue import OutcomeQueue
 from stoker.agent.jobs.steps import Effect, Event
 from stoker.mesh.wire.command import (
@@ -23,9 +24,8 @@ from stoker.mesh.wire.command import (
     CommandRefused,
     CommandRepeat,
     DesiredState,
-    LeaseRenewal,
 )
-from stoker.scheduler.nouns import NodeReport, TaskKey
+from stoker.scheduler.nouns import Action, NodeReport, StartJob, TaskKey
 
 RETRY_FIRST_S = 0.1
 RETRY_MAX_S = 2.0
@@ -70,7 +70,8 @@ class _Request:
 
 
 class NodeCore:
-    """The state of one agent. `step` is the only way to change it; `now_s` must never go back."""
+    """The state of one agent. `step` is the only way to change it; its `now_s` is CLOCK_BOOTTIME in
+    seconds."""
 
     def __init__(self, chain: CommandChain) -> None:
         self.counters: Counter[str] = Counter()
@@ -86,8 +87,8 @@ class NodeCore:
         self._met_spawner = False
         self._greeted = False
         self._caught_up = False
-        self._frozen = False
-        self._requested_frozen = False
+        self._lease = LeaseRule()
+        self._requested_ns = 0
 
     @property
     def caught_up(self) -> bool:
@@ -141,7 +142,7 @@ class NodeCore:
         if self._wanted.take(now_s):
             sent_keys = self._attempts.keys()[:HAVE_MAX]
             self._requested = frozenset(sent_keys)
-            self._requested_frozen = self._frozen
+            self._requested_ns = _ns(now_s)
             effects.append(steps.RequestState(self._chain.state_request(sent_keys)))
         if outcomes := self._outcomes.take(now_s):
             effects.append(steps.SendOutcomes(self._outcomes.number, outcomes))
@@ -185,7 +186,7 @@ class NodeCore:
         match self._chain.offer(event.data):
             case CommandAccepted(command):
                 effects.append(steps.Persist(self._chain.position))
-                self._attempts.carry_out(command.actions, command.now_ns, effects)
+                self._carry_out(command.actions, command.now_ns, now_s, effects)
             case CommandRepeat():
                 self.counters["command_repeat"] += 1
             case CommandGap(why):
@@ -195,22 +196,24 @@ class NodeCore:
             case CommandRefused(counter, why):
                 self._refuse(counter, why, effects)
 
-    def _heartbeat_received(
-        self, event: steps.HeartbeatReceived, now_s: float, effects: list[Effect]
+    def _lease_renewed(
+        self, event: steps.LeaseRenewed, now_s: float, effects: list[Effect]
     ) -> None:
-        match self._chain.beat(event.data):
-            case LeaseRenewal(heartbeat):
-                self._frozen = event.frozen
-                if event.frozen:  # an eviction may have been decided meanwhile: read it
-                    self._wanted.want(now_s)
-                else:
-                    effects.append(steps.RenewLease(heartbeat.lease_ms / 1000))
-            case CommandGap():
-                self._frozen = event.frozen
-                self.counters["heartbeat_gap"] += 1
-                self._wanted.want(now_s)
-            case CommandRefused(counter, why):
-                self._refuse(counter, why, effects)
+        self._lease.renewed(event.expiry_ns, event.freeze, _ns(now_s))
+        behind = self._caught_up and self._chain.is_behind(event.at)
+        if behind:
+            self.counters["lease_behind"] += 1
+        if behind or self._lease.must_read:
+            self._wanted.want(now_s)
+        self._thaw(now_s, effects)
+
+    def _thaw(self, now_s: float, effects: list[Effect]) -> None:
+        """Let frozen jobs go on once all that was decided meanwhile is known and carried out here:
+        what was lost to this node has ended, since it may run elsewhere."""
+        if self._attempts.ending_lost():
+            return
+        if (thaw := self._lease.thaw(_ns(now_s))) is not None:
+            effects.append(steps.Thaw(*thaw))
 
     def _state_received(
         self, event: steps.StateReceived, now_s: float, effects: list[Effect]
@@ -226,27 +229,29 @@ class NodeCore:
         else:
             self._caught_up = True
             effects.append(steps.Persist(self._chain.position))
-        self._reconcile(desired, effects)
-        if not desired.more:
-            self._renew(event, desired, effects)
+            self._lease.read(self._requested_ns)
+        self._reconcile(desired, now_s, effects)
+        self._thaw(now_s, effects)
 
-    def _renew(
-        self, event: steps.StateReceived, desired: DesiredState, effects: list[Effect]
+    def _carry_out(
+        self, actions: Iterable[Action], now_ns: int, now_s: float, effects: list[Effect]
     ) -> None:
-        """Renew the lease from the time of the request, so that a late answer does not lengthen it.
-        Only an answer that was requested after the freeze lets frozen jobs go on."""
-        thaw, self._requested_frozen = self._requested_frozen, False
-        self._frozen = self._frozen and not thaw
-        effects.append(steps.RenewLease(desired.lease_ms / 1000, event.requested_ns, thaw))
+        """Carry out actions; starts wait for a lease, after which the desired state has them."""
+        may_start = self._lease.may_start(_ns(now_s))
+        found = list(actions)
+        todo = [each for each in found if may_start or not isinstance(each, StartJob)]
+        if len(todo) < len(found):
+            self.counters["start_without_lease"] += len(found) - len(todo)
+        self._attempts.carry_out(todo, now_ns, effects)
 
-    def _reconcile(self, desired: DesiredState, effects: list[Effect]) -> None:
+    def _reconcile(self, desired: DesiredState, now_s: float, effects: list[Effect]) -> None:
         """Carry out the difference between the desired state and the attempts here. An attempt here
         that the log neither wants nor ends is unknown to the log. One that the log wants, does not
         start and that is not here is lost."""
         self._attempts.carry_out(desired.stops, desired.now_ns, effects)
         known = {*desired.wanted, *(stop.key for stop in desired.stops)}
         self._attempts.stop_unknown(sorted(self._requested - known), desired.now_ns, effects)
-        self._attempts.carry_out(desired.starts, desired.now_ns, effects)
+        self._carry_out(desired.starts, desired.now_ns, now_s, effects)
         if not desired.more:
             starting = {start.key for start in desired.starts}
             missing = set(desired.wanted) - self._requested - starting
@@ -286,6 +291,7 @@ class NodeCore:
 
     def _ended(self, event: steps.JobEnded, now_s: float, effects: list[Effect]) -> None:
         self._attempts.ended(event, now_s, effects)
+        self._thaw(now_s, effects)
 
     def _settled(self, event: steps.TraceSettled, now_s: float, effects: list[Effect]) -> None:
         self._attempts.settled(event.key, event.device_ns, event.note)
@@ -310,6 +316,10 @@ class NodeCore:
             self._attempts.reap(dropped, effects)
 
 
+def _ns(now_s: float) -> int:
+    return int(now_s * 1e9)
+
+
 _HANDLERS: dict[type, Callable[[NodeCore, Any, float, list[Effect]], None]] = {
     steps.Reported: NodeCore._reported,
     steps.MeshUp: NodeCore._mesh_up,
@@ -317,7 +327,7 @@ _HANDLERS: dict[type, Callable[[NodeCore, Any, float, list[Effect]], None]] = {
     steps.Greeted: NodeCore._on_greeted,
     steps.NotGreeted: NodeCore._not_greeted,
     steps.CommandReceived: NodeCore._command_received,
-    steps.HeartbeatReceived: NodeCore._heartbeat_received,
+    steps.LeaseRenewed: NodeCore._lease_renewed,
     steps.StateReceived: NodeCore._state_received,
     steps.StateFailed: NodeCore._state_failed,
     steps.SpawnerAttempts: NodeCore._spawner_attempts,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stoker.agent.jobs.lease_judge import Freeze
 from stoker.mesh.wire.command import Position, StateRequest
 from stoker.scheduler.nouns import NodeReport, Outcome, StartJob, TaskKey
 
@@ -53,19 +54,21 @@ class CommandReceived:
 
 
 @dataclass(frozen=True, slots=True)
-class HeartbeatReceived:
-    """Bytes on the heartbeat subject. `frozen`: the watchdog has stopped the jobs."""
+class LeaseRenewed:
+    """The lease now lasts until `expiry_ns` (CLOCK_BOOTTIME), which is stored."""
 
-    data: bytes
-    frozen: bool = False
+    expiry_ns: int
+    at: Position
+    """The last command that the leader has sent to this node."""
+    freeze: Freeze | None = None
+    """The freeze of the node's jobs, if the watchdog has stopped them."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateReceived:
-    """The answer to the latest RequestState, sent at `requested_ns` (CLOCK_BOOTTIME)."""
+    """The answer to the latest RequestState."""
 
     data: bytes
-    requested_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +198,7 @@ Event = (
     | Greeted
     | NotGreeted
     | CommandReceived
-    | HeartbeatReceived
+    | LeaseRenewed
     | StateReceived
     | StateFailed
     | Ran
@@ -281,13 +284,11 @@ class DropFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class RenewLease:
-    """Renew the lease from `since_ns` (CLOCK_BOOTTIME) on; None is now. `thaw`: frozen jobs go
-    on."""
+class Thaw:
+    """Let the jobs of the freeze with this number go on, before `until_ns` (CLOCK_BOOTTIME)."""
 
-    lease_s: float
-    since_ns: int | None = None
-    thaw: bool = False
+    epoch: int
+    until_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +308,6 @@ Effect = (
     | SendOutcomes
     | Acknowledge
     | DropFolder
-    | RenewLease
+    | Thaw
     | LogNote
 )

@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent's two connections to its broker: one for the daemon, one for the lease alone.
 
-Heartbeats have a connection and a thread of their own, so the daemon's loop never delays them.
+The lease has a connection and a thread of its own, so the daemon's loop never delays it.
 """
 
 from __future__ import annotations
 
+import secrets
+import time
 from collections.abc import Callable, Mapping
 
 from stoker.agent.agent_settings import AgentSettings
 from stoker.agent.jobs import steps
+from stoker.agent.jobs.lease_judge import LeaseHolder, LeaseJudge
 from stoker.agent.link.agent_connection import AgentConnection, MessageHandler
 from stoker.agent.link.lease_thread import LeaseThread
 from stoker.agent.state.lease import Lease
 from stoker.mesh.identity.identity import Verifier
 from stoker.mesh.wire import subjects
-from stoker.mesh.wire.command import CommandChain, HeartbeatJudge
+from stoker.mesh.wire.command import CommandChain
+from stoker.mesh.wire.lease_messages import NONCE_BITS
 
 
 class BrokerConnections:
@@ -31,17 +35,24 @@ class BrokerConnections:
         return self._connection(node, {subjects.command(node): command, **queries})
 
     def lease_thread(
-        self, chain: CommandChain, lease: Lease, post: Callable[[steps.HeartbeatReceived], None]
+        self, chain: CommandChain, lease: Lease, post: Callable[[steps.LeaseRenewed], None]
     ) -> LeaseThread:
-        """Return the thread that hears heartbeats; `post` is called in that thread."""
-        node = self._setting.node
-        key = self._setting.cluster.scheduler_public_key
+        """Return the thread that renews the lease; `post` is called in that thread."""
+        setting, node = self._setting, self._setting.node
         return LeaseThread(
-            lambda handle: self._connection(f"{node} lease", {subjects.heartbeat(node): handle}),
-            HeartbeatJudge(chain.cluster, node, Verifier(key)),
+            lambda handle: self._connection(f"{node} lease", {subjects.lease_answer(node): handle}),
+            subjects.lease_request(node),
+            LeaseJudge(
+                LeaseHolder(chain.cluster, node, setting.incarnation),
+                [Verifier(setting.cluster.scheduler_public_key)],
+                lambda: secrets.randbits(NONCE_BITS),
+                lease.expiry_boottime_ns
+                if lease.valid(time.clock_gettime_ns(time.CLOCK_BOOTTIME))
+                else 0,
+            ),
             lease,
-            lambda: chain.position,
-            post,
+            position=lambda: chain.position,
+            post=post,
         )
 
     def _connection(self, name: str, handlers: Mapping[str, MessageHandler]) -> AgentConnection:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The thread that hears heartbeats and renews the lease, with a connection and a loop of its own.
+"""The thread that requests the lease and renews it, with a connection and a loop of its own.
 
 However long logs, traces or readings occupy the daemon's loop, the lease follows the scheduler.
-This thread only ever extends a lease, by a heartbeat that is signed, new and not ahead of the log
-position that the node has reached; the agent's core decides about all others.
+`agent/jobs/lease_judge.py` decides what an answer is worth; its end is stored before the agent's
+core hears of it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,14 @@ import structlog
 from nats.aio.msg import Msg
 
 from stoker.agent.jobs import steps
+from stoker.agent.jobs.lease_judge import Freeze, LeaseExtended, LeaseJudge
 from stoker.agent.link.agent_connection import AgentConnection, MessageHandler
 from stoker.agent.state.lease import Lease
-from stoker.mesh.wire.command import HeartbeatJudge, LeaseRenewal, Position
+from stoker.mesh.wire.command import Position
 
+LOOK_S = 0.1
+GAP_NS = 500_000_000
+"""After so long without a look, the machine may have been paused together with its clocks."""
 RETRY_S = 0.5
 STOP_S, JOIN_S = 1.0, 0.05
 
@@ -30,28 +34,40 @@ _log = structlog.get_logger("lease")
 
 
 class LeaseThread:
-    """`post` passes an event to the daemon's loop; `position` is the node's log position."""
+    """`post` passes an event to the daemon's loop; `position` is the node's log position, and
+    `subject` where requests go."""
 
     def __init__(
         self,
         connect: Callable[[MessageHandler], AgentConnection],
-        judge: HeartbeatJudge,
+        subject: str,
+        judge: LeaseJudge,
         lease: Lease,
+        *,
         position: Callable[[], Position],
-        post: Callable[[steps.HeartbeatReceived], None],
+        post: Callable[[steps.LeaseRenewed], None],
     ) -> None:
-        self.counters: Counter[str] = Counter()
+        self._counters: Counter[str] = Counter()
         self._connect = connect
+        self._subject = subject
         self._judge = judge
         self._lease = lease
         self._position = position
         self._post = post
+        self._looked_ns = 0
+        self._gap_ns = 0
+        """The end of the last gap between two looks."""
         self._stopping = threading.Event()
         self._cancel: Callable[[], object] | None = None
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
 
+    @property
+    def counters(self) -> Counter[str]:
+        """The thread's counters by name, with those of the judge."""
+        return self._counters + self._judge.counters
+
     def start(self) -> None:
-        """Start listening."""
+        """Start requesting."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -66,15 +82,32 @@ class LeaseThread:
             self._thread.join(JOIN_S)
 
     def handle(self, message: Msg) -> None:
-        """Handle one heartbeat."""
-        frozen = self._lease.frozen_since() is not None
-        verdict = self._judge.judge(message.data, self._position())
-        if isinstance(verdict, LeaseRenewal) and not frozen:
-            self.counters["lease_renewed"] += 1
-            now_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-            self._lease.extend(now_ns + verdict.heartbeat.lease_ms * 1_000_000)
-        else:  # behind, frozen or refused: the core requests the state, and counts
-            self._post(steps.HeartbeatReceived(message.data, frozen))
+        """Handle one answer."""
+        freeze = self._freeze()
+        verdict = self._judge.judge(message.data, _boot_ns(), self._position(), freeze)
+        if not isinstance(verdict, LeaseExtended):
+            return
+        if verdict.stamp_ns >= self._gap_ns:
+            self._gap_ns = 0
+        self._lease.extend(verdict.expiry_ns)
+        self._post(steps.LeaseRenewed(verdict.expiry_ns, verdict.at, freeze))
+
+    def look(self, connection: AgentConnection) -> None:
+        """Tell the watchdog that this process looks, and request the lease if that is due."""
+        now_ns = _boot_ns()
+        if now_ns - self._looked_ns > GAP_NS:
+            self._gap_ns = now_ns
+        self._looked_ns = now_ns
+        if not self._gap_ns:
+            self._lease.look(now_ns)
+        if connection.connected and now_ns >= self._judge.due_ns():
+            frozen = self._freeze() is not None
+            request = self._judge.request(now_ns, self._position(), frozen=frozen)
+            connection.publish(self._subject, request)
+
+    def _freeze(self) -> Freeze | None:
+        found = self._lease.freeze()
+        return Freeze(*found) if found is not None else None
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -83,7 +116,7 @@ class LeaseThread:
             except asyncio.CancelledError:
                 return
             except Exception as error:
-                self.counters["lease_thread_failed"] += 1
+                self._counters["lease_thread_failed"] += 1
                 _log.exception("the lease thread failed and starts again", error=str(error))
                 self._stopping.wait(RETRY_S)
 
@@ -91,5 +124,19 @@ class LeaseThread:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
-        if not self._stopping.is_set():  # `stop` may have come before there was a task to cancel
-            await self._connect(self.handle).run()
+        if self._stopping.is_set():  # `stop` may have come before there was a task to cancel
+            return
+        connection = self._connect(self.handle)
+        connection.on_up = lambda: self.look(connection)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(connection.run())
+            group.create_task(self._look_for_ever(connection))
+
+    async def _look_for_ever(self, connection: AgentConnection) -> None:
+        while True:
+            self.look(connection)
+            await asyncio.sleep(LOOK_S)
+
+
+def _boot_ns() -> int:
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)

@@ -7,7 +7,6 @@ decides when to try again.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -71,13 +70,12 @@ class SchedulerRequests:
 
     async def _request_state(self, request: steps.RequestState) -> None:
         subject = subjects.log_range(self._node)
-        requested_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)  # read before the answer is made
         try:
             data = await self._link.request(subject, _encoder.encode(request.request), REQUEST_S)
         except StokerError as error:
             self._post(steps.StateFailed(error.message))
             return
-        self._post(steps.StateReceived(data, requested_ns))
+        self._post(steps.StateReceived(data))
 
     async def _request(self, subject: str, payload: object) -> NodeReply:
         data = await self._link.request(subject, _encoder.encode(payload), REQUEST_S)

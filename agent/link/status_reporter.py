@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's reports to the supervisor and its log file: status, heartbeat, notes, counters.
+"""The agent's reports to the supervisor and its log file: status, signs of life, notes, counters.
 
 Nobody can fill the log from outside: the same line is written once a second at most, and suppressed
 lines are counted.

@@ -52,7 +52,7 @@ class CoreLoop:
         """Process all waiting events and carry out their effects as one batch."""
         self._scheduled = False
         effects: list[Effect] = []
-        now_s = time.monotonic()
+        now_s = _boot_s()
         try:
             while self._events:
                 effects += self._core.step(self._events.popleft(), now_s)
@@ -70,5 +70,10 @@ class CoreLoop:
             self._timer = None
         due = self._core.deadline()
         if due is not None:
-            wait_s = max(due - time.monotonic(), 0.001)
+            wait_s = max(due - _boot_s(), 0.001)
             self._timer = self._loop.call_later(wait_s, self.post, steps.NodeTick())
+
+
+def _boot_s() -> float:
+    """Return CLOCK_BOOTTIME in seconds, by which leases count as well."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) / 1e9

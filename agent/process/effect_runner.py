@@ -7,10 +7,6 @@ batch are merged; a stop never overtakes the starts before it.
 
 from __future__ import annotations
 
-import time
-
-import structlog
-
 from stoker.agent.job_executor import JobExecutor
 from stoker.agent.jobs import steps
 from stoker.agent.jobs.job_folders import JobFolders
@@ -20,8 +16,6 @@ from stoker.agent.link.status_reporter import StatusReporter
 from stoker.agent.state.command_position import PositionFile
 from stoker.agent.state.lease import Lease
 from stoker.scheduler.nouns import StartJob, TaskKey
-
-_log = structlog.get_logger("agent")
 
 
 class EffectRunner:
@@ -75,18 +69,13 @@ class EffectRunner:
         match effect:
             case steps.SendOutcomes() | steps.SayHello() | steps.RequestState():
                 self._requests.begin(effect)
-            case steps.RenewLease():
-                self._renew(effect)
+            case steps.Thaw():
+                self._thaw(effect)
             case steps.DropFolder(job):
                 self._folders.forget(job)
             case steps.LogNote(text):
                 self._status.note(text)
 
-    def _renew(self, renewal: steps.RenewLease) -> None:
-        now_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-        begin_ns = now_ns if renewal.since_ns is None else renewal.since_ns
-        expiry_ns = begin_ns + int(renewal.lease_s * 1e9)
-        self._lease.extend(expiry_ns)
-        if renewal.thaw:
-            self._lease.thaw(self._lease.freezes, expiry_ns)
-            _log.warning("frozen jobs go on: the log was read past the freeze")
+    def _thaw(self, thaw: steps.Thaw) -> None:
+        self._lease.thaw(thaw.epoch, thaw.until_ns)
+        self._status.note(f"jobs go on after freeze {thaw.epoch}: the log was read past it")

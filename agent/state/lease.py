@@ -159,6 +159,17 @@ class Lease:
         """Return the CLOCK_BOOTTIME ns at which the watchdog froze the jobs; None if they run."""
         return self._view[_FROZEN_SINCE] or None
 
+    def freeze(self) -> tuple[int, int] | None:
+        """Return the number of the present freeze and since when it lasts (CLOCK_BOOTTIME ns).
+
+        The watchdog counts a freeze before it stores its time, so both belong together if the
+        number is the same before and after.
+        """
+        while True:
+            epoch, since_ns = self._view[_FREEZE_EPOCH], self._view[_FROZEN_SINCE]
+            if self._view[_FREEZE_EPOCH] == epoch:
+                return (epoch, since_ns) if since_ns else None
+
     @property
     def freezes(self) -> int:
         """The number of times the watchdog has frozen the jobs of this file."""

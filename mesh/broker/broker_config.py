@@ -277,7 +277,7 @@ def _scheduler_may_publish() -> list[str]:
     calls = ("STREAM.CREATE", "STREAM.UPDATE", "STREAM.INFO", "STREAM.PURGE")
     api = [f"$JS.API.{call}.{stream}" for call in calls]
     api += [f"$JS.API.CONSUMER.{call}.{stream}.>" for call in ("CREATE", "MSG.NEXT", "DELETE")]
-    nodes = [f"{PREFIX}.cmd.*", f"{PREFIX}.hb.*", subjects.EVERY_LEASE_ANSWER, f"{PREFIX}.ask.*.*"]
+    nodes = [f"{PREFIX}.cmd.*", subjects.EVERY_LEASE_ANSWER, f"{PREFIX}.ask.*.*"]
     replies = ["_R_.>", subjects.EVERY_AGENT_INBOX, f"{subjects.inbox('scheduler')}.>"]
     return [subjects.LOG, *api, "$JS.API.INFO", *nodes, *replies]
 
@@ -309,7 +309,7 @@ def _agent_may_publish(node: str) -> list[str]:
 def _agent_may_hear(node: str) -> list[str]:
     queries = [subjects.query(node, what) for what in subjects.QUERIES]
     inbox = f"{subjects.inbox(f'agent.{node}')}.>"
-    own = [subjects.command(node), subjects.heartbeat(node), subjects.lease_answer(node)]
+    own = [subjects.command(node), subjects.lease_answer(node)]
     return [*own, *queries, inbox]
 
 

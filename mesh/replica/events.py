@@ -274,7 +274,7 @@ class Send(NamedTuple):
 
 
 class RenewLeases(NamedTuple):
-    """Send heartbeats with this authority until the next one; None ends them."""
+    """Answer lease requests with this authority until the next one; None ends that."""
 
     authority: Authority | None
 

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from stoker.mesh.identity.identity import Signs
-from stoker.mesh.replica.authority import LEASE_MS
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.wire import command
 from stoker.mesh.wire.command import (
@@ -89,7 +88,6 @@ class NodeChannel:
             tuple(_within(_STOPS_BYTES, self._stops(have, set(wanted), stopping))),
             more,
             self._forgets(have),
-            LEASE_MS,
         )
         return command.seal(record, self._signer)
 

@@ -43,7 +43,6 @@ from stoker.mesh.replica.snapshots import SnapshotFolder
 from stoker.mesh.server import notify, scheduler_options
 from stoker.mesh.server.critical_tasks import CriticalTasks
 from stoker.mesh.server.effect_loop import EffectLoop, Handlers
-from stoker.mesh.server.heartbeat_thread import HeartbeatThread
 from stoker.mesh.server.lease_answer_thread import LeaseAnswerThread
 from stoker.mesh.server.log_output import configure_logging
 from stoker.mesh.server.log_writer import LogWriter
@@ -107,7 +106,6 @@ class SchedulerDaemon:
         self.log = JetStreamLog(
             self.log_requests, self.cluster.cluster, options.log_max_bytes, f"read-{self.number:x}"
         )
-        self.heartbeats = HeartbeatThread(self.identity, options.state)
         self.leases = LeaseAnswerThread(self.identity, options.state)
         self.watch = StatusWatch(self.replica, options)
         self._stopped = asyncio.Event()
@@ -189,7 +187,6 @@ class SchedulerDaemon:
             others = ConnectionCallbacks(self._on_error, self._follow_broker, _nothing)
             await process_connection.connect(self.peers.nc, state, "scheduler peers", others)
             await self.peers.open()
-        self.heartbeats.start()
         self.leases.start()
         await self.record.open(self.log)
         await self._serve()
@@ -219,7 +216,6 @@ class SchedulerDaemon:
 
     async def _close(self) -> None:
         notify.stopping()
-        self.heartbeats.stop()
         self.leases.stop()
         self.record.record(self.replica)
         await self.users.close()
@@ -310,14 +306,13 @@ class SchedulerDaemon:
     # --- effects out ------------------------------------------------------------------------------
 
     async def _send(self, effect: events.Send) -> None:
-        """Send a command; a lost one is a gap in the node's chain, which a heartbeat shows."""
+        """Send a command; a lost one is a gap in the node's chain, which its next lease shows."""
         try:
             await self.nc.publish(subjects.command(effect.node), effect.data)
         except (nats.errors.Error, OSError):
             self.replica.count("command_lost")
 
     async def _renew(self, effect: events.RenewLeases) -> None:
-        self.heartbeats.grant(effect.authority)
         self.leases.grant(effect.authority)
         if effect.authority is None:
             self.tasks.spawn(self._listen())
@@ -385,7 +380,6 @@ class SchedulerDaemon:
     async def _second(self) -> None:
         await self.loop.feed(events.Disk(self.watch.disk()))
         self.record.record(self.replica)
-        self.replica.counters.update(self.heartbeats.counters)
         self.replica.counters.update(self.leases.counters)
         self.watch.look()
 

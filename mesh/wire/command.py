@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The signed messages of the scheduler to a node: commands, the desired state, heartbeats.
+"""The signed messages of the scheduler to a node: commands and the desired state.
 
 Owns the rule of `CommandChain`: a node obeys a command only if it is signed, names this cluster and
 node, has no older term, and is the next one.
@@ -17,7 +17,7 @@ from stoker.mesh.identity.identity import SIGNATURE_BYTES, Checks, Signs
 from stoker.native.errors import BadRequest, Denied
 from stoker.scheduler.nouns import Action, Record, StartJob, StopJob, TaskKey
 
-FORMAT = 2
+FORMAT = 3
 HASH_BYTES = 32
 NO_HASH = bytes(HASH_BYTES)
 COMMAND_BYTES_MAX = 384 * 1024
@@ -74,24 +74,6 @@ class DesiredState(Record, tag="desired", frozen=True):
     more: bool = False
     forgets: tuple[int, ...] = ()
     """Jobs of the request that the log has forgotten; the node deletes what it keeps of them."""
-    lease_ms: int = 0
-    """The lease, on CLOCK_BOOTTIME from when the node sent the request."""
-
-
-class Heartbeat(Record, tag="heartbeat", frozen=True):
-    """Renews the lease of one node for `lease_ms` of CLOCK_BOOTTIME from its arrival."""
-
-    format: int
-    cluster: str
-    node: str
-    term: int
-    seq: int
-    """The log sequence of the last command for this node; a node behind it requests its state."""
-    hash: bytes
-    beat: int
-    """A number that grows with each heartbeat of a term, so that a replayed one renews nothing."""
-    lease_ms: int
-    now_ns: int
 
 
 class StateRequest(Record, frozen=True):
@@ -110,7 +92,7 @@ class NodeReply(Record, frozen=True):
     message: str = ""
 
 
-Sealable = NodeCommand | DesiredState | Heartbeat
+Sealable = NodeCommand | DesiredState
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Sealable] = msgspec.msgpack.Decoder(Sealable)
@@ -174,11 +156,6 @@ def open_desired(data: bytes, verifier: Checks) -> DesiredState:
     return _open_as(DesiredState, data, verifier)
 
 
-def open_heartbeat(data: bytes, verifier: Checks) -> Heartbeat:
-    """Open a Heartbeat."""
-    return _open_as(Heartbeat, data, verifier)
-
-
 @dataclass(frozen=True)
 class CommandAccepted:
     """The next command; carry out its actions, then store `CommandChain.position`."""
@@ -206,13 +183,6 @@ class CommandRefused:
     why: str
 
 
-@dataclass(frozen=True)
-class LeaseRenewal:
-    """A heartbeat that renews the lease."""
-
-    heartbeat: Heartbeat
-
-
 class CommandChain:
     """The agent's side of the chain. Pure: bytes and the stored Position come in.
 
@@ -227,7 +197,6 @@ class CommandChain:
         self.node = node
         self.position = at
         self._verifier = verifier
-        self._beats = HeartbeatJudge(cluster, node, verifier)
         self._nonce = nonce
 
     def offer(self, data: bytes) -> CommandAccepted | CommandRepeat | CommandGap | CommandRefused:
@@ -236,7 +205,7 @@ class CommandChain:
             command = open_command(data, self._verifier)
         except (Denied, BadRequest) as error:
             return _refusal(error)
-        refused = _foreign(self, command, self.position)
+        refused = _foreign(self, command)
         if refused is not None:
             return refused
         at = self.position
@@ -252,9 +221,12 @@ class CommandChain:
         self.position = Position(command.term, command.seq, digest)
         return CommandAccepted(command)
 
-    def beat(self, data: bytes) -> LeaseRenewal | CommandGap | CommandRefused:
-        """Judge one Heartbeat; a CommandGap renews nothing, since the node must catch up first."""
-        return self._beats.judge(data, self.position)
+    def is_behind(self, at: Position) -> bool:
+        """Return True if the leader has sent commands up to `at` and this node lacks some."""
+        own = self.position
+        if (at.term, at.seq) == (own.term, own.seq):
+            return at.hash != own.hash
+        return (at.term, at.seq) > (own.term, own.seq)
 
     def state_request(self, have: tuple[TaskKey, ...]) -> StateRequest:
         """Return a new StateRequest; `reconcile` accepts only the answer to the latest one."""
@@ -267,7 +239,7 @@ class CommandChain:
             desired = open_desired(data, self._verifier)
         except (Denied, BadRequest) as error:
             return _refusal(error)
-        refused = _foreign(self, desired, self.position)
+        refused = _foreign(self, desired)
         if refused is not None:
             return refused
         at = self.position
@@ -284,45 +256,14 @@ class CommandChain:
         return desired
 
 
-class HeartbeatJudge:
-    """The judgement of heartbeats, for a thread that receives nothing else."""
-
-    def __init__(self, cluster: str, node: str, verifier: Checks) -> None:
-        self.cluster = cluster
-        self.node = node
-        self._verifier = verifier
-        self._last = (0, -1)
-
-    def judge(self, data: bytes, at: Position) -> LeaseRenewal | CommandGap | CommandRefused:
-        """Judge a Heartbeat for a node that has followed its commands up to `at`."""
-        try:
-            heartbeat = open_heartbeat(data, self._verifier)
-        except (Denied, BadRequest) as error:
-            return _refusal(error)
-        refused = _foreign(self, heartbeat, at)
-        if refused is not None:
-            return refused
-        if (heartbeat.term, heartbeat.beat) <= self._last:
-            return CommandRefused("heartbeat_old", f"beat {heartbeat.beat} was seen before")
-        if heartbeat.term > at.term or heartbeat.seq > at.seq:
-            return CommandGap(
-                f"the log has commands up to {heartbeat.seq}, this node up to {at.seq}"
-            )
-        if heartbeat.seq == at.seq and heartbeat.hash != at.hash:
-            return CommandGap(f"command {at.seq} has parts this node has not seen")
-        self._last = (heartbeat.term, heartbeat.beat)
-        return LeaseRenewal(heartbeat)
-
-
-def _foreign(
-    judge: CommandChain | HeartbeatJudge, record: Sealable, at: Position
-) -> CommandRefused | None:
-    if record.cluster != judge.cluster:
+def _foreign(chain: CommandChain, record: Sealable) -> CommandRefused | None:
+    if record.cluster != chain.cluster:
         return CommandRefused("command_cluster", f"is for cluster {record.cluster}")
-    if record.node != judge.node:
+    if record.node != chain.node:
         return CommandRefused("command_node", f"is for node {record.node}")
-    if record.term < at.term:
-        return CommandRefused("command_term", f"is of term {record.term} < {at.term}")
+    if record.term < chain.position.term:
+        why = f"is of term {record.term} < {chain.position.term}"
+        return CommandRefused("command_term", why)
     return None
 
 

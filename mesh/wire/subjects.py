@@ -132,11 +132,6 @@ def command(node: str) -> str:
     return f"{PREFIX}.cmd.{token(node)}"
 
 
-def heartbeat(node: str) -> str:
-    """Return the subject of signed Heartbeats for one node."""
-    return f"{PREFIX}.hb.{token(node)}"
-
-
 def lease_answer(node: str) -> str:
     """Return the subject of signed LeaseAnswers for one node."""
     return f"{PREFIX}.lease.{token(node)}.answer"

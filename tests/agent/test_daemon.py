@@ -256,10 +256,9 @@ async def test_frozen_jobs_thaw_after_the_log_was_read(node: OneNode) -> None:
     )
     await node.scheduler.until(lambda: any(o.state == "running" for o in node.scheduler.told))
     job = node.jobs_cgroup() / cgroup_name(key)
-    await asyncio.sleep(0.6)
-    node.scheduler.beating = False
+    node.scheduler.leasing = False
     await node.scheduler.until(lambda: _frozen(job))
-    node.scheduler.beating = True
+    node.scheduler.leasing = True
     await node.scheduler.until(lambda: not _frozen(job))
     await node.scheduler.stop(key)
     (outcome,) = await node.scheduler.until_ended(key)

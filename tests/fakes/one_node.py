@@ -31,16 +31,16 @@ from stoker.mesh.broker.broker_program import broker_program
 from stoker.mesh.identity import certificate, identity, sealed_json
 from stoker.mesh.replica.new_cluster import founding
 from stoker.mesh.wire import command as wire
+from stoker.mesh.wire import lease_messages, subjects
 from stoker.mesh.wire import queries as asks
-from stoker.mesh.wire import subjects
 from stoker.mesh.wire.command import (
     DesiredState,
-    Heartbeat,
     NodeCommand,
     NodeReply,
     Position,
     StateRequest,
 )
+from stoker.mesh.wire.lease_messages import LeaseAnswer, LeaseGrant
 from stoker.native import paths
 from stoker.scheduler.core import Limits
 from stoker.scheduler.nouns import (
@@ -61,6 +61,7 @@ from tests.fakes import pinned
 NODE = "node1"
 NATS_SERVER = broker_program()
 WAIT_S = 20.0
+LEASE_MS = 3000
 
 
 class Scheduler:
@@ -69,8 +70,9 @@ class Scheduler:
     def __init__(self, cluster: str, key: identity.Identity) -> None:
         self.cluster, self.key = cluster, key
         self.at = Position(1, 0, wire.NO_HASH)
-        self.beats = 0
-        self.beating = True
+        self.leasing = True
+        """True while lease requests are answered."""
+        self.renewed = 0
         self.open: dict[TaskKey, StartJob] = {}
         self.stops: dict[TaskKey, StopJob] = {}
         self.told: list[Outcome] = []
@@ -95,11 +97,10 @@ class Scheduler:
         )
         await self.connection.subscribe(subjects.EVERY_NODE_REQUEST, cb=self._heard)
         await self.connection.subscribe(subjects.EVERY_OBSERVATION, cb=self._observed)
+        await self.connection.subscribe(subjects.EVERY_LEASE_REQUEST, cb=self._renew)
         await self.connection.flush()
-        self._beating = asyncio.create_task(self._beat())
 
     async def close(self) -> None:
-        self._beating.cancel()
         await self.connection.close()
 
     # --- called by tests ---
@@ -172,16 +173,20 @@ class Scheduler:
             await self.connection.publish(subject, data)
             await self.connection.flush(timeout=2)
 
-    async def _beat(self) -> None:
-        while True:
-            if self.beating:
-                self.beats += 1
-                record = Heartbeat(
-                    wire.FORMAT, self.cluster, NODE, self.at.term, self.at.seq, self.at.hash,
-                    self.beats, 3000, 9,
-                )  # fmt: skip
-                await self._publish(subjects.heartbeat(NODE), wire.seal(record, self.key))
-            await asyncio.sleep(0.25)
+    async def _renew(self, message: Any) -> None:
+        if not self.leasing:
+            return
+        self.renewed += 1
+        request = lease_messages.open_request(message.data, NODE)
+        grant = LeaseGrant(
+            NODE, request.instance, request.stamp_ns, request.nonce, self.at.seq, self.at.hash
+        )
+        answer = LeaseAnswer(
+            lease_messages.FORMAT, self.cluster, self.at.term, False, LEASE_MS, 0, (grant,)
+        )
+        await self._publish(
+            subjects.lease_answer(NODE), lease_messages.seal_answer(answer, self.key)
+        )
 
     async def _heard(self, message: Any) -> None:
         if not self.answering:
@@ -215,7 +220,7 @@ class Scheduler:
         starts = tuple(s for k, s in self.open.items() if k not in have and k not in self.stops)
         record = DesiredState(
             wire.FORMAT, self.cluster, NODE, self.at.term, self.at.seq, self.at.hash, ask.nonce, 9,
-            tuple(self.open), starts, tuple(self.stops.values()), lease_ms=3000,
+            tuple(self.open), starts, tuple(self.stops.values()),
         )  # fmt: skip
         return wire.seal(record, self.key)
 

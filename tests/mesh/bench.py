@@ -9,7 +9,7 @@ from stoker.mesh.identity.identity import Identity
 from stoker.mesh.log.jetstream_log import LogFull, LogGap, WrongTail
 from stoker.mesh.log.model_log import ModelLog
 from stoker.mesh.replica import events
-from stoker.mesh.replica.authority import Heartbeats
+from stoker.mesh.replica.lease_answers import LeaseAnswers
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.replica_settings import ReplicaSettings
 from stoker.mesh.replica.snapshots import Snapshot
@@ -45,9 +45,7 @@ class Bench:
         self.answering = True
         self.replies: dict[Any, Any] = {}
         self.sent: list[events.Send] = []
-        self.beats = Heartbeats(signer)
-        self.beaten: list[tuple[str, bytes]] = []
-        """The heartbeats, with the node of each."""
+        self.leases = LeaseAnswers(signer)
         self.log_is_down = False
         self.appends: list[events.Append] = []
         self.saves: list[Snapshot] = []
@@ -68,13 +66,12 @@ class Bench:
         while queue:
             for effect in self.replica.step(queue.pop(0), self.now + self.date, self.now):
                 queue += self.carry_out(effect)
-            self.beaten += self.beats.due(self.now, self.now)
 
     def carry_out(self, effect: events.Effect) -> list[events.Event]:
         if self.log_is_down and isinstance(effect, events.Append | events.Read):
             return [events.LogFailed("nobody serves the log")]
         if isinstance(effect, events.RenewLeases):
-            self.beats.grant(effect.authority, self.now)
+            self.leases.grant(effect.authority, self.now)
         elif isinstance(effect, events.Append):
             self.appends.append(effect)
             return [self.land()] if self.answering else []
@@ -112,6 +109,11 @@ class Bench:
     def tick(self, seconds: float = 0.1) -> None:
         self.now += int(seconds * 1e9)
         self.feed(events.TimePassed())
+
+    def renew(self, data: bytes, node: str = "n1") -> list[bytes]:
+        """Return the answers to a lease request that comes now."""
+        self.leases.receive(data, node, self.now)
+        return [answer.data for answer in self.leases.due(self.now)]
 
     def lead(self) -> Bench:
         self.tick()

@@ -15,7 +15,8 @@ from nats.aio.client import Client as Connection
 from nats.aio.msg import Msg
 
 from stoker.mesh.identity.identity import Checks
-from stoker.mesh.wire import queries, subjects
+from stoker.mesh.replica.boot_clock import boot_ns
+from stoker.mesh.wire import lease_messages, queries, subjects
 from stoker.mesh.wire.command import (
     CommandAccepted,
     CommandChain,
@@ -24,6 +25,7 @@ from stoker.mesh.wire.command import (
     NodeReply,
     Position,
 )
+from stoker.mesh.wire.lease_messages import LeaseRequest
 from stoker.native.errors import NotFound, StokerError
 from stoker.scheduler.nouns import (
     DeviceInfo,
@@ -40,6 +42,7 @@ from stoker.scheduler.nouns import (
 
 encode = msgspec.msgpack.encode
 _replies = msgspec.msgpack.Decoder(NodeReply)
+RENEW_S = 0.25
 HOLD = "hold"
 """The argv[0] of a job that runs until it is stopped."""
 
@@ -51,6 +54,7 @@ class FakeAgent:
         self.nc = nc
         self.node = node
         self.chain = CommandChain(cluster, node, verifier, Position())
+        self._verifier = verifier
         self.held: dict[TaskKey, StartJob] = {}
         self.started: Counter[TaskKey] = Counter()
         self.unreported: list[Outcome] = []
@@ -68,11 +72,12 @@ class FakeAgent:
 
     async def start(self) -> FakeAgent:
         await self.nc.subscribe(subjects.command(self.node), cb=self._command)
-        await self.nc.subscribe(subjects.heartbeat(self.node), cb=self._beat)
+        await self.nc.subscribe(subjects.lease_answer(self.node), cb=self._renewed)
         for what in subjects.QUERIES:
             await self.nc.subscribe(subjects.query(self.node, what), cb=self._queried)
         await self.hello()
         await self.reconcile()
+        self._spawn(self._renew())
         return self
 
     async def hello(self) -> None:
@@ -122,8 +127,20 @@ class FakeAgent:
         elif isinstance(verdict, CommandGap):
             self._spawn(self.reconcile())
 
-    async def _beat(self, message: Msg) -> None:
-        if isinstance(self.chain.beat(message.data), CommandGap):
+    async def _renew(self) -> None:
+        """Request the lease for ever; nothing here depends on having one."""
+        while True:
+            request = LeaseRequest(lease_messages.FORMAT, self.node, 1, boot_ns(), 1)
+            with contextlib.suppress(nats.errors.Error):
+                data = lease_messages.encode_request(request)
+                await self.nc.publish(subjects.lease_request(self.node), data)
+            await asyncio.sleep(RENEW_S)
+
+    async def _renewed(self, message: Msg) -> None:
+        """Request the state if the answer shows that a command was lost."""
+        answer = lease_messages.open_answer(message.data, [self._verifier])
+        (grant,) = (grant for grant in answer.grants if grant.node == self.node)
+        if self.chain.is_behind(Position(answer.term, grant.seq, grant.hash)):
             self._spawn(self.reconcile())
 
     def _obey(self, actions: tuple[Any, ...]) -> None:

@@ -16,9 +16,10 @@ from stoker.mesh.identity.identity import Identity
 from stoker.mesh.log.jetstream_log import LogFull, WrongTail
 from stoker.mesh.log.model_log import ModelLog
 from stoker.mesh.replica import events, snapshots
-from stoker.mesh.replica.authority import Heartbeats
+from stoker.mesh.replica.lease_answers import LeaseAnswers
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.replica_settings import ReplicaSettings
+from stoker.mesh.wire import lease_messages
 from stoker.mesh.wire.command import (
     CommandAccepted,
     CommandChain,
@@ -27,6 +28,7 @@ from stoker.mesh.wire.command import (
     NodeReply,
     Position,
 )
+from stoker.mesh.wire.lease_messages import LeaseRequest
 from stoker.native.errors import Corrupt, StokerError
 from stoker.scheduler.book import Job
 from stoker.scheduler.core import Limits
@@ -116,7 +118,7 @@ class World:
             name: Node(name, CommandChain(CLUSTER, name, signer.verifier, Position()))
             for name in ("n1", "n2")
         }
-        self.beats = Heartbeats(signer)
+        self.leases = LeaseAnswers(signer)
         self.acknowledged = 0
         """The last entry that was acknowledged; the state folder records it."""
         self.replica = self._boot()
@@ -146,7 +148,7 @@ class World:
 
     def crash(self) -> None:
         self.pending.clear()
-        self.beats = Heartbeats(self.signer)
+        self.leases = LeaseAnswers(self.signer)
         self.replica = self._boot()
         self.requested.clear()
         for node in self.nodes.values():
@@ -170,7 +172,7 @@ class World:
         elif isinstance(effect, events.Send):
             self.post("command", effect.node, effect.data)
         elif isinstance(effect, events.RenewLeases):
-            self.beats.grant(effect.authority, self.now)
+            self.leases.grant(effect.authority, self.now)
         elif isinstance(effect, events.SaveSnapshot):
             self.save(effect)
         elif isinstance(effect, events.Trim):
@@ -256,26 +258,39 @@ class World:
         if self.happens(self.faults.message_twice):
             self.mail.append((what, node, data))
 
-    def beat(self) -> None:
-        for node, data in self.beats.due(self.now, self.now):
-            self.post("heartbeat", node, data)
+    def renew(self) -> None:
+        """Let all nodes request their leases, and post what is answered."""
+        for name in self.nodes:
+            request = LeaseRequest(lease_messages.FORMAT, name, 1, self.now, 1)
+            self.leases.receive(lease_messages.encode_request(request), name, self.now)
+        for answer in self.leases.due(self.now):
+            for name in answer.nodes:
+                self.post("lease", name, answer.data)
+
+    def at(self, name: str, data: bytes) -> Position:
+        """Return the last command for a node, as a lease answer names it."""
+        answer = lease_messages.open_answer(data, [self.signer.verifier])
+        (grant,) = (grant for grant in answer.grants if grant.node == name)
+        return Position(answer.term, grant.seq, grant.hash)
 
     def deliver(self) -> None:
         while self.mail:
             what, name, data = self.mail.popleft()
             node = self.nodes[name]
+            behind = False
             if what == "command":
-                verdict: Any = node.chain.offer(data)
+                verdict = node.chain.offer(data)
+                behind = isinstance(verdict, CommandGap)
                 if isinstance(verdict, CommandAccepted):
                     self.obey(node, verdict.command.actions)
             elif what == "desired":
-                verdict = node.chain.reconcile(data)
+                desired = node.chain.reconcile(data)
                 node.request_sent = False
-                if isinstance(verdict, DesiredState):
-                    self.obey_desired(node, verdict)
+                if isinstance(desired, DesiredState):
+                    self.obey_desired(node, desired)
             else:
-                verdict = node.chain.beat(data)
-            if isinstance(verdict, CommandGap):
+                behind = node.chain.is_behind(self.at(name, data))
+            if behind:
                 self.request_state(node)
 
     def request_state(self, node: Node) -> None:
@@ -411,7 +426,7 @@ class World:
         for node in self.nodes.values():
             self.live(node)
         self.settle()
-        self.beat()
+        self.renew()
         self.deliver()
         self.settle()
         if self.happens(0.5):

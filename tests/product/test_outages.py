@@ -52,17 +52,37 @@ def test_no_death_of_the_scheduler_and_no_log_outage_freezes_a_job() -> None:
     with live_node() as node, Lease.open(node.state.run / "lease") as lease:
         job = node.submit("sh", "-c", "while :; do echo x; sleep 0.1; done")
         node.wait(job, "running")
+        begun = lease.freezes  # before the first lease everything is frozen
         for _ in range(KILLS):
             node.wait_for_new("scheduler", node.kill("scheduler"))
             node.run("true")  # the new one leads, and its node has read what it wants
-        assert lease.freezes == 0
+        assert lease.freezes == begun
         seal_log(node)
         submitted = node.stoker("submit", "true", check=False)
         assert submitted.returncode != 0
         path = node.state.agent / "jobs" / str(job) / "out"
         written = path.stat().st_size
         wait_until(lambda: path.stat().st_size >= written + 2 * LINES, "the job runs on", 60)
-        assert lease.freezes == 0
+        assert lease.freezes == begun
+
+
+def test_a_scheduler_that_stands_still_for_longer_than_a_lease_freezes_jobs_until_it_goes_on() -> (
+    None
+):
+    with live_node() as node, Lease.open(node.state.run / "lease") as lease:
+        job = node.submit("sh", "-c", "while :; do echo x; sleep 0.1; done")
+        node.wait(job, "running")
+        begun = lease.freezes
+        scheduler = pids.find(node.state)["scheduler"].pid
+        os.kill(scheduler, signal.SIGSTOP)
+        wait_until(lambda: lease.frozen_since() is not None, "the jobs freeze", 60)
+        os.kill(scheduler, signal.SIGCONT)
+        wait_until(lambda: lease.frozen_since() is None, "the jobs go on", 60)
+        path = node.state.agent / "jobs" / str(job) / "out"
+        written = path.stat().st_size
+        wait_until(lambda: path.stat().st_size > written, "the job writes again", 60)
+        assert lease.freezes == begun + 1
+        assert node.ask(lambda client: client.get(job)).state == "running"
 
 
 def test_what_ran_under_a_lost_agent_state_is_lost_and_its_device_free() -> None:

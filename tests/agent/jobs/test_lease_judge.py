@@ -74,7 +74,7 @@ def test_a_lease_counts_from_the_request() -> None:
     ends = Ends()
     request = ends.request()
     ends.now_ns += 700 * MS
-    assert ends.hear(answer(request)) == LeaseExtended(BEGIN + LEASE_NS, AT)
+    assert ends.hear(answer(request)) == LeaseExtended(BEGIN + LEASE_NS, AT, BEGIN)
     assert ends.judge.counters == {"lease_renewed": 1}
 
 
@@ -82,7 +82,7 @@ def test_a_delayed_answer_gives_what_is_left_and_a_late_one_nothing() -> None:
     ends = Ends()
     data = answer(ends.request())
     ends.now_ns += LEASE_NS - 1
-    assert ends.hear(data) == LeaseExtended(BEGIN + LEASE_NS, AT)
+    assert ends.hear(data) == LeaseExtended(BEGIN + LEASE_NS, AT, BEGIN)
     late = Ends()
     data = answer(late.request())
     late.now_ns += LEASE_NS
@@ -103,7 +103,7 @@ def test_a_reordered_answer_counts_for_nothing() -> None:
     first = ends.request()
     ends.now_ns += 1000 * MS
     second = ends.request()
-    assert ends.hear(answer(second)) == LeaseExtended(BEGIN + 1000 * MS + LEASE_NS, AT)
+    assert ends.hear(answer(second)) == LeaseExtended(ends.now_ns + LEASE_NS, AT, ends.now_ns)
     assert ends.hear(answer(first)) == LeaseRefused("lease_nonce")
     assert ends.judge.expiry_ns == BEGIN + 1000 * MS + LEASE_NS
 

@@ -16,11 +16,11 @@ from fakes.orders import CLUSTER, NODE, Seal, start_of
 
 from stoker.agent.jobs import steps
 from stoker.agent.jobs.attempt_folders import cgroup_name
+from stoker.agent.jobs.lease_judge import Freeze
 from stoker.agent.jobs.node_core import NodeCore
 from stoker.agent.jobs.steps import Effect, Event
-from stoker.mesh.replica.authority import LEASE_MS
 from stoker.mesh.wire import command as wire
-from stoker.mesh.wire.command import CommandChain, DesiredState, Heartbeat, NodeCommand, Position
+from stoker.mesh.wire.command import CommandChain, DesiredState, NodeCommand, Position
 from stoker.scheduler.nouns import (
     Action,
     ForgetJob,
@@ -31,6 +31,8 @@ from stoker.scheduler.nouns import (
     TaskKey,
 )
 
+LEASE_NS = 5_000_000_000
+BEGIN_S = 1000.0
 SCRIPTS = sorted((Path(__file__).parents[1] / "node").glob("*.txt"))
 
 
@@ -62,9 +64,10 @@ class World:
     def __init__(self) -> None:
         self.at = Position(1, 0, wire.NO_HASH)
         self.stored = Position()
-        self.now_s = 0.0
+        self.now_s = BEGIN_S
+        self.freeze: Freeze | None = None
+        self.freezes = 0
         self.nonce = 0
-        self.beat = 0
         self.number = 0
         self.last = b""
         self.told: tuple[Outcome, ...] = ()
@@ -78,7 +81,11 @@ class World:
             return []
         if words[0] == "term":
             self.at = Position(int(words[1]), self.at.seq, wire.NO_HASH)
-            self.beat = 0
+            return []
+        if words[0] == "freeze":
+            self.freezes += 1
+            self.freeze = Freeze(self.freezes, int(self.now_s * 1e9))
+            self.now_s += 0.001
             return []
         if words[0] == "counters":
             return [f"{name} {count}" for name, count in sorted(self.node.counters.items())]
@@ -101,6 +108,8 @@ class World:
                 self.stored = effect.position
             elif isinstance(effect, steps.RequestState):
                 self.nonce = effect.request.nonce
+            elif isinstance(effect, steps.Thaw) and effect.until_ns > self.now_s * 1e9:
+                self.freeze = None
             elif isinstance(effect, steps.SendOutcomes):
                 self.number, self.told = effect.number, effect.outcomes
 
@@ -109,8 +118,9 @@ class World:
             return self.command(what, actions_of(words))
         if what == "desired":
             return steps.StateReceived(self.desired(words))
-        if what == "beat":
-            return steps.HeartbeatReceived(self.heartbeat(), frozen="frozen" in words)
+        if what == "lease":
+            expiry_ns = int(self.now_s * 1e9) + LEASE_NS
+            return steps.LeaseRenewed(expiry_ns, self.at, self.freeze)
         match [what, *words]:
             case ["again"]:
                 return steps.CommandReceived(self.last)
@@ -185,7 +195,6 @@ class World:
             starts,
             stops,
             more,
-            lease_ms=LEASE_MS,
         )
         return wire.seal(record, Seal())
 
@@ -193,11 +202,6 @@ class World:
 
     def _position(self) -> tuple[int, int, bytes]:
         return self.at.term, self.at.seq, self.at.hash
-
-    def heartbeat(self) -> bytes:
-        self.beat += 1
-        record = Heartbeat(wire.FORMAT, CLUSTER, NODE, *self._position(), self.beat, LEASE_MS, 9)
-        return wire.seal(record, Seal())
 
     def ended(self, key: TaskKey, state: str, how: list[str]) -> steps.JobEnded:
         outcome = Outcome(*key, key[0] * 65536, state, 8)  # type: ignore[arg-type]
@@ -244,9 +248,8 @@ class World:
                 return f"acknowledge {names(keys)}"
             case steps.DropFolder(job):
                 return f"forget {job}"
-            case steps.RenewLease(lease_s, since_ns, thaw):
-                since = "" if since_ns is None else " since the ask"
-                return f"renew {lease_s:g} s{since}" + (" and thaw" if thaw else "")
+            case steps.Thaw(epoch, _):
+                return f"thaw #{epoch}"
             case steps.LogNote(text):
                 return f"note: {text}"
 

@@ -14,14 +14,16 @@ import pytest
 from fakes.orders import CLUSTER, NODE, Seal, start_of
 
 from stoker.agent.jobs import steps
+from stoker.agent.jobs.lease_judge import Freeze
 from stoker.agent.jobs.node_core import NodeCore
 from stoker.agent.jobs.steps import Effect, Event
 from stoker.mesh.wire import command as wire
-from stoker.mesh.wire.command import CommandChain, DesiredState, Heartbeat, NodeCommand, Position
+from stoker.mesh.wire.command import CommandChain, DesiredState, NodeCommand, Position
 from stoker.scheduler.nouns import Action, NodeReport, Outcome, StartJob, StopJob, TaskKey
 from tests.rounds import rounds
 
 JOBS = 30
+LEASE_NS = 2_000_000_000
 STEPS = 400
 FAULTS_UNTIL = 300
 
@@ -34,7 +36,6 @@ class Scheduler:
     open: dict[TaskKey, StartJob] = field(default_factory=dict)
     stops: dict[TaskKey, StopJob] = field(default_factory=dict)
     ended: dict[TaskKey, Outcome] = field(default_factory=dict)
-    beat: int = 0
 
     def command(self, *actions: Action) -> bytes:
         seq = self.at.seq + 1
@@ -63,13 +64,6 @@ class Scheduler:
             wire.FORMAT, CLUSTER, NODE, self.at.term, self.at.seq, self.at.hash, ask.nonce, 9,
             tuple(self.open), tuple(starts), stops, more,
         )  # fmt: skip
-        return wire.seal(record, Seal())
-
-    def heartbeat(self) -> bytes:
-        self.beat += 1
-        record = Heartbeat(
-            wire.FORMAT, CLUSTER, NODE, self.at.term, self.at.seq, self.at.hash, self.beat, 5000, 9
-        )
         return wire.seal(record, Seal())
 
     def commit(self, outcomes: tuple[Outcome, ...]) -> None:
@@ -127,7 +121,10 @@ class World:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.faults = True
-        self.now_s = 0.0
+        self.now_s = 1000.0
+        self.expiry_ns = 0
+        self.freeze: Freeze | None = None
+        self.freezes = 0
         self.scheduler = Scheduler()
         self.spawner = Spawner()
         self.stored = Position()
@@ -160,14 +157,28 @@ class World:
         if self.chance.random() < 0.1 and self.scheduler.open and self.faults:
             key = self.chance.choice(list(self.scheduler.open))
             self.tell(steps.CommandReceived(self.scheduler.cancel(key)))
-        for event in self.spawner.go_on(self.chance):
-            self.tell(event)
+        self.watch()
+        if self.freeze is None:
+            for event in self.spawner.go_on(self.chance):
+                self.tell(event)
         if step % 20 == 0:
-            self.tell(steps.HeartbeatReceived(self.scheduler.heartbeat()))
+            if not self.lost(0.7):
+                self.expiry_ns = self.now_ns + LEASE_NS
+                self.tell(steps.LeaseRenewed(self.expiry_ns, self.scheduler.at, self.freeze))
             has = tuple(map(self.spawner.has, list(self.spawner.taken)))
             self.inbox.append(steps.SpawnerAttempts(has, self.node.taken(), 1))
         self.inbox.append(steps.NodeTick())
         self.deliver()
+
+    @property
+    def now_ns(self) -> int:
+        return int(self.now_s * 1e9)
+
+    def watch(self) -> None:
+        """Freeze all jobs as the watchdog does."""
+        if self.freeze is None and self.now_ns >= self.expiry_ns:
+            self.freezes += 1
+            self.freeze = Freeze(self.freezes, self.now_ns)
 
     def deliver(self) -> None:
         if self.faults and self.chance.random() < 0.2:
@@ -180,7 +191,7 @@ class World:
                 self.act(effect)
         return None
 
-    def act(self, effect: Effect) -> None:
+    def act(self, effect: Effect) -> None:  # noqa: PLR0912  # one branch per effect
         match effect:
             case steps.Persist(position):
                 self.stored = position
@@ -191,7 +202,12 @@ class World:
             case steps.RequestState(ask):
                 answer = steps.StateReceived(self.scheduler.desired(ask))
                 self.inbox.append(steps.StateFailed("lost") if self.lost() else answer)
+            case steps.Thaw(epoch, until_ns):
+                if self.freeze is not None and self.freeze.epoch == epoch:
+                    assert self.now_ns < until_ns <= self.expiry_ns
+                    self.freeze = None
             case steps.StartAttempts(starts):
+                assert self.now_ns < self.expiry_ns, "started without a lease"
                 for start in starts:
                     self.spawner.start(start.key)
                 self.tell(steps.Taken(tuple(s.key for s in starts)))
@@ -221,6 +237,7 @@ def test_every_job_runs_at_most_once_and_its_end_reaches_the_log(seed: int) -> N
     while world.scheduler.open and step < STEPS + 2000:
         world.turn(step)
         step += 1
+    assert world.freezes > 0
     assert world.scheduler.open == {}
     assert len(world.scheduler.ended) == JOBS
     for key, outcome in world.scheduler.ended.items():

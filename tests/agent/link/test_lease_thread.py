@@ -3,31 +3,53 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from nats.aio.msg import Msg
 
 from stoker.agent.jobs import steps
+from stoker.agent.jobs.lease_judge import Freeze, LeaseHolder, LeaseJudge
+from stoker.agent.link import lease_thread
 from stoker.agent.link.agent_connection import AgentConnection, MessageHandler
 from stoker.agent.link.lease_thread import LeaseThread
-from stoker.agent.state.lease import Lease
+from stoker.agent.state.lease import _AGENT_SEEN, MOST_NS, Lease
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
-from stoker.mesh.replica.authority import LEASE_MS, Authority, Heartbeats
-from stoker.mesh.server.heartbeat_thread import HeartbeatThread
+from stoker.mesh.replica.authority import LEASE_MS, Authority
+from stoker.mesh.server.lease_answer_thread import LeaseAnswerThread
 from stoker.mesh.wire import subjects
-from stoker.mesh.wire.command import HeartbeatJudge, Position
+from stoker.mesh.wire.command import Position
+from stoker.mesh.wire.lease_messages import (
+    FORMAT,
+    LeaseAnswer,
+    LeaseGrant,
+    LeaseRequest,
+    open_request,
+    seal_answer,
+)
 from tests.mesh.conftest import keyring, stopped_server  # noqa: F401  # fixtures
 from tests.mesh.nats_server import Server
 from tests.mesh.node import write_state
 
 CLUSTER, NODE = "test-cluster", "node1"
 AT = Position(1, 7)
+LEASE_NS = LEASE_MS * 1_000_000
 PATIENCE_S = 30.0
+
+
+def boot_ns() -> int:
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+def judge_of(signer: Identity) -> LeaseJudge:
+    nonces = itertools.count(1)
+    return LeaseJudge(LeaseHolder(CLUSTER, NODE, 1), [signer.verifier], lambda: next(nonces))
 
 
 class Ends:
@@ -36,23 +58,27 @@ class Ends:
     def __init__(self, server: Server, lease: Lease) -> None:
         self.server = server
         self.lease = lease
-        self.posted: list[steps.HeartbeatReceived] = []
-        self.position = AT
-        self.beats = HeartbeatThread(server.identities["scheduler"], write_state(server))
-        judge = HeartbeatJudge(CLUSTER, NODE, server.identities["scheduler"].verifier)
+        self.posted: list[steps.LeaseRenewed] = []
+        signer = server.identities["scheduler"]
+        self.answers = LeaseAnswerThread(signer, write_state(server))
         self.agent = LeaseThread(
-            self._link, judge, lease, lambda: self.position, self.posted.append
+            self._link,
+            subjects.lease_request(NODE),
+            judge_of(signer),
+            lease,
+            position=lambda: AT,
+            post=self.posted.append,
         )
 
     def _link(self, hear: MessageHandler) -> AgentConnection:
         seed = self.server.folder / f"{NODE}.nk"
         inbox = subjects.inbox(f"agent.{NODE}")
         return AgentConnection(
-            NODE, lambda: self.server.url, seed, inbox, {subjects.heartbeat(NODE): hear}
+            NODE, lambda: self.server.url, seed, inbox, {subjects.lease_answer(NODE): hear}
         )
 
     def grant(self) -> None:
-        self.beats.grant(Authority(CLUSTER, 1, ((NODE, AT),)))
+        self.answers.grant(Authority(CLUSTER, 1, ((NODE, AT),)))
 
 
 def blocking_until(what: str, holds: object) -> None:
@@ -74,84 +100,40 @@ def ends(stopped_server: Server, lease: Lease) -> Iterator[Ends]:  # noqa: F811
     stopped_server.start()
     made = Ends(stopped_server, lease)
     made.agent.start()
-    made.beats.start()
-    made.grant()
+    made.answers.start()
     yield made
-    made.beats.stop()
+    made.answers.stop()
     made.agent.stop()
 
 
 async def test_a_busy_loop_on_both_sides_delays_no_lease(ends: Ends) -> None:
     """Six rounds take longer than a lease, and this thread's loop does nothing."""
+    ends.grant()
     seen = 0
     for _ in range(6):
-        blocking_until("no beat", lambda: ends.lease.expiry_boottime_ns > seen)  # noqa: B023
+        blocking_until("no renewal", lambda: ends.lease.expiry_boottime_ns > seen)  # noqa: B023
         seen = ends.lease.expiry_boottime_ns
-    assert seen > time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-    assert ends.posted == []
-    assert ends.beats.lost == 0
+    assert ends.lease.valid(boot_ns())
+    assert [each.at for each in ends.posted[:6]] == [AT] * 6
+    assert ends.posted[0].expiry_ns < ends.posted[5].expiry_ns <= seen
+    assert ends.agent.counters["lease_renewed"] >= 6
 
 
-def test_a_node_that_is_behind_is_not_renewed_but_reported(ends: Ends) -> None:
-    ends.position = Position(1, 6)
-    before = ends.lease.expiry_boottime_ns
-    blocking_until("nothing was posted", lambda: ends.posted)
-    renewed = ends.agent.counters["lease_renewed"]
-    blocking_until("nothing more was posted", lambda: len(ends.posted) > 1)
-    assert ends.agent.counters["lease_renewed"] == renewed
-    assert before in (0, ends.lease.expiry_boottime_ns)
+def test_there_is_no_lease_before_somebody_leads(ends: Ends) -> None:
+    waiting = ends.answers.answers._waiting
+    blocking_until("no request", lambda: waiting)
+    assert ends.lease.expiry_boottime_ns == 0
+    ends.grant()
+    blocking_until("no lease", lambda: ends.lease.valid(boot_ns()))
 
 
 def test_the_lease_survives_a_broker_that_is_restarted(ends: Ends) -> None:
-    blocking_until("no beat", lambda: ends.lease.expiry_boottime_ns)
+    ends.grant()
+    blocking_until("no lease", lambda: ends.lease.expiry_boottime_ns)
     ends.server.kill()
     ends.server.start()
     before = ends.lease.expiry_boottime_ns
-    blocking_until("no beat after it", lambda: ends.lease.expiry_boottime_ns > before)
-
-
-# --- without a broker -----------------------------------------------------------------------------
-
-
-def message(data: bytes) -> Msg:
-    return Msg(_client=None, data=data)  # type: ignore[arg-type]
-
-
-def sealed(signer: Identity) -> bytes:
-    beats = Heartbeats(signer)
-    beats.grant(Authority(CLUSTER, 1, ((NODE, AT),)), 0)
-    ((_, data),) = beats.due(1, 10**9)
-    return data
-
-
-def quiet(lease: Lease, signer: Identity, posted: list[steps.HeartbeatReceived]) -> LeaseThread:
-    judge = HeartbeatJudge(CLUSTER, NODE, signer.verifier)
-
-    def nobody(hear: MessageHandler) -> AgentConnection:
-        raise AssertionError("this thread is not started")
-
-    return LeaseThread(nobody, judge, lease, lambda: AT, posted.append)
-
-
-def test_a_frozen_node_is_not_renewed_by_a_beat(
-    lease: Lease, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    signer = identity.create(tmp_path / "s")
-    posted: list[steps.HeartbeatReceived] = []
-    thread = quiet(lease, signer, posted)
-    monkeypatch.setattr(Lease, "frozen_since", lambda _: 5)
-    data = sealed(signer)
-    thread.handle(message(data))
-    assert (posted, lease.expiry_boottime_ns) == ([steps.HeartbeatReceived(data, frozen=True)], 0)
-
-
-def test_a_beat_never_shortens_a_lease(lease: Lease, tmp_path: Path) -> None:
-    signer = identity.create(tmp_path / "s")
-    thread = quiet(lease, signer, [])
-    later = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 100 * LEASE_MS * 1_000_000
-    lease.renew(later)
-    thread.handle(message(sealed(signer)))
-    assert (thread.counters["lease_renewed"], lease.expiry_boottime_ns) == (1, later)
+    blocking_until("no renewal after it", lambda: ends.lease.expiry_boottime_ns > before)
 
 
 def test_a_thread_that_is_stopped_ends(ends: Ends) -> None:
@@ -160,3 +142,119 @@ def test_a_thread_that_is_stopped_ends(ends: Ends) -> None:
         return any(thread.name == "lease" for thread in threading.enumerate())
 
     blocking_until("it goes on", lambda: not lives())
+
+
+# --- without a broker -----------------------------------------------------------------------------
+
+
+class Line:
+    """Stands for the connection; `sent` are the requests."""
+
+    connected = True
+
+    def __init__(self) -> None:
+        self.sent: list[LeaseRequest] = []
+
+    def publish(self, subject: str, data: bytes) -> bool:
+        assert subject == subjects.lease_request(NODE)
+        self.sent.append(open_request(data, NODE))
+        return True
+
+
+class Quiet:
+    """A thread that is not started: the test looks and delivers. The clock is the test's."""
+
+    def __init__(self, signer: Identity, lease: Lease, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.signer = signer
+        self.lease = lease
+        self.now_ns = boot_ns()
+        self.line = Line()
+        self.posted: list[steps.LeaseRenewed] = []
+        monkeypatch.setattr(lease_thread, "_boot_ns", lambda: self.now_ns)
+        subject = subjects.lease_request(NODE)
+        judge = judge_of(signer)
+        self.thread = LeaseThread(
+            self._nobody,
+            subject,
+            judge,
+            lease,
+            position=lambda: AT,
+            post=self.posted.append,
+        )
+
+    def _nobody(self, hear: MessageHandler) -> AgentConnection:
+        raise AssertionError("this thread is not started")
+
+    def look(self, wait_ns: int = 10**8) -> None:
+        self.now_ns += wait_ns
+        self.thread.look(cast(Any, self.line))
+
+    def answer(self, request: LeaseRequest) -> None:
+        grant = LeaseGrant(NODE, request.instance, request.stamp_ns, request.nonce, AT.seq, AT.hash)
+        answer = LeaseAnswer(FORMAT, CLUSTER, AT.term, False, LEASE_MS, 0, (grant,))
+        self.thread.handle(Msg(cast(Any, None), data=seal_answer(answer, self.signer)))
+
+
+@pytest.fixture
+def quiet(tmp_path: Path, lease: Lease, monkeypatch: pytest.MonkeyPatch) -> Quiet:
+    return Quiet(identity.create(tmp_path / "s"), lease, monkeypatch)
+
+
+def test_the_lease_is_stored_before_the_core_hears_of_it(quiet: Quiet) -> None:
+    quiet.look()
+    stored: list[int] = []
+    quiet.thread._post = lambda renewed: stored.append(quiet.lease.expiry_boottime_ns)
+    (request,) = quiet.line.sent
+    quiet.answer(request)
+    assert stored == [request.stamp_ns + LEASE_NS]
+
+
+def test_requests_are_sent_when_they_are_due(quiet: Quiet) -> None:
+    for _ in range(4):
+        quiet.look()
+    assert len(quiet.line.sent) == 2  # in a hurry, for there is no lease
+    quiet.answer(quiet.line.sent[-1])
+    for _ in range(10):
+        quiet.look()
+    assert len(quiet.line.sent) == 3
+
+
+def test_a_frozen_node_says_so_and_its_core_hears_of_the_freeze(
+    quiet: Quiet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Lease, "freeze", lambda _: (5, quiet.now_ns - 1))
+    quiet.look()
+    (request,) = quiet.line.sent
+    assert request.frozen
+    monkeypatch.setattr(Lease, "freeze", lambda _: (6, request.stamp_ns))
+    quiet.answer(request)
+    assert (quiet.posted, quiet.lease.expiry_boottime_ns) == ([], 0)
+    assert quiet.thread.counters["lease_before_freeze"] == 1
+    quiet.look(10**9)
+    quiet.answer(quiet.line.sent[-1])
+    (renewed,) = quiet.posted
+    assert renewed.freeze == Freeze(6, request.stamp_ns)
+    assert quiet.lease.expiry_boottime_ns == renewed.expiry_ns
+
+
+def test_a_renewal_never_shortens_a_lease(quiet: Quiet) -> None:
+    later = quiet.now_ns + MOST_NS
+    quiet.lease.renew(later)
+    quiet.look(-1)
+    quiet.answer(quiet.line.sent[0])
+    assert quiet.lease.expiry_boottime_ns == later
+
+
+def test_after_a_gap_the_agent_vouches_for_nothing_before_an_answer(quiet: Quiet) -> None:
+    quiet.look()
+    quiet.answer(quiet.line.sent[-1])
+    quiet.look()
+    looked = quiet.lease._view[_AGENT_SEEN]
+    assert looked == quiet.now_ns
+    quiet.look(lease_thread.GAP_NS + 1)
+    quiet.look()
+    assert quiet.lease._view[_AGENT_SEEN] == looked
+    quiet.look(10**9)
+    quiet.answer(quiet.line.sent[-1])
+    quiet.look()
+    assert quiet.lease._view[_AGENT_SEEN] == quiet.now_ns

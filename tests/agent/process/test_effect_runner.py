@@ -17,8 +17,6 @@ from stoker.scheduler.nouns import StartJob, TaskKey
 class Parts:
     """Stands for every part of the agent and records the calls."""
 
-    freezes = 3
-
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
 
@@ -37,8 +35,8 @@ class Parts:
     def forget(self, job: int) -> None:
         self.calls.append(("forget", job))
 
-    def extend(self, expiry_ns: int) -> None:
-        self.calls.append(("extend", expiry_ns))
+    def note(self, text: str) -> None:
+        self.calls.append(("note", text))
 
     def thaw(self, epoch: int, until_ns: int) -> None:
         self.calls.append(("thaw", epoch, until_ns))
@@ -74,10 +72,9 @@ def test_a_stop_follows_the_starts_before_it() -> None:
     assert calls_of(*effects) == [("start", 1), ("stop", 1), ("start", 2)]
 
 
-def test_a_lease_counts_from_its_request_and_may_thaw() -> None:
-    renewal = steps.RenewLease(2.0, 1_000, thaw=True)
-    assert calls_of(renewal, steps.DropFolder(7)) == [
-        ("extend", 2_000_001_000),
-        ("thaw", 3, 2_000_001_000),
+def test_a_thaw_names_its_freeze_and_its_lease() -> None:
+    assert calls_of(steps.Thaw(3, 2_000), steps.DropFolder(7)) == [
+        ("thaw", 3, 2_000),
+        ("note", "jobs go on after freeze 3: the log was read past it"),
         ("forget", 7),
     ]

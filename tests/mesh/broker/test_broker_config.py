@@ -95,7 +95,6 @@ async def test_a_name_is_written_in_and_cannot_be_forged(server: Server) -> None
         subjects.outcome("node1"),
         subjects.log_range("node1"),
         subjects.command("node1"),
-        subjects.heartbeat("node1"),
         subjects.lease_request("node1"),
         subjects.lease_answer("node1"),
         subjects.LOG,

@@ -14,7 +14,7 @@ from stoker.mesh.identity.identity import Identity
 from stoker.mesh.log import entry
 from stoker.mesh.log.entry import CancelBlob, Entry, JobBlob, NodeBlob, OutcomeBlob, SnapshotBlob
 from stoker.mesh.replica import snapshots, state
-from stoker.mesh.wire import command, queries
+from stoker.mesh.wire import command, lease_messages, queries
 from stoker.native.errors import Corrupt
 from stoker.scheduler.book import encode_spec
 from stoker.scheduler.nouns import JobSpec, NodeReport, Outcome, Owner, Record, StartJob, Usage
@@ -61,7 +61,7 @@ def test_golden_entry_is_the_bytes_that_the_log_keeps() -> None:
 
 
 STORED_OR_SENT = ("stoker.scheduler.nouns", entry.__name__, command.__name__, queries.__name__)
-STORED_OR_SENT += (snapshots.__name__, state.__name__)
+STORED_OR_SENT += (snapshots.__name__, state.__name__, lease_messages.__name__)
 
 
 def records() -> list[type[msgspec.Struct]]:

@@ -1,29 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heartbeats: they are sent as long as the scheduler lives, whatever fails, and are bounded."""
+"""Leases are renewed as long as the scheduler lives, whatever fails, and by nobody else."""
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
+from stoker.agent.jobs.lease_judge import LeaseExtended, LeaseHolder, LeaseJudge, LeaseRefused
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.replica import events
-from stoker.mesh.replica.authority import BEAT_NS, LEASE_MS, SILENT_NS, Authority, Heartbeats
-from stoker.mesh.wire.command import (
-    CommandGap,
-    DesiredState,
-    HeartbeatJudge,
-    LeaseRenewal,
-    NodeReply,
-    Position,
-    StateRequest,
-)
+from stoker.mesh.replica.authority import LEASE_MS
+from stoker.mesh.wire.command import DesiredState, NodeReply, Position, StateRequest
 from stoker.native.errors import Refused, Unavailable
-from tests.mesh.bench import CLUSTER, LEADER, Bench
+from tests.mesh.bench import CLUSTER, Bench
 from tests.mesh.replica.test_replica_rules import forge, read_back
 
 LEASE_NS = LEASE_MS * 1_000_000
 STEP_S = 0.1
+ROUNDS = 50
 
 
 @pytest.fixture(scope="module")
@@ -37,31 +33,41 @@ def bench(signer: Identity) -> Bench:
 
 
 class Lease:
-    """A node that follows all its commands; it records how near it came to freezing."""
+    """A node that follows all its commands; it counts how often its lease ended."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
         self.chain = bench.chain()
-        bench.feed(events.StateRequested(("first", bench.now), "n1", self.chain.state_request(())))
-        self.answer(("first", bench.now))
-        self.heard_ns = bench.now
+        nonces = itertools.count(1)
+        holder = LeaseHolder(CLUSTER, "n1", 1)
+        self.judge = LeaseJudge(holder, [bench.signer.verifier], lambda: next(nonces))
         self.freezes = 0
-        bench.beaten.clear()
+        self.read()
+        bench.tick()  # the authority covers the node
+        self.renew()
 
-    def answer(self, token: object) -> None:
-        desired = self.chain.reconcile(self.bench.replies[token])
-        assert isinstance(desired, DesiredState)
-        assert desired.lease_ms == LEASE_MS
+    def read(self) -> None:
+        token = ("read", self.bench.now)
+        request = self.chain.state_request(())
+        self.bench.feed(events.StateRequested(token, "n1", request))
+        assert isinstance(self.chain.reconcile(self.bench.replies[token]), DesiredState)
+
+    def renew(self) -> LeaseExtended | LeaseRefused | None:
+        """Request and hear the answer at once; None if there is none."""
+        now_ns, at = self.bench.now, self.chain.position
+        request = self.judge.request(now_ns, at, frozen=False)
+        verdict: LeaseExtended | LeaseRefused | None = None
+        for data in self.bench.renew(request):
+            verdict = self.judge.judge(data, now_ns, at, None)
+        return verdict
 
     def pass_time(self, seconds: float) -> None:
-        """Run tick by tick, and deliver everything that is sent at once."""
+        """Run tick by tick, and request whenever that is due."""
         for _ in range(round(seconds / STEP_S)):
             self.bench.tick(STEP_S)
-            for _, data in self.bench.beaten:
-                if isinstance(self.chain.beat(data), LeaseRenewal):
-                    self.heard_ns = self.bench.now
-            self.bench.beaten.clear()
-            self.freezes += self.bench.now - self.heard_ns > LEASE_NS
+            if self.bench.now >= self.judge.due_ns():
+                self.renew()
+            self.freezes += self.bench.now >= self.judge.expiry_ns
 
 
 def test_a_log_outage_freezes_nothing_and_acknowledges_nothing(bench: Bench) -> None:
@@ -97,74 +103,51 @@ def test_a_halted_scheduler_freezes_nothing_and_says_that_it_is_halted(bench: Be
 
 
 def test_one_that_another_has_deposed_renews_nothing_more(bench: Bench, signer: Identity) -> None:
+    lease = Lease(bench)
     read_back(bench, forge(bench, signer, term=bench.replica.state.term + 8, batch=1))
     assert bench.replica.role == "halted"
     assert "took the lead" in bench.halted
-    bench.beaten.clear()
-    for _ in range(50):
+    for _ in range(ROUNDS):
         bench.tick()
-    assert bench.beaten == []
+        assert lease.renew() is None
 
 
 def test_one_that_never_led_renews_nothing(bench: Bench, signer: Identity) -> None:
-    next_one = Bench(signer, bench.log)
+    lease = Lease(bench)
+    next_one = lease.bench = Bench(signer, bench.log)
     next_one.log_is_down = True
-    for _ in range(50):
+    for _ in range(ROUNDS):
         next_one.tick()
-    assert next_one.beaten == []
+        assert lease.renew() is None
 
 
-def test_a_restart_beats_at_once_and_its_answer_renews(bench: Bench, signer: Identity) -> None:
+def test_a_restart_answers_what_waited_and_shows_its_term(bench: Bench, signer: Identity) -> None:
     lease = Lease(bench)
     again = Bench(signer, bench.log)
     again.now = bench.now
+    request = lease.judge.request(bench.now, lease.chain.position, frozen=False)
+    assert again.renew(request) == []  # it does not lead yet
     again.lead()
-    ((node, data),) = again.beaten
-    assert node == "n1"
-    assert isinstance(lease.chain.beat(data), CommandGap)  # a new term: a state request follows
-    again.feed(events.StateRequested("r", "n1", lease.chain.state_request(())))
+    (answer,) = again.leases.due(again.now)
+    verdict = lease.judge.judge(answer.data, again.now, lease.chain.position, None)
+    assert isinstance(verdict, LeaseExtended)
+    assert verdict.expiry_ns == bench.now + LEASE_NS
+    assert lease.chain.is_behind(verdict.at)  # a new term: a state request follows
     lease.bench = again
-    lease.answer("r")
+    lease.read()
+    assert not lease.chain.is_behind(verdict.at)
 
 
-# --- the beats alone ------------------------------------------------------------------------------
-
-
-def granted(beats: Heartbeats, term: int, now_ns: int) -> None:
-    beats.grant(Authority(CLUSTER, term, (("n1", Position(term, 3)),)), now_ns)
-
-
-def test_once_a_second_and_at_once_in_a_new_term(signer: Identity) -> None:
-    beats = Heartbeats(signer)
-    assert beats.due(1, BEAT_NS) == []
-    granted(beats, 1, 0)
-    rounds = [len(beats.due(1, BEAT_NS + n * BEAT_NS // 2)) for n in range(5)]
-    assert rounds == [1, 0, 1, 0, 1]
-    granted(beats, 2, 0)
-    assert len(beats.due(1, 3 * BEAT_NS)) == 1
-    beats.grant(None, 0)
-    assert beats.due(1, 9 * BEAT_NS) == []
-
-
-def test_each_beat_is_a_new_one(signer: Identity) -> None:
-    beats, judge = Heartbeats(signer), HeartbeatJudge(CLUSTER, "n1", signer.verifier)
-    granted(beats, LEADER, 0)
-    for n in range(1, 4):
-        ((_, data),) = beats.due(1, n * BEAT_NS)
-        verdict = judge.judge(data, Position(LEADER, 3))
-        assert isinstance(verdict, LeaseRenewal)
-        assert verdict.heartbeat.lease_ms == LEASE_MS
-        assert not isinstance(judge.judge(data, Position(LEADER, 3)), LeaseRenewal)
-
-
-def test_a_replica_that_has_gone_silent_is_not_spoken_for(signer: Identity) -> None:
-    beats = Heartbeats(signer)
-    granted(beats, 1, 0)
-    assert beats.due(1, SILENT_NS) != []
-    assert beats.due(1, SILENT_NS + BEAT_NS) == []
-    assert beats.withheld == 1
-    granted(beats, 1, SILENT_NS + 2 * BEAT_NS)
-    assert beats.due(1, SILENT_NS + 2 * BEAT_NS) != []
+def test_an_answer_names_the_last_command(bench: Bench) -> None:
+    lease = Lease(bench)
+    bench.submit("s")
+    bench.tick()
+    verdict = lease.renew()
+    assert isinstance(verdict, LeaseExtended)
+    assert lease.chain.is_behind(verdict.at)
+    for sent in bench.sent:
+        lease.chain.offer(sent.data)
+    assert not lease.chain.is_behind(verdict.at)
 
 
 # --- terms that the log lost ----------------------------------------------------------------------

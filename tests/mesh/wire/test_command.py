@@ -18,8 +18,6 @@ from stoker.mesh.wire.command import (
     CommandRefused,
     CommandRepeat,
     DesiredState,
-    Heartbeat,
-    LeaseRenewal,
     NodeCommand,
     Position,
 )
@@ -46,11 +44,6 @@ def next_command(at: Position = AT, seq: int = 101, **changes: object) -> NodeCo
     return msgspec.structs.replace(made, **changes)
 
 
-def beat(number: int, at: Position = AT, **changes: object) -> Heartbeat:
-    made = Heartbeat(command.FORMAT, "c1", "n1", at.term, at.seq, at.hash, number, 3000, 5)
-    return msgspec.structs.replace(made, **changes)
-
-
 def test_the_next_command_is_obeyed_once(chain: CommandChain, signer: Identity) -> None:
     data = command.seal(next_command(), signer)
     verdict = chain.offer(data)
@@ -73,13 +66,13 @@ def test_parts_of_one_entry_follow_each_other(chain: CommandChain, signer: Ident
 
 def test_golden_bytes_of_what_names_a_task(signer: Identity) -> None:
     """The bodies begin with their tag and format; a key is three numbers: job, attempt, task."""
-    stop = NodeCommand(2, "c", "n", 3, 4, 0, b"", 5, (StopJob(7, 2, 63, "r"),))
+    stop = NodeCommand(3, "c", "n", 3, 4, 0, b"", 5, (StopJob(7, 2, 63, "r"),))
     assert command.encode(stop).hex() == (
-        "9aa7636f6d6d616e6402a163a16e030400c4000591" + "96a473746f7007023fa172a963616e63656c6c6564"
+        "9aa7636f6d6d616e6403a163a16e030400c4000591" + "96a473746f7007023fa172a963616e63656c6c6564"
     )
-    desired = DesiredState(2, "c", "n", 3, 4, b"", 6, 5, (TaskKey(7, 2, 63),))
+    desired = DesiredState(3, "c", "n", 3, 4, b"", 6, 5, (TaskKey(7, 2, 63),))
     body = command.encode(desired)
-    assert body.hex() == "9fa76465736972656402a163a16e0304c400060591" + "9307023f" + "9090c29000"
+    assert body.hex() == "9ea76465736972656403a163a16e0304c400060591" + "9307023f" + "9090c290"
     opened = command.open_desired(command.seal(desired, signer), signer.verifier)
     assert opened.wanted[0].task == 63
 
@@ -128,30 +121,19 @@ def test_a_stolen_broker_cannot_command(
 
 
 def test_records_do_not_pass_for_each_other(chain: CommandChain, signer: Identity) -> None:
-    heartbeat = command.seal(beat(1), signer)
-    verdict = chain.offer(heartbeat)
-    assert isinstance(verdict, CommandRefused)
-    assert isinstance(chain.beat(command.seal(next_command(), signer)), CommandRefused)
-    with pytest.raises(BadRequest, match="expected a NodeCommand, got a Heartbeat"):
-        command.open_command(heartbeat, signer.verifier)
+    state = command.seal(desired(chain), signer)
+    assert isinstance(chain.offer(state), CommandRefused)
+    assert isinstance(chain.reconcile(command.seal(next_command(), signer)), CommandRefused)
+    with pytest.raises(BadRequest, match="expected a NodeCommand, got a DesiredState"):
+        command.open_command(state, signer.verifier)
     with pytest.raises(Denied):
-        command.open_heartbeat(heartbeat[:-1] + b"\x00", signer.verifier)
+        command.open_desired(state[:-1] + b"\x00", signer.verifier)
 
 
-def test_a_heartbeat_renews_once(chain: CommandChain, signer: Identity) -> None:
-    assert isinstance(chain.beat(command.seal(beat(1), signer)), LeaseRenewal)
-    assert isinstance(chain.beat(command.seal(beat(1), signer)), CommandRefused)
-    assert isinstance(chain.beat(command.seal(beat(3), signer)), LeaseRenewal)
-    late = chain.beat(command.seal(beat(2), signer))
-    assert isinstance(late, CommandRefused)
-    assert late.counter == "heartbeat_old"
-
-
-def test_a_heartbeat_shows_what_was_missed(chain: CommandChain, signer: Identity) -> None:
-    assert isinstance(chain.beat(command.seal(beat(1, seq=101), signer)), CommandGap)
-    assert isinstance(chain.beat(command.seal(beat(1, hash=b"p" * 32), signer)), CommandGap)
-    assert isinstance(chain.beat(command.seal(beat(1, term=4), signer)), CommandGap)
-    assert isinstance(chain.beat(command.seal(beat(1), signer)), LeaseRenewal)
+def test_the_last_command_of_the_leader_shows_what_was_missed(chain: CommandChain) -> None:
+    ahead = (Position(3, 101), Position(3, 100, b"p" * 32), Position(4, 2, b"h" * 32))
+    assert [chain.is_behind(at) for at in ahead] == [True] * 3
+    assert [chain.is_behind(at) for at in (AT, Position(3, 99), Position(2, 200))] == [False] * 3
 
 
 def desired(chain: CommandChain, **changes: object) -> DesiredState:
