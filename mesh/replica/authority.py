@@ -27,5 +27,7 @@ class Authority(NamedTuple):
     places: tuple[tuple[str, Position], ...]
     confirmed: int = 0
     """The index up to which the log is confirmed."""
+    until_ns: int | None = None
+    """The end of a majority's pledges (CLOCK_BOOTTIME); None with one scheduler."""
     extend_only: bool = False
     """True for a candidate that no log entry names as the leader yet."""

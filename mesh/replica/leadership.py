@@ -14,9 +14,9 @@ from stoker.mesh.replica.leader_tick import LeaderTick
 from stoker.mesh.replica.node_channels import TERMS_LOST_MAX, NodeChannels
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.replica_settings import Role
-from stoker.mesh.replica.roster import next_term
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.wire.command import Position
+from stoker.mesh.wire.term_owner import next_term
 from stoker.native.errors import Corrupt, Unavailable
 
 
@@ -157,4 +157,4 @@ class Leadership:
         if self._deposed:
             self._outbox.put(events.RenewLeases(None))
         elif self.has_led:
-            self._outbox.put(events.RenewLeases(self.channels.authority()))
+            self._outbox.put(events.RenewLeases(self.channels.authority(self.until_ns)))

@@ -99,7 +99,7 @@ class LeaseAnswers:
             authority = self._authority
             if authority is None or not self._is_due(now_ns):
                 return []
-            if now_ns - self._granted_ns > SILENT_NS:
+            if now_ns >= self._ends_ns(authority):
                 self.counters["lease_withheld"] += 1
                 return []
             self._batched_ns = now_ns
@@ -109,6 +109,11 @@ class LeaseAnswers:
             self._answered_ns.update((each.node, now_ns) for each in requests)
             batches = [requests[at : at + GRANTS_MAX] for at in range(0, len(requests), GRANTS_MAX)]
             return [self._seal(authority, batch) for batch in batches]
+
+    def _ends_ns(self, authority: Authority) -> int:
+        """Return when the authority ends: with the pledges, or when the replica is silent."""
+        silent_ns = self._granted_ns + SILENT_NS
+        return silent_ns if authority.until_ns is None else min(silent_ns, authority.until_ns)
 
     def _is_due(self, now_ns: int) -> bool:
         """True if requests have waited long enough, or no further node can join them."""

@@ -47,11 +47,14 @@ class NodeChannels:
         """Return the sealed state that a node should be in now."""
         return self._channel(node).desired(request, now_ns)
 
-    def authority(self) -> Authority:
-        """Return the authority over every node, with the last command sent to each."""
+    def authority(self, until_ns: int | None) -> Authority:
+        """Return the authority over every node, with the last command sent to each.
+
+        It ends at `until_ns` (CLOCK_BOOTTIME), or never.
+        """
         nodes = self._state.book.nodes
         places = tuple((node, self._channel(node).position) for node in nodes)
-        return Authority(self._state.cluster, self.term, places, self._state.seen)
+        return Authority(self._state.cluster, self.term, places, self._state.index, until_ns)
 
     def _channel(self, node: str) -> NodeChannel:
         channel = self._channels.get(node)

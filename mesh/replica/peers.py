@@ -22,7 +22,7 @@ from stoker.mesh.replica.leadership import Leadership
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.pledges import Pledges
 from stoker.mesh.replica.replica_settings import ReplicaSettings
-from stoker.mesh.replica.roster import Roster, next_term
+from stoker.mesh.replica.roster import Roster
 from stoker.mesh.replica.snapshot_exchange import SnapshotExchange
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.replica.state_agreement import StateAgreement
@@ -44,6 +44,7 @@ from stoker.mesh.wire.peer_messages import (
     SnapshotRequest,
     SnapshotTaken,
 )
+from stoker.mesh.wire.term_owner import next_term
 from stoker.native.errors import StokerError
 
 RENEW_NS = 500_000_000

@@ -15,21 +15,8 @@ from stoker.mesh.log.entry import Entry, Opened, TermBlob
 from stoker.mesh.log.genesis import RosterMember
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.wire import peer_messages
+from stoker.mesh.wire.term_owner import owner_place
 from stoker.native.errors import StokerError
-
-TERMS_PER_ROUND = 8
-"""Each scheduler owns one term of every round, by its place in the roster, so that two schedulers
-never take one term."""
-
-
-def owner_place(term: int) -> int:
-    """Return the place in the roster of the owner of a term, from 0."""
-    return (term - 1) % TERMS_PER_ROUND
-
-
-def next_term(after: int, place: int) -> int:
-    """Return the lowest term beyond `after` that the scheduler at this place owns."""
-    return after + 1 + (place - after) % TERMS_PER_ROUND
 
 
 class Roster:

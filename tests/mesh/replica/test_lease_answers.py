@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fakes.orders import Seal
 
 from stoker.mesh.replica.authority import LEASE_MS, SILENT_NS, Authority
@@ -22,7 +24,7 @@ BEGIN = 10**12
 AT = Position(3, 100, b"h" * 32)
 
 
-def authority(*nodes: str, term: int = 3, **changes: bool) -> Authority:
+def authority(*nodes: str, term: int = 3, **changes: Any) -> Authority:
     return Authority("c1", term, tuple((node, AT) for node in nodes), 90, **changes)
 
 
@@ -136,7 +138,7 @@ def test_a_candidate_says_that_it_only_extends() -> None:
 
 def test_a_replica_that_has_gone_silent_is_not_spoken_for() -> None:
     desk = Desk("n1")
-    desk.now_ns += SILENT_NS
+    desk.now_ns += SILENT_NS - 1
     desk.request("n1")
     assert len(desk.due(0)) == 1
     desk.request("n1", 60)
@@ -144,6 +146,16 @@ def test_a_replica_that_has_gone_silent_is_not_spoken_for() -> None:
     assert desk.answers.counters["lease_withheld"] == 1
     desk.answers.grant(authority("n1"), desk.now_ns)
     assert len(desk.due(0)) == 1
+
+
+def test_the_end_of_the_pledges_ends_the_authority() -> None:
+    desk = Desk("n1")
+    desk.answers.grant(authority("n1", until_ns=BEGIN + 2 * BATCH_NS), BEGIN)
+    desk.request("n1")
+    assert len(desk.due(2 * BATCH_NS - 1)) == 1
+    desk.request("n1", 60)
+    assert desk.due() == []
+    assert desk.answers.counters["lease_withheld"] == 1
 
 
 def test_bad_requests_are_counted_and_waiting_ones_bounded() -> None:

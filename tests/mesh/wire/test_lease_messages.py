@@ -27,7 +27,7 @@ from stoker.mesh.wire.subjects import NAME_BYTES_MAX
 from stoker.native.errors import BadRequest, Denied
 
 REQUEST = LeaseRequest(FORMAT, "n1", 7, 1000, 5)
-ANSWER = LeaseAnswer(FORMAT, "c1", 9, False, 5000, 3, (LeaseGrant("n1", 7, 1000, 5),))
+ANSWER = LeaseAnswer(FORMAT, "c1", 10, False, 5000, 3, (LeaseGrant("n1", 7, 1000, 5),))
 
 
 class Key(Seal):
@@ -67,10 +67,10 @@ def test_a_request_out_of_range_is_refused(changes: dict[str, object]) -> None:
 
 def test_only_the_owner_of_the_term_can_sign() -> None:
     members = [Key(0), Key(1), Key(2)]
-    assert open_answer(seal_answer(ANSWER, Key(1)), members) == ANSWER  # 9 is 8 + 1
+    assert open_answer(seal_answer(ANSWER, Key(1)), members) == ANSWER  # 10 is 8 + 1 + 1
     with pytest.raises(Denied):
         open_answer(seal_answer(ANSWER, Key(2)), members)
-    nobody = msgspec.structs.replace(ANSWER, term=8 + 5)
+    nobody = msgspec.structs.replace(ANSWER, term=8 + 6)
     with pytest.raises(Denied):
         open_answer(seal_answer(nobody, Key(1)), members)
 
@@ -103,7 +103,7 @@ def test_no_change_of_one_bit_passes() -> None:
 
 
 def test_no_other_record_of_the_scheduler_passes_for_an_answer() -> None:
-    desired = DesiredState(command.FORMAT, "c1", "n1", 9, 1, command.NO_HASH, 5, 5)
+    desired = DesiredState(command.FORMAT, "c1", "n1", 10, 1, command.NO_HASH, 5, 5)
     with pytest.raises(BadRequest):
         open_answer(command.seal(desired, Seal()), [Seal()])
     with pytest.raises(Denied):  # its signature lacks the prefix of lease answers
