@@ -15,6 +15,7 @@ import gc
 import os
 import signal
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
@@ -50,6 +51,7 @@ from stoker.agent.process.node_power import start_power
 from stoker.agent.process.node_reports import NodeReports
 from stoker.agent.process.spawner_events import SpawnerEvents
 from stoker.agent.state.command_position import PositionFile
+from stoker.agent.state.job_freezer import JobFreezer
 from stoker.agent.state.lease import Lease
 from stoker.agent.tracing.trace_thread import TraceThread
 from stoker.mesh.identity.identity import Verifier
@@ -214,6 +216,10 @@ class AgentDaemon:
         """Start the tracer; the spawner has made the jobs' cgroup by now, if it can."""
         cgroup = self._setting.jobs_cgroup()
         self._telemetry.cgroups = cgroup is not None
+        freezer = self._lease_thread.freezer = JobFreezer(cgroup, self._lease)
+        self._telemetry.unfenced = lambda: freezer.why_not(
+            time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        )
         attached: asyncio.Future[Any] = self._loop.create_future()
         self._tracer.start(cgroup, attached.set_result)
         await attached
@@ -301,6 +307,10 @@ class AgentDaemon:
         watch = self._health.watch if self._health is not None else None
         made = (self._telemetry, self._executor, self._queries, self._exporter, watch)
         return [part.counters for part in (*parts, *made) if part is not None]
+
+
+def _boot_ns() -> int:
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 async def _serve(option: str | None) -> int:

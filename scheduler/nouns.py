@@ -92,6 +92,12 @@ class JobSpec(job_options.JobOptions, frozen=True):
         """Return True if an attempt may be followed by another one."""
         return self.retries > 0 or self.preemptible
 
+    @property
+    def must_fence(self) -> bool:
+        """Return True if no second attempt may run beside this one, nor another job on its devices:
+        it is frozen when the node's lease ends."""
+        return not self.may_run_again or self.gpu_milli >= MILLI
+
 
 class DeviceShare(Record, frozen=True):
     """Part of one device given to a job."""
@@ -147,6 +153,8 @@ class NodeReport(Record, frozen=True):
     """Labels "key=value" from the node's settings."""
     drain: str = ""
     """The reason why the node itself refuses new jobs, or empty."""
+    unfenced: str = ""
+    """The reason why the node cannot freeze jobs whose lease has ended, or empty."""
 
 
 class Observation(Record, frozen=True):

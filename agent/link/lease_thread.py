@@ -21,6 +21,7 @@ from nats.aio.msg import Msg
 from stoker.agent.jobs import steps
 from stoker.agent.jobs.lease_judge import Freeze, LeaseExtended, LeaseJudge
 from stoker.agent.link.agent_connection import AgentConnection, MessageHandler
+from stoker.agent.state.job_freezer import JobFreezer
 from stoker.agent.state.lease import Lease
 from stoker.mesh.wire.command import Position
 
@@ -57,6 +58,8 @@ class LeaseThread:
         self._looked_ns = 0
         self._gap_ns = 0
         """The end of the last gap between two looks."""
+        self.freezer: JobFreezer | None = None
+        """Set before the start, once the spawner has made the jobs' cgroup."""
         self._stopping = threading.Event()
         self._cancel: Callable[[], object] | None = None
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
@@ -93,13 +96,16 @@ class LeaseThread:
         self._post(steps.LeaseRenewed(verdict.expiry_ns, verdict.at, freeze))
 
     def look(self, connection: AgentConnection) -> None:
-        """Tell the watchdog that this process looks, and request the lease if that is due."""
+        """Tell the watchdog that this process looks, freeze jobs in its place if nobody looks
+        there, and request the lease if that is due."""
         now_ns = _boot_ns()
         if now_ns - self._looked_ns > GAP_NS:
             self._gap_ns = now_ns
         self._looked_ns = now_ns
         if not self._gap_ns:
             self._lease.look(now_ns)
+        if self.freezer is not None:
+            self._counters["lease_agent_froze"] += self.freezer.look(now_ns)
         if connection.connected and now_ns >= self._judge.due_ns():
             frozen = self._freeze() is not None
             request = self._judge.request(now_ns, self._position(), frozen=frozen)

@@ -62,6 +62,10 @@ class NodeTelemetry:
         """Returns the sources of Xids, if the node can have any; set by the daemon."""
         self._xids = ""
         """The sources of Xids in the newest report."""
+        self.unfenced: Callable[[], str] = lambda: ""
+        """Returns why jobs cannot be frozen here, or empty; set by the daemon."""
+        self._unfenced = ""
+        """The answer of `unfenced` in the newest report."""
         self.cgroups = False
         """True if jobs have cgroups, which tell their processes from others."""
         self.devices = Devices.of(
@@ -94,7 +98,7 @@ class NodeTelemetry:
             await self._until_check()
             again, self._rescan = self._rescan, False
             changed = await self._in_thread(self.devices.scan if again else self.devices.check)
-            if changed or self.xids() != self._xids:
+            if changed or self.xids() != self._xids or self.unfenced() != self._unfenced:
                 yield self._report()
 
     async def _until_check(self) -> None:
@@ -170,6 +174,7 @@ class NodeTelemetry:
 
     def _report(self) -> NodeReport:
         setting = self._setting
+        self._unfenced = self.unfenced()
         return NodeReport(
             node=setting.node,
             boot_id=setting.boot_id,
@@ -180,6 +185,7 @@ class NodeTelemetry:
             missing=(*self._missing(), *self.devices.missing, *setting.missing),
             labels=setting.labels,
             drain=self._drain,
+            unfenced=self._unfenced,
         )
 
     def _missing(self) -> list[str]:
@@ -189,6 +195,8 @@ class NodeTelemetry:
             for name, feature in self.features.items()
             if not feature.works and feature.detail != NOT_REQUESTED
         ]
+        if self._unfenced:
+            missing.append(f"fence: {self._unfenced}")
         reasons: dict[str, list[str]] = {}
         xids = self._xids = self.xids()
         for probe in self._tracer.probes:

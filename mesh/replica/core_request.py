@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from stoker.mesh.replica import fence
 from stoker.native.errors import BadRequest, KeyWindow
 from stoker.scheduler.core import Core
 from stoker.scheduler.names import hash64, name_id, queue_id
@@ -94,7 +95,7 @@ def submit(owner: Owner, key: bytes, spec: JobSpec, raw: bytes, models: Iterable
         models=tuple(map(name_id, models)),
         require=tuple(map(name_id, spec.require)),
         avoid=tuple(map(name_id, spec.avoid)),
-        tolerate=tuple(map(name_id, spec.tolerate)),
+        tolerate=tuple(map(name_id, fence.tolerations(spec))),
         queue=queue_id(spec.queue),
         min_run_s=spec.min_run_s,
         backoff_s=spec.backoff_s or 0,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from stoker.mesh.replica.fence import FENCE_ID
 from stoker.scheduler.book import Book
 from stoker.scheduler.policies import Kind
 from stoker.scheduler.reasons import Reason, sentence
@@ -57,6 +58,8 @@ def words(
         return words(book, detail, asked=asked, have=have, node=node)
     if reason == Reason.NO_NODE_HAS_KIND and len(book.nodes) == 1:
         return f"this node has no {KINDS[asked]}"
+    if reason == Reason.NEEDS_TOLERATION and asked == FENCE_ID:
+        return f"nodes that cannot freeze a job which may run once only: {count}"
     if reason in _MOMENT and now_ns:
         return _MOMENT[reason].format(wait=span(have - now_ns))
     figures: dict[str, Any] = {"asked": asked, "have": have, "job": f"{job}{whose}", "node": node}

@@ -29,7 +29,7 @@ from stoker.mesh.log.entry import (
     SnapshotPointBlob,
     encoded_size,
 )
-from stoker.mesh.replica import core_request, reason_text
+from stoker.mesh.replica import core_request, fence, reason_text
 from stoker.mesh.replica.state import Applied, ReplicaState
 from stoker.mesh.wire.command import NodeReply
 from stoker.native.errors import BadRequest, NotFound, Refused, StokerError
@@ -515,7 +515,7 @@ def hello_requests(report: NodeReport, state: ReplicaState) -> list[records.Requ
     requests = node_requests(report, state, state.book.nodes.get(report.node))
     if report.node in state.book.drained or report.drain:
         requests.append(records.NodeDown(name_id(report.node), reason=DRAINED))
-    return requests
+    return [*requests, *fence.taints(report, state)]
 
 
 def node_requests(

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from stoker.mesh.replica.fence import FENCE_ID, FENCE_TAINT
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.wire import schema
 from stoker.native.errors import Unavailable
@@ -54,11 +55,15 @@ def _node(replica: Replica, report: NodeReport, now_ns: int) -> schema.NodeView:
         load_milli=sample.load_milli if sample is not None else None,
         memory_free_bytes=sample.memory_free_bytes if sample is not None else None,
         labels=tuple(sorted(book.word(x.label) for x in labels if not x.taint and not x.cost)),
-        taints=tuple(sorted(book.word(x.label) for x in labels if x.taint)),
+        taints=tuple(sorted(_taint(book, x.label) for x in labels if x.taint)),
         cost=next((x.value for x in labels if x.cost), None),
         drained=drained,
         reserved=_reserved(replica, info),
     )
+
+
+def _taint(book: Book, number: int) -> str:
+    return FENCE_TAINT if number == FENCE_ID else book.word(number)
 
 
 def _reserved(replica: Replica, info: NodeInfo | None) -> schema.Reservation | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from stoker.mesh.replica import reason_text
+from stoker.mesh.replica.fence import FENCE_ID
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.server import cluster_views, job_views
 from stoker.mesh.wire import schema
@@ -69,6 +70,7 @@ class _Explanation:
             Remedy.BRING_NODES_UP: self._undrain,
             Remedy.FREE_DEVICES: self._uncordon,
             Remedy.CHANGE_KIND: self._change_kind,
+            Remedy.TOLERATE_TAINT: self._tolerate,
         }
 
     def view(self) -> schema.ExplainView:
@@ -220,6 +222,9 @@ class _Explanation:
         if text:
             yield text
 
+    def _tolerate(self, line: Explained) -> str:
+        return RUN_AGAIN if line.asked == FENCE_ID else HELPS[Remedy.TOLERATE_TAINT]
+
     def _cancel_holder(self, line: Explained) -> str:
         """Return the command that cancels the holder, if the user owns it; else empty."""
         if line.reason != Reason.HOLDS or not self._is_own(line.job):
@@ -268,6 +273,9 @@ def _order(number: int) -> str:
     return Order(number).name.lower().replace("_", "-")
 
 
+RUN_AGAIN = (
+    "let it run again, if it can: --retries; or see why a node cannot freeze jobs: stoker nodes"
+)
 HELPS: dict[Remedy, str] = {
     Remedy.WAIT: "wait: it starts by itself when there is room",
     Remedy.ASK_FOR_LESS: "ask for less: fewer devices, a smaller share, less CPU or memory",

@@ -250,7 +250,6 @@ async def test_observations_arrive_with_growing_ids(node: OneNode) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="freezing needs cgroups, cgroups need root")
 async def test_frozen_jobs_thaw_after_the_log_was_read(node: OneNode) -> None:
-    node.start_watchdog()
     (key,) = await node.scheduler.submit(
         sh("for i in $(seq 200); do sleep 0.05; done; echo end"), owner=node.owner
     )

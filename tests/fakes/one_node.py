@@ -262,6 +262,7 @@ class OneNode:
         self.scheduler = Scheduler(self.cluster, keys["scheduler"])
         self.start_broker()
         self.start_spawner()
+        self.start_watchdog()
         self.start_agent()
         await self.scheduler.connect(cluster.url, where.key("scheduler"), where.broker_certificate)
         return self

@@ -120,10 +120,11 @@ class Bench:
         assert self.replica.role == "leading"
         return self
 
-    def hello(self, node: str = "n1", boot: str = "boot-1", incarnation: int = 1) -> Bench:
-        report = NodeReport(
-            node, boot, incarnation, 8000, 1 << 34, (DeviceInfo("gpu-0", "sim", "m"),)
-        )
+    def hello(
+        self, node: str = "n1", boot: str = "boot-1", incarnation: int = 1, **more: Any
+    ) -> Bench:
+        device = DeviceInfo("gpu-0", "sim", "m")
+        report = NodeReport(node, boot, incarnation, 8000, 1 << 34, (device,), **more)
         self.feed(events.NodeReported(("hello", node, boot, incarnation), report))
         return self
 

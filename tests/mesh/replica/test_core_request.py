@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from stoker.mesh.replica import core_request
+from stoker.mesh.replica.fence import FENCE_ID
 from stoker.native.errors import BadRequest
 from stoker.scheduler.book import encode_spec
 from stoker.scheduler.names import name_id, queue_id
@@ -60,7 +61,7 @@ def test_every_wish_reaches_the_core() -> None:
     made = core_request.submit(OWNER, b"k" * 16, spec, encode_spec(spec), ("m",))
     assert (made.queue, made.placement) == (queue_id("q"), Placement.LEAST_LOADED)
     assert (made.require, made.avoid) == ((name_id("a=b"),), (name_id("c=d"),))
-    assert (made.tolerate, made.models) == ((name_id("e=f"),), (name_id("m"),))
+    assert (made.tolerate, made.models) == ((name_id("e=f"), FENCE_ID), (name_id("m"),))
     assert (made.estimate_ns, made.after, made.retries) == (1_500_000_000, 7, 3)
     assert (made.backoff_s, made.min_run_s, made.priority) == (9, 60, -5)
     assert made.device_memory_bytes == 1 << 30
