@@ -27,6 +27,7 @@ from nats.aio.msg import Msg
 from stoker.agent.agent_settings import AgentSettings, load
 from stoker.agent.job_executor import JobExecutor
 from stoker.agent.jobs import steps
+from stoker.agent.jobs.attempt_folders import FENCED
 from stoker.agent.jobs.attempt_states import attempt_lookup
 from stoker.agent.jobs.job_folders import JobFolders
 from stoker.agent.jobs.job_output import JobOutput, Watches
@@ -216,7 +217,8 @@ class AgentDaemon:
         """Start the tracer; the spawner has made the jobs' cgroup by now, if it can."""
         cgroup = self._setting.jobs_cgroup()
         self._telemetry.cgroups = cgroup is not None
-        freezer = self._lease_thread.freezer = JobFreezer(cgroup, self._lease)
+        fenced = cgroup / FENCED if cgroup is not None else None
+        freezer = self._lease_thread.freezer = JobFreezer(fenced, self._lease)
         self._telemetry.unfenced = lambda: freezer.why_not(
             time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         )

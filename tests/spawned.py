@@ -195,7 +195,7 @@ class Node:
     def cgroups(self) -> list[str]:
         """Names of job cgroups that exist now."""
         jobs = self.spawner.jobs_cgroup
-        return sorted(p.name for p in jobs.iterdir() if p.is_dir()) if jobs else []
+        return sorted(p.name for p in jobs.glob("*/*") if p.is_dir()) if jobs else []
 
     def kill_all(self) -> subprocess.CompletedProcess[str]:
         command = self.command("--kill-all")

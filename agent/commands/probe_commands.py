@@ -133,12 +133,13 @@ def _target(pid: int | None, job: int | None, state: str | None) -> ProbeTarget:
 
 def newest_cgroup(jobs: Path, job: int) -> Path | None:
     """Return the cgroup of the first task here of a job's newest attempt; None if it has none."""
-    from stoker.agent.jobs.attempt_folders import cgroup_key, cgroup_name
+    from stoker.agent.jobs.attempt_folders import cgroup_folder, cgroup_key
 
-    keys = [key for each in jobs.iterdir() if (key := cgroup_key(each.name)) and key.job == job]
+    names = (each.name for each in jobs.glob("*/*"))
+    keys = [key for name in names if (key := cgroup_key(name)) and key.job == job]
     if not keys:
         return None
-    return jobs / cgroup_name(min(keys, key=lambda key: (-key.attempt, key.task)))
+    return cgroup_folder(jobs, min(keys, key=lambda key: (-key.attempt, key.task)))
 
 
 # --- the command after `--` -----------------------------------------------------------------------

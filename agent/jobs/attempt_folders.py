@@ -9,9 +9,12 @@ attempt 2. Folders of a further task have the whole name: `7.2.1` is its task 1 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from stoker.scheduler.nouns import TaskKey
 
+FENCED, FREE = "fenced", "free"
+"""The groups below the cgroup of all jobs: the first is frozen when the node's lease ends."""
 _NAME = re.compile(r"([1-9]\d{0,18})(?:\.([1-9]\d{0,9})(?:\.([1-9]\d{0,4}))?)?", re.ASCII)
 
 
@@ -25,6 +28,12 @@ def folder_name(key: TaskKey) -> str:
 def cgroup_name(key: TaskKey) -> str:
     """Return the name of the cgroup, as `native/runner/cgroup/tree.c` makes it."""
     return f"{key.job}.{key.attempt}.{key.task}"
+
+
+def cgroup_folder(jobs: Path, key: TaskKey) -> Path:
+    """Return the cgroup of a start below the cgroup of all jobs, in the group where it is."""
+    fenced = jobs / FENCED / cgroup_name(key)
+    return fenced if fenced.is_dir() else jobs / FREE / cgroup_name(key)
 
 
 def cgroup_key(name: str) -> TaskKey | None:

@@ -90,6 +90,7 @@ def launch(
         grace_s=spec.grace_s,
         output_bytes_max=spec.output_bytes_max,
         trace_folder=segments,
+        fenced=spec.must_fence,
     )
 
 

@@ -85,6 +85,8 @@ class Launch(TaskRecord, frozen=True):
     grace_s: float = 5.0
     output_bytes_max: int = 1 << 30
     trace_folder: str = ""
+    fenced: bool = True
+    """True if it is frozen when the node's lease ends."""
 
 
 class Started(TaskRecord, frozen=True):
@@ -156,7 +158,7 @@ _REFUSAL = struct.Struct("<IiI")
 _DONE = struct.Struct("<iIQ")
 
 _FLAG_STDIN, _FLAG_MEMORY, _FLAG_PIDS, _FLAG_CPU, _FLAG_TIME = 1, 2, 4, 8, 16
-_FLAG_PIDS_DEFAULT, _FLAG_MEMORY_DEFAULT = 32, 64
+_FLAG_PIDS_DEFAULT, _FLAG_MEMORY_DEFAULT, _FLAG_FENCED = 32, 64, 128
 _STARTED_BIT, _EXITED_BIT, _CODE_BIT, _SIGNAL_BIT, _USAGE_BIT = 1, 2, 4, 8, 16
 _STATES: tuple[State, ...] = ("starting", "running", "ended")
 
@@ -205,6 +207,7 @@ def _pack_fixed(launch: Launch, size: int) -> bytes:
         flags |= _FLAG_PIDS_DEFAULT
     if launch.memory_bytes is None and launch.memory_default is not None:
         flags |= _FLAG_MEMORY_DEFAULT
+    flags |= _FLAG_FENCED if launch.fenced else 0
     for flag, limit in (
         (_FLAG_MEMORY, launch.memory_bytes),
         (_FLAG_PIDS, launch.pids),

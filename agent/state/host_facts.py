@@ -71,7 +71,7 @@ def _meminfo(proc: Path, field: str) -> int:
 
 
 def jobs_cgroup(instance: str, proc: Path = PROC) -> Path | None:
-    """Return the cgroup v2 directory that holds a cgroup per job; None if there is none."""
+    """Return the cgroup v2 directory of all jobs; None if there is none."""
     for line in (proc / "self/mountinfo").read_text().splitlines():
         fields = line.split(" ")
         if fields[fields.index("-") + 1] == "cgroup2":

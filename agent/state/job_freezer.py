@@ -21,7 +21,7 @@ _log = structlog.get_logger("lease")
 
 
 class JobFreezer:
-    """Freezes the jobs of the cgroup `jobs`; None if there is none."""
+    """Freezes the cgroup `jobs` of all jobs that must fence; None if there is none."""
 
     def __init__(self, jobs: Path | None, lease: Lease) -> None:
         self._jobs = jobs

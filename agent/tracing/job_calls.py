@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from stoker.agent.jobs.attempt_folders import cgroup_name
+from stoker.agent.jobs.attempt_folders import cgroup_folder
 from stoker.agent.tracing.untraced_processes import HiddenUse, UntracedProcesses
 from stoker.probes.calls import site_report
 from stoker.probes.calls.call_probes import CallProbes
@@ -65,7 +65,7 @@ class JobCalls:
 
     def begin(self, key: TaskKey, cgroup_id: int, segments: Path | None = None) -> None:
         """Watch a running job, whose tracers write to `segments`; a second call changes nothing."""
-        group = self._jobs_cgroup / cgroup_name(key)
+        group = cgroup_folder(self._jobs_cgroup, key)
         now_ns = time.monotonic_ns()
         if segments is not None:
             self._hidden.setdefault(cgroup_id, HiddenUse(now_ns, segments))

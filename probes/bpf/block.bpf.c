@@ -38,7 +38,7 @@ static __always_inline __u64 job_of_pages(struct request *request, struct task_s
 
 	if (!cgroup ||
 	    BPF_CORE_READ(cgroup, root) != BPF_CORE_READ(task, cgroups, dfl_cgrp, root) ||
-	    BPF_CORE_READ(cgroup, level) <= (int)jobs_level)
+	    BPF_CORE_READ(cgroup, level) < (int)JOB_LEVEL)
 		return 0;
 	return job_of_cgroup(cgroup);
 }

@@ -10,7 +10,7 @@
 
 #include "records/counter.h"
 
-/* The cgroup whose children are jobs, and its depth below the root. Set before loading. */
+/* The cgroup whose grandchildren are jobs, and its depth below the root. Set before loading. */
 __weak const volatile __u64 jobs_cgroup = 0;
 __weak const volatile __u32 jobs_level = 1;
 

@@ -22,7 +22,7 @@ int on_retransmit(__u64 *ctx)
 	if (!bpf_core_field_exists(socket->sk_cgrp_data.cgroup))
 		return 0;
 	cgroup = BPF_CORE_READ(socket, sk_cgrp_data.cgroup);
-	if (!cgroup || BPF_CORE_READ(cgroup, level) <= (int)jobs_level)
+	if (!cgroup || BPF_CORE_READ(cgroup, level) < (int)JOB_LEVEL)
 		return 0;
 	key.job = job_of_cgroup(cgroup);
 	if (key.job)

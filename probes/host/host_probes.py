@@ -104,7 +104,7 @@ class Cost:
 class HostProbes:
     """The attached programs and their maps. `attach` makes them, `close` ends them.
 
-    A job is named by the id of its cgroup, the direct child of the jobs cgroup. Threads of every
+    A job is named by the id of its cgroup, a grandchild of the jobs cgroup. Threads of every
     job are accounted from their first event on; `follow` adds a timeline, `unfollow` forgets.
     """
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from fakes.one_node import NODE, OneNode
 
-from stoker.agent.jobs.attempt_folders import cgroup_name
+from stoker.agent.jobs.attempt_folders import cgroup_folder
 from stoker.agent.state import host_facts
 from stoker.mesh.wire import queries
 from stoker.mesh.wire.queries import LogsQuery, StdinQuery, TraceQuery
@@ -254,7 +254,7 @@ async def test_frozen_jobs_thaw_after_the_log_was_read(node: OneNode) -> None:
         sh("for i in $(seq 200); do sleep 0.05; done; echo end"), owner=node.owner
     )
     await node.scheduler.until(lambda: any(o.state == "running" for o in node.scheduler.told))
-    job = node.jobs_cgroup() / cgroup_name(key)
+    job = cgroup_folder(node.jobs_cgroup(), key)
     node.scheduler.leasing = False
     await node.scheduler.until(lambda: _frozen(job))
     node.scheduler.leasing = True

@@ -101,7 +101,7 @@ class Job:
 
 
 class Groups:
-    """`root`/jobs with jobs below it, and groups beside it that are no jobs."""
+    """`root`/jobs with jobs in a group below it, and groups beside it that are no jobs."""
 
     def __init__(self, root: Path, workload: Path) -> None:
         self.root = root
@@ -109,16 +109,17 @@ class Groups:
         self._workload = workload
         self._made: list[Job] = []
         self._memory: Path | None = None
-        self.jobs.mkdir(parents=True)
+        self._group = self.jobs / "fenced"
+        self._group.mkdir(parents=True)
 
     def job(self, name: str = "1.1") -> Job:
         """A new job's group."""
-        return self._add(self.jobs / name)
+        return self._add(self._group / name)
 
     def beside(self, name: str = "other") -> Job:
         """A group at a job's depth that is not below the jobs cgroup."""
-        (self.root / "aside").mkdir(exist_ok=True)
-        return self._add(self.root / "aside" / name)
+        (self.root / "aside" / "fenced").mkdir(parents=True, exist_ok=True)
+        return self._add(self.root / "aside" / "fenced" / name)
 
     def limit_memory(self, job: Job, limit: int) -> tuple[str, ...]:
         """Limit what the job may use; returns a prefix for its command line (cgroup v1 or v2)."""
@@ -135,7 +136,8 @@ class Groups:
             job.close()
         if self._memory is not None:
             self._memory.rmdir()
-        for path in (self.root / "aside", self.jobs, self.root):
+        aside = self.root / "aside"
+        for path in (aside / "fenced", aside, self._group, self.jobs, self.root):
             if path.exists():
                 path.rmdir()
 

@@ -229,7 +229,7 @@ def test_a_job_is_its_owner_and_nobody_else(node: LiveNode, users: tuple[User, U
         assert status.pop("NoNewPrivs") == "1"
         assert len(status) == 5 and set(status.values()) == {"0" * 16}
         groups = [line for line in lines if line.startswith("0::")]
-        assert groups == [f"0::/stoker-{node.state.instance}/jobs/{view.job}.1.0"]
+        assert groups == [f"0::/stoker-{node.state.instance}/jobs/fenced/{view.job}.1.0"]
 
 
 def test_a_job_reads_neither_the_state_folder_nor_anothers_segments(
@@ -320,7 +320,9 @@ def test_a_fork_bomb_is_contained_and_named(node: LiveNode) -> None:
     ended = node.wait(bomb)
     assert ended.state in ("timeout", "failed")
     assert "pids limit 48 was reached" in ended.reason, ended.reason
-    assert not list(Path("/sys/fs/cgroup").glob(f"**/stoker-{node.state.instance}/jobs/{bomb}.1.0"))
+    assert not list(
+        Path("/sys/fs/cgroup").glob(f"**/stoker-{node.state.instance}/jobs/*/{bomb}.1.0")
+    )
 
 
 def test_a_memory_hog_is_contained_and_named(node: LiveNode) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from stoker.agent.devices.readings import Absent
+from stoker.agent.jobs.attempt_folders import FENCED, FREE
 from stoker.agent.power.plan.card import PowerRange
 from stoker.agent.power.setters.record import RecordedSetting
 from stoker.agent.power.setters.without_clocks import WithoutClocks
@@ -34,7 +35,7 @@ Note = Callable[[Sequence[RecordedSetting]], None]
 
 def enable(jobs: Path) -> Absent | None:
     """Enable the cpu controller in the groups of jobs, from the mount down, as the spawner does."""
-    for group in (jobs.parent.parent, jobs.parent, jobs):
+    for group in (jobs.parent.parent, jobs.parent, jobs, jobs / FENCED, jobs / FREE):
         control = group / "cgroup.subtree_control"
         try:
             if "cpu" not in (group / "cgroup.controllers").read_text().split():

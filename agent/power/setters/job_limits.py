@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker.agent.devices.readings import Absent, CardReadings
-from stoker.agent.jobs.attempt_folders import cgroup_name
+from stoker.agent.jobs.attempt_folders import cgroup_folder, cgroup_name
 from stoker.agent.jobs.start_records import StartRecords
 from stoker.agent.power.setters.card_setters import CardSetter
 from stoker.agent.power.setters.cpu_limit_v1 import cpu_hold
@@ -55,7 +55,7 @@ class JobLimits:
             return Absent("jobs have no cgroups here")
 
         def jobs() -> list[tuple[str, Path]]:
-            names = [cgroup_name(key) for key in self.starts.on(device)]
-            return [(name, folder / name) for name in names]
+            keys = self.starts.on(device)
+            return [(cgroup_name(key), cgroup_folder(folder, key)) for key in keys]
 
         return cpu_hold(device, self.instance, draws_w, jobs, folder)

@@ -23,7 +23,7 @@
 #define SK_FULL_JOBS_MAX 4096 /* jobs followed in full at once */
 
 struct sk_bpf_host_options {
-	uint64_t jobs_cgroup; /* id of the cgroup whose children are jobs */
+	uint64_t jobs_cgroup; /* id of the cgroup whose grandchildren are jobs */
 	uint32_t jobs_level;
 	int jobs_directory; /* a descriptor of it while attaching, or -1: nothing is attached to it
 			     */

@@ -34,11 +34,16 @@ static void name_tree(struct sk_runner_tree *tree, const struct sk_runner_site *
 		 key->attempt, key->task);
 }
 
+static void place_tree(struct sk_runner_tree *tree, const char *group)
+{
+	snprintf(tree->path, sizeof(tree->path), "%s/%s", group, tree->name);
+}
+
 static int open_tree(struct sk_runner_tree *tree)
 {
 	struct stat info;
 
-	tree->dir = openat(SK_FD_JOBS, tree->name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	tree->dir = openat(SK_FD_JOBS, tree->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (tree->dir < 0)
 		return -errno;
 	if (fstat(tree->dir, &info))
@@ -48,17 +53,18 @@ static int open_tree(struct sk_runner_tree *tree)
 }
 
 int sk_runner_tree_make(struct sk_runner_tree *tree, const struct sk_runner_site *site,
-			const struct sk_runner_key *key)
+			const struct sk_runner_key *key, bool fenced)
 {
 	name_tree(tree, site, key);
+	place_tree(tree, fenced ? SK_FENCED : SK_FREE);
 	tree->root = getpid();
 	if (!site->cgroups)
 		return 0;
 	/* A cgroup of this name can only be left from an attempt that never started, so it must be
 	 * empty. */
-	if (mkdirat(SK_FD_JOBS, tree->name, 0755) &&
-	    (errno != EEXIST || unlinkat(SK_FD_JOBS, tree->name, AT_REMOVEDIR) ||
-	     mkdirat(SK_FD_JOBS, tree->name, 0755)))
+	if (mkdirat(SK_FD_JOBS, tree->path, 0755) &&
+	    (errno != EEXIST || unlinkat(SK_FD_JOBS, tree->path, AT_REMOVEDIR) ||
+	     mkdirat(SK_FD_JOBS, tree->path, 0755)))
 		return -errno;
 	return open_tree(tree);
 }
@@ -68,8 +74,11 @@ void sk_runner_tree_find(struct sk_runner_tree *tree, const struct sk_runner_sit
 {
 	name_tree(tree, site, key);
 	tree->session = session;
-	if (site->cgroups)
-		open_tree(tree);
+	place_tree(tree, SK_FENCED);
+	if (!site->cgroups || open_tree(tree) != -ENOENT)
+		return;
+	place_tree(tree, SK_FREE);
+	open_tree(tree);
 }
 
 /** Read parent and session of `pid`; false if it is gone or a zombie. The name may hold any byte
@@ -268,12 +277,12 @@ int sk_runner_tree_remove(struct sk_runner_tree *tree)
 		mark_members(tree, &members);
 		return members ? -EBUSY : 0;
 	}
-	if (unlinkat(SK_FD_JOBS, tree->name, AT_REMOVEDIR)) {
+	if (unlinkat(SK_FD_JOBS, tree->path, AT_REMOVEDIR)) {
 		if (errno != EBUSY && errno != ENOTEMPTY && errno != ENOENT)
 			return -errno;
 		if (errno != ENOENT) {
 			remove_nested(tree->dir, 0);
-			if (unlinkat(SK_FD_JOBS, tree->name, AT_REMOVEDIR))
+			if (unlinkat(SK_FD_JOBS, tree->path, AT_REMOVEDIR))
 				return -EBUSY;
 		}
 	}
@@ -292,12 +301,12 @@ uint64_t sk_runner_tree_cpu_ns(const struct sk_runner_tree *tree, uint64_t fallb
 	return sk_runner_text_value(text, "usage_usec", fallback / 1000) * 1000;
 }
 
-bool sk_runner_site_frozen(const struct sk_runner_site *site)
+bool sk_runner_tree_frozen(const struct sk_runner_tree *tree)
 {
 	char text[256];
 
-	return site->cgroups &&
-	       sk_runner_file_read(SK_FD_JOBS, "cgroup.events", text, sizeof(text)) > 0 &&
+	return tree->dir >= 0 &&
+	       sk_runner_file_read(tree->dir, "cgroup.events", text, sizeof(text)) > 0 &&
 	       sk_runner_text_value(text, "frozen", 0) == 1;
 }
 

@@ -21,17 +21,19 @@ enum { SK_SEEN_MAX = 512 };
 struct sk_runner_tree {
 	const struct sk_runner_site *site;
 	char name[SK_TASK_NAME];
+	char path[SK_TASK_NAME + sizeof(SK_FENCED) + 1]; /* below the jobs cgroup */
 	int dir;       /* the cgroup's directory, -1 without cgroups */
 	uint64_t id;   /* its inode, 0 without cgroups */
 	pid_t root;    /* without cgroups: descendants of this shim, or 0 */
 	pid_t session; /* without cgroups: members of this session, or 0 */
 };
 
-/** Make the job's empty cgroup; 0 or negative errno. */
+/** Make the job's empty cgroup, in SK_FENCED or SK_FREE; 0 or negative errno. */
 int sk_runner_tree_make(struct sk_runner_tree *tree, const struct sk_runner_site *site,
-			const struct sk_runner_key *key);
+			const struct sk_runner_key *key, bool fenced);
 
-/** Find the tree of an earlier shim's job. Its cgroup may already be gone (`dir` is then -1). */
+/** Find the tree of an earlier shim's job in either group. Its cgroup may already be gone (`dir` is
+ * then -1). */
 void sk_runner_tree_find(struct sk_runner_tree *tree, const struct sk_runner_site *site,
 			 const struct sk_runner_key *key, pid_t session);
 
@@ -56,7 +58,7 @@ int sk_runner_tree_remove(struct sk_runner_tree *tree);
  * cgroups. */
 uint64_t sk_runner_tree_cpu_ns(const struct sk_runner_tree *tree, uint64_t fallback);
 
-/** Return whether a frozen ancestor stops the jobs. */
-bool sk_runner_site_frozen(const struct sk_runner_site *site);
+/** Return whether a frozen ancestor stops this job. */
+bool sk_runner_tree_frozen(const struct sk_runner_tree *tree);
 
 #endif

@@ -109,7 +109,8 @@ static int prepare_tree(struct sk_runner_job *job)
 {
 	const struct sk_runner_launch *fixed = job->launch.fixed;
 	char why[SK_TEXT_MAX + 1];
-	int error = sk_runner_tree_make(&job->tree, job->site, &fixed->key);
+	int error = sk_runner_tree_make(&job->tree, job->site, &fixed->key,
+					fixed->flags & SK_LAUNCH_FENCED);
 
 	if (error) {
 		sk_runner_job_say(job, "cannot make its cgroup: %s", strerror(-error));

@@ -168,6 +168,12 @@ static void open_jobs(struct sk_runner_site *site, const char *name)
 		return;
 	}
 	sk_runner_site_place(fd, SK_FD_JOBS);
+	if ((mkdirat(SK_FD_JOBS, SK_FENCED, 0755) && errno != EEXIST) ||
+	    (mkdirat(SK_FD_JOBS, SK_FREE, 0755) && errno != EEXIST)) {
+		snprintf(site->cgroup_why, SK_SITE_TEXT, "cannot make groups in %.180s: %s",
+			 site->jobs, strerror(errno));
+		return;
+	}
 	site->cgroups = true;
 	site->kill_file = faccessat(SK_FD_JOBS, "cgroup.kill", W_OK, 0) == 0;
 	snprintf(site->cgroup_why, SK_SITE_TEXT, "%.250s", site->jobs);
@@ -225,7 +231,11 @@ int sk_runner_site_enable(const struct sk_runner_site *site, enum sk_runner_cont
 		snprintf(path, sizeof(path), "%.*s/cgroup.subtree_control", (int)end, site->jobs);
 		error = sk_runner_file_write(AT_FDCWD, path, word);
 		if (!site->jobs[end])
-			return error;
+			break;
 		end += 1 + strcspn(site->jobs + end + 1, "/");
 	}
+	if (!error)
+		error = sk_runner_file_write(SK_FD_JOBS, SK_FENCED "/cgroup.subtree_control", word);
+	return error ? error
+		     : sk_runner_file_write(SK_FD_JOBS, SK_FREE "/cgroup.subtree_control", word);
 }

@@ -3,9 +3,9 @@
  * The place where jobs run on this machine: cgroups and controllers, with reasons where one is
  * missing, and the file descriptors that every shim inherits.
  *
- * Layout: `<cgroup2 mount>/<name>/jobs/<job>.<attempt>.<task>`; limits of one task on a v1
- * controller:
- * `<v1 mount>/<name>/<job>.<attempt>.<task>`.
+ * Layout: `<cgroup2 mount>/<name>/jobs/fenced/<job>.<attempt>.<task>` for a task that is frozen
+ * when the node's lease ends, and `free` instead of `fenced` for any other. Limits of one task on a
+ * v1 controller: `<v1 mount>/<name>/<job>.<attempt>.<task>`.
  *
  * The spawner fills the record once; shims only read it.
  */
@@ -88,11 +88,17 @@ struct sk_runner_site_wish {
 
 extern const char *const sk_runner_controller_name[SK_CONTROLLERS];
 
-/** Find mounts and controllers, make the jobs cgroup and open it as SK_FD_JOBS. It never fails: the
- * `why` texts name what does not work. */
+/** The two groups below the jobs cgroup. The watchdog freezes the first one with one write, which
+ * reaches a task that starts at the same moment too. */
+#define SK_FENCED "fenced"
+#define SK_FREE "free"
+
+/** Find mounts and controllers, make the jobs cgroup with its groups and open it as SK_FD_JOBS. It
+ * never fails: the `why` texts name what does not work. */
 void sk_runner_site_open(struct sk_runner_site *site, const struct sk_runner_site_wish *wish);
 
-/** Enable the controller for the children of the v2 jobs cgroup; 0 or negative errno. */
+/** Enable the controller for tasks on v2: from the mount down to the groups of the jobs cgroup. 0
+ * or negative errno. */
 int sk_runner_site_enable(const struct sk_runner_site *site, enum sk_runner_controller controller);
 
 /** Remove every cgroup of the site; 0, or -EBUSY where processes are left. */

@@ -95,7 +95,7 @@ static bool remove_site(const struct sk_runner_site *site)
 {
 	if (!site->cgroups)
 		return true;
-	sk_runner_file_write(SK_FD_JOBS, "cgroup.freeze", "0");
+	sk_runner_file_write(SK_FD_JOBS, SK_FENCED "/cgroup.freeze", "0");
 	sk_runner_file_write(SK_FD_JOBS, "cgroup.kill", "1");
 	sk_runner_gate_close();
 	for (int i = 0; i < REAP_TRIES; i++) {

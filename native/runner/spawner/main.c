@@ -9,7 +9,7 @@
  *
  * --socket PATH        Unix socket of the agent, made 0600; a stale one is replaced
  * --journal DIR        existing folder, 0700; holds `journal`, `keepers.lock`, `spawner.lock`
- * --cgroup NAME        jobs run in <cgroup2 mount>/NAME/jobs/<job>.<attempt>.<task>; without it no
+ * --cgroup NAME        jobs run below <cgroup2 mount>/NAME/jobs/fenced and .../free; without it no
  * cgroups
  * --no-gate            do not load the device gate
  * --jobs-max N         attempts at once, ended and unacknowledged ones included (at most 4096)

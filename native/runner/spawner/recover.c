@@ -98,11 +98,14 @@ static void take_up(struct sk_runner_pool *pool, uint32_t slot, uint64_t now)
 		sk_runner_list_add(&pool->dying, slot);
 }
 
-/** Remove cgroups below `jobs` that no slot knows, as nothing accounts for their processes. */
-static void remove_unknown(struct sk_runner_pool *pool)
+/** Remove cgroups below a group of jobs that no slot knows, as nothing accounts for their
+ * processes.
+ */
+static void remove_unknown_in(struct sk_runner_pool *pool, const char *group)
 {
-	int copy = pool->site->cgroups ? openat(SK_FD_JOBS, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-				       : -1;
+	int copy = pool->site->cgroups
+			   ? openat(SK_FD_JOBS, group, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+			   : -1;
 	DIR *stream = copy < 0 ? NULL : fdopendir(copy);
 	struct dirent *entry;
 
@@ -125,6 +128,12 @@ static void remove_unknown(struct sk_runner_pool *pool)
 			close(tree.dir);
 	}
 	closedir(stream);
+}
+
+static void remove_unknown(struct sk_runner_pool *pool)
+{
+	remove_unknown_in(pool, SK_FENCED);
+	remove_unknown_in(pool, SK_FREE);
 }
 
 int sk_runner_pool_open(struct sk_runner_pool *pool, const struct sk_runner_site *site,

@@ -466,11 +466,13 @@ static void look_at_start(struct sk_runner_pool *pool, uint32_t slot, uint64_t n
 	if (sk_runner_slot_state(record) != SK_SLOT_LAUNCHING ||
 	    age < (stop ? STOP_OVERDUE_S : START_OVERDUE_S) * SK_SECOND)
 		return;
-	/* Frozen jobs start when they thaw, but a stop need not wait for that. */
-	if (!stop && sk_runner_site_frozen(pool->site))
-		return;
-	atomic_store_explicit(&record->control.overdue, 1, memory_order_release);
 	sk_runner_tree_find(&tree, pool->site, &record->taken.key, 0);
+	/* Frozen jobs start when they thaw, but a stop need not wait for that. */
+	if (!stop && sk_runner_tree_frozen(&tree)) {
+		close(tree.dir);
+		return;
+	}
+	atomic_store_explicit(&record->control.overdue, 1, memory_order_release);
 	if (tree.dir < 0) { /* without a cgroup the child is found below its shim */
 		tree.root = (pid_t)atomic_load_explicit(&record->shim, memory_order_acquire);
 		sk_runner_tree_kill(&tree);

@@ -7,7 +7,7 @@
  *                     [--restore PROGRAM --power-record PATH]
  *
  * --lease PATH     the agent's lease file (agent/state/lease.py); made if there is none
- * --cgroup NAME    the jobs are in <cgroup2 mount>/NAME/jobs; without it only reports
+ * --cgroup NAME    freezes <cgroup2 mount>/NAME/jobs/fenced; without it only reports
  * --fence-kill-s   kill jobs that were frozen for so long; without it they stay frozen
  * --restore        stoker-restore, run with --power-record when the power lease runs out, and again
  *                  every 2 s until it has restored everything
@@ -50,6 +50,7 @@ struct restorer {
 	uint64_t begun_ns, expiry_ns;
 };
 
+static const char FREEZE[] = SK_FENCED "/cgroup.freeze", KILL[] = SK_FENCED "/cgroup.kill";
 static const char EXPIRED[] = "the lease ran out: jobs are frozen";
 static const char BEGUN[] = "no lease yet: jobs are frozen";
 static const char PAUSED[] = "the machine may have been paused: jobs are frozen";
@@ -111,7 +112,7 @@ static struct sk_runner_lease *open_lease(const char *path)
 	return lease;
 }
 
-/** Write to a file of the jobs cgroup and set the flag that says whether it worked. */
+/** Write to a file of the fenced group of jobs and set the flag that says whether it worked. */
 static bool act(struct sk_runner_lease *lease, const char *file, const char *value,
 		const char *event)
 {
@@ -142,7 +143,7 @@ static void record(struct sk_runner_lease *lease, uint64_t now)
 static void freeze(struct sk_runner_lease *lease, uint64_t now, const char *event)
 {
 	record(lease, now);
-	act(lease, "cgroup.freeze", "1", event);
+	act(lease, FREEZE, "1", event);
 }
 
 static void look(struct sk_runner_lease *lease, uint64_t now, uint64_t fence_kill_ns)
@@ -153,12 +154,12 @@ static void look(struct sk_runner_lease *lease, uint64_t now, uint64_t fence_kil
 		freeze(lease, now, atomic_load(&lease->expiry_ns) ? EXPIRED : BEGUN);
 		return;
 	case SK_LEASE_THAW:
-		if (act(lease, "cgroup.freeze", "0", "jobs go on") ||
+		if (act(lease, FREEZE, "0", "jobs go on") ||
 		    (atomic_load(&lease->flags) & SK_LEASE_NO_CGROUP))
 			atomic_store(&lease->frozen_since_ns, 0);
 		return;
 	case SK_LEASE_KILL:
-		act(lease, "cgroup.kill", "1", "frozen for too long: jobs are killed");
+		act(lease, KILL, "1", "frozen for too long: jobs are killed");
 		return;
 	case SK_LEASE_RECORD:
 	case SK_LEASE_NOTHING:
@@ -168,7 +169,7 @@ static void look(struct sk_runner_lease *lease, uint64_t now, uint64_t fence_kil
 	if (atomic_load(&lease->frozen_since_ns) &&
 	    (atomic_load(&lease->flags) & (SK_LEASE_FREEZE_FAILED | SK_LEASE_NO_CGROUP)) ==
 		    SK_LEASE_FREEZE_FAILED)
-		act(lease, "cgroup.freeze", "1", EXPIRED);
+		act(lease, FREEZE, "1", EXPIRED);
 }
 
 /** Reconcile record and cgroup: the last watchdog may have been killed between the two, and the
@@ -177,7 +178,7 @@ static void take_up(struct sk_runner_lease *lease, uint64_t now)
 {
 	char text[8] = "";
 	bool frozen = !(atomic_load(&lease->flags) & SK_LEASE_NO_CGROUP) &&
-		      sk_runner_file_read(SK_FD_JOBS, "cgroup.freeze", text, sizeof(text)) > 0 &&
+		      sk_runner_file_read(SK_FD_JOBS, FREEZE, text, sizeof(text)) > 0 &&
 		      text[0] == '1';
 
 	switch (sk_runner_lease_take_up(lease, now, frozen)) {
@@ -187,7 +188,7 @@ static void take_up(struct sk_runner_lease *lease, uint64_t now)
 			      "the agent may thaw them");
 		return;
 	case SK_LEASE_FREEZE:
-		act(lease, "cgroup.freeze", "1", EXPIRED);
+		act(lease, FREEZE, "1", EXPIRED);
 		return;
 	default:
 		return;

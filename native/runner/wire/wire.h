@@ -72,7 +72,8 @@ enum sk_runner_launch_flag {
 	SK_LAUNCH_TIME = 16,
 	SK_LAUNCH_PIDS_DEFAULT = 32,   /* `pids` was not requested: set only where that is cheap */
 	SK_LAUNCH_MEMORY_DEFAULT = 64, /* the same for `memory_bytes` */
-	SK_LAUNCH_FLAGS = 127,
+	SK_LAUNCH_FENCED = 128,	       /* frozen when the node's lease ends */
+	SK_LAUNCH_FLAGS = 255,
 };
 
 /** A launch, followed by u32 groups[], struct sk_runner_device devices[], then NUL-terminated

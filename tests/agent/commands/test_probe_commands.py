@@ -81,8 +81,10 @@ def test_wrong_options_are_refused(source: Path, tmp_path: Path) -> None:
 
 
 def test_a_job_is_probed_in_the_first_task_of_its_newest_attempt(tmp_path: Path) -> None:
-    for name in ("7.2.1", "7.10.3", "7.10.1", "7.9.0", "17.11.0"):
-        (tmp_path / name).mkdir()
+    for name in ("7.2.1", "7.10.3", "17.11.0"):
+        (tmp_path / "fenced" / name).mkdir(parents=True)
+    for name in ("7.10.1", "7.9.0"):
+        (tmp_path / "free" / name).mkdir(parents=True)
     (tmp_path / "cgroup.procs").write_text("")
-    assert probe_commands.newest_cgroup(tmp_path, 7) == tmp_path / "7.10.1"
+    assert probe_commands.newest_cgroup(tmp_path, 7) == tmp_path / "free/7.10.1"
     assert probe_commands.newest_cgroup(tmp_path, 1) is None

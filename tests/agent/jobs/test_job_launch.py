@@ -76,6 +76,21 @@ def test_root_finds_the_system_programs() -> None:
     assert "/usr/sbin" in launch.env["PATH"]
 
 
+@pytest.mark.parametrize(
+    ("spec", "fenced"),
+    [
+        (JobSpec(("x",)), True),
+        (JobSpec(("x",), gpu_milli=5), True),
+        (JobSpec(("x",), gpu_milli=999, retries=1), False),
+        (JobSpec(("x",), gpu_milli=1000, retries=1), True),
+        (JobSpec(("x",), gpu_milli=3000, preemptible=True), True),
+        (JobSpec(("x",), preemptible=True), False),
+    ],
+)
+def test_whole_devices_and_what_may_run_once_only_are_fenced(spec: JobSpec, fenced: bool) -> None:
+    assert job_launch.launch(start(spec), (), HOME, PLACE, False).fenced is fenced
+
+
 def test_the_users_variables_win_over_the_base_but_not_over_the_grant_or_stoker() -> None:
     wanted = {
         "PATH": "/opt/bin",

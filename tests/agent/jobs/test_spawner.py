@@ -25,7 +25,7 @@ from spawned import (
 )
 
 from stoker.agent.jobs import spawner_messages as wire
-from stoker.agent.jobs.attempt_folders import cgroup_name
+from stoker.agent.jobs.attempt_folders import cgroup_folder
 from stoker.agent.jobs.spawner import Spawner
 from stoker.agent.jobs.spawner_messages import Exited, Started
 from stoker.native.errors import BadRequest, NotFound, NotSupported, Unavailable
@@ -72,7 +72,7 @@ async def test_a_job_is_in_its_own_cgroup_which_goes_with_it(node: Node) -> None
     await node.start(launch)
     started = await node.begun(launch)
     assert node.spawner.jobs_cgroup is not None
-    cgroup = node.spawner.jobs_cgroup / cgroup_name(launch.key)
+    cgroup = cgroup_folder(node.spawner.jobs_cgroup, launch.key)
     assert cgroup.stat().st_ino == started.cgroup_id
     assert str(started.pid) in (cgroup / "cgroup.procs").read_text().split()
     await until(lambda: node.out(launch))
@@ -80,7 +80,7 @@ async def test_a_job_is_in_its_own_cgroup_which_goes_with_it(node: Node) -> None
     ended = await node.ended(launch)
     assert not cgroup.exists()
     assert ended.cgroup_id == started.cgroup_id
-    assert f"0::/{node.name}/jobs/{launch.job}.1.0" in node.out(ended).decode()
+    assert f"0::/{node.name}/jobs/fenced/{launch.job}.1.0" in node.out(ended).decode()
 
 
 async def test_two_tasks_of_one_attempt_run_beside_each_other(node: Node) -> None:

@@ -279,6 +279,7 @@ async def test_a_cgroup_of_a_task_that_no_record_knows_is_removed(node: Node) ->
     await node.start(known)
     await node.begun(known)
     assert node.spawner.jobs_cgroup is not None
-    (node.spawner.jobs_cgroup / f"{known.job}.1.1").mkdir()
+    (node.spawner.jobs_cgroup / "fenced" / f"{known.job}.1.1").mkdir()
+    (node.spawner.jobs_cgroup / "free" / f"{known.job}.1.2").mkdir()
     await node.restart()
     assert node.cgroups() == [f"{known.job}.1.0"]

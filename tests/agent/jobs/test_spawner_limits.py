@@ -19,7 +19,7 @@ from spawned import (
     until,
 )
 
-from stoker.agent.jobs.attempt_folders import cgroup_name
+from stoker.agent.jobs.attempt_folders import FENCED, cgroup_folder, cgroup_name
 
 pytestmark = [
     pytest.mark.needs_root,
@@ -57,7 +57,7 @@ async def test_a_cpu_limit_is_set(node: Node) -> None:
         assert (group / "cgroup.procs").read_text() != ""
     else:
         assert node.spawner.jobs_cgroup is not None
-        own = node.spawner.jobs_cgroup / cgroup_name(launch.key)
+        own = cgroup_folder(node.spawner.jobs_cgroup, launch.key)
         assert (own / "cpu.max").read_text() == "150000 100000\n"
 
 
@@ -144,7 +144,7 @@ async def test_a_default_limit_on_processes_costs_no_start_a_group(
     await node.begun(launch)
     feature = node.spawner.features["pids"]
     assert node.spawner.jobs_cgroup is not None
-    own = node.spawner.jobs_cgroup / cgroup_name(launch.key) / "pids.max"
+    own = cgroup_folder(node.spawner.jobs_cgroup, launch.key) / "pids.max"
     if feature.detail == "cgroup v2":
         assert own.read_text() == "20\n"
     else:  # it runs without a cgroup of its own
@@ -154,14 +154,14 @@ async def test_a_default_limit_on_processes_costs_no_start_a_group(
 async def test_a_frozen_node_starts_its_jobs_when_it_thaws(node: Node) -> None:
     jobs = node.spawner.jobs_cgroup
     assert jobs is not None
-    (jobs / "cgroup.freeze").write_text("1")
+    (jobs / FENCED / "cgroup.freeze").write_text("1")
     waiting, stopped = node.launch("echo", "thawed"), node.launch("echo", "never")
     await node.start(waiting, stopped)
     await node.spawner.stop(stopped.key, "evicted", 0.0)
     ended = await node.ended(stopped)
     assert (ended.cause, ended.reason, node.out(ended)) == ("stopped", "evicted", b"")
     assert [(k.job, k.state) for k in await node.spawner.known()] == [(waiting.job, "starting")]
-    (jobs / "cgroup.freeze").write_text("0")
+    (jobs / FENCED / "cgroup.freeze").write_text("0")
     assert node.out(await node.ended(waiting)) == b"thawed\n"
 
 

@@ -91,14 +91,15 @@ def test_frame_kinds_and_causes_are_those_of_c() -> None:
 def test_a_default_limit_holds_only_where_none_was_requested(validate: Path) -> None:
     plain = msgspec.structs.replace(FULL, pids=None)
     for launch, said in (
-        (plain, "flags 27 umask 27 cpu 1500 pids 0 "),
-        (msgspec.structs.replace(plain, pids_default=70), "flags 59 umask 27 cpu 1500 pids 70 "),
-        (msgspec.structs.replace(FULL, pids_default=70), "flags 31 umask 27 cpu 1500 pids 9 "),
+        (plain, "flags 155 umask 27 cpu 1500 pids 0 "),
+        (msgspec.structs.replace(plain, pids_default=70), "flags 187 umask 27 cpu 1500 pids 70 "),
+        (msgspec.structs.replace(FULL, pids_default=70), "flags 159 umask 27 cpu 1500 pids 9 "),
         (
             msgspec.structs.replace(FULL, memory_bytes=None, memory_default=80),
-            "flags 93 umask 27 cpu 1500 pids 9 memory 80 ",
+            "flags 221 umask 27 cpu 1500 pids 9 memory 80 ",
         ),
         (msgspec.structs.replace(FULL, memory_default=80), "pids 9 memory 1099511627776 "),
+        (msgspec.structs.replace(FULL, fenced=False), "flags 31 umask"),
     ):
         assert said in parse(validate, pack_launch(launch))
 
@@ -108,7 +109,7 @@ def test_c_reads_every_field(validate: Path) -> None:
         [validate, "parse"], input=pack_launch(FULL), capture_output=True, check=True
     ).stdout
     assert text.decode(errors="surrogateescape").splitlines() == [
-        "7 3 63 uid 1 gid 2 flags 31 umask 27 cpu 1500 pids 9 memory 1099511627776 "
+        "7 3 63 uid 1 gid 2 flags 159 umask 27 cpu 1500 pids 9 memory 1099511627776 "
         "time 1500000000 grace 250000000 output 12 user 4000",
         "group 5",
         "group 6",

@@ -84,7 +84,7 @@ def looks_again(lease: Lease) -> Callable[[], bool]:
 
 def frozen(node: Node) -> bool:
     assert node.spawner.jobs_cgroup is not None
-    return "frozen 1" in (node.spawner.jobs_cgroup / "cgroup.events").read_text()
+    return "frozen 1" in (node.spawner.jobs_cgroup / "fenced/cgroup.events").read_text()
 
 
 def test_a_new_file_has_no_lease_and_keeps_what_is_renewed(tmp_path: Path) -> None:
@@ -201,6 +201,25 @@ async def test_an_expired_lease_freezes_and_only_a_thaw_of_it_undoes_that(node: 
 
 @pytest.mark.needs_root
 @pytest.mark.skipif(os.geteuid() != 0, reason="freezes jobs of other users")
+async def test_a_job_that_need_not_fence_goes_on_without_a_lease(node: Node) -> None:
+    ticking = ("sh", "-c", "while :; do echo tick; sleep 0.01; done")
+    fenced, free = node.launch(*ticking), node.launch(*ticking, fenced=False)
+    await node.start(fenced, free)
+    await node.begun(fenced)
+    await node.begun(free)
+    path = node.folder / "lease"
+    with Lease.open(path) as lease, watching(path, "--cgroup", node.name):
+        await until(lambda: frozen(node))
+        stopped, size = len(node.out(fenced)), len(node.out(free))
+        await until(lambda: len(node.out(free)) > size)
+        assert len(node.out(fenced)) == stopped
+        with kept(lease):
+            thaw(lease)
+            await until(lambda: len(node.out(fenced)) > stopped)
+
+
+@pytest.mark.needs_root
+@pytest.mark.skipif(os.geteuid() != 0, reason="freezes jobs of other users")
 @pytest.mark.parametrize("recorded", [False, True])
 async def test_a_freeze_that_the_watchdog_died_in_is_found_and_can_be_undone(
     node: Node, recorded: bool
@@ -214,7 +233,7 @@ async def test_a_freeze_that_the_watchdog_died_in_is_found_and_can_be_undone(
         if recorded:
             lease._view[_FREEZE_EPOCH], lease._view[_FROZEN_SINCE] = 1, boot_ns()
         else:
-            (jobs / "cgroup.freeze").write_text("1")
+            (jobs / "fenced/cgroup.freeze").write_text("1")
         with watching(path, "--cgroup", node.name):
             await until(lambda: lease.watchdog_seen_ns)
             assert frozen(node) and lease.frozen_since() is not None

@@ -29,7 +29,8 @@ def jobs() -> Iterator[Path]:
     """A cgroup for jobs with one job in it, and a group below that."""
     require_root()
     made = cgroup2_mount() / f"stoker-test-calls-{os.getpid()}"
-    folders = [made, made / "5.1.0", made / "5.1.0" / "inner"]
+    job = made / "fenced" / "5.1.0"
+    folders = [made, job.parent, job, job / "inner"]
     for folder in folders:
         folder.mkdir()
     yield made
@@ -44,9 +45,9 @@ def test_a_job_is_watched_from_its_beginning_to_its_end(jobs: Path, tmp_path: Pa
     save(tmp_path / COSTS_FILE, TrapCosts(cheap, cheap, "x", boot_id()))
     library = compile_library(tmp_path / "libcuda.so.1")
     caller = Caller(compile_caller(tmp_path / "caller"))
-    (jobs / "5.1.0" / "inner" / "cgroup.procs").write_text(str(caller.pid))
-    assert processes_of(jobs / "5.1.0") == [caller.pid]
-    job = cgroup_id(jobs / "5.1.0")
+    (jobs / "fenced/5.1.0/inner" / "cgroup.procs").write_text(str(caller.pid))
+    assert processes_of(jobs / "fenced/5.1.0") == [caller.pid]
+    job = cgroup_id(jobs / "fenced/5.1.0")
     calls = JobCalls(jobs, tmp_path)
     assert "just now" in calls.absent
     calls.start()
@@ -65,7 +66,7 @@ def test_a_job_is_watched_from_its_beginning_to_its_end(jobs: Path, tmp_path: Pa
         calls.obey(job, GovernorAction("detach", LAUNCH, 0, "over budget"))
         eventually(lambda: _told(tmp_path, LAUNCH) == "off")
         caller.end()
-        eventually(lambda: processes_of(jobs / "5.1.0") == [])
+        eventually(lambda: processes_of(jobs / "fenced/5.1.0") == [])
         rows = {row.name: (row.count, row.note) for row in calls.rows(job)}
         assert rows[LAUNCH] == (1_009, "")  # until its end
         assert rows[GRAPH] == (0, "sampled, saw none")
@@ -87,8 +88,8 @@ def test_a_library_that_cannot_be_probed_is_named_in_the_jobs_trace(
     broken = tmp_path / "libcuda.so.1"
     broken.write_bytes(b"no library" * 1000)
     caller = Caller(compile_caller(tmp_path / "caller"))
-    (jobs / "5.1.0" / "cgroup.procs").write_text(str(caller.pid))
-    job = cgroup_id(jobs / "5.1.0")
+    (jobs / "fenced/5.1.0" / "cgroup.procs").write_text(str(caller.pid))
+    job = cgroup_id(jobs / "fenced/5.1.0")
     calls = JobCalls(jobs, tmp_path)
     calls.start()
     try:

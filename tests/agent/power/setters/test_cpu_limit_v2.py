@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from stoker.agent.devices.readings import Absent
+from stoker.agent.jobs.attempt_folders import FENCED, FREE
 from stoker.agent.power.setters.cpu_limit_v1 import Groups, held_cpus
 from stoker.agent.power.setters.cpu_limit_v2 import JOBS_MAX, PERIOD_US, CpuLimitV2, enable
 from stoker.agent.power.setters.record import RecordedSetting, restore, store
@@ -24,8 +25,10 @@ class Root:
 
     def __init__(self, root: Path) -> None:
         self.jobs = root / "stoker-0123abcd" / "jobs"
-        self.jobs.mkdir(parents=True)
-        for group in (root, self.jobs.parent, self.jobs):
+        groups = [self.jobs / FENCED, self.jobs / FREE]
+        for group in groups:
+            group.mkdir(parents=True)
+        for group in (root, self.jobs.parent, self.jobs, *groups):
             (group / "cgroup.controllers").write_text("cpuset cpu memory\n")
             (group / "cgroup.subtree_control").write_text("memory\n")
         self.here: list[str] = []
@@ -165,6 +168,7 @@ def test_the_controller_is_had_from_the_mount_down(root: Root) -> None:
     assert enable(root.jobs) is None
     assert "cpu" in (root.jobs / "cgroup.subtree_control").read_text()
     assert "cpu" in (root.jobs.parent / "cgroup.subtree_control").read_text()
+    assert "cpu" in (root.jobs / FREE / "cgroup.subtree_control").read_text()
     (root.jobs.parent / "cgroup.controllers").write_text("memory\n")
     refused = enable(root.jobs)
     assert refused is not None and "has no cpu controller" in refused.why
