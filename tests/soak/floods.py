@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -40,7 +41,7 @@ SLOWER_MAX = 3.0
 BROKER_BYTES_MAX = 512 << 20
 JOBS = 1500
 """Ended ones of the flooding user, so that lists are long."""
-FROZEN = "the lease ran out"
+FROZEN = re.compile("the lease ran out|the machine may have been paused")
 
 
 class Mallory(NamedTuple):
@@ -85,7 +86,8 @@ class Mallory(NamedTuple):
 
 def frozen(node: LiveNode) -> int:
     """Number of times that the watchdog froze all jobs."""
-    return sum(path.read_text().count(FROZEN) for path in (node.root / "log").glob("watchdog.log"))
+    logs = (node.root / "log").glob("watchdog.log")
+    return sum(len(FROZEN.findall(path.read_text())) for path in logs)
 
 
 def broker_bytes(node: LiveNode) -> int:
