@@ -390,6 +390,11 @@ class ReplicaPeers:
         self.broadcast(Appended(self._confirmations.term, end.index, seq))
         self.confirm(now)
 
+    def repeat(self, now: Instant) -> None:
+        """Tell the others again of what is not confirmed; they may not have heard of it."""
+        if self._tail.end.index > self._tail.confirmed:
+            self.appended(self._state.seen, now)
+
     def confirm(self, now: Instant) -> None:
         """Confirm what a majority holds, if it ends with an entry of this leader's own term."""
         index = self._confirmations.index

@@ -268,7 +268,7 @@ class Replica:
         self._follower.unreadable.sealed()
         verdict = self._tail.offer(event.seq, sent.data, sent.opened)
         if verdict:  # a newer term was fetched meanwhile
-            self._log_failed(f"the entry appended as {event.seq} does not count: {verdict}", 0, now)
+            self._log_failed(f"entry {event.seq} does not count: {verdict}", 0, now)
             return
         self._outage.appended()
         if self._peers.alone:
@@ -303,6 +303,7 @@ class Replica:
     def _log_broken(self, event: events.LogBroken, now: Instant) -> None:
         before = self._follower.unreadable.withdrawn()
         if before is None and not self._peers.alone:
+            self.state.pass_over(0)  # the log may have lost all places that are known here
             self._log_failed(event.why, 0, now)  # a server that is behind says so, too
         elif before is None:
             self._halt(event.why)
@@ -338,10 +339,9 @@ class Replica:
         if gap and self.role == "reading" and self._peers.best() is None:
             self._log_failed("an entry is missing in the log", 0, now)
             return
-        if gap and self.role != "reading":
-            self._peers.gap(now)
-            return
         if self.role != "reading":
+            if gap:
+                self._peers.gap(now)
             return
         if not self._peers.alone:
             self._follower.pass_unreadable()
@@ -401,6 +401,7 @@ class Replica:
         self._appends.settle_unknown(term)
         if self.state.term == term and not self._leadership.outrun:
             self._lead(term, now)
+            self._peers.repeat(now)
         elif self._tail.end.term > term:
             self.step_down("a newer term was read", now)
             self._peers.hurry(now)

@@ -44,3 +44,19 @@ def test_an_acknowledged_entry_that_nobody_else_has_is_appended_again(cluster: C
     cluster.pass_time(6)
     assert isinstance(cluster.replies.get("job"), Job)
     assert cluster.settle() == leader and len(cluster.digests()) == 1
+
+
+def test_a_log_that_lost_all_entries_is_written_again(cluster: Cluster) -> None:
+    leader = cluster.settle()
+    for number in range(3):
+        cluster.submit(leader, number)
+    cluster.pass_time(1)
+    cluster.kill(leader)
+    cluster.log.entries.clear()
+    cluster.log.last = 0
+    for replica in cluster.replicas.values():  # none knows a place in the log any more
+        replica._tail.forget_places()
+    second = cluster.settle()
+    assert isinstance(cluster.submit(second, "job"), Job)
+    cluster.settle()
+    assert cluster.log.last > 4 and len(cluster.digests()) == 1
