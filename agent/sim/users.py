@@ -26,7 +26,8 @@ from stoker.scheduler.nouns import JobSpec, Owner
 
 ANSWER_NS = 3 * SECOND
 AGAIN_NS = (200 * MS, 800 * MS)
-RUN_MS = (80, 2500)
+RUN_MS = (80, 1400)
+"""So short that all jobs of a run fit into the seconds after the last fault, if none ran before."""
 CANCELS, REPEATS = 0.12, 0.1
 GPU_MILLI = (250, 500, 1000, 1000, 1000, 2000)
 
