@@ -7,10 +7,11 @@ file and the spawner's attempts; a new boot of the machine has the stored positi
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from stoker.agent.jobs import steps
+from stoker.agent.jobs.lease_judge import LeaseExtended, LeaseHolder, LeaseJudge
 from stoker.agent.jobs.node_core import NodeCore
 from stoker.agent.sim.run_audit import RunAudit
 from stoker.agent.sim.spawner_model import SpawnerModel
@@ -27,13 +28,8 @@ from stoker.mesh.sim.scheduler_process import (
 )
 from stoker.mesh.sim.sim_process import SimProcess
 from stoker.mesh.sim.timeline import MS, SECOND
-from stoker.mesh.wire.command import (
-    CommandChain,
-    HeartbeatJudge,
-    LeaseRenewal,
-    NodeReply,
-    Position,
-)
+from stoker.mesh.wire.command import CommandChain, NodeReply, Position
+from stoker.mesh.wire.lease_messages import NONCE_BITS
 from stoker.native.errors import StokerError
 from stoker.scheduler.nouns import DeviceInfo, NodeReport, Observation
 
@@ -42,12 +38,22 @@ REQUEST_NS = 2_500 * MS
 LIST_NS = SECOND
 TAKEN_NS = 2 * MS
 WAKE_NS = 10 * MS
+LEASE_LOOK_NS = 250 * MS
+"""The time between two looks whether a lease request is due."""
 
 Then = Callable[[Any], steps.Event]
 
 
+class TrustedCluster(NamedTuple):
+    """The cluster of a node, what verifies its commands, and the schedulers' keys by place."""
+
+    cluster: str
+    verifier: Checks
+    members: Sequence[Checks]
+
+
 class NodeProcess(SimProcess):
-    """One node; `trusted` is the cluster that it belongs to and the key of its schedulers."""
+    """One node of the cluster `trusted`."""
 
     def __init__(
         self,
@@ -56,7 +62,7 @@ class NodeProcess(SimProcess):
         devices: int,
         *,
         audit: RunAudit,
-        trusted: tuple[str, Checks],
+        trusted: TrustedCluster,
     ) -> None:
         super().__init__()
         self.name = name
@@ -91,7 +97,7 @@ class NodeProcess(SimProcess):
             steps.StopAttempt: lambda effect: self.spawner.stop(effect.key),
             steps.Acknowledge: lambda effect: self.spawner.acknowledge(effect.keys),
             steps.Settle: lambda effect: self._feed_soon(steps.TraceSettled(effect.key)),
-            steps.RenewLease: self._renew,
+            steps.Thaw: lambda effect: self.lease.thaw(effect.epoch, effect.until_ns),
             steps.DropFolder: _nothing,
             steps.LogNote: _nothing,
         }
@@ -145,17 +151,37 @@ class NodeProcess(SimProcess):
         self._open.clear()
         self._wake_ns = 0
         self._incarnation = max(self._incarnation + STEP, self.clock.real())
-        cluster, verifier = self._trusted
+        cluster, verifier, members = self._trusted
         self._chain = CommandChain(
             cluster, self.name, verifier, self._stored, nonce=self._incarnation
         )
-        self._judge = HeartbeatJudge(cluster, self.name, verifier)
+        held_ns = self.lease.expiry_ns if self.lease.valid(self.clock.boot()) else 0
+        holder = LeaseHolder(cluster, self.name, self._incarnation)
+        self._judge = LeaseJudge(holder, members, self._new_nonce, held_ns)
         self.core = NodeCore(self._chain)
         report = NodeReport(
             self.name, f"boot-{self.boot}", self._incarnation, 64_000, 1 << 36, self._devices
         )
         self.around.timeline.after(CONNECT_NS, self._begin, (self.starts, report))
         self.around.timeline.after(CONNECT_NS + LIST_NS, self._tick, self.starts)
+        self.around.timeline.after(CONNECT_NS, self._look_at_lease, self.starts)
+
+    def _new_nonce(self) -> int:
+        return self.around.chance.getrandbits(NONCE_BITS)
+
+    def _look_at_lease(self, start: int) -> None:
+        """Request the lease of all schedulers, if that is due."""
+        if start != self.starts or self.is_absent(self._look_at_lease, start):
+            return
+        now = self.clock.boot()
+        if now >= self._judge.due_ns():
+            data = self._judge.request(now, self._chain.position, frozen=self.lease.frozen)
+            for scheduler in self.schedulers:
+                message = (self.name, data)
+                self.around.network.post(
+                    self.name, scheduler.name, scheduler.take_lease_request, message
+                )
+        self.around.timeline.after(LEASE_LOOK_NS, self._look_at_lease, start)
 
     def _begin(self, begin: tuple[int, NodeReport]) -> None:
         start, report = begin
@@ -256,12 +282,6 @@ class NodeProcess(SimProcess):
         keys = tuple(start.key for start in effect.starts)
         self._feed_soon(steps.Taken(keys))
 
-    def _renew(self, effect: steps.RenewLease) -> None:
-        begin = self.clock.boot() if effect.since_ns is None else effect.since_ns
-        self.lease.extend(begin + int(effect.lease_s * SECOND))
-        if effect.thaw:
-            self.lease.thaw()
-
     def _say_hello(self, effect: steps.SayHello) -> None:
         def then(value: Any) -> steps.Event:
             if isinstance(value, NodeReply) and value.ok:
@@ -274,11 +294,9 @@ class NodeProcess(SimProcess):
         )
 
     def _request_state(self, effect: steps.RequestState) -> None:
-        requested = self.clock.boot()
-
         def then(value: Any) -> steps.Event:
             if isinstance(value, bytes):
-                return steps.StateReceived(value, requested)
+                return steps.StateReceived(value)
             return steps.StateFailed(value.message)
 
         request = effect.request
@@ -324,19 +342,18 @@ class NodeProcess(SimProcess):
             self.feed(self._open.pop(number)[1])
 
     def take(self, message: tuple[str, bytes]) -> None:
-        """Take a message of a scheduler: a command, or a heartbeat."""
+        """Take a message of a scheduler: a command, or a lease answer."""
         if self.is_absent(self.take, message):
             return
         what, data = message
         if what == "command":
             self.feed(steps.CommandReceived(data))
             return
-        frozen = self.lease.frozen
-        verdict = self._judge.judge(data, self._chain.position)
-        if isinstance(verdict, LeaseRenewal) and not frozen:
-            self.lease.extend(self.clock.boot() + verdict.heartbeat.lease_ms * MS)
-        else:
-            self.feed(steps.HeartbeatReceived(data, frozen))
+        freeze = self.lease.freeze()
+        verdict = self._judge.judge(data, self.clock.boot(), self._chain.position, freeze)
+        if isinstance(verdict, LeaseExtended):
+            self.lease.extend(verdict.expiry_ns)
+            self.feed(steps.LeaseRenewed(verdict.expiry_ns, verdict.at, freeze))
 
 
 def _nothing(effect: steps.Effect) -> None:

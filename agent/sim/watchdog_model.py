@@ -10,7 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from stoker.agent.jobs.lease_judge import Freeze
+
 LOOK_NS = 100_000_000
+MOST_NS = 5_000_000_000
+"""The longest lease; an expiry further ahead counts as none."""
 
 
 @dataclass
@@ -19,6 +23,7 @@ class LeaseModel:
 
     expiry_ns: int = 0
     thaw_epoch: int = 0
+    thaw_until_ns: int = 0
     freeze_epoch: int = 0
     frozen_since_ns: int = 0
 
@@ -31,9 +36,17 @@ class LeaseModel:
         """Renew, unless the expiry would be earlier."""
         self.expiry_ns = max(self.expiry_ns, expiry_ns)
 
-    def thaw(self) -> None:
-        """Let the jobs of the present freeze go on while the lease is valid."""
-        self.thaw_epoch = self.freeze_epoch
+    def valid(self, now_ns: int) -> bool:
+        """Return True if jobs may run."""
+        return 0 < self.expiry_ns - now_ns <= MOST_NS
+
+    def freeze(self) -> Freeze | None:
+        """Return the present freeze; None while jobs run."""
+        return Freeze(self.freeze_epoch, self.frozen_since_ns) if self.frozen else None
+
+    def thaw(self, epoch: int, until_ns: int) -> None:
+        """Let the jobs of this freeze go on before `until_ns`, the end of the present lease."""
+        self.thaw_epoch, self.thaw_until_ns = epoch, until_ns
 
     def freeze_now(self, now_ns: int) -> None:
         """Record a freeze, as the watchdog does before it freezes."""
@@ -43,9 +56,8 @@ class LeaseModel:
 
 def decide(lease: LeaseModel, now_ns: int) -> Literal["nothing", "freeze", "thaw"]:
     """Return what the watchdog does at `now_ns`."""
-    expiry = lease.expiry_ns
-    if not lease.frozen_since_ns:
-        return "freeze" if expiry and now_ns >= expiry else "nothing"
-    if expiry and now_ns < expiry and lease.thaw_epoch >= lease.freeze_epoch:
-        return "thaw"
-    return "nothing"
+    valid = lease.valid(now_ns)
+    if not lease.frozen:
+        return "nothing" if valid else "freeze"
+    thawed = lease.thaw_epoch >= lease.freeze_epoch and now_ns < lease.thaw_until_ns
+    return "thaw" if valid and thawed else "nothing"

@@ -12,7 +12,7 @@ from collections import Counter
 
 from stoker.agent.sim.fault_plan import FaultPlan
 from stoker.agent.sim.figures import SeedFigures, Shape
-from stoker.agent.sim.node_process import NodeProcess
+from stoker.agent.sim.node_process import NodeProcess, TrustedCluster
 from stoker.agent.sim.run_audit import RunAudit
 from stoker.agent.sim.users import SimUser
 from stoker.mesh.log.genesis import Genesis, RosterMember
@@ -83,7 +83,7 @@ class World:
                 f"node-{n + 1}",
                 self.chance.randint(2, 4),
                 audit=self.runs,
-                trusted=(CLUSTER, AnyKey(keys)),
+                trusted=TrustedCluster(CLUSTER, AnyKey(keys), keys),
             )
             for n in range(shape.nodes)
         ]

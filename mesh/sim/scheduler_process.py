@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from stoker.mesh.log.genesis import Genesis
 from stoker.mesh.log.jetstream_log import LogFull, LogGap, WrongTail, appended
 from stoker.mesh.replica import events, snapshots
-from stoker.mesh.replica.authority import Heartbeats
+from stoker.mesh.replica.lease_answers import LeaseAnswers
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.replica_settings import ReplicaSettings
 from stoker.mesh.sim.host_clock import HostClock
@@ -151,7 +151,7 @@ class SchedulerProcess(SimProcess):
         )
         held = tuple(self._held)
         self.replica = Replica(settings, self._signer, snapshot, digest, held, open_key=KeyedHash)
-        self._beats = Heartbeats(self._signer)
+        self._leases = LeaseAnswers(self._signer)
         self._audit_applies()
         self.around.timeline.after(0, self._tick, self.starts)
 
@@ -200,8 +200,7 @@ class SchedulerProcess(SimProcess):
         if start != self.starts or self.is_absent(self._tick, start):
             return
         self.feed(events.TimePassed())
-        for node, data in self._beats.due(self.clock.real(), self.clock.boot()):
-            self._to(node, ("heartbeat", data))
+        self._answer_leases()
         self.around.timeline.after(TICK_NS, self._tick, start)
 
     def feed(self, event: events.Event) -> None:
@@ -223,6 +222,18 @@ class SchedulerProcess(SimProcess):
         if not self.is_absent(self.take_event, event):
             self.feed(event)
 
+    def take_lease_request(self, message: tuple[str, bytes]) -> None:
+        """Take the lease request of a node, as the thread for leases does."""
+        if not self.is_absent(self.take_lease_request, message):
+            node, data = message
+            self._leases.receive(data, node, self.clock.boot())
+            self._answer_leases()
+
+    def _answer_leases(self) -> None:
+        for answer in self._leases.due(self.clock.boot()):
+            for node in answer.nodes:
+                self._to(node, ("lease", answer.data))
+
     def _reply(self, effect: events.Reply) -> None:
         request: SchedulerRequest = effect.token
         answered = SchedulerAnswer(request.number, self.name, effect.value)
@@ -235,7 +246,7 @@ class SchedulerProcess(SimProcess):
         self.around.network.post(self.name, node, self._to_node(node), message)
 
     def _renew(self, effect: events.RenewLeases) -> None:
-        self._beats.grant(effect.authority, self.clock.boot())
+        self._leases.grant(effect.authority, self.clock.boot())
 
     def _lead(self, effect: events.Lead) -> None:
         self.around.story.tell("{} leads in term {}", self.name, effect.term)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.agent.sim.watchdog_model import LeaseModel, decide
+from stoker.agent.sim.watchdog_model import MOST_NS, LeaseModel, decide
 
 ROOT = Path(__file__).parents[3]
 ACTIONS = ("nothing", "freeze", "thaw")
@@ -29,10 +29,10 @@ def watchdog(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 
 def shipped(watchdog: ctypes.CDLL, lease: LeaseModel, now_ns: int) -> str:
-    fields = (ctypes.c_uint64 * 16)()
-    fields[2], fields[3] = lease.expiry_ns, lease.expiry_ns ^ ((1 << 64) - 1)
-    fields[4], fields[8] = lease.thaw_epoch, lease.freeze_epoch
-    fields[9] = lease.frozen_since_ns
+    fields = (ctypes.c_uint64 * 24)()
+    fields[4], fields[5] = lease.expiry_ns, lease.expiry_ns ^ ((1 << 64) - 1)
+    fields[6], fields[7] = lease.thaw_epoch, lease.thaw_until_ns
+    fields[12], fields[13] = lease.freeze_epoch, lease.frozen_since_ns
     action: int = watchdog.sk_runner_lease_decide(
         ctypes.byref(fields), ctypes.c_uint64(now_ns), ctypes.c_uint64(0)
     )
@@ -43,8 +43,9 @@ def test_it_decides_as_the_shipped_watchdog(watchdog: ctypes.CDLL) -> None:
     chance, seen = random.Random(3), set[str]()
     for _ in range(5000):
         lease = LeaseModel(
-            chance.choice((0, 90, 100, 101, 110)),
+            chance.choice((0, 90, 100, 101, 110, 100 + MOST_NS, 101 + MOST_NS)),
             chance.choice((0, 1, 2)),
+            chance.choice((0, 100, 101)),
             chance.choice((0, 1, 2)),
             chance.choice((0, 50)),
         )
@@ -62,5 +63,7 @@ def test_a_freeze_is_thawed_only_by_name_and_with_a_lease() -> None:
     lease.extend(200)
     lease.extend(150)
     assert lease.frozen and decide(lease, 120) == "nothing"
-    lease.thaw()
+    lease.thaw(1, 200)
     assert decide(lease, 120) == "thaw" and decide(lease, 200) == "nothing"
+    lease.extend(300)
+    assert decide(lease, 200) == "nothing"  # another lease needs another thaw
