@@ -25,11 +25,17 @@ SILENT_NS = 5_000_000_000
 """A node without a sample for this long is shown as silent."""
 
 
+def position(replica: Replica) -> schema.LogPosition:
+    """Return the position in the log that the state of a replica reflects."""
+    return schema.LogPosition(term=replica.state.term, index=replica.state.index)
+
+
 def node_list(replica: Replica, now_ns: int) -> schema.NodeList:
     """Return all nodes that ever reported themselves, by name."""
     book = replica.state.book
     return schema.NodeList(
-        nodes=tuple(_node(replica, book.nodes[name], now_ns) for name in sorted(book.nodes))
+        nodes=tuple(_node(replica, book.nodes[name], now_ns) for name in sorted(book.nodes)),
+        position=position(replica),
     )
 
 
@@ -115,7 +121,8 @@ def queue_list(replica: Replica, real_ns: int) -> schema.QueueList:
             by_parent.setdefault(above, []).append(info)
     roots = by_parent.pop(0, [])
     return schema.QueueList(
-        queues=tuple(_queue(replica, info) for info in _below(replica, roots, by_parent))
+        queues=tuple(_queue(replica, info) for info in _below(replica, roots, by_parent)),
+        position=position(replica),
     )
 
 

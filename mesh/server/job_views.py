@@ -9,8 +9,10 @@ from __future__ import annotations
 import msgspec
 
 from stoker.mesh.replica.replica import Replica
+from stoker.mesh.server.cluster_views import position
 from stoker.mesh.wire import schema
 from stoker.mesh.wire.job_request import shown_spec
+from stoker.native.errors import NotFound
 from stoker.scheduler.book import Attempt, Job
 from stoker.scheduler.names import DEFAULT_QUEUE
 from stoker.scheduler.nouns import Decision, DeviceShare, JobSpec, NodeReport
@@ -52,6 +54,18 @@ def job_view(replica: Replica, job: Job, *, short: bool = False) -> schema.JobVi
         array=_array(job.job, spec),
         device_ns=_device_ns(replica, job.job),
     )
+
+
+def reply_view(replica: Replica, job: Job) -> schema.JobView:
+    """Return a job as the state has it now, with the position in the log of that state.
+
+    A job that was forgotten meanwhile is returned as it was, without a position.
+    """
+    try:
+        view = job_view(replica, replica.state.book.get(job.job))
+    except NotFound:
+        return job_view(replica, job)
+    return msgspec.structs.replace(view, position=position(replica))
 
 
 def shortened(view: schema.JobView) -> schema.JobView:

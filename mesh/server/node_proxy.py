@@ -209,7 +209,7 @@ class NodeProxy:
         """Return the job with its node's trace summary, or with the reason why there is none."""
         if request.until:
             job = await self._await_job(job.job, request.until, request.wait_s)
-        view = job_views.job_view(self._replica, job)
+        view = job_views.reply_view(self._replica, job)
         try:
             data = await self._summary(job)
         except StokerError as error:

@@ -130,7 +130,7 @@ class Service:
         if isinstance(value, StokerError):
             return schema.error_reply(value)
         if isinstance(value, Job):
-            return _bounded(job_views.job_view(self.replica, value))
+            return _bounded(job_views.reply_view(self.replica, value))
         if isinstance(value, list) and caller.verb == "remove":
             gone = (schema.RemovedJob(job=r.job, changed=r.changed) for r in value)
             return schema.encode(schema.RemoveView(jobs=tuple(gone)))
@@ -256,7 +256,8 @@ def _job_list(replica: Replica, request: schema.ListRequest, scope: str | None, 
         view = job_views.job_view(replica, book.get(job), short=True)
         size += len(schema.encode(view))
         rows.append(view)
-    return schema.encode(schema.JobList(jobs=tuple(rows), next=following))
+    position = cluster_views.position(replica)
+    return schema.encode(schema.JobList(jobs=tuple(rows), next=following, position=position))
 
 
 def _bounded(view: schema.JobView) -> bytes:

@@ -24,6 +24,7 @@ from stoker.mesh.wire.schema_cluster import (
     DeviceView,
     Done,
     Int,
+    LogPosition,
     Message,
     NodeDrainRequest,
     NodeLabelRequest,
@@ -85,6 +86,7 @@ __all__ = [
     "Int",
     "JobRef",
     "JobRequest",
+    "LogPosition",
     "Message",
     "NodeDrainRequest",
     "NodeLabelRequest",
@@ -289,6 +291,8 @@ class JobView(Message, frozen=True):
     trace: Any = None
     trace_absent: str = ""
     """The reason why there is no `trace` although it was requested."""
+    position: LogPosition | None = None
+    """The position in the log that a reply with one job reflects; null in the rows of a list."""
 
 
 class JobList(Message, frozen=True):
@@ -296,6 +300,8 @@ class JobList(Message, frozen=True):
 
     jobs: tuple[JobView, ...]
     next: int | None = None
+    position: LogPosition | None = None
+    """The position in the log that the reply reflects."""
 
 
 class CancelledJob(Part, frozen=True):

@@ -31,6 +31,14 @@ class Part(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, frozen=True
     """The base of the parts of messages."""
 
 
+class LogPosition(Part, frozen=True):
+    """The last entry of the log that a reply reflects. A later reply of any leader has an equal or
+    higher `index`; `term` says in whose rule the entry was made."""
+
+    term: int
+    index: int
+
+
 # --- requests -------------------------------------------------------------------------------------
 
 
@@ -166,6 +174,8 @@ class NodeList(Message, frozen=True):
     """All nodes, by name."""
 
     nodes: tuple[NodeView, ...]
+    position: LogPosition | None = None
+    """The position in the log; observations are newer and not in the log."""
 
 
 class QuotaView(Part, frozen=True):
@@ -203,6 +213,8 @@ class QueueList(Message, frozen=True):
     """All queues, each after its parent."""
 
     queues: tuple[QueueView, ...]
+    position: LogPosition | None = None
+    """The position in the log that the reply reflects."""
 
 
 class SchedulerView(Part, frozen=True):

@@ -71,6 +71,20 @@ async def test_plain_json_over_plain_nats(node: Node) -> None:
     assert done.times.submitted_ns <= (done.times.started_ns or 0) <= (done.times.ended_ns or 0)
 
 
+async def test_reads_carry_the_position_in_the_log_that_they_reflect(node: Node) -> None:
+    submitted = await node.ask("alice", "job", "submit", argv=("true",))
+    assert submitted.position.term == 1
+    over = await ended(node, 1)
+    assert over.position is not None
+    assert over.position.index > submitted.position.index
+    for noun in ("job", "node", "queue"):
+        reply = await node.ask("alice", noun, "list")
+        assert (reply.position.term, reply.position.index) >= (1, over.position.index)
+    assert [row.position for row in (await node.ask("alice", "job", "list")).jobs] == [None]
+    traced = await node.ask("alice", "job", "get", job=1, trace=True)
+    assert traced.position.index >= over.position.index
+
+
 BAD_SUBMITS = [
     b"",
     b"{",

@@ -47,6 +47,8 @@ async def test_a_jobs_end_survives_the_death_of_the_leader(cluster: SeveralSched
     await cluster.persist("alice", "job", "cancel", select="1")
     ended = await cluster.persist("alice", "job", "get", job=1, until="ended", wait_s=5.0)
     assert ended.state == "cancelled"
+    assert again.position.term > submitted.position.term
+    assert again.position.index > submitted.position.index
     await cluster.until(lambda: not agent.unreported)
     assert set(agent.started.values()) == {1}
 
