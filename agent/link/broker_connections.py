@@ -44,7 +44,7 @@ class BrokerConnections:
             subjects.lease_request(node),
             LeaseJudge(
                 LeaseHolder(chain.cluster, node, setting.incarnation),
-                [Verifier(setting.cluster.scheduler_public_key)],
+                [Verifier(key) for key in setting.cluster.scheduler_keys],
                 lambda: secrets.randbits(NONCE_BITS),
                 lease.expiry_boottime_ns
                 if lease.valid(time.clock_gettime_ns(time.CLOCK_BOOTTIME))

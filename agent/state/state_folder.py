@@ -45,12 +45,22 @@ T = TypeVar("T")
 
 
 class ClusterFile(msgspec.Struct, frozen=True):
-    """`cluster.json`: the node's identity. `port`: the last port of its broker."""
+    """`cluster.json`: the node's identity. `port`: the last port of its broker.
+
+    `scheduler_public_key` is the key of this folder's own scheduler. `schedulers` are the keys of
+    all schedulers in the order of the roster; a cluster of one may leave it out.
+    """
 
     cluster: str
     node: str
     scheduler_public_key: str
     port: int = 0
+    schedulers: tuple[str, ...] = ()
+
+    @property
+    def scheduler_keys(self) -> tuple[str, ...]:
+        """The keys of all schedulers, in the order of the roster."""
+        return self.schedulers or (self.scheduler_public_key,)
 
     @property
     def url(self) -> str:

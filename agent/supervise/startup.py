@@ -364,8 +364,18 @@ def broker_text(where: StateFolder, cluster: ClusterFile, table: Users) -> bytes
         agents={cluster.node: identity.load(where.key("agent")).public},
         users={name: user.public_key for name, user in table.items()},
         admins=frozenset(name for name, user in table.items() if user.admin),
+        schedulers=_numbered(cluster.schedulers),
     )
     return broker_config.render(settings, keys).encode()
+
+
+def _numbered(public_keys: tuple[str, ...]) -> dict[int, str]:
+    """Return the keys of several schedulers by number; the modules are loaded only for these."""
+    if len(public_keys) < 2:
+        return {}
+    from stoker.mesh.log.genesis import member_number
+
+    return {member_number(public): public for public in public_keys}
 
 
 def _command(settings: dict[str, object]) -> list[str]:

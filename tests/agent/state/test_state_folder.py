@@ -193,6 +193,14 @@ def test_files_are_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["cluster.json"]
 
 
+def test_a_cluster_file_names_one_scheduler_or_the_whole_roster(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.json"
+    path.write_text('{"cluster": "c", "node": "n", "scheduler_public_key": "U1", "port": 1}')
+    assert state_folder.read_json(path, ClusterFile).scheduler_keys == ("U1",)
+    state_folder.write_json(path, ClusterFile("c", "n", "U2", 1, ("U1", "U2", "U3")))
+    assert state_folder.read_json(path, ClusterFile).scheduler_keys == ("U1", "U2", "U3")
+
+
 def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "cluster.json").open("wb") as file:
         file.truncate(1 << 40)
