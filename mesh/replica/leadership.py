@@ -10,6 +10,7 @@ from __future__ import annotations
 from stoker.mesh.identity.identity import Signs
 from stoker.mesh.log.log_time import Instant
 from stoker.mesh.replica import events
+from stoker.mesh.replica.authority import Authority
 from stoker.mesh.replica.leader_tick import LeaderTick
 from stoker.mesh.replica.node_channels import TERMS_LOST_MAX, NodeChannels
 from stoker.mesh.replica.outbox import Outbox
@@ -32,6 +33,8 @@ class Leadership:
         """The number of the scheduler that leads, as far as this replica heard; 0 if it did not."""
         self.until_ns: int | None = None
         """The end of a majority's pledges (CLOCK_BOOTTIME); None with one scheduler."""
+        self.pledged_term = 0
+        """The term for which those pledges are."""
         self.channels = NodeChannels(state, signer)
         self.tick = LeaderTick()
         self._state = state
@@ -152,9 +155,16 @@ class Leadership:
         """Renew the leases of all nodes, whether the log works or not.
 
         With one replica nobody else can have been given their work, so having led is enough, also
-        after a halt. With more replicas, this needs unexpired pledges of a majority.
+        after a halt. With more replicas, this needs unexpired pledges of a majority; a candidate,
+        whose TERM entry may still wait for the log, only extends leases that have not run out.
         """
-        if self._deposed:
-            self._outbox.put(events.RenewLeases(None))
-        elif self.has_led:
-            self._outbox.put(events.RenewLeases(self.channels.authority(self.until_ns)))
+        authority: Authority | None = None
+        if self.until_ns is None:
+            if not self.has_led:
+                return
+            authority = None if self._deposed else self.channels.authority(None)
+        elif self.stands and self.channels.term == self.pledged_term:
+            authority = self.channels.authority(self.until_ns)
+        elif self.stands:
+            authority = self.channels.candidacy(self.pledged_term, self.until_ns)
+        self._outbox.put(events.RenewLeases(authority))

@@ -13,7 +13,7 @@ from stoker.mesh.replica import events
 from stoker.mesh.replica.authority import Authority
 from stoker.mesh.replica.node_channel import NodeChannel
 from stoker.mesh.replica.state import ReplicaState
-from stoker.mesh.wire.command import StateRequest
+from stoker.mesh.wire.command import Position, StateRequest
 from stoker.scheduler.nouns import Action
 
 TERMS_LOST_MAX = 1 << 20
@@ -55,6 +55,13 @@ class NodeChannels:
         nodes = self._state.book.nodes
         places = tuple((node, self._channel(node).position) for node in nodes)
         return Authority(self._state.cluster, self.term, places, self._state.index, until_ns)
+
+    def candidacy(self, term: int, until_ns: int) -> Authority:
+        """Return the authority of a candidate, which may only extend leases until `until_ns`."""
+        start = Position(term)
+        places = tuple((node, start) for node in self._state.book.nodes)
+        index = self._state.index
+        return Authority(self._state.cluster, term, places, index, until_ns, extend_only=True)
 
     def _channel(self, node: str) -> NodeChannel:
         channel = self._channels.get(node)

@@ -152,6 +152,7 @@ class ReplicaPeers:
         if not self.alone and leadership.stands and not self.pledges.hold(now.boot_ns):
             self._actions.step_down("a majority's pledges ran out", now)
         leadership.until_ns = None if self.alone else self.pledges.until_ns
+        leadership.pledged_term = self.pledges.term
 
     def tick(self, now: Instant) -> None:
         """Renew pledges, stand for leadership, or read what the leader appended."""

@@ -25,6 +25,7 @@ from stoker.mesh.replica.job_gets import JobGets
 from stoker.mesh.replica.leadership import Leadership
 from stoker.mesh.replica.log_compaction import LogCompaction
 from stoker.mesh.replica.log_follower import LogFollower
+from stoker.mesh.replica.log_reader import LogReader
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.peers import ReplicaPeers
 from stoker.mesh.replica.replica_settings import ReplicaSettings, Role
@@ -92,10 +93,7 @@ class Replica:
             actions=self,
         )
         self.right = AnswerRight(self._peers, self._leadership)
-        self._reading = False
-        self._read_next: bool | None = None
-        """The next reading: True begins at the oldest held entry, False goes on, None is none."""
-        self._skips = False
+        self._reading = LogReader(state, tail, outbox)
         """True after a gap, until the present reading ends."""
         self._repaired: HeldEntry | None = None
         plan = SnapshotPlan(settings.log_max_bytes, settings.snapshot_entries, loaded[0])
@@ -288,7 +286,7 @@ class Replica:
         """Append nothing until the log was read to its end; `last` is as in `LogFailed`."""
         self._appends.set_unknown()
         self._repaired = None
-        self._read_over(now)
+        self._reading.over()
         if self._leadership.halted or not self._leadership.stands:
             return
         self._leadership.wait(why)
@@ -315,7 +313,7 @@ class Replica:
 
     def _log_entries(self, event: events.LogEntries, now: Instant) -> None:
         for seq, data in event.entries:
-            if self._leadership.halted or self._skips:
+            if self._leadership.halted or self._reading.skips:
                 return
             try:
                 if self._follower.read(seq, data):
@@ -329,12 +327,12 @@ class Replica:
         if self._peers.alone or not isinstance(error, LogGap | BrokenChain):
             self._halt(error.message)
             return
-        self._skips = True
+        self._reading.skips = True
 
     def _log_end(self, event: events.LogEnd, now: Instant) -> None:
         """Lead on, or append a TERM entry behind which no unknown append can count."""
-        gap = self._skips
-        if self._read_over(now):
+        gap = self._reading.skips
+        if self._reading.over():
             return
         if gap and self.role == "reading" and self._peers.best() is None:
             self._log_failed("an entry is missing in the log", 0, now)
@@ -359,22 +357,8 @@ class Replica:
 
     def read_log(self, *, again: bool) -> None:
         """Read the log forward, as soon as no other reading is under way."""
-        if self._reading:
-            self._read_next = again or bool(self._read_next)
-            return
-        if again:
-            self.state.seen = max(0, self._tail.forget_places() - 1)
-        self._reading = True
-        self._peers.reads(self._now)
-        self._outbox.put(events.Read(self.state.seen + 1))
-
-    def _read_over(self, now: Instant) -> bool:
-        """Note the end of a reading; True if the next one began."""
-        self._reading = self._skips = False
-        again, self._read_next = self._read_next, None
-        if again is not None:
-            self.read_log(again=again)
-        return again is not None
+        if self._reading.begin(again=again):
+            self._peers.reads(self._now)
 
     def repair(self, now: Instant) -> None:
         """Take the next step from the end of the log to leadership: fetch what a voter has beyond

@@ -16,6 +16,7 @@ from stoker.mesh.log.genesis import Genesis, RosterMember
 from stoker.mesh.log.jetstream_log import LogGap, WrongTail
 from stoker.mesh.log.model_log import ModelLog
 from stoker.mesh.replica import events, snapshots
+from stoker.mesh.replica.authority import Authority
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.replica_settings import ReplicaSettings
 from stoker.scheduler.core import Limits
@@ -58,6 +59,8 @@ class Cluster:
         self.cut: set[int] = set()
         self.log_down: set[int] = set()
         self.halted: dict[int, str] = {}
+        self.authority: dict[int, Authority | None] = {}
+        """The authority over leases that each replica has now."""
         self.sent: list[events.Send] = []
         self._queue: deque[tuple[int, events.Event]] = deque()
         for number in self.signers:
@@ -114,6 +117,8 @@ class Cluster:
             case events.Install(data, _):
                 self.disks[number] = Disk([], self.disks[number].promised, data)
                 self.boot(number)
+            case events.RenewLeases(authority):
+                self.authority[number] = authority
             case events.Halt(reason):
                 self.halted[number] = reason
             case events.Send():

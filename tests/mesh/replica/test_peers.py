@@ -8,6 +8,7 @@ import pytest
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.replica import snapshots
+from stoker.mesh.replica.voter import PLEDGE_NS
 from stoker.native.errors import NotLeader
 from tests.mesh.replica_cluster import Cluster, Disk
 
@@ -148,3 +149,39 @@ def test_a_replica_whose_state_differs_begins_again(cluster: Cluster) -> None:
     cluster.settle()
     assert cluster.replicas[other] is not broken
     assert len(cluster.digests()) == 1
+
+
+def test_only_the_leader_renews_leases_and_no_longer_than_its_pledges(cluster: Cluster) -> None:
+    leader = cluster.settle()
+    cluster.hello(leader)
+    cluster.pass_time(0.2)
+    authority = cluster.authority[leader]
+    assert authority is not None and authority.until_ns is not None
+    assert not authority.extend_only
+    assert [node for node, _ in authority.places] == ["n1"]
+    assert cluster.now < authority.until_ns <= cluster.now + PLEDGE_NS
+    assert [cluster.authority.get(n) for n in cluster.replicas if n != leader] == [None, None]
+    cluster.cut = {number for number in cluster.replicas if number != leader}
+    cluster.pass_time(2.1)
+    assert cluster.authority[leader] is None
+
+
+def test_a_candidate_that_waits_for_the_log_only_extends_leases(cluster: Cluster) -> None:
+    first = cluster.settle()
+    cluster.hello(first)
+    cluster.pass_time(0.2)
+    cluster.log_down = set(cluster.replicas)
+    cluster.kill(first)
+    for _ in range(100):
+        cluster.pass_time(0.1)
+        held = [each for n, each in cluster.authority.items() if n != first and each is not None]
+        if held:
+            break
+    (authority,) = held
+    assert authority.extend_only
+    assert authority.term > min(each.state.term for each in cluster.replicas.values())
+    cluster.log_down = set()
+    second = cluster.settle()
+    cluster.pass_time(0.1)
+    led = cluster.authority[second]
+    assert led is not None and not led.extend_only
