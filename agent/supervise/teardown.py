@@ -113,10 +113,8 @@ def _place(name: str) -> int:
 
 def _jobs_in(tree: Path) -> int:
     """Return the number of jobs that still run, by their cgroups."""
-    with contextlib.suppress(FileNotFoundError):
-        groups = [group for group in (tree / "jobs").iterdir() if group.is_dir()]
-        return sum(1 for group in groups if leftover_cgroups.members(group))
-    return 0
+    groups = [group for kind in ("fenced", "free") for group in (tree / "jobs" / kind).glob("*/")]
+    return sum(1 for group in groups if leftover_cgroups.members(group))
 
 
 def _end_by_spawner(state: StateFolder) -> str:

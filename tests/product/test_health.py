@@ -26,9 +26,12 @@ from stoker.agent.state.state_folder import read_json
 from stoker.agent.supervise import pids
 from stoker.mesh.connection import context
 from stoker.mesh.connection.requests import Requests
+from stoker.mesh.identity.identity import Verifier
 from stoker.mesh.log import entry as entries
 from stoker.mesh.log.genesis import Genesis, digest
 from stoker.mesh.log.jetstream_log import JetStreamLog
+from stoker.mesh.replica.held_tail import HeldTail
+from stoker.mesh.replica.roster import Roster
 from stoker.mesh.replica.state import ReplicaState, StartRaw
 from stoker.mesh.wire import schema, subjects
 from stoker.native import _sim
@@ -320,16 +323,17 @@ async def replay(live: LiveNode) -> tuple[int, int, list[str]]:
     inbox = subjects.inbox("scheduler").encode()
     await requests.connection.connect(url, nkeys_seed=seed, inbox_prefix=inbox)
     cluster = load_cluster(live.state).cluster
-    genesis = digest(read_json(live.state.genesis, Genesis))
-    state, starts, wrong = ReplicaState(cluster, genesis), 0, []
+    genesis = read_json(live.state.genesis, Genesis)
+    state, starts, wrong = ReplicaState(cluster, digest(genesis)), 0, []
+    tail = HeldTail(state, Roster(Verifier, genesis.schedulers), keeps=False)
     held: set[str] = set()
     async for batch in JetStreamLog(requests, cluster).read_from(1):
         for seq, data in batch:
-            opened = entries.unseal(seq, data)
-            if counter := state.judge(seq, opened, signed=True):
-                state.refuse(seq, counter)
+            counter = tail.offer(seq, data, entries.unseal(seq, data))
+            if counter or (ready := tail.ready()) is None:
                 continue
-            applied = state.apply(seq, opened.entry, opened.hash)
+            opened = ready.opened
+            applied = state.apply(opened.entry, opened.hash)
             reports = state.book.nodes.values()
             held |= {d.id for report in reports for d in report.devices if d.unavailable}
             for action in (a for several in applied.actions.values() for a in several):

@@ -70,7 +70,7 @@ async def start_jobs(where: StateFolder, script: str) -> list[int]:
             folder.mkdir(parents=True)
             launches.append(
                 Launch(job, 1, 0, ("/bin/sh", "-c", script), {"PATH": "/usr/bin:/bin"}, "/", NOBODY,
-                       NOBODY, str(folder))
+                       NOBODY, str(folder), fenced=False)
             )  # fmt: skip
         assert await spawner.start(launches) == []
         found: dict[int, int] = {}

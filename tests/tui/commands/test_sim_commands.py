@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from stoker.tui.commands.sim_commands import SIMULATORS, sim_command
 
-TAKES = {"driver": (), "faults": ("--json",)}
+TAKES = {"driver": (), "faults": ("--json",), "cluster": ("--json",)}
 """The options of the simulators that have no plot."""
 
 
