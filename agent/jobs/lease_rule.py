@@ -36,10 +36,13 @@ class LeaseRule:
         since_ns = self._freeze.since_ns if self._freeze is not None else 0
         return self._read_ns <= since_ns
 
-    def may_start(self, now_ns: int) -> bool:
+    def may_start(self, now_ns: int, requested_ns: int = 0) -> bool:
         """Return True if attempts may start now. Under a freeze they may once the desired state was
-        read past it, for a start cannot run before the thaw that follows."""
-        known = self._freeze is None or not self.must_read
+        read past it, for a start cannot run before the thaw that follows. Starts in an answer that
+        was requested past the freeze may as well, although the answer is only a part of the state.
+        """
+        since_ns = self._freeze.since_ns if self._freeze is not None else 0
+        known = self._freeze is None or not self.must_read or requested_ns > since_ns
         return known and now_ns < self._until_ns
 
     def thaw(self, now_ns: int) -> tuple[int, int] | None:

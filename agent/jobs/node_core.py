@@ -225,7 +225,9 @@ class NodeCore:
             return
         self._wanted.done(now_s)
         if desired.more:
-            self._wanted.want(now_s)
+            # The next part has again the starts that may not be made now, so it waits a while.
+            may_start = self._lease.may_start(_ns(now_s), self._requested_ns)
+            self._wanted.want(now_s if may_start else now_s + RETRY_FIRST_S)
         else:
             self._caught_up = True
             effects.append(steps.Persist(self._chain.position))
@@ -234,10 +236,15 @@ class NodeCore:
         self._thaw(now_s, effects)
 
     def _carry_out(
-        self, actions: Iterable[Action], now_ns: int, now_s: float, effects: list[Effect]
+        self,
+        actions: Iterable[Action],
+        now_ns: int,
+        now_s: float,
+        effects: list[Effect],
+        requested_ns: int = 0,
     ) -> None:
         """Carry out actions; starts wait for a lease, after which the desired state has them."""
-        may_start = self._lease.may_start(_ns(now_s))
+        may_start = self._lease.may_start(_ns(now_s), requested_ns)
         found = list(actions)
         todo = [each for each in found if may_start or not isinstance(each, StartJob)]
         if len(todo) < len(found):
@@ -251,7 +258,7 @@ class NodeCore:
         self._attempts.carry_out(desired.stops, desired.now_ns, effects)
         known = {*desired.wanted, *(stop.key for stop in desired.stops)}
         self._attempts.stop_unknown(sorted(self._requested - known), desired.now_ns, effects)
-        self._carry_out(desired.starts, desired.now_ns, now_s, effects)
+        self._carry_out(desired.starts, desired.now_ns, now_s, effects, self._requested_ns)
         if not desired.more:
             starting = {start.key for start in desired.starts}
             missing = set(desired.wanted) - self._requested - starting

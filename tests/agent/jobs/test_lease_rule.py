@@ -54,3 +54,13 @@ def test_jobs_that_run_need_no_thaw() -> None:
     rule.renewed(200, None, 100)
     rule.read(110)
     assert rule.thaw(120) is None
+
+
+def test_starts_of_a_partial_answer_past_the_freeze_need_no_whole_read() -> None:
+    rule = LeaseRule()
+    rule.renewed(250, Freeze(1, 120), 130)
+    assert not rule.may_start(140)
+    assert not rule.may_start(140, requested_ns=120)
+    assert rule.may_start(140, requested_ns=121)
+    assert not rule.may_start(250, requested_ns=121)
+    assert rule.thaw(140) is None
