@@ -84,7 +84,7 @@ class Account(Record, frozen=True):
 class JobSpec(job_options.JobOptions, frozen=True):
     """A job as it was requested: the options of `scheduler/job_options.toml`.
 
-    Names are kept unchanged; `mesh/replica/core_request.py` turns them into the core's ids.
+    Names are kept unchanged; `mesh/replica/works/core_request.py` turns them into the core's ids.
     """
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One replica of the scheduler without I/O: leadership, state, appends, snapshots, waiters.
+"""One replica of the scheduler without I/O: `replica.py` joins its rooms.
 
 Imports `mesh.log` and its dependencies; sockets and clocks belong to `mesh.server`.
 """

@@ -18,7 +18,7 @@ from stoker.scheduler.records import Request
 
 if TYPE_CHECKING:
     from stoker.mesh.replica.state import ReplicaState
-    from stoker.mesh.replica.work import Removed
+    from stoker.mesh.replica.works.work import Removed
 
 # --- events ---------------------------------------------------------------------------------------
 

@@ -16,27 +16,28 @@ from stoker.mesh.log.entry import SnapshotBlob, SnapshotPointBlob
 from stoker.mesh.log.jetstream_log import LogGap
 from stoker.mesh.log.log_outage import LogOutage
 from stoker.mesh.log.log_time import Instant, LogTime
-from stoker.mesh.replica import events, request_defects
-from stoker.mesh.replica.account_updates import AccountUpdates
-from stoker.mesh.replica.answer_right import AnswerRight
-from stoker.mesh.replica.append_pipeline import AppendPipeline
-from stoker.mesh.replica.held_tail import BrokenChain, HeldEntry, HeldTail
-from stoker.mesh.replica.job_gets import JobGets
-from stoker.mesh.replica.leadership import Leadership
-from stoker.mesh.replica.log_compaction import LogCompaction
-from stoker.mesh.replica.log_follower import LogFollower
-from stoker.mesh.replica.log_reader import LogReader
+from stoker.mesh.replica import events
+from stoker.mesh.replica.log.append_pipeline import AppendPipeline
+from stoker.mesh.replica.log.held_tail import BrokenChain, HeldEntry, HeldTail
+from stoker.mesh.replica.log.log_compaction import LogCompaction
+from stoker.mesh.replica.log.log_follower import LogFollower
+from stoker.mesh.replica.log.log_reader import LogReader
+from stoker.mesh.replica.log.roster import Roster
+from stoker.mesh.replica.log.snapshot_plan import SnapshotPlan
+from stoker.mesh.replica.nodes.leadership import Leadership
 from stoker.mesh.replica.outbox import Outbox
-from stoker.mesh.replica.peers import ReplicaPeers
+from stoker.mesh.replica.peers.answer_right import AnswerRight
+from stoker.mesh.replica.peers.replica_peers import ReplicaPeers
 from stoker.mesh.replica.replica_settings import ReplicaSettings, Role
-from stoker.mesh.replica.roster import Roster
-from stoker.mesh.replica.snapshot_plan import SnapshotPlan
+from stoker.mesh.replica.requests.account_updates import AccountUpdates
+from stoker.mesh.replica.requests.job_gets import JobGets
+from stoker.mesh.replica.requests.user_works import UserWorks
+from stoker.mesh.replica.requests.waiters import Waiters
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.mesh.replica.state import Applied, ReplicaState
-from stoker.mesh.replica.user_room import to_forget
-from stoker.mesh.replica.user_works import UserWorks
-from stoker.mesh.replica.waiters import Waiters
-from stoker.mesh.replica.work import HelloWork, InFlight, OutcomeWork, SnapshotWork, UsageWork
+from stoker.mesh.replica.works import request_defects
+from stoker.mesh.replica.works.user_room import to_forget
+from stoker.mesh.replica.works.work import HelloWork, InFlight, OutcomeWork, SnapshotWork, UsageWork
 from stoker.native.errors import Corrupt, StokerError, Unavailable
 from stoker.scheduler.nouns import Observation
 

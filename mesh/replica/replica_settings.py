@@ -8,7 +8,7 @@ from typing import Literal
 
 from stoker.mesh.broker.budgets import Budgets
 from stoker.mesh.log.genesis import Genesis
-from stoker.mesh.replica.snapshot_plan import SNAPSHOT_ENTRIES
+from stoker.mesh.replica.log.snapshot_plan import SNAPSHOT_ENTRIES
 
 Role = Literal[
     "following",

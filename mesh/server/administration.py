@@ -11,9 +11,9 @@ from typing import Any
 
 from stoker.mesh.log.entry import CordonBlob, DrainBlob, LimitsBlob, NamesBlob, QueueBlob, Setting
 from stoker.mesh.replica import cluster_limits as limit_changes
-from stoker.mesh.replica import core_request, work
 from stoker.mesh.replica.events import Admin
 from stoker.mesh.replica.state import ReplicaState
+from stoker.mesh.replica.works import core_request, work
 from stoker.mesh.wire import schema
 from stoker.native.errors import BadRequest, NotFound, Refused
 from stoker.scheduler import records

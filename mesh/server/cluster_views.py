@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from stoker.mesh.replica.fence import FENCE_ID, FENCE_TAINT
 from stoker.mesh.replica.replica import Replica
+from stoker.mesh.replica.works.fence import FENCE_ID, FENCE_TAINT
 from stoker.mesh.wire import schema
 from stoker.native.errors import Unavailable
 from stoker.scheduler.book import Book

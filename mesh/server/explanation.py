@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from stoker.mesh.replica import reason_text
-from stoker.mesh.replica.fence import FENCE_ID
 from stoker.mesh.replica.replica import Replica
+from stoker.mesh.replica.works import reason_text
+from stoker.mesh.replica.works.fence import FENCE_ID
 from stoker.mesh.server import cluster_views, job_views
 from stoker.mesh.wire import schema
 from stoker.scheduler import figures

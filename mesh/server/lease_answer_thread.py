@@ -23,7 +23,7 @@ from stoker.mesh.connection.process_connection import ConnectionCallbacks
 from stoker.mesh.identity.identity import Signs
 from stoker.mesh.replica.authority import Authority
 from stoker.mesh.replica.boot_clock import boot_ns
-from stoker.mesh.replica.lease_answers import LeaseAnswers
+from stoker.mesh.replica.nodes.lease_answers import LeaseAnswers
 from stoker.mesh.wire import subjects
 from stoker.native.errors import BadRequest
 

@@ -20,7 +20,7 @@ import structlog
 from stoker.mesh.broker.budgets import Budgets
 from stoker.mesh.replica.boot_clock import boot_ns
 from stoker.mesh.replica.events import Event, Get, JobSubmitted
-from stoker.mesh.replica.request_defects import Defects
+from stoker.mesh.replica.works.request_defects import Defects
 from stoker.mesh.server.fair_queue import NS, FairQueue
 from stoker.mesh.server.node_proxy import NodeProxy
 from stoker.mesh.server.service import Caller, Proxied, Service

@@ -15,7 +15,7 @@ import msgspec
 
 from stoker.mesh.replica.events import CancelRequested, Event, Get, JobSubmitted, Remove
 from stoker.mesh.replica.replica import Replica
-from stoker.mesh.replica.work import AdminApplied, Removed
+from stoker.mesh.replica.works.work import AdminApplied, Removed
 from stoker.mesh.server import administration, admission, cluster_views, explanation, job_views
 from stoker.mesh.wire import request_signature, schema
 from stoker.mesh.wire.command import NodeReply

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from stoker.mesh.log.genesis import Genesis
 from stoker.mesh.log.jetstream_log import LogFull, LogGap, WrongTail, appended
 from stoker.mesh.replica import events, snapshots
-from stoker.mesh.replica.lease_answers import LeaseAnswers
+from stoker.mesh.replica.nodes.lease_answers import LeaseAnswers
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.replica_settings import ReplicaSettings
 from stoker.mesh.sim.host_clock import HostClock

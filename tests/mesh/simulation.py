@@ -16,7 +16,7 @@ from stoker.mesh.identity.identity import Identity
 from stoker.mesh.log.jetstream_log import LogFull, WrongTail
 from stoker.mesh.log.model_log import ModelLog
 from stoker.mesh.replica import events, snapshots
-from stoker.mesh.replica.lease_answers import LeaseAnswers
+from stoker.mesh.replica.nodes.lease_answers import LeaseAnswers
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.replica_settings import ReplicaSettings
 from stoker.mesh.wire import lease_messages

@@ -30,8 +30,8 @@ from stoker.mesh.identity.identity import Verifier
 from stoker.mesh.log import entry as entries
 from stoker.mesh.log.genesis import Genesis, digest
 from stoker.mesh.log.jetstream_log import JetStreamLog
-from stoker.mesh.replica.held_tail import HeldTail
-from stoker.mesh.replica.roster import Roster
+from stoker.mesh.replica.log.held_tail import HeldTail
+from stoker.mesh.replica.log.roster import Roster
 from stoker.mesh.replica.state import ReplicaState, StartRaw
 from stoker.mesh.wire import schema, subjects
 from stoker.native import _sim

@@ -9,7 +9,7 @@ import pytest
 
 from stoker.mesh.broker import broker_config, budgets
 from stoker.mesh.broker.budgets import USERS_AT_LIMIT, Budgets, Seats
-from stoker.mesh.replica import work_queue
+from stoker.mesh.replica.works import work_queue
 from stoker.native.errors import BadRequest, Busy
 from stoker.scheduler.core import Limits
 

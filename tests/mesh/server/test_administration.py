@@ -11,8 +11,8 @@ import pytest
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.replica import events
-from stoker.mesh.replica.work import AdminApplied, AdminWork, HelloWork
-from stoker.mesh.replica.work_queue import WorkQueue
+from stoker.mesh.replica.works.work import AdminApplied, AdminWork, HelloWork
+from stoker.mesh.replica.works.work_queue import WorkQueue
 from stoker.mesh.server import administration, cluster_views, explanation
 from stoker.mesh.server.service import Service
 from stoker.mesh.wire import schema

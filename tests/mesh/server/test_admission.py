@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.mesh.replica.work import BATCH_BYTES_MAX, SubmitWork
+from stoker.mesh.replica.works.work import BATCH_BYTES_MAX, SubmitWork
 from stoker.mesh.server import admission
 from stoker.mesh.wire import schema
 from stoker.mesh.wire.schema import JobRequest

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.mesh.replica.work import HelloWork, OutcomeWork
+from stoker.mesh.replica.works.work import HelloWork, OutcomeWork
 from stoker.mesh.wire import node_messages
 from stoker.mesh.wire.command import HAVE_MAX, Position, StateRequest
 from stoker.native.errors import BadRequest

@@ -13,11 +13,11 @@ ATTEMPTS = "stoker.agent.jobs.attempts"
 CORE = "stoker.agent.jobs.node_core"
 OUTCOMES = "stoker.agent.jobs.outcome_queue"
 COMMAND = "stoker.mesh.wire.command"
-PIPELINE = "stoker.mesh.replica.append_pipeline"
+PIPELINE = "stoker.mesh.replica.log.append_pipeline"
 STATE = "stoker.mesh.replica.state"
-TAIL = "stoker.mesh.replica.held_tail"
-PEERS = "stoker.mesh.replica.peers"
-CONFIRMATIONS = "stoker.mesh.replica.confirmations"
+TAIL = "stoker.mesh.replica.log.held_tail"
+PEERS = "stoker.mesh.replica.peers.replica_peers"
+CONFIRMATIONS = "stoker.mesh.replica.peers.confirmations"
 
 MUTANTS = [
     Mutant(
@@ -63,7 +63,7 @@ MUTANTS = [
         "a number that cannot be read is passed over",
     ),
     Mutant(
-        "key-forgotten", "stoker.mesh.replica.core_request", "submit",
+        "key-forgotten", "stoker.mesh.replica.works.core_request", "submit",
         "key=key,", "key=b'',",
         "a repeated request is the same job",
     ),

@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Work on its way into the log: queued, decided, in flight, unknown, committed and answered.
+
+Owns three rules: one append is in flight at a time, an append whose outcome is unknown stays until
+the log has shown it or has passed it, and no work is answered before it is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from stoker.mesh.identity.identity import Signs
+from stoker.mesh.log import entry as entries
+from stoker.mesh.log.log_outage import LogOutage
+from stoker.mesh.log.log_time import Instant
+from stoker.mesh.replica import events
+from stoker.mesh.replica.log.held_tail import HeldTail
+from stoker.mesh.replica.nodes.leadership import Leadership
+from stoker.mesh.replica.outbox import Outbox
+from stoker.mesh.replica.replica_settings import ReplicaSettings
+from stoker.mesh.replica.state import Applied, ReplicaState
+from stoker.mesh.replica.works import request_defects
+from stoker.mesh.replica.works.decide import answer_of, decide, propose
+from stoker.mesh.replica.works.user_room import UserRoom
+from stoker.mesh.replica.works.work import (
+    HelloWork,
+    InFlight,
+    OutcomeWork,
+    TermWork,
+    Work,
+    WorkBatch,
+)
+from stoker.mesh.replica.works.work_queue import USERS, WorkQueue
+from stoker.mesh.wire.command import NodeReply
+from stoker.native.errors import Refused, StokerError, Unavailable
+
+
+class AppendPipeline:
+    """The appends of one replica. `room` counts each user's queued work."""
+
+    def __init__(
+        self,
+        settings: ReplicaSettings,
+        signer: Signs,
+        state: ReplicaState,
+        *,
+        tail: HeldTail,
+        leadership: Leadership,
+        outage: LogOutage,
+        outbox: Outbox,
+    ) -> None:
+        self.room = UserRoom(settings.budgets)
+        self.more = False
+        """True if the core has more to decide without a new request."""
+        self.elected = 0
+        """The term of the newest TERM entry of this replica."""
+        self._settings = settings
+        self._signer = signer
+        self._state = state
+        self._tail = tail
+        self._leadership = leadership
+        self._outage = outage
+        self._outbox = outbox
+        self._queue = WorkQueue()
+        self._in_flight: InFlight | None = None
+        self._unknown: list[InFlight] = []
+        self._appends = 0
+        self._alone = 0
+        """The number of next works that are decided one by one, since one of them has a defect."""
+
+    # --- the queue --------------------------------------------------------------------------------
+
+    def enqueue(self, work: Work, now: Instant) -> None:
+        """Queue this work, or answer why not; send it if nothing is in flight."""
+        refusal = self._refusal(work, now)
+        self.room.enter(work)
+        if refusal is not None:
+            self._outbox.count("queue_refused")
+            self.answer(work, refusal)
+            return
+        self._queue.push(work)
+        self.flush(now)
+
+    def put_first(self, work: Work) -> None:
+        """Queue this work before all other; nobody waits for its answer."""
+        self._queue.put_back([work])
+
+    @property
+    def is_empty(self) -> bool:
+        """True if no work is queued."""
+        return not self._queue
+
+    @property
+    def idle(self) -> bool:
+        """True if no append of this replica is on its way."""
+        return self._in_flight is None and not self._unknown
+
+    @property
+    def sends(self) -> bool:
+        """True if an append is neither confirmed nor of unknown outcome."""
+        return self._in_flight is not None
+
+    @property
+    def forgets(self) -> bool:
+        """True if the next entry will have jobs forgotten."""
+        return self._queue.forgets
+
+    def _refusal(self, work: Work, now: Instant) -> StokerError | None:
+        if self._leadership.halted:
+            return Unavailable(f"the scheduler has halted: {self._leadership.why}")
+        if self._outage.is_blocked(now.boot_ns):
+            return Refused(f"the log takes nothing: {self._leadership.why}; nothing was changed")
+        return self._queue.no_room(work)
+
+    # --- deciding and sending ---------------------------------------------------------------------
+
+    def flush(self, now: Instant) -> None:
+        """Send the next entry, if this replica leads and no append is in flight."""
+        while self._leadership.leads and self.idle and self._outage.may_try(now.boot_ns):
+            if not self._queue and not self.more:
+                return
+            self._decide(self._queue.take(self._alone), now)
+
+    def append_term(self, term: int, pledges: tuple[bytes, ...], now: Instant) -> None:
+        """Send the TERM entry that makes this replica the leader, with sealed pledges of others."""
+        founded = self._tail.end.index > 0
+        work = TermWork(term, self._settings.leader, founds=not founded)
+        batch = propose(self._state, [work], now.log_ns, measure=self._settings.measure)
+        assert batch.commands, "the core refuses a term that follows its own"
+        first: tuple[entries.Blob, ...] = ()
+        if not founded:
+            first = (entries.GenesisBlob(self._settings.genesis),)
+        if pledges:
+            first = (*first, entries.TermBlob(pledges))
+        self.elected = term
+        self._append(batch, first, term, now)
+
+    def _decide(self, works: list[Work], now: Instant) -> None:
+        try:
+            decided = decide(self._state, works, now.log_ns, measure=self._settings.measure)
+        except Exception as error:
+            self._isolate(works, error)
+            return
+        self._alone = max(self._alone - len(works), 0)
+        self.more = False
+        self._queue.put_back(decided.back)
+        for work, why in decided.refused.items():
+            self.answer(work, why)
+        if decided.batch.commands or decided.blobs:
+            self._append(decided.batch, decided.blobs, self._state.term, now)
+        else:
+            self._finish(decided.batch, Applied())
+
+    def _isolate(self, works: list[Work], error: Exception) -> None:
+        """Find the work whose decision raised `error`, by deciding each one alone.
+
+        Deciding changes nothing, so the error becomes that work's answer. It ends the process if
+        no user waits for the work.
+        """
+        if len(works) > 1:
+            self._queue.put_back(works)
+            self._alone = len(works)
+            return
+        if not works or not isinstance(works[0], USERS):
+            raise error
+        self._alone = max(self._alone - 1, 0)
+        self.answer(works[0], request_defects.answer(error))
+
+    def _append(
+        self, batch: WorkBatch, blobs: tuple[entries.Blob, ...], term: int, now: Instant
+    ) -> None:
+        leader = self._settings.leader
+        entry = self._tail.following(term, leader, now.log_ns, batch.commands, blobs)
+        sealed = entries.seal(entry, self._signer)
+        self._appends += 1
+        name = f"{leader:x}-{now.log_ns:x}-{self._appends}"
+        self._in_flight = InFlight(entry, sealed.hash, batch, sealed.data, name)
+        self._outbox.put(events.Append(self._state.seen, sealed.data, name))
+
+    # --- outcomes of an append --------------------------------------------------------------------
+
+    def acknowledged(self, seq: int, name: str) -> InFlight | None:
+        """Return the append in flight, which the log has as `seq`; None if that cannot be.
+
+        `name` is that of the append that is answered, which may be an earlier one.
+        """
+        sent = self._in_flight
+        fits = sent is not None and seq == self._state.seen + 1 and name in ("", sent.name)
+        return sent if fits else None
+
+    def refused(self) -> None:
+        """The append in flight certainly did not happen: queue its works again."""
+        sent, self._in_flight = self._in_flight, None
+        if sent is not None:
+            self._queue.put_back(sent.batch.works)
+
+    def set_unknown(self) -> None:
+        """The append in flight may have happened or not: keep it as an unknown append."""
+        if self._in_flight is not None:
+            self._unknown.append(self._in_flight)
+            self._in_flight = None
+
+    def found(self, digest: bytes) -> InFlight | None:
+        """Take the append of this replica that became the entry of this hash, if there is one."""
+        flying = self._in_flight
+        if flying is not None and flying.hash == digest:
+            self._in_flight = None
+            return flying
+        sent = next((sent for sent in self._unknown if sent.hash == digest), None)
+        if sent is not None:
+            self._unknown.remove(sent)
+        return sent
+
+    @property
+    def may_land(self) -> bool:
+        """True if an unknown append could still count when it reaches the log late."""
+        return any(sent.entry.prev_index >= self._state.index for sent in self._unknown)
+
+    def give_up(self, why: StokerError) -> None:
+        """Answer all queued work with `why`, since another replica leads or will."""
+        self.set_unknown()
+        for work in self._queue:
+            self.answer(work, why)
+        self._queue.clear()
+
+    def drop_passed(self, why: StokerError) -> None:
+        """Answer the unknown appends with `why` whose place another entry took."""
+        passed = [sent for sent in self._unknown if sent.entry.prev_index < self._state.index]
+        for sent in passed:
+            self._unknown.remove(sent)
+            for work in sent.batch.works:
+                self.answer(work, why)
+
+    def settle_unknown(self, term: int) -> None:
+        """Settle unknown appends after the log was read to its end, in a term of this replica.
+
+        Those that the chain has stay until they are confirmed. The one that can still follow the
+        chain is sent again with the same bytes, so that it counts once, however often it lands. The
+        works of all others are queued again.
+        """
+        unknown, self._unknown = self._unknown, []
+        for sent in unknown:
+            before = sent.entry.prev_index
+            if self._tail.hash_at(before + 1) == sent.hash:
+                self._unknown.append(sent)
+            elif sent.entry.term == term and self._tail.end.index == before:
+                self._in_flight = sent
+                self._outbox.put(events.Append(self._state.seen, sent.data, sent.name))
+            else:
+                self._queue.put_back(sent.batch.works)
+
+    def retry_unknown(self) -> None:
+        """Queue the works of unknown appends again: none of them can count any more."""
+        lost = [work for sent in self._unknown for work in sent.batch.works]
+        self._unknown.clear()
+        self._queue.put_back(lost)
+
+    def committed(self, sent: InFlight, applied: Applied) -> None:
+        """Answer the works of an entry that was applied."""
+        self.more = self.more or sent.batch.more
+        self._finish(sent.batch, applied)
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def answer(self, work: Work, value: Any) -> None:
+        """Answer a work once; nothing happens if it was answered or nobody waits."""
+        if work.answered or work.token is None:
+            return
+        work.answered = True
+        self.room.leave(work)
+        if isinstance(value, StokerError) and isinstance(work, OutcomeWork | HelloWork):
+            value = NodeReply(False, value.code, value.message)
+        self._outbox.reply(work.token, value)
+
+    def refuse_users(self, why: str) -> None:
+        """Refuse all queued work of users; reports of nodes stay queued."""
+        for work in self._queue.take_users():
+            self.answer(work, Refused(why))
+
+    def answer_unknown(self, why: str) -> None:
+        """Answer the works of unknown appends that their outcome is unknown."""
+        for sent in self._unknown:
+            for work in sent.batch.works:
+                self.answer(work, Unavailable(f"not known whether it happened: {why}"))
+
+    def abandon(self, why: StokerError) -> None:
+        """Answer everything that waits with `why`, and forget the queue."""
+        for work in self._waiting():
+            self.answer(work, why)
+        self._queue.clear()
+
+    def _waiting(self) -> Iterator[Work]:
+        for sent in self._unknown:
+            yield from sent.batch.works
+        if self._in_flight is not None:
+            yield from self._in_flight.batch.works
+        yield from self._queue
+
+    def _finish(self, batch: WorkBatch, applied: Applied) -> None:
+        repeat = batch.to_repeat()
+        if not batch.commands and len(repeat) == len(batch.works):
+            for work in repeat:
+                self.answer(work, Refused("this request does not fit into one batch"))
+            return
+        for work, fates in zip(batch.works, batch.fates, strict=True):
+            if work.token is not None and not work.answered and work not in repeat:
+                self.answer(work, answer_of(work, fates, applied, self._state))
+        self._queue.put_back(repeat)

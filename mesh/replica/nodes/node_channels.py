@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The leader's command chains to all nodes in the present term.
+
+Owns the rule that all chains begin anew with a term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from stoker.mesh.identity.identity import Signs
+from stoker.mesh.replica import events
+from stoker.mesh.replica.authority import Authority
+from stoker.mesh.replica.nodes.node_channel import NodeChannel
+from stoker.mesh.replica.state import ReplicaState
+from stoker.mesh.wire.command import Position, StateRequest
+from stoker.scheduler.nouns import Action
+
+TERMS_LOST_MAX = 1 << 20
+"""The most terms that a node may be ahead of the log; a node that claims more is not believed."""
+
+
+class NodeChannels:
+    """The channels of one leader; `term` is the newest that this replica took, or 0."""
+
+    def __init__(self, state: ReplicaState, signer: Signs) -> None:
+        self.term = 0
+        self._state = state
+        self._signer = signer
+        self._channels: dict[str, NodeChannel] = {}
+
+    def begin(self, term: int) -> None:
+        """Begin a term: all chains start anew."""
+        if term != self.term:
+            self.term = term
+            self._channels.clear()
+
+    def commands(
+        self, seq: int, now_ns: int, actions: Mapping[str, list[Action]]
+    ) -> Iterator[events.Send]:
+        """Yield the commands that log entry `seq` has for nodes."""
+        for node, todo in actions.items():
+            for data in self._channel(node).commands(seq, now_ns, todo):
+                yield events.Send(node, data)
+
+    def desired(self, node: str, request: StateRequest, now_ns: int) -> bytes:
+        """Return the sealed state that a node should be in now."""
+        return self._channel(node).desired(request, now_ns)
+
+    def authority(self, until_ns: int | None) -> Authority:
+        """Return the authority over every node, with the last command sent to each.
+
+        It ends at `until_ns` (CLOCK_BOOTTIME), or never.
+        """
+        nodes = self._state.book.nodes
+        places = tuple((node, self._channel(node).position) for node in nodes)
+        return Authority(self._state.cluster, self.term, places, self._state.index, until_ns)
+
+    def candidacy(self, term: int, until_ns: int) -> Authority:
+        """Return the authority of a candidate, which may only extend leases until `until_ns`."""
+        start = Position(term)
+        places = tuple((node, start) for node in self._state.book.nodes)
+        index = self._state.index
+        return Authority(self._state.cluster, term, places, index, until_ns, extend_only=True)
+
+    def _channel(self, node: str) -> NodeChannel:
+        channel = self._channels.get(node)
+        if channel is None:
+            channel = NodeChannel(self._state, node, self._signer, self.term, self._state.index)
+            self._channels[node] = channel
+        return channel

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pledges that a candidate or leader holds: its authority, and until when.
+
+Without I/O; `now_ns` is CLOCK_BOOTTIME. Guarantees that a pledge ends at the moment of the request
+that it answers plus PLEDGE_NS, so that no delay of the answer lengthens it.
+"""
+
+from __future__ import annotations
+
+from stoker.mesh.replica.peers.voter import PLEDGE_NS
+from stoker.mesh.wire.peer_messages import Pledge
+
+
+class Pledges:
+    """The pledges for one term at a time; `majority` counts this replica's own."""
+
+    def __init__(self, majority: int) -> None:
+        self.term = 0
+        self.majority = majority
+        self._until: dict[int, int] = {}
+        self._sealed: dict[int, bytes] = {}
+
+    def begin(self, term: int) -> None:
+        """Begin to collect for a term."""
+        self.term = term
+        self._until.clear()
+        self._sealed.clear()
+
+    def end(self) -> None:
+        """Hold no pledge any more."""
+        self.begin(0)
+
+    def take(self, pledge: Pledge, sealed: bytes, now_ns: int) -> bool:
+        """Hold a pledge of a voter; False if it is not for this term, or from the future."""
+        if pledge.term != self.term or pledge.stamp_ns > now_ns:
+            return False
+        until_ns = pledge.stamp_ns + PLEDGE_NS
+        if until_ns > self._until.get(pledge.voter, 0):
+            self._until[pledge.voter] = until_ns
+            self._sealed[pledge.voter] = sealed
+        return True
+
+    @property
+    def count(self) -> int:
+        """The number of voters that pledged for this term, whether or not the pledges hold yet."""
+        return len(self._until)
+
+    @property
+    def until_ns(self) -> int:
+        """The moment up to which a majority's pledges hold; 0 if there is no majority."""
+        ends = sorted(self._until.values(), reverse=True)
+        return ends[self.majority - 1] if len(ends) >= self.majority else 0
+
+    def hold(self, now_ns: int) -> bool:
+        """True while a majority's pledges are unexpired."""
+        return now_ns < self.until_ns
+
+    def sealed(self, own: int) -> tuple[bytes, ...]:
+        """Return the sealed pledges of the others, as many as a majority needs."""
+        others = [data for voter, data in sorted(self._sealed.items()) if voter != own]
+        return tuple(others[: self.majority - 1])

@@ -1,0 +1,525 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One replica's dealings with the other replicas: pledges, the end of the chain, confirmations.
+
+Without I/O. Owns two rules: a candidate reads, fetches and repairs before its TERM entry, so that
+nothing that a majority held is lost; and a replica acknowledges entries to the leader of the newest
+term that it promised, and to no other. With one scheduler nothing here is used.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from stoker.mesh.identity.identity import Signs
+from stoker.mesh.log.entry import SnapshotBlob
+from stoker.mesh.log.log_time import Instant
+from stoker.mesh.replica import events
+from stoker.mesh.replica.log.held_tail import ChainPlace, HeldTail
+from stoker.mesh.replica.log.roster import Roster
+from stoker.mesh.replica.nodes.leadership import Leadership
+from stoker.mesh.replica.outbox import Outbox
+from stoker.mesh.replica.peers.confirmations import Confirmations
+from stoker.mesh.replica.peers.pledges import Pledges
+from stoker.mesh.replica.peers.snapshot_exchange import SnapshotExchange
+from stoker.mesh.replica.peers.state_agreement import StateAgreement
+from stoker.mesh.replica.peers.voter import Voter
+from stoker.mesh.replica.replica_settings import ReplicaSettings
+from stoker.mesh.replica.state import ReplicaState
+from stoker.mesh.wire import peer_messages as wire
+from stoker.mesh.wire.peer_messages import (
+    Appended,
+    Confirmed,
+    Diverged,
+    Fetched,
+    FetchRequest,
+    Held,
+    Message,
+    NotPledged,
+    Pledge,
+    PledgeRequest,
+    Promised,
+    SnapshotPart,
+    SnapshotRequest,
+    SnapshotTaken,
+)
+from stoker.mesh.wire.term_owner import next_term
+from stoker.native.errors import StokerError
+
+RENEW_NS = 500_000_000
+"""Pledges are renewed this often, four times within the length of one."""
+FOLLOW_NS = 500_000_000
+"""A follower that is told nothing reads the log this often."""
+CAMPAIGN_NS = (100_000_000, 1_000_000_000)
+"""After the leader's pledges ran out, a follower waits a random time between these two."""
+FETCH_NS = 500_000_000
+"""A candidate that fetches requests again what did not come in this time."""
+PLEDGING_NS = 400_000_000
+"""A candidate without a majority gives up after this time, and tries again later."""
+
+
+UNCONFIRMED_NS = 2_000_000_000
+"""A leader whose entries no majority confirms for this long reads the log again: a deposed stream
+leader acknowledges what no other server has."""
+
+
+class ReplicaActions(Protocol):
+    """The parts of a replica that peers set in motion."""
+
+    def read_log(self, *, again: bool) -> None:
+        """Read the log forward; `again` begins at the oldest entry that is held."""
+
+    def repair(self, now: Instant) -> None:
+        """Take the next step from the end of the log towards leadership."""
+
+    def apply_ready(self, now: Instant) -> None:
+        """Apply what is confirmed."""
+
+    def step_down(self, why: str, now: Instant) -> None:
+        """Lead or stand no more, and follow."""
+
+    def adopt(self, entries: tuple[bytes, ...]) -> None:
+        """Hold entries that another replica holds."""
+
+
+class ReplicaPeers:
+    """The other replicas, as one replica knows them."""
+
+    def __init__(
+        self,
+        settings: ReplicaSettings,
+        signer: Signs,
+        state: ReplicaState,
+        *,
+        roster: Roster,
+        tail: HeldTail,
+        leadership: Leadership,
+        outbox: Outbox,
+        actions: ReplicaActions,
+    ) -> None:
+        self.number = settings.leader
+        self.alone = len(settings.genesis.schedulers) == 1
+        majority = len(settings.genesis.schedulers) // 2 + 1
+        self.voter = Voter(settings.cluster, self.number, settings.promised)
+        self.pledges = Pledges(majority)
+        self._confirmations = Confirmations(majority)
+        self._cluster = settings.cluster
+        self._signer = signer
+        self._state = state
+        self._roster = roster
+        self._tail = tail
+        self._leadership = leadership
+        self._outbox = outbox
+        self._actions = actions
+        self.exchange = SnapshotExchange(self.send, outbox)
+        self._agreement = StateAgreement(self.number, majority, state, self.send, outbox)
+        self._own_snapshot: SnapshotBlob | None = None
+        self._agreed_snapshot: SnapshotBlob | None = None
+        self._chance = random.Random(settings.seed)
+        self._stored = tail.end
+        self._newest = 0
+        """The newest term that a voter named."""
+        self._ends: dict[int, ChainPlace] = {}
+        """The end of the chain of each voter of this candidate."""
+        self._renewed_ns = self._begun_ns = self._read_ns = self._fetched_ns = 0
+        self._campaign_ns: int | None = None
+        self._read_again = False
+        self._recorded = 0
+        """The index of the newest snapshot that a majority has."""
+        self._waits_at = (0, 0)
+        """The confirmed index for which this leader waits, and since when."""
+        self._handlers: dict[type, Callable[[int, Any, Instant], None]] = {
+            PledgeRequest: self._pledge_requested,
+            Promised: self._promised,
+            NotPledged: self._not_pledged,
+            FetchRequest: self._fetch_requested,
+            Fetched: self._fetched,
+            Appended: self._appended,
+            Held: self._held,
+            Confirmed: self._confirmed,
+            SnapshotRequest: lambda sender, message, now: self.exchange.requested(sender, message),
+            SnapshotPart: self._part,
+            SnapshotTaken: self._snapshot_taken,
+            Diverged: self._diverged,
+        }
+
+    # --- time -------------------------------------------------------------------------------------
+
+    def check(self, now: Instant) -> None:
+        """Step down before anything else is done without a majority's pledges."""
+        leadership = self._leadership
+        if not self.alone and leadership.stands and not self.pledges.hold(now.boot_ns):
+            self._actions.step_down("a majority's pledges ran out", now)
+        leadership.until_ns = None if self.alone else self.pledges.until_ns
+        leadership.pledged_term = self.pledges.term
+
+    def tick(self, now: Instant) -> None:
+        """Renew pledges, stand for leadership, or read what the leader appended."""
+        if self.alone or self._leadership.halted:
+            return
+        if self._leadership.stands:
+            if now.boot_ns - self._renewed_ns >= RENEW_NS:
+                self._request_pledges(now)
+            self._fetch_again(now)
+        elif self._leadership.role == "pledging":
+            if now.boot_ns - self._begun_ns >= PLEDGING_NS:
+                self._actions.step_down("no majority pledged", now)
+        elif self._may_campaign(now.boot_ns):
+            self._campaign(now)
+        elif now.boot_ns - self._read_ns >= FOLLOW_NS:
+            again, self._read_again = self._read_again, False
+            self._actions.read_log(again=again)
+
+    def reads(self, now: Instant) -> None:
+        """Note that the log is being read."""
+        self._read_ns = now.boot_ns
+
+    def is_unconfirmed(self, now: Instant) -> bool:
+        """True if what this leader or candidate appended has waited for a majority too long."""
+        tail = self._tail
+        waits = self._leadership.role in ("electing", "leading") and tail.end.index > tail.confirmed
+        if self.alone or not waits or tail.confirmed != self._waits_at[0]:
+            self._waits_at = (tail.confirmed, now.boot_ns)
+        return now.boot_ns - self._waits_at[1] >= UNCONFIRMED_NS
+
+    def rest(self, now: Instant) -> None:
+        """Stand again only after a random time, so that two candidates do not meet for ever."""
+        self.pledges.end()
+        self._confirmations.begin(0)
+        self._campaign_ns = now.boot_ns + self._chance.randint(*CAMPAIGN_NS)
+
+    def hurry(self, now: Instant) -> None:
+        """Stand again at once."""
+        self._campaign_ns = now.boot_ns
+
+    def _may_campaign(self, now_ns: int) -> bool:
+        if self.voter.wait_ns(self.number, now_ns):
+            self._campaign_ns = None
+            return False
+        if self._campaign_ns is None:
+            self._campaign_ns = now_ns + self._chance.randint(*CAMPAIGN_NS)
+        return now_ns >= self._campaign_ns
+
+    # --- pledges ----------------------------------------------------------------------------------
+
+    def _campaign(self, now: Instant) -> None:
+        """Stand for the next own term: request the pledges of all."""
+        after = max(self.voter.promised, self._newest, self._tail.end.term, self._state.term)
+        place = self._roster.place(self.number, self._state)
+        self.pledges.begin(next_term(max(after, self._leadership.newest_lost), place))
+        self._ends = {}
+        self._begun_ns = now.boot_ns
+        self._leadership.role = "pledging"
+        self._outbox.count("campaigns")
+        self._request_pledges(now)
+
+    def _request_pledges(self, now: Instant) -> None:
+        term, stamp_ns = self.pledges.term, now.boot_ns
+        if self._leadership.stands:
+            self._pledge_to_itself(now)
+        self._renewed_ns = now.boot_ns
+        index = self._state.index
+        self.broadcast(
+            PledgeRequest(
+                term, stamp_ns, b"", self._leadership.leads, index, self._tail.hash_at(index) or b""
+            )
+        )
+
+    def _pledge_to_itself(self, now: Instant) -> None:
+        """Add the own pledge; a candidate does so last, so that a try that fails changes nothing
+        here."""
+        own = self._grant(self.number, self.pledges.term, now.boot_ns, b"", now)
+        if isinstance(own, Pledge):
+            self.pledges.take(own, b"", now.boot_ns)
+
+    def _grant(
+        self, candidate: int, term: int, stamp_ns: int, covers: bytes, now: Instant
+    ) -> Pledge | NotPledged:
+        """Vote; a promise of a newer term is durable before anybody hears of it."""
+        before = self.voter.promised
+        answer = self.voter.grant(candidate, term, stamp_ns, covers, now.boot_ns)
+        if self.voter.promised != before:
+            self._store_promise()
+        return answer
+
+    def _pledge_requested(self, sender: int, message: PledgeRequest, now: Instant) -> None:
+        if self._roster.owner(message.term, self._state) != sender:
+            self._outbox.count("peer_term")
+            return
+        answer = self._grant(sender, message.term, message.stamp_ns, message.covers, now)
+        if isinstance(answer, NotPledged):
+            self.send(sender, answer)
+            return
+        if self._leadership.role != "following" and message.term > self.pledges.term:
+            self._actions.step_down(f"scheduler {sender} has a newer term", now)
+        self._campaign_ns = None
+        self._leadership.leader = sender if message.leads else self._leadership.leader
+        end = self._tail.end
+        sealed = wire.seal_pledge(answer, self._signer)
+        self.send(sender, Promised(sealed, end.term, end.index, end.hash))
+        if message.leads:
+            self._told(sender, message.index, message.hash, now)
+
+    def _promised(self, sender: int, message: Promised, now: Instant) -> None:
+        key = self._roster.key(sender, self._state)
+        try:
+            pledge = wire.read_pledge(message.pledge)
+        except StokerError:
+            self._outbox.count("pledge_refused")
+            return
+        meant = pledge.voter == sender and pledge.candidate == self.number
+        good = key is not None and meant and wire.is_signed(message.pledge, key)
+        if not good or not self.pledges.take(pledge, message.pledge, now.boot_ns):
+            self._outbox.count("pledge_refused")
+            return
+        self._ends[sender] = ChainPlace(message.end_term, message.end_index, message.end_hash)
+        if self._leadership.role == "pledging" and self.pledges.count == self.pledges.majority - 1:
+            self._pledge_to_itself(now)
+            if self.pledges.hold(now.boot_ns):
+                self._leadership.role = "reading"
+                self._actions.read_log(again=True)
+        self._count_held(sender, pledge.term, message.end_index, message.end_hash, now)
+
+    def _not_pledged(self, sender: int, message: NotPledged, now: Instant) -> None:
+        self._newest = max(self._newest, message.term)
+        if self._leadership.leads and message.term > self.pledges.term and not message.wait_ns:
+            # The voter promised a term in which nobody came to lead, and follows no older one.
+            self._actions.step_down(f"scheduler {sender} follows a newer term", now)
+            self.hurry(now)
+
+    # --- the end of the chain ---------------------------------------------------------------------
+
+    def best(self) -> tuple[int, ChainPlace] | None:
+        """Return the voter that holds a longer chain of a newer or equal term than this replica."""
+        voter = max(self._ends, key=lambda each: self._ends[each].rank, default=0)
+        if voter and self._ends[voter].rank > self._tail.end.rank:
+            return voter, self._ends[voter]
+        return None
+
+    def _fetch_again(self, now: Instant) -> None:
+        """Request again what did not come, from the voter that has the best chain now."""
+        if self._leadership.role == "fetching" and now.boot_ns - self._fetched_ns >= FETCH_NS:
+            self._leadership.role = "reading"
+            self._actions.repair(now)
+
+    def fetch(self, replica: int, now: Instant) -> None:
+        """Request what another replica holds beyond the state of this one."""
+        self._fetched_ns = now.boot_ns
+        self.send(replica, FetchRequest(self._state.index))
+
+    def _fetch_requested(self, sender: int, message: FetchRequest, now: Instant) -> None:
+        chosen: list[bytes] = []
+        size, more, first = 0, False, 0
+        for held in self._tail.after(message.after):
+            first = first or held.index
+            size += len(held.data)
+            if chosen and size > wire.FETCHED_BYTES_MAX:
+                more = True
+                break
+            chosen.append(held.data)
+        first = first or self._state.index + 1
+        self.send(sender, Fetched(message.after, first, tuple(chosen), more))
+
+    def _fetched(self, sender: int, message: Fetched, now: Instant) -> None:
+        candidate = self._leadership.role == "fetching"
+        owner = self._roster.owner(self.voter.promised, self._state)
+        if not candidate and (self._leadership.role != "following" or sender != owner):
+            return
+        if message.first > self._tail.end.index + 1:
+            self._outbox.count("behind_the_log")
+            self.exchange.want(sender, now.boot_ns)
+            return
+        self._actions.adopt(message.entries)
+        self.acknowledge()
+        if message.more:
+            after = self._tail.end.index
+            self.send(sender, FetchRequest(after))
+        elif candidate:
+            self._ends.pop(sender, None)
+            self._leadership.role = "reading"
+            self._actions.repair(now)
+        self._actions.apply_ready(now)
+
+    def _part(self, sender: int, part: SnapshotPart, now: Instant) -> None:
+        self.exchange.part(sender, part, now.boot_ns)
+
+    def applied(self) -> None:
+        """Note that the state has the next entry."""
+        if not self.alone:
+            self._agreement.applied()
+
+    def saved(self, blob: SnapshotBlob) -> None:
+        """Tell the leader of a snapshot of this replica, which is durable."""
+        self._own_snapshot = blob
+        owner = self._roster.owner(self.voter.promised, self._state)
+        if owner == self.number:
+            self._count_snapshot(self.number, blob.index, blob.agreed)
+        elif owner:
+            self.send(owner, SnapshotTaken(blob.index, blob.agreed))
+
+    def agreed_snapshot(self) -> SnapshotBlob | None:
+        """Take the own snapshot that a majority was found to have; None if there is no new one."""
+        taken, self._agreed_snapshot = self._agreed_snapshot, None
+        return taken
+
+    def _snapshot_taken(self, sender: int, message: SnapshotTaken, now: Instant) -> None:
+        self._count_snapshot(sender, message.index, message.digest)
+
+    def _count_snapshot(self, replica: int, index: int, digest: bytes) -> None:
+        own = self._own_snapshot
+        is_new = self._agreement.taken(replica, index, digest)
+        if is_new and own is not None and own.index == index and index > self._recorded:
+            self._recorded = index
+            self._agreed_snapshot = own
+
+    def _diverged(self, sender: int, message: Diverged, now: Instant) -> None:
+        if self._roster.owner(self.voter.promised, self._state) == sender:
+            self._agreement.begin_again()
+
+    # --- entries ----------------------------------------------------------------------------------
+
+    def begin_term(self, term: int) -> None:
+        """Count acknowledgements for the term of this replica's TERM entry."""
+        self._confirmations.begin(term)
+
+    def appended(self, seq: int, now: Instant) -> None:
+        """Tell the others that this replica appended the end of its chain as `seq`."""
+        end = self._tail.end
+        self._store_new()
+        self._confirmations.held(self.number, end.index)
+        self.broadcast(Appended(self._confirmations.term, end.index, seq))
+        self.confirm(now)
+
+    def repeat(self, now: Instant) -> None:
+        """Tell the others again of what is not confirmed; they may not have heard of it."""
+        if self._tail.end.index > self._tail.confirmed:
+            self.appended(self._state.seen, now)
+
+    def confirm(self, now: Instant) -> None:
+        """Confirm what a majority holds, if it ends with an entry of this leader's own term."""
+        index = self._confirmations.index
+        held = self._tail.at(index)
+        own = held is not None and held.place.term == self._confirmations.term
+        if held is None or not own or index <= self._tail.confirmed:
+            return
+        self._tail.confirm(index)
+        self._actions.apply_ready(now)
+        self.broadcast(Confirmed(self._confirmations.term, index, held.opened.hash))
+
+    def acknowledge(self) -> None:
+        """Make what was read durable, then tell the leader of the promised term."""
+        if self.alone or not self._store_new():
+            return
+        owner = self._roster.owner(self.voter.promised, self._state)
+        if owner and owner != self.number:
+            self.send(owner, self._holding())
+
+    def _holding(self) -> Held:
+        end = self._tail.end
+        return Held(self.voter.promised, end.index, end.hash, self._state.index, self._state.trail)
+
+    def _appended(self, sender: int, message: Appended, now: Instant) -> None:
+        if not self._follows(sender, message.term):
+            return
+        if message.index > self._tail.end.index:
+            self._actions.read_log(again=message.seq <= self._state.seen)
+        else:
+            self.send(sender, self._holding())
+
+    def _held(self, sender: int, message: Held, now: Instant) -> None:
+        self._count_held(sender, message.term, message.index, message.hash, now)
+        if message.term == self._confirmations.term:
+            self._agreement.compare(sender, message)
+
+    def _count_held(self, sender: int, term: int, index: int, digest: bytes, now: Instant) -> None:
+        """Count what a replica holds, if it is this leader's chain."""
+        if term == self._confirmations.term and self._tail.hash_at(index) == digest:
+            self._confirmations.held(sender, index)
+            self.confirm(now)
+
+    def _confirmed(self, sender: int, message: Confirmed, now: Instant) -> None:
+        if self._follows(sender, message.term):
+            self._told(sender, message.index, message.hash, now)
+
+    def _told(self, sender: int, index: int, digest: bytes, now: Instant) -> None:
+        """The leader said that this entry is confirmed."""
+        held = self._tail.hash_at(index)
+        if held == digest:
+            self._tail.confirm(index)
+            self._actions.apply_ready(now)
+        elif index > self._tail.end.index:
+            self._actions.read_log(again=False)
+        elif index > self._state.index:
+            self.fetch(sender, now)
+
+    def _follows(self, sender: int, term: int) -> bool:
+        """True if a message is of the leader whom this replica follows."""
+        if self._roster.owner(term, self._state) != sender or term < self.voter.promised:
+            self._outbox.count("peer_term")
+            return False
+        if term > self.voter.promised:
+            self.voter.promise(term)
+            self._store_promise()
+        self._leadership.leader = sender
+        return self._leadership.role == "following"
+
+    def gap(self, now: Instant) -> None:
+        """An entry is missing in the log as this replica's server shows it.
+
+        The leader may have it, and the next reading begins at the oldest entry that is held.
+        """
+        self._read_again = True
+        self._outbox.count("log_gap")
+        owner = self._roster.owner(self.voter.promised, self._state)
+        if owner not in (0, self.number):
+            self.fetch(owner, now)
+
+    # --- the disk ---------------------------------------------------------------------------------
+
+    def _store_new(self) -> bool:
+        """Store what was held or dropped since the last time; False if nothing was."""
+        end, before = self._tail.end, self._stored
+        if end == before and not self._tail.dropped:
+            return False
+        kept = min(before.index, (self._tail.dropped or before.index + 1) - 1, end.index)
+        self._store(kept)
+        return True
+
+    def _store_promise(self) -> None:
+        if not self._store_new():
+            self._store(self._tail.end.index)
+
+    def _store(self, after: int) -> None:
+        """Store the entries behind `after`, and the promised term, before any later effect."""
+        held = tuple((each.index, each.data) for each in self._tail.after(after))
+        self._outbox.put(events.Store(after, held, self.voter.promised))
+        self._tail.dropped = 0
+        self._stored = self._tail.end
+
+    # --- messages ---------------------------------------------------------------------------------
+
+    def receive(self, data: bytes, now: Instant) -> None:
+        """Handle a message; one that is not of the roster is counted."""
+        try:
+            sender = wire.sender_of(data)
+            key = self._roster.key(sender, self._state)
+            if key is None or sender == self.number:
+                self._outbox.count("peer_unknown")
+                return
+            message = wire.unseal(data, key, self._cluster, self.number)
+        except StokerError:
+            self._outbox.count("peer_refused")
+            return
+        self._handlers[type(message)](sender, message, now)
+
+    def broadcast(self, message: Message) -> None:
+        """Send a message to every other scheduler of the roster."""
+        for member in self._roster.members(self._state):
+            if member.number != self.number:
+                self.send(member.number, message)
+
+    def send(self, to: int, message: Message) -> None:
+        """Send a sealed message to one scheduler."""
+        envelope = wire.PeerEnvelope(wire.FORMAT, self._cluster, self.number, to, message)
+        self._outbox.put(events.SendPeer(to, wire.seal(envelope, self._signer)))

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The works that a user's request becomes, or the refusal of the request.
+
+Guarantees that making works changes nothing, so an error here is the answer to one request alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from stoker.mesh.log.log_outage import LogOutage
+from stoker.mesh.log.log_time import Instant
+from stoker.mesh.replica import events
+from stoker.mesh.replica.outbox import Outbox
+from stoker.mesh.replica.replica_settings import ReplicaSettings
+from stoker.mesh.replica.state import ReplicaState
+from stoker.mesh.replica.works import core_request
+from stoker.mesh.replica.works.decide import repeats
+from stoker.mesh.replica.works.user_room import UserRoom
+from stoker.mesh.replica.works.work import AdminWork, SubmitWork, Work, cancel_works, remove_works
+from stoker.native.errors import Refused
+
+
+class UserWorks:
+    """Makes works of the requests of users."""
+
+    def __init__(
+        self,
+        settings: ReplicaSettings,
+        state: ReplicaState,
+        outage: LogOutage,
+        room: UserRoom,
+        outbox: Outbox,
+    ) -> None:
+        self._settings = settings
+        self._state = state
+        self._outage = outage
+        self._room = room
+        self._outbox = outbox
+        self._makers: dict[type, Callable[[Any, Instant], Iterator[Work]]] = {
+            events.JobSubmitted: self._submit,
+            events.Admin: self._admin,
+            events.CancelRequested: self._cancel,
+            events.Remove: self._remove,
+        }
+
+    def make(self, event: events.Event, now: Instant) -> list[Work]:
+        """Return the works of a request of a user; a StokerError is its refusal."""
+        return list(self._makers[type(event)](event, now))
+
+    def _submit(self, event: events.JobSubmitted, now: Instant) -> Iterator[Work]:
+        refusal = self._outage.refusal(now.boot_ns)
+        if refusal:
+            raise Refused(f"no job is taken now: {refusal}")
+        state = self._state
+        models = core_request.models_of(event.spec, state.book.nodes.values())
+        token, owner, key, spec, array, since_ns = event
+        work = SubmitWork(token, owner, key, spec, array=array, models=models)
+        old = core_request.forgotten(state.core, owner, work.first_key, since_ns)
+        if old is not None:
+            raise old
+        refused = self._room.refusal(work, state.book)
+        measure = self._settings.measure
+        if refused is not None and not repeats(state, work, now.log_ns, measure=measure):
+            self._outbox.count("budget_refused")
+            raise refused
+        yield work
+
+    def _admin(self, event: events.Admin, now: Instant) -> Iterator[Work]:
+        yield AdminWork(*event)
+
+    def _cancel(self, event: events.CancelRequested, now: Instant) -> Iterator[Work]:
+        live = [job for job in event.jobs if self._state.book.live(job) is not None]
+        yield from cancel_works(event.token, live, event.jobs, event.reason)
+
+    def _remove(self, event: events.Remove, now: Instant) -> Iterator[Work]:
+        yield from remove_works(*event)

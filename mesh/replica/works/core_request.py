@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The core's request of a JobSpec: names become ids, preferences become options.
+
+Pure. Owns the expansion of an array into jobs with keys of their own, and the matching of shortened
+device model names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from stoker.mesh.replica.works import fence
+from stoker.native.errors import BadRequest, KeyWindow
+from stoker.scheduler.core import Core
+from stoker.scheduler.names import hash64, name_id, queue_id
+from stoker.scheduler.nouns import JobSpec, NodeReport, Owner
+from stoker.scheduler.policies import Kind, Option, Placement
+from stoker.scheduler.wire_commands import Submit
+from stoker.scheduler.wire_names import JOB_MODELS_MAX
+
+MODELS_SHOWN = 8
+KINDS = {"gpu": Kind.GPU, "cpu": Kind.CPU, "any": Kind.GPU | Kind.CPU}
+"""The core's kinds for each `device_kind`."""
+NS = 1_000_000_000
+
+
+def known_models(reports: Iterable[NodeReport]) -> list[str]:
+    """Return the names of all device models of the cluster."""
+    return sorted(
+        {device.model for report in reports for device in report.devices if not device.gone}
+    )
+
+
+def models_of(spec: JobSpec, reports: Iterable[NodeReport]) -> tuple[str, ...]:
+    """Return the models that a spec names; empty if it names none."""
+    return models_meant(spec.models, known_models(reports)) if spec.models else ()
+
+
+def models_meant(asked: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+    """Return the models that match names or parts of names in any case; BadRequest if none does."""
+    everything = list(known)
+    meant: dict[str, None] = {}
+    for words in asked:
+        exact = [model for model in everything if model.lower() == words.lower()]
+        found = exact or [model for model in everything if words.lower() in model.lower()]
+        if not found:
+            there = ", ".join(everything[:MODELS_SHOWN]) or "none"
+            raise BadRequest(f"no device of model {words!r} is known", hint=f"There are: {there}")
+        meant.update(dict.fromkeys(found))
+    if len(meant) > JOB_MODELS_MAX:
+        raise BadRequest(f"{len(meant)} device models are meant, at most {JOB_MODELS_MAX}")
+    return tuple(meant)
+
+
+def expand(spec: JobSpec, key: bytes, indexes: tuple[int, ...]) -> Iterator[tuple[JobSpec, bytes]]:
+    """Yield the job, or each job of an array, with its key."""
+    if not indexes:
+        yield spec, key
+    for place, index in enumerate(indexes):
+        own = msgspec.structs.replace(
+            spec, array_size=len(indexes), array_index=index, array_place=place
+        )
+        mark = key + place.to_bytes(4, "little")
+        yield own, hashlib.blake2b(mark, digest_size=16).digest() if key else b""
+
+
+def forgotten(core: Core, owner: Owner, key: bytes, since_ns: int) -> KeyWindow | None:
+    """Return the refusal of a repeat whose key may have been forgotten, or None."""
+    if not since_ns or since_ns >= core.key_window(hash64(owner.user.encode()), key):
+        return None
+    return KeyWindow(
+        "so many jobs were submitted since this key was first sent that it may have been forgotten",
+        hint="`stoker jobs` shows whether its job exists; if not, submit it under a new key",
+    )
+
+
+def submit(owner: Owner, key: bytes, spec: JobSpec, raw: bytes, models: Iterable[str]) -> Submit:
+    """Return the core's request; `raw` is the encoded spec, which a repeated key must match."""
+    return Submit(
+        client=hash64(owner.user.encode()),
+        key=key,
+        spec_hash=hash64(raw),
+        uid=owner.uid,
+        priority=spec.priority,
+        gpu_milli=spec.gpu_milli,
+        cpu_milli=spec.cpu_milli or 0,
+        memory_bytes=spec.memory_bytes or 0,
+        device_memory_bytes=spec.device_memory_bytes or 0,
+        estimate_ns=int((spec.estimate_s or 0) * NS),
+        after=spec.after or 0,
+        group=name_id(f"{owner.user}/{spec.group}") if spec.group else 0,
+        models=tuple(map(name_id, models)),
+        require=tuple(map(name_id, spec.require)),
+        avoid=tuple(map(name_id, spec.avoid)),
+        tolerate=tuple(map(name_id, fence.tolerations(spec))),
+        queue=queue_id(spec.queue),
+        min_run_s=spec.min_run_s,
+        backoff_s=spec.backoff_s or 0,
+        placement=placement(spec),
+        options=options(spec),
+        retries=spec.retries,
+        kinds=KINDS[spec.device_kind],
+    )
+
+
+def placement(spec: JobSpec) -> int:
+    """Return the core's number of a placement policy."""
+    return Placement[spec.placement.upper().replace("-", "_") or "QUEUE"]
+
+
+def options(spec: JobSpec) -> int:
+    """Return the core's options of a job."""
+    chosen = {
+        Option.PREEMPTIBLE: spec.preemptible,
+        Option.PREEMPTOR: spec.preemptor,
+        Option.ATTRACT: spec.company == "attract",
+        Option.REPEL: spec.company == "repel",
+        Option.SAME_LINK: spec.same_link,
+        Option.AFTER_ANY: spec.after_any,
+        Option.MIX_VENDORS: spec.mix_vendors,
+    }
+    return sum(option for option, wanted in chosen.items() if wanted)

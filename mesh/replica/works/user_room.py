@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The room for a user's jobs: those in the book, and those on their way into the log.
+
+Guarantees that one user's jobs leave room for those of other users.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from stoker.mesh.broker.budgets import SPEC_BYTES_MAX, Budgets, refused
+from stoker.mesh.replica.works.work import ForgetWork, SubmitWork, Work
+from stoker.native.errors import Refused
+from stoker.scheduler.book import Book
+from stoker.scheduler.core import Limits
+from stoker.scheduler.figures import size as size_of
+from stoker.scheduler.records import BATCH_REQUESTS_MAX
+
+ENDED_BYTES_KEPT = 128 << 20
+"""Above this, ended jobs of the user with most bytes are forgotten, even if their number is
+allowed."""
+
+
+class UserRoom:
+    """The jobs and bytes of submits that are on their way; the book has the others."""
+
+    def __init__(self, budgets: Budgets) -> None:
+        self._budgets = budgets
+        self._jobs: Counter[str] = Counter()
+        self._bytes: Counter[str] = Counter()
+
+    def refusal(self, work: SubmitWork, book: Book) -> Refused | None:
+        """Return why these jobs do not fit, or None if they do."""
+        user, budgets = work.owner.user, self._budgets
+        share = book.shares.of(user)
+        size = sum(map(len, work.specs))
+        if share.live + self._jobs[user] + work.count > budgets.pending_jobs:
+            return refused(user, "pending_jobs", budgets.pending_jobs, "jobs that are not over")
+        if share.live_bytes + self._bytes[user] + size > budgets.spec_bytes:
+            what = "of requests of jobs that are not over"
+            return refused(user, "spec_bytes", size_of(budgets.spec_bytes), what)
+        if book.shares.live_bytes + self._bytes.total() + size > SPEC_BYTES_MAX:
+            return Refused(
+                f"the jobs of all users take {size_of(SPEC_BYTES_MAX)}, which is the limit",
+                hint="wait until jobs are over",
+            )
+        return None
+
+    def enter(self, work: Work) -> None:
+        """Count a work that is on its way into the log."""
+        if isinstance(work, SubmitWork):
+            self._jobs[work.owner.user] += work.count
+            self._bytes[work.owner.user] += sum(map(len, work.specs))
+
+    def leave(self, work: Work) -> None:
+        """Subtract an answered work, whose jobs the book has."""
+        if isinstance(work, SubmitWork):
+            user = work.owner.user
+            self._jobs[user] -= work.count
+            self._bytes[user] -= sum(map(len, work.specs))
+            if not self._jobs[user]:
+                del self._jobs[user], self._bytes[user]
+
+
+def to_forget(book: Book, limits: Limits) -> ForgetWork | None:
+    """Return work that forgets ended jobs beyond the limits, as many as one entry takes.
+
+    Fewer are kept than the core has room for, so that the leader, which knows the jobs' users,
+    chooses which to forget before the core drops the oldest.
+    """
+    kept = limits.finished * 2 // 3
+    jobs = book.shares.excess(kept, ENDED_BYTES_KEPT, BATCH_REQUESTS_MAX)
+    return ForgetWork(jobs) if jobs else None

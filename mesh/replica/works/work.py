@@ -1,0 +1,564 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kinds of work that become log entries: requests to the core and the blobs logged with them.
+
+Owns the mapping of requests to commands, and the answer to each work when its batch is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from stoker.mesh.log import entry as entries
+from stoker.mesh.log.entry import (
+    AccountBlob,
+    Blob,
+    CancelBlob,
+    CordonBlob,
+    DrainBlob,
+    Entry,
+    JobBlob,
+    LimitsBlob,
+    NodeBlob,
+    Opened,
+    OutcomeBlob,
+    Setting,
+    SnapshotBlob,
+    SnapshotPointBlob,
+    encoded_size,
+)
+from stoker.mesh.replica.state import Applied, ReplicaState
+from stoker.mesh.replica.works import core_request, fence, reason_text
+from stoker.mesh.wire.command import NodeReply
+from stoker.native.errors import BadRequest, NotFound, Refused, StokerError
+from stoker.scheduler import nouns, records
+from stoker.scheduler.book import encode_spec
+from stoker.scheduler.core import Proposal
+from stoker.scheduler.effects import Rejected
+from stoker.scheduler.names import hash64, name_id, vendor_number
+from stoker.scheduler.nouns import ENDED, JobSpec, JobState, NodeReport, Owner
+from stoker.scheduler.policies import FIRST_ORDER, Kind
+from stoker.scheduler.reasons import Reason, sentence
+from stoker.scheduler.wire_commands import Submit
+
+BATCH_BYTES_MAX = 208 * 1024
+"""The most bytes of requests and blobs in one entry; with 256 decisions and the envelope an entry
+stays below 256 KiB."""
+_FULL = frozenset(
+    {
+        Reason.JOBS_FULL,
+        Reason.TASKS_FULL,
+        Reason.NODES_FULL,
+        Reason.DEVICES_FULL,
+        Reason.MODELS_FULL,
+        Reason.QUEUES_FULL,
+        Reason.AFTERS_FULL,
+    }
+)
+DRAINED = Reason.OUTER + 1
+"""The reason of a node that is down because it was drained."""
+
+
+class Cancelled(NamedTuple):
+    """The effect of a cancel on one job."""
+
+    job: int
+    state: JobState
+    changed: bool
+
+
+class AdminApplied(NamedTuple):
+    """An administrator's settings are in force; `changed` is false if they were before."""
+
+    changed: bool
+
+
+class Fate(NamedTuple):
+    """The fate of one request of a work."""
+
+    command: int
+    """The position of the command in the entry; -1 if the request was rejected."""
+    rejected: Rejected | None
+
+
+class Work:
+    """Requests that are committed and answered together.
+
+    `token` says whom to answer; None if nobody waits.
+    """
+
+    __slots__ = ("answered", "count", "requests", "size", "token")
+
+    def __init__(self, token: Any, requests: Sequence[records.Request], nouns_size: int) -> None:
+        self.token = token
+        self.answered = False
+        self._pack(requests, nouns_size)
+
+    def _pack(self, requests: Sequence[records.Request], nouns_size: int) -> None:
+        self.requests = b"".join(request.pack() for request in requests)
+        self.count = len(requests)
+        self.size = len(self.requests) + nouns_size
+
+    @property
+    def of_node(self) -> str:
+        """The node whose availability this decides, or empty; an entry takes one such work of a
+        node."""
+        return ""
+
+    def refresh(self, state: ReplicaState) -> None:
+        """Make the requests again if they depend on the state; called before they are decided."""
+
+    def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
+        """Return the blobs to log with the commands of this work."""
+        raise AssertionError(f"{type(self).__name__} logs nothing")
+
+    def answer(self, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
+        """Return the value or the StokerError that answers this work."""
+        raise AssertionError(f"{type(self).__name__} answers nothing")
+
+
+class SubmitWork(Work):
+    """The submit of a job, or of all jobs of an array, which are taken together or not at all."""
+
+    __slots__ = ("first_key", "owner", "queue", "specs")
+
+    def __init__(
+        self,
+        token: Any,
+        owner: Owner,
+        key: bytes,
+        spec: JobSpec,
+        *,
+        array: tuple[int, ...] = (),
+        models: tuple[str, ...] = (),
+    ) -> None:
+        self.owner = owner
+        self.queue = spec.queue
+        self.specs: list[bytes] = []
+        self.first_key = b""
+        """The idempotency key of the job, or of the first job of an array."""
+        requests: list[Submit] = []
+        for own, own_key in core_request.expand(spec, key, array):
+            raw = encode_spec(own)
+            self.specs.append(raw)
+            requests.append(core_request.submit(owner, own_key, own, raw, models))
+            self.first_key = self.first_key or own_key
+        each = 64 + 5 * len(owner.groups)
+        super().__init__(token, requests, sum(len(raw) + each for raw in self.specs))
+
+    def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
+        return [
+            JobBlob(fate.command, self.owner, msgspec.Raw(raw))
+            for fate, raw in zip(fates, self.specs, strict=True)
+            if fate.command >= 0
+        ]
+
+    def is_torn(self, fates: list[Fate]) -> bool:
+        """Return True if only a part of the array would be taken."""
+        return 0 < sum(fate.rejected is not None for fate in fates) < len(fates)
+
+    @staticmethod
+    def why_torn(fates: list[Fate]) -> StokerError | None:
+        """Return why the rest is not taken; None if only because this batch is full."""
+        rejected = [fate.rejected for fate in fates if fate.rejected is not None]
+        if all(each.retry for each in rejected):
+            return None
+        counts = f"of {len(fates)} jobs {len(rejected)} cannot be taken"
+        return Refused(f"{counts}: {rejected[0].text()}")
+
+    def answer(self, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
+        command, rejected = next(filter(_not_taken, fates), fates[0])
+        if rejected is not None and rejected.reason == Reason.UNKNOWN_QUEUE:
+            return NotFound(
+                f"there is no queue {self.queue!r}", hint="`stoker queue list` names them"
+            )
+        if rejected is not None and rejected.reason != Reason.DUPLICATE:
+            return _refusal(rejected, state)
+        job = rejected.job if rejected is not None else applied.submitted.get(command, 0)
+        if not job:
+            return Refused(sentence(applied.ignored.get(command, Reason.NONE)))
+        try:
+            return state.book.get(job)
+        except NotFound:
+            return Refused(f"this key was used for job {job}, which is no longer kept")
+
+
+class AdminWork(Work):
+    """An administrator's settings; a setting that is in force already is no error."""
+
+    __slots__ = ("again", "nouns_size", "settings")
+
+    def __init__(
+        self,
+        token: Any,
+        requests: Sequence[records.Request],
+        settings: Sequence[Setting],
+        again: Callable[[ReplicaState], Sequence[records.Request]] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.again = again
+        self.nouns_size = sum(encoded_size(setting) for setting in settings) + 16
+        super().__init__(token, requests, self.nouns_size)
+
+    @property
+    def of_node(self) -> str:
+        kinds = (CordonBlob, DrainBlob)
+        return next((each.node for each in self.settings if isinstance(each, kinds)), "")
+
+    def refresh(self, state: ReplicaState) -> None:
+        if self.again is not None:
+            self._pack(self.again(state), self.nouns_size)
+
+    def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
+        refused = any(fate.rejected and not _no_matter(fate.rejected) for fate in fates)
+        return [] if refused else list(self.settings)
+
+    def answer(self, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
+        for fate in fates:
+            if fate.rejected is not None and not _no_matter(fate.rejected):
+                return _refusal(fate.rejected, state)
+        kinds = (CordonBlob, LimitsBlob, AccountBlob)
+        alone = any(isinstance(setting, kinds) for setting in self.settings)
+        return AdminApplied(alone or any(fate.command >= 0 for fate in fates))
+
+
+class CancelWork(Work):
+    """The cancel of `jobs`, which are not over; the answer is about all `selected` jobs."""
+
+    __slots__ = ("jobs", "reason", "selected")
+
+    def __init__(self, token: Any, jobs: list[int], selected: list[int], reason: str) -> None:
+        self.jobs = jobs
+        self.selected = selected
+        self.reason = reason
+        requests = [records.Cancel(job) for job in jobs]
+        super().__init__(token, requests, len(jobs) * (16 + len(reason.encode())))
+
+    def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
+        if not self.reason:
+            return []
+        return [CancelBlob(fate.command, self.reason) for fate in fates if fate.command >= 0]
+
+    def answer(self, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
+        done = dict(zip(self.jobs, fates, strict=True))
+        answers: list[Cancelled] = []
+        for job in self.selected:
+            try:
+                now = state.book.get(job).state
+            except NotFound:
+                continue
+            fate = done.get(job)
+            changed = fate.command >= 0 if fate is not None else now not in ENDED
+            answers.append(Cancelled(job, now, changed))
+        return answers
+
+
+def cancel_works(
+    token: Any, live: list[int], selected: list[int], reason: str
+) -> Iterator[CancelWork]:
+    """Yield the works of one cancel, each small enough for an entry.
+
+    They are committed in order, so the last one answers for all.
+    """
+    room = BATCH_BYTES_MAX // (64 + len(reason.encode()))
+    size = min(records.BATCH_REQUESTS_MAX, room)
+    while len(live) > size:
+        yield CancelWork(None, live[:size], [], reason)
+        live = live[size:]
+    yield CancelWork(token, live, selected, reason)
+
+
+class Removed(NamedTuple):
+    """The effect of a removal on one job; `changed` is false if the job was gone before."""
+
+    job: int
+    changed: bool
+
+
+class RemoveWork(Work):
+    """A user's request to forget ended jobs; `selected` is the answer."""
+
+    __slots__ = ("selected", "why")
+
+    def __init__(self, token: Any, jobs: list[int], selected: list[Removed], why: str) -> None:
+        self.selected = selected
+        self.why = why
+        requests = [records.Forget(job) for job in jobs]
+        super().__init__(token, requests, len(jobs) * (16 + len(why.encode())))
+
+    def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
+        return [CancelBlob(fate.command, self.why) for fate in fates if fate.command >= 0]
+
+    def answer(self, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
+        return self.selected
+
+
+def remove_works(
+    token: Any, jobs: list[int], selected: list[Removed], why: str
+) -> Iterator[RemoveWork]:
+    """Yield the works of one removal, each small enough for an entry; the last one answers."""
+    size = min(records.BATCH_REQUESTS_MAX, BATCH_BYTES_MAX // (64 + len(why.encode())))
+    while len(jobs) > size:
+        yield RemoveWork(None, jobs[:size], [], why)
+        jobs = jobs[size:]
+    yield RemoveWork(token, jobs, selected, why)
+
+
+class OutcomeWork(Work):
+    """The outcomes that a node reports."""
+
+    __slots__ = ("outcomes",)
+
+    def __init__(self, token: Any, node: str, outcomes: Sequence[nouns.Outcome]) -> None:
+        self.outcomes = outcomes
+        number = name_id(node)
+        requests = [
+            records.TaskOutcome(
+                job=o.job,
+                attempt=o.attempt,
+                task=o.task,
+                node=number,
+                state=records.STATE_CODES[o.state],
+                exit_code=o.exit_code,
+                signal=o.signal,
+                device_ns=o.device_ns,
+            )
+            for o in outcomes
+        ]
+        super().__init__(token, requests, sum(96 + len(o.reason.encode()) for o in outcomes))
+
+    def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
+        return [
+            OutcomeBlob(fate.command, outcome)
+            for fate, outcome in zip(fates, self.outcomes, strict=True)
+            if fate.command >= 0
+        ]
+
+    def answer(self, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
+        # A rejected outcome would be rejected again, so the node must not repeat it.
+        wrong = [fate.rejected for fate in fates if fate.rejected and not fate.rejected.benign]
+        return NodeReply(True, message="; ".join(r.text() for r in wrong[:8]))
+
+
+class HelloWork(Work):
+    """A node's report of itself; the requests depend on its last report, drains and cordons."""
+
+    __slots__ = ("nouns_size", "report")
+
+    def __init__(self, token: Any, report: NodeReport, state: ReplicaState) -> None:
+        self.report = report
+        self.nouns_size = len(msgspec.msgpack.encode(report))
+        super().__init__(token, hello_requests(report, state), self.nouns_size)
+
+    @property
+    def of_node(self) -> str:
+        return self.report.node
+
+    def refresh(self, state: ReplicaState) -> None:
+        self._pack(hello_requests(self.report, state), self.nouns_size)
+
+    def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
+        up = fates[0]
+        taken = up.rejected is None or up.rejected.reason == Reason.UNCHANGED
+        if not taken or state.book.nodes.get(self.report.node) == self.report:
+            return []
+        return [NodeBlob(self.report)]
+
+    def answer(self, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
+        up = fates[0].rejected
+        if up is not None and up.reason == Reason.STALE_INCARNATION:
+            return NodeReply(False, "stale", up.text())
+        wrong = [fate.rejected for fate in fates if fate.rejected and not _no_matter(fate.rejected)]
+        if wrong:
+            return NodeReply(False, "refused", "; ".join(r.text() for r in wrong[:8]))
+        return NodeReply(True)
+
+
+class ForgetWork(Work):
+    """Ended jobs that the leader forgets because there are too many, or too many bytes."""
+
+    __slots__ = ()
+
+    def __init__(self, jobs: list[int]) -> None:
+        super().__init__(None, [records.Forget(job) for job in jobs], 0)
+
+    def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
+        return []
+
+
+class UsageWork(Work):
+    """The device time of running jobs so far."""
+
+    __slots__ = ()
+
+    def __init__(self, usages: Sequence[records.DeviceUsage]) -> None:
+        super().__init__(None, usages, 0)
+
+    def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
+        return []
+
+
+class TermWork(Work):
+    """The TERM entry of a candidate."""
+
+    __slots__ = ("term",)
+
+    def __init__(self, term: int, leader: int, *, founds: bool) -> None:
+        self.term = term
+        first = [records.QueueSet(0, order=FIRST_ORDER)] if founds else []
+        super().__init__(None, [records.Term(term, leader), *first], 0)
+
+    def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
+        return []
+
+
+class SnapshotWork(Work):
+    """The record that a snapshot is durable, or the point at which all replicas take one."""
+
+    __slots__ = ("blob",)
+
+    def __init__(self, blob: SnapshotBlob | SnapshotPointBlob) -> None:
+        self.blob = blob
+        super().__init__(None, (), 128)
+
+    def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
+        return [self.blob]
+
+
+class WorkBatch:
+    """The works of one entry, and the fates of their requests."""
+
+    def __init__(self, works: list[Work]) -> None:
+        self.works = works
+        self.commands = b""
+        self.more = False
+        self.fates: list[list[Fate]] = []
+        self.retry = False
+
+    @property
+    def requests(self) -> bytes:
+        """The packed requests of all works, in order."""
+        return b"".join(work.requests for work in self.works)
+
+    def decided(self, proposal: Proposal) -> None:
+        """Note the core's proposal; accepted requests became commands, in order."""
+        rejected = {row.request: row for row in proposal.rejected}
+        position = command = 0
+        for work in self.works:
+            fates: list[Fate] = []
+            for _ in range(work.count):
+                row = rejected.get(position)
+                fates.append(Fate(command, None) if row is None else Fate(-1, row))
+                command += row is None
+                position += 1
+            self.fates.append(fates)
+        self.commands, self.more = proposal.commands, proposal.more
+
+    def blobs(self, state: ReplicaState) -> tuple[Blob, ...]:
+        """Return the blobs of all works."""
+        pairs = zip(self.works, self.fates, strict=True)
+        return tuple(blob for work, fates in pairs for blob in work.blobs(fates, state))
+
+    def torn(self) -> dict[Work, StokerError | None]:
+        """Return arrays of which only a part would be taken, with the reason; None if the batch is
+        full."""
+        return {
+            work: work.why_torn(fates)
+            for work, fates in zip(self.works, self.fates, strict=True)
+            if isinstance(work, SubmitWork) and work.is_torn(fates)
+        }
+
+    def to_repeat(self) -> list[Work]:
+        """Return works with a request that did not fit; repeating their other ones is harmless."""
+        return [
+            work
+            for work, fates in zip(self.works, self.fates, strict=True)
+            if any(fate.rejected is not None and fate.rejected.retry for fate in fates)
+        ]
+
+
+class InFlight(NamedTuple):
+    """An entry that was sent and has no known outcome yet."""
+
+    entry: Entry
+    hash: bytes
+    batch: WorkBatch
+    data: bytes
+    name: str
+
+    @property
+    def opened(self) -> Opened:
+        """This entry as a reader of the log opens it."""
+        return Opened(self.entry, self.hash, entries.signature_of(self.data))
+
+
+def _refusal(rejected: Rejected, state: ReplicaState) -> StokerError:
+    kind = Refused if rejected.reason in _FULL else BadRequest
+    asked, have, job = rejected.asked, rejected.have, rejected.job
+    text = reason_text.words(state.book, rejected.reason, asked=asked, have=have, job=job)
+    return kind(text, hint=reason_text.hint(state.book, rejected.reason, asked, have))
+
+
+def _not_taken(fate: Fate) -> bool:
+    return fate.rejected is not None and fate.rejected.reason != Reason.DUPLICATE
+
+
+def _no_matter(rejected: Rejected) -> bool:
+    """Return True if the rejected request would have changed nothing."""
+    return rejected.benign or rejected.reason in (Reason.UNKNOWN_LABEL, Reason.UNKNOWN_QUEUE)
+
+
+def hello_requests(report: NodeReport, state: ReplicaState) -> list[records.Request]:
+    """Return the requests that a report becomes in this state."""
+    requests = node_requests(report, state, state.book.nodes.get(report.node))
+    if report.node in state.book.drained or report.drain:
+        requests.append(records.NodeDown(name_id(report.node), reason=DRAINED))
+    return [*requests, *fence.taints(report, state)]
+
+
+def node_requests(
+    report: NodeReport, state: ReplicaState, before: NodeReport | None = None
+) -> list[records.Request]:
+    """Return the requests of a node that is up.
+
+    Labels of the report `before` that this one lacks are cleared. A device is available unless its
+    node or an administrator keeps jobs off it.
+    """
+    number = name_id(report.node)
+    up = records.NodeUp(
+        number,
+        hash64(report.boot_id.encode()),
+        report.incarnation,
+        report.cpu_milli,
+        report.memory_bytes,
+        len(report.devices),
+    )
+    cordoned = state.book.cordoned
+    devices = [
+        device_set(report, index, (report.node, device.id) not in cordoned)
+        for index, device in enumerate(report.devices)
+    ]
+    gone = set(before.labels) - set(report.labels) if before is not None else set()
+    cleared = [records.NodeLabel(number, name_id(label), clear=True) for label in sorted(gone)]
+    labels = [records.NodeLabel(number, name_id(label)) for label in report.labels]
+    return [up, *devices, *cleared, *labels]
+
+
+def device_set(report: NodeReport, index: int, allowed: bool) -> records.DeviceSet:
+    """Return the request for one device of a report; `allowed` is false if it is cordoned."""
+    device = report.devices[index]
+    return records.DeviceSet(
+        name_id(report.node),
+        index,
+        memory_bytes=device.memory_bytes or 0,
+        available=allowed and not device.unavailable and not device.gone,
+        model=name_id(device.model) if device.model else 0,
+        link=device.link,
+        bus=device.bus,
+        numa=0 if device.numa is None else device.numa + 1,
+        reason=Reason.DEVICE_GONE if device.gone else 0,
+        kind=Kind.CPU if device.kind == "cpu" else Kind.GPU,
+        vendor=vendor_number(device.vendor),
+    )

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The queue of works for the next log entry: first in, first out, bounded in number and bytes.
+
+Owns the order: work that is put back comes before all later work.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from stoker.mesh.replica.works.work import (
+    BATCH_BYTES_MAX,
+    AdminWork,
+    CancelWork,
+    ForgetWork,
+    RemoveWork,
+    SubmitWork,
+    TermWork,
+    Work,
+)
+from stoker.native.errors import Refused
+from stoker.scheduler.records import BATCH_REQUESTS_MAX
+
+QUEUE_MAX = 8192
+USERS = (SubmitWork, CancelWork, RemoveWork, AdminWork)
+"""The kinds of work that a user waits for."""
+QUEUE_BYTES_MAX = 64 << 20
+
+
+class WorkQueue:
+    """The works that are in no entry yet."""
+
+    def __init__(self) -> None:
+        self._works: deque[Work] = deque()
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._works)
+
+    def __iter__(self) -> Iterator[Work]:
+        return iter(self._works)
+
+    @property
+    def forgets(self) -> bool:
+        """True if the next entry will have jobs forgotten."""
+        return bool(self._works) and isinstance(self._works[0], ForgetWork)
+
+    def no_room(self, work: Work) -> Refused | None:
+        """Return why this work cannot be queued, or None."""
+        if work.size > BATCH_BYTES_MAX or work.count > BATCH_REQUESTS_MAX:
+            return Refused(f"{work.size} bytes do not fit into one log entry")
+        if len(self._works) >= QUEUE_MAX or self._bytes + work.size > QUEUE_BYTES_MAX:
+            return Refused(f"{len(self._works)} requests are queued, which is the limit")
+        return None
+
+    def push(self, work: Work) -> None:
+        """Queue a work last; call `no_room` first."""
+        self._works.append(work)
+        self._bytes += work.size
+
+    def put_back(self, works: list[Work]) -> None:
+        """Queue unanswered works first, in their order; TERM entries are made again when needed."""
+        for work in reversed(works):
+            if not work.answered and not isinstance(work, TermWork):
+                self._works.appendleft(work)
+                self._bytes += work.size
+
+    def take(self, alone: int = 0) -> list[Work]:
+        """Take as many works as fit into one entry, or one with `alone`."""
+        taken: list[Work] = []
+        nodes: set[str] = set()
+        size = count = 0
+        while self._works:
+            work = self._works[0]
+            size += work.size
+            count += work.count
+            if taken and (alone or size > BATCH_BYTES_MAX or count > BATCH_REQUESTS_MAX):
+                break
+            if work.of_node:
+                if work.of_node in nodes:  # the second one must see what the first one decided
+                    break
+                nodes.add(work.of_node)
+            taken.append(self._works.popleft())
+            self._bytes -= work.size
+        return taken
+
+    def take_users(self) -> list[Work]:
+        """Take all works of users; those of nodes stay."""
+        users: list[Work] = [work for work in self._works if isinstance(work, USERS)]
+        self._works = deque(w for w in self._works if not isinstance(w, USERS))
+        self._bytes = sum(work.size for work in self._works)
+        return users
+
+    def clear(self) -> None:
+        """Remove all works."""
+        self._works.clear()
+        self._bytes = 0

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Three replicas: one leads by pledges, majorities confirm entries, and none of these is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from stoker.mesh.identity import identity
+from stoker.mesh.identity.identity import Identity
+from stoker.mesh.replica import snapshots
+from stoker.mesh.replica.peers.voter import PLEDGE_NS
+from stoker.native.errors import NotLeader
+from tests.mesh.replica_cluster import Cluster, Disk
+
+
+@pytest.fixture(scope="module")
+def signers(tmp_path_factory: pytest.TempPathFactory) -> list[Identity]:
+    return [identity.create(tmp_path_factory.mktemp("keys") / "s.nk") for _ in range(3)]
+
+
+@pytest.fixture
+def cluster(signers: list[Identity]) -> Cluster:
+    return Cluster(signers)
+
+
+def test_one_leads_and_the_others_follow(cluster: Cluster) -> None:
+    leader = cluster.settle()
+    roles = [each.role for each in cluster.replicas.values()]
+    assert sorted(roles) == ["following", "following", "leading"]
+    assert cluster.submit(leader, "a").job == 1
+    cluster.pass_time(0.5)
+    assert {each.state.index for each in cluster.replicas.values()} == {2}
+    assert len(cluster.digests()) == 1
+
+
+def test_a_follower_names_the_leader_at_once(cluster: Cluster) -> None:
+    leader = cluster.settle()
+    other = leader % 3 + 1
+    cluster.pass_time(0.6)
+    answer = cluster.submit(other, "a")
+    assert isinstance(answer, NotLeader)
+    assert f"scheduler {leader}" in answer.hint
+
+
+def test_another_leads_after_the_leader_died(cluster: Cluster) -> None:
+    first = cluster.settle()
+    cluster.submit(first, "a")
+    cluster.kill(first)
+    second = cluster.settle()
+    assert second != first
+    assert cluster.submit(second, "b").job == 2
+    cluster.boot(first)
+    cluster.settle()
+    assert len(cluster.digests()) == 1
+
+
+def test_nothing_is_acknowledged_without_a_majority(cluster: Cluster) -> None:
+    leader = cluster.settle()
+    cluster.cut = {number for number in cluster.replicas if number != leader}
+    assert cluster.submit(leader, "a") is None
+    cluster.pass_time(4)
+    assert cluster.replicas[leader].role != "leading"
+    cluster.cut = set()
+    again = cluster.settle()
+    assert cluster.submit(again, "b").job in (1, 2)
+
+
+def test_an_acknowledged_entry_that_the_log_lost_is_appended_again(cluster: Cluster) -> None:
+    first = cluster.settle()
+    cluster.submit(first, "a")
+    cluster.submit(first, "b")
+    lost = cluster.log.last
+    del cluster.log.entries[lost]
+    cluster.log.last -= 1
+    cluster.kill(first)
+    second = cluster.settle()
+    assert cluster.submit(second, "c").job == 3
+    cluster.boot(first)
+    cluster.settle()
+    assert len(cluster.digests()) == 1
+    assert cluster.replicas[second].state.book.get(2).job == 2
+
+
+def test_a_leader_appends_again_what_the_log_lost(cluster: Cluster) -> None:
+    leader = cluster.settle()
+    cluster.submit(leader, "a")
+    del cluster.log.entries[cluster.log.last]
+    cluster.log.last -= 1
+    cluster.submit(leader, "b")
+    cluster.settle()
+    cluster.pass_time(3)
+    assert cluster.replies["a"].job == 1
+    assert cluster.replies["b"].job == 2
+    assert len(cluster.digests()) == 1
+
+
+def test_two_leaders_never_overlap_however_messages_are_cut(signers: list[Identity]) -> None:
+    cluster = Cluster(signers)
+    cluster.settle()
+    for cut in (1, 2, 3, 1, 3, 2):
+        cluster.cut = {cut}
+        for _ in range(60):
+            cluster.pass_time(0.1)
+            leaders = [n for n, each in cluster.replicas.items() if each.role == "leading"]
+            assert len(leaders) <= 1
+    cluster.cut = set()
+    leader = cluster.settle()
+    assert cluster.submit(leader, "a").job == 1
+    assert not cluster.halted
+
+
+def test_all_take_a_snapshot_at_one_point_and_the_log_is_trimmed(signers: list[Identity]) -> None:
+    cluster = Cluster(signers, snapshot_entries=10)
+    leader = cluster.settle()
+    for number in range(40):
+        cluster.submit(leader, number)
+        cluster.pass_time(0.05)
+    cluster.settle()
+    indexes = {snapshots.decode(disk.snapshot)[0].index for disk in cluster.disks.values()}
+    assert len(indexes) == 1
+    assert min(cluster.log.entries) > 20
+    assert len(cluster.digests()) == 1
+
+
+def test_a_replica_that_the_log_left_behind_gets_a_snapshot(signers: list[Identity]) -> None:
+    cluster = Cluster(signers, snapshot_entries=10)
+    leader = cluster.settle()
+    late = leader % 3 + 1
+    cluster.kill(late)
+    for number in range(60):
+        cluster.submit(leader, number)
+        cluster.pass_time(0.05)
+    cluster.disks[late] = Disk()
+    cluster.boot(late)
+    cluster.settle()
+    assert len(cluster.digests()) == 1
+    assert cluster.replicas[late].state.book.get(60).job == 60
+
+
+def test_a_replica_whose_state_differs_begins_again(cluster: Cluster) -> None:
+    leader = cluster.settle()
+    cluster.submit(leader, "a")
+    other = leader % 3 + 1
+    broken = cluster.replicas[other]
+    broken.state.trail = b"x" * 32
+    cluster.submit(leader, "b")
+    cluster.settle()
+    cluster.submit(leader, "c")
+    cluster.settle()
+    assert cluster.replicas[other] is not broken
+    assert len(cluster.digests()) == 1
+
+
+def test_only_the_leader_renews_leases_and_no_longer_than_its_pledges(cluster: Cluster) -> None:
+    leader = cluster.settle()
+    cluster.hello(leader)
+    cluster.pass_time(0.2)
+    authority = cluster.authority[leader]
+    assert authority is not None and authority.until_ns is not None
+    assert not authority.extend_only
+    assert [node for node, _ in authority.places] == ["n1"]
+    assert cluster.now < authority.until_ns <= cluster.now + PLEDGE_NS
+    assert [cluster.authority.get(n) for n in cluster.replicas if n != leader] == [None, None]
+    cluster.cut = {number for number in cluster.replicas if number != leader}
+    cluster.pass_time(2.1)
+    assert cluster.authority[leader] is None
+
+
+def test_a_candidate_that_waits_for_the_log_only_extends_leases(cluster: Cluster) -> None:
+    first = cluster.settle()
+    cluster.hello(first)
+    cluster.pass_time(0.2)
+    cluster.log_down = set(cluster.replicas)
+    cluster.kill(first)
+    for _ in range(100):
+        cluster.pass_time(0.1)
+        held = [each for n, each in cluster.authority.items() if n != first and each is not None]
+        if held:
+            break
+    (authority,) = held
+    assert authority.extend_only
+    assert authority.term > min(each.state.term for each in cluster.replicas.values())
+    cluster.log_down = set()
+    second = cluster.settle()
+    cluster.pass_time(0.1)
+    led = cluster.authority[second]
+    assert led is not None and not led.extend_only
