@@ -8,7 +8,9 @@ from typing import Literal
 
 from stoker.mesh.broker.budgets import Budgets
 from stoker.mesh.log.genesis import Genesis
-from stoker.mesh.replica.log.snapshot_plan import SNAPSHOT_ENTRIES
+
+SNAPSHOT_ENTRIES = 8192
+"""A snapshot is taken after this many entries, which bounds how many a restart reads."""
 
 Role = Literal[
     "following",

@@ -7,8 +7,6 @@ kept since the snapshot before it, in case the newest file is damaged.
 
 from __future__ import annotations
 
-SNAPSHOT_ENTRIES = 8192
-"""A snapshot is taken after this many entries, which bounds how many a restart reads."""
 SNAPSHOT_LOG_SHARE = 0.25
 """A snapshot is taken after this part of the log's bytes; the log keeps up to two parts."""
 SNAPSHOT_BYTES = 8 << 20

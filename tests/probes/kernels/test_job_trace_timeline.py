@@ -27,7 +27,9 @@ protos = pytest.importorskip(
     "perfetto.protos.perfetto.trace.perfetto_trace_pb2", reason="perfetto is not installed"
 )
 SPAN = struct.Struct("<QQIHH")
-BASE = 10**12
+BASE = 10**9
+"""CLOCK_MONOTONIC ns: a moment that every machine has passed when it runs tests, since nothing may
+be seen in the future."""
 MONOTONIC = 3
 
 
