@@ -23,7 +23,7 @@ import msgspec
 from stoker.agent.jobs.job_launch import LOADER_PATH, JobPlace
 from stoker.agent.jobs.retention import RetentionLimits
 from stoker.agent.power.plan.rules import PowerRules
-from stoker.agent.state import host_facts, incarnation, node_labels, state_folder
+from stoker.agent.state import host_facts, incarnation, node_instance, node_labels, state_folder
 from stoker.agent.state.job_bounds import Bounds
 from stoker.agent.state.otlp_config import OtlpConfig, target
 from stoker.agent.state.state_folder import ClusterFile, StateFolder
@@ -41,6 +41,8 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`[node]` of config.toml."""
 
     labels: tuple[str, ...] = ()
+    probe_host: str = "127.0.0.1"
+    """The own address at which the node answers the probes of other nodes."""
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -64,6 +66,8 @@ class AgentSettings:
     boot_id: str
     incarnation: int
     """A number that grows with every start: `agent/state/incarnation.py`."""
+    instance: int
+    """The number of this node in this boot: `agent/state/node_instance.py`."""
     place: JobPlace
     missing: tuple[str, ...] = ()
     """Parts that were missing at the start, one sentence each."""
@@ -106,6 +110,7 @@ def load(option: str | None) -> AgentSettings:
         config=config,
         boot_id=host_facts.boot_id(),
         incarnation=incarnation.begin(where.agent / "incarnation", time.time_ns()),
+        instance=node_instance.of_boot(where.agent / "instance", host_facts.boot_id()),
         place=JobPlace(
             cluster.node,
             str(jobs),

@@ -39,6 +39,7 @@ from stoker.agent.jobs.start_records import StartRecords
 from stoker.agent.jobs.steps import Event
 from stoker.agent.link.broker_connections import BrokerConnections
 from stoker.agent.link.node_telemetry import NodeTelemetry
+from stoker.agent.link.probe_responder import ProbeResponder
 from stoker.agent.link.query_answers import QueryAnswers
 from stoker.agent.link.scheduler_requests import SchedulerRequests
 from stoker.agent.link.status_reporter import StatusReporter
@@ -103,6 +104,8 @@ class AgentDaemon:
             setting.jobs, setting.state.shm, self._tasks.from_thread, node=setting.node
         )
         self._telemetry = NodeTelemetry(setting, self._tracer)
+        self._responder = self._lease_thread.responder = _responder(setting)
+        self._telemetry.probe = self._responder.address if self._responder is not None else ""
         self._exporter = AgentMetrics(setting, self._telemetry, self._counters).exporter()
         if self._exporter is not None:
             self._tracer.ended = self._exporter.ended
@@ -280,6 +283,8 @@ class AgentDaemon:
             self._exporter.close()
         self._folders.close()
         self._lease_thread.stop()
+        if self._responder is not None:
+            self._responder.close()
         self._lease.close()
         self._starts.close()
         self._position.close()
@@ -308,11 +313,22 @@ class AgentDaemon:
         parts = (self._core, self, self._link, self._lease_thread, self._tracer, self._folders)
         watch = self._health.watch if self._health is not None else None
         made = (self._telemetry, self._executor, self._queries, self._exporter, watch)
-        return [part.counters for part in (*parts, *made) if part is not None]
+        probed = self._responder
+        return [part.counters for part in (*parts, *made, probed) if part is not None]
 
 
 def _boot_ns() -> int:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+def _responder(setting: AgentSettings) -> ProbeResponder | None:
+    """Return what answers probes; None if the host has not the configured address."""
+    try:
+        return ProbeResponder(setting.config.node.probe_host)
+    except OSError as error:
+        host = setting.config.node.probe_host
+        _log.warning("no probes are answered", host=host, error=error.strerror)
+        return None
 
 
 async def _serve(option: str | None) -> int:

@@ -27,7 +27,7 @@ from stoker.scheduler.nouns import (
 )
 from stoker.scheduler.shares import UserShares
 
-FORMAT = 2
+FORMAT = 3
 ATTEMPTS_KEPT = 16
 """The number of earlier attempts kept of a job; their output is at their nodes."""
 NAMES_MAX = 4096
@@ -97,6 +97,19 @@ class EndedJob(NamedTuple):
     row: bytes
 
 
+class Eviction(msgspec.Struct, array_like=True, frozen=True):
+    """The eviction of a node, until the node has returned."""
+
+    boot_id: str
+    index: int
+    """The log entry that evicted it."""
+    why: str
+
+    def is_over(self, report: NodeReport) -> bool:
+        """Return True if nothing that ran before the eviction is left on the node."""
+        return report.boot_id != self.boot_id or report.settled >= self.index
+
+
 class _Row(msgspec.Struct, array_like=True, frozen=True):
     job: int
     user: str
@@ -114,6 +127,7 @@ class _Image(msgspec.Struct, array_like=True, frozen=True):
     drained: list[tuple[str, str]] = []
     cordoned: list[tuple[str, str, str]] = []
     removed: list[tuple[str, list[tuple[int, str]]]] = []
+    evicted: list[tuple[str, Eviction]] = []
 
 
 _specs = msgspec.msgpack.Decoder(JobSpec)
@@ -138,6 +152,8 @@ class Book:
         """The reasons of drained nodes, which get no new jobs."""
         self.cordoned: dict[tuple[str, str], str] = {}
         """The reasons of cordoned devices by (node, device), which get no new jobs."""
+        self.evicted: dict[str, Eviction] = {}
+        """The nodes that were given up and have not returned."""
         self._labels: dict[int, str] = {}
         self._removed: dict[str, dict[int, str]] = {}
         """The newest REMOVED_KEPT removed jobs of each user, with the user who removed them."""
@@ -189,8 +205,11 @@ class Book:
             del self._removed[next(iter(self._removed))]
 
     def join(self, report: NodeReport) -> None:
-        """Keep a node's latest report."""
+        """Keep a node's latest report, which may show that it has returned."""
         self.nodes[report.node] = report
+        eviction = self.evicted.get(report.node)
+        if eviction is not None and eviction.is_over(report):
+            del self.evicted[report.node]
         self.named(report.labels)
 
     def named(self, names: Iterable[str]) -> None:
@@ -316,7 +335,9 @@ class Book:
         cordoned = [(*where, why) for where, why in sorted(self.cordoned.items())]
         rows_of = msgspec.Raw(joined)
         removed = [(user, list(kept.items())) for user, kept in self._removed.items()]
-        return _encoder.encode((FORMAT, nodes, last, rows_of, *names, drained, cordoned, removed))
+        evicted = sorted(self.evicted.items())
+        marks = (drained, cordoned, removed, evicted)
+        return _encoder.encode((FORMAT, nodes, last, rows_of, *names, *marks))
 
     @classmethod
     def restore(cls, data: bytes) -> Book:
@@ -339,6 +360,7 @@ class Book:
         book.cordoned = {(node, device): why for node, device, why in image.cordoned}
         book.named(image.labels)
         book._removed = {user: dict(kept) for user, kept in image.removed}
+        book.evicted = dict(image.evicted)
         return book
 
     def _put(self, row: _Row, raw: bytes, user: str, owners: dict[Owner, Owner]) -> None:

@@ -74,6 +74,9 @@ class JobOptions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """It starts when the job in `after` has ended in any way."""
     retries: int = 0
     """Further attempts when one failed or was lost."""
+    restart: Literal["", "never", "on-node-loss", "always"] = ""
+    """The policy names the ends after which another attempt follows; empty: always if there are
+    retries."""
     backoff_s: int | None = None
     """Pause before the first of them, doubled each time up to the limit; 1 where it is not given.
     """

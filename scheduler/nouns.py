@@ -155,6 +155,14 @@ class NodeReport(Record, frozen=True):
     """The reason why the node itself refuses new jobs, or empty."""
     unfenced: str = ""
     """The reason why the node cannot freeze jobs whose lease has ended, or empty."""
+    instance: int = 0
+    """A random number that the node draws in each boot, and after the loss of its state folder. Two
+    nodes of one name, or one node in two boots, differ in it."""
+    settled: int = 0
+    """The log index of the node's last eviction of which nothing is left here: no attempt that it
+    ended runs or holds a device. 0 if there was none."""
+    probe: str = ""
+    """The address "host:port" at which the node answers UDP probes; empty if it answers none."""
 
 
 class Observation(Record, frozen=True):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 from typing import Final, Literal
 
-DIGEST: Final = "8f2bd780f074c08f"
+DIGEST: Final = "5bc260b4f5184ae1"
 """The layout that this is for; the compiled core has the same."""
 MILLI: Final = 1_000
 """Milli-shares of one whole device or one CPU."""
@@ -55,7 +55,7 @@ PROMOTE_MAX: Final = 256
 """Held jobs released by time in one propose or apply."""
 NO_LIMIT: Final = 0xffffffffffffffff
 """A quota's limit where there is none."""
-OPTIONS: Final = 511
+OPTIONS: Final = 1_023
 DEVICE_KINDS: Final = 3
 VENDORS_MAX: Final = 16
 """Numbers of vendors that are told apart; 0 is one not known."""
@@ -144,6 +144,7 @@ class Option(IntFlag):
     AFTER_ANY = 64  # The job that it follows may have ended in any way.
     PREEMPTOR = 128  # It may have others preempted to start.
     MIX_VENDORS = 256  # Its devices may be of several vendors and kinds.
+    LOST_ONLY = 512  # Another attempt follows one that was lost, not one that failed.
 
 
 class Kind(IntFlag):

@@ -96,6 +96,11 @@ class Attempts:
             for attempt in self._attempts.values()
         )
 
+    def ending(self) -> bool:
+        """Return True if an attempt that is to end has not ended yet."""
+        attempts = self._attempts.values()
+        return any(each.stop is not None and each.phase not in OVER for each in attempts)
+
     # --- what the scheduler wants -----------------------------------------------------------------
 
     def carry_out(self, actions: Iterable[Action], now_ns: int, effects: list[Effect]) -> None:

@@ -33,7 +33,7 @@ class Freeze(NamedTuple):
 
 
 class LeaseHolder(NamedTuple):
-    """The process that holds the lease."""
+    """The node that holds the lease; `instance` is as in `NodeReport`."""
 
     cluster: str
     node: str
@@ -155,7 +155,7 @@ class LeaseJudge:
         return answer
 
     def _own(self, answer: LeaseAnswer) -> LeaseGrant | None:
-        """Return the newest grant of the answer for this process."""
+        """Return the newest grant of the answer for this node."""
         own = (self._holder.node, self._holder.instance)
         grants = [grant for grant in answer.grants if (grant.node, grant.instance) == own]
         return max(grants, key=lambda grant: grant.stamp_ns, default=None)

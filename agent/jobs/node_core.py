@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
+
 from stoker.agent.jobs import steps
 from stoker.agent.jobs.attempts import AttemptPhase, Attempts
 from stoker.agent.jobs.lease_rule import LeaseRule
@@ -89,6 +91,8 @@ class NodeCore:
         self._caught_up = False
         self._lease = LeaseRule()
         self._requested_ns = 0
+        self._settle = 0
+        """The last eviction of this node that the desired state named, by its log index."""
 
     @property
     def caught_up(self) -> bool:
@@ -128,6 +132,7 @@ class NodeCore:
         """Process one event and return its effects."""
         effects: list[Effect] = []
         _HANDLERS[type(event)](self, event, now_s, effects)
+        self._report_settled(now_s)
         self._due(now_s, effects)
         return effects
 
@@ -150,7 +155,16 @@ class NodeCore:
     # --- the node -----------------------------------------------------------------------------
 
     def _reported(self, event: steps.Reported, now_s: float, effects: list[Effect]) -> None:
-        self._report = event.report
+        settled = self._report.settled if self._report is not None else 0
+        self._report = msgspec.structs.replace(event.report, settled=settled)
+        self._hello.want(now_s)
+
+    def _report_settled(self, now_s: float) -> None:
+        """Say hello anew once nothing is left here of what an eviction has ended."""
+        report = self._report
+        if report is None or report.settled >= self._settle or self._attempts.ending():
+            return
+        self._report = msgspec.structs.replace(report, settled=self._settle)
         self._hello.want(now_s)
 
     def _mesh_up(self, event: steps.MeshUp, now_s: float, effects: list[Effect]) -> None:
@@ -232,6 +246,7 @@ class NodeCore:
             self._caught_up = True
             effects.append(steps.Persist(self._chain.position))
             self._lease.read(self._requested_ns)
+            self._settle = desired.settle
         self._reconcile(desired, now_s, effects)
         self._thaw(now_s, effects)
 

@@ -43,7 +43,7 @@ class BrokerConnections:
             lambda handle: self._connection(f"{node} lease", {subjects.lease_answer(node): handle}),
             subjects.lease_request(node),
             LeaseJudge(
-                LeaseHolder(chain.cluster, node, setting.incarnation),
+                LeaseHolder(chain.cluster, node, setting.instance),
                 [Verifier(key) for key in setting.cluster.scheduler_keys],
                 lambda: secrets.randbits(NONCE_BITS),
                 lease.expiry_boottime_ns

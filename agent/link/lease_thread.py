@@ -21,6 +21,7 @@ from nats.aio.msg import Msg
 from stoker.agent.jobs import steps
 from stoker.agent.jobs.lease_judge import Freeze, LeaseExtended, LeaseJudge
 from stoker.agent.link.agent_connection import AgentConnection, MessageHandler
+from stoker.agent.link.probe_responder import ProbeResponder
 from stoker.agent.state.job_freezer import JobFreezer
 from stoker.agent.state.lease import Lease
 from stoker.mesh.wire.command import Position
@@ -60,6 +61,8 @@ class LeaseThread:
         """The end of the last gap between two looks."""
         self.freezer: JobFreezer | None = None
         """Set before the start, once the spawner has made the jobs' cgroup."""
+        self.responder: ProbeResponder | None = None
+        """Answers probes in this thread, so that a busy daemon is not taken for a dead node."""
         self._stopping = threading.Event()
         self._cancel: Callable[[], object] | None = None
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
@@ -132,6 +135,8 @@ class LeaseThread:
         self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
         if self._stopping.is_set():  # `stop` may have come before there was a task to cancel
             return
+        if self.responder is not None:
+            self.responder.serve(loop)
         connection = self._connect(self.handle)
         connection.on_up = lambda: self.look(connection)
         async with asyncio.TaskGroup() as group:

@@ -107,13 +107,13 @@ class FaultPlan:
         node = self._chance.choice(self._nodes)
         if node.alive and not node.paused:
             node.pause()
-            self._later(100, 9000, lambda _: node.go_on())
+            self._later(100, 12_000, lambda _: node.go_on())
 
     def _lose_power(self) -> None:
         node = self._chance.choice(self._nodes)
         if node.powered:
             node.power_off()
-            self._later(1000, 6000, lambda _: node.boot_machine())
+            self._later(1000, 12_000, lambda _: node.boot_machine())
 
     def _step_clock(self) -> None:
         hosts = [(each.name, each.clock) for each in self._schedulers]
@@ -151,7 +151,7 @@ class FaultPlan:
             for cut in cuts:
                 network.mend(*cut)
 
-        self._later(500, 9000, mend)
+        self._later(500, 12_000, mend)
 
     def _crash_server(self) -> None:
         stream = self._around.stream

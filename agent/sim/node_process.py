@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from stoker.agent.jobs import steps
 from stoker.agent.jobs.lease_judge import LeaseExtended, LeaseHolder, LeaseJudge
 from stoker.agent.jobs.node_core import NodeCore
+from stoker.agent.sim.probe_model import Ping, ProbeModel
 from stoker.agent.sim.run_audit import RunAudit
 from stoker.agent.sim.spawner_model import SpawnerModel
 from stoker.agent.sim.watchdog_model import LOOK_NS, LeaseModel, decide
@@ -83,6 +84,7 @@ class NodeProcess(SimProcess):
         self._samples = 0
         self._wake_ns = 0
         """The simulated time of the next planned step of the core, or a past one."""
+        self.probes = ProbeModel(around, name)
         self._open: dict[int, tuple[Then, steps.Event]] = {}
         self._effects = self._effect_handlers()
 
@@ -103,6 +105,11 @@ class NodeProcess(SimProcess):
         }
 
     # --- the machine ------------------------------------------------------------------------------
+
+    @property
+    def instance(self) -> int:
+        """The number of this node in this boot."""
+        return self.boot
 
     def boot_machine(self) -> None:
         """Begin a new boot: nothing runs, there is no lease."""
@@ -156,11 +163,18 @@ class NodeProcess(SimProcess):
             cluster, self.name, verifier, self._stored, nonce=self._incarnation
         )
         held_ns = self.lease.expiry_ns if self.lease.valid(self.clock.boot()) else 0
-        holder = LeaseHolder(cluster, self.name, self._incarnation)
+        holder = LeaseHolder(cluster, self.name, self.instance)
         self._judge = LeaseJudge(holder, members, self._new_nonce, held_ns)
         self.core = NodeCore(self._chain)
         report = NodeReport(
-            self.name, f"boot-{self.boot}", self._incarnation, 64_000, 1 << 36, self._devices
+            self.name,
+            f"boot-{self.boot}",
+            self._incarnation,
+            64_000,
+            1 << 36,
+            self._devices,
+            instance=self.instance,
+            probe=self.name,
         )
         self.around.timeline.after(CONNECT_NS, self._begin, (self.starts, report))
         self.around.timeline.after(CONNECT_NS + LIST_NS, self._tick, self.starts)
@@ -341,13 +355,27 @@ class NodeProcess(SimProcess):
         if number in self._open and not self.is_absent(self._too_late, number):
             self.feed(self._open.pop(number)[1])
 
-    def take(self, message: tuple[str, bytes]) -> None:
-        """Take a message of a scheduler: a command, or a lease answer."""
+    def take_ping(self, ping: Ping) -> None:
+        """Answer a probe: the agent replies, or the kernel refuses while there is no agent."""
+        if self.powered and not (self.alive and self.paused):
+            prober = self.probes.hosts[ping.prober]
+            self.around.network.post(self.name, ping.prober, prober.take_pong, ping)
+
+    def take_pong(self, ping: Ping) -> None:
+        """Take the answer to a probe of this node."""
+        if not self.is_absent(self.take_pong, ping):
+            ping.answer(ping.number)
+
+    def take(self, message: tuple[str, Any]) -> None:
+        """Take a message of a scheduler: a command, a lease answer, or a request to probe."""
         if self.is_absent(self.take, message):
             return
         what, data = message
         if what == "command":
             self.feed(steps.CommandReceived(data))
+            return
+        if what == "probe":
+            self.probes.begin(*data)
             return
         freeze = self.lease.freeze()
         verdict = self._judge.judge(data, self.clock.boot(), self._chain.position, freeze)

@@ -45,7 +45,8 @@ class RunAudit:
     def resumes(self, node: str, start: StartJob) -> None:
         """An attempt runs from now on, unfrozen."""
         for (job, attempt, task), other in self.active.items():
-            if job == start.job and (attempt != start.attempt or task == start.task):
+            one = job == start.job and start.spec.must_fence
+            if one and (attempt != start.attempt or task == start.task):
                 both = f"attempt {attempt} on {other.node} and {start.attempt} on {node}"
                 self.violations.append(f"job {job} runs twice: {both}")
         devices = tuple((share.index, share.milli) for share in start.decision.devices)

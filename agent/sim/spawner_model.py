@@ -64,7 +64,8 @@ class SpawnerModel:
     def _begin(self, attempt: _Attempt) -> None:
         if attempt.state != "taken" or not self._is_here(attempt):
             return
-        if self.frozen:  # a start behind a freeze waits with the others
+        must_wait = self.frozen and attempt.start.spec.must_fence
+        if must_wait:  # a start behind a freeze waits with what is frozen
             self._timeline.after(BEGIN_NS, self._begin, attempt)
             return
         start = attempt.start
@@ -121,19 +122,19 @@ class SpawnerModel:
     # --- the watchdog and the machine -------------------------------------------------------------
 
     def freeze(self) -> None:
-        """Let nothing run."""
+        """Let nothing run that must not run twice."""
         self.frozen = True
         for key, attempt in self._attempts.items():
-            if attempt.state == "running":
+            if attempt.state == "running" and attempt.start.spec.must_fence:
                 attempt.left_ns -= self._timeline.now - attempt.since_ns
                 attempt.plan += 1
                 self._audit.pauses(key)
 
     def thaw(self) -> None:
-        """Let everything go on."""
+        """Let what was frozen go on."""
         self.frozen = False
         for attempt in self._attempts.values():
-            if attempt.state == "running":
+            if attempt.state == "running" and attempt.start.spec.must_fence:
                 self._audit.resumes(self._node, attempt.start)
                 self._plan_end(attempt)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from stoker.agent.sim.run_audit import RunAudit
 from stoker.mesh.replica import events
@@ -121,9 +121,14 @@ class SimUser:
 def _spec(chance: random.Random, key: str) -> JobSpec:
     run_ms = chance.randint(*RUN_MS)
     end = "failed" if chance.random() < 0.15 else "succeeded"
+    retries = chance.choice((0, 0, 1, 2))
+    restart: Literal["never", "on-node-loss", "always"] = "never"
+    if retries:
+        restart = chance.choice(("on-node-loss", "always"))
     return JobSpec(
         ("job", key, str(run_ms), end),
         gpu_milli=chance.choice(GPU_MILLI),
-        retries=chance.choice((0, 0, 1)),
+        retries=retries,
+        restart=restart,
         trace="off",
     )

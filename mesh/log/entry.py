@@ -19,7 +19,7 @@ from stoker.native.errors import Corrupt
 from stoker.scheduler.core import Limits
 from stoker.scheduler.nouns import Account, NodeReport, Outcome, Owner, Record
 
-FORMAT = 5
+FORMAT = 6
 HASH_BYTES = 32
 NO_HASH = bytes(HASH_BYTES)
 ENTRY_BYTES_MAX = 256 * 1024
@@ -73,6 +73,14 @@ class DrainBlob(Record, tag="drain", frozen=True):
     """A node gets no new jobs, for this reason; an empty reason ends it."""
 
     node: str
+    why: str
+
+
+class EvictBlob(Record, tag="evict", frozen=True):
+    """A node was given up: all that ran on it is lost. `instance` is as in `NodeReport`."""
+
+    node: str
+    instance: int
     why: str
 
 
@@ -132,6 +140,7 @@ Blob = (
     | OutcomeBlob
     | CancelBlob
     | NodeBlob
+    | EvictBlob
     | SnapshotBlob
     | SnapshotPointBlob
     | GenesisBlob

@@ -19,12 +19,20 @@ restarts the scheduler (SILENT_S of `agent/supervise/processes.py`). Until then 
 have taken over the nodes' work."""
 
 
+class NodePlace(NamedTuple):
+    """One node's committed instance, as in `NodeReport`, and the last command sent to it."""
+
+    node: str
+    at: Position
+    instance: int = 0
+
+
 class Authority(NamedTuple):
-    """The nodes whose leases a replica may renew, and the last command it sent to each."""
+    """The nodes whose leases a replica may renew."""
 
     cluster: str
     term: int
-    places: tuple[tuple[str, Position], ...]
+    places: tuple[NodePlace, ...]
     confirmed: int = 0
     """The index up to which the log is confirmed."""
     until_ns: int | None = None

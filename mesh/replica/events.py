@@ -206,6 +206,40 @@ class SnapshotPartRead(NamedTuple):
     data: bytes
 
 
+class NodeHeard(NamedTuple):
+    """The newest lease request of a node and the last answer to it (CLOCK_BOOTTIME)."""
+
+    node: str
+    heard_ns: int
+    answered_ns: int | None
+
+
+class NodesHeard(NamedTuple):
+    """The nodes whose lease requests have come; sent a few times a second by a leader's shell."""
+
+    rows: tuple[NodeHeard, ...]
+
+
+class ProbeReported(NamedTuple):
+    """A node reports its probe of another one.
+
+    A reply and a refusal both show that the host lives; `unable` is true if the prober could not
+    send.
+    """
+
+    prober: str
+    target: str
+    answered: bool
+    unable: bool = False
+
+
+class Withheld(NamedTuple):
+    """No answer to this node is made any more; `answered_ns` is when the last one was."""
+
+    node: str
+    answered_ns: int | None
+
+
 class Disk(NamedTuple):
     """The state of the disk; `why` says why it takes no more jobs, or is empty."""
 
@@ -237,6 +271,9 @@ Event = (
     | LogBroken
     | PeerMessage
     | SnapshotPartRead
+    | NodesHeard
+    | ProbeReported
+    | Withheld
     | Disk
 )
 
@@ -324,6 +361,26 @@ class Install(NamedTuple):
     why: str
 
 
+class Withhold(NamedTuple):
+    """Make no answer to a node's lease requests from now on; answered by Withheld."""
+
+    node: str
+
+
+class Resume(NamedTuple):
+    """Answer a node's lease requests again."""
+
+    node: str
+
+
+class ProbeNode(NamedTuple):
+    """Have a node probe another one at its address; answered by ProbeReported, or by nothing."""
+
+    prober: str
+    target: str
+    address: str
+
+
 class Lead(NamedTuple):
     """This replica leads from now on."""
 
@@ -348,6 +405,9 @@ Effect = (
     | Store
     | ReadSnapshotPart
     | Install
+    | Withhold
+    | Resume
+    | ProbeNode
     | Lead
     | Halt
 )

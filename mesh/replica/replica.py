@@ -35,9 +35,10 @@ from stoker.mesh.replica.requests.user_works import UserWorks
 from stoker.mesh.replica.requests.waiters import Waiters
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.mesh.replica.state import Applied, ReplicaState
+from stoker.mesh.replica.watch.node_watch import NodeWatch
 from stoker.mesh.replica.works import request_defects
 from stoker.mesh.replica.works.user_room import to_forget
-from stoker.mesh.replica.works.work import HelloWork, InFlight, OutcomeWork, SnapshotWork, UsageWork
+from stoker.mesh.replica.works.work import InFlight, OutcomeWork, SnapshotWork, UsageWork
 from stoker.native.errors import Corrupt, StokerError, Unavailable
 from stoker.scheduler.nouns import Observation
 
@@ -102,6 +103,7 @@ class Replica:
         self._accounts = AccountUpdates(state)
         self._gets = JobGets(state, Waiters(settings.budgets.waiters), outbox)
         self._works = UserWorks(settings, state, self._outage, self._appends.room, outbox)
+        self.watch = NodeWatch(state, self._appends, outbox, settings.began_ns)
         self._handlers = self._event_handlers()
         if several:
             self._leadership.role = "following"
@@ -134,6 +136,9 @@ class Replica:
             events.LogBroken: self._log_broken,
             events.PeerMessage: self._peer_message,
             events.SnapshotPartRead: lambda event, now: self._peers.exchange.read(event),
+            events.NodesHeard: lambda event, now: self.watch.heard(event.rows),
+            events.ProbeReported: self.watch.probed,
+            events.Withheld: self.watch.withheld,
             events.Disk: self._disk_changed,
         }
 
@@ -229,11 +234,15 @@ class Replica:
         if self._sends_on(event.token):
             return
         self.greeted[event.report.node] = now.boot_ns
-        self._appends.enqueue(HelloWork(event.token, event.report, self.state), now)
+        self.watch.greet(event, now)
 
     def _state_requested(self, event: events.StateRequested, now: Instant) -> None:
         if self._sends_on(event.token):
             return
+        if self.watch.is_withheld(event.node):
+            self._outbox.reply(event.token, Unavailable("whether this node is lost is decided now"))
+            return
+        self.watch.answered(event.node, now.boot_ns)
         desired = self._leadership.desired(event, now, idle=self._appends.idle)
         self._outbox.reply(event.token, desired)
 
@@ -410,6 +419,7 @@ class Replica:
         self.count("stepped_down")
         self._repaired = None
         self._leadership.follow(why)
+        self.watch.end()
         self._peers.rest(now)
         self._appends.give_up(self.right.not_leader())
         self._gets.give_up(self.right.not_leader())
@@ -430,6 +440,8 @@ class Replica:
         if self._peers.alone:
             self._appends.retry_unknown()
         self._outage.over()
+        if term != self._leadership.led:
+            self.watch.begin(now, alone=self._peers.alone)
         self._leadership.lead(term)
         self._appends.flush(now)
 
@@ -527,6 +539,7 @@ class Replica:
         self._refuse_if_blocked(now)
         self._retry_full_log(now)
         if self._leadership.leads:
+            self.watch.tick(now)
             self._forget_if_due()
             self._charge(now)
             if self._appends.is_empty and (work := self._accounts.next_work()) is not None:

@@ -9,6 +9,8 @@ from typing import Literal
 from stoker.mesh.broker.budgets import Budgets
 from stoker.mesh.log.genesis import Genesis
 
+NEVER = -(1 << 62)
+"""A time long before every other one."""
 SNAPSHOT_ENTRIES = 8192
 """A snapshot is taken after this many entries, which bounds how many a restart reads."""
 
@@ -44,6 +46,9 @@ class ReplicaSettings:
     known_tail: int = 0
     """An acknowledged entry, which the log must hold; 0 if none is known."""
 
+    began_ns: int = NEVER
+    """A moment (CLOCK_BOOTTIME) before which an earlier process may have answered nodes; NEVER if
+    none can have since the machine booted."""
     promised: int = 0
     """The newest term that this replica has promised to follow, as its disk has it."""
 

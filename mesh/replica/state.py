@@ -21,6 +21,7 @@ from stoker.mesh.log.entry import (
     CordonBlob,
     DrainBlob,
     Entry,
+    EvictBlob,
     GenesisBlob,
     JobBlob,
     LimitsBlob,
@@ -35,7 +36,7 @@ from stoker.mesh.log.genesis import ClusterConfig, Genesis, digest, first_config
 from stoker.mesh.replica import snapshots
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.native.errors import Corrupt, StokerError
-from stoker.scheduler.book import Attempt, Book, Job
+from stoker.scheduler.book import Attempt, Book, Eviction, Job
 from stoker.scheduler.core import Core, Limits
 from stoker.scheduler.effects import (
     Duplicate,
@@ -248,6 +249,8 @@ class ReplicaState:
         elif isinstance(blob, NodeBlob):
             self.book.join(blob.report)
             self._names[name_id(blob.report.node)] = blob.report.node
+        elif isinstance(blob, EvictBlob):
+            self._evict(blob, step)
         elif isinstance(blob, SnapshotBlob):
             step.applied.snapshot = blob
             step.applied.trim_to, self.snapshot_seq = self.snapshot_seq, blob.seq
@@ -255,6 +258,10 @@ class ReplicaState:
             step.applied.is_snapshot_point = True
         elif not isinstance(blob, GenesisBlob | TermBlob):
             self._take_setting(blob, step)
+
+    def _evict(self, blob: EvictBlob, step: _Step) -> None:
+        boot_id = self.book.nodes[blob.node].boot_id
+        self.book.evicted[blob.node] = Eviction(boot_id, step.index, blob.why)
 
     def _take_setting(self, blob: entries.Setting, step: _Step) -> None:
         """Record the names of what this entry's commands have set."""

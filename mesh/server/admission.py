@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 
+import msgspec
+
 from stoker.mesh.wire.job_request import JobRequest, job_spec
 from stoker.native.errors import BadRequest
 from stoker.scheduler.figures import Figure
@@ -32,6 +34,8 @@ KEY_CHARS_MAX = 128
 MODEL_BYTES_MAX = 128
 ARRAY_MAX = 256
 """The most jobs in one array; they are committed together, in one log entry."""
+RESTARTS = 3
+"""The further attempts of a job whose restart policy names no number."""
 ARRAY_INDEX_MAX = (1 << 31) - 1
 
 
@@ -49,7 +53,7 @@ def admit(request: JobRequest, after: int | None = None) -> JobSpec:
     _check_names(request)
     _check_array(request)
     _check_again(request)
-    return job_spec(request, after)
+    return job_spec(msgspec.structs.replace(request, retries=attempts_more(request)), after)
 
 
 def key_bytes(key: str) -> bytes:
@@ -151,9 +155,17 @@ def _check_array(request: JobRequest) -> None:
         raise BadRequest("stdin with an array: input goes to one job")
 
 
+def attempts_more(request: JobRequest) -> int:
+    """Return how many further attempts a job may have; a policy that names no number has a few."""
+    implied = request.restart in ("on-node-loss", "always")
+    return request.retries or (RESTARTS if implied else 0)
+
+
 def _check_again(request: JobRequest) -> None:
     """Refuse options of further attempts and of devices that contradict each other."""
-    if request.stdin and (request.retries or request.preemptible):
+    if request.restart == "never" and request.retries:
+        raise BadRequest(f"restart is 'never', but retries is {request.retries}")
+    if request.stdin and (attempts_more(request) or request.preemptible):
         raise BadRequest(
             "stdin with further attempts: input is given once; let the job read a file instead"
         )

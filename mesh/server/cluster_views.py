@@ -13,8 +13,9 @@ import msgspec
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.works.fence import FENCE_ID, FENCE_TAINT
 from stoker.mesh.wire import schema
+from stoker.mesh.wire.schema_cluster import NodeState
 from stoker.native.errors import Unavailable
-from stoker.scheduler.book import Book
+from stoker.scheduler.book import Book, Eviction
 from stoker.scheduler.effects import NodeInfo, QueueInfo, QuotaInfo
 from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import DeviceSample, NodeReport
@@ -46,10 +47,11 @@ def _node(replica: Replica, report: NodeReport, now_ns: int) -> schema.NodeView:
     # The hello of an agent that has just started counts like a sample.
     silent = now_ns - max(heard_ns, replica.greeted.get(report.node, 0)) >= SILENT_NS
     drained = book.drained.get(report.node, "") or report.drain
+    evicted = book.evicted.get(report.node)
     labels = replica.state.core.labels(number)
     return schema.NodeView(
         node=report.node,
-        state="silent" if silent else "drained" if drained else "ready",
+        state=_state(silent=silent, drained=drained, evicted=evicted),
         boot_id=report.boot_id,
         cpu_milli=report.cpu_milli,
         memory_bytes=report.memory_bytes,
@@ -64,8 +66,16 @@ def _node(replica: Replica, report: NodeReport, now_ns: int) -> schema.NodeView:
         taints=tuple(sorted(_taint(book, x.label) for x in labels if x.taint)),
         cost=next((x.value for x in labels if x.cost), None),
         drained=drained,
+        evicted=evicted.why if evicted is not None else "",
         reserved=_reserved(replica, info),
     )
+
+
+def _state(*, silent: bool, drained: str, evicted: Eviction | None) -> NodeState:
+    """Return the state of a node in one word; the first that is true is the most important."""
+    if evicted is not None:
+        return "evicted"
+    return "silent" if silent else "drained" if drained else "ready"
 
 
 def _taint(book: Book, number: int) -> str:

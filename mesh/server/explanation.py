@@ -264,7 +264,7 @@ class _Explanation:
         elif job.state == "timeout":
             yield "give it more time: --time"
         elif job.state == "lost":
-            yield "submit it again, or let it be tried again by itself next time: --retries"
+            yield "submit it again, or have it restarted next time: --restart on-node-loss"
         if job.state in ("failed", "timeout", "lost"):
             yield f"read its output: stoker logs {job.job}"
 

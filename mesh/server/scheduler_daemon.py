@@ -40,7 +40,7 @@ from stoker.mesh.replica.boot_clock import boot_ns
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.replica_settings import ReplicaSettings
 from stoker.mesh.replica.snapshots import SnapshotFolder
-from stoker.mesh.server import notify, scheduler_options
+from stoker.mesh.server import boot_record, notify, scheduler_options
 from stoker.mesh.server.critical_tasks import CriticalTasks
 from stoker.mesh.server.effect_loop import EffectLoop, Handlers
 from stoker.mesh.server.lease_answer_thread import LeaseAnswerThread
@@ -54,13 +54,17 @@ from stoker.mesh.server.scheduler_options import SchedulerOptions
 from stoker.mesh.server.service import Caller, Service
 from stoker.mesh.server.status_watch import StatusWatch
 from stoker.mesh.server.users_file import UsersFile
-from stoker.mesh.wire import node_messages, request_signature, subjects
+from stoker.mesh.wire import node_messages, queries, request_signature, subjects
 from stoker.mesh.wire.command import NodeReply
+from stoker.mesh.wire.queries import ProbeQuery, ProbeReply
 from stoker.native.errors import Corrupt, StokerError, Unavailable
 from stoker.scheduler.book import Job
 
 TICK_S = 0.1
 SECOND_S = 1.0
+HEARD_S = 0.25
+PROBE_S = 2.0
+"""The longest wait for the result of a probe, which takes a node up to a second."""
 
 log = structlog.get_logger("scheduler")
 
@@ -125,6 +129,9 @@ class SchedulerDaemon:
             events.Reply: self._reply,
             events.Send: self._send,
             events.RenewLeases: self._renew,
+            events.Withhold: self._withhold,
+            events.Resume: self._resume,
+            events.ProbeNode: self.loop.in_background(self._probe),
             events.Lead: self._lead,
             events.Halt: self._halt,
         }
@@ -153,6 +160,7 @@ class SchedulerDaemon:
             budgets=budgets.read(self.options.state / "config.toml"),
             known_tail=self.record.tail,
             promised=promised,
+            began_ns=boot_record.began_ns(self.folder.path, boot_record.boot_id(), boot_ns()),
         )
         return Replica(settings, self.identity, found.snapshot, found.digest, entries)
 
@@ -192,6 +200,7 @@ class SchedulerDaemon:
         await self._serve()
         self.tasks.repeat(TICK_S, self._tick)
         self.tasks.repeat(SECOND_S, self._second)
+        self.tasks.repeat(HEARD_S, self._note_heard)
 
     async def _serve(self) -> None:
         """Hear nodes here, and each user on a connection of their own.
@@ -317,6 +326,28 @@ class SchedulerDaemon:
         if effect.authority is None:
             self.tasks.spawn(self._listen())
 
+    async def _withhold(self, effect: events.Withhold) -> None:
+        self.leases.answers.withhold(effect.node)
+        answered_ns = self.leases.answers.answered_ns(effect.node)
+        await self.loop.feed(events.Withheld(effect.node, answered_ns))
+
+    async def _resume(self, effect: events.Resume) -> None:
+        self.leases.answers.resume(effect.node)
+
+    async def _probe(self, effect: events.ProbeNode) -> None:
+        """Have a node probe another one; without its answer nothing is known."""
+        payload = queries.encode(ProbeQuery(effect.address))
+        try:
+            data = await self._query_node(effect.prober, "probe", payload, PROBE_S)
+            reply = queries.decode_reply(data)
+        except StokerError:
+            self.replica.count("probe_unanswered")
+            return
+        if isinstance(reply, ProbeReply):
+            answered, unable = reply.result == "answered", reply.result == "unable"
+            reported = events.ProbeReported(effect.prober, effect.target, answered, unable)
+            await self.loop.feed(reported)
+
     async def _reply(self, effect: events.Reply) -> None:
         token, value = effect.token, effect.value
         if isinstance(token, Caller):
@@ -376,6 +407,10 @@ class SchedulerDaemon:
 
     async def _tick(self) -> None:
         await self.loop.feed(events.TimePassed())
+
+    async def _note_heard(self) -> None:
+        if self.replica.watch.watches:
+            await self.loop.feed(events.NodesHeard(self.leases.answers.heard()))
 
     async def _second(self) -> None:
         await self.loop.feed(events.Disk(self.watch.disk()))

@@ -81,7 +81,7 @@ class SchedulerProcess(SimProcess):
         around: Surroundings,
         seat: Seat,
         genesis: Genesis,
-        to_node: Callable[[str], Callable[[tuple[str, bytes]], None]],
+        to_node: Callable[[str], Callable[[tuple[str, Any]], None]],
     ) -> None:
         super().__init__()
         self.name = seat.name
@@ -122,6 +122,11 @@ class SchedulerProcess(SimProcess):
             events.Store: self._store,
             events.ReadSnapshotPart: self._read_part,
             events.Install: self._install,
+            events.Withhold: self._withhold,
+            events.Resume: lambda effect: self._leases.resume(effect.node),
+            events.ProbeNode: lambda effect: self._to(
+                effect.prober, ("probe", (self, effect.target))
+            ),
             events.Lead: self._lead,
             events.Halt: self._halt,
         }
@@ -148,6 +153,7 @@ class SchedulerProcess(SimProcess):
             measure=False,
             known_tail=self._known_tail if self._alone else 0,
             promised=self._promised,
+            began_ns=self.clock.boot(),
         )
         held = tuple(self._held)
         self.replica = Replica(settings, self._signer, snapshot, digest, held, open_key=KeyedHash)
@@ -199,6 +205,8 @@ class SchedulerProcess(SimProcess):
     def _tick(self, start: int) -> None:
         if start != self.starts or self.is_absent(self._tick, start):
             return
+        if self._alone or self.leads:
+            self.feed(events.NodesHeard(self._leases.heard()))
         self.feed(events.TimePassed())
         self._answer_leases()
         self.around.timeline.after(TICK_NS, self._tick, start)
@@ -242,11 +250,16 @@ class SchedulerProcess(SimProcess):
     def _send(self, effect: events.Send) -> None:
         self._to(effect.node, ("command", effect.data))
 
-    def _to(self, node: str, message: tuple[str, bytes]) -> None:
+    def _to(self, node: str, message: tuple[str, Any]) -> None:
         self.around.network.post(self.name, node, self._to_node(node), message)
 
     def _renew(self, effect: events.RenewLeases) -> None:
         self._leases.grant(effect.authority, self.clock.boot())
+
+    def _withhold(self, effect: events.Withhold) -> None:
+        self._leases.withhold(effect.node)
+        answered_ns = self._leases.answered_ns(effect.node)
+        self.feed(events.Withheld(effect.node, answered_ns))
 
     def _lead(self, effect: events.Lead) -> None:
         self.around.story.tell("{} leads in term {}", self.name, effect.term)

@@ -17,7 +17,7 @@ from stoker.mesh.identity.identity import SIGNATURE_BYTES, Checks, Signs
 from stoker.native.errors import BadRequest, Denied
 from stoker.scheduler.nouns import Action, Record, StartJob, StopJob, TaskKey
 
-FORMAT = 3
+FORMAT = 4
 HASH_BYTES = 32
 NO_HASH = bytes(HASH_BYTES)
 COMMAND_BYTES_MAX = 384 * 1024
@@ -74,6 +74,8 @@ class DesiredState(Record, tag="desired", frozen=True):
     more: bool = False
     forgets: tuple[int, ...] = ()
     """Jobs of the request that the log has forgotten; the node deletes what it keeps of them."""
+    settle: int = 0
+    """The log index of the node's last eviction, which it has to report as settled; 0 if none."""
 
 
 class StateRequest(Record, frozen=True):

@@ -77,6 +77,9 @@ class JobRequest(Message, frozen=True):
     """Only 1 is taken: nodes do not run gangs."""
     retries: Int = 0
     """Further attempts when one failed or was lost."""
+    restart: Literal["", "never", "on-node-loss", "always"] = ""
+    """The policy names the ends after which another attempt follows; empty: always if there are
+    retries."""
     backoff_s: Int | None = None
     """Pause before the first of them, doubled each time up to the limit; 1 where it is not given.
     """
@@ -131,6 +134,7 @@ class Spec(Part, frozen=True):
     after: int | None = None
     after_any: bool = False
     retries: int = 0
+    restart: str = ""
     backoff_s: int | None = None
     preemptible: bool = False
     preemptor: bool = False
@@ -171,6 +175,7 @@ def job_spec(request: JobRequest, after: int | None) -> JobSpec:
         after=after,
         after_any=request.after_any,
         retries=request.retries,
+        restart=request.restart,
         backoff_s=request.backoff_s,
         preemptible=request.preemptible,
         preemptor=request.preemptor,
@@ -213,6 +218,7 @@ def shown_spec(
         after=spec.after,
         after_any=spec.after_any,
         retries=spec.retries,
+        restart=spec.restart,
         backoff_s=spec.backoff_s,
         preemptible=spec.preemptible,
         preemptor=spec.preemptor,

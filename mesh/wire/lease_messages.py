@@ -16,7 +16,7 @@ from stoker.mesh.wire.term_owner import term_owner
 from stoker.native.errors import BadRequest, Denied
 from stoker.scheduler.nouns import Record
 
-FORMAT = 1
+FORMAT = 2
 LEASE_MS_MAX = 5000
 """The longest lease; jobs that must fence freeze when it ends. A scheduler that dies must restart,
 read its log, take a term and answer a node within it: 1 s until the node's next request and 1.5 s
@@ -37,7 +37,7 @@ class LeaseRequest(Record, frozen=True):
     format: int
     node: str
     instance: int
-    """The agent's process, as in `NodeReport.incarnation`."""
+    """The node in this boot, as in `NodeReport.instance`; only the one in the log is answered."""
     stamp_ns: int
     """The node's CLOCK_BOOTTIME at which the request was made; its lease is counted from here."""
     nonce: int

@@ -34,6 +34,8 @@ OUTCOMES_MAX = 512
 REPORT_BYTES_MAX = 128 * 1024
 OBSERVATION_BYTES_MAX = 64 * 1024
 REASON_BYTES_MAX = 512
+PROBE_CHARS_MAX = 80
+"""The longest address at which a node answers probes."""
 _U16, _U32, _U63 = 1 << 16, 1 << 32, 1 << 63
 _I32 = range(-(1 << 31), 1 << 31)
 
@@ -91,7 +93,8 @@ def report(data: bytes, node: str) -> NodeReport:
         check_label(label)
     sizes = [found.memory_bytes, *(device.memory_bytes or 0 for device in found.devices)]
     good = (
-        0 <= found.incarnation < _U63
+        all(0 <= number < _U63 for number in (found.incarnation, found.instance, found.settled))
+        and len(found.probe) <= PROBE_CHARS_MAX
         and 0 <= found.cpu_milli < _U32
         and all(0 <= size < _U63 for size in sizes)
         and all(0 <= place < _U16 for device in found.devices for place in _places(device))

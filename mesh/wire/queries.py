@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queries of the scheduler to a node on behalf of a user: output, stdin, traces, devices.
+"""The queries of the scheduler to a node output, stdin, traces, devices, and probes of others.
 
 Owns the limits of one piece. An offset is a byte position in the whole, so any query may be
 repeated.
@@ -116,6 +116,19 @@ class DevicesReply(Record, tag="devices", frozen=True):
     data: bytes
 
 
+class ProbeQuery(Record, tag="probe", frozen=True):
+    """Requests a direct probe of another node at its address "host:port"."""
+
+    address: str
+    wait_s: float = 0.0
+
+
+class ProbeReply(Record, tag="probe", frozen=True):
+    """The result of a probe: a reply or a refusal came, nothing came, or it could not be sent."""
+
+    result: Literal["answered", "silent", "unable"]
+
+
 class TraceReply(Record, tag="trace", frozen=True):
     """Trace data from the requested offset; `size` is that of the whole, None while it grows."""
 
@@ -133,8 +146,9 @@ class QueryError(Record, tag="error", frozen=True):
     hint: str = ""
 
 
-Query = LogsQuery | StdinQuery | TraceQuery | TracingQuery | DevicesQuery
-Reply = LogsReply | StdinReply | TraceReply | DevicesReply | QueryError
+Query = LogsQuery | StdinQuery | TraceQuery | TracingQuery | DevicesQuery | ProbeQuery
+Answer = LogsReply | StdinReply | TraceReply | DevicesReply | ProbeReply
+Reply = Answer | QueryError
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Query] = msgspec.msgpack.Decoder(Query)
@@ -154,7 +168,7 @@ def decode_query(data: bytes) -> Query:
         raise errors.BadRequest(f"not a query: {error}") from None
     if not 0 <= query.wait_s <= WAIT_S_MAX:  # false for NaN as well
         raise errors.BadRequest(f"wait {query.wait_s} s: out of range")
-    if isinstance(query, DevicesQuery):
+    if isinstance(query, DevicesQuery | ProbeQuery):
         return query
     if not 0 <= query.task < TASKS_PER_JOB_MAX:
         raise errors.BadRequest(f"task {query.task}: out of range")
@@ -170,7 +184,7 @@ def decode_query(data: bytes) -> Query:
     return query
 
 
-def decode_reply(data: bytes) -> LogsReply | StdinReply | TraceReply | DevicesReply:
+def decode_reply(data: bytes) -> Answer:
     """Return a node's reply, or raise the error that it contains."""
     try:
         reply = _replies.decode(data)

@@ -137,12 +137,16 @@ class ClusterLimitsRequest(Message, frozen=True):
 # --- replies --------------------------------------------------------------------------------------
 
 
+NodeState = Literal["ready", "silent", "drained", "evicted"]
+
+
 class NodeView(Message, frozen=True):
     """One node: its report and its latest sample."""
 
     node: str
-    state: Literal["ready", "silent", "drained"]
-    """The state: `silent` without a sample for 5 s, `drained` if it gets no new jobs."""
+    state: NodeState
+    """The state: `evicted` if it was given up and has not returned, `silent` without a sample for
+    5 s, `drained` if it gets no new jobs."""
     boot_id: str
     cpu_milli: int
     memory_bytes: int
@@ -159,6 +163,8 @@ class NodeView(Message, frozen=True):
     cost: int | None = None
     drained: str = ""
     """The reason why it is drained, or empty."""
+    evicted: str = ""
+    """The reason why it was given up, or empty."""
     reserved: Reservation | None = None
 
 

@@ -118,7 +118,8 @@ enum sk_order {
 #define SK_AFTER_ANY 64u    /* The job that it follows may have ended in any way. */
 #define SK_PREEMPTOR 128u   /* It may have others preempted to start. */
 #define SK_MIX_VENDORS 256u /* Its devices may be of several vendors and kinds. */
-#define SK_OPTIONS 511u
+#define SK_LOST_ONLY 512u   /* Another attempt follows one that was lost, not one that failed. */
+#define SK_OPTIONS 1023u
 
 /* Kinds of devices, as bits, so that the kinds a job accepts are a set. Python: Kind */
 #define SK_DEVICE_GPU 1u

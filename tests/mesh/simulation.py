@@ -261,7 +261,7 @@ class World:
     def renew(self) -> None:
         """Let all nodes request their leases, and post what is answered."""
         for name in self.nodes:
-            request = LeaseRequest(lease_messages.FORMAT, name, 1, self.now, 1)
+            request = LeaseRequest(lease_messages.FORMAT, name, 0, self.now, 1)
             self.leases.receive(lease_messages.encode_request(request), name, self.now)
         for answer in self.leases.due(self.now):
             for name in answer.nodes:

@@ -84,10 +84,10 @@ class Jobs(Nodes, Queues):
             raise No(R.TOO_MANY_DEVICES, c.gpu_milli // 1000, 16)
         if not 1 <= c.tasks <= 64:
             raise No(R.BAD_TASKS, c.tasks, 64)
-        has = Option(c.options & 511)
+        has = Option(c.options & 1023)
         opposed = (Option.SPREAD_TASKS | Option.PACK_TASKS, Option.ATTRACT | Option.REPEL)
-        if c.options > 511 or any(both & ~has == Option(0) for both in opposed):
-            raise No(R.BAD_OPTIONS, c.options, 511)
+        if c.options > 1023 or any(both & ~has == Option(0) for both in opposed):
+            raise No(R.BAD_OPTIONS, c.options, 1023)
         if has & (Option.ATTRACT | Option.REPEL) and not c.group:
             raise No(R.BAD_OPTIONS, c.options)
         if not 1 <= c.kinds <= 3:
@@ -207,7 +207,8 @@ class Jobs(Nodes, Queues):
     def returns(job: Job) -> bool:
         if job.last:
             return False
-        failed = job.verdict in (FAILED, LOST) and job.failures < job.request.retries
+        tried = (LOST,) if job.wants(Option.LOST_ONLY) else (FAILED, LOST)
+        failed = job.verdict in tried and job.failures < job.request.retries
         return job.verdict == PENDING or failed
 
     def end_attempt(self, job: Job, node: int) -> None:

@@ -172,7 +172,7 @@ class Stream:
         return (
             self.random.choice([*plain, *company, *others])
             | self.one_of(0, 1)
-            | self.mostly((0, 3), (Option.MIX_VENDORS, 1))
+            | self.mostly((0, 6), (Option.MIX_VENDORS, 2), (Option.LOST_ONLY, 2))
         )
 
     def unusual(self, request: rec.Submit) -> rec.Submit:
@@ -182,7 +182,7 @@ class Stream:
         changes: list[dict[str, object]] = [
             {"priority": 200}, {"gpu_milli": 4000}, {"gpu_milli": 1500}, {"gpu_milli": 17_000},
             {"cpu_milli": 9000}, {"memory_bytes": 1 << 34}, {"tasks": 7}, {"tasks": 0},
-            {"tasks": 65}, {"options": 512}, {"options": 6}, {"options": 8, "group": 0},
+            {"tasks": 65}, {"options": 1024}, {"options": 6}, {"options": 8, "group": 0},
             {"placement": 11}, {"retries": 11}, {"backoff_s": 301}, {"queue": 77},
             {"key": b"d" * 16}, {"after": 1 << 40}, {"models": MODELS[:2]}, {"models": MODELS[1:]},
             {"models": MODELS[:1]}, {"device_memory_bytes": 50}, {"device_memory_bytes": 30},

@@ -53,7 +53,8 @@ def run_command(
     """
     from stoker.tui.calls import job_start
 
-    again = options["retries"] or options["preemptible"]
+    restarts = options["restart"] in ("on-node-loss", "always")
+    again = options["retries"] or options["preemptible"] or restarts
     asked = stdin_file or interactive
     # A job that may run again takes no input; a pipe that merely happens to be there is ignored.
     fd = job_start.input_of(stdin_file, interactive=interactive) if asked or not again else None

@@ -61,6 +61,10 @@ FLAGS: Final = (
         "--array", type=ARRAY, default="", help="Submit a job for each index: 0-9, 0-9:2, 1,5.",
     ),
     click.option(
+        "--restart", type=click.Choice(["never", "on-node-loss", "always"]), default=None,
+        help="After which ends the job is tried again.",
+    ),
+    click.option(
         "--retries", type=click.IntRange(0, 10), default=0, help="Attempts after a failed one.",
     ),
     click.option("--backoff", "backoff_s", type=WHOLE_S, help="Pause before the first retry: 10s."),

@@ -40,6 +40,7 @@ def request(
     after: int | str | None,
     after_any: int | str | None,
     placement: Any,
+    restart: Any,
     min_run_s: int | None,
     **fields: Any,
 ) -> JobRequest:
@@ -55,6 +56,7 @@ def request(
         after=before(after, after_any),
         after_any=after_any is not None,
         placement=placement or "",
+        restart=restart or "",
         min_run_s=min_run_s or 0,
         idempotency_key=idempotency_key or new_key(),
         **{FIELDS.get(name, name): value for name, value in fields.items()},

@@ -191,6 +191,7 @@ NODES = Noun(
         Column("TAINTS", _words("taints"), wide=True),
         Column("RESERVED", _reserved, wide=True),
         Column("DRAINED", field("drained"), wide=True),
+        Column("EVICTED", field("evicted"), wide=True),
         Column("BOOT", field("boot_id"), wide=True),
         Column("MISSING", lambda row, now: "; ".join(row.get("missing") or ()) or "-", wide=True),
     ),

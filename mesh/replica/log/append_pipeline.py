@@ -101,6 +101,10 @@ class AppendPipeline:
         """True if an append is neither confirmed nor of unknown outcome."""
         return self._in_flight is not None
 
+    def holds(self, work: Work) -> bool:
+        """Return True while a work is queued or on its way, so that it may still be decided."""
+        return any(each is work for each in self._waiting())
+
     @property
     def forgets(self) -> bool:
         """True if the next entry will have jobs forgotten."""

@@ -41,6 +41,8 @@ class Leadership:
         self._outbox = outbox
         self._place = place
         self._deposed = False
+        self.led = 0
+        """The newest term in which this replica has led."""
         self.newest_lost = 0
         """The newest term that a node follows although the log lost its end."""
 
@@ -99,6 +101,7 @@ class Leadership:
     def lead(self, term: int) -> None:
         """Lead: the log ends with an entry of this replica in this term."""
         self.channels.begin(term)
+        self.led = term
         self._outbox.put(events.Lead(term))
         self.role, self.why = "leading", ""
         self.tick = LeaderTick()

@@ -12,9 +12,9 @@ from collections import Counter
 from typing import NamedTuple
 
 from stoker.mesh.identity.identity import Signs
-from stoker.mesh.replica.authority import LEASE_MS, SILENT_NS, Authority
+from stoker.mesh.replica.authority import LEASE_MS, SILENT_NS, Authority, NodePlace
+from stoker.mesh.replica.events import NodeHeard
 from stoker.mesh.wire import lease_messages
-from stoker.mesh.wire.command import Position
 from stoker.mesh.wire.lease_messages import GRANTS_MAX, LeaseAnswer, LeaseGrant, LeaseRequest
 from stoker.native.errors import BadRequest
 
@@ -42,9 +42,11 @@ class LeaseAnswers:
         self._lock = threading.Lock()
         self._authority: Authority | None = None
         self._granted_ns = 0
-        self._places: dict[str, Position] = {}
+        self._places: dict[str, NodePlace] = {}
         self._withheld: set[str] = set()
         self._answered_ns: dict[str, int] = {}
+        self._heard: dict[str, tuple[LeaseRequest, int]] = {}
+        """The newest request of each node, and when it came."""
         self._waiting: dict[str, LeaseRequest] = {}
         """The newest request of each node."""
         self._since_ns = 0
@@ -55,7 +57,8 @@ class LeaseAnswers:
 
     def grant(self, authority: Authority | None, now_ns: int) -> None:
         """Set the authority from now on; None ends it."""
-        places = dict(authority.places) if authority is not None else {}
+        found = authority.places if authority is not None else ()
+        places = {place.node: place for place in found}
         with self._lock:
             self._authority, self._granted_ns, self._places = authority, now_ns, places
 
@@ -74,6 +77,14 @@ class LeaseAnswers:
         with self._lock:
             return self._answered_ns.get(node)
 
+    def heard(self) -> tuple[NodeHeard, ...]:
+        """Return when the newest request of each node came, and when it was last answered."""
+        with self._lock:
+            return tuple(
+                NodeHeard(node, at_ns, self._answered_ns.get(node))
+                for node, (_, at_ns) in self._heard.items()
+            )
+
     # --- called by the thread that answers --------------------------------------------------------
 
     def receive(self, data: bytes, node: str, now_ns: int) -> None:
@@ -83,6 +94,9 @@ class LeaseAnswers:
         except BadRequest:
             self.counters["lease_request_refused"] += 1
             return
+        if not self._is_known(request):
+            self.counters["lease_request_instance"] += 1
+            return
         before = self._waiting.get(node)
         if before is None and len(self._waiting) >= WAITING_MAX:
             self.counters["lease_request_dropped"] += 1
@@ -90,8 +104,25 @@ class LeaseAnswers:
         self.counters["lease_request_frozen"] += request.frozen
         if not self._waiting:
             self._since_ns = now_ns
-        if before is None or _age(before) < _age(request):
+        if before is None or before.instance != request.instance or _is_newer(request, before):
             self._waiting[node] = request
+        self._note_heard(request, now_ns)
+
+    def _is_known(self, request: LeaseRequest) -> bool:
+        """False if the log knows another instance of this node, whose lease it must not disturb."""
+        with self._lock:
+            place = self._places.get(request.node)
+        return place is None or place.instance == request.instance
+
+    def _note_heard(self, request: LeaseRequest, now_ns: int) -> None:
+        """Note a sign of life: only a request newer than all before is one, since others may be
+        repeated by anybody."""
+        with self._lock:
+            if request.node not in self._heard and len(self._heard) >= WAITING_MAX:
+                return
+            before, _ = self._heard.get(request.node, (None, 0))
+            if before is None or before.instance != request.instance or _is_newer(request, before):
+                self._heard[request.node] = (request, now_ns)
 
     def due(self, now_ns: int) -> list[SealedAnswer]:
         """Return the answers that are due now, each for GRANTS_MAX nodes at most."""
@@ -103,7 +134,7 @@ class LeaseAnswers:
                 self.counters["lease_withheld"] += 1
                 return []
             self._batched_ns = now_ns
-            requests = [each for each in self._waiting.values() if self._may_answer(each.node)]
+            requests = [each for each in self._waiting.values() if self._may_answer(each)]
             self.counters["lease_request_unanswered"] += len(self._waiting) - len(requests)
             self._waiting.clear()
             self._answered_ns.update((each.node, now_ns) for each in requests)
@@ -123,8 +154,11 @@ class LeaseAnswers:
             return False
         return now_ns - self._since_ns >= BATCH_NS or len(self._waiting) >= len(self._places)
 
-    def _may_answer(self, node: str) -> bool:
-        return node in self._places and node not in self._withheld
+    def _may_answer(self, request: LeaseRequest) -> bool:
+        """True for the instance of the node that the log knows, unless its fate is undecided."""
+        place = self._places.get(request.node)
+        known = place is not None and place.instance == request.instance
+        return known and request.node not in self._withheld
 
     def _seal(self, authority: Authority, batch: list[LeaseRequest]) -> SealedAnswer:
         answer = LeaseAnswer(
@@ -141,12 +175,12 @@ class LeaseAnswers:
         return SealedAnswer(tuple(request.node for request in batch), data)
 
     def _grant_of(self, request: LeaseRequest) -> LeaseGrant:
-        at = self._places[request.node]
+        at = self._places[request.node].at
         return LeaseGrant(
             request.node, request.instance, request.stamp_ns, request.nonce, at.seq, at.hash
         )
 
 
-def _age(request: LeaseRequest) -> tuple[int, int]:
-    """Return what orders the requests of one node: the process, then its stamp."""
-    return request.instance, request.stamp_ns
+def _is_newer(request: LeaseRequest, other: LeaseRequest) -> bool:
+    """Return True if one request of an instance was made after another one."""
+    return request.stamp_ns > other.stamp_ns

@@ -88,8 +88,13 @@ class NodeChannel:
             tuple(_within(_STOPS_BYTES, self._stops(have, set(wanted), stopping))),
             more,
             self._forgets(have),
+            self._settle(),
         )
         return command.seal(record, self._signer)
+
+    def _settle(self) -> int:
+        eviction = self._state.book.evicted.get(self.node)
+        return eviction.index if eviction is not None else 0
 
     def _starts(self, keys: Iterable[TaskKey]) -> tuple[tuple[StartJob, ...], bool]:
         starts: list[StartJob] = []

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from stoker.mesh.identity.identity import Signs
 from stoker.mesh.replica import events
-from stoker.mesh.replica.authority import Authority
+from stoker.mesh.replica.authority import Authority, NodePlace
 from stoker.mesh.replica.nodes.node_channel import NodeChannel
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.wire.command import Position, StateRequest
@@ -52,14 +52,17 @@ class NodeChannels:
 
         It ends at `until_ns` (CLOCK_BOOTTIME), or never.
         """
-        nodes = self._state.book.nodes
-        places = tuple((node, self._channel(node).position) for node in nodes)
+        nodes = self._state.book.nodes.items()
+        places = tuple(
+            NodePlace(node, self._channel(node).position, report.instance) for node, report in nodes
+        )
         return Authority(self._state.cluster, self.term, places, self._state.index, until_ns)
 
     def candidacy(self, term: int, until_ns: int) -> Authority:
         """Return the authority of a candidate, which may only extend leases until `until_ns`."""
         start = Position(term)
-        places = tuple((node, start) for node in self._state.book.nodes)
+        nodes = self._state.book.nodes.items()
+        places = tuple(NodePlace(node, start, report.instance) for node, report in nodes)
         index = self._state.index
         return Authority(self._state.cluster, term, places, index, until_ns, extend_only=True)
 

@@ -121,5 +121,6 @@ def options(spec: JobSpec) -> int:
         Option.SAME_LINK: spec.same_link,
         Option.AFTER_ANY: spec.after_any,
         Option.MIX_VENDORS: spec.mix_vendors,
+        Option.LOST_ONLY: spec.restart == "on-node-loss",
     }
     return sum(option for option, wanted in chosen.items() if wanted)

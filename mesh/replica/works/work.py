@@ -19,6 +19,7 @@ from stoker.mesh.log.entry import (
     CordonBlob,
     DrainBlob,
     Entry,
+    EvictBlob,
     JobBlob,
     LimitsBlob,
     NodeBlob,
@@ -376,6 +377,24 @@ class HelloWork(Work):
         return NodeReply(True)
 
 
+class EvictWork(Work):
+    """The eviction of a node: what ran on it is lost, and it gets nothing until it has returned."""
+
+    __slots__ = ("blob",)
+
+    def __init__(self, blob: EvictBlob) -> None:
+        self.blob = blob
+        down = records.NodeDown(name_id(blob.node), reason=Reason.NODE_EVICTED, evict=True)
+        super().__init__(None, (down,), encoded_size(blob) + 16)
+
+    @property
+    def of_node(self) -> str:
+        return self.blob.node
+
+    def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
+        return [self.blob] if fates[0].command >= 0 else []
+
+
 class ForgetWork(Work):
     """Ended jobs that the leader forgets because there are too many, or too many bytes."""
 
@@ -513,7 +532,10 @@ def _no_matter(rejected: Rejected) -> bool:
 def hello_requests(report: NodeReport, state: ReplicaState) -> list[records.Request]:
     """Return the requests that a report becomes in this state."""
     requests = node_requests(report, state, state.book.nodes.get(report.node))
-    if report.node in state.book.drained or report.drain:
+    eviction = state.book.evicted.get(report.node)
+    if eviction is not None and not eviction.is_over(report):
+        requests.append(records.NodeDown(name_id(report.node), reason=Reason.NODE_EVICTED))
+    elif report.node in state.book.drained or report.drain:
         requests.append(records.NodeDown(name_id(report.node), reason=DRAINED))
     return [*requests, *fence.taints(report, state)]
 

@@ -16,7 +16,8 @@ uint32_t sk_job_find(const struct sk_core *core, uint64_t id)
 
 bool sk_job_returns(const struct sk_job *job)
 {
-	bool failed = job->verdict == SK_FAILED || job->verdict == SK_LOST;
+	bool tries = !(job->request.options & SK_LOST_ONLY);
+	bool failed = job->verdict == SK_LOST || (tries && job->verdict == SK_FAILED);
 
 	if (job->last)
 		return false;

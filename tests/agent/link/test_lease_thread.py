@@ -21,7 +21,7 @@ from stoker.agent.link.lease_thread import LeaseThread
 from stoker.agent.state.lease import _AGENT_SEEN, MOST_NS, Lease
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
-from stoker.mesh.replica.authority import LEASE_MS, Authority
+from stoker.mesh.replica.authority import LEASE_MS, Authority, NodePlace
 from stoker.mesh.server.lease_answer_thread import LeaseAnswerThread
 from stoker.mesh.wire import subjects
 from stoker.mesh.wire.command import Position
@@ -78,7 +78,7 @@ class Ends:
         )
 
     def grant(self) -> None:
-        self.answers.grant(Authority(CLUSTER, 1, ((NODE, AT),)))
+        self.answers.grant(Authority(CLUSTER, 1, (NodePlace(NODE, AT, 1),)))
 
 
 def blocking_until(what: str, holds: object) -> None:

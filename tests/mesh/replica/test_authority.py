@@ -39,7 +39,7 @@ class Lease:
         self.bench = bench
         self.chain = bench.chain()
         nonces = itertools.count(1)
-        holder = LeaseHolder(CLUSTER, "n1", 1)
+        holder = LeaseHolder(CLUSTER, "n1", 0)
         self.judge = LeaseJudge(holder, [bench.signer.verifier], lambda: next(nonces))
         self.freezes = 0
         self.read()

@@ -36,7 +36,7 @@ class Requester:
         self.chain = node.agent.chain
         verifier = node.server.identities["scheduler"].verifier
         nonces = iter(range(1, 1 << 20))
-        holder = LeaseHolder(CLUSTER, "node1", 1)
+        holder = LeaseHolder(CLUSTER, "node1", 0)
         self.judge = LeaseJudge(holder, [verifier], lambda: next(nonces))
         self.renewed = asyncio.Event()
 

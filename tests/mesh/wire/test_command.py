@@ -66,13 +66,13 @@ def test_parts_of_one_entry_follow_each_other(chain: CommandChain, signer: Ident
 
 def test_golden_bytes_of_what_names_a_task(signer: Identity) -> None:
     """The bodies begin with their tag and format; a key is three numbers: job, attempt, task."""
-    stop = NodeCommand(3, "c", "n", 3, 4, 0, b"", 5, (StopJob(7, 2, 63, "r"),))
+    stop = NodeCommand(4, "c", "n", 3, 4, 0, b"", 5, (StopJob(7, 2, 63, "r"),))
     assert command.encode(stop).hex() == (
-        "9aa7636f6d6d616e6403a163a16e030400c4000591" + "96a473746f7007023fa172a963616e63656c6c6564"
+        "9aa7636f6d6d616e6404a163a16e030400c4000591" + "96a473746f7007023fa172a963616e63656c6c6564"
     )
-    desired = DesiredState(3, "c", "n", 3, 4, b"", 6, 5, (TaskKey(7, 2, 63),))
+    desired = DesiredState(4, "c", "n", 3, 4, b"", 6, 5, (TaskKey(7, 2, 63),))
     body = command.encode(desired)
-    assert body.hex() == "9ea76465736972656403a163a16e0304c400060591" + "9307023f" + "9090c290"
+    assert body.hex() == "9fa76465736972656404a163a16e0304c400060591" + "9307023f" + "9090c29000"
     opened = command.open_desired(command.seal(desired, signer), signer.verifier)
     assert opened.wanted[0].task == 63
 
@@ -127,7 +127,7 @@ def test_records_do_not_pass_for_each_other(chain: CommandChain, signer: Identit
     with pytest.raises(BadRequest, match="expected a NodeCommand, got a DesiredState"):
         command.open_command(state, signer.verifier)
     with pytest.raises(Denied):
-        command.open_desired(state[:-1] + b"\x00", signer.verifier)
+        command.open_desired(state[:-1] + b"\x01", signer.verifier)
 
 
 def test_the_last_command_of_the_leader_shows_what_was_missed(chain: CommandChain) -> None:

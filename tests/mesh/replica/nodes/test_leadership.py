@@ -58,7 +58,7 @@ def test_a_leader_renews_also_after_a_halt(leader: Leadership, outbox: Outbox) -
     (effect,) = outbox.take()
     assert isinstance(effect, events.RenewLeases)
     assert effect.authority is not None
-    assert (effect.authority.term, [node for node, _ in effect.authority.places]) == (1, ["n1"])
+    assert (effect.authority.term, [place.node for place in effect.authority.places]) == (1, ["n1"])
 
 
 def test_a_deposed_leader_ends_its_leases(leader: Leadership, outbox: Outbox) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 from fakes.orders import Seal
 
-from stoker.mesh.replica.authority import LEASE_MS, SILENT_NS, Authority
+from stoker.mesh.replica.authority import LEASE_MS, SILENT_NS, Authority, NodePlace
+from stoker.mesh.replica.events import NodeHeard
 from stoker.mesh.replica.nodes.lease_answers import BATCH_NS, WAITING_MAX, LeaseAnswers
 from stoker.mesh.wire.command import Position
 from stoker.mesh.wire.lease_messages import (
@@ -25,7 +26,7 @@ AT = Position(3, 100, b"h" * 32)
 
 
 def authority(*nodes: str, term: int = 3, **changes: Any) -> Authority:
-    return Authority("c1", term, tuple((node, AT) for node in nodes), 90, **changes)
+    return Authority("c1", term, tuple(NodePlace(node, AT, 7) for node in nodes), 90, **changes)
 
 
 class Desk:
@@ -78,10 +79,23 @@ def test_a_large_batch_becomes_several_answers() -> None:
 
 def test_only_the_newest_request_of_a_node_is_answered() -> None:
     desk = Desk("n1")
-    for stamp_ns, instance in ((60, 7), (50, 7), (10, 8), (90, 7)):
+    for stamp_ns, instance in ((60, 7), (90, 7), (50, 7), (100, 8)):
         desk.request("n1", stamp_ns, instance)
     (answer,) = desk.due()
-    assert [(grant.instance, grant.stamp_ns) for grant in answer.grants] == [(8, 10)]
+    assert [(grant.instance, grant.stamp_ns) for grant in answer.grants] == [(7, 90)]
+    assert desk.answers.counters["lease_request_instance"] == 1
+
+
+def test_only_new_requests_of_the_known_node_are_signs_of_life() -> None:
+    desk = Desk("n1")
+    desk.request("n1", 60)
+    first = desk.now_ns
+    desk.due()
+    for stamp_ns, instance in ((60, 7), (50, 7), (100, 8)):
+        desk.request("n1", stamp_ns, instance)
+    assert desk.answers.heard() == (NodeHeard("n1", first, desk.now_ns),)
+    desk.request("n1", 61)
+    assert desk.answers.heard() == (NodeHeard("n1", desk.now_ns, desk.now_ns),)
 
 
 def test_a_flood_of_one_node_is_answered_once_per_batch() -> None:

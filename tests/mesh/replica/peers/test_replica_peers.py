@@ -158,7 +158,7 @@ def test_only_the_leader_renews_leases_and_no_longer_than_its_pledges(cluster: C
     authority = cluster.authority[leader]
     assert authority is not None and authority.until_ns is not None
     assert not authority.extend_only
-    assert [node for node, _ in authority.places] == ["n1"]
+    assert [place.node for place in authority.places] == ["n1"]
     assert cluster.now < authority.until_ns <= cluster.now + PLEDGE_NS
     assert [cluster.authority.get(n) for n in cluster.replicas if n != leader] == [None, None]
     cluster.cut = {number for number in cluster.replicas if number != leader}

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The UDP socket at which a node answers probes, so that silence on NATS alone gives nobody up.
+
+Owns the bound of an answer: it repeats a probe of exactly PROBE_BYTES to its sender, so that it is
+never larger than what was sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections import Counter
+
+from stoker.agent.link.probe import MAGIC, PROBE_BYTES, address_text
+
+ANSWERS_AT_ONCE = 16
+"""The most probes that one wake-up answers, so that a flood does not occupy the loop."""
+
+
+class ProbeResponder:
+    """The socket of one agent, bound to a free port of `host`."""
+
+    def __init__(self, host: str) -> None:
+        self.counters: Counter[str] = Counter()
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+        self._socket.setblocking(False)
+        self._socket.bind((host, 0))
+        self.address = address_text(host, self._socket.getsockname()[1])
+        """The address "host:port" that the node reports."""
+
+    def serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Answer probes in this loop until it ends."""
+        loop.add_reader(self._socket.fileno(), self.answer)
+
+    def answer(self) -> None:
+        """Answer the probes that have come."""
+        for _ in range(ANSWERS_AT_ONCE):
+            try:
+                data, sender = self._socket.recvfrom(PROBE_BYTES + 1)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:  # an earlier answer was refused by its receiver
+                continue
+            if len(data) != PROBE_BYTES or not data.startswith(MAGIC):
+                self.counters["probe_refused"] += 1
+                continue
+            with contextlib.suppress(OSError):
+                self._socket.sendto(data, sender)
+                self.counters["probe_answered"] += 1
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()

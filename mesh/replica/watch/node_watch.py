@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The leader's decision to give nodes up, and whether another instance of a node may enter.
+
+Without I/O. Owns the order of an eviction: from its proposal until its fate is settled the leader
+answers that node nothing, and it is proposed no sooner than a lease after the last answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from stoker.mesh.log.entry import EvictBlob
+from stoker.mesh.log.log_time import Instant
+from stoker.mesh.replica import events
+from stoker.mesh.replica.authority import LEASE_MS
+from stoker.mesh.replica.log.append_pipeline import AppendPipeline
+from stoker.mesh.replica.outbox import Outbox
+from stoker.mesh.replica.replica_settings import NEVER
+from stoker.mesh.replica.state import ReplicaState
+from stoker.mesh.replica.watch.silence import (
+    MASS_WAIT_NS,
+    NodeSilence,
+    is_mass,
+    probers,
+)
+from stoker.mesh.replica.works.work import EvictWork, HelloWork, Work
+from stoker.mesh.wire.command import NodeReply
+from stoker.scheduler.names import name_id
+from stoker.scheduler.nouns import NodeReport
+
+MARGIN_NS = 500_000_000
+OVER_NS = LEASE_MS * 1_000_000 + MARGIN_NS
+"""A lease is over so long after the last answer to its node, however the clocks drift."""
+
+
+class _Withheld(NamedTuple):
+    """A node that is answered nothing: why, who waits to enter, and the works, once proposed."""
+
+    why: str
+    entry: events.NodeReported | None
+    works: tuple[Work, ...] = ()
+
+
+class NodeWatch:
+    """The watch of one replica. `begin` starts it with each term that the replica leads in."""
+
+    def __init__(
+        self, state: ReplicaState, appends: AppendPipeline, outbox: Outbox, floor_ns: int
+    ) -> None:
+        self._state = state
+        self._appends = appends
+        self._outbox = outbox
+        self._floor_ns = floor_ns
+        """No earlier leader has answered a node since then (CLOCK_BOOTTIME)."""
+        self._silences: dict[str, NodeSilence] = {}
+        self._answered: dict[str, int] = {}
+        """When each node was last answered, as far as this replica knows."""
+        self._withheld: dict[str, _Withheld] = {}
+        self._is_mass = False
+
+    @property
+    def watches(self) -> bool:
+        """True if there are enough nodes that one can be given up."""
+        return len(self._state.book.nodes) > 2
+
+    def begin(self, now: Instant, *, alone: bool) -> None:
+        """Begin a term: what an earlier leader answered is not known."""
+        self._release()
+        self._silences.clear()
+        if not alone:
+            self._floor_ns = now.boot_ns
+
+    def end(self) -> None:
+        """Lead no more: nothing is proposed, and other leaders decide who is answered."""
+        self._release()
+
+    # --- nodes that say hello ---------------------------------------------------------------------
+
+    def greet(self, event: events.NodeReported, now: Instant) -> None:
+        """Take the report of a node; another instance waits until the first can hold no lease."""
+        report = event.report
+        known = self._state.book.nodes.get(report.node)
+        if known is None or known.instance == report.instance:
+            self._appends.enqueue(HelloWork(event.token, report, self._state), now)
+        elif report.node in self._withheld or self._may_hold_lease(report.node, now):
+            self._refuse_entry(event)
+        else:
+            self._withhold(report.node, _Withheld("its state or its boot is another one", event))
+
+    def _refuse_entry(self, event: events.NodeReported) -> None:
+        self._outbox.count("node_entry_waits")
+        why = "a node of this name may still run; this one enters when that one's lease is over"
+        self._outbox.reply(event.token, NodeReply(False, "wait", why))
+
+    def _may_hold_lease(self, node: str, now: Instant) -> bool:
+        last_ns = max(self._answered.get(node, NEVER), self._floor_ns)
+        return now.boot_ns - last_ns < OVER_NS
+
+    # --- signs of life ----------------------------------------------------------------------------
+
+    def heard(self, rows: Sequence[events.NodeHeard]) -> None:
+        """Note when lease requests of nodes came, and when they were answered."""
+        for row in rows:
+            if row.answered_ns is not None:
+                self.answered(row.node, row.answered_ns)
+            if (silence := self._silences.get(row.node)) is not None:
+                silence.heard(row.heard_ns)
+
+    def answered(self, node: str, at_ns: int) -> None:
+        """Note an answer to a node, which may lengthen its lease or start its jobs."""
+        self._answered[node] = max(at_ns, self._answered.get(node, NEVER))
+
+    def is_withheld(self, node: str) -> bool:
+        """Return True if the node is answered nothing until its fate is settled."""
+        return node in self._withheld
+
+    def probed(self, event: events.ProbeReported, now: Instant) -> None:
+        """Note what a node reports about its probe of another one."""
+        silence = self._silences.get(event.target)
+        if silence is None or event.prober not in self._state.book.nodes:
+            self._outbox.count("probe_unexpected")
+            return
+        if not event.unable:
+            silence.probed(event.prober, answered=event.answered, now_ns=now.boot_ns)
+
+    # --- time -------------------------------------------------------------------------------------
+
+    def tick(self, now: Instant) -> None:
+        """Answer nodes again whose fate is settled, have silent ones probed, give some up."""
+        self._settle()
+        if not self.watches:
+            return
+        for name in self._state.book.nodes:
+            self._silences.setdefault(name, NodeSilence(now.boot_ns))
+        silent = [name for name in self._watched() if self._silences[name].is_silent(now.boot_ns)]
+        self._note_mass(len(silent))
+        for name in silent:
+            self._probe(name, now)
+            if (why := self._verdict(name, now)) and name not in self._withheld:
+                self._withhold(name, _Withheld(why, None))
+
+    def _watched(self) -> list[str]:
+        """Return the nodes that can be given up: those that hold jobs or could get some."""
+        core, found = self._state.core, []
+        for name in sorted(self._state.book.nodes):
+            info = core.node(name_id(name))
+            if info is not None and (info.up or info.tasks):
+                found.append(name)
+        return found
+
+    def _note_mass(self, silent: int) -> None:
+        mass = is_mass(silent, len(self._state.book.nodes))
+        if mass and not self._is_mass:
+            self._outbox.count("mass_silence")
+        self._is_mass = mass
+
+    def _probe(self, name: str, now: Instant) -> None:
+        address = self._state.book.nodes[name].probe
+        if not address or not self._silences[name].is_due(now.boot_ns):
+            return
+        asked = probers(name, sorted(self._state.book.nodes), self._silences, now.boot_ns)
+        for prober in asked:
+            self._outbox.put(events.ProbeNode(prober, name, address))
+
+    def _verdict(self, name: str, now: Instant) -> str:
+        """Return why the node is to be given up now, or an empty string."""
+        silence = self._silences[name]
+        found = silence.evidence(now.boot_ns)
+        wait_ns = MASS_WAIT_NS if self._is_mass else 0
+        if not found or now.boot_ns - silence.heard_ns < OVER_NS + wait_ns:
+            return ""
+        if self._may_hold_lease(name, now):
+            return ""
+        seconds = (now.boot_ns - silence.heard_ns) / 1e9
+        return f"silent for {seconds:.1f} s, and probes of {' and '.join(found)} went unanswered"
+
+    # --- proposals --------------------------------------------------------------------------------
+
+    def _withhold(self, node: str, what: _Withheld) -> None:
+        self._withheld[node] = what
+        self._outbox.put(events.Withhold(node))
+
+    def withheld(self, event: events.Withheld, now: Instant) -> None:
+        """Propose what the node was withheld for, now that no answer to it is made any more."""
+        what = self._withheld.get(event.node)
+        if what is None or what.works:
+            return
+        if event.answered_ns is not None:
+            self.answered(event.node, event.answered_ns)
+        if self._may_hold_lease(event.node, now):
+            self._outbox.count("eviction_too_early")
+            self._let_go(event.node)
+            return
+        works = self._works(event.node, what)
+        self._withheld[event.node] = what._replace(works=works)
+        for work in works:
+            self._appends.enqueue(work, now)
+
+    def _works(self, node: str, what: _Withheld) -> tuple[Work, ...]:
+        known = self._state.book.nodes[node]
+        evicts = EvictWork(EvictBlob(node, known.instance, what.why))
+        if what.entry is None:
+            return (evicts,)
+        enters = HelloWork(what.entry.token, what.entry.report, self._state)
+        return (enters,) if _is_reboot(known, what.entry.report) else (evicts, enters)
+
+    def _settle(self) -> None:
+        """Answer the nodes again whose proposals are in the log, or will never be."""
+        for node, what in list(self._withheld.items()):
+            if what.works and not any(map(self._appends.holds, what.works)):
+                del self._withheld[node]
+                self._silences.pop(node, None)
+                self._outbox.put(events.Resume(node))
+
+    def _let_go(self, node: str) -> None:
+        what = self._withheld.pop(node)
+        if what.entry is not None:
+            self._refuse_entry(what.entry)
+        self._outbox.put(events.Resume(node))
+
+    def _release(self) -> None:
+        for node in list(self._withheld):
+            if self._withheld[node].works:
+                del self._withheld[node]
+                self._outbox.put(events.Resume(node))
+            else:
+                self._let_go(node)
+
+
+def _is_reboot(known: NodeReport, report: NodeReport) -> bool:
+    """Return True if nothing of the first instance can be left on the host of the second."""
+    return known.boot_id != report.boot_id

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The evidence that a node is gone: it requests no lease, and other nodes' probes go unanswered.
+
+Pure. Owns the rule of two signals: silence on NATS alone gives nobody up, and any sign of life on
+either path since then undoes the evidence. Times are the leader's CLOCK_BOOTTIME ns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+SILENT_NS = 1_500_000_000
+"""A node that has requested no lease for this long is silent; it requests one each second."""
+PROBE_EVERY_NS = 1_000_000_000
+EVIDENCE_NS = 5_000_000_000
+"""A result of a probe counts for so long."""
+PROBERS = 2
+"""The number of other nodes whose probes must have gone unanswered."""
+PROBERS_ASKED = 3
+MASS_LEAST = 3
+MASS_SHARE = 5
+"""If at least MASS_LEAST nodes and more than one in MASS_SHARE are silent, the cause may be what
+they have in common, so that each is given MASS_WAIT_NS more time."""
+MASS_WAIT_NS = 10_000_000_000
+
+
+class NodeSilence:
+    """What is known about one node since it was last heard."""
+
+    def __init__(self, heard_ns: int) -> None:
+        self.heard_ns = heard_ns
+        """When its last new lease request came, or when this leader began."""
+        self.probed_ns = 0
+        self.rounds = 0
+        self._silent: dict[str, int] = {}
+        """When each other node last reported that its probe went unanswered."""
+        self._answered_ns = 0
+
+    def heard(self, at_ns: int) -> None:
+        """Note a new lease request; older evidence is void."""
+        if at_ns > self.heard_ns:
+            self.heard_ns = at_ns
+            self._silent.clear()
+
+    def probed(self, prober: str, *, answered: bool, now_ns: int) -> None:
+        """Note a prober's report: a reply or a refusal shows that the host lives."""
+        if answered:
+            self._answered_ns = now_ns
+            self._silent.clear()
+        else:
+            self._silent[prober] = now_ns
+
+    def is_silent(self, now_ns: int) -> bool:
+        """Return True if the node has requested no lease for a while."""
+        return now_ns - self.heard_ns >= SILENT_NS
+
+    def is_due(self, now_ns: int) -> bool:
+        """Return True if the node should be probed now, and note that it is."""
+        if not self.is_silent(now_ns) or now_ns - self.probed_ns < PROBE_EVERY_NS:
+            return False
+        self.probed_ns = now_ns
+        self.rounds += 1
+        return True
+
+    def evidence(self, now_ns: int) -> tuple[str, ...]:
+        """Return the nodes whose probes went unanswered lately, if they are enough; else none."""
+        since_ns = now_ns - EVIDENCE_NS
+        found = sorted(name for name, at_ns in self._silent.items() if at_ns > since_ns)
+        enough = len(found) >= PROBERS and self._answered_ns <= since_ns
+        return tuple(found) if enough and self.is_silent(now_ns) else ()
+
+
+def is_mass(silent: int, nodes: int) -> bool:
+    """Return True if so many nodes are silent that one cause is likely."""
+    return silent >= MASS_LEAST and silent * MASS_SHARE > nodes
+
+
+def probers(
+    target: str, nodes: Sequence[str], silences: Mapping[str, NodeSilence], now_ns: int
+) -> tuple[str, ...]:
+    """Return the nodes that are to probe `target`: others that are heard, in turn."""
+    heard = [name for name in nodes if name != target and not silences[name].is_silent(now_ns)]
+    first = silences[target].rounds % max(len(heard), 1)
+    return tuple([*heard[first:], *heard[:first]][:PROBERS_ASKED])
