@@ -50,6 +50,7 @@ class Bench:
         self.appends: list[events.Append] = []
         self.saves: list[Snapshot] = []
         self.trims: list[int] = []
+        self.probes: list[events.ProbeNode] = []
         self.halted = ""
         self.leads = 0
         chosen = {"log_max_bytes": 1 << 30, "snapshot_entries": 10**9, **settings}
@@ -68,15 +69,10 @@ class Bench:
                 queue += self.carry_out(effect)
 
     def carry_out(self, effect: events.Effect) -> list[events.Event]:
-        if self.log_is_down and isinstance(effect, events.Append | events.Read):
-            return [events.LogFailed("nobody serves the log")]
+        if isinstance(effect, events.Append | events.Read):
+            return self.use_log(effect)
         if isinstance(effect, events.RenewLeases):
             self.leases.grant(effect.authority, self.now)
-        elif isinstance(effect, events.Append):
-            self.appends.append(effect)
-            return [self.land()] if self.answering else []
-        elif isinstance(effect, events.Read):
-            return [events.LogEntries(self.log.read(effect.seq)), events.LogEnd()]
         elif isinstance(effect, events.Reply):
             assert effect.token not in self.replies, f"{effect.token} is answered twice"
             self.replies[effect.token] = effect.value
@@ -90,9 +86,31 @@ class Bench:
             return [events.Trimmed(effect.seq)]
         elif isinstance(effect, events.Halt):
             self.halted = effect.reason
-        else:
+        elif isinstance(effect, events.Lead):
             self.leads += 1
+        else:
+            return self.watch(effect)
         return []
+
+    def watch(self, effect: events.Effect) -> list[events.Event]:
+        """Carry out an effect of the watch over nodes."""
+        if isinstance(effect, events.Withhold):
+            self.leases.withhold(effect.node)
+            return [events.Withheld(effect.node, self.leases.answered_ns(effect.node))]
+        if isinstance(effect, events.Resume):
+            self.leases.resume(effect.node)
+            return []
+        assert isinstance(effect, events.ProbeNode), effect
+        self.probes.append(effect)
+        return []
+
+    def use_log(self, effect: events.Append | events.Read) -> list[events.Event]:
+        if self.log_is_down:
+            return [events.LogFailed("nobody serves the log")]
+        if isinstance(effect, events.Read):
+            return [events.LogEntries(self.log.read(effect.seq)), events.LogEnd()]
+        self.appends.append(effect)
+        return [self.land()] if self.answering else []
 
     def land(self) -> events.Event:
         """The oldest append reaches the log and is answered."""
