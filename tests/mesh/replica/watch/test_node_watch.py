@@ -151,6 +151,8 @@ def test_while_its_fate_is_open_a_node_is_answered_nothing(bench: Watched) -> No
     bench.answering = True
     assert bench.evicted == [node]
     bench.tick()
+    bench.ask(node)
+    bench.tick()
     assert bench.ask(node) == 1
     state = bench.desired(node)
     assert isinstance(state, DesiredState) and state.settle > 0 and state.wanted == ()
