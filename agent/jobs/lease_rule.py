@@ -19,11 +19,13 @@ class LeaseRule:
         """When the newest desired state was requested; 0 if none was read since the lease lapsed,
         because an eviction may have been decided meanwhile."""
         self._freeze: Freeze | None = None
+        self._lapsed_ns = 0
+        """When a lease was last received after the one before had ended, or as the first."""
 
     def renewed(self, expiry_ns: int, freeze: Freeze | None, now_ns: int) -> None:
         """Note an answer that counts; `freeze` is the freeze that it found, or None."""
         if self._until_ns <= now_ns:
-            self._read_ns = 0
+            self._read_ns, self._lapsed_ns = 0, now_ns
         self._until_ns, self._freeze = expiry_ns, freeze
 
     def read(self, requested_ns: int) -> None:
@@ -33,16 +35,19 @@ class LeaseRule:
     @property
     def must_read(self) -> bool:
         """True if the desired state has to be read before anything starts or goes on."""
-        since_ns = self._freeze.since_ns if self._freeze is not None else 0
-        return self._read_ns <= since_ns
+        return not self._is_fresh(self._read_ns)
+
+    def _is_fresh(self, requested_ns: int) -> bool:
+        """Return True if a state requested then shows whether this node was given up meanwhile."""
+        frozen_ns = self._freeze.since_ns if self._freeze is not None else 0
+        return requested_ns > frozen_ns and requested_ns >= self._lapsed_ns
 
     def may_start(self, now_ns: int, requested_ns: int = 0) -> bool:
         """Return True if attempts may start now. Under a freeze they may once the desired state was
         read past it, for a start cannot run before the thaw that follows. Starts in an answer that
         was requested past the freeze may as well, although the answer is only a part of the state.
         """
-        since_ns = self._freeze.since_ns if self._freeze is not None else 0
-        known = self._freeze is None or not self.must_read or requested_ns > since_ns
+        known = not self.must_read or self._is_fresh(requested_ns)
         return known and now_ns < self._until_ns
 
     def thaw(self, now_ns: int) -> tuple[int, int] | None:
