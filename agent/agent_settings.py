@@ -15,6 +15,7 @@ import time
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from stoker.agent.state.job_bounds import Bounds
 from stoker.agent.state.otlp_config import OtlpConfig, target
 from stoker.agent.state.state_folder import ClusterFile, StateFolder
 from stoker.mesh.connection.context import own_broker
+from stoker.mesh.identity.identity import Verifier
 from stoker.native import paths
 from stoker.native.errors import BadRequest
 from stoker.probes.kernels.tracer_environment import LIBCUPTI, LIBRARIES, find_cupti
@@ -89,6 +91,11 @@ class AgentSettings:
     def jobs_cgroup(self) -> Path | None:
         """Return the cgroup of all jobs once the spawner has made it; None without cgroups."""
         return host_facts.jobs_cgroup(self.state.instance)
+
+    @cached_property
+    def members(self) -> tuple[Verifier, ...]:
+        """The keys of the cluster's schedulers, by position in the roster."""
+        return tuple(map(Verifier, self.cluster.scheduler_keys))
 
     def broker(self) -> str:
         """Return the broker's address, which may change when the broker restarts."""

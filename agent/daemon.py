@@ -56,7 +56,6 @@ from stoker.agent.state.command_position import PositionFile
 from stoker.agent.state.job_freezer import JobFreezer
 from stoker.agent.state.lease import Lease
 from stoker.agent.tracing.trace_thread import TraceThread
-from stoker.mesh.identity.identity import RosterVerifier
 from stoker.mesh.server import notify
 from stoker.mesh.server.log_output import configure_logging
 from stoker.mesh.wire.command import CommandChain
@@ -91,7 +90,7 @@ class AgentDaemon:
         chain = CommandChain(
             setting.cluster.cluster,
             setting.node,
-            RosterVerifier(setting.cluster.scheduler_keys),
+            setting.members,
             self._position.position,
             nonce=setting.incarnation,
         )

@@ -46,10 +46,9 @@ Then = Callable[[Any], steps.Event]
 
 
 class TrustedCluster(NamedTuple):
-    """The cluster of a node, what verifies its commands, and the schedulers' keys by place."""
+    """The cluster of a node, and the schedulers' keys by place."""
 
     cluster: str
-    verifier: Checks
     members: Sequence[Checks]
 
 
@@ -158,9 +157,9 @@ class NodeProcess(SimProcess):
         self._open.clear()
         self._wake_ns = 0
         self._incarnation = max(self._incarnation + STEP, self.clock.real())
-        cluster, verifier, members = self._trusted
+        cluster, members = self._trusted
         self._chain = CommandChain(
-            cluster, self.name, verifier, self._stored, nonce=self._incarnation
+            cluster, self.name, members, self._stored, nonce=self._incarnation
         )
         held_ns = self.lease.expiry_ns if self.lease.valid(self.clock.boot()) else 0
         holder = LeaseHolder(cluster, self.name, self.instance)

@@ -18,7 +18,7 @@ from stoker.agent.sim.users import SimUser
 from stoker.mesh.log.genesis import Genesis, RosterMember
 from stoker.mesh.replica.new_cluster import FORMATS
 from stoker.mesh.sim import stream_faults
-from stoker.mesh.sim.keyed_hash import AnyKey, KeyedHash
+from stoker.mesh.sim.keyed_hash import KeyedHash
 from stoker.mesh.sim.log_audit import LogAudit
 from stoker.mesh.sim.model_stream import ModelStream
 from stoker.mesh.sim.network import NO_FAULTS, NetworkFaults, SimNetwork
@@ -83,7 +83,7 @@ class World:
                 f"node-{n + 1}",
                 self.chance.randint(2, 4),
                 audit=self.runs,
-                trusted=TrustedCluster(CLUSTER, AnyKey(keys), keys),
+                trusted=TrustedCluster(CLUSTER, keys),
             )
             for n in range(shape.nodes)
         ]

@@ -12,7 +12,6 @@ import binascii
 import os
 import secrets
 import stat
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -55,17 +54,6 @@ class Verifier:
         except (BadSignatureError, ValueError):
             return False
         return True
-
-
-class RosterVerifier:
-    """Verifies signatures of any of the schedulers with these public nkeys."""
-
-    def __init__(self, public_keys: Iterable[str]) -> None:
-        self._verifiers = [Verifier(each) for each in public_keys]
-
-    def verify(self, data: bytes, signature: bytes) -> bool:
-        """Return True if one of the schedulers signed these bytes."""
-        return any(each.verify(data, signature) for each in self._verifiers)
 
 
 class Identity:

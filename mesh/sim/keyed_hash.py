@@ -8,7 +8,6 @@ processes may trust these signatures.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 
 from stoker.mesh.identity.identity import SIGNATURE_BYTES
 
@@ -27,14 +26,3 @@ class KeyedHash:
     def verify(self, data: bytes, signature: bytes) -> bool:
         """Return True if this key signed these bytes."""
         return signature == self.sign(data)
-
-
-class AnyKey:
-    """Verifies signatures of several keys: of the schedulers of a cluster, for its nodes."""
-
-    def __init__(self, keys: Iterable[KeyedHash]) -> None:
-        self._keys = tuple(keys)
-
-    def verify(self, data: bytes, signature: bytes) -> bool:
-        """Return True if one of the keys signed these bytes."""
-        return any(key.verify(data, signature) for key in self._keys)

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The signed messages of the scheduler to a node: commands and the desired state.
 
-Owns the rule of `CommandChain`: a node obeys a command only if it is signed, names this cluster and
-node, has no older term, and is the next one.
+Owns the rule of `CommandChain`: a node obeys a command only if the owner of its term signed it, and
+if it names this cluster and node, has no older term, and is the next one.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
 
 from stoker.mesh.identity.identity import SIGNATURE_BYTES, Checks, Signs
+from stoker.mesh.wire.term_owner import term_owner
 from stoker.native.errors import BadRequest, Denied
 from stoker.scheduler.nouns import Action, Record, StartJob, StopJob, TaskKey
 
@@ -122,17 +124,22 @@ def body_hash(body: bytes) -> bytes:
     return hashlib.blake2b(body, digest_size=HASH_BYTES).digest()
 
 
-def open_sealed(data: bytes, verifier: Checks) -> Sealable:
-    """Check the signature and decode; Denied if badly signed, BadRequest if no record."""
+def open_sealed(data: bytes, members: Sequence[Checks]) -> Sealable:
+    """Return a record that the owner of its term signed.
+
+    `members` are the keys of the roster by position. Denied if another key signed it, BadRequest if
+    it is no record of this version.
+    """
     if not SIGNATURE_BYTES < len(data) <= COMMAND_BYTES_MAX + SIGNATURE_BYTES:
         raise BadRequest(f"{len(data)} bytes are not a sealed record")
     body = data[SIGNATURE_BYTES:]
-    if not verifier.verify(_DOMAIN + body, data[:SIGNATURE_BYTES]):
-        raise Denied("the scheduler did not sign this")
     try:
         record = _decoder.decode(body)
-    except msgspec.MsgspecError as error:
-        raise BadRequest(f"signed, but not a record of this version: {error}") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadRequest(f"not a record of this version: {error}") from None
+    owner = term_owner(record.term, members)
+    if owner is None or not owner.verify(_DOMAIN + body, data[:SIGNATURE_BYTES]):
+        raise Denied(f"the owner of term {record.term} did not sign this")
     if record.format != FORMAT:
         raise BadRequest(f"format {record.format}, this agent reads {FORMAT}")
     return record
@@ -141,21 +148,21 @@ def open_sealed(data: bytes, verifier: Checks) -> Sealable:
 _T = TypeVar("_T", bound=Sealable)
 
 
-def _open_as(kind: type[_T], data: bytes, verifier: Checks) -> _T:
-    record = open_sealed(data, verifier)
+def _open_as(kind: type[_T], data: bytes, members: Sequence[Checks]) -> _T:
+    record = open_sealed(data, members)
     if not isinstance(record, kind):
         raise BadRequest(f"expected a {kind.__name__}, got a {type(record).__name__}")
     return record
 
 
-def open_command(data: bytes, verifier: Checks) -> NodeCommand:
+def open_command(data: bytes, members: Sequence[Checks]) -> NodeCommand:
     """Open a NodeCommand; `CommandChain` checks its position in the chain."""
-    return _open_as(NodeCommand, data, verifier)
+    return _open_as(NodeCommand, data, members)
 
 
-def open_desired(data: bytes, verifier: Checks) -> DesiredState:
+def open_desired(data: bytes, members: Sequence[Checks]) -> DesiredState:
     """Open a DesiredState."""
-    return _open_as(DesiredState, data, verifier)
+    return _open_as(DesiredState, data, members)
 
 
 @dataclass(frozen=True)
@@ -188,23 +195,28 @@ class CommandRefused:
 class CommandChain:
     """The agent's side of the chain. Pure: bytes and the stored Position come in.
 
-    Its requests are numbered from `nonce`, the agent's start time, so that no answer to an earlier
-    process fits them.
+    `members` are the keys of the schedulers by position in the roster. Its requests are numbered
+    from `nonce`, the agent's start time, so that no answer to an earlier process fits them.
     """
 
     def __init__(
-        self, cluster: str, node: str, verifier: Checks, at: Position, nonce: int = 0
+        self,
+        cluster: str,
+        node: str,
+        members: Sequence[Checks],
+        at: Position,
+        nonce: int = 0,
     ) -> None:
         self.cluster = cluster
         self.node = node
         self.position = at
-        self._verifier = verifier
+        self._members = members
         self._nonce = nonce
 
     def offer(self, data: bytes) -> CommandAccepted | CommandRepeat | CommandGap | CommandRefused:
         """Judge one NodeCommand; only CommandAccepted moves the position."""
         try:
-            command = open_command(data, self._verifier)
+            command = open_command(data, self._members)
         except (Denied, BadRequest) as error:
             return _refusal(error)
         refused = _foreign(self, command)
@@ -238,7 +250,7 @@ class CommandChain:
     def reconcile(self, data: bytes) -> DesiredState | CommandRefused:
         """Judge an answer to the newest request; only its last part moves the position."""
         try:
-            desired = open_desired(data, self._verifier)
+            desired = open_desired(data, self._members)
         except (Denied, BadRequest) as error:
             return _refusal(error)
         refused = _foreign(self, desired)

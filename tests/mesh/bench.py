@@ -171,11 +171,13 @@ class Bench:
 
     def commands(self, node: str = "n1") -> list[NodeCommand]:
         return [
-            open_command(sent.data, self.signer.verifier) for sent in self.sent if sent.node == node
+            open_command(sent.data, [self.signer.verifier])
+            for sent in self.sent
+            if sent.node == node
         ]
 
     def actions(self, node: str = "n1") -> list[Any]:
         return [action for command in self.commands(node) for action in command.actions]
 
     def chain(self, node: str = "n1") -> CommandChain:
-        return CommandChain(CLUSTER, node, self.signer.verifier, Position())
+        return CommandChain(CLUSTER, node, [self.signer.verifier], Position())

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -50,11 +51,13 @@ HOLD = "hold"
 class FakeAgent:
     """An agent whose jobs end at once, except those called HOLD."""
 
-    def __init__(self, nc: Connection, cluster: str, verifier: Checks, node: str = "node1") -> None:
+    def __init__(
+        self, nc: Connection, cluster: str, members: Sequence[Checks], node: str = "node1"
+    ) -> None:
         self.nc = nc
         self.node = node
-        self.chain = CommandChain(cluster, node, verifier, Position())
-        self._verifier = verifier
+        self.chain = CommandChain(cluster, node, members, Position())
+        self._members = members
         self.held: dict[TaskKey, StartJob] = {}
         self.started: Counter[TaskKey] = Counter()
         self.unreported: list[Outcome] = []
@@ -138,7 +141,7 @@ class FakeAgent:
 
     async def _renewed(self, message: Msg) -> None:
         """Request the state if the answer shows that a command was lost."""
-        answer = lease_messages.open_answer(message.data, [self._verifier])
+        answer = lease_messages.open_answer(message.data, self._members)
         (grant,) = (grant for grant in answer.grants if grant.node == self.node)
         if self.chain.is_behind(Position(answer.term, grant.seq, grant.hash)):
             self._spawn(self.reconcile())

@@ -136,8 +136,8 @@ class Node:
         await self.until(lambda: "READY=1" in self.listen())
         if agent:
             nc = await self.server.connect("node1")
-            verifier = self.server.identities["scheduler"].verifier
-            self.agent = await FakeAgent(nc, CLUSTER, verifier).start()
+            members = [self.server.identities["scheduler"].verifier]
+            self.agent = await FakeAgent(nc, CLUSTER, members).start()
         return self
 
     async def raw(self, user: str, subject: str, data: bytes, timeout: float = 5.0) -> bytes:

@@ -23,7 +23,7 @@ from stoker.mesh.broker import users
 from stoker.mesh.broker.users import User
 from stoker.mesh.connection.context import CERTIFICATE
 from stoker.mesh.identity import identity, sealed_json
-from stoker.mesh.identity.identity import Identity, RosterVerifier
+from stoker.mesh.identity.identity import Identity
 from stoker.mesh.log import log_record
 from stoker.mesh.log.genesis import Genesis, member_number
 from stoker.mesh.log.held_entries import NAME, HeldEntries
@@ -160,8 +160,8 @@ class SeveralSchedulers:
         for each in self.schedulers:
             each.start()
         await self.until(lambda: all(each.is_ready() for each in self.schedulers))
-        verifier = RosterVerifier(each.key.public for each in self.schedulers)
-        self.agent = await FakeAgent(await self.server.connect("node1"), CLUSTER, verifier).start()
+        members = [each.key.verifier for each in self.schedulers]
+        self.agent = await FakeAgent(await self.server.connect("node1"), CLUSTER, members).start()
         return self
 
     async def until(self, what: Callable[[], bool]) -> None:

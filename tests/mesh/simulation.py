@@ -115,7 +115,7 @@ class World:
         self.halted = ""
         self.restarts = 0
         self.nodes = {
-            name: Node(name, CommandChain(CLUSTER, name, signer.verifier, Position()))
+            name: Node(name, CommandChain(CLUSTER, name, [signer.verifier], Position()))
             for name in ("n1", "n2")
         }
         self.leases = LeaseAnswers(signer)
@@ -346,7 +346,7 @@ class World:
         """Make one step of a node: hello, end some jobs, report outcomes."""
         if self.happens(self.faults.node_crash):
             position = node.chain.position
-            node.chain = CommandChain(CLUSTER, node.name, self.signer.verifier, position)
+            node.chain = CommandChain(CLUSTER, node.name, [self.signer.verifier], position)
             node.hello_done = False
             node.incarnation += 1
         if not node.hello_done:

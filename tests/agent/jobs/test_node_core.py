@@ -72,12 +72,12 @@ class World:
         self.last = b""
         self.told: tuple[Outcome, ...] = ()
         self.report: NodeReport | None = None
-        self.node = NodeCore(CommandChain(CLUSTER, NODE, Seal(), self.stored))
+        self.node = NodeCore(CommandChain(CLUSTER, NODE, [Seal()], self.stored))
 
     def run(self, line: str) -> list[str]:  # noqa: PLR0911  # one branch per word
         words = line.split()
         if words[0] == "restart":
-            self.node = NodeCore(CommandChain(CLUSTER, NODE, Seal(), self.stored))
+            self.node = NodeCore(CommandChain(CLUSTER, NODE, [Seal()], self.stored))
             return []
         if words[0] == "term":
             self.at = Position(int(words[1]), self.at.seq, wire.NO_HASH)

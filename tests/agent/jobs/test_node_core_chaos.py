@@ -134,7 +134,7 @@ class World:
     def begin(self) -> None:
         """A new agent process: only the position and the spawner are left of the old one."""
         self.inbox.clear()
-        self.node = NodeCore(CommandChain(CLUSTER, NODE, Seal(), self.stored))
+        self.node = NodeCore(CommandChain(CLUSTER, NODE, [Seal()], self.stored))
         report = NodeReport(NODE, "boot", 1, 1, 1)
         has = tuple(map(self.spawner.has, list(self.spawner.taken)))
         self.inbox += [

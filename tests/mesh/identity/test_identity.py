@@ -10,7 +10,7 @@ import nkeys
 import pytest
 
 from stoker.mesh.identity import identity
-from stoker.mesh.identity.identity import Identity, RosterVerifier, Verifier
+from stoker.mesh.identity.identity import Identity, Verifier
 from stoker.native.errors import BadRequest, Corrupt, Denied, NotFound, Refused
 
 
@@ -125,10 +125,3 @@ def test_a_key_is_never_overwritten(tmp_path: Path) -> None:
 def test_public_keys_are_checked(public: str) -> None:
     with pytest.raises(BadRequest):
         Verifier(public)
-
-
-def test_any_scheduler_of_a_roster_may_sign_and_nobody_else(tmp_path: Path) -> None:
-    keys = [identity.create(tmp_path / f"{number}.nk") for number in range(4)]
-    roster = RosterVerifier(key.public for key in keys[:3])
-    assert [roster.verify(b"data", key.sign(b"data")) for key in keys] == [True] * 3 + [False]
-    assert not roster.verify(b"other", keys[0].sign(b"data"))

@@ -34,7 +34,7 @@ def signer(tmp_path_factory: pytest.TempPathFactory) -> Identity:
 
 @pytest.fixture
 def chain(signer: Identity) -> CommandChain:
-    return CommandChain("c1", "n1", signer.verifier, AT)
+    return CommandChain("c1", "n1", [signer.verifier], AT)
 
 
 def next_command(at: Position = AT, seq: int = 101, **changes: object) -> NodeCommand:
@@ -73,7 +73,7 @@ def test_golden_bytes_of_what_names_a_task(signer: Identity) -> None:
     desired = DesiredState(4, "c", "n", 3, 4, b"", 6, 5, (TaskKey(7, 2, 63),))
     body = command.encode(desired)
     assert body.hex() == "9fa76465736972656404a163a16e0304c400060591" + "9307023f" + "9090c29000"
-    opened = command.open_desired(command.seal(desired, signer), signer.verifier)
+    opened = command.open_desired(command.seal(desired, signer), [signer.verifier])
     assert opened.wanted[0].task == 63
 
 
@@ -120,14 +120,32 @@ def test_a_stolen_broker_cannot_command(
     assert chain.position == AT
 
 
+def test_only_the_owner_of_a_term_commands_in_it(tmp_path: Path) -> None:
+    """The second scheduler of a roster of three owns term 2, and the last one owns term 3."""
+    roster = [identity.create(tmp_path / name) for name in "abc"]
+    members = [each.verifier for each in roster]
+    chain = CommandChain("c1", "n1", members, AT)
+    for other in roster[:2]:
+        verdict = chain.offer(command.seal(next_command(), other))
+        assert isinstance(verdict, CommandRefused) and verdict.counter == "command_signature"
+        answer = chain.reconcile(command.seal(desired(chain, term=3), other))
+        assert isinstance(answer, CommandRefused) and answer.counter == "command_signature"
+    nobody = chain.offer(command.seal(next_command(term=4), roster[0]))
+    assert isinstance(nobody, CommandRefused) and nobody.counter == "command_signature"
+    assert chain.position == AT
+    assert isinstance(chain.offer(command.seal(next_command(), roster[2])), CommandAccepted)
+    later = command.seal(desired(chain, term=10), roster[1])
+    assert isinstance(chain.reconcile(later), DesiredState)
+
+
 def test_records_do_not_pass_for_each_other(chain: CommandChain, signer: Identity) -> None:
     state = command.seal(desired(chain), signer)
     assert isinstance(chain.offer(state), CommandRefused)
     assert isinstance(chain.reconcile(command.seal(next_command(), signer)), CommandRefused)
     with pytest.raises(BadRequest, match="expected a NodeCommand, got a DesiredState"):
-        command.open_command(state, signer.verifier)
+        command.open_command(state, [signer.verifier])
     with pytest.raises(Denied):
-        command.open_desired(state[:-1] + b"\x01", signer.verifier)
+        command.open_desired(bytes([state[0] ^ 1]) + state[1:], [signer.verifier])
 
 
 def test_the_last_command_of_the_leader_shows_what_was_missed(chain: CommandChain) -> None:
