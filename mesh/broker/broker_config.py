@@ -10,6 +10,7 @@ import json
 import re
 from dataclasses import dataclass, field
 
+from stoker.mesh.broker.broker_routes import BrokerRoutes
 from stoker.mesh.broker.budgets import Budgets
 from stoker.mesh.identity import identity
 from stoker.mesh.wire import subjects
@@ -65,6 +66,8 @@ class BrokerSettings:
     pid_file: str | None = None
     budgets: Budgets = field(default_factory=Budgets)
     """The limits of one user."""
+    routes: BrokerRoutes | None = None
+    """The way to the other brokers of the cluster; None for one that is alone."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,7 @@ def render(settings: BrokerSettings, keys: BrokerKeys) -> str:
             *_server(settings),
             *_tls(settings),
             *_jetstream(settings),
+            *(settings.routes.lines() if settings.routes is not None else ()),
             f"system_account: {SYSTEM}",
             "accounts {",
             f"  {SYSTEM}: {{}}",
@@ -215,10 +219,12 @@ def _control(keys: BrokerKeys, settings: BrokerSettings) -> list[str]:
         f"{{ stream: {json.dumps(subjects.EVERY_RECORDS)},"
         f" account_token_position: {subjects.RECORDS_USER_POSITION} }}"
     )
+    # JetStream counts each copy of the stream against the limit of its account.
+    copies = settings.routes.copies if settings.routes is not None else 1
     return [
         f"  {CONTROL}: {{",
         "    jetstream {",
-        f"      max_file: {settings.log_max_bytes * LOG_STORE_FACTOR}",
+        f"      max_file: {settings.log_max_bytes * LOG_STORE_FACTOR * copies}",
         f"      max_memory: {MEMORY_STORE_BYTES}",
         "      max_streams: 1, max_consumers: 16",
         "    }",

@@ -36,6 +36,8 @@ _NO_RESOURCES = (10002, 10023, 10028, 10047)
 """Error codes of account and server limits, which are checked before anything is stored
 (nats-server errors.json)."""
 _STREAM_NOT_FOUND = 10059
+_NO_COPIES = 10074
+"""The answer of a broker that is no member of a cluster to a stream with several copies."""
 _STREAM_SEALED = 10109
 
 
@@ -135,6 +137,7 @@ class _State(msgspec.Struct):
 
 class _Config(msgspec.Struct):
     max_bytes: int = 0
+    num_replicas: int = 1
     metadata: dict[str, str] = {}
 
 
@@ -154,7 +157,8 @@ _answers = msgspec.json.Decoder(_Answer)
 class JetStreamLog:
     """The log on a connection of its own; the connection's callbacks must call `requests`.
 
-    `reader` names the consumers of this process, so that schedulers of one stream differ.
+    `reader` names the consumers of this process, so that schedulers of one stream differ. A new
+    stream gets `copies` copies, if its broker has others beside it.
     """
 
     def __init__(
@@ -163,7 +167,10 @@ class JetStreamLog:
         cluster: str,
         max_bytes: int = LOG_MAX_BYTES,
         reader: str = "read",
+        copies: int = 1,
     ) -> None:
+        self.copies = copies
+        """The copies that the stream has, once it is open."""
         self._reader = reader
         self._requests = requests
         self._nc = requests.connection
@@ -175,20 +182,30 @@ class JetStreamLog:
         """Open the stream of this cluster and return how many bytes it holds.
 
         A missing stream is made if `may_make`, else StreamGone is raised; Corrupt if it belongs to
-        another cluster, Unavailable if JetStream refuses.
+        another cluster, Unavailable if JetStream refuses. A stream that exists keeps its copies.
         """
         answer = await self._api(f"STREAM.INFO.{subjects.LOG_STREAM}", b"")
         if answer.error is not None and answer.error.err_code == _STREAM_NOT_FOUND:
             if not may_make:
                 raise StreamGone("the log's stream is gone")
-            answer = await self._configure("CREATE")
+            answer = await self._make()
         elif answer.config is not None and answer.config.max_bytes != self._max_bytes:
             self._check_cluster(answer)
+            self.copies = answer.config.num_replicas
             answer = await self._configure("UPDATE")
         if answer.error is not None:
             raise Unavailable(f"the log's stream: {answer.error.description}")
         self._check_cluster(answer)
+        self.copies = answer.config.num_replicas if answer.config is not None else 1
         return answer.state.bytes if answer.state is not None else 0
+
+    async def _make(self) -> _Answer:
+        """Make the stream with all its copies; a broker without others bears only one."""
+        answer = await self._configure("CREATE")
+        if answer.error is not None and answer.error.err_code == _NO_COPIES:
+            self.copies = 1
+            answer = await self._configure("CREATE")
+        return answer
 
     def _check_cluster(self, answer: _Answer) -> None:
         found = answer.config.metadata.get("cluster") if answer.config is not None else None
@@ -264,6 +281,7 @@ class JetStreamLog:
 
     async def _configure(self, call: str, *, sealed: bool = False) -> _Answer:
         config = StreamConfig(
+            num_replicas=self.copies,
             max_bytes=self._max_bytes,
             sealed=sealed,
             deny_purge=sealed,

@@ -26,6 +26,7 @@ from nats.aio.subscription import Subscription
 
 from stoker import __version__
 from stoker.mesh.broker import budgets
+from stoker.mesh.broker.broker_routes import log_copies
 from stoker.mesh.connection import process_connection
 from stoker.mesh.connection.local_connection import LocalConnection
 from stoker.mesh.connection.process_connection import ConnectionCallbacks
@@ -108,7 +109,11 @@ class SchedulerDaemon:
         self.log_nc = LocalConnection()
         self.log_requests = Requests(self.log_nc)
         self.log = JetStreamLog(
-            self.log_requests, self.cluster.cluster, options.log_max_bytes, f"read-{self.number:x}"
+            self.log_requests,
+            self.cluster.cluster,
+            options.log_max_bytes,
+            f"read-{self.number:x}",
+            log_copies(len(self.genesis.schedulers)),
         )
         self.leases = LeaseAnswerThread(self.identity, options.state)
         self.watch = StatusWatch(self.replica, options)
@@ -197,6 +202,7 @@ class SchedulerDaemon:
             await self.peers.open()
         self.leases.start()
         await self.record.open(self.log)
+        self.watch.copies(self.log.copies, log_copies(len(self.genesis.schedulers)))
         await self._serve()
         self.tasks.repeat(TICK_S, self._tick)
         self.tasks.repeat(SECOND_S, self._second)

@@ -20,6 +20,9 @@ DISK_RESERVE_SHARE = 0.05
 """The reserve is at most this part of the disk."""
 BROKER_STUCK_S = 6.0
 """A log that is silent for this long, with room on the disk, needs a restart of its broker."""
+ELECTION_STUCK_S = 30.0
+"""A broker beside others may be silent for this long, since they elect another leader of the log
+within 16 s."""
 BROKER_AGAIN_S = 11.0
 """The pause between two requests for a restart; a broker younger than 10 s is not restarted."""
 HALT_AGAIN_S = 60.0
@@ -35,6 +38,7 @@ class StatusWatch:
         self._replica = replica
         self._options = options
         self._status = ""
+        self._note = ""
         self._halt_logged_s = 0.0
         self._restart_requested_s = 0.0
         self._stuck_since_s: float | None = None
@@ -43,8 +47,14 @@ class StatusWatch:
     def leads(self) -> None:
         """Note that the replica leads, or follows a leader: the process is ready."""
         self._stuck_since_s = None
-        notify.ready("ok")
-        self._status = "ok"
+        self._status = self._line()
+        notify.ready(self._status)
+
+    def copies(self, found: int, wanted: int) -> None:
+        """Note how many copies the log has; fewer than `wanted` are said in the status."""
+        if found < wanted:
+            self._note = f"the log has {found} of the {wanted} copies that these schedulers need"
+            log.warning("the log has too few copies", found=found, wanted=wanted)
 
     def halts(self) -> None:
         """Note that the replica halts."""
@@ -58,8 +68,8 @@ class StatusWatch:
         halted = self._replica.role == "halted"
         if halted and time.monotonic() - self._halt_logged_s > HALT_AGAIN_S:
             self._log_halt()
-        status = self._replica.status()
-        if not self._status and self._replica.role == "following" and status == "ok":
+        status = self._line()
+        if not self._status and self._replica.role == "following" and status.startswith("ok"):
             self.leads()
         if status != self._status and self._status:
             log.info("status changed", status=status)
@@ -79,6 +89,11 @@ class StatusWatch:
             return ""
         have, want = free / (1 << 20), reserve / (1 << 20)
         return f"the state disk has {have:.1f} MiB free, {want:.1f} MiB are kept in reserve"
+
+    def _line(self) -> str:
+        """Return the status, with what an administrator should know although all works."""
+        status = self._replica.status()
+        return f"ok: {self._note}" if status == "ok" and self._note else status
 
     def _log_halt(self) -> None:
         self._halt_logged_s = time.monotonic()
@@ -103,7 +118,8 @@ class StatusWatch:
             return
         if self._stuck_since_s is None:
             self._stuck_since_s = now_s
-        stuck = now_s - self._stuck_since_s > BROKER_STUCK_S
+        patience_s = BROKER_STUCK_S if self._replica.right.alone else ELECTION_STUCK_S
+        stuck = now_s - self._stuck_since_s > patience_s
         if stuck and not self.disk() and now_s - self._restart_requested_s > BROKER_AGAIN_S:
             self._restart_requested_s = now_s
             log.error("requesting a restart of the broker", why=self._replica.why)

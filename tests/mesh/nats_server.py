@@ -110,8 +110,9 @@ class Server:
         self.keys = replace(self.keys, users=users, admins=admins)
 
     async def close_connections(self) -> None:
+        # nats-py cancels the end of a connection whose server died meanwhile.
         for nc in self.connections:
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception, asyncio.CancelledError):
                 await asyncio.wait_for(nc.close(), 2)
 
     async def add_user(self, name: str) -> None:

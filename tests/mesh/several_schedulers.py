@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Three real scheduler processes with three state folders, behind one real broker on loopback."""
+"""Three real scheduler processes with three state folders, behind real brokers on loopback."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -40,9 +42,10 @@ PATIENCE_S = 60.0
 
 
 class SchedulerProcess:
-    """One scheduler: its key, its state folder, its process and what it notified."""
+    """One scheduler: its broker, its key, its state folder, its process and what it notified."""
 
-    def __init__(self, folder: Path, key: Identity) -> None:
+    def __init__(self, server: Server, folder: Path, key: Identity) -> None:
+        self.server = server
         self.folder = folder
         self.key = key
         self.number = member_number(key.public)
@@ -74,6 +77,16 @@ class SchedulerProcess:
         self.process.kill()
         self.process.wait()
         self.process = None
+
+    def pause(self) -> None:
+        """Stop the process, as a machine does that is suspended."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused process go on."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
 
     @property
     def lives(self) -> bool:
@@ -115,19 +128,22 @@ class SchedulerProcess:
 
 
 class SeveralSchedulers:
-    """The schedulers of one cluster, one agent that runs nothing, and users."""
+    """The schedulers of one cluster at its brokers in turn, one agent that runs nothing, users."""
 
-    def __init__(self, server: Server) -> None:
-        self.server = server
-        keys = [identity.create(server.folder / f"{name}.nk") for name in NAMES]
+    def __init__(self, *servers: Server) -> None:
+        self.servers = servers
+        self.server = servers[0]
+        """The broker that the agent and users connect to."""
+        keys = [identity.create(self.server.folder / f"{name}.nk") for name in NAMES]
         self.schedulers = [
-            SchedulerProcess(server.folder / name, key)
-            for name, key in zip(NAMES, keys, strict=True)
+            SchedulerProcess(server, self.server.folder / name, key)
+            for server, name, key in zip(itertools.cycle(servers), NAMES, keys, strict=False)
         ]
         self.agent: FakeAgent | None = None
-        self._connections: dict[str, Connection] = {}
+        self._connections: dict[tuple[str, int], Connection] = {}
         numbers = {each.number: each.key.public for each in self.schedulers}
-        server.keys = replace(server.keys, scheduler=keys[0].public, schedulers=numbers)
+        for server in servers:
+            server.keys = replace(server.keys, scheduler=keys[0].public, schedulers=numbers)
         self._write_states()
 
     def _write_states(self) -> None:
@@ -142,12 +158,12 @@ class SeveralSchedulers:
             folder, seeds = each.folder, each.folder / "keys"
             seeds.mkdir(mode=0o700, parents=True)
             os.link(self.server.folder / f"{folder.name}.nk", seeds / "scheduler.nk")
-            os.link(self.server.settings.certificate_file, seeds / CERTIFICATE)
+            os.link(each.server.settings.certificate_file, seeds / CERTIFICATE)
             record = {
                 "cluster": CLUSTER,
                 "node": "node1",
                 "scheduler_public_key": each.key.public,
-                "port": self.server.settings.port,
+                "port": each.server.settings.port,
             }
             (folder / "cluster.json").write_text(json.dumps(record))
             (folder / "genesis.json").write_bytes(sealed_json.encode(self.genesis))
@@ -155,14 +171,19 @@ class SeveralSchedulers:
             log_record.begin(folder / "scheduler")
 
     async def start(self) -> SeveralSchedulers:
-        """Start the broker, all schedulers and the agent."""
-        self.server.start()
-        for each in self.schedulers:
-            each.start()
-        await self.until(lambda: all(each.is_ready() for each in self.schedulers))
+        """Start the brokers, all schedulers and the agent."""
+        await self.start_schedulers()
         members = [each.key.verifier for each in self.schedulers]
         self.agent = await FakeAgent(await self.server.connect("node1"), CLUSTER, members).start()
         return self
+
+    async def start_schedulers(self) -> None:
+        """Start the brokers and all schedulers, and wait until each leads or follows."""
+        for server in self.servers:
+            server.start()
+        for each in self.schedulers:
+            each.start()
+        await self.until(lambda: all(each.is_ready() for each in self.schedulers))
 
     async def until(self, what: Callable[[], bool]) -> None:
         """Wait until `what()` is true, and restart schedulers that ended by themselves."""
@@ -188,11 +209,12 @@ class SeveralSchedulers:
 
     async def request(self, user: str, noun: str, verb: str, /, **fields: Any) -> Any:
         """Send one request once; return the decoded reply or raise its error."""
-        if user not in self._connections:
-            self._connections[user] = await self.server.connect(user)
+        door = user, self.server.settings.port
+        if door not in self._connections:
+            self._connections[door] = await self.server.connect(user)
         request: schema.Message = schema.ENDPOINTS[noun, verb].request(**fields)
         subject, data = f"stoker.v1.{noun}.{verb}", schema.encode(request)
-        reply = await self._connections[user].request(subject, data, timeout=5)
+        reply = await self._connections[door].request(subject, data, timeout=5)
         return schema.decode_reply(noun, verb, reply.data)
 
     async def persist(self, user: str, noun: str, verb: str, /, **fields: Any) -> Any:

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The brokers of a bench: nats-server processes on loopback with the product's configuration.
 
-Several brokers form one cluster by routes, which only this module adds. Guarantees that every
-process that was started here has ended when the block of `running` is left.
+Several brokers form one cluster by routes. Guarantees that every process that was started here has
+ended when the block of `running` is left.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import secrets
 import shutil
 import socket
@@ -23,6 +22,7 @@ import msgspec
 from stoker.mesh.broker import broker_config
 from stoker.mesh.broker.broker_config import BrokerKeys, BrokerSettings
 from stoker.mesh.broker.broker_program import broker_program
+from stoker.mesh.broker.broker_routes import BrokerRoutes
 from stoker.mesh.connection import context
 from stoker.mesh.connection.context import Context
 from stoker.mesh.connection.process_connection import key_file
@@ -51,13 +51,6 @@ class Broker(NamedTuple):
         return Context(context.broker_url(self.port), _user_key(self.state), USER, pinned)
 
 
-class _Route(NamedTuple):
-    """The port at which a broker takes the others, and the secret that they show."""
-
-    port: int
-    secret: str
-
-
 @contextlib.contextmanager
 def running(folder: Path, count: int) -> Iterator[list[Broker]]:
     """Start `count` brokers of one cluster with new keys, each in a folder below `folder`."""
@@ -65,13 +58,12 @@ def running(folder: Path, count: int) -> Iterator[list[Broker]]:
     states = [folder / f"broker-{number}" for number in range(1, count + 1)]
     _make_keys(states)
     ports = _free_ports(2 * count)
-    secret = secrets.token_hex(16)
-    routes = [_Route(port, secret) for port in ports[count:]]
+    routes = _routes(ports[count:])
     brokers: list[Broker] = []
     try:
-        for at, state in enumerate(states):
-            settings = _settings(state, ports[at], count)
-            text = broker_config.render(settings, _keys(state)) + _cluster(at, routes)
+        for state, port, own in zip(states, ports, routes, strict=False):
+            settings = _settings(state, port, own)
+            text = broker_config.render(settings, _keys(state))
             brokers.append(_start(program, settings, state, text))
         for broker in brokers:
             _wait_listening(broker)
@@ -119,7 +111,7 @@ def _keys(state: Path) -> BrokerKeys:
     return BrokerKeys(identity.load(key_file(state)).public, users={USER: user})
 
 
-def _settings(state: Path, port: int, count: int) -> BrokerSettings:
+def _settings(state: Path, port: int, routes: BrokerRoutes | None) -> BrokerSettings:
     keys = state / "keys"
     return BrokerSettings(
         server_name=state.name,
@@ -127,27 +119,17 @@ def _settings(state: Path, port: int, count: int) -> BrokerSettings:
         store_dir=str(state / "nats"),
         key_file=str(keys / "broker.key"),
         certificate_file=str(keys / context.CERTIFICATE),
-        # JetStream counts each replica of the stream against the limit of its account.
-        log_max_bytes=broker_config.LOG_MAX_BYTES * count,
+        routes=routes,
     )
 
 
-def _cluster(at: int, routes: Sequence[_Route]) -> str:
-    """Return the part of the configuration that makes brokers one cluster; nothing for one."""
-    if len(routes) == 1:
-        return ""
-    others = [f"nats-route://bench:{to.secret}@127.0.0.1:{to.port}" for to in routes]
-    own = routes[at]
-    lines = [
-        "cluster {",
-        f"  name: {CLUSTER}",
-        f'  listen: "127.0.0.1:{own.port}"',
-        f'  authorization {{ user: bench, password: "{own.secret}", timeout: 5 }}',
-        f"  routes: {json.dumps(others)}",
-        "}",
-        "",
-    ]
-    return "\n".join(lines)
+def _routes(ports: Sequence[int]) -> list[BrokerRoutes | None]:
+    """Return what makes brokers one cluster by these ports; one broker alone has no routes."""
+    if len(ports) == 1:
+        return [None]
+    secret = secrets.token_hex(16)
+    places = tuple(f"127.0.0.1:{port}" for port in ports)
+    return [BrokerRoutes(CLUSTER, secret, place, places) for place in places]
 
 
 def _start(program: Path, settings: BrokerSettings, state: Path, text: str) -> Broker:

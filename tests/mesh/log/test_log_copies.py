@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The copies of the log: one at each broker of a cluster, one at a broker that is alone."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from stoker.mesh.log.jetstream_log import JetStreamLog, OutcomeUnknown, WrongTail
+from stoker.native.errors import Unavailable
+from tests.mesh.log.test_jetstream_log import connect, contents
+from tests.mesh.nats_server import CLUSTER, Server
+from tests.mesh.several_brokers import joined
+
+SIZE = 1 << 20
+
+
+@pytest.fixture
+async def brokers(stopped_server: Server) -> AsyncIterator[list[Server]]:
+    servers = joined(stopped_server, 3)
+    try:
+        for server in servers:
+            server.start()
+        yield servers
+    finally:
+        for server in servers:
+            await server.close_connections()
+            server.stop()
+
+
+async def opened(server: Server, copies: int, size: int = SIZE) -> JetStreamLog:
+    """Open the log at a broker as soon as its cluster has found itself."""
+    log = JetStreamLog(await connect(server, "scheduler"), CLUSTER, size, copies=copies)
+    while True:
+        try:
+            await log.open(may_make=True)
+            return log
+        except Unavailable:
+            continue
+
+
+async def test_entries_outlive_any_broker_of_three(brokers: list[Server]) -> None:
+    log = await opened(brokers[0], 3)
+    assert log.copies == 3
+    for tail in range(5):
+        assert await log.append_at(tail, b"e%d" % tail, f"1-{tail}") == tail + 1
+    brokers[0].kill()
+    other = await opened(brokers[1], 3)
+    tail = 5
+    while tail == 5:
+        try:
+            tail = await other.append_at(5, b"e5", "1-5")
+        except (OutcomeUnknown, WrongTail):
+            tail = 5 if len(await found(other)) < 6 else 6
+    assert await found(other) == [b"e%d" % number for number in range(6)]
+
+
+async def found(log: JetStreamLog) -> list[bytes]:
+    """The entries of the log as soon as it can be read."""
+    while True:
+        try:
+            return [data for _, data in await contents(log)]
+        except Unavailable:
+            continue
+
+
+async def test_a_broker_alone_keeps_one_copy(server: Server) -> None:
+    log = await opened(server, 3)
+    assert log.copies == 1
+    assert await log.append_at(0, b"e", "1-0") == 1
+
+
+async def test_a_log_that_exists_keeps_its_copies(brokers: list[Server]) -> None:
+    assert (await opened(brokers[0], 1)).copies == 1
+    assert (await opened(brokers[1], 3)).copies == 1
+    assert (await opened(brokers[1], 3, 2 * SIZE)).copies == 1

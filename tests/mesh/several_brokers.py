@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Brokers of one cluster on loopback, each with a folder, a certificate and a port of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import socket
+from dataclasses import replace
+
+from stoker.mesh.broker.broker_routes import BrokerRoutes
+from tests.fakes import pinned
+from tests.mesh.nats_server import Server
+
+
+def joined(first: Server, count: int) -> list[Server]:
+    """Return `first` and more brokers with the same keys, `count` in all, that know each other."""
+    ports = free_ports(2 * count - 1)
+    servers = [first, *(_beside(first, each, ports.pop()) for each in range(2, count + 1))]
+    places = tuple(f"127.0.0.1:{port}" for port in ports)
+    secret = secrets.token_hex(16)
+    for server, place in zip(servers, places, strict=True):
+        routes = BrokerRoutes("test", secret, place, places)
+        server.settings = replace(server.settings, routes=routes)
+    return servers
+
+
+def free_ports(count: int) -> list[int]:
+    """Return so many different ports on which no process listens now."""
+    with contextlib.ExitStack() as held:
+        probes = [held.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
+
+
+def _beside(first: Server, number: int, port: int) -> Server:
+    folder = first.folder / f"broker{number}"
+    folder.mkdir(mode=0o700)
+    for name in first.identities:
+        os.link(first.folder / f"{name}.nk", folder / f"{name}.nk")
+    key, certificate = pinned.pair(folder)
+    settings = replace(
+        first.settings,
+        server_name=f"test{number}",
+        port=port,
+        store_dir=str(folder / "jetstream"),
+        key_file=key,
+        certificate_file=certificate,
+    )
+    return Server(folder, settings, first.keys, dict(first.identities))
