@@ -97,9 +97,10 @@ class AgentSettings:
         """The keys of the cluster's schedulers, by position in the roster."""
         return tuple(map(Verifier, self.cluster.scheduler_keys))
 
-    def broker(self) -> str:
-        """Return the broker's address, which may change when the broker restarts."""
-        return own_broker(self.state.root)
+    def brokers(self) -> tuple[str, ...]:
+        """Return the brokers' addresses: that of this node, which may change when its broker
+        restarts, then those of the others."""
+        return own_broker(self.state.root), *self.cluster.brokers
 
 
 def load(option: str | None) -> AgentSettings:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One connection of the agent to the broker, restored whenever it is lost.
+"""One connection of the agent to a broker, restored whenever it is lost.
 
 The settings replace nats-py's defaults, which repeat timed-out publishes and notice a dead peer
 only after minutes. No message can end the agent: a failing callback is logged and counted.
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 import nats.errors
@@ -32,12 +32,13 @@ MessageHandler = Callable[[Msg], None]
 
 
 class AgentConnection:
-    """A connection that restores itself. Each try gets the broker's address from `where`."""
+    """A connection that restores itself. Each try takes the next of the addresses that `where`
+    returns, of which there is always one."""
 
     def __init__(
         self,
         name: str,
-        where: Callable[[], str],
+        where: Callable[[], Sequence[str]],
         seed: Path,
         inbox: str,
         subjects: Mapping[str, MessageHandler],
@@ -47,6 +48,9 @@ class AgentConnection:
         self._seed = seed
         self._inbox = inbox
         self._subjects = subjects
+        self._tries = 0
+        self.address = ""
+        """The address of the last try."""
         self._client: Client | None = None
         self._lost = asyncio.Event()
         self._denied = ""
@@ -109,10 +113,18 @@ class AgentConnection:
         if not task.cancelled() and task.exception() is not None:
             self.counters["publish_failed"] += 1
 
+    def _next_address(self) -> str:
+        """Return the address that follows that of the last try, so that a broker which takes
+        connections and says nothing delays no more than one try."""
+        addresses = self._where()
+        self.address = addresses[self._tries % len(addresses)]
+        self._tries += 1
+        return self.address
+
     async def _connect(self) -> Client:
         client, self._lost, self._denied = LocalConnection(), asyncio.Event(), ""
         await client.connect(
-            self._where(),
+            self._next_address(),
             name=f"stoker agent {self._name}",
             nkeys_seed=str(self._seed),
             inbox_prefix=self._inbox.encode(),

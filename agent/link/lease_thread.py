@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The thread that requests the lease and renews it, with a connection and a loop of its own.
+"""The thread that requests the lease and renews it, with connections and a loop of its own.
 
-However long logs, traces or readings occupy the daemon's loop, the lease follows the scheduler.
+However long logs, traces or readings occupy the daemon's loop, the lease follows the scheduler. A
+request goes out on every connection, and the first answer counts; a repeat counts for nothing.
 `agent/jobs/lease_judge.py` decides what an answer is worth; its end is stored before the agent's
 core hears of it.
 """
@@ -13,7 +14,8 @@ import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import structlog
 from nats.aio.msg import Msg
@@ -41,7 +43,7 @@ class LeaseThread:
 
     def __init__(
         self,
-        connect: Callable[[MessageHandler], AgentConnection],
+        connect: Callable[[MessageHandler], Sequence[AgentConnection]],
         subject: str,
         judge: LeaseJudge,
         lease: Lease,
@@ -98,7 +100,7 @@ class LeaseThread:
         self._lease.extend(verdict.expiry_ns)
         self._post(steps.LeaseRenewed(verdict.expiry_ns, verdict.at, freeze))
 
-    def look(self, connection: AgentConnection) -> None:
+    def look(self, connections: Sequence[AgentConnection]) -> None:
         """Tell the watchdog that this process looks, freeze jobs in its place if nobody looks
         there, and request the lease if that is due."""
         now_ns = _boot_ns()
@@ -109,10 +111,12 @@ class LeaseThread:
             self._lease.look(now_ns)
         if self.freezer is not None:
             self._counters["lease_agent_froze"] += self.freezer.look(now_ns)
-        if connection.connected and now_ns >= self._judge.due_ns():
+        up = [each for each in connections if each.connected]
+        if up and now_ns >= self._judge.due_ns():
             frozen = self._freeze() is not None
             request = self._judge.request(now_ns, self._position(), frozen=frozen)
-            connection.publish(self._subject, request)
+            for connection in up:
+                connection.publish(self._subject, request)
 
     def _freeze(self) -> Freeze | None:
         found = self._lease.freeze()
@@ -137,15 +141,16 @@ class LeaseThread:
             return
         if self.responder is not None:
             self.responder.serve(loop)
-        connection = self._connect(self.handle)
-        connection.on_up = lambda: self.look(connection)
+        connections = self._connect(self.handle)
         async with asyncio.TaskGroup() as group:
-            group.create_task(connection.run())
-            group.create_task(self._look_for_ever(connection))
+            for connection in connections:
+                connection.on_up = partial(self.look, connections)
+                group.create_task(connection.run())
+            group.create_task(self._look_for_ever(connections))
 
-    async def _look_for_ever(self, connection: AgentConnection) -> None:
+    async def _look_for_ever(self, connections: Sequence[AgentConnection]) -> None:
         while True:
-            self.look(connection)
+            self.look(connections)
             await asyncio.sleep(LOOK_S)
 
 

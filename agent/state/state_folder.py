@@ -48,7 +48,8 @@ class ClusterFile(msgspec.Struct, frozen=True):
     """`cluster.json`: the node's identity. `port`: the last port of its broker.
 
     `scheduler_public_key` is the key of this folder's own scheduler. `schedulers` are the keys of
-    all schedulers in the order of the roster; a cluster of one may leave it out.
+    all schedulers in the order of the roster; a cluster of one may leave it out. `brokers` are the
+    addresses of the cluster's other brokers.
     """
 
     cluster: str
@@ -56,6 +57,7 @@ class ClusterFile(msgspec.Struct, frozen=True):
     scheduler_public_key: str
     port: int = 0
     schedulers: tuple[str, ...] = ()
+    brokers: tuple[str, ...] = ()
 
     @property
     def scheduler_keys(self) -> tuple[str, ...]:

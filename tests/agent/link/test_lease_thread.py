@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -36,6 +38,7 @@ from stoker.mesh.wire.lease_messages import (
 from tests.mesh.conftest import keyring, stopped_server  # noqa: F401  # fixtures
 from tests.mesh.nats_server import Server
 from tests.mesh.node import write_state
+from tests.mesh.several_brokers import joined
 
 CLUSTER, NODE = "test-cluster", "node1"
 AT = Position(1, 7)
@@ -52,11 +55,20 @@ def judge_of(signer: Identity) -> LeaseJudge:
     return LeaseJudge(LeaseHolder(CLUSTER, NODE, 1), [signer.verifier], lambda: next(nonces))
 
 
-class Ends:
-    """Both threads around one broker; the test's own loop takes no part."""
+def connection(server: Server, hear: MessageHandler) -> AgentConnection:
+    seed, inbox = server.folder / f"{NODE}.nk", subjects.inbox(f"agent.{NODE}")
+    return AgentConnection(
+        NODE, lambda: [server.url], seed, inbox, {subjects.lease_answer(NODE): hear}
+    )
 
-    def __init__(self, server: Server, lease: Lease) -> None:
-        self.server = server
+
+class Ends:
+    """Both threads; the test's own loop takes no part. The scheduler is at the last broker, and the
+    agent has a connection to each of the others, or to the only one."""
+
+    def __init__(self, lease: Lease, *servers: Server) -> None:
+        self.servers = servers
+        self.server = server = servers[-1]
         self.lease = lease
         self.posted: list[steps.LeaseRenewed] = []
         signer = server.identities["scheduler"]
@@ -70,12 +82,8 @@ class Ends:
             post=self.posted.append,
         )
 
-    def _link(self, hear: MessageHandler) -> AgentConnection:
-        seed = self.server.folder / f"{NODE}.nk"
-        inbox = subjects.inbox(f"agent.{NODE}")
-        return AgentConnection(
-            NODE, lambda: self.server.url, seed, inbox, {subjects.lease_answer(NODE): hear}
-        )
+    def _link(self, hear: MessageHandler) -> list[AgentConnection]:
+        return [connection(server, hear) for server in self.servers[:-1] or self.servers]
 
     def grant(self) -> None:
         self.answers.grant(Authority(CLUSTER, 1, (NodePlace(NODE, AT, 1),)))
@@ -98,12 +106,47 @@ def lease(tmp_path: Path) -> Iterator[Lease]:
 @pytest.fixture
 def ends(stopped_server: Server, lease: Lease) -> Iterator[Ends]:  # noqa: F811
     stopped_server.start()
-    made = Ends(stopped_server, lease)
+    with started(Ends(lease, stopped_server)) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def started(made: Ends) -> Iterator[Ends]:
     made.agent.start()
     made.answers.start()
-    yield made
-    made.answers.stop()
-    made.agent.stop()
+    try:
+        yield made
+    finally:
+        made.answers.stop()
+        made.agent.stop()
+
+
+def test_a_broker_that_stops_costs_no_lease(
+    stopped_server: Server,  # noqa: F811
+    lease: Lease,
+) -> None:
+    """Each of the agent's two brokers stops in turn, without closing its connections."""
+    third, second, first = joined(stopped_server, 3)
+    for server in (first, second, third):
+        server.start()
+    try:
+        with started(Ends(lease, first, second, third)) as ends:
+            ends.grant()
+            blocking_until("no lease", lambda: lease.expiry_boottime_ns)
+            for server in (first, second):
+                hang(server, lease)
+    finally:
+        for server in (first, second):
+            server.kill()
+
+
+def hang(server: Server, lease: Lease) -> None:
+    """Stop a broker until a request that was made meanwhile has renewed the lease."""
+    assert server.process is not None
+    server.process.send_signal(signal.SIGSTOP)
+    meanwhile = boot_ns() + LEASE_NS
+    blocking_until("no renewal", lambda: lease.expiry_boottime_ns > meanwhile)
+    server.process.send_signal(signal.SIGCONT)
 
 
 async def test_a_busy_loop_on_both_sides_delays_no_lease(ends: Ends) -> None:
@@ -182,12 +225,12 @@ class Quiet:
             post=self.posted.append,
         )
 
-    def _nobody(self, hear: MessageHandler) -> AgentConnection:
+    def _nobody(self, hear: MessageHandler) -> list[AgentConnection]:
         raise AssertionError("this thread is not started")
 
     def look(self, wait_ns: int = 10**8) -> None:
         self.now_ns += wait_ns
-        self.thread.look(cast(Any, self.line))
+        self.thread.look(cast(Any, [self.line]))
 
     def answer(self, request: LeaseRequest) -> None:
         grant = LeaseGrant(NODE, request.instance, request.stamp_ns, request.nonce, AT.seq, AT.hash)
