@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Three servers, each with a broker and a scheduler, and nodes that run real jobs: one server dies
+together with the leader, and a leader that was paused answers nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes.joined_node import JoinedNode
+
+from stoker.agent.state.state_folder import ClusterFile
+from stoker.mesh.log import genesis
+from stoker.mesh.replica import snapshots
+from stoker.mesh.replica.state import ReplicaState
+from stoker.mesh.replica.works.fence import FENCE_TAINT
+from stoker.mesh.wire import lease_messages, schema, subjects
+from stoker.scheduler.nouns import ENDED
+from tests.mesh.conftest import (  # noqa: F401  # fixtures
+    keyring,
+    server_stopped_with_admin,
+    stopped_server,
+)
+from tests.mesh.founding import replay
+from tests.mesh.nats_server import Server, settle
+from tests.mesh.several_brokers import joined
+from tests.mesh.several_schedulers import CLUSTER, SchedulerProcess, SeveralSchedulers
+
+pytestmark = pytest.mark.needs_root
+NODES = ("node1", "node2")
+
+
+class Servers(SeveralSchedulers):
+    """Three servers and two nodes: the first node beside the leader, the second beside another."""
+
+    def __init__(self, folder: Path, *servers: Server) -> None:
+        super().__init__(*servers)
+        self._folder = folder
+        self._running = contextlib.AsyncExitStack()
+        self.nodes: list[JoinedNode] = []
+
+    async def start(self) -> Servers:
+        await self.start_schedulers()
+        leader = self.leader().server
+        for name, own in zip(NODES, self.servers_from(leader), strict=False):
+            others = [each.url for each in self.servers_from(own)[1:]]
+            keys = tuple(each.key.public for each in self.schedulers)
+            record = ClusterFile(CLUSTER, name, keys[0], own.settings.port, keys, tuple(others))
+            seed = self.server.folder / f"{name}.nk"
+            node = JoinedNode(self._folder / name, record, self.genesis, seed)
+            self.nodes.append(await self._running.enter_async_context(node))
+        await self.until_nodes_are_ready()
+        return self
+
+    def servers_from(self, first: Server) -> list[Server]:
+        """Return all servers in their order, beginning with this one."""
+        at = self.servers.index(first)
+        return [*self.servers[at:], *self.servers[:at]]
+
+    async def until_nodes_are_ready(self) -> None:
+        while True:
+            listed = await self.persist("alice", "node", "list")
+            if [node.node for node in listed.nodes if node.state == "ready"] == list(NODES):
+                return
+            await asyncio.sleep(0.05)
+
+    async def until_state(self, job: int, *states: str) -> schema.JobView:
+        """Wait until a job has one of these states."""
+        until = "running" if "running" in states else "ended"
+        while True:
+            view: schema.JobView = await self.persist(
+                "alice", "job", "get", job=job, until=until, wait_s=2.0
+            )
+            if view.state in states:
+                return view
+            assert view.state not in ENDED, view
+
+    async def submit(self, *argv: str, **fields: Any) -> int:
+        """Submit a job that may run once only, and return its number."""
+        fields["tolerate"] = (FENCE_TAINT,)
+        return int((await self.persist("alice", "job", "submit", argv=argv, **fields)).job)
+
+    def freezes(self) -> list[int]:
+        """How often each node has frozen its jobs; once at its start, before it had a lease."""
+        return [node.freezes for node in self.nodes]
+
+    def digests(self) -> set[bytes]:
+        """The digests of the states that follow from what each scheduler holds up to one index."""
+        chains = [each.held() for each in self.schedulers]
+        last = min(max(each) for each in chains)
+        return {self._digest(each, last) for each in chains}
+
+    def _digest(self, held: dict[int, bytes], last: int) -> bytes:
+        state = ReplicaState(CLUSTER, genesis.digest(self.genesis))
+        for index in range(1, last + 1):
+            replay(state, index, held[index])
+        return snapshots.agreement(state.snapshot())
+
+    async def until_equal(self) -> None:
+        """Wait until all schedulers hold the same entries, and compare their states."""
+        await self.until(lambda: len({max(each.held()) for each in self.schedulers}) == 1)
+        assert len(self.digests()) == 1
+
+    async def stop(self) -> None:
+        await self._running.aclose()
+        await super().stop()
+        for server in self.servers:
+            await server.close_connections()
+            server.stop()
+
+    def logs(self) -> str:
+        agents = [f"{node.name}: {node.log()[-3000:]}" for node in self.nodes]
+        return "\n\n".join([super().logs(), *agents])
+
+
+@pytest.fixture
+async def servers(
+    server_stopped_with_admin: Server,  # noqa: F811
+    tmp_path: Path,
+) -> AsyncIterator[Servers]:
+    made = Servers(tmp_path, *joined(server_stopped_with_admin, 3))
+    try:
+        yield await made.start()
+    finally:
+        await made.stop()
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder that jobs of any user may read and enter."""
+    folder = Path(tempfile.mkdtemp(prefix="stoker-test-", dir="/tmp"))
+    folder.chmod(0o777)
+    yield folder
+    shutil.rmtree(folder)
+
+
+async def test_a_server_dies_together_with_the_leader(servers: Servers, shared: Path) -> None:
+    first = servers.leader()
+    waits = ("/bin/sh", "-c", f"while [ ! -e {shared}/go ]; do sleep 0.05; done")
+    jobs = [await servers.submit(*waits, group="g", company="repel") for _ in NODES]
+    views = [await servers.until_state(job, "running") for job in jobs]
+    assert {view.decision.node for view in views if view.decision is not None} == set(NODES)
+
+    frozen = servers.freezes()
+    first.kill()
+    first.server.kill()
+    servers.server = servers.servers_from(first.server)[1]
+    later = await servers.submit("true", idempotency_key="b" * 32)
+    second = servers.leader()
+    assert second is not first and later == 3
+    assert (await servers.until_state(later, *ENDED)).state == "succeeded"
+
+    (shared / "go").touch()
+    ended = [await servers.until_state(job, *ENDED) for job in jobs]
+    assert [(view.state, view.attempt) for view in ended] == [("succeeded", 1)] * 2
+    assert servers.freezes() == frozen
+
+    first.server.start()
+    first.start()
+    await servers.until(first.is_ready)
+    await servers.until_equal()
+
+
+class Listener:
+    """What schedulers answer: the requests of a user, and the lease requests of a node."""
+
+    def __init__(self, servers: Servers) -> None:
+        self._servers = servers
+        self.replies: list[list[Any]] = []
+        self.lease_terms: list[int] = []
+
+    async def start(self) -> Listener:
+        server = self._servers.server
+        self._user = await server.connect("alice")
+        agent = await server.connect("node1")
+        await agent.subscribe(subjects.lease_answer("node1"), cb=self._leased)
+        await settle(agent)
+        return self
+
+    async def _leased(self, message: Any) -> None:
+        members = [each.key.verifier for each in self._servers.schedulers]
+        self.lease_terms.append(lease_messages.open_answer(message.data, members).term)
+
+    async def request(self) -> list[Any]:
+        """Send one request; return the list to which every reply is added."""
+        replies: list[Any] = []
+
+        async def take(message: Any) -> None:
+            if not (message.headers and message.headers.get("Status")):  # not "nobody is there"
+                replies.append(schema.decode_reply("job", "list", message.data))
+
+        inbox = self._user.new_inbox()
+        await self._user.subscribe(inbox, cb=take)
+        body = schema.encode(schema.ListRequest())
+        await self._user.publish(subjects.request("job", "list"), body, reply=inbox)
+        await settle(self._user)
+        return replies
+
+
+async def test_a_leader_that_was_paused_answers_nothing(servers: Servers) -> None:
+    first: SchedulerProcess = servers.leader()
+    servers.server = servers.servers_from(first.server)[1]
+    listener = await Listener(servers).start()
+    await servers.until(lambda: len(listener.lease_terms) > 0)
+    frozen = servers.freezes()
+    first.pause()
+    unheard = await listener.request()
+    second = await servers.until_another_leads(first)
+    term = second.terms_led()[-1]
+    await servers.until(lambda: listener.lease_terms[-1] == term)
+    heard = await listener.request()
+    await servers.until(lambda: len(heard) == 1)
+    before = len(listener.lease_terms)
+
+    first.resume()
+    job = await servers.submit("true")
+    await servers.until_state(job, "succeeded")
+    await servers.until_equal()
+    await servers.until(lambda: len(listener.lease_terms) > before)
+    assert servers.leader() is second
+    assert first.terms_led()[-1] < term
+    assert unheard == []
+    assert [reply.position.term for reply in heard] == [term]
+    assert set(listener.lease_terms[before:]) == {term}
+    assert servers.freezes() == frozen
