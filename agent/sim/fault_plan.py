@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from stoker.agent.sim.node_process import NodeProcess
 from stoker.mesh.sim.model_stream import NO_LEADER
+from stoker.mesh.sim.scheduler_faults import SchedulerFaults
 from stoker.mesh.sim.scheduler_process import SchedulerProcess, Surroundings
 from stoker.mesh.sim.timeline import MS, SECOND
 
@@ -59,7 +60,12 @@ class FaultPlan:
         if len(self._around.stream.servers) > 1:
             kinds["election"] = self._elect
             kinds["stale_copy"] = self._stand_still
+        if len(self._schedulers) > 1:
+            kinds |= self._of_schedulers().kinds()
         return kinds
+
+    def _of_schedulers(self) -> SchedulerFaults:
+        return SchedulerFaults(self._around, self._schedulers, self._until_ns)
 
     def _next(self) -> None:
         low, high = GAP_NS
@@ -177,10 +183,12 @@ class FaultPlan:
         """End every fault."""
         around = self._around
         around.network.mend_all()
+        around.watch.ambush.clear()
         around.network.faults = type(around.network.faults)()
         around.stream.heal()
         for scheduler in self._schedulers:
             scheduler.go_on()
+            scheduler.dies_in = None
             if not scheduler.alive:
                 scheduler.start()
         for node in self._nodes:

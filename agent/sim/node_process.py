@@ -21,6 +21,7 @@ from stoker.agent.state.incarnation import STEP
 from stoker.mesh.identity.identity import Checks
 from stoker.mesh.replica import events
 from stoker.mesh.sim.host_clock import HostClock
+from stoker.mesh.sim.lease_audit import HeldLease
 from stoker.mesh.sim.scheduler_process import (
     SchedulerAnswer,
     SchedulerProcess,
@@ -377,8 +378,11 @@ class NodeProcess(SimProcess):
             self.probes.begin(*data)
             return
         freeze = self.lease.freeze()
+        lapsed = not self.lease.valid(self.clock.boot())
         verdict = self._judge.judge(data, self.clock.boot(), self._chain.position, freeze)
         if isinstance(verdict, LeaseExtended):
+            held = HeldLease(verdict.expiry_ns, verdict.at.term)
+            self.around.watch.leases.extended(self.name, self.clock, held, lapsed=lapsed)
             self.lease.extend(verdict.expiry_ns)
             self.feed(steps.LeaseRenewed(verdict.expiry_ns, verdict.at, freeze))
 

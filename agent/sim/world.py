@@ -23,6 +23,7 @@ from stoker.mesh.sim.log_audit import LogAudit
 from stoker.mesh.sim.model_stream import ModelStream
 from stoker.mesh.sim.network import NO_FAULTS, NetworkFaults, SimNetwork
 from stoker.mesh.sim.scheduler_process import SchedulerProcess, Seat, Surroundings
+from stoker.mesh.sim.scheduler_watch import SchedulerWatch
 from stoker.mesh.sim.story import Story
 from stoker.mesh.sim.timeline import SECOND, Timeline
 from stoker.scheduler.core import Limits
@@ -74,8 +75,9 @@ class World:
         roster = tuple(RosterMember(n + 1, key.public) for n, key in enumerate(keys))
         genesis = Genesis(CLUSTER, LIMITS, roster, FORMATS, {})
         self.audit = LogAudit(genesis)
+        watch = SchedulerWatch(self.audit, self.timeline, self.stream, shape.schedulers)
         self.around = Surroundings(
-            self.timeline, self.chance, self.network, self.stream, self.audit, self.story
+            self.timeline, self.chance, self.network, self.stream, self.audit, self.story, watch
         )
         self.nodes = [
             NodeProcess(
@@ -158,13 +160,17 @@ class World:
             return False
         if any(job not in self.audit.ended for job in self.runs.acknowledged.values()):
             return False
+        if len({each.replica.state.index for each in self.schedulers}) > 1:
+            return False
         return self.leader() is not None and not any(node.core.untold for node in self.nodes)
 
     def _why(self) -> str:
         """Return what is not over."""
         unanswered = [key for user in self.users for key in sorted(user.unanswered)]
         jobs = [job for job in self.runs.acknowledged.values() if job not in self.audit.ended]
-        roles = [f"{s.name} is {s.replica.role}" for s in self.schedulers]
+        roles = [
+            f"{s.name} is {s.replica.role} at {s.replica.state.index}" for s in self.schedulers
+        ]
         return f"{unanswered} have no answer, jobs {jobs} are not over; {', '.join(roles)}"
 
     def figures(self) -> SeedFigures:

@@ -28,6 +28,7 @@ from stoker.mesh.replica.nodes.leadership import Leadership
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.peers.answer_right import AnswerRight
 from stoker.mesh.replica.peers.replica_peers import ReplicaPeers
+from stoker.mesh.replica.peers.voter import Voter
 from stoker.mesh.replica.replica_settings import ReplicaSettings, Role
 from stoker.mesh.replica.requests.account_updates import AccountUpdates
 from stoker.mesh.replica.requests.job_gets import JobGets
@@ -160,6 +161,11 @@ class Replica:
     def role(self) -> Role:
         """The role of this replica."""
         return self._leadership.role
+
+    @property
+    def voter(self) -> Voter:
+        """The vote of this replica."""
+        return self._peers.voter
 
     @property
     def why(self) -> str:

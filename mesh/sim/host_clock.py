@@ -24,6 +24,7 @@ class HostClock:
         self._boot_offset = chance.randrange(1, 1000) * SECOND
         self._real_offset = REAL_BEGIN_NS + chance.randint(-2 * SECOND, 2 * SECOND)
         self._stopped_ns: int | None = None
+        self._steady_since = -1_000_000 * SECOND
 
     def boot(self) -> int:
         """Return CLOCK_BOOTTIME."""
@@ -48,6 +49,11 @@ class HostClock:
         if self._stopped_ns is not None:
             self._boot_offset -= self._timeline.now - self._stopped_ns
             self._stopped_ns = None
+            self._steady_since = self._timeline.now
+
+    def steady_ns(self) -> int:
+        """Return for how long the clock has gone on without a stop; 0 while it stands still."""
+        return 0 if self._stopped_ns is not None else self._timeline.now - self._steady_since
 
     def reboot(self) -> None:
         """Begin CLOCK_BOOTTIME at one second, as a new boot does."""

@@ -95,6 +95,10 @@ class LogAudit:
         if leader != entry.leader:
             self.violated(f"term {entry.term} has two leaders, seen by {who} in entry {seq}")
 
+    def has_term(self, term: int) -> bool:
+        """True if any replica has applied an entry of this term."""
+        return term in self._leaders
+
     # --- jobs -------------------------------------------------------------------------------------
 
     def _submitted(self, state: ReplicaState, applied: Applied) -> None:

@@ -295,6 +295,15 @@ class ModelStream:
             self._cut_back(kept)
         self._story.tell("{} leads the log again", self.servers[self.leader].name)
 
+    def lose_tail(self, count: int) -> None:
+        """Lose the last entries at once, as after an election that took no time."""
+        self.counts["lost_tail"] += 1
+        self._cut_back(max(self.first - 1, self.last - count))
+
+    def intrude(self, data: bytes) -> None:
+        """Store bytes that no scheduler appended."""
+        self._store(data)
+
     def _cut_back(self, kept: int) -> None:
         """Lose all entries behind `kept`, although they were acknowledged."""
         self._story.tell("the log loses its entries {} to {}", kept + 1, self.last)

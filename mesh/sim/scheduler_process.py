@@ -22,10 +22,12 @@ from stoker.mesh.sim.keyed_hash import KeyedHash
 from stoker.mesh.sim.log_audit import LogAudit
 from stoker.mesh.sim.model_stream import AppendCall, ModelStream, ReadCall, TrimCall
 from stoker.mesh.sim.network import SimNetwork
+from stoker.mesh.sim.scheduler_disk import SchedulerDisk
+from stoker.mesh.sim.scheduler_watch import SchedulerWatch
 from stoker.mesh.sim.sim_process import SimProcess
 from stoker.mesh.sim.story import Story
 from stoker.mesh.sim.timeline import MS, SECOND, Timeline
-from stoker.native.errors import Corrupt, StokerError
+from stoker.native.errors import StokerError
 
 TICK_NS = 100 * MS
 APPEND_NS = 2 * SECOND
@@ -45,6 +47,7 @@ class Surroundings(NamedTuple):
     stream: ModelStream
     audit: LogAudit
     story: Story
+    watch: SchedulerWatch
 
 
 class SchedulerRequest(NamedTuple):
@@ -93,20 +96,19 @@ class SchedulerProcess(SimProcess):
         """The reason of each halt of this scheduler."""
         self.replica: Replica
         self._genesis = genesis
-        self._signer = seat.signer
-        self._number = seat.number
+        self.signer = seat.signer
+        self.number = seat.number
+        self.disk = SchedulerDisk()
+        self.dies_in: int | None = None
+        """The number of effects after which the process dies, if it is to die in a batch."""
         self._to_node = to_node
-        self._files: list[tuple[int, bytes]] = []
         self._known_tail = 0
-        self._held: list[tuple[int, bytes]] = []
-        """The stored entries beyond the state, as (index, data)."""
-        self._promised = 0
         self._alone = len(genesis.schedulers) == 1
         self.peers: dict[int, SchedulerProcess] = {}
         """All schedulers by their numbers."""
         self._calls = 0
         self._open_calls: dict[int, events.Event] = {}
-        self._effects = self._effect_handlers()
+        self._effects = around.watch.watched(self, self._effect_handlers())
 
     def _effect_handlers(self) -> dict[type, Callable[[Any], None]]:
         """Return what carries out each kind of effect."""
@@ -143,31 +145,25 @@ class SchedulerProcess(SimProcess):
         self.begin_process()
         self.clock.go_on()
         self._open_calls.clear()
-        snapshot, digest = self._newest()
+        self.dies_in = None
+        snapshot, digest = self.disk.newest()
         settings = ReplicaSettings(
             self._genesis,
-            self._number,
+            self.number,
             self.around.stream.max_bytes,
             self.starts * 64 + self.server,
             SNAPSHOT_ENTRIES,
             measure=False,
             known_tail=self._known_tail if self._alone else 0,
-            promised=self._promised,
+            promised=self.disk.promised,
             began_ns=self.clock.boot(),
         )
-        held = tuple(self._held)
-        self.replica = Replica(settings, self._signer, snapshot, digest, held, open_key=KeyedHash)
-        self._leases = LeaseAnswers(self._signer)
+        held = tuple(self.disk.held)
+        self.replica = Replica(settings, self.signer, snapshot, digest, held, open_key=KeyedHash)
+        self._leases = LeaseAnswers(self.signer)
         self._audit_applies()
+        self.around.watch.began(self)
         self.around.timeline.after(0, self._tick, self.starts)
-
-    def _newest(self) -> tuple[snapshots.Snapshot | None, bytes]:
-        for _, data in reversed(self._files):
-            try:
-                return snapshots.decode(data)
-            except Corrupt:
-                continue
-        return None, b""
 
     def _audit_applies(self) -> None:
         """Let the auditor look after every entry that this replica applies."""
@@ -215,8 +211,18 @@ class SchedulerProcess(SimProcess):
         """Give the replica an event and carry out its effects."""
         handlers, start = self._effects, self.starts
         for effect in self.replica.step(event, self.clock.real(), self.clock.boot()):
+            if self.dies_in is not None and self._dies():
+                return
             if start == self.starts:  # else the process began again with a snapshot
                 handlers[type(effect)](effect)
+
+    def _dies(self) -> bool:
+        assert self.dies_in is not None
+        self.dies_in -= 1
+        if self.dies_in < 0:
+            self.dies_in = None
+            self.crash()
+        return not self.alive
 
     # --- requests and messages --------------------------------------------------------------------
 
@@ -239,6 +245,7 @@ class SchedulerProcess(SimProcess):
 
     def _answer_leases(self) -> None:
         for answer in self._leases.due(self.clock.boot()):
+            self.around.watch.answered(self, answer.nodes)
             for node in answer.nodes:
                 self._to(node, ("lease", answer.data))
 
@@ -354,27 +361,27 @@ class SchedulerProcess(SimProcess):
         if start != self.starts or self.is_absent(self._saved, written):
             return
         encoded = snapshots.encode(snapshot)
-        self._files = [*self._files[-1:], (snapshot.seq, encoded.data)]
+        self.disk.save(snapshot, encoded.data)
         self.around.audit.saved(snapshot)
         agreed = snapshots.agreement(snapshot)
         self.feed(events.SnapshotSaved(snapshot.seq, encoded.digest, snapshot.index, agreed))
 
     def _store(self, effect: events.Store) -> None:
-        while self._held and self._held[-1][0] > effect.after:
-            self._held.pop()
-        self._held += effect.entries
-        self._promised = effect.promised
+        self.disk.store(effect)
 
     def _read_part(self, effect: events.ReadSnapshotPart) -> None:
-        data = self._files[-1][1] if self._files else b""
-        index = snapshots.decode(data)[0].index if data else 0
-        part = data[effect.offset : effect.offset + PART_BYTES]
-        self.feed(events.SnapshotPartRead(effect.to, index, effect.offset, len(data), part))
+        newest = self.disk.files[-1] if self.disk.files else None
+        if newest is None or newest.place is None:
+            self.feed(events.SnapshotPartRead(effect.to, 0, 0, 0, b""))
+            return
+        part = newest.data[effect.offset : effect.offset + PART_BYTES]
+        self.feed(
+            events.SnapshotPartRead(
+                effect.to, newest.place.index, effect.offset, len(newest.data), part
+            )
+        )
 
     def _install(self, effect: events.Install) -> None:
         self.around.story.tell("{} begins again from a snapshot: {}", self.name, effect.why)
-        self._held = []
-        self._files = []
-        if effect.data:
-            self._files = [(snapshots.decode(effect.data)[0].seq, effect.data)]
+        self.disk.install(effect.data)
         self.start()

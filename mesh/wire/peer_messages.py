@@ -187,9 +187,14 @@ def seal(envelope: PeerEnvelope, signer: Signs) -> bytes:
     return _seal(_MESSAGE_DOMAIN, _encoder.encode(envelope), signer)
 
 
+def read(data: bytes) -> PeerEnvelope:
+    """Return a sealed message without the check of its signature; BadRequest if it is none."""
+    return _decode(_envelopes, data)
+
+
 def sender_of(data: bytes) -> int:
     """Return the sender that a message names, before its signature is checked; BadRequest."""
-    return _decode(_envelopes, data).sender
+    return read(data).sender
 
 
 def unseal(data: bytes, verifier: Checks, cluster: str, receiver: int) -> Message:

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The auditor of disks: what was confirmed stays, whoever crashes and whoever is elected next.
+
+It reads the simulated disks themselves. Owns the rules that a scheduler claims only what its disk
+has, that a majority's disks have an entry when it is confirmed, and that no majority could from
+then on elect a scheduler that would drop it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stoker.mesh.log import entry as entries
+from stoker.mesh.replica.log.held_tail import ChainPlace
+from stoker.mesh.sim.authority_audit import AuditedScheduler
+from stoker.mesh.sim.log_audit import LogAudit
+from stoker.mesh.sim.scheduler_disk import SchedulerDisk
+
+NOWHERE = ChainPlace(0, 0, entries.NO_HASH)
+
+
+class DurabilityAudit:
+    """The auditor of the disks of these schedulers; `log` has what any replica applied."""
+
+    def __init__(
+        self,
+        violated: Callable[[str], None],
+        log: LogAudit,
+        schedulers: list[AuditedScheduler],
+        count: int,
+    ) -> None:
+        self._violated = violated
+        self._log = log
+        self._schedulers = schedulers
+        self._majority = count // 2 + 1
+        self._places: dict[bytes, ChainPlace] = {}
+        """The place of each entry, by its bytes."""
+        self._confirmed = NOWHERE
+        """The last place that a leader confirmed."""
+        self._had: dict[int, ChainPlace] = {}
+        """The last confirmed place that each disk has had."""
+
+    # --- what is told -----------------------------------------------------------------------------
+
+    def claims(self, scheduler: AuditedScheduler, index: int, digest: bytes) -> None:
+        """Note that a scheduler tells another that it holds an entry durably."""
+        if index and not self._has(scheduler.disk, index, digest):
+            self._violated(f"{scheduler.name} claims entry {index}, which its disk has not")
+
+    def confirms(self, scheduler: AuditedScheduler, term: int, index: int, digest: bytes) -> None:
+        """Note that a leader tells that an entry is confirmed in its term."""
+        holders = [each for each in self._schedulers if self._has(each.disk, index, digest)]
+        if len(holders) < self._majority:
+            on = ", ".join(each.name for each in holders)
+            self._violated(f"{scheduler.name} confirms entry {index}, which is only on {on}")
+        data = scheduler.disk.entry(index)
+        place = self.place(data) if data is not None else NOWHERE
+        if data is not None and place.term != term:
+            self._violated(
+                f"{scheduler.name} counts in term {term} who holds entry {index} of term"
+                f" {place.term}, which a later leader may still drop"
+            )
+        if index > self._confirmed.index:
+            self._confirmed = ChainPlace(place.term, index, digest)
+            for each in holders:
+                self._had[each.number] = self._confirmed
+            self._check_elections(scheduler.name)
+
+    # --- what disks have --------------------------------------------------------------------------
+
+    def changed(self, scheduler: AuditedScheduler) -> None:
+        """Look at the disks after one of them changed."""
+        had = self._had.get(scheduler.number, NOWHERE)
+        if had.index and not self._has(scheduler.disk, had.index, had.hash):
+            self._violated(f"{scheduler.name} drops entry {had.index}, which was confirmed")
+            del self._had[scheduler.number]
+        if self._has(scheduler.disk, self._confirmed.index, self._confirmed.hash):
+            self._had[scheduler.number] = self._confirmed
+        self._check_elections(scheduler.name)
+
+    def _check_elections(self, who: str) -> None:
+        """No majority may have, as its best chain, one without the last confirmed entry."""
+        last = self._confirmed
+        if not last.index:
+            return
+        disks = [each.disk for each in self._schedulers]
+        ranks = [self.end(disk).rank for disk in disks]
+        for disk, rank in zip(disks, ranks, strict=True):
+            if self._has(disk, last.index, last.hash):
+                continue
+            behind = sum(other <= rank for other in ranks)
+            if behind >= self._majority:
+                self._violated(
+                    f"after {who} stored, a scheduler that has not the confirmed entry"
+                    f" {last.index} can be elected by {behind}"
+                )
+
+    def trims(self, scheduler: AuditedScheduler, trimmed: list[bytes | None]) -> None:
+        """Note that a leader trims these entries off the log: snapshots of a majority have them."""
+        last = max((self.place(data).index for data in trimmed if data is not None), default=0)
+        places = [each.disk.snapshot_place or NOWHERE for each in self._schedulers]
+        holders = sum(place.index >= last for place in places)
+        if holders < self._majority:
+            self._violated(
+                f"{scheduler.name} trims the log up to entry {last}, which is in the snapshots of"
+                f" {holders} schedulers"
+            )
+
+    def end(self, disk: SchedulerDisk) -> ChainPlace:
+        """Return the end of the chain that a disk has."""
+        snapshot = disk.snapshot_place or NOWHERE
+        held = self.place(disk.held[-1][1]) if disk.held else NOWHERE
+        return held if held.index > snapshot.index else snapshot
+
+    def place(self, data: bytes) -> ChainPlace:
+        """Return the place of an entry by its bytes."""
+        found = self._places.get(data)
+        if found is None:
+            opened = entries.unseal(0, data)
+            entry = opened.entry
+            found = ChainPlace(entry.term, entry.prev_index + 1, opened.hash)
+            self._places[data] = found
+        return found
+
+    def _has(self, disk: SchedulerDisk, index: int, digest: bytes) -> bool:
+        """True if a disk has an entry, by itself or within a snapshot."""
+        data = disk.entry(index)
+        if data is not None:
+            return self.place(data).hash == digest
+        snapshot = disk.snapshot_place or NOWHERE
+        if index >= snapshot.index:
+            return (index, digest) == (snapshot.index, snapshot.hash)
+        known = self._log.known.get(index)
+        return known is not None and known.hash == digest

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The disk of one simulated scheduler: snapshot files, held entries, and the promised term.
+
+Owns what survives a crash: exactly what was stored, and nothing that was only decided.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stoker.mesh.replica import events, snapshots
+from stoker.mesh.replica.log.held_tail import ChainPlace
+from stoker.mesh.replica.snapshots import Snapshot
+from stoker.native.errors import Corrupt
+
+FILES_MAX = 2
+"""A scheduler keeps the newest files, in case the last one is damaged."""
+
+
+class SnapshotFile(NamedTuple):
+    """One snapshot file, and the place in the chain that it reaches; None if it is damaged."""
+
+    data: bytes
+    place: ChainPlace | None
+
+
+class SchedulerDisk:
+    """The durable part of one scheduler."""
+
+    def __init__(self) -> None:
+        self.promised = 0
+        """The newest term that the scheduler promised to follow."""
+        self.held: list[tuple[int, bytes]] = []
+        """The stored entries as (index, data), in order and without a gap."""
+        self.files: list[SnapshotFile] = []
+        """The snapshot files, the newest last."""
+
+    def store(self, effect: events.Store) -> None:
+        """Replace the entries behind `after`, and the promised term."""
+        while self.held and self.held[-1][0] > effect.after:
+            self.held.pop()
+        self.held += effect.entries
+        self.promised = effect.promised
+
+    def save(self, snapshot: Snapshot, data: bytes) -> None:
+        """Keep a new snapshot file, and the one before it."""
+        self.files = [*self.files[1 - FILES_MAX :], SnapshotFile(data, _place(snapshot))]
+
+    def install(self, data: bytes) -> None:
+        """Keep this snapshot file alone, or nothing; the promised term stays."""
+        self.held = []
+        self.files = [SnapshotFile(data, _place(snapshots.decode(data)[0]))] if data else []
+
+    def damage(self, at: int) -> None:
+        """Lose the newest file from this byte on; the file before it must be there."""
+        newest = self.files[-1]
+        self.files[-1] = SnapshotFile(newest.data[: at % len(newest.data)], None)
+
+    def newest(self) -> tuple[Snapshot | None, bytes]:
+        """Return the newest good snapshot and its digest."""
+        for file in reversed(self.files):
+            try:
+                return snapshots.decode(file.data)
+            except Corrupt:
+                continue
+        return None, b""
+
+    @property
+    def snapshot_place(self) -> ChainPlace | None:
+        """The place that the newest good file reaches."""
+        return next((file.place for file in reversed(self.files) if file.place is not None), None)
+
+    def entry(self, index: int) -> bytes | None:
+        """Return the stored entry of an index; None if it is not stored by itself."""
+        at = index - self.held[0][0] if self.held else -1
+        return self.held[at][1] if 0 <= at < len(self.held) else None
+
+
+def _place(snapshot: Snapshot) -> ChainPlace:
+    return ChainPlace(snapshot.term, snapshot.index, snapshot.hash)

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults at the moments that decide who leads and what stays: votes, elections, lost tails, files.
+
+Each begins a story that could cost an acknowledged entry or seat two leaders. Owns the end of each
+story: whatever it kills it starts again, and whatever it cuts it mends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stoker.mesh.log import entry as entries
+from stoker.mesh.log.entry import Blob, Entry, Opened, TermBlob
+from stoker.mesh.sim.keyed_hash import KeyedHash
+from stoker.mesh.sim.model_stream import LOST_TAIL_MAX, NO_LEADER
+from stoker.mesh.sim.scheduler_process import SchedulerProcess, Surroundings
+from stoker.mesh.sim.timeline import MS
+from stoker.mesh.wire.peer_messages import FetchRequest, Promised, SnapshotPart
+from stoker.mesh.wire.term_owner import next_term
+
+Pair = tuple[str, str]
+
+
+class SchedulerFaults:
+    """The faults of these schedulers, of which there are several."""
+
+    def __init__(
+        self, around: Surroundings, schedulers: list[SchedulerProcess], until_ns: int
+    ) -> None:
+        self._around = around
+        self._until_ns = until_ns
+        self._schedulers = schedulers
+        self._chance = around.chance
+
+    def kinds(self) -> dict[str, Callable[[], None]]:
+        """Return what makes each kind of fault."""
+        return {
+            "several_restart": self._restart_several,
+            "leader_deposed": self._depose,
+            "killed_after_vote": self._kill_after_vote,
+            "dies_in_batch": self._die_in_batch,
+            "tail_lost": self._lose_tail,
+            "fetch_lost": self._lose_fetch,
+            "snapshot_parts_lost": self._lose_parts,
+            "snapshot_damaged": self._damage_snapshot,
+            "left_behind": self._leave_behind,
+            "forged_entry": self._forge,
+        }
+
+    # --- time and links ---------------------------------------------------------------------------
+
+    def _later(self, low_ms: int, high_ms: int, do: Callable[[None], None]) -> None:
+        self._around.timeline.after(self._chance.randint(low_ms, high_ms) * MS, do, None)
+
+    def _kill(self, one: SchedulerProcess, low_ms: int, high_ms: int) -> None:
+        """Kill a process, and start it again after a while between these two."""
+        if one.alive and self._around.timeline.now < self._until_ns:
+            one.crash()
+            self._start_later(one, low_ms, high_ms)
+
+    def _start_later(self, one: SchedulerProcess, low_ms: int, high_ms: int) -> None:
+        self._later(low_ms, high_ms, lambda _: one.start() if not one.alive else None)
+
+    def _cut(self, pairs: list[Pair], low_ms: int, high_ms: int) -> None:
+        """Cut these links, and mend them after a while between these two."""
+        network = self._around.network
+
+        def mend(_: None) -> None:
+            for pair in pairs:
+                network.mend(*pair)
+
+        for pair in pairs:
+            network.cut(*pair)
+        self._later(low_ms, high_ms, mend)
+
+    def _leader(self) -> SchedulerProcess:
+        """Return the scheduler that leads, or any if none does."""
+        leads = [each for each in self._schedulers if each.leads]
+        return leads[0] if leads else self._chance.choice(self._schedulers)
+
+    def _other(self, than: SchedulerProcess) -> SchedulerProcess:
+        return self._chance.choice([each for each in self._schedulers if each is not than])
+
+    # --- elections --------------------------------------------------------------------------------
+
+    def _restart_several(self) -> None:
+        """Restart several at once, faster than a pledge runs out."""
+        count = self._chance.randint(2, len(self._schedulers))
+        for one in self._chance.sample(self._schedulers, count):
+            self._kill(one, 20, 400)
+
+    def _depose(self) -> None:
+        """Keep the leader from the others for so long that one of them takes over."""
+        leader = self._leader()
+        pairs: list[Pair] = []
+        for each in self._schedulers:
+            if each is not leader:
+                pairs += [(leader.name, each.name), (each.name, leader.name)]
+        self._around.story.tell("{} and the other schedulers do not hear each other", leader.name)
+        self._cut(pairs, 2000, 4000)
+
+    def _kill_after_vote(self) -> None:
+        """Kill the voter or the candidate right after the next vote, or that of an election."""
+        elects = self._chance.random() < 0.5
+
+        def spring(voter: int, candidate: int) -> None:
+            if elects and self._schedulers[candidate - 1].replica.role != "pledging":
+                self._around.watch.ambush.lay(Promised, spring)
+                return
+            one = self._schedulers[self._chance.choice((voter, candidate)) - 1]
+            self._later(0, 3, lambda _: self._kill(one, 20, 1500))
+
+        self._around.watch.ambush.lay(Promised, spring)
+
+    def _die_in_batch(self) -> None:
+        """Let a process die between two effects of one step."""
+        one = self._chance.choice((self._leader(), self._chance.choice(self._schedulers)))
+        if one.alive:
+            one.dies_in = self._chance.randint(1, 6)
+            self._start_later(one, 300, 3000)
+
+    # --- what must stay ---------------------------------------------------------------------------
+
+    def _lose_tail(self) -> None:
+        """Lose acknowledged entries that one scheduler never saw, and the leader with them."""
+        leader = self._leader()
+        late = self._other(leader)
+        self._cut([(leader.name, late.name), (late.server_name, late.name)], 700, 1200)
+
+        def strike(_: None) -> None:
+            stream, now = self._around.stream, self._around.timeline.now
+            if stream.leader != NO_LEADER and now < self._until_ns:
+                stream.lose_tail(self._chance.randint(1, LOST_TAIL_MAX))
+            self._kill(leader, 2500, 5000)
+
+        self._later(200, 700, strike)
+
+    def _lose_fetch(self) -> None:
+        """Lose the answer to the next request for entries, or kill the one that has them."""
+
+        def spring(candidate: int, holder: int) -> None:
+            names = self._schedulers[holder - 1].name, self._schedulers[candidate - 1].name
+            self._cut([names], 100, 1500)
+
+        self._around.watch.ambush.lay(FetchRequest, spring)
+
+    def _lose_parts(self) -> None:
+        """Lose what follows the next part of a snapshot file, or the process that sends it."""
+
+        def spring(source: int, behind: int) -> None:
+            names = self._schedulers[source - 1].name, self._schedulers[behind - 1].name
+            if self._chance.random() < 0.5:
+                self._cut([names], 50, 2500)
+            else:
+                self._later(0, 5, lambda _: self._kill(self._schedulers[source - 1], 200, 2000))
+
+        self._around.watch.ambush.lay(SnapshotPart, spring)
+
+    def _damage_snapshot(self) -> None:
+        """Damage the newest of two snapshot files of a process that is killed."""
+        one = self._chance.choice(self._schedulers)
+        if one.alive and len(one.disk.files) > 1 and all(file.place for file in one.disk.files):
+            one.disk.damage(self._chance.randrange(1 << 20))
+            self._kill(one, 200, 2000)
+
+    def _leave_behind(self) -> None:
+        """Keep a scheduler down for so long that the log is trimmed behind its end."""
+        self._kill(self._other(self._leader()), 4000, 8000)
+
+    def _forge(self) -> None:
+        """Append an entry that no scheduler may append, behind the leader's newest one."""
+        leader, stream = self._leader(), self._around.stream
+        if not leader.disk.held or not stream.entries or stream.leader == NO_LEADER:
+            return
+        data = leader.disk.held[-1][1]
+        if stream.entries[-1] != data:  # else nobody could know which entry it follows
+            return
+        last = entries.unseal(0, data)
+        one = self._other(self._schedulers[last.entry.leader - 1])
+        make = self._chance.choice(
+            (self._by_unknown_key, self._in_term_of_another, self._unpledged)
+        )
+        stream.intrude(make(last, one))
+        self._around.story.tell("a forged entry is in the log")
+
+    @staticmethod
+    def _by_unknown_key(last: Opened, one: SchedulerProcess) -> bytes:
+        """Return an entry of the present leader that another key signed."""
+        forged = _following(last, last.entry.term, last.entry.leader)
+        return entries.seal(forged, KeyedHash("an unknown key")).data
+
+    @staticmethod
+    def _in_term_of_another(last: Opened, one: SchedulerProcess) -> bytes:
+        """Return an entry with which a scheduler takes part in the term of another."""
+        return entries.seal(_following(last, last.entry.term, one.number), one.signer).data
+
+    def _unpledged(self, last: Opened, one: SchedulerProcess) -> bytes:
+        """Return an entry with which a scheduler begins a term by the pledges of an older one."""
+        term = next_term(last.entry.term, one.number - 1)
+        forged = _following(last, term, one.number, self._stale_pledges(one.number))
+        return entries.seal(forged, one.signer).data
+
+    def _stale_pledges(self, number: int) -> tuple[Blob, ...]:
+        """Return the pledges of an earlier term of a scheduler, if the log has any."""
+        for data in reversed(self._around.stream.entries):
+            found = entries.unseal(0, data).entry if data is not None else None
+            if found is not None and found.leader == number:
+                pledges = tuple(blob for blob in found.blobs if isinstance(blob, TermBlob))
+                if pledges:
+                    return pledges
+        return (TermBlob(()),)
+
+
+def _following(last: Opened, term: int, leader: int, blobs: tuple[Blob, ...] = ()) -> Entry:
+    """Return an entry without commands that follows this one."""
+    before = last.entry
+    batch = before.batch + 1 if term == before.term else 1
+    return Entry(
+        *(entries.FORMAT, before.cluster, term, leader, batch, before.prev_index + 1, last.hash),
+        *(before.confirmed, before.now_ns, b"", blobs),
+    )

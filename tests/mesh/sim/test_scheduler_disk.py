@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulated disk keeps exactly what was stored, and two snapshot files."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from stoker.mesh.replica import events, snapshots
+from stoker.mesh.sim.scheduler_disk import SchedulerDisk
+from tests.agent.sim.quiet_world import quiet_world
+
+
+def stored(disk: SchedulerDisk, after: int, first: int, last: int, promised: int = 1) -> None:
+    entries = tuple((index, b"%d" % index) for index in range(first, last + 1))
+    disk.store(events.Store(after, entries, promised))
+
+
+def test_entries_behind_a_place_are_replaced() -> None:
+    disk = SchedulerDisk()
+    stored(disk, 0, 1, 5)
+    stored(disk, 3, 4, 4, promised=9)
+    assert [index for index, _ in disk.held] == [1, 2, 3, 4]
+    assert disk.promised == 9
+    assert disk.entry(4) == b"4" and disk.entry(5) is None and disk.entry(0) is None
+
+
+class Saved(NamedTuple):
+    """A disk with two files, and the place of the state in them."""
+
+    disk: SchedulerDisk
+    index: int
+
+
+@pytest.fixture
+def saved() -> Saved:
+    state = quiet_world().schedulers[0].replica.state
+    disk = SchedulerDisk()
+    for _ in range(3):
+        disk.save(state.snapshot(), snapshots.encode(state.snapshot()).data)
+    return Saved(disk, state.index)
+
+
+def test_two_files_are_kept_and_a_damaged_one_is_passed_over(saved: Saved) -> None:
+    disk, index = saved
+    assert len(disk.files) == 2
+    disk.damage(100)
+    assert disk.files[-1].place is None
+    found, _ = disk.newest()
+    assert found is not None and found.index == index
+    assert disk.snapshot_place is not None and disk.snapshot_place.index == index
+
+
+def test_an_installed_file_is_the_only_one_and_the_promise_stays(saved: Saved) -> None:
+    disk, index = saved
+    stored(disk, 0, 1, 2, promised=17)
+    disk.install(disk.files[0].data)
+    assert disk.held == [] and len(disk.files) == 1 and disk.promised == 17
+    assert disk.snapshot_place is not None and disk.snapshot_place.index == index
+    disk.install(b"")
+    assert disk.files == [] and disk.newest() == (None, b"")
