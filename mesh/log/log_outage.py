@@ -51,6 +51,11 @@ class LogOutage:
         self._down_since_ns = None
         self.hurry()
 
+    def left(self) -> None:
+        """Record that this replica appends nothing any more: the log is another's to watch."""
+        self.over()
+        self.full, self._full_since_ns = "", None
+
     def hurry(self) -> None:
         """Make the next try due at once."""
         self._retries = self._retry_ns = 0

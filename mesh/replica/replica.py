@@ -424,6 +424,7 @@ class Replica:
         """Lead or stand no more: all that waits is sent on, and unknown appends stay unknown."""
         self.count("stepped_down")
         self._repaired = None
+        self._outage.left()
         self._leadership.follow(why)
         self.watch.end()
         self._peers.rest(now)
