@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 
@@ -39,9 +41,30 @@ def plant(mutant: Mutant) -> None:
     exec(compile(code, mutant.name, "exec"), vars(importlib.import_module(mutant.module)), scope)
     wrong = scope[right.__name__]
     setattr(owner, name, wrong)
+    _replace_handlers(mutant, right, wrong)
+
+
+@contextmanager
+def planted(*mutants: Mutant) -> Iterator[None]:
+    """Put faulty functions in place of the right ones until the block ends."""
+    before = [(*_function(mutant)[:2], mutant) for mutant in mutants]
+    right = [inspect.getattr_static(owner, name) for owner, name, _ in before]
+    try:
+        for mutant in mutants:
+            plant(mutant)
+        yield
+    finally:
+        for (owner, name, mutant), whole in zip(before, right, strict=True):
+            wrong = inspect.getattr_static(owner, name)
+            setattr(owner, name, whole)
+            _replace_handlers(mutant, wrong, whole)
+
+
+def _replace_handlers(mutant: Mutant, old: Any, new: Any) -> None:
+    """Replace a function in the tables of handlers by event of its module."""
     for table in vars(importlib.import_module(mutant.module)).values():
-        if isinstance(table, dict):  # handlers by event
-            table.update({key: wrong for key, value in table.items() if value is right})
+        if isinstance(table, dict):
+            table.update({key: new for key, value in table.items() if value is old})
 
 
 def _function(mutant: Mutant) -> tuple[Any, str, Any]:

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stories of the log: what it loses, and what its servers claim, costs no acknowledged job."""
+
+from __future__ import annotations
+
+from tests.agent.sim.mutants.planting import Mutant
+from tests.agent.sim.scenario import Unplayable, scenario
+from tests.agent.sim.stage import BOB, Stage
+
+REPLICA = "stoker.mesh.replica.replica"
+TAIL = "stoker.mesh.replica.log.held_tail"
+PEERS = "stoker.mesh.replica.peers.replica_peers"
+CONFIRMATIONS = "stoker.mesh.replica.peers.confirmations"
+
+CONFIRM_ALONE = Mutant(
+    "confirm-alone", CONFIRMATIONS, "Confirmations.index",
+    "ends[self._majority - 1] if len(ends) >= self._majority", "ends[0] if ends",
+    "an entry is confirmed by a majority",
+)  # fmt: skip
+CANDIDATE_ALONE = Mutant(
+    "candidate-alone", PEERS, "ReplicaPeers.best",
+    "self._ends[voter].rank > self._tail.end.rank", "False",
+    "a candidate fetches what a voter holds beyond it",
+)  # fmt: skip
+NO_REPAIR = Mutant(
+    "no-repair", TAIL, "HeldTail.missing",
+    "return found", "return None",
+    "what the log lost is appended again",
+)  # fmt: skip
+
+
+@scenario(
+    8,
+    "A candidate fetches what a majority held and appends again what the log lost, before its TERM"
+    " entry.",
+    CANDIDATE_ALONE,
+    NO_REPAIR,
+)
+def test_the_log_loses_an_acknowledged_job_together_with_the_leader() -> None:
+    stage = Stage()
+    first = stage.ready()
+    voter, late = stage.others(first)
+    late.crash()
+    stage.submit("kept", run_s=60)
+    stage.taken("kept")
+    stage.lose_entries(1)
+    first.crash()
+    late.start()
+    stage.let_lead(late, voter)
+    stage.submit("next", user=BOB)
+    assert stage.comes(lambda: stage.end("next") == "succeeded"), "work goes on"
+    if voter in stage.leaders:
+        raise Unplayable("the scheduler leads that holds all")
+    first.start()
+    stage.pass_time(3)
+    assert stage.keeps("kept"), "the acknowledged job is there"
+    for scheduler in stage.schedulers:
+        scheduler.crash()
+        stage.lose_disk(scheduler)
+    stage.pass_time(1)
+    for scheduler in stage.schedulers:
+        scheduler.start()
+    assert stage.comes(lambda: stage.keeps("kept")), "the log alone brings the job back"
+    assert stage.violations == [] and stage.halts == []
+
+
+CONTRADICTED = Mutant(
+    "halt-on-gap", REPLICA, "Replica._log_broken",
+    "before is None and not self._peers.alone", "False",
+    "a log that contradicts itself is an unknown outcome",
+)  # fmt: skip
+
+
+@scenario(
+    13,
+    "A server that says that the log is shorter than what it acknowledged halts nobody: the outcome"
+    " is unknown, and the log is read again.",
+    CONTRADICTED,
+)
+def test_a_stale_leader_of_the_log_denies_acknowledged_entries() -> None:
+    stage = Stage()
+    leader = stage.ready()
+    stage.submit("before")
+    stage.until(lambda: stage.end("before"), "the end of the first job")
+    stage.depose_log_server(leader, behind=2)
+    stage.submit("meanwhile")
+    stage.pass_time(4)
+    stage.restore_log_server(leader)
+    assert stage.comes(lambda: stage.end("meanwhile") == "succeeded"), "work goes on"
+    assert stage.halts == [] and stage.violations == []
+    roles = {each.replica.role for each in stage.schedulers}
+    assert roles == {"leading", "following"}, "nobody is lost to the cluster"
+
+
+BEHIND_FOR_EVER = Mutant(
+    "behind-for-ever", PEERS, "ReplicaPeers._fetched",
+    "if message.first > self._tail.end.index + 1:", "if False:",
+    "a replica that the log left behind gets a snapshot",
+)  # fmt: skip
+LEADER_SNAPSHOTS = Mutant(
+    "leader-snapshots", REPLICA, "Replica._applied",
+    "if applied.is_snapshot_point and not self._peers.alone:",
+    "if applied.is_snapshot_point and self._leadership.leads:",
+    "all replicas take a snapshot at one point",
+)  # fmt: skip
+
+
+@scenario(
+    18,
+    "All replicas take a snapshot at one point; the log is trimmed behind one that a majority has,"
+    " and whoever is behind it gets the file.",
+    BEHIND_FOR_EVER,
+    LEADER_SNAPSHOTS,
+)
+def test_a_scheduler_returns_after_the_log_was_trimmed() -> None:
+    stage = Stage()
+    leader = stage.ready()
+    late = stage.others(leader)[0]
+    late.crash()
+    behind = stage.world.stream.last
+    for number in range(100):
+        stage.submit(f"job-{number}", run_s=0.1)
+        stage.pass_time(0.1)
+    trimmed = stage.comes(lambda: stage.world.stream.first > behind + 1)
+    assert trimmed, "the log does not grow for ever"
+    for scheduler in stage.others(late):  # which forget the entries before their snapshots
+        scheduler.crash()
+        scheduler.start()
+    leader = stage.leader()
+    late.start()
+    index = leader.replica.state.index
+    assert stage.comes(lambda: late.replica.state.index >= index), "it catches up"
+    leader.crash()
+    stage.submit("last")
+    assert stage.comes(lambda: stage.end("last") == "succeeded"), "it is part of a majority"
+    assert stage.violations == [] and stage.halts == []
+
+
+@scenario(
+    23,
+    "Nothing is sent to a node before a majority holds its entry, so that no attempt at a node has"
+    " a number that is given again.",
+    CONFIRM_ALONE,
+)
+def test_a_job_number_is_given_again_after_its_first_job_vanished() -> None:
+    stage = Stage()
+    first = stage.ready()
+    stage.depose_log_server(first)
+    stage.submit("vanished", run_s=3, to=[first], again=False)
+    stage.pass_time(0.5)
+    first.crash()
+    stage.restore_log_server(first)
+    stage.leader(but=first)
+    stage.submit("second", user=BOB)
+    if stage.taken("second") != 1:
+        raise Unplayable("the second job has another number")
+    assert stage.comes(lambda: stage.runs("second"), 10), "the program that was acknowledged runs"
+    assert not stage.runs("vanished"), "what nobody acknowledged never runs"
+    assert stage.comes(lambda: stage.end("second") == "succeeded")
+    first.start()
+    stage.pass_time(3)
+    assert stage.violations == [] and stage.halts == []
+
+
+@scenario(
+    24,
+    "An entry counts when a majority of schedulers hold it, each through its own server; what one"
+    " server acknowledges and shows is no proof.",
+    CONFIRM_ALONE,
+)
+def test_a_deposed_leader_of_the_log_acknowledges_and_shows_what_nobody_has() -> None:
+    stage = Stage()
+    first = stage.ready()
+    stage.depose_log_server(first)
+    stage.submit("mine", to=[first])
+    stage.pass_time(1.5)
+    first.crash()
+    stage.restore_log_server(first)
+    stage.leader(but=first)
+    stage.submit("theirs", user=BOB)
+    stage.until(lambda: stage.end("theirs"), "the end of the other job")
+    first.start()
+    stage.submit("mine")
+    assert stage.comes(lambda: stage.keeps("mine") and stage.end("mine"), 10), "it is not lost"
+    assert stage.violations == [] and stage.halts == []
+
+
+AHEAD = Mutant(
+    "node-ahead", "stoker.mesh.replica.nodes.leadership", "Leadership._is_ahead",
+    "return (at.term, at.seq) > (self.channels.term, self._state.index)", "return False",
+    "a term above that of every node is taken",
+)  # fmt: skip
+NEXT_NUMBER = Mutant(
+    "next-number", PEERS, "next_term",
+    "return after + 1 + (place - after) % TERMS_PER_ROUND", "return after + 1",
+    "each scheduler owns a term of every round",
+)  # fmt: skip
+
+
+@scenario(
+    25,
+    "A leader takes a larger term than one that a node followed and that the log lost, so that the"
+    " node obeys it.",
+    AHEAD,
+)
+def test_the_log_and_the_disk_lose_the_newest_term() -> None:
+    stage = Stage(schedulers=1)
+    (only,) = stage.schedulers
+    stage.ready()
+    kept = stage.world.stream.last
+    only.crash()
+    only.start()
+    stage.until(lambda: stage.leaders, "the second term")
+    for number in range(8):
+        stage.submit(f"lost-{number}", run_s=0.1)
+    stage.until(lambda: stage.end("lost-7"), "the jobs of the second term")
+    stage.pass_time(2)
+    only.crash()
+    stage.lose_disk(only)
+    stage.lose_entries(stage.world.stream.last - kept)
+    _forget_the_lost(stage, kept)
+    stage.node.crash()
+    stage.node.start_agent()
+    only.start()
+    stage.leader()
+    stage.submit("after")
+    stage.taken("after")
+    assert stage.comes(lambda: stage.runs("after"), 5), "the node obeys its scheduler"
+
+
+def _forget_the_lost(stage: Stage, kept: int) -> None:
+    """Let the auditor of the log begin where the log ends now, as after a restore from a backup."""
+    audit = stage.world.audit
+    audit.known = {seq: known for seq, known in audit.known.items() if seq <= kept}
+    audit.last = kept
+
+
+@scenario(
+    25,
+    "A term belongs to one scheduler by its place in the roster, so that any two of three find"
+    " terms to lead in.",
+    NEXT_NUMBER,
+)
+def test_two_of_three_schedulers_find_a_term() -> None:
+    stage = Stage()
+    first = stage.ready()
+    for gone in stage.others(first):
+        left = next(each for each in stage.others(first) if each is not gone)
+        for scheduler in stage.schedulers:
+            scheduler.crash()
+        first.start()
+        left.start()
+        assert stage.comes(lambda: stage.leaders, 12), "two of three lead"
+        gone.start()
+        stage.pass_time(3)
+    assert stage.violations == [] and stage.halts == []
