@@ -124,9 +124,21 @@ class NodeCore:
         return self._attempts.taken()
 
     def deadline(self) -> float | None:
-        """Return when the next NodeTick is due, on the clock of `step`; None if none is."""
-        due = (self._hello.due, self._wanted.due, self._outcomes.due, self._attempts.settle_by())
+        """Return when the next NodeTick is due, on the clock of `step`; None if none is.
+
+        A request that may not be sent yet has no deadline: the event that allows it sends it.
+        """
+        due = [self._attempts.settle_by()]
+        if self._may_greet:
+            due.append(self._hello.due)
+            if self._greeted:
+                due += (self._wanted.due, self._outcomes.due)
         return min((at for at in due if at is not None), default=None)
+
+    @property
+    def _may_greet(self) -> bool:
+        """True if hello may be sent."""
+        return self._connected and self._met_spawner and self._report is not None
 
     def step(self, event: Event, now_s: float) -> list[Effect]:
         """Process one event and return its effects."""
@@ -138,9 +150,10 @@ class NodeCore:
 
     def _due(self, now_s: float, effects: list[Effect]) -> None:
         """Send what is due and may be sent, whatever the event was."""
-        if not (self._connected and self._met_spawner):
+        if not self._may_greet:
             return
-        if self._report is not None and self._hello.take(now_s):
+        if self._hello.take(now_s):
+            assert self._report is not None
             effects.append(steps.SayHello(self._report))
         if not self._greeted:  # a new boot must be in the log before anything refers to it
             return

@@ -65,7 +65,7 @@ class OutcomeQueue:
         self._wait = min(self._wait * 2, self._max_s)
         if code == "bad_request":
             if len(batch) == 1:
-                self._limit, self.due = BATCH_MAX, now_s
+                self._limit, self.due = BATCH_MAX, None
                 return batch
             self._limit = max(1, len(batch) // 2)
             self.due = now_s
