@@ -16,11 +16,11 @@ from stoker.agent.jobs.node_core import NodeCore
 from stoker.agent.sim.probe_model import Ping, ProbeModel
 from stoker.agent.sim.run_audit import RunAudit
 from stoker.agent.sim.spawner_model import SpawnerModel
-from stoker.agent.sim.watchdog_model import LOOK_NS, LeaseModel, decide
+from stoker.agent.sim.watchdog_model import LOOK_NS, LeaseModel, decide, looks_until_expiry
 from stoker.agent.state.incarnation import STEP
 from stoker.mesh.identity.identity import Checks
 from stoker.mesh.replica import events
-from stoker.mesh.sim.host_clock import HostClock
+from stoker.mesh.sim.host_clock import DRIFT_PPM_MAX, HostClock
 from stoker.mesh.sim.lease_audit import HeldLease
 from stoker.mesh.sim.scheduler_process import (
     SchedulerAnswer,
@@ -42,6 +42,8 @@ TAKEN_NS = 2 * MS
 WAKE_NS = 10 * MS
 LEASE_LOOK_NS = 250 * MS
 """The time between two looks whether a lease request is due."""
+LEASE_LOOK_MOST_NS = LEASE_LOOK_NS + LEASE_LOOK_NS * DRIFT_PPM_MAX // 1_000_000
+"""That time by the fastest clock."""
 
 Then = Callable[[Any], steps.Event]
 
@@ -147,7 +149,8 @@ class NodeProcess(SimProcess):
             self.lease.frozen_since_ns = 0
             self.spawner.thaw()
             self.around.story.tell("{} lets its jobs go on", self.name)
-        self.around.timeline.after(LOOK_NS, self._look, boot)
+        looks = looks_until_expiry(self.lease, now)
+        self.around.timeline.after(looks * LOOK_NS, self._look, boot)
 
     # --- the agent process ------------------------------------------------------------------------
 
@@ -195,7 +198,9 @@ class NodeProcess(SimProcess):
                 self.around.network.post(
                     self.name, scheduler.name, scheduler.take_lease_request, message
                 )
-        self.around.timeline.after(LEASE_LOOK_NS, self._look_at_lease, start)
+        left_ns = self._judge.due_ns() - self.clock.boot()
+        looks = max(1, -(-left_ns // LEASE_LOOK_MOST_NS))  # the earlier ones would find nothing due
+        self.around.timeline.after(looks * LEASE_LOOK_NS, self._look_at_lease, start)
 
     def _begin(self, begin: tuple[int, NodeReport]) -> None:
         start, report = begin

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from stoker.agent.jobs.lease_judge import Freeze
+from stoker.mesh.sim.host_clock import DRIFT_PPM_MAX
 
 LOOK_NS = 100_000_000
 MOST_NS = 5_000_000_000
 """The longest lease; an expiry further ahead counts as none."""
+LOOK_MOST_NS = LOOK_NS + LOOK_NS * DRIFT_PPM_MAX // 1_000_000
+"""The time between two looks by the fastest clock."""
 
 
 @dataclass
@@ -61,3 +64,13 @@ def decide(lease: LeaseModel, now_ns: int) -> Literal["nothing", "freeze", "thaw
         return "nothing" if valid else "freeze"
     thawed = lease.thaw_epoch >= lease.freeze_epoch and now_ns < lease.thaw_until_ns
     return "thaw" if valid and thawed else "nothing"
+
+
+def looks_until_expiry(lease: LeaseModel, now_ns: int) -> int:
+    """Return how many looks from now the first one is that may find something to do.
+
+    While jobs run under a valid lease, which nothing shortens, the looks before its end do nothing.
+    """
+    if lease.frozen or not lease.valid(now_ns):
+        return 1
+    return -((now_ns - lease.expiry_ns) // LOOK_MOST_NS)

@@ -11,7 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from stoker.agent.sim.watchdog_model import MOST_NS, LeaseModel, decide
+from stoker.agent.sim.watchdog_model import (
+    LOOK_MOST_NS,
+    LOOK_NS,
+    MOST_NS,
+    LeaseModel,
+    decide,
+    looks_until_expiry,
+)
 
 ROOT = Path(__file__).parents[3]
 ACTIONS = ("nothing", "freeze", "thaw")
@@ -67,3 +74,17 @@ def test_a_freeze_is_thawed_only_by_name_and_with_a_lease() -> None:
     assert decide(lease, 120) == "thaw" and decide(lease, 200) == "nothing"
     lease.extend(300)
     assert decide(lease, 200) == "nothing"  # another lease needs another thaw
+
+
+def test_only_looks_that_find_nothing_to_do_are_left_out() -> None:
+    chance, left_out = random.Random(4), 0
+    for _ in range(300):
+        now, step = chance.randrange(1, 10**12), chance.randint(LOOK_NS - 20_000, LOOK_MOST_NS)
+        lease = LeaseModel(expiry_ns=now + chance.randint(-LOOK_NS, MOST_NS))
+        looks = looks_until_expiry(lease, now)
+        times = [now + number * step for number in range(1, looks)]
+        assert looks >= 1 and all(decide(lease, at) == "nothing" for at in times), lease
+        left_out += len(times)
+    assert left_out > 3000
+    frozen = LeaseModel(expiry_ns=now + MOST_NS, frozen_since_ns=1)
+    assert looks_until_expiry(frozen, now) == 1  # its thaw may come at any moment
