@@ -108,6 +108,8 @@ class SchedulerProcess(SimProcess):
         """All schedulers by their numbers."""
         self._calls = 0
         self._open_calls: dict[int, events.Event] = {}
+        self._listens = False
+        """True while it takes the requests of users and nodes, as the daemon subscribes to them."""
         self._effects = around.watch.watched(self, self._effect_handlers())
 
     def _effect_handlers(self) -> dict[type, Callable[[Any], None]]:
@@ -161,6 +163,7 @@ class SchedulerProcess(SimProcess):
         held = tuple(self.disk.held)
         self.replica = Replica(settings, self.signer, snapshot, digest, held, open_key=KeyedHash)
         self._leases = LeaseAnswers(self.signer)
+        self._listen()
         self._audit_applies()
         self.around.watch.began(self)
         self.around.timeline.after(0, self._tick, self.starts)
@@ -204,6 +207,7 @@ class SchedulerProcess(SimProcess):
         if self._alone or self.leads:
             self.feed(events.NodesHeard(self._leases.heard()))
         self.feed(events.TimePassed())
+        self._listen()
         self._answer_leases()
         self.around.timeline.after(TICK_NS, self._tick, start)
 
@@ -226,9 +230,13 @@ class SchedulerProcess(SimProcess):
 
     # --- requests and messages --------------------------------------------------------------------
 
+    def _listen(self) -> None:
+        """Begin or end to take requests, as the replica may answer or not."""
+        self._listens = self.replica.right.may_answer(self.clock.boot())
+
     def take(self, request: SchedulerRequest) -> None:
-        """Take a request of a user or a node."""
-        if not self.is_absent(self.take, request):
+        """Take a request of a user or a node, if this scheduler listens to them."""
+        if self._listens and not self.is_absent(self.take, request):
             self.feed(request.make(request))
 
     def take_event(self, event: events.Event) -> None:
@@ -262,6 +270,8 @@ class SchedulerProcess(SimProcess):
 
     def _renew(self, effect: events.RenewLeases) -> None:
         self._leases.grant(effect.authority, self.clock.boot())
+        if effect.authority is None:
+            self._listen()
 
     def _withhold(self, effect: events.Withhold) -> None:
         self._leases.withhold(effect.node)
@@ -269,6 +279,7 @@ class SchedulerProcess(SimProcess):
         self.feed(events.Withheld(effect.node, answered_ns))
 
     def _lead(self, effect: events.Lead) -> None:
+        self._listen()
         self.around.story.tell("{} leads in term {}", self.name, effect.term)
 
     def _halt(self, effect: events.Halt) -> None:

@@ -76,3 +76,14 @@ def test_a_killed_leader_freezes_nothing() -> None:
 def test_a_seed_has_its_shape_from_its_number_alone() -> None:
     assert shape_of(5) == shape_of(5)
     assert min(shape_of(seed).nodes for seed in range(20)) >= 8
+
+
+def test_only_the_scheduler_that_leads_answers_requests() -> None:
+    world, answers = World(4, Shape(3, 3, 8, 2, 30), faults=False), []
+    for user in world.users:
+        user._take = answers.append
+    world.begin()
+    world.timeline.run(10 * SECOND)
+    leader = world.leader()
+    assert leader is not None and answers
+    assert {answer.scheduler for answer in answers} == {leader.name}

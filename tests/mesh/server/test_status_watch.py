@@ -11,7 +11,7 @@ import pytest
 
 from stoker.mesh.server import notify, status_watch
 from stoker.mesh.server.scheduler_options import SchedulerOptions
-from stoker.mesh.server.status_watch import BROKER_STUCK_S, ELECTION_STUCK_S, StatusWatch
+from stoker.mesh.server.status_watch import BROKER_STUCK_S, BROKERS_STUCK_S, StatusWatch
 
 
 class Status:
@@ -67,5 +67,5 @@ def test_a_broker_alone_is_restarted_soon(status: Status) -> None:
 
 def test_a_broker_beside_others_has_time_for_an_election(status: Status) -> None:
     status.right.alone = False
-    assert not status.restarts(ELECTION_STUCK_S - 1)
-    assert status.restarts(ELECTION_STUCK_S + 1)
+    assert not status.restarts(BROKERS_STUCK_S - 1)
+    assert status.restarts(BROKERS_STUCK_S + 1)
