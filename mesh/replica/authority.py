@@ -37,5 +37,8 @@ class Authority(NamedTuple):
     """The index up to which the log is confirmed."""
     until_ns: int | None = None
     """The end of a majority's pledges (CLOCK_BOOTTIME); None with one scheduler."""
+    covers_ns: int | None = None
+    """Requests that came before this moment are covered: since then a majority has pledged again.
+    None with one scheduler, whose every request is covered."""
     extend_only: bool = False
     """True for a candidate that no log entry names as the leader yet."""

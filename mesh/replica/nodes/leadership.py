@@ -33,6 +33,8 @@ class Leadership:
         """The number of the scheduler that leads, as far as this replica heard; 0 if it did not."""
         self.until_ns: int | None = None
         """The end of a majority's pledges (CLOCK_BOOTTIME); None with one scheduler."""
+        self.pledged_ns = 0
+        """The moment since which a majority has pledged (CLOCK_BOOTTIME)."""
         self.pledged_term = 0
         """The term for which those pledges are."""
         self.channels = NodeChannels(state, signer)
@@ -167,7 +169,7 @@ class Leadership:
                 return
             authority = None if self._deposed else self.channels.authority(None)
         elif self.stands and self.channels.term == self.pledged_term:
-            authority = self.channels.authority(self.until_ns)
+            authority = self.channels.authority(self.until_ns, self.pledged_ns)
         elif self.stands:
-            authority = self.channels.candidacy(self.pledged_term, self.until_ns)
+            authority = self.channels.candidacy(self.pledged_term, self.until_ns, self.pledged_ns)
         self._outbox.put(events.RenewLeases(authority))

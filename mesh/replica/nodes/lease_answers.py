@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from stoker.mesh.identity.identity import Signs
@@ -21,6 +22,8 @@ from stoker.native.errors import BadRequest
 BATCH_NS = 50_000_000
 """Requests wait this long at most for others to be answered by one signature, and two answers are
 at least this far apart."""
+REQUESTS_MAX = 4
+"""The most requests of one node that wait to be covered; the oldest are dropped."""
 WAITING_MAX = 16_384
 """The most nodes whose requests wait; more nodes may not connect to a broker either."""
 
@@ -47,8 +50,8 @@ class LeaseAnswers:
         self._answered_ns: dict[str, int] = {}
         self._heard: dict[str, tuple[LeaseRequest, int]] = {}
         """The newest request of each node, and when it came."""
-        self._waiting: dict[str, LeaseRequest] = {}
-        """The newest request of each node."""
+        self._waiting: dict[str, list[_Waiting]] = {}
+        """The newest requests of each node, in the order in which they came."""
         self._since_ns = 0
         """The time since which a request has waited."""
         self._batched_ns: int | None = None
@@ -97,15 +100,15 @@ class LeaseAnswers:
         if not self._is_known(request):
             self.counters["lease_request_instance"] += 1
             return
-        before = self._waiting.get(node)
-        if before is None and len(self._waiting) >= WAITING_MAX:
+        if node not in self._waiting and len(self._waiting) >= WAITING_MAX:
             self.counters["lease_request_dropped"] += 1
             return
         self.counters["lease_request_frozen"] += request.frozen
         if not self._waiting:
             self._since_ns = now_ns
-        if before is None or before.instance != request.instance or _is_newer(request, before):
-            self._waiting[node] = request
+        waiting = self._waiting.setdefault(node, [])
+        waiting.append(_Waiting(request, now_ns))
+        del waiting[:-REQUESTS_MAX]
         self._note_heard(request, now_ns)
 
     def _is_known(self, request: LeaseRequest) -> bool:
@@ -134,12 +137,26 @@ class LeaseAnswers:
                 self.counters["lease_withheld"] += 1
                 return []
             self._batched_ns = now_ns
-            requests = [each for each in self._waiting.values() if self._may_answer(each)]
-            self.counters["lease_request_unanswered"] += len(self._waiting) - len(requests)
-            self._waiting.clear()
+            found = list(self._covered(authority))
+            requests = [each for each in found if self._may_answer(each)]
+            self.counters["lease_request_unanswered"] += len(found) - len(requests)
             self._answered_ns.update((each.node, now_ns) for each in requests)
             batches = [requests[at : at + GRANTS_MAX] for at in range(0, len(requests), GRANTS_MAX)]
             return [self._seal(authority, batch) for batch in batches]
+
+    def _covered(self, authority: Authority) -> Iterator[LeaseRequest]:
+        """Take the newest request of each node that may be answered, and leave those that came too
+        lately: only a majority that pledges after a request came shows that no other leader has
+        given its node up, however long this process stood still."""
+        for node, waiting in list(self._waiting.items()):
+            covers_ns = authority.covers_ns
+            early = [each for each in waiting if covers_ns is None or each.at_ns < covers_ns]
+            if late := waiting[len(early) :]:
+                self._waiting[node] = late
+            else:
+                del self._waiting[node]
+            if early:
+                yield max((each.request for each in early), key=_stamp)
 
     def _ends_ns(self, authority: Authority) -> int:
         """Return when the authority ends: with the pledges, or when the replica is silent."""
@@ -179,6 +196,17 @@ class LeaseAnswers:
         return LeaseGrant(
             request.node, request.instance, request.stamp_ns, request.nonce, at.seq, at.hash
         )
+
+
+class _Waiting(NamedTuple):
+    """A request and when it came."""
+
+    request: LeaseRequest
+    at_ns: int
+
+
+def _stamp(request: LeaseRequest) -> int:
+    return request.stamp_ns
 
 
 def _is_newer(request: LeaseRequest, other: LeaseRequest) -> bool:

@@ -47,7 +47,7 @@ class NodeChannels:
         """Return the sealed state that a node should be in now."""
         return self._channel(node).desired(request, now_ns)
 
-    def authority(self, until_ns: int | None) -> Authority:
+    def authority(self, until_ns: int | None, covers_ns: int | None = None) -> Authority:
         """Return the authority over every node, with the last command sent to each.
 
         It ends at `until_ns` (CLOCK_BOOTTIME), or never.
@@ -56,15 +56,16 @@ class NodeChannels:
         places = tuple(
             NodePlace(node, self._channel(node).position, report.instance) for node, report in nodes
         )
-        return Authority(self._state.cluster, self.term, places, self._state.index, until_ns)
+        cluster, index = self._state.cluster, self._state.index
+        return Authority(cluster, self.term, places, index, until_ns, covers_ns)
 
-    def candidacy(self, term: int, until_ns: int) -> Authority:
+    def candidacy(self, term: int, until_ns: int, covers_ns: int) -> Authority:
         """Return the authority of a candidate, which may only extend leases until `until_ns`."""
         start = Position(term)
         nodes = self._state.book.nodes.items()
         places = tuple(NodePlace(node, start, report.instance) for node, report in nodes)
-        index = self._state.index
-        return Authority(self._state.cluster, term, places, index, until_ns, extend_only=True)
+        cluster, index = self._state.cluster, self._state.index
+        return Authority(cluster, term, places, index, until_ns, covers_ns, extend_only=True)
 
     def _channel(self, node: str) -> NodeChannel:
         channel = self._channels.get(node)

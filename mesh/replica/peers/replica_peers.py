@@ -24,7 +24,7 @@ from stoker.mesh.replica.peers.confirmations import Confirmations
 from stoker.mesh.replica.peers.pledges import Pledges
 from stoker.mesh.replica.peers.snapshot_exchange import SnapshotExchange
 from stoker.mesh.replica.peers.state_agreement import StateAgreement
-from stoker.mesh.replica.peers.voter import Voter
+from stoker.mesh.replica.peers.voter import PLEDGE_NS, Voter
 from stoker.mesh.replica.replica_settings import ReplicaSettings
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.wire import peer_messages as wire
@@ -152,6 +152,7 @@ class ReplicaPeers:
         if not self.alone and leadership.stands and not self.pledges.hold(now.boot_ns):
             self._actions.step_down("a majority's pledges ran out", now)
         leadership.until_ns = None if self.alone else self.pledges.until_ns
+        leadership.pledged_ns = self.pledges.until_ns - PLEDGE_NS
         leadership.pledged_term = self.pledges.term
 
     def tick(self, now: Instant) -> None:

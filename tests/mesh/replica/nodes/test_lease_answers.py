@@ -179,3 +179,20 @@ def test_bad_requests_are_counted_and_waiting_ones_bounded() -> None:
     for number in range(WAITING_MAX + 2):
         desk.request(f"m{number}")
     assert desk.answers.counters["lease_request_dropped"] == 2
+
+
+def test_a_request_waits_until_a_majority_has_pledged_after_it_came() -> None:
+    """A process that stood still together with its clock cannot know how old its pledges are."""
+    desk = Desk("n1")
+    desk.answers.grant(authority("n1", until_ns=BEGIN + 10**9, covers_ns=BEGIN), BEGIN)
+    desk.request("n1", 50)
+    assert desk.due() == [] and desk.answers.answered_ns("n1") is None
+    came = desk.now_ns
+    desk.request("n1", 60)
+    later = came + 10**9
+    desk.answers.grant(authority("n1", until_ns=later, covers_ns=came), came)
+    (answer,) = desk.due()
+    assert [grant.stamp_ns for grant in answer.grants] == [50]
+    desk.answers.grant(authority("n1", until_ns=later, covers_ns=came + 1), came)
+    (answer,) = desk.due()
+    assert [grant.stamp_ns for grant in answer.grants] == [60]

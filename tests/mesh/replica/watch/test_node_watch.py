@@ -71,7 +71,7 @@ class Watched(Bench):
         token = ("state", name, self.now, len(self.replies))
         self.feed(events.StateRequested(token, name, self.chain(name).state_request(())))
         value = self.replies[token]
-        return open_desired(value, self.signer.verifier) if isinstance(value, bytes) else value
+        return open_desired(value, [self.signer.verifier]) if isinstance(value, bytes) else value
 
 
 @pytest.fixture(scope="module")
