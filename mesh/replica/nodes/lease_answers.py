@@ -100,6 +100,9 @@ class LeaseAnswers:
         if not self._is_known(request):
             self.counters["lease_request_instance"] += 1
             return
+        if not self._note_heard(request, now_ns):
+            self.counters["lease_request_repeated"] += 1
+            return
         if node not in self._waiting and len(self._waiting) >= WAITING_MAX:
             self.counters["lease_request_dropped"] += 1
             return
@@ -109,7 +112,6 @@ class LeaseAnswers:
         waiting = self._waiting.setdefault(node, [])
         waiting.append(_Waiting(request, now_ns))
         del waiting[:-REQUESTS_MAX]
-        self._note_heard(request, now_ns)
 
     def _is_known(self, request: LeaseRequest) -> bool:
         """False if the log knows another instance of this node, whose lease it must not disturb."""
@@ -117,15 +119,17 @@ class LeaseAnswers:
             place = self._places.get(request.node)
         return place is None or place.instance == request.instance
 
-    def _note_heard(self, request: LeaseRequest, now_ns: int) -> None:
-        """Note a sign of life: only a request newer than all before is one, since others may be
-        repeated by anybody."""
+    def _note_heard(self, request: LeaseRequest, now_ns: int) -> bool:
+        """Note a sign of life and return True; False if the request is not newer than all before,
+        since others may be repeated by anybody."""
         with self._lock:
             if request.node not in self._heard and len(self._heard) >= WAITING_MAX:
-                return
+                return True
             before, _ = self._heard.get(request.node, (None, 0))
             if before is None or before.instance != request.instance or _is_newer(request, before):
                 self._heard[request.node] = (request, now_ns)
+                return True
+        return False
 
     def due(self, now_ns: int) -> list[SealedAnswer]:
         """Return the answers that are due now, each for GRANTS_MAX nodes at most."""

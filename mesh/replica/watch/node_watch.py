@@ -157,11 +157,10 @@ class NodeWatch:
 
     def _probe(self, name: str, now: Instant) -> None:
         address = self._state.book.nodes[name].probe
-        if not address or not self._silences[name].is_due(now.boot_ns):
-            return
         asked = probers(name, sorted(self._state.book.nodes), self._silences, now.boot_ns)
-        for prober in asked:
-            self._outbox.put(events.ProbeNode(prober, name, address))
+        if address and asked and self._silences[name].is_due(now.boot_ns):
+            for prober in asked:
+                self._outbox.put(events.ProbeNode(prober, name, address))
 
     def _verdict(self, name: str, now: Instant) -> str:
         """Return why the node is to be given up now, or an empty string."""

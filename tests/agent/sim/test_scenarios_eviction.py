@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stories of nodes that are given up: when, what then runs elsewhere, and how they return."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stoker.agent.sim.node_process import NodeProcess
+from stoker.mesh.sim.model_stream import AppendCall
+from stoker.mesh.sim.timeline import SECOND
+from stoker.scheduler.nouns import MILLI
+from tests.agent.sim.mutants.planting import Mutant
+from tests.agent.sim.scenario import scenario
+from tests.agent.sim.stage import Gate, Stage
+
+WATCH = "stoker.mesh.replica.watch.node_watch"
+ANSWERS = "stoker.mesh.replica.nodes.lease_answers"
+REPLICA = "stoker.mesh.replica.replica"
+MOVES = {"retries": 2, "restart": "on-node-loss"}
+
+
+def node_of(stage: Stage, key: str) -> NodeProcess:
+    """Return the node on which the program of a request first began."""
+    name = next(node for node, found in stage.programs if found == key)
+    return next(each for each in stage.nodes if each.name == name)
+
+
+def begun(stage: Stage, key: str, **options: Any) -> NodeProcess:
+    """Submit a long job and return the node on which it runs."""
+    stage.submit(key, run_s=60, **options)
+    stage.until(lambda: stage.runs(key), f"the start of {key}")
+    return node_of(stage, key)
+
+
+def starts(stage: Stage, key: str) -> int:
+    return sum(found == key for _, found in stage.programs)
+
+
+def is_evicted(stage: Stage, node: NodeProcess) -> bool:
+    """True if a leader knows that the node was given up."""
+    return any(node.name in each.replica.state.book.evicted for each in stage.leaders)
+
+
+IS_OVER = Mutant(
+    "returns-at-once", "stoker.scheduler.book", "Eviction.is_over",
+    "return report.boot_id != self.boot_id or report.settled >= self.index", "return True",
+    "a node that was given up gets nothing before its old attempts have ended",
+)  # fmt: skip
+
+
+@scenario(
+    11,
+    "A node that was given up gets nothing before it has reported that nothing is left of what it"
+    " lost.",
+    IS_OVER,
+)
+def test_a_device_serves_nobody_before_its_old_attempt_has_ended() -> None:
+    stage = Stage(nodes=3)
+    stage.ready()
+    half = {"gpu_milli": MILLI // 2, **MOVES}
+    keys = [f"half-{n}" for n in range(2 * sum(len(node._devices) for node in stage.nodes))]
+    nodes = [begun(stage, key, **half) for key in keys]
+    node = nodes[0]
+    moved = [key for key, own in zip(keys, nodes, strict=True) if own is node]
+    node.pause()
+    stage.until(lambda: is_evicted(stage, node), "the eviction")
+    ends = Gate(node.spawner, "stop")
+    node.crash()
+    node.start_agent()
+    stage.until(lambda: ends.seen, "the end of the old attempts on request")
+    stage.pass_time(4)
+    assert all(starts(stage, key) == 1 for key in moved), "nothing starts beside the old attempts"
+    ends.shut = False
+    for call in ends.seen:
+        ends.deliver(call)
+    assert stage.comes(lambda: all(starts(stage, key) == 2 for key in moved)), "it serves again"
+    assert stage.violations == []
+
+
+ANSWERS_WITHHELD = Mutant(
+    "answers-withheld", ANSWERS, "LeaseAnswers._may_answer",
+    "return known and request.node not in self._withheld", "return known",
+    "a node whose fate is open is answered no lease request",
+)  # fmt: skip
+STATE_WITHHELD = Mutant(
+    "state-withheld", REPLICA, "Replica._state_requested",
+    "if self.watch.is_withheld(event.node):", "if False:",
+    "a node whose fate is open is answered no state request",
+)  # fmt: skip
+
+
+@scenario(
+    20,
+    "From the proposal of an eviction until its fate is settled the leader answers that node"
+    " nothing.",
+    (ANSWERS_WITHHELD, STATE_WITHHELD),
+)
+def test_a_node_comes_back_while_its_eviction_is_on_the_way() -> None:
+    stage = Stage(nodes=4)
+    stage.ready()
+    node = begun(stage, "job", **MOVES)
+    node.pause()
+
+    def evicts(call: AppendCall) -> bool:
+        return b"\xa5evict" in call.data
+
+    late = Gate(stage.world.stream, "append", evicts)
+    stage.until(lambda: late.seen, "the proposal of the eviction")
+    node.go_on()
+    stage.pass_time(1.5)
+    late.shut = False
+    late.deliver(late.seen[0])
+    assert stage.comes(lambda: starts(stage, "job") == 2), "the job goes on elsewhere"
+    stage.pass_time(3)
+    assert stage.violations == []
+
+
+NO_WAIT = Mutant(
+    "no-wait", WATCH, "NodeWatch._verdict",
+    "if not found or now.boot_ns - silence.heard_ns < OVER_NS + wait_ns:", "if not found:",
+    "a silent node is not given up before its lease must be over",
+)  # fmt: skip
+HOLDS_NONE = Mutant(
+    "holds-none", WATCH, "NodeWatch._may_hold_lease",
+    "return now.boot_ns - last_ns < OVER_NS", "return False",
+    "an eviction is proposed no sooner than a lease after the last answer",
+)  # fmt: skip
+
+
+@scenario(
+    21,
+    "An eviction is proposed no sooner than a lease and half a second after the leader last"
+    " answered the node, by its own clock.",
+    (NO_WAIT, HOLDS_NONE),
+)
+def test_a_node_that_is_cut_off_runs_on_under_its_lease() -> None:
+    stage = Stage(nodes=4)
+    stage.ready()
+    node = begun(stage, "job", **MOVES)
+    names = [each.name for each in (*stage.schedulers, *stage.nodes) if each is not node]
+    stage.cut(node.name, *names)
+    assert stage.comes(lambda: starts(stage, "job") == 2), "the job goes on elsewhere"
+    assert stage.violations == []
+
+
+OLD_SILENCE = Mutant(
+    "old-silence", WATCH, "NodeWatch.tick",
+    "NodeSilence(now.boot_ns)", "NodeSilence(now.boot_ns - 60 * 10**9)",
+    "a new leader waits before it takes a node for silent",
+)  # fmt: skip
+
+
+@scenario(
+    22,
+    "A new leader gives up nobody before a lease has passed since it began, whatever a node may"
+    " have been answered by the one before.",
+    (HOLDS_NONE, OLD_SILENCE, NO_WAIT),
+)
+def test_a_node_that_only_the_dead_leader_had_answered() -> None:
+    stage = Stage(nodes=4)
+    first = stage.ready()
+    node = begun(stage, "job", **MOVES)
+    others = [each.name for each in (*stage.others(first), *stage.nodes) if each is not node]
+    stage.cut(node.name, *others)
+    stage.pass_time(3)
+    before_ns = node.lease.expiry_ns
+    stage.until(lambda: node.lease.expiry_ns > before_ns, "an answer to the node")
+    first.crash()
+    stage.until(lambda: is_evicted(stage, node), "the eviction")
+    assert node.lease.frozen, "by then its jobs are frozen"
+    assert stage.comes(lambda: starts(stage, "job") == 2), "the job goes on elsewhere"
+    assert stage.violations == []
+
+
+ENTERS = Mutant(
+    "enters", WATCH, "NodeWatch.greet",
+    "if known is None or known.instance == report.instance:", "if True:",
+    "another instance of a node waits until the first can hold no lease",
+)  # fmt: skip
+
+
+@scenario(
+    29,
+    "Leases name an instance of a node, and a second one of the same name enters only when the"
+    " first can hold no lease.",
+    ENTERS,
+)
+def test_two_nodes_have_one_name() -> None:
+    stage = Stage(nodes=4)
+    stage.ready()
+    first = begun(stage, "job", **MOVES)
+    second = NodeProcess(first.around, first.name, 2, audit=first._audit, trusted=first._trusted)
+    second.schedulers, second.probes.hosts = first.schedulers, first.probes.hosts
+    second.boot = 50
+    take = first.take
+
+    def both(message: tuple[str, Any]) -> None:
+        take(message)
+        second.take(message)
+
+    first.take = both  # type: ignore[method-assign]
+    second.boot_machine()
+    stage.pass_time(12)
+    assert stage.violations == [], "the job of the first runs nowhere else"
+    assert starts(stage, "job") == 1 and stage.has_lease(first)
+    first.power_off()
+    assert stage.comes(lambda: second.core.caught_up), "the second enters when the first is gone"
+    assert stage.comes(lambda: starts(stage, "job") == 2)
+    assert stage.violations == []
+
+
+MASS_FOR_EVER = Mutant(
+    "mass-for-ever", WATCH, "NodeWatch._verdict",
+    "MASS_WAIT_NS if self._is_mass else 0", "1 << 62 if self._is_mass else 0",
+    "many silent nodes only delay the decision",
+)  # fmt: skip
+
+
+@scenario(
+    33,
+    "If many nodes are silent at once, each is given more time, and then probes decide all the"
+    " same.",
+    MASS_FOR_EVER,
+)
+def test_three_of_eight_nodes_die_at_once() -> None:
+    stage = Stage(nodes=8)
+    stage.ready()
+    keys = [f"job-{number}" for number in range(8)]
+    nodes = [begun(stage, key, **MOVES) for key in keys]
+    dead = list({node.name: node for node in nodes}.values())[:3]
+    for node in dead:
+        node.power_off()
+    lost = [key for key, node in zip(keys, nodes, strict=True) if node in dead]
+    assert stage.comes(lambda: all(is_evicted(stage, node) for node in dead), 40)
+    assert stage.comes(lambda: all(starts(stage, key) == 2 for key in lost), 40)
+    assert stage.violations == []
+
+
+ANY_REQUEST = Mutant(
+    "any-request", ANSWERS, "LeaseAnswers._note_heard",
+    "if before is None or before.instance != request.instance or _is_newer(request, before):",
+    "if True:",
+    "only a new lease request is a sign of life",
+)  # fmt: skip
+
+
+@scenario(
+    33,
+    "Only a lease request with a later stamp than all before is a sign of life, so that nobody can"
+    " keep a dead node in the cluster by repeating its requests.",
+    ANY_REQUEST,
+)
+def test_somebody_repeats_the_requests_of_a_dead_node() -> None:
+    stage = Stage(nodes=4)
+    stage.ready()
+    node = begun(stage, "job", **MOVES)
+    gates = [
+        Gate(each, "take_lease_request", lambda m: m[0] == node.name) for each in stage.schedulers
+    ]
+    for gate in gates:
+        gate.shut = False
+    stage.until(lambda: all(gate.seen for gate in gates), "a lease request")
+    node.power_off()
+    kept = [gate.seen[-1] for gate in gates]
+
+    def repeat(_: None) -> None:
+        for gate, call in zip(gates, kept, strict=True):
+            gate.deliver(call)
+        stage.timeline.after(SECOND // 2, repeat, None)
+
+    repeat(None)
+    assert stage.comes(lambda: is_evicted(stage, node)), "it is given up all the same"
+    assert stage.violations == []
