@@ -245,10 +245,11 @@ class AppendPipeline:
         """
         unknown, self._unknown = self._unknown, []
         for sent in unknown:
-            before = sent.entry.prev_index
+            before, end = sent.entry.prev_index, self._tail.end
+            follows = (end.index, end.hash) == (before, sent.entry.prev_hash)
             if self._tail.hash_at(before + 1) == sent.hash:
                 self._unknown.append(sent)
-            elif sent.entry.term == term and self._tail.end.index == before:
+            elif sent.entry.term == term and follows:
                 self._in_flight = sent
                 self._outbox.put(events.Append(self._state.seen, sent.data, sent.name))
             else:
