@@ -280,8 +280,8 @@ class Replica:
             self._log_failed(f"entry {event.seq} was confirmed out of order", 0, now)
             return
         self._follower.unreadable.sealed()
-        verdict = self._tail.offer(event.seq, sent.data, sent.opened)
-        if verdict:  # a newer term was fetched meanwhile
+        verdict = self._hold_own(event.seq, sent)
+        if verdict:  # a newer term was read or fetched meanwhile
             self._log_failed(f"entry {event.seq} does not count: {verdict}", 0, now)
             return
         self._outage.appended()
@@ -289,6 +289,13 @@ class Replica:
             self.apply_ready(now)
         else:
             self._peers.appended(event.seq, now)
+
+    def _hold_own(self, seq: int, sent: InFlight) -> str:
+        """Hold an appended entry, or return why it does not count."""
+        try:
+            return self._tail.offer(seq, sent.data, sent.opened)
+        except Corrupt as error:
+            return error.message
 
     def _append_full(self, event: events.AppendFull, now: Instant) -> None:
         """Make room and try again: the append certainly did not happen."""
@@ -335,23 +342,29 @@ class Replica:
                 if self._follower.read(seq, data):
                     self.apply_ready(now)
             except Corrupt as error:
-                self._log_contradicts(error, now)
+                self._log_contradicts(seq, error)
         self._peers.acknowledge()
 
-    def _log_contradicts(self, error: Corrupt, now: Instant) -> None:
+    def _log_contradicts(self, seq: int, error: Corrupt) -> None:
         """Halt; among several schedulers, the server may only be behind, or another has more."""
         if self._peers.alone or not isinstance(error, LogGap | BrokenChain):
             self._halt(error.message)
-            return
-        self._reading.skips = True
+        elif self._reading.passes_orphans and isinstance(error, BrokenChain):
+            self.count("entry_orphan")
+            self.state.pass_over(seq)
+        else:
+            self._reading.skips = True
 
     def _log_end(self, event: events.LogEnd, now: Instant) -> None:
         """Lead on, or append a TERM entry behind which no unknown append can count."""
-        gap = self._reading.skips
+        gap, orphans = self._reading.skips, self._reading.passes_orphans
         if self._reading.over():
             return
         if gap and self.role == "reading" and self._peers.best() is None:
-            self._log_failed("an entry is missing in the log", 0, now)
+            if orphans:
+                self._log_failed("an entry is missing in the log", 0, now)
+            else:
+                self._read_past_orphans()
             return
         if self.role != "reading":
             if gap:
@@ -370,6 +383,15 @@ class Replica:
             self._lead(self.state.term, now)
         else:
             self._appends.append_term(self._leadership.elect(), (), now)
+
+    def _read_past_orphans(self) -> None:
+        """Read on behind entries that follow an entry which no voter of this candidate has.
+
+        None of them was or can be confirmed: a majority would hold the entry before it, and one of
+        that majority has voted here. A place that is missing in the log is no such proof.
+        """
+        self.read_log(again=False)
+        self._reading.passes_orphans = True
 
     def read_log(self, *, again: bool) -> None:
         """Read the log forward, as soon as no other reading is under way."""

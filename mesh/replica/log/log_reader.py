@@ -19,6 +19,8 @@ class LogReader:
     def __init__(self, state: ReplicaState, tail: HeldTail, outbox: Outbox) -> None:
         self.skips = False
         """True after a gap, until the reading ends."""
+        self.passes_orphans = False
+        """True while entries of another chain than a majority's are passed over."""
         self._state = state
         self._tail = tail
         self._outbox = outbox
@@ -39,6 +41,6 @@ class LogReader:
 
     def over(self) -> bool:
         """Note the end of the reading; True if the next one began."""
-        self._under_way = self.skips = False
+        self._under_way = self.skips = self.passes_orphans = False
         again, self._next = self._next, None
         return again is not None and self.begin(again=again)

@@ -7,8 +7,11 @@ import pytest
 
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
-from stoker.mesh.replica import snapshots
+from stoker.mesh.log.entry import FORMAT, HASH_BYTES, Entry, seal
+from stoker.mesh.replica import events, snapshots
 from stoker.mesh.replica.peers.voter import PLEDGE_NS
+from stoker.mesh.replica.works.work import InFlight, WorkBatch
+from stoker.mesh.wire.term_owner import next_term
 from stoker.native.errors import NotLeader
 from tests.mesh.replica_cluster import Cluster, Disk
 
@@ -92,6 +95,43 @@ def test_a_leader_appends_again_what_the_log_lost(cluster: Cluster) -> None:
     assert cluster.replies["a"].job == 1
     assert cluster.replies["b"].job == 2
     assert len(cluster.digests()) == 1
+
+
+def orphan(cluster: Cluster, number: int) -> bytes:
+    """A sealed entry of a new term that follows an entry which no replica has."""
+    state = cluster.replicas[number].state
+    place = list(cluster.signers).index(number)
+    entry = Entry(
+        *(FORMAT, state.cluster, next_term(state.term, place), number, 1),
+        *(state.index, b"x" * HASH_BYTES, state.index, state.time_ns, b""),
+    )
+    return seal(entry, cluster.signers[number]).data
+
+
+def test_an_entry_whose_predecessor_nobody_has_stops_no_candidate(cluster: Cluster) -> None:
+    first = cluster.settle()
+    cluster.submit(first, "a")
+    cluster.log.append(cluster.log.last, orphan(cluster, first))
+    cluster.kill(first)
+    second = cluster.settle()
+    assert cluster.submit(second, "b").job == 2
+    cluster.boot(first)
+    cluster.settle()
+    assert len(cluster.digests()) == 1 and not cluster.halted
+    assert sum(each.counters.get("entry_orphan", 0) for each in cluster.replicas.values()) > 0
+
+
+def test_a_leader_that_appended_behind_another_chain_reads_the_log_again(
+    cluster: Cluster,
+) -> None:
+    leader = cluster.replicas[cluster.settle()]
+    entry = leader._tail.following(leader.state.term, leader.settings.leader, 1, b"", ())
+    fields = {name: getattr(entry, name) for name in entry.__struct_fields__}
+    entry = type(entry)(**{**fields, "prev_hash": b"x" * HASH_BYTES})
+    sealed = seal(entry, cluster.signers[leader.settings.leader])
+    leader._appends._in_flight = InFlight(entry, sealed.hash, WorkBatch([]), sealed.data, "n")
+    leader.step(events.AppendDone(leader.state.seen + 1, "n"), cluster.now, cluster.now)
+    assert leader.role == "waiting" and "does not count" in leader.why
 
 
 def test_two_leaders_never_overlap_however_messages_are_cut(signers: list[Identity]) -> None:
