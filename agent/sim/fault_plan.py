@@ -19,6 +19,8 @@ from stoker.mesh.sim.timeline import MS, SECOND
 GAP_NS = (300 * MS, 2 * SECOND)
 ON = 0.6
 """The probability that a seed has a kind of fault at all."""
+SCHEDULERS_ON = 0.35
+"""The probability for each fault of schedulers, which may cost an election."""
 
 
 class FaultPlan:
@@ -40,6 +42,10 @@ class FaultPlan:
         self._chance = around.chance
         kinds = self._kinds()
         self._on = [kind for kind in kinds if around.chance.random() < ON] or list(kinds)[:3]
+        if len(schedulers) > 1:
+            more = SchedulerFaults(around, schedulers, until_ns).kinds()
+            self._on += [kind for kind in more if around.chance.random() < SCHEDULERS_ON]
+            kinds |= more
         self._make = kinds
         self._next()
 
@@ -60,12 +66,7 @@ class FaultPlan:
         if len(self._around.stream.servers) > 1:
             kinds["election"] = self._elect
             kinds["stale_copy"] = self._stand_still
-        if len(self._schedulers) > 1:
-            kinds |= self._of_schedulers().kinds()
         return kinds
-
-    def _of_schedulers(self) -> SchedulerFaults:
-        return SchedulerFaults(self._around, self._schedulers, self._until_ns)
 
     def _next(self) -> None:
         low, high = GAP_NS
@@ -189,6 +190,7 @@ class FaultPlan:
         for scheduler in self._schedulers:
             scheduler.go_on()
             scheduler.dies_in = None
+            scheduler.disk.full = False
             if not scheduler.alive:
                 scheduler.start()
         for node in self._nodes:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults that wait for a message: what goes wrong right after a vote, a fetch or a part of a file.
+"""Faults that wait for their moment: a vote, a fetch, a part of a file, an append.
 
 Owns the bound that each trap springs once, at the first message of its kind.
 """
@@ -7,11 +7,10 @@ Owns the bound that each trap springs once, at the first message of its kind.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from stoker.mesh.wire.peer_messages import Message
-
-Spring = Callable[[int, int], None]
-"""Takes the numbers of the sender and the receiver of the message."""
+Spring = Callable[[int, int, Any], None]
+"""Takes the numbers of the sender and the receiver, and the message; the log's number is 0."""
 
 
 class Ambush:
@@ -21,14 +20,14 @@ class Ambush:
         self._traps: dict[type, list[Spring]] = {}
 
     def lay(self, kind: type, spring: Spring) -> None:
-        """Call `spring` at the next message of this kind between schedulers."""
+        """Call `spring` at the next message of this kind, just before it is sent."""
         self._traps.setdefault(kind, []).append(spring)
 
     def clear(self) -> None:
         """Take all traps away."""
         self._traps.clear()
 
-    def sent(self, sender: int, receiver: int, message: Message) -> None:
+    def sent(self, sender: int, receiver: int, message: Any) -> None:
         """Spring what waits for this message."""
         for spring in self._traps.pop(type(message), ()):
-            spring(sender, receiver)
+            spring(sender, receiver, message)

@@ -34,6 +34,8 @@ class SchedulerDisk:
         """The stored entries as (index, data), in order and without a gap."""
         self.files: list[SnapshotFile] = []
         """The snapshot files, the newest last."""
+        self.full = False
+        """True while no snapshot can be written; entries have their own room."""
 
     def store(self, effect: events.Store) -> None:
         """Replace the entries behind `after`, and the promised term."""

@@ -8,14 +8,17 @@ story: whatever it kills it starts again, and whatever it cuts it mends.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from stoker.mesh.log import entry as entries
 from stoker.mesh.log.entry import Blob, Entry, Opened, TermBlob
+from stoker.mesh.replica import events
+from stoker.mesh.sim.ambush import Spring
 from stoker.mesh.sim.keyed_hash import KeyedHash
 from stoker.mesh.sim.model_stream import LOST_TAIL_MAX, NO_LEADER
 from stoker.mesh.sim.scheduler_process import SchedulerProcess, Surroundings
 from stoker.mesh.sim.timeline import MS
-from stoker.mesh.wire.peer_messages import FetchRequest, Promised, SnapshotPart
+from stoker.mesh.wire.peer_messages import Appended, FetchRequest, Promised, SnapshotPart
 from stoker.mesh.wire.term_owner import next_term
 
 Pair = tuple[str, str]
@@ -40,9 +43,12 @@ class SchedulerFaults:
             "killed_after_vote": self._kill_after_vote,
             "dies_in_batch": self._die_in_batch,
             "tail_lost": self._lose_tail,
+            "append_orphaned": self._orphan_append,
+            "term_delayed": self._delay_term,
             "fetch_lost": self._lose_fetch,
             "snapshot_parts_lost": self._lose_parts,
             "snapshot_damaged": self._damage_snapshot,
+            "snapshots_fail": self._fill_disks,
             "left_behind": self._leave_behind,
             "forged_entry": self._forge,
         }
@@ -61,8 +67,8 @@ class SchedulerFaults:
     def _start_later(self, one: SchedulerProcess, low_ms: int, high_ms: int) -> None:
         self._later(low_ms, high_ms, lambda _: one.start() if not one.alive else None)
 
-    def _cut(self, pairs: list[Pair], low_ms: int, high_ms: int) -> None:
-        """Cut these links, and mend them after a while between these two."""
+    def _cut(self, pairs: list[Pair], low_ms: int, high_ms: int) -> Callable[[None], None]:
+        """Cut these links, and mend them after a while between these two; return what mends."""
         network = self._around.network
 
         def mend(_: None) -> None:
@@ -72,6 +78,12 @@ class SchedulerFaults:
         for pair in pairs:
             network.cut(*pair)
         self._later(low_ms, high_ms, mend)
+        return mend
+
+    def _round(self, one: SchedulerProcess) -> list[Pair]:
+        """Return the links between one scheduler and the others, in both directions."""
+        others = [each.name for each in self._schedulers if each is not one]
+        return [(one.name, name) for name in others] + [(name, one.name) for name in others]
 
     def _leader(self) -> SchedulerProcess:
         """Return the scheduler that leads, or any if none does."""
@@ -92,18 +104,14 @@ class SchedulerFaults:
     def _depose(self) -> None:
         """Keep the leader from the others for so long that one of them takes over."""
         leader = self._leader()
-        pairs: list[Pair] = []
-        for each in self._schedulers:
-            if each is not leader:
-                pairs += [(leader.name, each.name), (each.name, leader.name)]
         self._around.story.tell("{} and the other schedulers do not hear each other", leader.name)
-        self._cut(pairs, 2000, 4000)
+        self._cut(self._round(leader), 2000, 4000)
 
     def _kill_after_vote(self) -> None:
         """Kill the voter or the candidate right after the next vote, or that of an election."""
         elects = self._chance.random() < 0.5
 
-        def spring(voter: int, candidate: int) -> None:
+        def spring(voter: int, candidate: int, _: Any) -> None:
             if elects and self._schedulers[candidate - 1].replica.role != "pledging":
                 self._around.watch.ambush.lay(Promised, spring)
                 return
@@ -136,18 +144,66 @@ class SchedulerFaults:
         self._later(200, 700, strike)
 
     def _lose_fetch(self) -> None:
-        """Lose the answer to the next request for entries, or kill the one that has them."""
+        """Lose the answer to the next request for entries, and let one become needed."""
 
-        def spring(candidate: int, holder: int) -> None:
+        def spring(candidate: int, holder: int, _: Any) -> None:
             names = self._schedulers[holder - 1].name, self._schedulers[candidate - 1].name
             self._cut([names], 100, 1500)
 
         self._around.watch.ambush.lay(FetchRequest, spring)
+        self._lose_tail()
+
+    def _orphan_append(self) -> None:
+        """Let the log lose an entry that the leader alone has read back, and part the leader from
+        the others until one of them was elected."""
+        around = self._around
+
+        def appended(number: int, _: int, message: Appended) -> None:
+            leader, stream = self._schedulers[number - 1], around.stream
+            if not leader.leads or not stream.entries or stream.leader == NO_LEADER:
+                return
+            around.story.tell("the log loses an entry that {} alone has read", leader.name)
+            stream.lose_tail(1)
+            mend = self._cut(self._round(leader), 5000, 8000)
+
+            def voted(voter: int, candidate: int, _: Any) -> None:
+                if self._schedulers[candidate - 1].replica.role == "pledging":
+                    self._later(1, 6, mend)
+                else:
+                    around.watch.ambush.lay(Promised, voted)
+
+            around.watch.ambush.lay(Promised, voted)
+
+        around.watch.ambush.lay(Appended, appended)
+
+    def _delay_term(self) -> None:
+        """Let the first entry of a term reach the log only behind that of the next leader."""
+        around = self._around
+
+        def later(data: bytes) -> Spring:
+            def spring(number: int, _: int, effect: events.Append) -> None:
+                if self._schedulers[number - 1].replica.role == "electing":
+                    self._later(1, 8, lambda _: around.stream.intrude(data))
+                else:
+                    around.watch.ambush.lay(events.Append, spring)
+
+            return spring
+
+        def first(number: int, _: int, effect: events.Append) -> None:
+            one = self._schedulers[number - 1]
+            if one.replica.role != "electing":
+                around.watch.ambush.lay(events.Append, first)
+                return
+            self._cut([(one.name, one.server_name)], 50, 500)
+            self._later(0, 1, lambda _: self._kill(one, 3000, 6000))
+            around.watch.ambush.lay(events.Append, later(effect.data))
+
+        around.watch.ambush.lay(events.Append, first)
 
     def _lose_parts(self) -> None:
         """Lose what follows the next part of a snapshot file, or the process that sends it."""
 
-        def spring(source: int, behind: int) -> None:
+        def spring(source: int, behind: int, _: Any) -> None:
             names = self._schedulers[source - 1].name, self._schedulers[behind - 1].name
             if self._chance.random() < 0.5:
                 self._cut([names], 50, 2500)
@@ -163,9 +219,31 @@ class SchedulerFaults:
             one.disk.damage(self._chance.randrange(1 << 20))
             self._kill(one, 200, 2000)
 
+    def _fill_disks(self) -> None:
+        """Let the disks of all but the leader take no snapshot for a while."""
+        leader = self._leader()
+        for one in self._schedulers:
+            one.disk.full = one is not leader
+
+        def empty(_: None) -> None:
+            for one in self._schedulers:
+                one.disk.full = False
+
+        self._later(3000, 8000, empty)
+
     def _leave_behind(self) -> None:
-        """Keep a scheduler down for so long that the log is trimmed behind its end."""
-        self._kill(self._other(self._leader()), 4000, 8000)
+        """Keep a scheduler down for so long that the log is trimmed behind its end, and let the
+        others forget what they no longer need."""
+        one, down_ms = self._other(self._leader()), self._chance.randint(4000, 8000)
+        self._kill(one, down_ms, down_ms)
+
+        def restart(_: None) -> None:
+            for each in self._schedulers:
+                if each is not one:
+                    self._kill(each, 20, 300)
+
+        if self._chance.random() < 0.5:
+            self._later(down_ms - 200, down_ms, restart)
 
     def _forge(self) -> None:
         """Append an entry that no scheduler may append, behind the leader's newest one."""

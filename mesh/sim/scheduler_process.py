@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from stoker.mesh.log.genesis import Genesis
 from stoker.mesh.log.jetstream_log import LogFull, LogGap, WrongTail, appended
 from stoker.mesh.replica import events, snapshots
-from stoker.mesh.replica.nodes.lease_answers import LeaseAnswers
+from stoker.mesh.replica.nodes.lease_answers import BATCH_NS, LeaseAnswers
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.replica_settings import ReplicaSettings
 from stoker.mesh.sim.host_clock import HostClock
@@ -33,8 +33,8 @@ TICK_NS = 100 * MS
 APPEND_NS = 2 * SECOND
 READ_NS = 5 * SECOND
 DISK_NS = (2 * MS, 30 * MS)
-SNAPSHOT_ENTRIES = 60
-PART_BYTES = 16_384
+SNAPSHOT_ENTRIES = 30
+PART_BYTES = 8_192
 SILENT = events.LogFailed("the log does not answer")
 
 
@@ -250,6 +250,12 @@ class SchedulerProcess(SimProcess):
             node, data = message
             self._leases.receive(data, node, self.clock.boot())
             self._answer_leases()
+            self.around.timeline.after(BATCH_NS, self._look_at_leases, self.starts)
+
+    def _look_at_leases(self, start: int) -> None:
+        """Answer what waited for others, as the thread for leases does without the replica."""
+        if start == self.starts and not self.is_absent(self._look_at_leases, start):
+            self._answer_leases()
 
     def _answer_leases(self) -> None:
         for answer in self._leases.due(self.clock.boot()):
@@ -370,6 +376,9 @@ class SchedulerProcess(SimProcess):
     def _saved(self, written: tuple[int, snapshots.Snapshot]) -> None:
         start, snapshot = written
         if start != self.starts or self.is_absent(self._saved, written):
+            return
+        if self.disk.full:
+            self.feed(events.SnapshotFailed("no space left on device"))
             return
         encoded = snapshots.encode(snapshot)
         self.disk.save(snapshot, encoded.data)

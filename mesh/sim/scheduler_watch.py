@@ -83,6 +83,7 @@ class SchedulerWatch:
 
     def _append(self, scheduler: AuditedScheduler, effect: events.Append) -> None:
         self.authority.appends(scheduler, entries.unseal(0, effect.data))
+        self.ambush.sent(scheduler.number, 0, effect)
 
     def _reply(self, scheduler: AuditedScheduler, effect: events.Reply) -> None:
         """A leader alone tells a node what to do; whoever applied an entry may tell its result."""

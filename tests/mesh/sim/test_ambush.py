@@ -9,7 +9,7 @@ from stoker.mesh.wire.peer_messages import Diverged, FetchRequest
 
 def test_a_trap_springs_once_at_its_kind() -> None:
     ambush, sprung = Ambush(), list[tuple[int, int]]()
-    ambush.lay(FetchRequest, lambda sender, receiver: sprung.append((sender, receiver)))
+    ambush.lay(FetchRequest, lambda sender, receiver, _: sprung.append((sender, receiver)))
     ambush.sent(1, 2, Diverged(1))
     assert sprung == []
     ambush.sent(1, 2, FetchRequest(3))
@@ -19,7 +19,7 @@ def test_a_trap_springs_once_at_its_kind() -> None:
 
 def test_traps_that_were_taken_away_do_not_spring() -> None:
     ambush, sprung = Ambush(), list[int]()
-    ambush.lay(FetchRequest, lambda sender, receiver: sprung.append(sender))
+    ambush.lay(FetchRequest, lambda sender, receiver, _: sprung.append(sender))
     ambush.clear()
     ambush.sent(1, 2, FetchRequest(3))
     assert sprung == []

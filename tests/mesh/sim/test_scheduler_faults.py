@@ -17,9 +17,12 @@ KINDS = (
     "killed_after_vote",
     "dies_in_batch",
     "tail_lost",
+    "append_orphaned",
+    "term_delayed",
     "fetch_lost",
     "snapshot_parts_lost",
     "snapshot_damaged",
+    "snapshots_fail",
     "left_behind",
     "forged_entry",
 )
