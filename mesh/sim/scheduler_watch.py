@@ -95,7 +95,7 @@ class SchedulerWatch:
             self.authority.acts(scheduler, "renews leases")
 
     def _send(self, scheduler: AuditedScheduler, effect: events.SendPeer) -> None:
-        message = wire.read(effect.data).message
+        message = wire.read_envelope(effect.data).message
         if isinstance(message, wire.Promised):
             self.authority.told(scheduler, wire.read_pledge(message.pledge).term)
             self.durability.claims(scheduler, message.end_index, message.end_hash)

@@ -187,25 +187,25 @@ def seal(envelope: PeerEnvelope, signer: Signs) -> bytes:
     return _seal(_MESSAGE_DOMAIN, _encoder.encode(envelope), signer)
 
 
-def read(data: bytes) -> PeerEnvelope:
-    """Return a sealed message without the check of its signature; BadRequest if it is none."""
+def read_envelope(data: bytes) -> PeerEnvelope:
+    """Return a message before the check of its signature; BadRequest if it is none."""
     return _decode(_envelopes, data)
 
 
-def sender_of(data: bytes) -> int:
-    """Return the sender that a message names, before its signature is checked; BadRequest."""
-    return read(data).sender
+def verified(
+    envelope: PeerEnvelope, data: bytes, verifier: Checks, cluster: str, receiver: int
+) -> Message:
+    """Return the message of a verified sender; Denied, or BadRequest if it is for another.
 
-
-def unseal(data: bytes, verifier: Checks, cluster: str, receiver: int) -> Message:
-    """Return the message of a verified sender; Denied, or BadRequest if it is for another."""
+    `envelope` is what `read_envelope` has read of `data`.
+    """
     _check(_MESSAGE_DOMAIN, data, verifier)
-    found = _decode(_envelopes, data)
-    if found.format != FORMAT:
-        raise BadRequest(f"format {found.format} of a peer's message, this version reads {FORMAT}")
-    if (found.cluster, found.receiver) != (cluster, receiver):
-        raise BadRequest(f"a peer's message for {found.cluster}/{found.receiver}")
-    return found.message
+    if envelope.format != FORMAT:
+        is_read = f"this version reads {FORMAT}"
+        raise BadRequest(f"format {envelope.format} of a peer's message, {is_read}")
+    if (envelope.cluster, envelope.receiver) != (cluster, receiver):
+        raise BadRequest(f"a peer's message for {envelope.cluster}/{envelope.receiver}")
+    return envelope.message
 
 
 def seal_pledge(pledge: Pledge, signer: Signs) -> bytes:

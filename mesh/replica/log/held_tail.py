@@ -123,9 +123,10 @@ class HeldTail:
 
     def after(self, index: int) -> Iterator[HeldEntry]:
         """Yield the held and recent entries beyond an index, in order."""
-        for held in (*self.recent, *self.entries):
-            if held.index > index:
-                yield held
+        for held in (self.recent, self.entries):
+            beyond = held[-1].index - index if held else 0
+            for place in range(max(len(held) - max(beyond, 0), 0), len(held)):
+                yield held[place]
 
     # --- judgement --------------------------------------------------------------------------------
 

@@ -17,12 +17,15 @@ class Pledges:
     def __init__(self, majority: int) -> None:
         self.term = 0
         self.majority = majority
+        self.until_ns = 0
+        """The moment up to which a majority's pledges hold; 0 if there is no majority."""
         self._until: dict[int, int] = {}
         self._sealed: dict[int, bytes] = {}
 
     def begin(self, term: int) -> None:
         """Begin to collect for a term."""
         self.term = term
+        self.until_ns = 0
         self._until.clear()
         self._sealed.clear()
 
@@ -38,18 +41,17 @@ class Pledges:
         if until_ns > self._until.get(pledge.voter, 0):
             self._until[pledge.voter] = until_ns
             self._sealed[pledge.voter] = sealed
+            self._count()
         return True
+
+    def _count(self) -> None:
+        ends = sorted(self._until.values(), reverse=True)
+        self.until_ns = ends[self.majority - 1] if len(ends) >= self.majority else 0
 
     @property
     def count(self) -> int:
         """The number of voters that pledged for this term, whether or not the pledges hold yet."""
         return len(self._until)
-
-    @property
-    def until_ns(self) -> int:
-        """The moment up to which a majority's pledges hold; 0 if there is no majority."""
-        ends = sorted(self._until.values(), reverse=True)
-        return ends[self.majority - 1] if len(ends) >= self.majority else 0
 
     def hold(self, now_ns: int) -> bool:
         """True while a majority's pledges are unexpired."""

@@ -503,12 +503,13 @@ class ReplicaPeers:
     def receive(self, data: bytes, now: Instant) -> None:
         """Handle a message; one that is not of the roster is counted."""
         try:
-            sender = wire.sender_of(data)
+            envelope = wire.read_envelope(data)
+            sender = envelope.sender
             key = self._roster.key(sender, self._state)
             if key is None or sender == self.number:
                 self._outbox.count("peer_unknown")
                 return
-            message = wire.unseal(data, key, self._cluster, self.number)
+            message = wire.verified(envelope, data, key, self._cluster, self.number)
         except StokerError:
             self._outbox.count("peer_refused")
             return
