@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import Final
 
 from stoker.native.errors import BadRequest
@@ -16,6 +17,8 @@ from stoker.scheduler.policies import VENDORS, VENDORS_MAX
 
 NAME_CHARS_MAX: Final = 63
 LABEL_CHARS_MAX: Final = 128
+IDS_KEPT: Final = 4096
+"""The names whose ids are kept, since each sample of a node asks for some."""
 DEFAULT_QUEUE: Final = "default"
 """The name of the default queue, which is the core's queue 0 and always exists."""
 
@@ -28,6 +31,7 @@ def hash64(data: bytes) -> int:
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
 
 
+@lru_cache(IDS_KEPT)
 def name_id(name: str) -> int:
     """Return the core's id of a node, a device model, a label "key=value" or a group; never 0."""
     return hash64(name.encode()) or 1

@@ -7,6 +7,7 @@ has a sentence.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from stoker.scheduler.figures import Figure
@@ -30,6 +31,9 @@ BENIGN: Final = frozenset(
 )
 """Rejections of a repeated report (node up, device, outcome), which is acknowledged, not retried.
 """
+
+SENTENCES_KEPT: Final = 4096
+"""The sentences that are kept, since each replica says the same few of each job."""
 
 RETRY: Final = frozenset({Reason.BATCH_FULL})
 """Rejections that say only that this batch is full: put the request into the next one."""
@@ -250,6 +254,7 @@ def _figure(value: int | str) -> int | str:
     return Figure(value) if isinstance(value, int) else value
 
 
+@lru_cache(SENTENCES_KEPT)
 def sentence(
     code: int,
     *,
