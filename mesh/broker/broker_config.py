@@ -283,6 +283,7 @@ def _scheduler_may_publish() -> list[str]:
     calls = ("STREAM.CREATE", "STREAM.UPDATE", "STREAM.INFO", "STREAM.PURGE")
     api = [f"$JS.API.{call}.{stream}" for call in calls]
     api += [f"$JS.API.CONSUMER.{call}.{stream}.>" for call in ("CREATE", "MSG.NEXT", "DELETE")]
+    api.append(f"$JS.API.DIRECT.GET.{stream}")
     nodes = [f"{PREFIX}.cmd.*", subjects.EVERY_LEASE_ANSWER, f"{PREFIX}.ask.*.*"]
     replies = ["_R_.>", subjects.EVERY_AGENT_INBOX, f"{subjects.inbox('scheduler')}.>"]
     return [subjects.LOG, *api, "$JS.API.INFO", *nodes, *replies]

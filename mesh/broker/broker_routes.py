@@ -22,7 +22,7 @@ class BrokerRoutes:
 
     cluster: str
     secret: str
-    """What brokers show to each other; letters and digits only."""
+    """The password that brokers show to each other, of letters and digits."""
     listen: str
     """The address, `host:port`, at which this broker takes the others."""
     brokers: tuple[str, ...]

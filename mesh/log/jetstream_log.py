@@ -8,25 +8,24 @@ JetStream about them.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
-from typing import Any, Protocol
+from collections.abc import AsyncIterator
+from typing import Protocol
 
 import msgspec
 import nats.errors
-from nats.aio.client import Client as Connection
-from nats.aio.msg import Msg
 
 from stoker.mesh.broker.broker_config import LOG_ENTRY_BYTES_MAX, LOG_MAX_BYTES
 from stoker.mesh.connection.requests import Requests
+from stoker.mesh.log.stream_inbox import COPY, NobodyReads, SilentLog, StreamInbox
 from stoker.mesh.wire import subjects
 from stoker.native.errors import Corrupt, Denied, Refused, StokerError, Unavailable
 
 APPEND_TIMEOUT_S = 2.0
 API_TIMEOUT_S = 5.0
-FETCH_BATCH = 256
-FETCH_BYTES = 4 << 20
+INFO_TIMEOUT_S = 2.0
+"""Brokers that elect answer nothing, so a request that changes nothing is soon made again."""
+COPY_TRIES = 4
 DUPLICATE_WINDOW_NS = 300 * 10**9
 INACTIVE_NS = 30 * 10**9
 
@@ -138,6 +137,7 @@ class _State(msgspec.Struct):
 class _Config(msgspec.Struct):
     max_bytes: int = 0
     num_replicas: int = 1
+    allow_direct: bool = False
     metadata: dict[str, str] = {}
 
 
@@ -158,7 +158,8 @@ class JetStreamLog:
     """The log on a connection of its own; the connection's callbacks must call `requests`.
 
     `reader` names the consumers of this process, so that schedulers of one stream differ. A new
-    stream gets `copies` copies, if its broker has others beside it.
+    stream gets `copies` copies, if its broker has others beside it. If there are several, any of
+    them is read directly; one alone is read through consumers.
     """
 
     def __init__(
@@ -171,6 +172,7 @@ class JetStreamLog:
     ) -> None:
         self.copies = copies
         """The copies that the stream has, once it is open."""
+        self._reads_copy = copies > 1
         self._reader = reader
         self._requests = requests
         self._nc = requests.connection
@@ -184,28 +186,31 @@ class JetStreamLog:
         A missing stream is made if `may_make`, else StreamGone is raised; Corrupt if it belongs to
         another cluster, Unavailable if JetStream refuses. A stream that exists keeps its copies.
         """
-        answer = await self._api(f"STREAM.INFO.{subjects.LOG_STREAM}", b"")
+        answer = await self._info()
         if answer.error is not None and answer.error.err_code == _STREAM_NOT_FOUND:
             if not may_make:
                 raise StreamGone("the log's stream is gone")
             answer = await self._make()
         elif answer.config is not None and answer.config.max_bytes != self._max_bytes:
             self._check_cluster(answer)
-            self.copies = answer.config.num_replicas
+            self._take_over(answer.config)
             answer = await self._configure("UPDATE")
         if answer.error is not None:
             raise Unavailable(f"the log's stream: {answer.error.description}")
         self._check_cluster(answer)
-        self.copies = answer.config.num_replicas if answer.config is not None else 1
+        self._take_over(answer.config or _Config())
         return answer.state.bytes if answer.state is not None else 0
 
     async def _make(self) -> _Answer:
         """Make the stream with all its copies; a broker without others bears only one."""
         answer = await self._configure("CREATE")
         if answer.error is not None and answer.error.err_code == _NO_COPIES:
-            self.copies = 1
+            self._take_over(_Config())
             answer = await self._configure("CREATE")
         return answer
+
+    def _take_over(self, config: _Config) -> None:
+        self.copies, self._reads_copy = config.num_replicas, config.allow_direct
 
     def _check_cluster(self, answer: _Answer) -> None:
         found = answer.config.metadata.get("cluster") if answer.config is not None else None
@@ -214,7 +219,7 @@ class JetStreamLog:
 
     async def size(self) -> int:
         """Return the bytes that the stream holds now, for metering only."""
-        answer = await self._api(f"STREAM.INFO.{subjects.LOG_STREAM}", b"")
+        answer = await self._info()
         return answer.state.bytes if answer.state is not None else 0
 
     async def append_at(self, tail: int, entry: bytes, name: str) -> int:
@@ -240,14 +245,40 @@ class JetStreamLog:
         if answer.error is not None:
             raise Unavailable(f"seal: {answer.error.description}")
 
-    async def read_from(self, seq: int) -> AsyncIterator[list[tuple[int, bytes]]]:
+    def read_from(self, seq: int) -> AsyncIterator[list[tuple[int, bytes]]]:
+        return self._read_copy(seq) if self._reads_copy else self._consume(seq)
+
+    async def _read_copy(self, seq: int) -> AsyncIterator[list[tuple[int, bytes]]]:
+        """Read the copy of any broker, which takes no leader of the stream and may be behind it."""
+        while batch := await self._fetch_copy(max(seq, 1)):
+            yield batch
+            seq = batch[-1][0] + 1
+
+    async def _fetch_copy(self, seq: int) -> list[tuple[int, bytes]]:
+        """Fetch one batch, and ask again if a broker hangs, for then another one may answer."""
+        for _ in range(COPY_TRIES):
+            inbox = StreamInbox(self._nc, COPY)
+            try:
+                return await inbox.fetch({"seq": seq, "next_by_subj": subjects.LOG})
+            except SilentLog:
+                continue
+            except NobodyReads:
+                _check_there(await self._info())
+                raise
+            finally:
+                await inbox.close()
+        raise SilentLog(f"reading the log: {COPY_TRIES} requests were not answered")
+
+    async def _consume(self, seq: int) -> AsyncIterator[list[tuple[int, bytes]]]:
+        """Read through a consumer."""
         name = await self._consumer(seq)
-        reader = _Reader(self._nc, name)
+        subject = f"$JS.API.CONSUMER.MSG.NEXT.{subjects.LOG_STREAM}.{name}"
+        inbox = StreamInbox(self._nc, subject)
         try:
-            while batch := await reader.fetch():
+            while batch := await inbox.fetch({"no_wait": True}):
                 yield batch
         finally:
-            await reader.close()
+            await inbox.close()
             # Without a connection, the consumer ends by its inactivity limit.
             if self._nc.is_connected:
                 with contextlib.suppress(StokerError, nats.errors.Error):
@@ -273,8 +304,7 @@ class JetStreamLog:
         }
         body = msgspec.json.encode({"stream_name": subjects.LOG_STREAM, "config": config})
         answer = await self._api(f"CONSUMER.CREATE.{subjects.LOG_STREAM}.{name}", body)
-        if answer.error is not None and answer.error.err_code == _STREAM_NOT_FOUND:
-            raise StreamGone("the log's stream is gone")
+        _check_there(answer)
         if answer.error is not None:
             raise Unavailable(f"reading the log: {answer.error.description}")
         return name
@@ -282,6 +312,7 @@ class JetStreamLog:
     async def _configure(self, call: str, *, sealed: bool = False) -> _Answer:
         config = StreamConfig(
             num_replicas=self.copies,
+            allow_direct=self._reads_copy,
             max_bytes=self._max_bytes,
             sealed=sealed,
             deny_purge=sealed,
@@ -290,12 +321,20 @@ class JetStreamLog:
         body = msgspec.json.encode(config)
         return await self._api(f"STREAM.{call}.{subjects.LOG_STREAM}", body)
 
-    async def _api(self, call: str, body: bytes) -> _Answer:
-        data = await self._requests.request(f"$JS.API.{call}", body, API_TIMEOUT_S)
+    async def _info(self) -> _Answer:
+        return await self._api(f"STREAM.INFO.{subjects.LOG_STREAM}", b"", INFO_TIMEOUT_S)
+
+    async def _api(self, call: str, body: bytes, timeout_s: float = API_TIMEOUT_S) -> _Answer:
+        data = await self._requests.request(f"$JS.API.{call}", body, timeout_s)
         try:
             return _answers.decode(data)
         except msgspec.MsgspecError as error:
             raise Unavailable(f"the log engine's answer to {call}: {error}") from None
+
+
+def _check_there(answer: _Answer) -> None:
+    if answer.error is not None and answer.error.err_code == _STREAM_NOT_FOUND:
+        raise StreamGone("the log's stream is gone")
 
 
 def appended(tail: int, data: bytes) -> int:
@@ -320,69 +359,3 @@ def appended(tail: int, data: bytes) -> int:
     if number == _STREAM_SEALED:
         raise Denied("the log is sealed: it has moved to another engine")
     raise OutcomeUnknown(f"append at {tail}: {text} ({number})")
-
-
-@contextlib.contextmanager
-def _as_unavailable() -> Iterator[None]:
-    try:
-        yield
-    except (nats.errors.Error, OSError) as error:
-        raise Unavailable(f"reading the log: {error!r}") from None
-
-
-_ENDS = (
-    "404 No Messages",
-    "408 Request Timeout",
-    "409 Batch Completed",
-    "409 Message Size Exceeds MaxBytes",
-)
-"""Statuses that end a pull request normally; any other status is a failure of reading."""
-
-
-class _Reader:
-    """Sends pull requests that are answered into one inbox."""
-
-    def __init__(self, connection: Connection, consumer: str) -> None:
-        self._nc = connection
-        self._next = f"$JS.API.CONSUMER.MSG.NEXT.{subjects.LOG_STREAM}.{consumer}"
-        self._inbox = connection.new_inbox()
-        self._batch: list[tuple[int, bytes]] = []
-        self._over = asyncio.Event()
-        self._error = ""
-        self._subscription: Any = None
-
-    async def fetch(self) -> list[tuple[int, bytes]]:
-        if self._subscription is None:
-            with _as_unavailable():
-                self._subscription = await self._nc.subscribe(self._inbox, cb=self._take)
-        self._batch = []
-        self._over.clear()
-        request = {"batch": FETCH_BATCH, "max_bytes": FETCH_BYTES, "no_wait": True}
-        with _as_unavailable():
-            await self._nc.publish(self._next, msgspec.json.encode(request), reply=self._inbox)
-        try:
-            await asyncio.wait_for(self._over.wait(), API_TIMEOUT_S)
-        except TimeoutError:
-            raise Unavailable("reading the log: the engine went silent") from None
-        if self._error:
-            raise Unavailable(f"reading the log: {self._error}")
-        return self._batch
-
-    async def _take(self, message: Msg) -> None:
-        status = (message.headers or {}).get("Status")
-        if status is None:
-            # $JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>
-            self._batch.append((int(message.reply.split(".")[5]), message.data))
-            if len(self._batch) >= FETCH_BATCH:
-                self._over.set()
-        elif status != "100":
-            description = str((message.headers or {}).get("Description"))
-            if f"{status} {description}" not in _ENDS:
-                self._error = f"{status} {description}"
-            self._over.set()
-
-    async def close(self) -> None:
-        """End the subscription of the inbox."""
-        if self._subscription is not None and self._nc.is_connected:
-            with contextlib.suppress(nats.errors.Error):
-                await self._subscription.unsubscribe()

@@ -16,7 +16,7 @@ from stoker.mesh.log.jetstream_log import Log, LogFull, LogGap, WrongTail
 from stoker.mesh.log.log_archive import LogArchive
 from stoker.mesh.replica import events
 from stoker.mesh.replica.snapshots import SnapshotFolder, agreement
-from stoker.native.errors import Corrupt, StokerError
+from stoker.native.errors import Corrupt, StokerError, Unavailable
 
 log = structlog.get_logger("scheduler")
 
@@ -108,10 +108,14 @@ class LogWriter:
     async def _keep(self, seq: int) -> None:
         """Archive all entries up to `seq`, which are then trimmed."""
         kept: list[tuple[int, bytes]] = []
-        async for batch in self._log.read_from(self._archive.last_seq + 1):
+        reached = self._archive.last_seq
+        async for batch in self._log.read_from(reached + 1):
             kept += [each for each in batch if each[0] <= seq]
-            if batch and batch[-1][0] >= seq:
+            reached = batch[-1][0]
+            if reached >= seq:
                 break
+        if reached < seq:
+            raise Unavailable(f"the log could be read up to {reached} only, not up to {seq}")
         dropped = await asyncio.to_thread(self._archive.add, kept)
         if dropped:
             log.warning("old segments of the log's archive were dropped", count=dropped)

@@ -51,7 +51,7 @@ class JoinedNode(OneNode):
 
     @property
     def freezes(self) -> int:
-        """How often the watchdog of this node has frozen its jobs."""
+        """The number of times that the watchdog of this node has frozen its jobs."""
         with Lease.open(self.state.run / "lease") as lease:
             return lease.freezes
 

@@ -87,7 +87,7 @@ class Servers(SeveralSchedulers):
         return int((await self.persist("alice", "job", "submit", argv=argv, **fields)).job)
 
     def freezes(self) -> list[int]:
-        """How often each node has frozen its jobs; once at its start, before it had a lease."""
+        """Return the freezes of each node; the first one is at its start, before it has a lease."""
         return [node.freezes for node in self.nodes]
 
     def digests(self) -> set[bytes]:
@@ -168,7 +168,7 @@ async def test_a_server_dies_together_with_the_leader(servers: Servers, shared: 
 
 
 class Listener:
-    """What schedulers answer: the requests of a user, and the lease requests of a node."""
+    """It hears all answers to its own requests as a user, and to the lease requests of a node."""
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers

@@ -55,6 +55,17 @@ async def test_nothing_is_trimmed_that_could_not_be_archived(log: ModelLog, tmp_
     assert min(log.entries) == 1
 
 
+async def test_nothing_is_trimmed_that_was_not_read(log: ModelLog, tmp_path: Path) -> None:
+    """A broker that answers from its copy may be behind the entry up to which is trimmed."""
+    read, log.read = log.read, lambda seq: read(seq)[: max(0, 6 - seq)]  # type: ignore[method-assign]
+    archive = LogArchive(tmp_path / "archive")
+    (fed,) = await trim(log, archive, tmp_path, 9)
+    assert isinstance(fed, events.TrimFailed) and min(log.entries) == 1
+    log.read = read  # type: ignore[method-assign]
+    assert await trim(log, archive, tmp_path, 9) == [events.Trimmed(9)]
+    assert min(log.entries) == 10
+
+
 async def test_a_damaged_segment_is_noticed(log: ModelLog, tmp_path: Path) -> None:
     archive = LogArchive(tmp_path / "archive")
     await trim(log, archive, tmp_path, 9)

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import AsyncIterator
 
 import pytest
 
-from stoker.mesh.log.jetstream_log import JetStreamLog, OutcomeUnknown, WrongTail
+from stoker.mesh.log.jetstream_log import JetStreamLog, OutcomeUnknown, StreamGone, WrongTail
 from stoker.native.errors import Unavailable
 from tests.mesh.log.test_jetstream_log import connect, contents
 from tests.mesh.nats_server import CLUSTER, Server
@@ -61,6 +62,55 @@ async def found(log: JetStreamLog) -> list[bytes]:
     while True:
         try:
             return [data for _, data in await contents(log)]
+        except Unavailable:
+            continue
+
+
+async def test_one_broker_that_is_left_reads_all(brokers: list[Server]) -> None:
+    """Nobody can lead the stream then, so that nothing can be appended."""
+    log = await opened(brokers[0], 3)
+    for tail in range(300):
+        await log.append_at(tail, b"e%d" % tail, f"1-{tail}")
+    for server in brokers[1:]:
+        server.kill()
+    while len(left := await found(log)) < 300:  # an entry may be acknowledged before it is here
+        continue
+    assert left == [b"e%d" % number for number in range(300)]
+    assert await contents(log, 299) == [(299, b"e298"), (300, b"e299")]
+    assert await contents(log, 301) == []
+
+
+async def test_a_broker_that_hangs_is_passed_over(brokers: list[Server]) -> None:
+    log = await opened(brokers[0], 3)
+    await log.append_at(0, b"e", "1-0")
+    hanging = brokers[2].process
+    assert hanging is not None
+    hanging.send_signal(signal.SIGSTOP)
+    try:
+        for _ in range(10):
+            while await found(log) != [b"e"]:  # one of the copies may be behind
+                continue
+    finally:
+        hanging.send_signal(signal.SIGCONT)
+
+
+async def test_a_copy_is_read_behind_a_trim(brokers: list[Server]) -> None:
+    log = await opened(brokers[0], 3)
+    for tail in range(5):
+        await log.append_at(tail, b"e%d" % tail, f"1-{tail}")
+    await log.trim(3)
+    while len(left := await contents(log)) > 2:
+        continue
+    assert left == [(4, b"e3"), (5, b"e4")]
+
+
+async def test_a_stream_that_is_gone_is_told_from_a_broker_that_is(brokers: list[Server]) -> None:
+    log = JetStreamLog(await connect(brokers[0], "scheduler"), CLUSTER, SIZE, copies=3)
+    while True:
+        try:
+            await contents(log)
+        except StreamGone:
+            break
         except Unavailable:
             continue
 
