@@ -75,7 +75,8 @@ class SchedulerRequests:
         except StokerError as error:
             self._post(steps.StateFailed(error.message))
             return
-        self._post(steps.StateReceived(data))
+        refusal = _refusal(data)
+        self._post(steps.StateFailed(refusal) if refusal else steps.StateReceived(data))
 
     async def _request(self, subject: str, payload: object) -> NodeReply:
         data = await self._link.request(subject, _encoder.encode(payload), REQUEST_S)
@@ -83,3 +84,12 @@ class SchedulerRequests:
             return _replies.decode(data)
         except msgspec.MsgspecError as error:
             raise Unavailable(f"the scheduler's answer cannot be read: {error}") from None
+
+
+def _refusal(data: bytes) -> str:
+    """Return why the scheduler did not send a sealed state, or an empty string if it did."""
+    try:
+        reply = _replies.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return ""
+    return "" if reply.ok else reply.message or reply.code

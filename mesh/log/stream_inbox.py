@@ -25,7 +25,7 @@ FETCH_S = 5.0
 COPY_S = 1.0
 """An answer of a consumer, or from a copy, has failed if nothing comes for this long."""
 COPY = f"$JS.API.DIRECT.GET.{subjects.LOG_STREAM}"
-"""Where any broker answers from its copy, led or not; JetStream chooses which one."""
+"""Each broker with a copy may answer here, whether the stream has a leader or not."""
 
 _ENDS = (
     "204 EOB",
