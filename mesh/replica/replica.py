@@ -421,12 +421,12 @@ class Replica:
         """Lead in a term for which a majority pledged, or append its TERM entry, once only."""
         self._peers.begin_term(term)
         self._appends.settle_unknown(term)
-        if self.state.term == term and not self._leadership.outrun:
-            self._lead(term, now)
-            self._peers.repeat(now)
-        elif self._tail.end.term > term:
+        if self._tail.end.term > term:
             self.step_down("a newer term was read", now)
             self._peers.hurry(now)
+        elif self.state.term == term and not self._leadership.outrun:
+            self._lead(term, now)
+            self._peers.repeat(now)
         elif self._tail.end.term == term or self._appends.sends:
             self._leadership.role = "electing"
             self._peers.appended(self.state.seen, now)
