@@ -113,6 +113,7 @@ class Stage:
 
     def let_lead(self, chosen: SchedulerProcess, voter: SchedulerProcess) -> None:
         """Have `chosen` lead with the vote of `voter`, while no third scheduler runs."""
+        self.pass_time(0.1)  # what the last leader sent has arrived
         voter.pause(clock=True)
         self.until(lambda: chosen.replica.role == "pledging", f"{chosen.name} as a candidate")
         voter.go_on()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tests.agent.sim.mutants.planting import Mutant
 from tests.agent.sim.scenario import Unplayable, scenario
-from tests.agent.sim.stage import BOB, Stage
+from tests.agent.sim.stage import BOB, Gate, Stage
 
 REPLICA = "stoker.mesh.replica.replica"
 TAIL = "stoker.mesh.replica.log.held_tail"
@@ -64,8 +64,52 @@ def test_the_log_loses_an_acknowledged_job_together_with_the_leader() -> None:
     assert stage.violations == [] and stage.halts == []
 
 
+OLD_TERMS = Mutant(
+    "old-terms", TAIL, "HeldTail._older",
+    'return "entry_term" if entry.term < self.end.term else ""', 'return ""',
+    "an entry of an older term than the newest is passed over",
+)  # fmt: skip
+NO_PLEDGES = Mutant(
+    "no-pledges", "stoker.mesh.replica.log.roster", "Roster.may_begin",
+    "if not needed:", "if True:",
+    "a new term counts only with the pledges of a majority",
+)  # fmt: skip
+
+
+@scenario(
+    8,
+    "An entry of an older term than the newest is passed over, wherever it lands: it neither ends a"
+    " chain nor begins one.",
+    (OLD_TERMS, NO_PLEDGES),
+)
+def test_an_append_of_a_dead_leader_lands_behind_the_term_of_its_successor() -> None:
+    stage = Stage()
+    first = stage.ready()
+    stage.pass_time(1)
+    appends = Gate(stage.world.stream, "append")
+    stage.submit("late", to=[first], again=False)
+    stage.until(lambda: appends.seen, "the append")
+    first.crash()
+    stage.until(lambda: len(appends.seen) > 1, "the TERM entry of its successor")
+    ((late,), (term,)) = appends.seen
+    voter = next(each for each in stage.others(first) if each.server != term.server)
+    voter.pause(clock=True)
+    appends.deliver((term,))
+    stage.world.stream._land(late, forced=True)
+    appends.shut = False
+    voter.go_on()
+    stage.submit("next", user=BOB)
+    assert stage.comes(lambda: stage.end("next") == "succeeded"), "work goes on"
+    first.start()
+    stage.pass_time(4)
+    assert not stage.runs("late"), "what was never acknowledged does not come back"
+    indexes = {each.replica.state.index for each in stage.schedulers}
+    assert len(indexes) == 1, "all read on"
+    assert stage.violations == [] and stage.halts == []
+
+
 CONTRADICTED = Mutant(
-    "halt-on-gap", REPLICA, "Replica._log_broken",
+    "halt-on-answer", REPLICA, "Replica._log_broken",
     "before is None and not self._peers.alone", "False",
     "a log that contradicts itself is an unknown outcome",
 )  # fmt: skip
@@ -97,6 +141,11 @@ BEHIND_FOR_EVER = Mutant(
     "if message.first > self._tail.end.index + 1:", "if False:",
     "a replica that the log left behind gets a snapshot",
 )  # fmt: skip
+HALT_ON_GAP = Mutant(
+    "halt-on-gap", REPLICA, "Replica._log_contradicts",
+    "if self._peers.alone or not isinstance(error, LogGap | BrokenChain):", "if True:",
+    "a gap in the log sends a replica to the others",
+)  # fmt: skip
 LEADER_SNAPSHOTS = Mutant(
     "leader-snapshots", REPLICA, "Replica._applied",
     "if applied.is_snapshot_point and not self._peers.alone:",
@@ -111,6 +160,7 @@ LEADER_SNAPSHOTS = Mutant(
     " and whoever is behind it gets the file.",
     BEHIND_FOR_EVER,
     LEADER_SNAPSHOTS,
+    HALT_ON_GAP,
 )
 def test_a_scheduler_returns_after_the_log_was_trimmed() -> None:
     stage = Stage()
@@ -182,6 +232,31 @@ def test_a_deposed_leader_of_the_log_acknowledges_and_shows_what_nobody_has() ->
     first.start()
     stage.submit("mine")
     assert stage.comes(lambda: stage.keeps("mine") and stage.end("mine"), 10), "it is not lost"
+    assert stage.violations == [] and stage.halts == []
+
+
+UNCONFIRMED_WAITS = Mutant(
+    "unconfirmed-waits", PEERS, "ReplicaPeers.is_unconfirmed",
+    ">= UNCONFIRMED_NS", ">= 10**30",
+    "a leader whose entries nobody confirms reads the log again",
+)  # fmt: skip
+
+
+@scenario(
+    24,
+    "A leader whose entries no majority confirms reads the log again, and appends there what only a"
+    " deposed server had taken.",
+    UNCONFIRMED_WAITS,
+)
+def test_a_leader_lives_on_after_its_server_was_deposed() -> None:
+    stage = Stage()
+    leader = stage.ready()
+    stage.depose_log_server(leader)
+    stage.submit("job")
+    stage.pass_time(1)
+    stage.restore_log_server(leader)
+    assert stage.comes(lambda: stage.end("job") == "succeeded", 10), "the job is taken and runs"
+    assert stage.leaders == [leader], "nobody had to take over"
     assert stage.violations == [] and stage.halts == []
 
 
