@@ -13,6 +13,9 @@ from stoker.mesh.wire.peer_messages import NotPledged, Pledge
 PLEDGE_NS = 2_000_000_000
 """The length of a pledge. The candidate counts it from its own request, and the voter from its
 answer, which is later."""
+DRIFT_NS = PLEDGE_NS // 500
+"""The voter waits this much longer, so that clocks that drift apart by 1,000 ppm end a candidate's
+pledge before the voter's: CLOCK_BOOTTIME is corrected by 500 ppm at most."""
 
 
 class Voter:
@@ -29,7 +32,7 @@ class Voter:
     def wait_ns(self, candidate: int, now_ns: int) -> int:
         """Return the time until this vote is free for a candidate; 0 if it is."""
         if self._free_ns is None:  # the first look of this process
-            self._free_ns = now_ns + PLEDGE_NS
+            self._free_ns = now_ns + PLEDGE_NS + DRIFT_NS
         return 0 if candidate == self._holder else max(0, self._free_ns - now_ns)
 
     def grant(
@@ -40,7 +43,7 @@ class Voter:
         if term < self.promised or wait_ns:
             return NotPledged(self.promised, wait_ns)
         self.promised, self._holder = term, candidate
-        self._free_ns = now_ns + PLEDGE_NS
+        self._free_ns = now_ns + PLEDGE_NS + DRIFT_NS
         return Pledge(self._cluster, self._number, candidate, term, stamp_ns, covers)
 
     def promise(self, term: int) -> None:

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A vote is free for another candidate only when the last one's pledge ran out by every clock."""
+
+from __future__ import annotations
+
+from stoker.mesh.replica.peers.pledges import Pledges
+from stoker.mesh.replica.peers.voter import PLEDGE_NS, Voter
+from stoker.mesh.wire.peer_messages import NotPledged, Pledge
+
+NS = 1_000_000_000
+PPM = 1_000_000
+
+
+def voter(now_ns: int = 0) -> Voter:
+    """A voter whose abstention is over at `now_ns`."""
+    made = Voter("cluster", 1, 0)
+    made.wait_ns(1, now_ns - 2 * PLEDGE_NS)
+    return made
+
+
+def test_a_voter_that_has_just_started_abstains() -> None:
+    made = Voter("cluster", 1, 0)
+    assert isinstance(made.grant(2, 2, 0, b"", 10 * NS), NotPledged)
+    assert isinstance(made.grant(2, 2, 0, b"", 10 * NS + PLEDGE_NS), NotPledged)
+    assert isinstance(made.grant(2, 2, 0, b"", 11 * NS + PLEDGE_NS), Pledge)
+
+
+def test_a_voter_pledges_to_another_only_after_the_last_pledge_ran_out() -> None:
+    made = voter()
+    assert isinstance(made.grant(2, 2, 0, b"", 0), Pledge)
+    refused = made.grant(3, 3, 0, b"", NS)
+    assert isinstance(refused, NotPledged) and refused.wait_ns >= PLEDGE_NS - NS
+    assert isinstance(made.grant(2, 2, 0, b"", NS), Pledge)
+    assert isinstance(made.grant(3, 3, 0, b"", PLEDGE_NS + NS + NS), Pledge)
+
+
+def test_a_voter_pledges_to_no_older_term() -> None:
+    made = voter()
+    made.promise(9)
+    refused = made.grant(2, 2, 0, b"", NS)
+    assert isinstance(refused, NotPledged) and refused.term == 9
+
+
+def test_clocks_that_drift_apart_by_1000_ppm_never_let_two_hold_one_vote() -> None:
+    made, first = voter(), Pledges(1)
+    first.begin(2)
+    answer = made.grant(2, 2, 0, b"", 0)
+    assert isinstance(answer, Pledge) and first.take(answer, b"", 0)
+    asked_ns = 0
+    while not isinstance(made.grant(3, 3, 0, b"", asked_ns), Pledge):
+        asked_ns += NS // 10_000
+    slow_ns = asked_ns * (PPM - 1000) // PPM
+    assert not first.hold(slow_ns)
