@@ -17,10 +17,13 @@ from stoker.mesh.sim.scheduler_process import SchedulerProcess, Surroundings
 from stoker.mesh.sim.timeline import MS, SECOND
 
 GAP_NS = (300 * MS, 2 * SECOND)
+LOG_STOPS_NS = 14 * SECOND
+"""The time between two faults that stop the log, each of which lasts 4 to 16 s: nothing is found in
+a log that never works."""
 ON = 0.6
 """The probability that a seed has a kind of fault at all."""
-SCHEDULERS_ON = 0.35
-"""The probability for each fault of schedulers, which may cost an election."""
+SCHEDULER_KINDS = 3
+"""A seed has so many kinds of faults of schedulers, each of which may cost an election."""
 
 
 class FaultPlan:
@@ -39,12 +42,13 @@ class FaultPlan:
         self._schedulers = schedulers
         self._nodes = nodes
         self._until_ns = until_ns
+        self._log_works_ns = 0
         self._chance = around.chance
         kinds = self._kinds()
         self._on = [kind for kind in kinds if around.chance.random() < ON] or list(kinds)[:3]
         if len(schedulers) > 1:
             more = SchedulerFaults(around, schedulers, until_ns).kinds()
-            self._on += [kind for kind in more if around.chance.random() < SCHEDULERS_ON]
+            self._on += around.chance.sample(list(more), SCHEDULER_KINDS)
             kinds |= more
         self._make = kinds
         self._next()
@@ -163,14 +167,22 @@ class FaultPlan:
     def _crash_server(self) -> None:
         stream = self._around.stream
         number = self._chance.randrange(len(stream.servers))
-        if stream.servers[number].up:
+        if stream.servers[number].up and (number != stream.leader or self._log_may_stop()):
             stream.crash(number)
             self._around.story.tell("{} is killed", stream.servers[number].name)
             self._later(300, 3000, lambda _: stream.restart(number))
 
     def _elect(self) -> None:
-        if self._around.stream.leader != NO_LEADER:
+        if self._around.stream.leader != NO_LEADER and self._log_may_stop():
             self._around.stream.elect()
+
+    def _log_may_stop(self) -> bool:
+        """True if the log may stop now: it works for a while between two stops."""
+        now = self._around.timeline.now
+        if now < self._log_works_ns:
+            return False
+        self._log_works_ns = now + LOG_STOPS_NS
+        return True
 
     def _stand_still(self) -> None:
         stream = self._around.stream

@@ -17,11 +17,14 @@ from stoker.mesh.sim.ambush import Spring
 from stoker.mesh.sim.keyed_hash import KeyedHash
 from stoker.mesh.sim.model_stream import LOST_TAIL_MAX, NO_LEADER
 from stoker.mesh.sim.scheduler_process import SchedulerProcess, Surroundings
-from stoker.mesh.sim.timeline import MS
+from stoker.mesh.sim.timeline import MS, SECOND
 from stoker.mesh.wire.peer_messages import Appended, FetchRequest, Promised, SnapshotPart
 from stoker.mesh.wire.term_owner import next_term
 
 Pair = tuple[str, str]
+SHORT_MS = 500
+EARLY_NS = 5 * SECOND
+"""A scheduler that goes down before this moment stays down for longer."""
 
 
 class SchedulerFaults:
@@ -59,8 +62,13 @@ class SchedulerFaults:
         self._around.timeline.after(self._chance.randint(low_ms, high_ms) * MS, do, None)
 
     def _kill(self, one: SchedulerProcess, low_ms: int, high_ms: int) -> None:
-        """Kill a process, and start it again after a while between these two."""
-        if one.alive and self._around.timeline.now < self._until_ns:
+        """Kill a process, and start it again after a while between these two.
+
+        A majority stays alive, unless the while is short: a cluster that stands still finds little.
+        """
+        alive = sum(each.alive and not each.paused for each in self._schedulers if each is not one)
+        others = 2 * alive > len(self._schedulers) or high_ms <= SHORT_MS
+        if one.alive and others and self._around.timeline.now < self._until_ns:
             one.crash()
             self._start_later(one, low_ms, high_ms)
 
@@ -201,7 +209,8 @@ class SchedulerFaults:
         around.watch.ambush.lay(events.Append, first)
 
     def _lose_parts(self) -> None:
-        """Lose what follows the next part of a snapshot file, or the process that sends it."""
+        """Lose what follows the next part of a snapshot file, or the process that sends it, and let
+        one scheduler need it."""
 
         def spring(source: int, behind: int, _: Any) -> None:
             names = self._schedulers[source - 1].name, self._schedulers[behind - 1].name
@@ -211,6 +220,7 @@ class SchedulerFaults:
                 self._later(0, 5, lambda _: self._kill(self._schedulers[source - 1], 200, 2000))
 
         self._around.watch.ambush.lay(SnapshotPart, spring)
+        self._leave_behind()
 
     def _damage_snapshot(self) -> None:
         """Damage the newest of two snapshot files of a process that is killed."""
@@ -234,7 +244,9 @@ class SchedulerFaults:
     def _leave_behind(self) -> None:
         """Keep a scheduler down for so long that the log is trimmed behind its end, and let the
         others forget what they no longer need."""
-        one, down_ms = self._other(self._leader()), self._chance.randint(4000, 8000)
+        early = self._around.timeline.now < EARLY_NS
+        one = self._other(self._leader())
+        down_ms = self._chance.randint(4000, 8000) + (5000 if early else 0)
         self._kill(one, down_ms, down_ms)
 
         def restart(_: None) -> None:
@@ -242,7 +254,7 @@ class SchedulerFaults:
                 if each is not one:
                     self._kill(each, 20, 300)
 
-        if self._chance.random() < 0.5:
+        if self._chance.random() < 0.8:
             self._later(down_ms - 200, down_ms, restart)
 
     def _forge(self) -> None:
