@@ -14,6 +14,7 @@ from stoker.agent.sim.figures import Shape
 from stoker.agent.sim.node_process import NodeProcess
 from stoker.agent.sim.world import World
 from stoker.mesh.replica import events
+from stoker.mesh.sim.scheduler_disk import SchedulerDisk
 from stoker.mesh.sim.scheduler_process import (
     SchedulerAnswer,
     SchedulerProcess,
@@ -126,8 +127,8 @@ class Stage:
     @staticmethod
     def lose_disk(scheduler: SchedulerProcess) -> None:
         """Let a scheduler that does not run lose all that it stored."""
-        scheduler._files, scheduler._held = [], []
-        scheduler._promised = scheduler._known_tail = 0
+        scheduler.disk = SchedulerDisk()
+        scheduler._known_tail = 0
 
     # --- links and the log ------------------------------------------------------------------------
 
@@ -246,6 +247,14 @@ class Stage:
     def node(self) -> NodeProcess:
         """The first node."""
         return self.nodes[0]
+
+    @property
+    def runner(self) -> NodeProcess:
+        """The first node with a job."""
+        found = next((each for each in self.nodes if each.spawner.running), None)
+        if found is None:
+            raise Unplayable("no node runs a job")
+        return found
 
     def ready(self) -> SchedulerProcess:
         """Pass time until a scheduler leads and every node has a lease; return the leader."""

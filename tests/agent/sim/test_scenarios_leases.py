@@ -11,7 +11,6 @@ from tests.agent.sim.stage import Gate, Stage
 JUDGE = "stoker.agent.jobs.lease_judge"
 RULE = "stoker.agent.jobs.lease_rule"
 CORE = "stoker.agent.jobs.node_core"
-MODEL = "stoker.agent.sim.watchdog_model"
 
 FROM_ARRIVAL = Mutant(
     "from-arrival", JUDGE, "LeaseJudge._judge",
@@ -53,8 +52,8 @@ NO_LEASE_STARTS = Mutant(
     "nothing starts without a valid lease",
 )  # fmt: skip
 NO_LEASE_RUNS = Mutant(
-    "no-lease-runs", MODEL, "LeaseModel.valid",
-    "return 0 <", "return self.expiry_ns == 0 or 0 <",
+    "no-lease-runs", "stoker.agent.sim.node_process", "decide",
+    '"nothing" if valid', '"nothing" if valid or lease.expiry_ns == 0',
     "no lease means frozen",
 )  # fmt: skip
 
@@ -140,8 +139,8 @@ def test_a_start_that_comes_after_the_lease_starts_nothing() -> None:
 
 
 UNMET_SPAWNER = Mutant(
-    "unmet-spawner", CORE, "NodeCore._due",
-    "if not (self._connected and self._met_spawner):", "if not self._connected:",
+    "unmet-spawner", CORE, "NodeCore._may_greet",
+    "self._connected and self._met_spawner", "self._connected",
     "a new agent learns what runs before it says what is gone",
 )  # fmt: skip
 
@@ -157,7 +156,7 @@ def test_a_new_agent_does_not_take_a_running_job_for_lost() -> None:
     stage.submit("job", run_s=8, retries=1)
     stage.until(lambda: stage.runs("job"), "the start of the job")
     stage.pass_time(1)
-    node = next(each for each in stage.nodes if each.spawner.running)
+    node = stage.runner
     node.crash()
     list_attempts = Gate(node, "_list_attempts")
     node.start_agent()
