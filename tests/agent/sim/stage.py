@@ -108,6 +108,12 @@ class Stage:
         self.until(lambda: [each for each in self.leaders if each is not but], "a leader")
         return next(each for each in self.leaders if each is not but)
 
+    @staticmethod
+    def takes_requests(scheduler: SchedulerProcess) -> bool:
+        """True if a scheduler takes the requests of users and nodes now."""
+        right = scheduler.alive and scheduler.replica.right
+        return bool(right) and right.may_answer(scheduler.clock.boot())
+
     def others(self, leader: SchedulerProcess) -> list[SchedulerProcess]:
         """Return all schedulers but one."""
         return [each for each in self.schedulers if each is not leader]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.agent.sim import (
     test_scenarios_authority,
+    test_scenarios_eviction,
     test_scenarios_host,
     test_scenarios_leases,
     test_scenarios_log,
@@ -16,6 +17,7 @@ from tests.agent.sim.scenario import SCENARIOS, Scenario
 PAGE = Path(__file__).parents[3] / "docs/developer/scenarios.md"
 FILES = (
     test_scenarios_authority,
+    test_scenarios_eviction,
     test_scenarios_host,
     test_scenarios_leases,
     test_scenarios_log,
