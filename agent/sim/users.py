@@ -121,7 +121,7 @@ class SimUser:
 def _spec(chance: random.Random, key: str) -> JobSpec:
     run_ms = chance.randint(*RUN_MS)
     end = "failed" if chance.random() < 0.15 else "succeeded"
-    retries = chance.choice((0, 0, 1, 2))
+    retries = chance.choice((0, 0, 1))
     restart: Literal["never", "on-node-loss", "always"] = "never"
     if retries:
         restart = chance.choice(("on-node-loss", "always"))

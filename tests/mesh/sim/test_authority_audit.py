@@ -72,17 +72,16 @@ def test_an_act_long_after_the_last_vote_is_noticed(world: World) -> None:
 
 def test_two_that_hold_pledges_at_once_are_noticed(world: World) -> None:
     leader, other = leader_of(world), follower_of(world)
-    own = other.replica.right._peers.pledges
-    own._until = dict(leader.replica.right._peers.pledges._until)
+    held_ns = leader.replica.right._peers.pledges.until_ns
     drift = other.clock.boot() - leader.clock.boot()
-    own._until = {voter: until + drift for voter, until in own._until.items()}
+    other.replica.right._peers.pledges.until_ns = held_ns + drift
     world.around.watch.authority.acts(leader, "answers")
     assert found(world) == f"{leader.name} answers while {other.name} holds pledges, too"
 
 
 def test_a_clock_that_stood_still_is_no_violation(world: World) -> None:
     leader, other = leader_of(world), follower_of(world)
-    other.replica.right._peers.pledges._until = {1: 1 << 62, 2: 1 << 62}
+    other.replica.right._peers.pledges.until_ns = 1 << 62
     other.pause(clock=False)
     world.around.watch.authority.acts(leader, "answers")
     assert world.audit.violations == []
