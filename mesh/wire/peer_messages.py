@@ -98,7 +98,7 @@ class Appended(Record, tag="appended", frozen=True):
 
 
 class Held(Record, tag="held", frozen=True):
-    """The sender holds the chain up to this entry durably, as it read it through its own server.
+    """The sender holds the chain up to this entry durably, as it read it in the log or fetched it.
 
     (`applied`, `trail`) is the digest of all effects up to the last entry that it applied.
     """

@@ -87,7 +87,7 @@ async def test_a_broker_that_hangs_is_passed_over(brokers: list[Server]) -> None
     assert hanging is not None
     hanging.send_signal(signal.SIGSTOP)
     try:
-        for _ in range(10):
+        for _ in range(4):
             while await found(log) != [b"e"]:  # one of the copies may be behind
                 continue
     finally:
