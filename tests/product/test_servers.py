@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three servers, each with a broker and a scheduler, and nodes that run real jobs: one server dies
-together with the leader, and a leader that was paused answers nothing."""
+with the leader, or hangs, and a leader that was paused answers nothing."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import shutil
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -16,8 +17,11 @@ import pytest
 from fakes.joined_node import JoinedNode
 
 from stoker.agent.state.state_folder import ClusterFile
+from stoker.mesh.client.client import new_key
 from stoker.mesh.log import genesis
 from stoker.mesh.replica import snapshots
+from stoker.mesh.replica.authority import LEASE_MS
+from stoker.mesh.replica.boot_clock import boot_ns
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.replica.works.fence import FENCE_TAINT
 from stoker.mesh.wire import lease_messages, schema, subjects
@@ -32,8 +36,9 @@ from tests.mesh.nats_server import Server, settle
 from tests.mesh.several_brokers import joined
 from tests.mesh.several_schedulers import CLUSTER, SchedulerProcess, SeveralSchedulers
 
-pytestmark = pytest.mark.needs_root
+pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
 NODES = ("node1", "node2")
+LEASE_NS = LEASE_MS * 1_000_000
 
 
 class Servers(SeveralSchedulers):
@@ -82,8 +87,8 @@ class Servers(SeveralSchedulers):
             assert view.state not in ENDED, view
 
     async def submit(self, *argv: str, **fields: Any) -> int:
-        """Submit a job that may run once only, and return its number."""
-        fields["tolerate"] = (FENCE_TAINT,)
+        """Submit a job that may run once only, by one key however often; return its number."""
+        fields |= {"tolerate": (FENCE_TAINT,), "idempotency_key": new_key()}
         return int((await self.persist("alice", "job", "submit", argv=argv, **fields)).job)
 
     def freezes(self) -> list[int]:
@@ -151,7 +156,7 @@ async def test_a_server_dies_together_with_the_leader(servers: Servers, shared: 
     first.kill()
     first.server.kill()
     servers.server = servers.servers_from(first.server)[1]
-    later = await servers.submit("true", idempotency_key="b" * 32)
+    later = await servers.submit("true")
     second = servers.leader()
     assert second is not first and later == 3
     assert (await servers.until_state(later, *ENDED)).state == "succeeded"
@@ -167,12 +172,41 @@ async def test_a_server_dies_together_with_the_leader(servers: Servers, shared: 
     await servers.until_equal()
 
 
+async def test_a_broker_that_hangs_deposes_its_scheduler_and_freezes_nothing(
+    servers: Servers,
+) -> None:
+    """The node beside that broker has its lease renewed over the other one meanwhile."""
+    first = servers.leader()
+    servers.server = servers.servers_from(first.server)[1]
+    beside = servers.nodes[0]
+    frozen = servers.freezes()
+    with hanging(first.server):
+        second = await servers.until_another_leads(first)
+        stopped = boot_ns() + LEASE_NS
+        await servers.until(lambda: beside.lease_ns > stopped)
+        job = await servers.submit("true")
+        assert (await servers.until_state(job, *ENDED)).state == "succeeded"
+        assert servers.leader() is second
+    assert servers.freezes() == frozen
+    await servers.until_equal()
+
+
+@contextlib.contextmanager
+def hanging(server: Server) -> Iterator[None]:
+    """Stop a broker, without an end of its connections, for as long as this lasts."""
+    assert server.process is not None
+    server.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        server.process.send_signal(signal.SIGCONT)
+
+
 class Listener:
     """It hears all answers to its own requests as a user, and to the lease requests of a node."""
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
-        self.replies: list[list[Any]] = []
         self.lease_terms: list[int] = []
 
     async def start(self) -> Listener:
@@ -187,13 +221,13 @@ class Listener:
         members = [each.key.verifier for each in self._servers.schedulers]
         self.lease_terms.append(lease_messages.open_answer(message.data, members).term)
 
-    async def request(self) -> list[Any]:
-        """Send one request; return the list to which every reply is added."""
-        replies: list[Any] = []
+    async def request(self) -> list[bytes]:
+        """Send one request; return the list to which every reply is added, be it a refusal."""
+        replies: list[bytes] = []
 
         async def take(message: Any) -> None:
             if not (message.headers and message.headers.get("Status")):  # not "nobody is there"
-                replies.append(schema.decode_reply("job", "list", message.data))
+                replies.append(message.data)
 
         inbox = self._user.new_inbox()
         await self._user.subscribe(inbox, cb=take)
@@ -226,6 +260,6 @@ async def test_a_leader_that_was_paused_answers_nothing(servers: Servers) -> Non
     assert servers.leader() is second
     assert first.terms_led()[-1] < term
     assert unheard == []
-    assert [reply.position.term for reply in heard] == [term]
+    assert [schema.decode_reply("job", "list", reply).position.term for reply in heard] == [term]
     assert set(listener.lease_terms[before:]) == {term}
     assert servers.freezes() == frozen
