@@ -262,6 +262,7 @@ class ReplicaState:
     def _evict(self, blob: EvictBlob, step: _Step) -> None:
         boot_id = self.book.nodes[blob.node].boot_id
         self.book.evicted[blob.node] = Eviction(boot_id, step.index, blob.why)
+        step.evicted[name_id(blob.node)] = blob.why
 
     def _take_setting(self, blob: entries.Setting, step: _Step) -> None:
         """Record the names of what this entry's commands have set."""
@@ -391,8 +392,8 @@ class ReplicaState:
             record.stopped_for = step.cancels[effect.command]
         if effect.state == "stopping" and effect.reason in (Reason.PREEMPTED, Reason.RECLAIMED):
             return _preempted(effect, step)
-        if effect.reason == Reason.CANCEL_REQUESTED and record.stopped_for:
-            return f"{sentence(effect.reason)}: {record.stopped_for}"
+        if detail := _detail(effect, record, step):
+            return f"{sentence(effect.reason)}: {detail}"
         if outcome is not None and outcome.reason:
             return outcome.reason
         if effect.reason in (Reason.REPORTED, Reason.RETRIED) and outcome is not None:
@@ -467,10 +468,19 @@ class _Step:
         self.jobs: dict[int, JobBlob] = {}
         self.outcomes: dict[int, Outcome] = {}
         self.cancels: dict[int, str] = {}
+        self.evicted: dict[int, str] = {}
+        """The reasons why this entry gives nodes up, by their ids."""
         self.applied = Applied()
 
     def act(self, node: str, action: Action) -> None:
         self.applied.actions.setdefault(node, []).append(action)
+
+
+def _detail(effect: StateChanged, record: Job, step: _Step) -> str:
+    """Return the words of a person, or of the leader that gave up a node, about this change."""
+    if effect.reason == Reason.NODE_EVICTED:
+        return step.evicted.get(effect.node, "")
+    return record.stopped_for if effect.reason == Reason.CANCEL_REQUESTED else ""
 
 
 def _preempted(effect: StateChanged, step: _Step) -> str:

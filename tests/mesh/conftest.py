@@ -14,10 +14,12 @@ from stoker.mesh.identity.identity import Identity
 from tests.fakes import pinned
 from tests.mesh.nats_server import Server, free_port
 
+NODES = ("node1", "node2", "node3")
+
 
 @pytest.fixture
 def keyring(tmp_path: Path) -> dict[str, Identity]:
-    names = ("scheduler", "node1", "node2", "alice", "bob")
+    names = ("scheduler", *NODES, "alice", "bob")
     return {name: identity.create(tmp_path / f"{name}.nk") for name in names}
 
 
@@ -32,7 +34,7 @@ def stopped_server(tmp_path: Path, keyring: dict[str, Identity]) -> Iterator[Ser
         ),
         broker_config.BrokerKeys(
             public["scheduler"],
-            {name: public[name] for name in ("node1", "node2")},
+            {name: public[name] for name in NODES},
             {name: public[name] for name in ("alice", "bob")},
         ),
         dict(keyring),

@@ -12,7 +12,6 @@ import pytest
 from nats.aio.client import Client as Connection
 from product_node import LiveNode, live_node, wait_until
 
-from stoker.agent.jobs.attempts import MISSING
 from stoker.agent.state.lease import Lease
 from stoker.agent.state.state_folder import load
 from stoker.agent.supervise import pids
@@ -96,5 +95,6 @@ def test_what_ran_under_a_lost_agent_state_is_lost_and_its_device_free() -> None
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         node.stoker("up")
         view = node.wait(job)
-        assert (view.state, view.reason) == ("lost", MISSING)
+        gone = "node evicted: an agent without the records of this one took its place"
+        assert (view.state, view.reason) == ("lost", gone)
         assert node.run("true", gpu_milli=1000).state == "succeeded"

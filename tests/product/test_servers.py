@@ -4,7 +4,6 @@ with the leader, or hangs, and a leader that was paused answers nothing."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import shutil
 import signal
@@ -14,16 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.joined_node import JoinedNode
+from fakes.servers import Servers
 
-from stoker.agent.state.state_folder import ClusterFile
-from stoker.mesh.client.client import new_key
-from stoker.mesh.log import genesis
-from stoker.mesh.replica import snapshots
 from stoker.mesh.replica.authority import LEASE_MS
 from stoker.mesh.replica.boot_clock import boot_ns
-from stoker.mesh.replica.state import ReplicaState
-from stoker.mesh.replica.works.fence import FENCE_TAINT
 from stoker.mesh.wire import lease_messages, schema, subjects
 from stoker.scheduler.nouns import ENDED
 from tests.mesh.conftest import (  # noqa: F401  # fixtures
@@ -31,97 +24,13 @@ from tests.mesh.conftest import (  # noqa: F401  # fixtures
     server_stopped_with_admin,
     stopped_server,
 )
-from tests.mesh.founding import replay
 from tests.mesh.nats_server import Server, settle
 from tests.mesh.several_brokers import joined
-from tests.mesh.several_schedulers import CLUSTER, SchedulerProcess, SeveralSchedulers
+from tests.mesh.several_schedulers import SchedulerProcess
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
 NODES = ("node1", "node2")
 LEASE_NS = LEASE_MS * 1_000_000
-
-
-class Servers(SeveralSchedulers):
-    """Three servers and two nodes: the first node beside the leader, the second beside another."""
-
-    def __init__(self, folder: Path, *servers: Server) -> None:
-        super().__init__(*servers)
-        self._folder = folder
-        self._running = contextlib.AsyncExitStack()
-        self.nodes: list[JoinedNode] = []
-
-    async def start(self) -> Servers:
-        await self.start_schedulers()
-        leader = self.leader().server
-        for name, own in zip(NODES, self.servers_from(leader), strict=False):
-            others = [each.url for each in self.servers_from(own)[1:]]
-            keys = tuple(each.key.public for each in self.schedulers)
-            record = ClusterFile(CLUSTER, name, keys[0], own.settings.port, keys, tuple(others))
-            seed = self.server.folder / f"{name}.nk"
-            node = JoinedNode(self._folder / name, record, self.genesis, seed)
-            self.nodes.append(await self._running.enter_async_context(node))
-        await self.until_nodes_are_ready()
-        return self
-
-    def servers_from(self, first: Server) -> list[Server]:
-        """Return all servers in their order, beginning with this one."""
-        at = self.servers.index(first)
-        return [*self.servers[at:], *self.servers[:at]]
-
-    async def until_nodes_are_ready(self) -> None:
-        while True:
-            listed = await self.persist("alice", "node", "list")
-            if [node.node for node in listed.nodes if node.state == "ready"] == list(NODES):
-                return
-            await asyncio.sleep(0.05)
-
-    async def until_state(self, job: int, *states: str) -> schema.JobView:
-        """Wait until a job has one of these states."""
-        until = "running" if "running" in states else "ended"
-        while True:
-            view: schema.JobView = await self.persist(
-                "alice", "job", "get", job=job, until=until, wait_s=2.0
-            )
-            if view.state in states:
-                return view
-            assert view.state not in ENDED, view
-
-    async def submit(self, *argv: str, **fields: Any) -> int:
-        """Submit a job that may run once only, by one key however often; return its number."""
-        fields |= {"tolerate": (FENCE_TAINT,), "idempotency_key": new_key()}
-        return int((await self.persist("alice", "job", "submit", argv=argv, **fields)).job)
-
-    def freezes(self) -> list[int]:
-        """Return the freezes of each node; the first one is at its start, before it has a lease."""
-        return [node.freezes for node in self.nodes]
-
-    def digests(self) -> set[bytes]:
-        """The digests of the states that follow from what each scheduler holds up to one index."""
-        chains = [each.held() for each in self.schedulers]
-        last = min(max(each) for each in chains)
-        return {self._digest(each, last) for each in chains}
-
-    def _digest(self, held: dict[int, bytes], last: int) -> bytes:
-        state = ReplicaState(CLUSTER, genesis.digest(self.genesis))
-        for index in range(1, last + 1):
-            replay(state, index, held[index])
-        return snapshots.agreement(state.snapshot())
-
-    async def until_equal(self) -> None:
-        """Wait until all schedulers hold the same entries, and compare their states."""
-        await self.until(lambda: len({max(each.held()) for each in self.schedulers}) == 1)
-        assert len(self.digests()) == 1
-
-    async def stop(self) -> None:
-        await self._running.aclose()
-        await super().stop()
-        for server in self.servers:
-            await server.close_connections()
-            server.stop()
-
-    def logs(self) -> str:
-        agents = [f"{node.name}: {node.log()[-3000:]}" for node in self.nodes]
-        return "\n\n".join([super().logs(), *agents])
 
 
 @pytest.fixture
@@ -129,7 +38,7 @@ async def servers(
     server_stopped_with_admin: Server,  # noqa: F811
     tmp_path: Path,
 ) -> AsyncIterator[Servers]:
-    made = Servers(tmp_path, *joined(server_stopped_with_admin, 3))
+    made = Servers(tmp_path, NODES, *joined(server_stopped_with_admin, 3))
     try:
         yield await made.start()
     finally:

@@ -55,7 +55,7 @@ class NodeWatch:
         """No earlier leader has answered a node since then (CLOCK_BOOTTIME)."""
         self._silences: dict[str, NodeSilence] = {}
         self._answered: dict[str, int] = {}
-        """When each node was last answered, as far as this replica knows."""
+        """The time of the last answer to each node, as far as this replica knows."""
         self._withheld: dict[str, _Withheld] = {}
         self._is_mass = False
 
@@ -86,7 +86,10 @@ class NodeWatch:
         elif report.node in self._withheld or self._may_hold_lease(report.node, now):
             self._refuse_entry(event)
         else:
-            self._withhold(report.node, _Withheld("its state or its boot is another one", event))
+            self._withhold(
+                report.node,
+                _Withheld("an agent without the records of this one took its place", event),
+            )
 
     def _refuse_entry(self, event: events.NodeReported) -> None:
         self._outbox.count("node_entry_waits")

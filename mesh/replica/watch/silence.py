@@ -25,15 +25,15 @@ MASS_WAIT_NS = 10_000_000_000
 
 
 class NodeSilence:
-    """What is known about one node since it was last heard."""
+    """The signs of life of one node, and their absence, since it was last heard."""
 
     def __init__(self, heard_ns: int) -> None:
         self.heard_ns = heard_ns
-        """When its last new lease request came, or when this leader began."""
+        """The time at which its last new lease request came, or at which this leader began."""
         self.probed_ns = 0
         self.rounds = 0
         self._silent: dict[str, int] = {}
-        """When each other node last reported that its probe went unanswered."""
+        """The time at which each other node last reported that its probe went unanswered."""
         self._answered_ns = 0
 
     def heard(self, at_ns: int) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a scheduler before this process may have answered nodes in this boot."""
+"""The record of boots tells if a scheduler before this process may have answered nodes."""
 
 from __future__ import annotations
 
