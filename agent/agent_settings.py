@@ -43,8 +43,8 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`[node]` of config.toml."""
 
     labels: tuple[str, ...] = ()
-    probe_host: str = "127.0.0.1"
-    """The own address at which the node answers the probes of other nodes."""
+    ping_host: str = "127.0.0.1"
+    """The own address at which the node answers the pings of other nodes."""
 
 
 class Config(msgspec.Struct, frozen=True):

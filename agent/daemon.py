@@ -39,7 +39,7 @@ from stoker.agent.jobs.start_records import StartRecords
 from stoker.agent.jobs.steps import Event
 from stoker.agent.link.broker_connections import BrokerConnections
 from stoker.agent.link.node_telemetry import NodeTelemetry
-from stoker.agent.link.probe_responder import ProbeResponder
+from stoker.agent.link.ping_responder import PingResponder
 from stoker.agent.link.query_answers import QueryAnswers
 from stoker.agent.link.scheduler_requests import SchedulerRequests
 from stoker.agent.link.status_reporter import StatusReporter
@@ -104,7 +104,7 @@ class AgentDaemon:
         )
         self._telemetry = NodeTelemetry(setting, self._tracer)
         self._responder = self._lease_thread.responder = _responder(setting)
-        self._telemetry.probe = self._responder.address if self._responder is not None else ""
+        self._telemetry.ping = self._responder.address if self._responder is not None else ""
         self._exporter = AgentMetrics(setting, self._telemetry, self._counters).exporter()
         if self._exporter is not None:
             self._tracer.ended = self._exporter.ended
@@ -312,21 +312,21 @@ class AgentDaemon:
         parts = (self._core, self, self._link, self._lease_thread, self._tracer, self._folders)
         watch = self._health.watch if self._health is not None else None
         made = (self._telemetry, self._executor, self._queries, self._exporter, watch)
-        probed = self._responder
-        return [part.counters for part in (*parts, *made, probed) if part is not None]
+        pinged = self._responder
+        return [part.counters for part in (*parts, *made, pinged) if part is not None]
 
 
 def _boot_ns() -> int:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
-def _responder(setting: AgentSettings) -> ProbeResponder | None:
-    """Return what answers probes; None if the host has not the configured address."""
+def _responder(setting: AgentSettings) -> PingResponder | None:
+    """Return what answers pings; None if the host has not the configured address."""
     try:
-        return ProbeResponder(setting.config.node.probe_host)
+        return PingResponder(setting.config.node.ping_host)
     except OSError as error:
-        host = setting.config.node.probe_host
-        _log.warning("no probes are answered", host=host, error=error.strerror)
+        host = setting.config.node.ping_host
+        _log.warning("no pings are answered", host=host, error=error.strerror)
         return None
 
 

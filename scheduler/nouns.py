@@ -161,8 +161,8 @@ class NodeReport(Record, frozen=True):
     settled: int = 0
     """The log index of the node's last eviction of which nothing is left here: no attempt that it
     ended runs or holds a device. 0 if there was none."""
-    probe: str = ""
-    """The address "host:port" at which the node answers UDP probes; empty if it answers none."""
+    ping: str = ""
+    """The address "host:port" at which the node answers UDP pings; empty if it answers none."""
 
 
 class Observation(Record, frozen=True):

@@ -23,7 +23,7 @@ from nats.aio.msg import Msg
 from stoker.agent.jobs import steps
 from stoker.agent.jobs.lease_judge import Freeze, LeaseExtended, LeaseJudge
 from stoker.agent.link.agent_connection import AgentConnection, MessageHandler
-from stoker.agent.link.probe_responder import ProbeResponder
+from stoker.agent.link.ping_responder import PingResponder
 from stoker.agent.state.job_freezer import JobFreezer
 from stoker.agent.state.lease import Lease
 from stoker.mesh.wire.command import Position
@@ -63,8 +63,8 @@ class LeaseThread:
         """The end of the last gap between two looks."""
         self.freezer: JobFreezer | None = None
         """Set before the start, once the spawner has made the jobs' cgroup."""
-        self.responder: ProbeResponder | None = None
-        """Answers probes in this thread, so that a busy daemon is not taken for a dead node."""
+        self.responder: PingResponder | None = None
+        """Answers pings in this thread, so that a busy daemon is not taken for a dead node."""
         self._stopping = threading.Event()
         self._cancel: Callable[[], object] | None = None
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)

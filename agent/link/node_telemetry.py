@@ -66,8 +66,8 @@ class NodeTelemetry:
         """Returns why jobs cannot be frozen here, or empty; set by the daemon."""
         self._unfenced = ""
         """The answer of `unfenced` in the newest report."""
-        self.probe = ""
-        """The address at which the node answers probes, or empty; set by the daemon."""
+        self.ping = ""
+        """The address at which the node answers pings, or empty; set by the daemon."""
         self.cgroups = False
         """True if jobs have cgroups, which tell their processes from others."""
         self.devices = Devices.of(
@@ -189,7 +189,7 @@ class NodeTelemetry:
             drain=self._drain,
             unfenced=self._unfenced,
             instance=setting.instance,
-            probe=self.probe,
+            ping=self.ping,
         )
 
     def _missing(self) -> list[str]:

@@ -24,7 +24,7 @@ from stoker.agent.jobs.job_output import Changed, JobOutput
 from stoker.agent.jobs.node_core import NodeCore
 from stoker.agent.jobs.spawner import Spawner
 from stoker.agent.jobs.start_records import StartRecord
-from stoker.agent.link.probe import probe
+from stoker.agent.link.ping import ping
 from stoker.agent.tracing.job_trace import NO_SEGMENT, SUMMARY_FILE, TIMELINE_FILE
 from stoker.agent.tracing.trace_thread import TraceThread
 from stoker.agent.tracing.trace_window import WINDOW_TIMELINE_FILE, stored_view
@@ -34,8 +34,8 @@ from stoker.mesh.wire.queries import (
     DevicesQuery,
     DevicesReply,
     LogsQuery,
-    ProbeQuery,
-    ProbeReply,
+    PingQuery,
+    PingReply,
     Query,
     Reply,
     StdinQuery,
@@ -129,8 +129,8 @@ class QueryAnswers:
                 return DevicesReply(
                     await asyncio.to_thread(device_answers.data, self._devices, self._name, query)
                 )
-            case ProbeQuery():
-                return ProbeReply(await probe(query.address))
+            case PingQuery():
+                return PingReply(await ping(query.address))
         return await self._trace(query)
 
     async def _trace(self, query: TraceQuery) -> TraceReply:

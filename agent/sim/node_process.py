@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from stoker.agent.jobs import steps
 from stoker.agent.jobs.lease_judge import LeaseExtended, LeaseHolder, LeaseJudge
 from stoker.agent.jobs.node_core import NodeCore
-from stoker.agent.sim.probe_model import Ping, ProbeModel
+from stoker.agent.sim.ping_model import Ping, PingModel
 from stoker.agent.sim.run_audit import RunAudit
 from stoker.agent.sim.spawner_model import SpawnerModel
 from stoker.agent.sim.watchdog_model import LOOK_NS, LeaseModel, decide, looks_until_expiry
@@ -86,7 +86,7 @@ class NodeProcess(SimProcess):
         self._samples = 0
         self._wake_ns = 0
         """The simulated time of the next planned step of the core, or a past one."""
-        self.probes = ProbeModel(around, name)
+        self.pings = PingModel(around, name)
         self._open: dict[int, tuple[Then, steps.Event]] = {}
         self._effects = self._effect_handlers()
 
@@ -177,7 +177,7 @@ class NodeProcess(SimProcess):
             1 << 36,
             self._devices,
             instance=self.instance,
-            probe=self.name,
+            ping=self.name,
         )
         self.around.timeline.after(CONNECT_NS, self._begin, (self.starts, report))
         self.around.timeline.after(CONNECT_NS + LIST_NS, self._tick, self.starts)
@@ -361,26 +361,26 @@ class NodeProcess(SimProcess):
             self.feed(self._open.pop(number)[1])
 
     def take_ping(self, ping: Ping) -> None:
-        """Answer a probe: the agent replies, or the kernel refuses while there is no agent."""
+        """Answer a ping: the agent replies, or the kernel refuses while there is no agent."""
         if self.powered and not (self.alive and self.paused):
-            prober = self.probes.hosts[ping.prober]
-            self.around.network.post(self.name, ping.prober, prober.take_pong, ping)
+            pinger = self.pings.hosts[ping.pinger]
+            self.around.network.post(self.name, ping.pinger, pinger.take_pong, ping)
 
     def take_pong(self, ping: Ping) -> None:
-        """Take the answer to a probe of this node."""
+        """Take the answer to a ping of this node."""
         if not self.is_absent(self.take_pong, ping):
             ping.answer(ping.number)
 
     def take(self, message: tuple[str, Any]) -> None:
-        """Take a message of a scheduler: a command, a lease answer, or a request to probe."""
+        """Take a message of a scheduler: a command, a lease answer, or a request to ping."""
         if self.is_absent(self.take, message):
             return
         what, data = message
         if what == "command":
             self.feed(steps.CommandReceived(data))
             return
-        if what == "probe":
-            self.probes.begin(*data)
+        if what == "ping":
+            self.pings.begin(*data)
             return
         freeze = self.lease.freeze()
         lapsed = not self.lease.valid(self.clock.boot())

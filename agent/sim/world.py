@@ -104,7 +104,7 @@ class World:
         self.users = [SimUser(self.around, f"user-{n + 1}", self.runs) for n in range(shape.users)]
         for node in self.nodes:
             node.schedulers = self.schedulers
-            node.probes.hosts = by_name
+            node.pings.hosts = by_name
         for user in self.users:
             user.schedulers = self.schedulers
 

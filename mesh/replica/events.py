@@ -220,14 +220,14 @@ class NodesHeard(NamedTuple):
     rows: tuple[NodeHeard, ...]
 
 
-class ProbeReported(NamedTuple):
-    """A node reports its probe of another one.
+class PingReported(NamedTuple):
+    """A node reports its ping of another one.
 
-    A reply and a refusal both show that the host lives; `unable` is true if the prober could not
+    A reply and a refusal both show that the host lives; `unable` is true if the pinger could not
     send.
     """
 
-    prober: str
+    pinger: str
     target: str
     answered: bool
     unable: bool = False
@@ -272,7 +272,7 @@ Event = (
     | PeerMessage
     | SnapshotPartRead
     | NodesHeard
-    | ProbeReported
+    | PingReported
     | Withheld
     | Disk
 )
@@ -373,10 +373,10 @@ class Resume(NamedTuple):
     node: str
 
 
-class ProbeNode(NamedTuple):
-    """Have a node probe another one at its address; answered by ProbeReported, or by nothing."""
+class PingNode(NamedTuple):
+    """Have a node ping another one at its address; answered by PingReported, or by nothing."""
 
-    prober: str
+    pinger: str
     target: str
     address: str
 
@@ -407,7 +407,7 @@ Effect = (
     | Install
     | Withhold
     | Resume
-    | ProbeNode
+    | PingNode
     | Lead
     | Halt
 )

@@ -138,7 +138,7 @@ class Replica:
             events.PeerMessage: self._peer_message,
             events.SnapshotPartRead: lambda event, now: self._peers.exchange.read(event),
             events.NodesHeard: lambda event, now: self.watch.heard(event.rows),
-            events.ProbeReported: self.watch.probed,
+            events.PingReported: self.watch.pinged,
             events.Withheld: self.watch.withheld,
             events.Disk: self._disk_changed,
         }

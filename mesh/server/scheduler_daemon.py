@@ -57,15 +57,15 @@ from stoker.mesh.server.status_watch import StatusWatch
 from stoker.mesh.server.users_file import UsersFile
 from stoker.mesh.wire import node_messages, queries, request_signature, subjects
 from stoker.mesh.wire.command import NodeReply
-from stoker.mesh.wire.queries import ProbeQuery, ProbeReply
+from stoker.mesh.wire.queries import PingQuery, PingReply
 from stoker.native.errors import Corrupt, StokerError, Unavailable
 from stoker.scheduler.book import Job
 
 TICK_S = 0.1
 SECOND_S = 1.0
 HEARD_S = 0.25
-PROBE_S = 2.0
-"""The longest wait for the result of a probe, which takes a node up to a second."""
+PING_S = 2.0
+"""The longest wait for the result of a ping, which takes a node up to a second."""
 
 log = structlog.get_logger("scheduler")
 
@@ -136,7 +136,7 @@ class SchedulerDaemon:
             events.RenewLeases: self._renew,
             events.Withhold: self._withhold,
             events.Resume: self._resume,
-            events.ProbeNode: self.loop.in_background(self._probe),
+            events.PingNode: self.loop.in_background(self._ping),
             events.Lead: self._lead,
             events.Halt: self._halt,
         }
@@ -340,18 +340,18 @@ class SchedulerDaemon:
     async def _resume(self, effect: events.Resume) -> None:
         self.leases.answers.resume(effect.node)
 
-    async def _probe(self, effect: events.ProbeNode) -> None:
-        """Have a node probe another one; without its answer nothing is known."""
-        payload = queries.encode(ProbeQuery(effect.address))
+    async def _ping(self, effect: events.PingNode) -> None:
+        """Have a node ping another one; without its answer nothing is known."""
+        payload = queries.encode(PingQuery(effect.address))
         try:
-            data = await self._query_node(effect.prober, "probe", payload, PROBE_S)
+            data = await self._query_node(effect.pinger, "ping", payload, PING_S)
             reply = queries.decode_reply(data)
         except StokerError:
-            self.replica.count("probe_unanswered")
+            self.replica.count("ping_unanswered")
             return
-        if isinstance(reply, ProbeReply):
+        if isinstance(reply, PingReply):
             answered, unable = reply.result == "answered", reply.result == "unable"
-            reported = events.ProbeReported(effect.prober, effect.target, answered, unable)
+            reported = events.PingReported(effect.pinger, effect.target, answered, unable)
             await self.loop.feed(reported)
 
     async def _reply(self, effect: events.Reply) -> None:

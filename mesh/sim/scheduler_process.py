@@ -128,8 +128,8 @@ class SchedulerProcess(SimProcess):
             events.Install: self._install,
             events.Withhold: self._withhold,
             events.Resume: lambda effect: self._leases.resume(effect.node),
-            events.ProbeNode: lambda effect: self._to(
-                effect.prober, ("probe", (self, effect.target))
+            events.PingNode: lambda effect: self._to(
+                effect.pinger, ("ping", (self, effect.target))
             ),
             events.Lead: self._lead,
             events.Halt: self._halt,

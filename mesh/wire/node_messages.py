@@ -34,8 +34,8 @@ OUTCOMES_MAX = 512
 REPORT_BYTES_MAX = 128 * 1024
 OBSERVATION_BYTES_MAX = 64 * 1024
 REASON_BYTES_MAX = 512
-PROBE_CHARS_MAX = 80
-"""The longest address at which a node answers probes."""
+PING_CHARS_MAX = 80
+"""The longest address at which a node answers pings."""
 _U16, _U32, _U63 = 1 << 16, 1 << 32, 1 << 63
 _I32 = range(-(1 << 31), 1 << 31)
 
@@ -94,7 +94,7 @@ def report(data: bytes, node: str) -> NodeReport:
     sizes = [found.memory_bytes, *(device.memory_bytes or 0 for device in found.devices)]
     good = (
         all(0 <= number < _U63 for number in (found.incarnation, found.instance, found.settled))
-        and len(found.probe) <= PROBE_CHARS_MAX
+        and len(found.ping) <= PING_CHARS_MAX
         and 0 <= found.cpu_milli < _U32
         and all(0 <= size < _U63 for size in sizes)
         and all(0 <= place < _U16 for device in found.devices for place in _places(device))

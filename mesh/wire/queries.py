@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queries of the scheduler to a node output, stdin, traces, devices, and probes of others.
+"""The queries of the scheduler to a node: output, stdin, traces, devices, and pings of others.
 
 Owns the limits of one piece. An offset is a byte position in the whole, so any query may be
 repeated.
@@ -116,15 +116,15 @@ class DevicesReply(Record, tag="devices", frozen=True):
     data: bytes
 
 
-class ProbeQuery(Record, tag="probe", frozen=True):
-    """Requests a direct probe of another node at its address "host:port"."""
+class PingQuery(Record, tag="ping", frozen=True):
+    """Requests a direct ping of another node at its address "host:port"."""
 
     address: str
     wait_s: float = 0.0
 
 
-class ProbeReply(Record, tag="probe", frozen=True):
-    """The result of a probe: a reply or a refusal came, nothing came, or it could not be sent."""
+class PingReply(Record, tag="ping", frozen=True):
+    """The result of a ping: a reply or a refusal came, nothing came, or it could not be sent."""
 
     result: Literal["answered", "silent", "unable"]
 
@@ -146,8 +146,8 @@ class QueryError(Record, tag="error", frozen=True):
     hint: str = ""
 
 
-Query = LogsQuery | StdinQuery | TraceQuery | TracingQuery | DevicesQuery | ProbeQuery
-Answer = LogsReply | StdinReply | TraceReply | DevicesReply | ProbeReply
+Query = LogsQuery | StdinQuery | TraceQuery | TracingQuery | DevicesQuery | PingQuery
+Answer = LogsReply | StdinReply | TraceReply | DevicesReply | PingReply
 Reply = Answer | QueryError
 
 _encoder = msgspec.msgpack.Encoder()
@@ -168,7 +168,7 @@ def decode_query(data: bytes) -> Query:
         raise errors.BadRequest(f"not a query: {error}") from None
     if not 0 <= query.wait_s <= WAIT_S_MAX:  # false for NaN as well
         raise errors.BadRequest(f"wait {query.wait_s} s: out of range")
-    if isinstance(query, DevicesQuery | ProbeQuery):
+    if isinstance(query, DevicesQuery | PingQuery):
         return query
     if not 0 <= query.task < TASKS_PER_JOB_MAX:
         raise errors.BadRequest(f"task {query.task}: out of range")

@@ -47,8 +47,8 @@ USER_REQUESTS: tuple[tuple[str, str], ...] = (
 )
 """All (noun, verb) that any user may send."""
 REQUESTS = (*USER_REQUESTS, *ADMIN_REQUESTS)
-QUERIES = ("logs", "stdin", "trace", "devices", "probe")
-"""The kinds of queries to a node: on behalf of a user, and `probe` to look after another node."""
+QUERIES = ("logs", "stdin", "trace", "devices", "ping")
+"""The kinds of queries to a node: on behalf of a user, and `ping` to look after another node."""
 
 LOG_STREAM = "SCHED_LOG"
 LOG = f"{PREFIX}.log.entry"

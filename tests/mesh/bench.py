@@ -50,7 +50,7 @@ class Bench:
         self.appends: list[events.Append] = []
         self.saves: list[Snapshot] = []
         self.trims: list[int] = []
-        self.probes: list[events.ProbeNode] = []
+        self.pings: list[events.PingNode] = []
         self.halted = ""
         self.leads = 0
         chosen = {"log_max_bytes": 1 << 30, "snapshot_entries": 10**9, **settings}
@@ -100,8 +100,8 @@ class Bench:
         if isinstance(effect, events.Resume):
             self.leases.resume(effect.node)
             return []
-        assert isinstance(effect, events.ProbeNode), effect
-        self.probes.append(effect)
+        assert isinstance(effect, events.PingNode), effect
+        self.pings.append(effect)
         return []
 
     def use_log(self, effect: events.Append | events.Read) -> list[events.Event]:

@@ -22,7 +22,7 @@ from stoker.mesh.replica.watch.silence import (
     MASS_WAIT_NS,
     NodeSilence,
     is_mass,
-    probers,
+    pingers,
 )
 from stoker.mesh.replica.works.work import EvictWork, HelloWork, Work
 from stoker.mesh.wire.command import NodeReply
@@ -118,19 +118,19 @@ class NodeWatch:
         """Return True if the node is answered nothing until its fate is settled."""
         return node in self._withheld
 
-    def probed(self, event: events.ProbeReported, now: Instant) -> None:
-        """Note what a node reports about its probe of another one."""
+    def pinged(self, event: events.PingReported, now: Instant) -> None:
+        """Note what a node reports about its ping of another one."""
         silence = self._silences.get(event.target)
-        if silence is None or event.prober not in self._state.book.nodes:
-            self._outbox.count("probe_unexpected")
+        if silence is None or event.pinger not in self._state.book.nodes:
+            self._outbox.count("ping_unexpected")
             return
         if not event.unable:
-            silence.probed(event.prober, answered=event.answered, now_ns=now.boot_ns)
+            silence.pinged(event.pinger, answered=event.answered, now_ns=now.boot_ns)
 
     # --- time -------------------------------------------------------------------------------------
 
     def tick(self, now: Instant) -> None:
-        """Answer nodes again whose fate is settled, have silent ones probed, give some up."""
+        """Answer nodes again whose fate is settled, have silent ones pinged, give some up."""
         self._settle()
         if not self.watches:
             return
@@ -139,7 +139,7 @@ class NodeWatch:
         silent = [name for name in self._watched() if self._silences[name].is_silent(now.boot_ns)]
         self._note_mass(len(silent))
         for name in silent:
-            self._probe(name, now)
+            self._ping(name, now)
             if (why := self._verdict(name, now)) and name not in self._withheld:
                 self._withhold(name, _Withheld(why, None))
 
@@ -158,12 +158,12 @@ class NodeWatch:
             self._outbox.count("mass_silence")
         self._is_mass = mass
 
-    def _probe(self, name: str, now: Instant) -> None:
-        address = self._state.book.nodes[name].probe
-        asked = probers(name, sorted(self._state.book.nodes), self._silences, now.boot_ns)
+    def _ping(self, name: str, now: Instant) -> None:
+        address = self._state.book.nodes[name].ping
+        asked = pingers(name, sorted(self._state.book.nodes), self._silences, now.boot_ns)
         if address and asked and self._silences[name].is_due(now.boot_ns):
-            for prober in asked:
-                self._outbox.put(events.ProbeNode(prober, name, address))
+            for pinger in asked:
+                self._outbox.put(events.PingNode(pinger, name, address))
 
     def _verdict(self, name: str, now: Instant) -> str:
         """Return why the node is to be given up now, or an empty string."""
@@ -175,7 +175,7 @@ class NodeWatch:
         if self._may_hold_lease(name, now):
             return ""
         seconds = (now.boot_ns - silence.heard_ns) / 1e9
-        return f"silent for {seconds:.1f} s, and probes of {' and '.join(found)} went unanswered"
+        return f"silent for {seconds:.1f} s, and pings of {' and '.join(found)} went unanswered"
 
     # --- proposals --------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The evidence that a node is gone: it requests no lease, and other nodes' probes go unanswered.
+"""The evidence that a node is gone: it requests no lease, and other nodes' pings go unanswered.
 
 Pure. Owns the rule of two signals: silence on NATS alone gives nobody up, and any sign of life on
 either path since then undoes the evidence. Times are the leader's CLOCK_BOOTTIME ns.
@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 
 SILENT_NS = 1_500_000_000
 """A node that has requested no lease for this long is silent; it requests one each second."""
-PROBE_EVERY_NS = 1_000_000_000
+PING_EVERY_NS = 1_000_000_000
 EVIDENCE_NS = 5_000_000_000
-"""A result of a probe counts for so long."""
-PROBERS = 2
-"""The number of other nodes whose probes must have gone unanswered."""
-PROBERS_ASKED = 3
+"""A result of a ping counts for so long."""
+PINGERS = 2
+"""The number of other nodes whose pings must have gone unanswered."""
+PINGERS_ASKED = 3
 MASS_LEAST = 3
 MASS_SHARE = 5
 """If at least MASS_LEAST nodes and more than one in MASS_SHARE are silent, the cause may be what
@@ -30,10 +30,10 @@ class NodeSilence:
     def __init__(self, heard_ns: int) -> None:
         self.heard_ns = heard_ns
         """The time at which its last new lease request came, or at which this leader began."""
-        self.probed_ns = 0
+        self.pinged_ns = 0
         self.rounds = 0
         self._silent: dict[str, int] = {}
-        """The time at which each other node last reported that its probe went unanswered."""
+        """The time at which each other node last reported that its ping went unanswered."""
         self._answered_ns = 0
 
     def heard(self, at_ns: int) -> None:
@@ -42,31 +42,31 @@ class NodeSilence:
             self.heard_ns = at_ns
             self._silent.clear()
 
-    def probed(self, prober: str, *, answered: bool, now_ns: int) -> None:
-        """Note a prober's report: a reply or a refusal shows that the host lives."""
+    def pinged(self, pinger: str, *, answered: bool, now_ns: int) -> None:
+        """Note a pinger's report: a reply or a refusal shows that the host lives."""
         if answered:
             self._answered_ns = now_ns
             self._silent.clear()
         else:
-            self._silent[prober] = now_ns
+            self._silent[pinger] = now_ns
 
     def is_silent(self, now_ns: int) -> bool:
         """Return True if the node has requested no lease for a while."""
         return now_ns - self.heard_ns >= SILENT_NS
 
     def is_due(self, now_ns: int) -> bool:
-        """Return True if the node should be probed now, and note that it is."""
-        if not self.is_silent(now_ns) or now_ns - self.probed_ns < PROBE_EVERY_NS:
+        """Return True if the node should be pinged now, and note that it is."""
+        if not self.is_silent(now_ns) or now_ns - self.pinged_ns < PING_EVERY_NS:
             return False
-        self.probed_ns = now_ns
+        self.pinged_ns = now_ns
         self.rounds += 1
         return True
 
     def evidence(self, now_ns: int) -> tuple[str, ...]:
-        """Return the nodes whose probes went unanswered lately, if they are enough; else none."""
+        """Return the nodes whose pings went unanswered lately, if they are enough; else none."""
         since_ns = now_ns - EVIDENCE_NS
         found = sorted(name for name, at_ns in self._silent.items() if at_ns > since_ns)
-        enough = len(found) >= PROBERS and self._answered_ns <= since_ns
+        enough = len(found) >= PINGERS and self._answered_ns <= since_ns
         return tuple(found) if enough and self.is_silent(now_ns) else ()
 
 
@@ -75,10 +75,10 @@ def is_mass(silent: int, nodes: int) -> bool:
     return silent >= MASS_LEAST and silent * MASS_SHARE > nodes
 
 
-def probers(
+def pingers(
     target: str, nodes: Sequence[str], silences: Mapping[str, NodeSilence], now_ns: int
 ) -> tuple[str, ...]:
-    """Return the nodes that are to probe `target`: others that are heard, in turn."""
+    """Return the nodes that are to ping `target`: others that are heard, in turn."""
     heard = [name for name in nodes if name != target and not silences[name].is_silent(now_ns)]
     first = silences[target].rounds % max(len(heard), 1)
-    return tuple([*heard[first:], *heard[:first]][:PROBERS_ASKED])
+    return tuple([*heard[first:], *heard[:first]][:PINGERS_ASKED])

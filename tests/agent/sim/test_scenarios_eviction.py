@@ -190,7 +190,7 @@ def test_two_nodes_have_one_name() -> None:
     stage.ready()
     first = begun(stage, "job", **MOVES)
     second = NodeProcess(first.around, first.name, 2, audit=first._audit, trusted=first._trusted)
-    second.schedulers, second.probes.hosts = first.schedulers, first.probes.hosts
+    second.schedulers, second.pings.hosts = first.schedulers, first.pings.hosts
     second.boot = 50
     take = first.take
 
@@ -218,7 +218,7 @@ MASS_FOR_EVER = Mutant(
 
 @scenario(
     33,
-    "If many nodes are silent at once, each is given more time, and then probes decide all the"
+    "If many nodes are silent at once, each is given more time, and then pings decide all the"
     " same.",
     MASS_FOR_EVER,
 )

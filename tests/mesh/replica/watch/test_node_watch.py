@@ -34,7 +34,7 @@ class Watched(Bench):
         self.instances = dict.fromkeys(names, 1)
         self.lead()
         for name in names:
-            self.hello(name, instance=1, probe=f"{name}:1")
+            self.hello(name, instance=1, ping=f"{name}:1")
         self.tick()
 
     def ask(self, name: str) -> int:
@@ -50,14 +50,14 @@ class Watched(Bench):
                     self.ask(name)
             self.feed(events.NodesHeard(self.leases.heard()))
             self.tick()
-            self.report_probes()
+            self.report_pings()
 
-    def report_probes(self) -> None:
-        asked, self.probes = self.probes, []
-        for probe in asked:
-            assert probe.prober not in self.silent
-            answered = probe.target not in self.silent
-            self.feed(events.ProbeReported(probe.prober, probe.target, answered))
+    def report_pings(self) -> None:
+        asked, self.pings = self.pings, []
+        for ping in asked:
+            assert ping.pinger not in self.silent
+            answered = ping.target not in self.silent
+            self.feed(events.PingReported(ping.pinger, ping.target, answered))
 
     @property
     def evicted(self) -> list[str]:
@@ -121,7 +121,7 @@ def test_a_silent_node_is_given_up_once_its_lease_must_be_over(bench: Watched) -
     assert "silent for" in book.evicted[node].why and "went unanswered" in book.evicted[node].why
 
 
-def test_a_reply_to_a_probe_keeps_a_node_for_ever(bench: Watched) -> None:
+def test_a_reply_to_a_ping_keeps_a_node_for_ever(bench: Watched) -> None:
     _, node = run_one(bench)
     bench.names = tuple(name for name in NODES if name != node)  # it asks no more, but replies
     bench.pass_time(30)
@@ -132,7 +132,7 @@ def test_nobody_is_given_up_without_two_others(signer: Identity) -> None:
     bench = Watched(signer, ("n1", "n2"))
     bench.silent = {"n1"}
     bench.pass_time(20)
-    assert bench.evicted == [] and bench.probes == []
+    assert bench.evicted == [] and bench.pings == []
 
 
 def test_while_its_fate_is_open_a_node_is_answered_nothing(bench: Watched) -> None:
@@ -230,11 +230,11 @@ def test_a_device_serves_nobody_before_its_old_attempt_has_ended(signer: Identit
     before = starts_on(bench, "n1")
     bench.submit("next", gpu_milli=1000)
     job = bench.replies["next"].job
-    bench.hello("n1", incarnation=2, instance=1, probe="n1:1")
+    bench.hello("n1", incarnation=2, instance=1, ping="n1:1")
     bench.pass_time(3)
     assert placed_on(bench, job) == "" and starts_on(bench, "n1") == before
     assert bench.replica.state.book.evicted
-    bench.hello("n1", incarnation=3, instance=1, probe="n1:1", settled=index)
+    bench.hello("n1", incarnation=3, instance=1, ping="n1:1", settled=index)
     bench.pass_time(2)
     assert placed_on(bench, job) == "n1" and starts_on(bench, "n1") == before + 1
     assert not bench.replica.state.book.evicted
@@ -243,9 +243,9 @@ def test_a_device_serves_nobody_before_its_old_attempt_has_ended(signer: Identit
 def test_an_evicted_node_that_rebooted_is_clean(bench: Watched) -> None:
     evict(bench, "n1")
     bench.instances["n1"] = 2
-    bench.hello("n1", boot="boot-2", incarnation=2, instance=2, probe="n1:1")
+    bench.hello("n1", boot="boot-2", incarnation=2, instance=2, ping="n1:1")
     bench.pass_time(7)
-    bench.hello("n1", boot="boot-2", incarnation=3, instance=2, probe="n1:1")
+    bench.hello("n1", boot="boot-2", incarnation=3, instance=2, ping="n1:1")
     assert isinstance(bench.replies["hello", "n1", "boot-2", 3], NodeReply)
     assert not bench.replica.state.book.evicted
 

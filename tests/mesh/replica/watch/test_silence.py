@@ -5,30 +5,30 @@ from __future__ import annotations
 
 from stoker.mesh.replica.watch.silence import (
     EVIDENCE_NS,
-    PROBE_EVERY_NS,
+    PING_EVERY_NS,
     SILENT_NS,
     NodeSilence,
     is_mass,
-    probers,
+    pingers,
 )
 
 T0 = 10**12
 
 
-def test_two_nodes_must_have_probed_in_vain() -> None:
+def test_two_nodes_must_have_pinged_in_vain() -> None:
     silence = NodeSilence(T0)
     now = T0 + SILENT_NS
-    silence.probed("n2", answered=False, now_ns=now)
-    silence.probed("n2", answered=False, now_ns=now)
+    silence.pinged("n2", answered=False, now_ns=now)
+    silence.pinged("n2", answered=False, now_ns=now)
     assert silence.evidence(now) == ()
-    silence.probed("n3", answered=False, now_ns=now)
+    silence.pinged("n3", answered=False, now_ns=now)
     assert silence.evidence(now) == ("n2", "n3")
 
 
-def test_probes_alone_are_no_evidence_against_a_node_that_is_heard() -> None:
+def test_pings_alone_are_no_evidence_against_a_node_that_is_heard() -> None:
     silence = NodeSilence(T0)
-    for prober in ("n2", "n3"):
-        silence.probed(prober, answered=False, now_ns=T0)
+    for pinger in ("n2", "n3"):
+        silence.pinged(pinger, answered=False, now_ns=T0)
     assert silence.evidence(T0) == ()
 
 
@@ -36,13 +36,13 @@ def test_a_reply_to_anybody_and_a_new_request_undo_the_evidence() -> None:
     now = T0 + SILENT_NS
     replied, heard = NodeSilence(T0), NodeSilence(T0)
     for silence in (replied, heard):
-        for prober in ("n2", "n3"):
-            silence.probed(prober, answered=False, now_ns=now)
-    replied.probed("n4", answered=True, now_ns=now + 1)
-    for prober in ("n2", "n3"):
-        replied.probed(prober, answered=False, now_ns=now + 2)
+        for pinger in ("n2", "n3"):
+            silence.pinged(pinger, answered=False, now_ns=now)
+    replied.pinged("n4", answered=True, now_ns=now + 1)
+    for pinger in ("n2", "n3"):
+        replied.pinged(pinger, answered=False, now_ns=now + 2)
     assert replied.evidence(now + 2) == ()
-    assert replied.evidence(now + 2 + EVIDENCE_NS) == ()  # by then the probes are old as well
+    assert replied.evidence(now + 2 + EVIDENCE_NS) == ()  # by then the pings are old as well
     heard.heard(now + 1)
     assert heard.evidence(now + 1 + SILENT_NS) == ()
 
@@ -50,13 +50,13 @@ def test_a_reply_to_anybody_and_a_new_request_undo_the_evidence() -> None:
 def test_evidence_grows_old() -> None:
     silence = NodeSilence(T0)
     now = T0 + SILENT_NS
-    for prober in ("n2", "n3"):
-        silence.probed(prober, answered=False, now_ns=now)
+    for pinger in ("n2", "n3"):
+        silence.pinged(pinger, answered=False, now_ns=now)
     assert silence.evidence(now + EVIDENCE_NS - 1)
     assert not silence.evidence(now + EVIDENCE_NS)
 
 
-def test_a_silent_node_is_probed_once_a_second_by_others_in_turn() -> None:
+def test_a_silent_node_is_pinged_once_a_second_by_others_in_turn() -> None:
     names = ["n1", "n2", "n3", "n4", "n5", "n6"]
     silences = {name: NodeSilence(T0 + SILENT_NS) for name in names}
     silences["n1"] = target = NodeSilence(T0)
@@ -66,8 +66,8 @@ def test_a_silent_node_is_probed_once_a_second_by_others_in_turn() -> None:
     asked = []
     for _ in range(4):
         assert target.is_due(now) and not target.is_due(now)
-        asked.append(probers("n1", names, silences, now))
-        now += PROBE_EVERY_NS
+        asked.append(pingers("n1", names, silences, now))
+        now += PING_EVERY_NS
         for name in ("n2", "n4", "n5", "n6"):
             silences[name].heard(now)
     assert asked[0] == ("n4", "n5", "n6")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A direct probe of another node's host, at the scheduler's request.
+"""A direct ping of another node's host, at the scheduler's request.
 
 Owns its meaning: a reply shows a living agent, a refusal by the host's kernel a living host, and
-only TRIES probes without either show silence.
+only TRIES pings without either show silence.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import secrets
 import socket
 from typing import Literal
 
-MAGIC = b"stoker-probe-1\0\0"
-PROBE_BYTES = len(MAGIC) + 16
+MAGIC = b"stoker-ping-1\0\0\0"
+PING_BYTES = len(MAGIC) + 16
 TRIES = 2
 WAIT_S = 0.5
 ADDRESS_CHARS_MAX = 80
 
-Probed = Literal["answered", "silent", "unable"]
+PingResult = Literal["answered", "silent", "unable"]
 
 
 def address_text(host: str, port: int) -> str:
@@ -39,8 +39,8 @@ def parse_address(text: str) -> tuple[str, int] | None:
     return (host, int(port)) if good else None
 
 
-async def probe(address: str) -> Probed:
-    """Probe a host TRIES times, WAIT_S apart; `unable` if this node cannot send to it."""
+async def ping(address: str) -> PingResult:
+    """Ping a host TRIES times, WAIT_S apart; `unable` if this node cannot send to it."""
     where = parse_address(address)
     if where is None:
         return "unable"
@@ -57,14 +57,14 @@ async def probe(address: str) -> Probed:
     return "silent"
 
 
-async def _once(sender: socket.socket) -> Probed | None:
-    """Send one probe; return None if nothing came in time."""
+async def _once(sender: socket.socket) -> PingResult | None:
+    """Send one ping; return None if nothing came in time."""
     loop, data = asyncio.get_running_loop(), MAGIC + secrets.token_bytes(16)
     try:
         await loop.sock_sendall(sender, data)
         async with asyncio.timeout(WAIT_S):
-            while await loop.sock_recv(sender, PROBE_BYTES + 1) != data:
-                pass  # an answer to an earlier probe
+            while await loop.sock_recv(sender, PING_BYTES + 1) != data:
+                pass  # an answer to an earlier ping
     except TimeoutError:
         return None
     except ConnectionRefusedError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Probes between simulated nodes: the shipped query is played, its UDP messages are modelled.
+"""Pings between simulated nodes: the shipped query is played, its UDP messages are modelled.
 
 Owns what a host answers: one whose agent is stopped is silent, one whose agent is dead refuses.
 """
@@ -21,15 +21,15 @@ WAIT_NS = 500 * MS
 
 
 class Ping(NamedTuple):
-    """One probe on its way; `answer` is called at the prober."""
+    """One ping on its way; `answer` is called at the pinger."""
 
-    prober: str
+    pinger: str
     number: int
     answer: Callable[[int], None]
 
 
-class ProbeModel:
-    """The probes that one node sends; `hosts` are all nodes by name."""
+class PingModel:
+    """The pings that one node sends; `hosts` are all nodes by name."""
 
     def __init__(self, around: Surroundings, name: str) -> None:
         self.hosts: Mapping[str, NodeProcess] = {}
@@ -39,7 +39,7 @@ class ProbeModel:
         self._open: dict[int, tuple[SchedulerProcess, str, int]] = {}
 
     def begin(self, scheduler: SchedulerProcess, target: str) -> None:
-        """Probe a node for a scheduler."""
+        """Ping a node for a scheduler."""
         self._send(scheduler, target, 1)
 
     def _send(self, scheduler: SchedulerProcess, target: str, tries: int) -> None:
@@ -65,5 +65,5 @@ class ProbeModel:
             self._report(scheduler, target, answered=False)
 
     def _report(self, scheduler: SchedulerProcess, target: str, *, answered: bool) -> None:
-        event = events.ProbeReported(self._name, target, answered)
+        event = events.PingReported(self._name, target, answered)
         self._around.network.post(self._name, scheduler.name, scheduler.take_event, event)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The UDP socket at which a node answers probes, so that silence on NATS alone gives nobody up.
+"""The UDP socket at which a node answers pings, so that silence on NATS alone gives nobody up.
 
-Owns the bound of an answer: it repeats a probe of exactly PROBE_BYTES to its sender, so that it is
+Owns the bound of an answer: it repeats a ping of exactly PING_BYTES to its sender, so that it is
 never larger than what was sent.
 """
 
@@ -12,13 +12,13 @@ import contextlib
 import socket
 from collections import Counter
 
-from stoker.agent.link.probe import MAGIC, PROBE_BYTES, address_text
+from stoker.agent.link.ping import MAGIC, PING_BYTES, address_text
 
 ANSWERS_AT_ONCE = 16
-"""The most probes that one wake-up answers, so that a flood does not occupy the loop."""
+"""The most pings that one wake-up answers, so that a flood does not occupy the loop."""
 
 
-class ProbeResponder:
+class PingResponder:
     """The socket of one agent, bound to a free port of `host`."""
 
     def __init__(self, host: str) -> None:
@@ -31,24 +31,24 @@ class ProbeResponder:
         """The address "host:port" that the node reports."""
 
     def serve(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Answer probes in this loop until it ends."""
+        """Answer pings in this loop until it ends."""
         loop.add_reader(self._socket.fileno(), self.answer)
 
     def answer(self) -> None:
-        """Answer the probes that have come."""
+        """Answer the pings that have come."""
         for _ in range(ANSWERS_AT_ONCE):
             try:
-                data, sender = self._socket.recvfrom(PROBE_BYTES + 1)
+                data, sender = self._socket.recvfrom(PING_BYTES + 1)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:  # an earlier answer was refused by its receiver
                 continue
-            if len(data) != PROBE_BYTES or not data.startswith(MAGIC):
-                self.counters["probe_refused"] += 1
+            if len(data) != PING_BYTES or not data.startswith(MAGIC):
+                self.counters["ping_refused"] += 1
                 continue
             with contextlib.suppress(OSError):
                 self._socket.sendto(data, sender)
-                self.counters["probe_answered"] += 1
+                self.counters["ping_answered"] += 1
 
     def close(self) -> None:
         """Close the socket."""
