@@ -165,3 +165,30 @@ def test_a_new_agent_does_not_take_a_running_job_for_lost() -> None:
     assert stage.comes(lambda: stage.end("job") == "succeeded"), "the job ends"
     assert len(stage.programs) == 1, "it was not started again beside itself"
     assert stage.violations == [] and stage.halts == []
+
+
+NEVER_FREEZES = Mutant(
+    "never-freezes", "stoker.agent.sim.node_process", "decide",
+    'return "nothing" if valid else "freeze"', 'return "nothing"',
+    "the watchdog freezes the jobs when the lease ends",
+)  # fmt: skip
+
+
+@scenario(
+    30,
+    "The watchdog, a process of its own, freezes the jobs of a dead agent when the lease ends.",
+    NEVER_FREEZES,
+)
+def test_jobs_are_frozen_after_the_agent_died() -> None:
+    stage = Stage()
+    stage.ready()
+    stage.submit("job", run_s=10)
+    stage.until(lambda: stage.runs("job"), "the start of the job")
+    stage.node.crash()
+    assert stage.comes(lambda: stage.node.lease.frozen, 5.2), "nothing runs that nobody can stop"
+    stage.pass_time(10)
+    assert stage.node.spawner.running == 1, "it is frozen, not ended"
+    stage.node.start_agent()
+    assert stage.comes(lambda: stage.end("job") == "succeeded"), "it goes on under a new lease"
+    assert len(stage.programs) == 1
+    assert stage.violations == [] and stage.halts == []
