@@ -424,7 +424,10 @@ class ReplicaPeers:
         if not self._follows(sender, message.term):
             return
         if message.index > self._tail.end.index:
-            self._actions.read_log(again=message.seq <= self._state.seen)
+            again = message.seq <= self._state.seen
+            if again:  # the log lost its end, which a snapshot of this replica may have
+                self._state.pass_over(message.seq - 1)
+            self._actions.read_log(again=again)
         else:
             self.send(sender, self._holding())
 
