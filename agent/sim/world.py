@@ -135,6 +135,8 @@ class World:
         self.timeline.run(FAULTS_NS)
         self.plan.heal()
         self._finish()
+        for each in self.schedulers:
+            self.audit.over(each.name, each.replica.state)
         if self.seed % REPLAY_EVERY == 0:
             self.audit.replayed()
         return self.figures()

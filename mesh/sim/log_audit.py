@@ -20,8 +20,12 @@ from stoker.scheduler.book import Job
 from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import ENDED, MILLI, ForgetJob, Outcome, StopJob, TaskKey
 
-DIGEST_EVERY = 16
-"""Whole states are compared after every so many entries; their effects after each."""
+DIGEST_EVERY = 64
+"""Whole states are compared after every so many entries, and at the end; their effects after each
+entry."""
+CHECK_EVERY = 4
+"""The core's invariants are looked at after every so many entries, and at the end: what breaks one
+seldom mends it again."""
 Place = tuple[str, int]
 """(node, index of a device)."""
 
@@ -55,6 +59,8 @@ class LogAudit:
         self._held: dict[Place, dict[TaskKey, int]] = {}
         self._places: dict[int, set[Place]] = {}
         self._snapshot: Snapshot | None = None
+        self._ends: dict[int, bytes] = {}
+        """The digest of the state in which the first replica ended, by index."""
 
     def violated(self, sentence: str) -> None:
         """Note something that must never be."""
@@ -75,11 +81,25 @@ class LogAudit:
             self.violated(f"{who} applied entry {seq} first, the last one was {self.last}")
         self.known[seq], self.last = found, seq
         self._check_term(who, seq, entry)
-        if broken := state.core.check():
-            self.violated(f"after entry {seq} the core breaks {broken}")
+        if seq % CHECK_EVERY == 0:
+            self._check_core(who, state)
         self._submitted(state, applied)
         self._changed(state, applied)
         self._placed(state, applied, seq)
+
+    def _check_core(self, who: str, state: ReplicaState) -> None:
+        if broken := state.core.check():
+            self.violated(f"after entry {state.index} the core of {who} breaks {broken}")
+
+    def over(self, who: str, state: ReplicaState) -> None:
+        """Check a whole state at the end of a run: replicas at one entry have one state."""
+        if state.index:
+            self._check_core(who, state)
+            whole = snapshots.agreement(state.snapshot())
+            if self._ends.setdefault(state.index, whole) != whole:
+                self.violated(
+                    f"{who} ends after entry {state.index} with another state than others"
+                )
 
     def _compare(self, who: str, seq: int, found: KnownEntry, known: KnownEntry) -> None:
         if found.hash != known.hash:

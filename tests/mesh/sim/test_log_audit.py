@@ -10,7 +10,16 @@ import pytest
 from stoker.agent.sim.world import World, shape_of
 from stoker.mesh.replica.state import Applied
 from stoker.mesh.sim.log_audit import LogAudit
+from stoker.scheduler.core import Core
 from stoker.scheduler.nouns import Decision, DeviceShare, JobSpec, Owner, StartJob
+
+
+class BrokenCore(Core):
+    """A core whose invariants do not hold."""
+
+    def check(self) -> str:
+        """Return the name of one."""
+        return "a sum"
 
 
 @pytest.fixture
@@ -43,6 +52,18 @@ def test_another_state_or_entry_is_noticed(world: World) -> None:
     assert "another state" in again(world, last).violations[0]
     world.audit.known[last] = known._replace(hash=bytes(32))
     assert "another entry" in again(world, last).violations[1]
+
+
+def test_another_state_or_a_broken_core_at_the_end_is_noticed(world: World) -> None:
+    audit, state = world.audit, world.schedulers[0].replica.state
+    audit.over("other", state)
+    assert audit.violations == []
+    audit._ends[state.index] = b""
+    audit.over("other", state)
+    assert "other ends after entry" in audit.violations[0]
+    state.core = BrokenCore.restore(state.core.snapshot())
+    audit.over("other", state)
+    assert "the core of other breaks a sum" in audit.violations[1]
 
 
 def test_an_entry_behind_the_last_one_is_noticed(world: World) -> None:
