@@ -27,6 +27,7 @@ from stoker.mesh.sim.scheduler_process import (
     SchedulerProcess,
     SchedulerRequest,
     Surroundings,
+    post,
 )
 from stoker.mesh.sim.sim_process import SimProcess
 from stoker.mesh.sim.timeline import MS, SECOND
@@ -342,9 +343,8 @@ class NodeProcess(SimProcess):
         self._numbers += 1
         number = self._numbers
         self._open[number] = (then, late)
-        message = SchedulerRequest(self.name, number, make, self.take_answer)
-        for scheduler in self.schedulers:
-            self.around.network.post(self.name, scheduler.name, scheduler.take, message)
+        request = SchedulerRequest(self.name, number, make, self.take_answer)
+        post(request, self.schedulers)
         self.around.timeline.after(REQUEST_NS, self._too_late, number)
 
     def take_answer(self, answered: SchedulerAnswer) -> None:

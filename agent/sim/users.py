@@ -18,6 +18,7 @@ from stoker.mesh.sim.scheduler_process import (
     SchedulerProcess,
     SchedulerRequest,
     Surroundings,
+    post,
 )
 from stoker.mesh.sim.timeline import MS, SECOND
 from stoker.native.errors import StokerError
@@ -76,9 +77,8 @@ class SimUser:
         self._around.timeline.after(ANSWER_NS, self._too_late, self._numbers)
 
     def _post(self, number: int, make: Callable[[Any], events.Event]) -> None:
-        message = SchedulerRequest(self.name, number, make, self._take)
-        for scheduler in self.schedulers:
-            self._around.network.post(self.name, scheduler.name, scheduler.take, message)
+        request = SchedulerRequest(self.name, number, make, self._take)
+        post(request, self.schedulers)
 
     def _take(self, answered: SchedulerAnswer) -> None:
         wish = self._open.get(answered.number)

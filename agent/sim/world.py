@@ -22,6 +22,7 @@ from stoker.mesh.sim.keyed_hash import KeyedHash
 from stoker.mesh.sim.log_audit import LogAudit
 from stoker.mesh.sim.model_stream import ModelStream
 from stoker.mesh.sim.network import NO_FAULTS, NetworkFaults, SimNetwork
+from stoker.mesh.sim.opened_entries import OpenedEntries
 from stoker.mesh.sim.scheduler_process import SchedulerProcess, Seat, Surroundings
 from stoker.mesh.sim.scheduler_watch import SchedulerWatch
 from stoker.mesh.sim.story import Story
@@ -77,7 +78,14 @@ class World:
         self.audit = LogAudit(genesis)
         watch = SchedulerWatch(self.audit, self.timeline, self.stream, shape.schedulers)
         self.around = Surroundings(
-            self.timeline, self.chance, self.network, self.stream, self.audit, self.story, watch
+            self.timeline,
+            self.chance,
+            self.network,
+            self.stream,
+            self.audit,
+            self.story,
+            watch,
+            OpenedEntries(),
         )
         self.nodes = [
             NodeProcess(

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from stoker.mesh.identity.identity import Checks, Signs, Verifier
+from stoker.mesh.log import entry as entries
 from stoker.mesh.log import genesis
-from stoker.mesh.log.entry import SnapshotBlob, SnapshotPointBlob
+from stoker.mesh.log.entry import Opened, SnapshotBlob, SnapshotPointBlob
 from stoker.mesh.log.jetstream_log import LogGap
 from stoker.mesh.log.log_outage import LogOutage
 from stoker.mesh.log.log_time import Instant, LogTime
@@ -56,6 +57,7 @@ class Replica:
         held: tuple[tuple[int, bytes], ...] = (),
         *,
         open_key: Callable[[str], Checks] = Verifier,
+        unseal: Callable[[int, bytes], Opened] = entries.unseal,
     ) -> None:
         self.settings = settings
         self.state = state = _first_state(settings, snapshot)
@@ -84,7 +86,9 @@ class Replica:
             outbox=outbox,
         )
         loaded = (snapshot.seq, snapshot_digest) if snapshot is not None else (0, b"")
-        self._follower = LogFollower(state, tail, loaded, settings.known_tail, outbox)
+        self._follower = LogFollower(
+            state, tail, loaded, settings.known_tail, outbox, unseal=unseal
+        )
         self._peers = ReplicaPeers(
             settings,
             signer,

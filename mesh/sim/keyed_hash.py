@@ -17,11 +17,14 @@ class KeyedHash:
 
     def __init__(self, public: str) -> None:
         self.public = public
-        self._key = public.encode()[:64]
+        key = public.encode()[:64]
+        self._begun = hashlib.blake2b(digest_size=SIGNATURE_BYTES, key=key)
 
     def sign(self, data: bytes) -> bytes:
         """Return a keyed blake2b of SIGNATURE_BYTES bytes."""
-        return hashlib.blake2b(data, digest_size=SIGNATURE_BYTES, key=self._key).digest()
+        hashed = self._begun.copy()
+        hashed.update(data)
+        return hashed.digest()
 
     def verify(self, data: bytes, signature: bytes) -> bool:
         """Return True if this key signed these bytes."""

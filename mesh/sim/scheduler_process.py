@@ -22,6 +22,7 @@ from stoker.mesh.sim.keyed_hash import KeyedHash
 from stoker.mesh.sim.log_audit import LogAudit
 from stoker.mesh.sim.model_stream import AppendCall, ModelStream, ReadCall, TrimCall
 from stoker.mesh.sim.network import SimNetwork
+from stoker.mesh.sim.opened_entries import OpenedEntries
 from stoker.mesh.sim.scheduler_disk import SchedulerDisk
 from stoker.mesh.sim.scheduler_watch import SchedulerWatch
 from stoker.mesh.sim.sim_process import SimProcess
@@ -48,6 +49,7 @@ class Surroundings(NamedTuple):
     audit: LogAudit
     story: Story
     watch: SchedulerWatch
+    opened: OpenedEntries
 
 
 class SchedulerRequest(NamedTuple):
@@ -108,7 +110,7 @@ class SchedulerProcess(SimProcess):
         """All schedulers by their numbers."""
         self._calls = 0
         self._open_calls: dict[int, events.Event] = {}
-        self._listens = False
+        self.listens = False
         """True while it takes the requests of users and nodes, as the daemon subscribes to them."""
         self._effects = around.watch.watched(self, self._effect_handlers())
 
@@ -161,7 +163,15 @@ class SchedulerProcess(SimProcess):
             began_ns=self.clock.boot(),
         )
         held = tuple(self.disk.held)
-        self.replica = Replica(settings, self.signer, snapshot, digest, held, open_key=KeyedHash)
+        self.replica = Replica(
+            settings,
+            self.signer,
+            snapshot,
+            digest,
+            held,
+            open_key=KeyedHash,
+            unseal=self.around.opened.unseal,
+        )
         self._leases = LeaseAnswers(self.signer)
         self._listen()
         self._audit_applies()
@@ -232,11 +242,11 @@ class SchedulerProcess(SimProcess):
 
     def _listen(self) -> None:
         """Begin or end to take requests, as the replica may answer or not."""
-        self._listens = self.replica.right.may_answer(self.clock.boot())
+        self.listens = self.replica.right.may_answer(self.clock.boot())
 
     def take(self, request: SchedulerRequest) -> None:
         """Take a request of a user or a node, if this scheduler listens to them."""
-        if self._listens and not self.is_absent(self.take, request):
+        if self.listens and not self.is_absent(self.take, request):
             self.feed(request.make(request))
 
     def take_event(self, event: events.Event) -> None:
@@ -405,3 +415,10 @@ class SchedulerProcess(SimProcess):
         self.around.story.tell("{} begins again from a snapshot: {}", self.name, effect.why)
         self.disk.install(effect.data)
         self.start()
+
+
+def post(request: SchedulerRequest, schedulers: list[SchedulerProcess]) -> None:
+    """Send a request to the schedulers that listen at this moment, as a broker does."""
+    for each in schedulers:
+        if each.listens:
+            each.around.network.post(request.sender, each.name, each.take, request)

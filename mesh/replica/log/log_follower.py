@@ -6,6 +6,8 @@ Owns the trust in the end of the log: a log without an acknowledged entry is ref
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from stoker.mesh.log import entry as entries
 from stoker.mesh.log.entry import Opened
 from stoker.mesh.log.unreadable_entry import UnreadableEntry
@@ -29,6 +31,8 @@ class LogFollower:
         loaded: tuple[int, bytes],
         known_tail: int,
         outbox: Outbox,
+        *,
+        unseal: Callable[[int, bytes], Opened] = entries.unseal,
     ) -> None:
         self.unreadable = UnreadableEntry()
         self._state = state
@@ -36,13 +40,14 @@ class LogFollower:
         self._loaded = loaded
         self._known_tail = known_tail
         self._outbox = outbox
+        self._unseal = unseal
 
     def read(self, seq: int, data: bytes) -> bool:
         """Hold the entry if it counts and is new; else count it and pass over it.
 
         Raises Corrupt if the log is damaged or has a gap.
         """
-        verdict = self._tail.offer(seq, data, entries.unseal(seq, data))
+        verdict = self._tail.offer(seq, data, self._unseal(seq, data))
         if verdict and verdict != AGAIN:
             self._state.refuse(verdict)
             self._outbox.count(verdict)
@@ -50,7 +55,7 @@ class LogFollower:
 
     def adopt(self, data: bytes) -> bool:
         """Hold an entry that another replica holds, if it counts; errors are as in `read`."""
-        return not self._tail.adopt(data, entries.unseal(0, data))
+        return not self._tail.adopt(data, self._unseal(0, data))
 
     def apply(self, opened: Opened) -> Applied:
         """Apply an entry that another process appended.
