@@ -76,7 +76,8 @@ class World:
         roster = tuple(RosterMember(n + 1, key.public) for n, key in enumerate(keys))
         genesis = Genesis(CLUSTER, LIMITS, roster, FORMATS, {})
         self.audit = LogAudit(genesis)
-        watch = SchedulerWatch(self.audit, self.timeline, self.stream, shape.schedulers)
+        opened = OpenedEntries()
+        watch = SchedulerWatch(self.audit, self.timeline, self.stream, shape.schedulers, opened)
         self.around = Surroundings(
             self.timeline,
             self.chance,
@@ -85,7 +86,7 @@ class World:
             self.audit,
             self.story,
             watch,
-            OpenedEntries(),
+            opened,
         )
         self.nodes = [
             NodeProcess(

@@ -47,15 +47,13 @@ class LogTime:
         if self._last is not None:
             last_ns, at_ns = self._last
             passed_ns = max(0, boot_ns - at_ns)
-            steady_ns = max(last_ns, self._floor_ns) + passed_ns
-            slack_ns = self._slack(real_ns - steady_ns, passed_ns)
-            now_ns = steady_ns + slack_ns
+            now_ns = max(last_ns, self._floor_ns) + passed_ns
+            if real_ns > now_ns:
+                now_ns += self._slack(real_ns - now_ns, passed_ns)
         self._last = (now_ns, boot_ns)
         return now_ns
 
     @staticmethod
     def _slack(ahead_ns: int, passed_ns: int) -> int:
         """Return how many ns of the date's lead are made up now."""
-        if ahead_ns <= 0:
-            return 0
         return ahead_ns if ahead_ns <= SLACK_NS else min(ahead_ns, passed_ns)

@@ -14,6 +14,7 @@ from stoker.mesh.log import entry as entries
 from stoker.mesh.replica.log.held_tail import ChainPlace
 from stoker.mesh.sim.authority_audit import AuditedScheduler
 from stoker.mesh.sim.log_audit import LogAudit
+from stoker.mesh.sim.opened_entries import OpenedEntries
 from stoker.mesh.sim.scheduler_disk import SchedulerDisk
 
 NOWHERE = ChainPlace(0, 0, entries.NO_HASH)
@@ -28,11 +29,13 @@ class DurabilityAudit:
         log: LogAudit,
         schedulers: list[AuditedScheduler],
         count: int,
+        opened: OpenedEntries,
     ) -> None:
         self._violated = violated
         self._log = log
         self._schedulers = schedulers
         self._majority = count // 2 + 1
+        self._opened = opened
         self._places: dict[bytes, ChainPlace] = {}
         """The place of each entry, by its bytes."""
         self._confirmed = NOWHERE
@@ -84,10 +87,12 @@ class DurabilityAudit:
         if not last.index:
             return
         disks = [each.disk for each in self._schedulers]
+        lacking = [disk for disk in disks if not self._has(disk, last.index, last.hash)]
+        if not lacking:
+            return
         ranks = [self.end(disk).rank for disk in disks]
-        for disk, rank in zip(disks, ranks, strict=True):
-            if self._has(disk, last.index, last.hash):
-                continue
+        for disk in lacking:
+            rank = self.end(disk).rank
             behind = sum(other <= rank for other in ranks)
             if behind >= self._majority:
                 self._violated(
@@ -116,7 +121,7 @@ class DurabilityAudit:
         """Return the place of an entry by its bytes."""
         found = self._places.get(data)
         if found is None:
-            opened = entries.unseal(0, data)
+            opened = self._opened.unseal(0, data)
             entry = opened.entry
             found = ChainPlace(entry.term, entry.prev_index + 1, opened.hash)
             self._places[data] = found

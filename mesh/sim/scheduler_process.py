@@ -110,8 +110,10 @@ class SchedulerProcess(SimProcess):
         """All schedulers by their numbers."""
         self._calls = 0
         self._open_calls: dict[int, events.Event] = {}
-        self.listens = False
+        self._listens = False
         """True while it takes the requests of users and nodes, as the daemon subscribes to them."""
+        self._renews = False
+        """True while it has the authority to answer lease requests."""
         self._effects = around.watch.watched(self, self._effect_handlers())
 
     def _effect_handlers(self) -> dict[type, Callable[[Any], None]]:
@@ -173,6 +175,7 @@ class SchedulerProcess(SimProcess):
             unseal=self.around.opened.unseal,
         )
         self._leases = LeaseAnswers(self.signer)
+        self._renews = False
         self._listen()
         self._audit_applies()
         self.around.watch.began(self)
@@ -242,11 +245,11 @@ class SchedulerProcess(SimProcess):
 
     def _listen(self) -> None:
         """Begin or end to take requests, as the replica may answer or not."""
-        self.listens = self.replica.right.may_answer(self.clock.boot())
+        self._listens = self.replica.right.may_answer(self.clock.boot())
 
     def take(self, request: SchedulerRequest) -> None:
         """Take a request of a user or a node, if this scheduler listens to them."""
-        if self.listens and not self.is_absent(self.take, request):
+        if self._listens and not self.is_absent(self.take, request):
             self.feed(request.make(request))
 
     def take_event(self, event: events.Event) -> None:
@@ -260,7 +263,8 @@ class SchedulerProcess(SimProcess):
             node, data = message
             self._leases.receive(data, node, self.clock.boot())
             self._answer_leases()
-            self.around.timeline.after(BATCH_NS, self._look_at_leases, self.starts)
+            if self._renews:
+                self.around.timeline.after(BATCH_NS, self._look_at_leases, self.starts)
 
     def _look_at_leases(self, start: int) -> None:
         """Answer what waited for others, as the thread for leases does without the replica."""
@@ -286,7 +290,8 @@ class SchedulerProcess(SimProcess):
 
     def _renew(self, effect: events.RenewLeases) -> None:
         self._leases.grant(effect.authority, self.clock.boot())
-        if effect.authority is None:
+        self._renews = effect.authority is not None
+        if not self._renews:
             self._listen()
 
     def _withhold(self, effect: events.Withhold) -> None:
@@ -420,5 +425,5 @@ class SchedulerProcess(SimProcess):
 def post(request: SchedulerRequest, schedulers: list[SchedulerProcess]) -> None:
     """Send a request to the schedulers that listen at this moment, as a broker does."""
     for each in schedulers:
-        if each.listens:
+        if each._listens:
             each.around.network.post(request.sender, each.name, each.take, request)

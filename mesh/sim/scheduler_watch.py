@@ -17,6 +17,7 @@ from stoker.mesh.sim.durability_audit import DurabilityAudit
 from stoker.mesh.sim.lease_audit import LeaseAudit
 from stoker.mesh.sim.log_audit import LogAudit
 from stoker.mesh.sim.model_stream import ModelStream
+from stoker.mesh.sim.opened_entries import OpenedEntries
 from stoker.mesh.sim.timeline import Timeline
 from stoker.mesh.wire import peer_messages as wire
 
@@ -26,14 +27,22 @@ Handlers = dict[type, Callable[[Any], None]]
 class SchedulerWatch:
     """The auditors of `count` schedulers, and the traps of their faults."""
 
-    def __init__(self, log: LogAudit, timeline: Timeline, stream: ModelStream, count: int) -> None:
+    def __init__(
+        self,
+        log: LogAudit,
+        timeline: Timeline,
+        stream: ModelStream,
+        count: int,
+        opened: OpenedEntries,
+    ) -> None:
         self.ambush = Ambush()
         self._schedulers: list[AuditedScheduler] = []
         violated = log.violated
         self.authority = AuthorityAudit(violated, timeline, self._schedulers, count)
-        self.durability = DurabilityAudit(violated, log, self._schedulers, count)
+        self.durability = DurabilityAudit(violated, log, self._schedulers, count, opened)
         self.leases = LeaseAudit(violated, log, timeline)
         self._stream = stream
+        self._opened = opened
         self._several = count > 1
 
     def watched(self, scheduler: AuditedScheduler, handlers: Handlers) -> Handlers:
@@ -82,7 +91,7 @@ class SchedulerWatch:
     # --- effects ----------------------------------------------------------------------------------
 
     def _append(self, scheduler: AuditedScheduler, effect: events.Append) -> None:
-        self.authority.appends(scheduler, entries.unseal(0, effect.data))
+        self.authority.appends(scheduler, self._opened.unseal(0, effect.data))
         self.ambush.sent(scheduler.number, 0, effect)
 
     def _reply(self, scheduler: AuditedScheduler, effect: events.Reply) -> None:
