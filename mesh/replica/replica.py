@@ -582,7 +582,8 @@ class Replica:
             self._appends.flush(now)
 
     def _refuse_if_blocked(self, now: Instant) -> None:
-        """Answer users who would wait too long for the log."""
+        """Answer users who would wait too long for the log, or for their turn."""
+        self._appends.refuse_late(now)
         if self._outage.is_blocked(now.boot_ns):
             self._appends.refuse_users(f"the log takes nothing: {self.why}; nothing was changed")
             self._appends.answer_unknown(self.why)

@@ -79,7 +79,7 @@ class AppendPipeline:
             self._outbox.count("queue_refused")
             self.answer(work, refusal)
             return
-        self._queue.push(work)
+        self._queue.push(work, now.boot_ns)
         self.flush(now)
 
     def put_first(self, work: Work) -> None:
@@ -282,6 +282,12 @@ class AppendPipeline:
         """Refuse all queued work of users; reports of nodes stay queued."""
         for work in self._queue.take_users():
             self.answer(work, Refused(why))
+
+    def refuse_late(self, now: Instant) -> None:
+        """Refuse works of users that were queued for too long."""
+        for work in self._queue.take_late(now.boot_ns):
+            self._outbox.count("queue_late")
+            self.answer(work, Refused("it was not decided in time; nothing was changed"))
 
     def answer_unknown(self, why: str) -> None:
         """Answer the works of unknown appends that their outcome is unknown."""

@@ -90,11 +90,13 @@ class Work:
     `token` says whom to answer; None if nobody waits.
     """
 
-    __slots__ = ("answered", "count", "requests", "size", "token")
+    __slots__ = ("answered", "count", "queued_ns", "requests", "size", "token")
 
     def __init__(self, token: Any, requests: Sequence[records.Request], nouns_size: int) -> None:
         self.token = token
         self.answered = False
+        self.queued_ns = 0
+        """The time at which it was queued first (CLOCK_BOOTTIME)."""
         self._pack(requests, nouns_size)
 
     def _pack(self, requests: Sequence[records.Request], nouns_size: int) -> None:

@@ -26,6 +26,9 @@ QUEUE_MAX = 8192
 USERS = (SubmitWork, CancelWork, RemoveWork, AdminWork)
 """The kinds of work that a user waits for."""
 QUEUE_BYTES_MAX = 64 << 20
+QUEUE_NS = 10_000_000_000
+"""A user's work that was not decided within this time is refused, for its user may have given up
+waiting and must be able to know that nothing will happen."""
 
 
 class WorkQueue:
@@ -54,8 +57,9 @@ class WorkQueue:
             return Refused(f"{len(self._works)} requests are queued, which is the limit")
         return None
 
-    def push(self, work: Work) -> None:
+    def push(self, work: Work, now_ns: int = 0) -> None:
         """Queue a work last; call `no_room` first."""
+        work.queued_ns = now_ns
         self._works.append(work)
         self._bytes += work.size
 
@@ -85,10 +89,20 @@ class WorkQueue:
             self._bytes -= work.size
         return taken
 
-    def take_users(self) -> list[Work]:
-        """Take all works of users; those of nodes stay."""
-        users: list[Work] = [work for work in self._works if isinstance(work, USERS)]
-        self._works = deque(w for w in self._works if not isinstance(w, USERS))
+    def take_late(self, now_ns: int) -> list[Work]:
+        """Take the works of users that have been queued for QUEUE_NS."""
+        if not self._works or now_ns - self._works[0].queued_ns < QUEUE_NS:
+            return []
+        return self.take_users(now_ns - QUEUE_NS)
+
+    def take_users(self, until_ns: int = 1 << 63) -> list[Work]:
+        """Take all works of users that were queued until then; those of nodes stay."""
+
+        def fits(work: Work) -> bool:
+            return isinstance(work, USERS) and work.queued_ns <= until_ns
+
+        users = [work for work in self._works if fits(work)]
+        self._works = deque(work for work in self._works if not fits(work))
         self._bytes = sum(work.size for work in self._works)
         return users
 

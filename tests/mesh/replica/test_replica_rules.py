@@ -13,6 +13,7 @@ from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.log import entry
 from stoker.mesh.replica import events
+from stoker.mesh.replica.works.work_queue import QUEUE_NS
 from stoker.mesh.server import cluster_views
 from stoker.mesh.wire import command
 from stoker.mesh.wire.command import CommandAccepted, DesiredState, NodeReply
@@ -579,3 +580,18 @@ def test_an_unknown_node_has_no_wanted_state(bench: Bench) -> None:
     assert isinstance(bench.replies["r"], Unavailable)
     bench.feed(events.Observed("n9", Observation(1, "n9", 1, 1, 1)))
     assert bench.replica.counters["observation_unknown_node"] == 1
+
+
+def test_work_that_waits_too_long_is_refused_and_never_done(bench: Bench) -> None:
+    """An append that is neither confirmed nor refused keeps everything behind it waiting."""
+    bench.answering = False
+    bench.submit("sent")
+    bench.submit("queued")
+    bench.tick(QUEUE_NS / 1e9 - 1)
+    bench.submit("later")
+    bench.tick(1)
+    assert isinstance(bench.replies.get("queued"), Refused) and "sent" not in bench.replies
+    assert bench.replica.counters["queue_late"] == 1
+    bench.answering = True
+    bench.feed(bench.land())
+    assert [bench.replies[token].job for token in ("sent", "later")] == [1, 2]
