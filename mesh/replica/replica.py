@@ -37,12 +37,12 @@ from stoker.mesh.replica.requests.user_works import UserWorks
 from stoker.mesh.replica.requests.waiters import Waiters
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.mesh.replica.state import Applied, ReplicaState
+from stoker.mesh.replica.watch.node_requests import NodeRequests
 from stoker.mesh.replica.watch.node_watch import NodeWatch
 from stoker.mesh.replica.works import request_defects
 from stoker.mesh.replica.works.user_room import to_forget
-from stoker.mesh.replica.works.work import InFlight, OutcomeWork, SnapshotWork, UsageWork
+from stoker.mesh.replica.works.work import InFlight, SnapshotWork, UsageWork
 from stoker.native.errors import Corrupt, StokerError, Unavailable
-from stoker.scheduler.nouns import Observation
 
 
 class Replica:
@@ -61,10 +61,6 @@ class Replica:
     ) -> None:
         self.settings = settings
         self.state = state = _first_state(settings, snapshot)
-        self.observations: dict[str, tuple[Observation, int]] = {}
-        """The newest observation of each node, and when it came (CLOCK_BOOTTIME)."""
-        self.greeted: dict[str, int] = {}
-        """The moment of the last hello of each node (CLOCK_BOOTTIME)."""
         self.real_ns = 0
         """The log's time of the latest event: CLOCK_REALTIME without its steps."""
         self._time = LogTime()
@@ -109,6 +105,7 @@ class Replica:
         self._gets = JobGets(state, Waiters(settings.budgets.waiters), outbox)
         self._works = UserWorks(settings, state, self._outage, self._appends.room, outbox)
         self.watch = NodeWatch(state, self._appends, outbox, settings.began_ns)
+        self.nodes = NodeRequests(state, self._leadership, self._appends, self.watch, outbox)
         self._handlers = self._event_handlers()
         if several:
             self._leadership.role = "following"
@@ -123,10 +120,10 @@ class Replica:
             events.CancelRequested: self._user_work,
             events.Remove: self._user_work,
             events.Get: self._get,
-            events.Outcomes: self._outcomes,
-            events.NodeReported: self._node_reported,
-            events.StateRequested: self._state_requested,
-            events.Observed: self._observed,
+            events.Outcomes: self._for_the_leader(self.nodes.outcomes),
+            events.NodeReported: self._for_the_leader(self.nodes.reported),
+            events.StateRequested: self._for_the_leader(self.nodes.state_requested),
+            events.Observed: self.nodes.observed,
             events.TimePassed: self._tick,
             events.LogEntries: self._log_entries,
             events.LogEnd: self._log_end,
@@ -214,6 +211,17 @@ class Replica:
             for work in works:
                 self._appends.enqueue(work, now)
 
+    def _for_the_leader(
+        self, handle: Callable[[Any, Instant], None]
+    ) -> Callable[[Any, Instant], None]:
+        """Return what handles an event while this replica leads, and else says who does."""
+
+        def handler(event: Any, now: Instant) -> None:
+            if not self._sends_on(event.token):
+                handle(event, now)
+
+        return handler
+
     def _sends_on(self, token: Any) -> bool:
         """Answer at once that another scheduler leads, if so; one that is alone takes all."""
         if self._peers.alone or self._leadership.leads or self._leadership.halted:
@@ -232,36 +240,6 @@ class Replica:
     def _peer_message(self, event: events.PeerMessage, now: Instant) -> None:
         self._peers.receive(event.data, now)
         self._record_snapshot(now)
-
-    # --- reports of nodes -------------------------------------------------------------------------
-
-    def _outcomes(self, event: events.Outcomes, now: Instant) -> None:
-        if self._sends_on(event.token):
-            return
-        self._appends.enqueue(OutcomeWork(event.token, event.node, event.outcomes), now)
-
-    def _node_reported(self, event: events.NodeReported, now: Instant) -> None:
-        if self._sends_on(event.token):
-            return
-        self.greeted[event.report.node] = now.boot_ns
-        self.watch.greet(event, now)
-
-    def _state_requested(self, event: events.StateRequested, now: Instant) -> None:
-        if self._sends_on(event.token):
-            return
-        if self.watch.is_withheld(event.node):
-            self._outbox.reply(event.token, Unavailable("whether this node is lost is decided now"))
-            return
-        self.watch.answered(event.node, now.boot_ns)
-        desired = self._leadership.desired(event, now, idle=self._appends.idle)
-        self._outbox.reply(event.token, desired)
-
-    def _observed(self, event: events.Observed, now: Instant) -> None:
-        if event.node not in self.state.book.nodes:
-            self.count("observation_unknown_node")
-            return
-        self.observations[event.node] = (event.observation, now.boot_ns)
-        self.state.observe(event.node, event.observation)
 
     def _accounts_read(self, event: events.AccountsRead, now: Instant) -> None:
         self._accounts.want(event.accounts)
@@ -569,7 +547,7 @@ class Replica:
         if self.role == "waiting" and self._outage.may_try(now.boot_ns):
             self._leadership.role = "reading"
             self.read_log(again=not self._peers.alone)
-        self._refuse_if_blocked(now)
+        self._appends.refuse_overdue(now)
         self._retry_full_log(now)
         if self._leadership.leads:
             self.watch.tick(now)
@@ -581,16 +559,6 @@ class Replica:
             self._appends.more = more or tick.decide_again(self.state, now.log_ns, now.boot_ns)
             self._appends.flush(now)
 
-    def _refuse_if_blocked(self, now: Instant) -> None:
-        """Answer users who would wait too long for the log, or for their turn."""
-        self._appends.refuse_late(now)
-        if self._outage.is_blocked(now.boot_ns):
-            self._appends.refuse_users(f"the log takes nothing: {self.why}; nothing was changed")
-            self._appends.answer_unknown(self.why)
-        if self._outage.is_full(now.boot_ns):
-            full = self._outage.full
-            self._appends.refuse_users(f"no job is taken now: {full}; nothing was changed")
-
     def _retry_full_log(self, now: Instant) -> None:
         """Take a snapshot if the log is full; the snapshot's entry will show if there is room."""
         if self._outage.full and self._appends.is_empty and self._outage.may_try(now.boot_ns):
@@ -599,7 +567,7 @@ class Replica:
 
     def _charge(self, now: Instant) -> None:
         """Charge device time to running jobs."""
-        observed = {node: sample for node, (sample, _) in self.observations.items()}
+        observed = {node: sample for node, (sample, _) in self.nodes.observations.items()}
         tick = self._leadership.tick
         usages = tick.charges(self.state, observed, now.log_ns, now.boot_ns)
         if usages:

@@ -42,10 +42,10 @@ def node_list(replica: Replica, now_ns: int) -> schema.NodeList:
 
 def _node(replica: Replica, report: NodeReport, now_ns: int) -> schema.NodeView:
     book, number = replica.state.book, name_id(report.node)
-    sample, heard_ns = replica.observations.get(report.node, (None, 0))
+    sample, heard_ns = replica.nodes.observations.get(report.node, (None, 0))
     info = replica.state.core.node(number)
     # The hello of an agent that has just started counts like a sample.
-    silent = now_ns - max(heard_ns, replica.greeted.get(report.node, 0)) >= SILENT_NS
+    silent = now_ns - max(heard_ns, replica.nodes.greeted.get(report.node, 0)) >= SILENT_NS
     drained = book.drained.get(report.node, "") or report.drain
     evicted = book.evicted.get(report.node)
     labels = replica.state.core.labels(number)
@@ -187,7 +187,7 @@ def device_list(replica: Replica, user: str | None) -> schema.DeviceList:
 def _devices(replica: Replica, report: NodeReport, user: str | None) -> list[schema.DeviceView]:
     ledger = replica.state.core.devices(name_id(report.node))
     holders = _holders(replica, report.node, user)
-    sample, _ = replica.observations.get(report.node, (None, 0))
+    sample, _ = replica.nodes.observations.get(report.node, (None, 0))
     samples = {row.id: row for row in sample.devices} if sample is not None else {}
     rows: list[schema.DeviceView] = []
     for index, device in enumerate(report.devices):

@@ -283,11 +283,17 @@ class AppendPipeline:
         for work in self._queue.take_users():
             self.answer(work, Refused(why))
 
-    def refuse_late(self, now: Instant) -> None:
-        """Refuse works of users that were queued for too long."""
+    def refuse_overdue(self, now: Instant) -> None:
+        """Answer users who would wait too long for the log, or for their turn."""
         for work in self._queue.take_late(now.boot_ns):
             self._outbox.count("queue_late")
             self.answer(work, Refused("it was not decided in time; nothing was changed"))
+        why = self._leadership.why
+        if self._outage.is_blocked(now.boot_ns):
+            self.refuse_users(f"the log takes nothing: {why}; nothing was changed")
+            self.answer_unknown(why)
+        if self._outage.is_full(now.boot_ns):
+            self.refuse_users(f"no job is taken now: {self._outage.full}; nothing was changed")
 
     def answer_unknown(self, why: str) -> None:
         """Answer the works of unknown appends that their outcome is unknown."""

@@ -15,7 +15,7 @@ from tests.agent.sim.stage import Gate, Stage
 
 WATCH = "stoker.mesh.replica.watch.node_watch"
 ANSWERS = "stoker.mesh.replica.nodes.lease_answers"
-REPLICA = "stoker.mesh.replica.replica"
+NODES = "stoker.mesh.replica.watch.node_requests"
 MOVES = {"retries": 2, "restart": "on-node-loss"}
 
 
@@ -83,8 +83,8 @@ ANSWERS_WITHHELD = Mutant(
     "a node whose fate is open is answered no lease request",
 )  # fmt: skip
 STATE_WITHHELD = Mutant(
-    "state-withheld", REPLICA, "Replica._state_requested",
-    "if self.watch.is_withheld(event.node):", "if False:",
+    "state-withheld", NODES, "NodeRequests.state_requested",
+    "if self._watch.is_withheld(event.node):", "if False:",
     "a node whose fate is open is answered no state request",
 )  # fmt: skip
 

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The requests and samples of nodes, as a leading replica takes them.
+
+Without I/O. Owns the rule that a node whose fate is open gets no state.
+"""
+
+from __future__ import annotations
+
+from stoker.mesh.log.log_time import Instant
+from stoker.mesh.replica import events
+from stoker.mesh.replica.log.append_pipeline import AppendPipeline
+from stoker.mesh.replica.nodes.leadership import Leadership
+from stoker.mesh.replica.outbox import Outbox
+from stoker.mesh.replica.state import ReplicaState
+from stoker.mesh.replica.watch.node_watch import NodeWatch
+from stoker.mesh.replica.works.work import OutcomeWork
+from stoker.native.errors import Unavailable
+from stoker.scheduler.nouns import Observation
+
+
+class NodeRequests:
+    """The nodes of one replica."""
+
+    def __init__(
+        self,
+        state: ReplicaState,
+        leadership: Leadership,
+        appends: AppendPipeline,
+        watch: NodeWatch,
+        outbox: Outbox,
+    ) -> None:
+        self.observations: dict[str, tuple[Observation, int]] = {}
+        """The newest observation of each node, and when it came (CLOCK_BOOTTIME)."""
+        self.greeted: dict[str, int] = {}
+        """The moment of the last hello of each node (CLOCK_BOOTTIME)."""
+        self._state = state
+        self._leadership = leadership
+        self._appends = appends
+        self._watch = watch
+        self._outbox = outbox
+
+    def outcomes(self, event: events.Outcomes, now: Instant) -> None:
+        """Log what a node reports about its attempts."""
+        self._appends.enqueue(OutcomeWork(event.token, event.node, event.outcomes), now)
+
+    def reported(self, event: events.NodeReported, now: Instant) -> None:
+        """Log a node's report, or let another instance of a node wait."""
+        self.greeted[event.report.node] = now.boot_ns
+        self._watch.greet(event, now)
+
+    def state_requested(self, event: events.StateRequested, now: Instant) -> None:
+        """Answer with the state that a node should be in."""
+        if self._watch.is_withheld(event.node):
+            why = Unavailable("whether this node is lost is decided now")
+            self._outbox.reply(event.token, why)
+            return
+        self._watch.answered(event.node, now.boot_ns)
+        desired = self._leadership.desired(event, now, idle=self._appends.idle)
+        self._outbox.reply(event.token, desired)
+
+    def observed(self, event: events.Observed, now: Instant) -> None:
+        """Keep a sample of a node, and give it to the core as a hint."""
+        if event.node not in self._state.book.nodes:
+            self._outbox.count("observation_unknown_node")
+            return
+        self.observations[event.node] = (event.observation, now.boot_ns)
+        self._state.observe(event.node, event.observation)
