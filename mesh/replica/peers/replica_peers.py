@@ -423,11 +423,11 @@ class ReplicaPeers:
     def _appended(self, sender: int, message: Appended, now: Instant) -> None:
         if not self._follows(sender, message.term):
             return
-        if message.index > self._tail.end.index:
-            again = message.seq <= self._state.seen
-            if again:  # the log lost its end, which a snapshot of this replica may have
-                self._state.pass_over(message.seq - 1)
-            self._actions.read_log(again=again)
+        beyond = message.index - self._tail.end.index
+        if beyond > 0:
+            if message.seq <= self._state.seen:  # the log began again before what was read here
+                self._state.pass_over(max(0, message.seq - beyond))
+            self._actions.read_log(again=False)
         else:
             self.send(sender, self._holding())
 

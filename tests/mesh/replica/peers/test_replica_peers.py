@@ -97,6 +97,25 @@ def test_a_leader_appends_again_what_the_log_lost(cluster: Cluster) -> None:
     assert len(cluster.digests()) == 1
 
 
+def test_a_log_that_begins_again_far_before_what_was_read_is_followed(cluster: Cluster) -> None:
+    leader = cluster.settle()
+    for number in range(12):
+        cluster.submit(leader, number)
+    cluster.pass_time(0.6)
+    for each in cluster.disks.values():
+        each.snapshot = snapshots.encode(cluster.replicas[leader].state.snapshot()).data
+        each.entries = each.entries[-1:]
+    cluster.log.entries.clear()
+    cluster.log.last = 0
+    for number in list(cluster.replicas):
+        cluster.kill(number)
+    for number in cluster.disks:
+        cluster.boot(number)
+    again = cluster.settle()
+    assert cluster.submit(again, "b").job == 13
+    assert len(cluster.digests()) == 1 and not cluster.halted
+
+
 def orphan(cluster: Cluster, number: int) -> bytes:
     """A sealed entry of a new term that follows an entry which no replica has."""
     state = cluster.replicas[number].state
