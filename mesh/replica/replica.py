@@ -518,7 +518,18 @@ class Replica:
             channels = self._leadership.channels
             log_ns = held.opened.entry.now_ns
             self._outbox.put(*channels.commands(held.index, log_ns, applied.actions))
-            self._compaction.recorded(applied.trim_to)
+            self._compaction.recorded(self._trim_to(applied))
+
+    def _trim_to(self, applied: Applied) -> int:
+        """Return how far the log may be trimmed; 0 if that would reach beyond the snapshot.
+
+        A log that lost everything has begun again, and its places are others than those recorded.
+        """
+        if applied.snapshot is None or not applied.trim_to:
+            return 0
+        beyond = self._tail.after(applied.snapshot.index)
+        reaches = any(0 < held.seq <= applied.trim_to for held in beyond)
+        return 0 if reaches else applied.trim_to
 
     def _snapshot_saved(self, event: events.SnapshotSaved, now: Instant) -> None:
         blob = SnapshotBlob(event.seq, event.digest, event.place, event.agreed)

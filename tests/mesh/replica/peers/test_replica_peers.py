@@ -7,9 +7,10 @@ import pytest
 
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
-from stoker.mesh.log.entry import FORMAT, HASH_BYTES, Entry, seal
+from stoker.mesh.log.entry import FORMAT, HASH_BYTES, Entry, SnapshotBlob, seal
 from stoker.mesh.replica import events, snapshots
 from stoker.mesh.replica.peers.voter import PLEDGE_NS
+from stoker.mesh.replica.state import Applied
 from stoker.mesh.replica.works.work import InFlight, WorkBatch
 from stoker.mesh.wire.term_owner import next_term
 from stoker.native.errors import NotLeader
@@ -244,3 +245,17 @@ def test_a_candidate_that_waits_for_the_log_only_extends_leases(cluster: Cluster
     cluster.pass_time(0.1)
     led = cluster.authority[second]
     assert led is not None and not led.extend_only
+
+
+def test_a_log_is_not_trimmed_beyond_a_snapshot_whose_places_are_others_now(
+    cluster: Cluster,
+) -> None:
+    leader = cluster.settle()
+    for number in range(5):
+        cluster.submit(leader, number)
+    replica = cluster.replicas[leader]
+    third, fifth = (replica._tail.at(index) for index in (3, 5))
+    assert third is not None and fifth is not None
+    taken = SnapshotBlob(third.seq, b"", 3)
+    assert replica._trim_to(Applied(snapshot=taken, trim_to=third.seq)) == third.seq
+    assert replica._trim_to(Applied(snapshot=taken, trim_to=fifth.seq)) == 0
