@@ -26,14 +26,14 @@ LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)")
 
 ACROSS = {
     "tests/agent/sim/test_scenarios_authority.py": "stories of who leads, on the simulated cluster",
-    "tests/agent/sim/test_scenarios_eviction.py": "stories of nodes that are given up, on the simulated cluster",
+    "tests/agent/sim/test_scenarios_eviction.py": "stories of evictions, on the simulated cluster",
     "tests/agent/sim/test_scenarios_host.py": "stories of one host: lease file, freezer, broker",
     "tests/agent/sim/test_scenarios_leases.py": "stories of leases, on the simulated cluster",
-    "tests/agent/sim/test_scenarios_log.py": "stories of a log that loses entries, on the simulated cluster",
+    "tests/agent/sim/test_scenarios_log.py": "stories of the log, on the simulated cluster",
     "tests/agent/sim/test_scenarios_page.py": "docs/developer/scenarios.md and every story",
     "tests/agent/sim/test_scenarios_terms.py": "stories of terms, on the simulated cluster",
     "tests/mesh/log/test_log_copies.py": "a stream with a copy at each of three brokers",
-    "tests/product/test_eviction.py": "a node that falls silent and returns, on real processes",
+    "tests/product/test_eviction.py": "a node that falls silent, on real processes",
     "tests/product/test_servers.py": "three brokers, three schedulers and real agents",
     "tests/test_tidy.py": "every tracked file",
     "tests/test_words.py": "docs/developer/glossary.md and every name",

@@ -98,6 +98,22 @@ static void take_up(struct sk_runner_pool *pool, uint32_t slot, uint64_t now)
 		sk_runner_list_add(&pool->dying, slot);
 }
 
+/** End a cgroup and wait until nothing of it runs, so that whoever asks next is not told too early
+ * that its devices are free. One that a process in the kernel keeps is left after two seconds. */
+static void end_unknown(const struct sk_runner_site *site, const struct sk_runner_key *key)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	struct sk_runner_tree tree;
+	int left = 2000;
+
+	sk_runner_tree_find(&tree, site, key, 0);
+	sk_runner_tree_kill(&tree);
+	while (sk_runner_tree_remove(&tree) && left--)
+		nanosleep(&pause, NULL);
+	if (left < 0 && tree.dir >= 0)
+		close(tree.dir);
+}
+
 /** Remove cgroups below a group of jobs that no slot knows, as nothing accounts for their
  * processes.
  */
@@ -113,7 +129,6 @@ static void remove_unknown_in(struct sk_runner_pool *pool, const char *group)
 		return;
 	while ((entry = readdir(stream))) {
 		struct sk_runner_key key;
-		struct sk_runner_tree tree;
 
 		if (entry->d_type != DT_DIR ||
 		    sscanf(entry->d_name, "%" SCNu64 ".%" SCNu32 ".%" SCNu32, &key.job,
@@ -122,10 +137,7 @@ static void remove_unknown_in(struct sk_runner_pool *pool, const char *group)
 			continue;
 		sk_runner_log("warning", "a cgroup that no record knows was ended", "%s",
 			      entry->d_name);
-		sk_runner_tree_find(&tree, pool->site, &key, 0);
-		sk_runner_tree_kill(&tree);
-		if (sk_runner_tree_remove(&tree) && tree.dir >= 0)
-			close(tree.dir);
+		end_unknown(pool->site, &key);
 	}
 	closedir(stream);
 }
