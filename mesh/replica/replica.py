@@ -36,7 +36,7 @@ from stoker.mesh.replica.requests.job_gets import JobGets
 from stoker.mesh.replica.requests.user_works import UserWorks
 from stoker.mesh.replica.requests.waiters import Waiters
 from stoker.mesh.replica.snapshots import Snapshot
-from stoker.mesh.replica.state import Applied, ReplicaState
+from stoker.mesh.replica.state import Applied, first_state
 from stoker.mesh.replica.watch.node_requests import NodeRequests
 from stoker.mesh.replica.watch.node_watch import NodeWatch
 from stoker.mesh.replica.works import request_defects
@@ -60,7 +60,8 @@ class Replica:
         unseal: Callable[[int, bytes], Opened] = entries.unseal,
     ) -> None:
         self.settings = settings
-        self.state = state = _first_state(settings, snapshot)
+        digest = genesis.digest(settings.genesis)
+        self.state = state = first_state(settings.cluster, digest, snapshot)
         self.real_ns = 0
         """The log's time of the latest event: CLOCK_REALTIME without its steps."""
         self._time = LogTime()
@@ -97,7 +98,6 @@ class Replica:
         )
         self.right = AnswerRight(self._peers, self._leadership)
         self._reading = LogReader(state, tail, outbox)
-        """True after a gap, until the present reading ends."""
         self._repaired: HeldEntry | None = None
         plan = SnapshotPlan(settings.log_max_bytes, settings.snapshot_entries, loaded[0])
         self._compaction = LogCompaction(plan, state, outbox)
@@ -592,16 +592,6 @@ class Replica:
         if work is not None:
             self.count("forgotten", work.count)
             self._appends.put_first(work)
-
-
-def _first_state(settings: ReplicaSettings, snapshot: Snapshot | None) -> ReplicaState:
-    """Return the state of a snapshot, or an unfounded one; Corrupt for a foreign snapshot."""
-    digest = genesis.digest(settings.genesis)
-    if snapshot is None:
-        return ReplicaState(settings.cluster, digest)
-    if snapshot.config.genesis != digest:
-        raise Corrupt("the snapshot follows from another genesis than that of this cluster")
-    return ReplicaState.restore(snapshot)
 
 
 def _refusal(error: Exception) -> StokerError:

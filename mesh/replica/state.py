@@ -492,3 +492,12 @@ def _preempted(effect: StateChanged, step: _Step) -> str:
         why = f"{why}, " if why else ""
         return f"preempted: {why}job {command.beneficiary} needs the room"
     return f"preempted: {why or 'room was needed'}"
+
+
+def first_state(cluster: str, genesis: bytes, snapshot: Snapshot | None) -> ReplicaState:
+    """Return the state of a snapshot, or an unfounded one; Corrupt for a foreign snapshot."""
+    if snapshot is None:
+        return ReplicaState(cluster, genesis)
+    if snapshot.config.genesis != genesis:
+        raise Corrupt("the snapshot follows from another genesis than that of this cluster")
+    return ReplicaState.restore(snapshot)
