@@ -48,7 +48,9 @@ class SnapshotExchange:
         if not 0 < part.size <= SNAPSHOT_BYTES_MAX:
             self._source = 0
             return
-        if self._index not in (0, part.index) or part.offset != len(self._data):
+        if self._index in (0, part.index) and part.offset != len(self._data):
+            return  # it came twice; an answer would begin a second row of requests
+        if self._index not in (0, part.index):
             self._index, part_fits = 0, False
             self._data.clear()
         else:
