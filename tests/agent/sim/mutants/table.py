@@ -18,6 +18,12 @@ STATE = "stoker.mesh.replica.state"
 TAIL = "stoker.mesh.replica.log.held_tail"
 PEERS = "stoker.mesh.replica.peers.replica_peers"
 CONFIRMATIONS = "stoker.mesh.replica.peers.confirmations"
+VOTER = "stoker.mesh.replica.peers.voter"
+PLEDGES = "stoker.mesh.replica.peers.pledges"
+AGREEMENT = "stoker.mesh.replica.peers.state_agreement"
+ROSTER = "stoker.mesh.replica.log.roster"
+ANSWERS = "stoker.mesh.replica.nodes.lease_answers"
+JUDGE = "stoker.agent.jobs.lease_judge"
 
 MUTANTS = [
     Mutant(
@@ -91,5 +97,118 @@ MUTANTS = [
         "unconfirmed-waits", PEERS, "ReplicaPeers.is_unconfirmed",
         ">= UNCONFIRMED_NS", ">= 10**30",
         "a leader whose entries nobody confirms reads the log again",
+    ),
+    Mutant(
+        "confirm-other-term", PEERS, "ReplicaPeers.confirm",
+        "own = held is not None and held.place.term == self._confirmations.term",
+        "own = held is not None",
+        "a leader confirms entries of earlier terms only with one of its own",
+    ),
+    Mutant(
+        "held-any-hash", PEERS, "ReplicaPeers._count_held",
+        " and self._tail.hash_at(index) == digest", "",
+        "an acknowledgement counts for the leader's own chain alone",
+    ),
+    Mutant(
+        "pledge-twice", VOTER, "Voter.grant",
+        "if term < self.promised or wait_ns:", "if term < self.promised:",
+        "a voter pledges to another only after its last pledge ran out",
+    ),
+    Mutant(
+        "pledge-older", VOTER, "Voter.grant",
+        "if term < self.promised or wait_ns:", "if wait_ns:",
+        "a voter pledges to no older term than it promised",
+    ),
+    Mutant(
+        "no-abstention", VOTER, "Voter.wait_ns",
+        "self._free_ns = now_ns + PLEDGE_NS + DRIFT_NS", "self._free_ns = now_ns",
+        "a voter that has just started abstains for one pledge",
+    ),
+    Mutant(
+        "pledge-forever", PLEDGES, "Pledges.take",
+        "until_ns = pledge.stamp_ns + PLEDGE_NS", "until_ns = pledge.stamp_ns + 10 * PLEDGE_NS",
+        "a pledge ends",
+    ),
+    Mutant(
+        "no-step-down", PEERS, "ReplicaPeers.check",
+        'self._actions.step_down("a majority\'s pledges ran out", now)', "pass",
+        "a leader whose pledges ran out stops before it does anything else",
+    ),
+    Mutant(
+        "no-fetch", PEERS, "ReplicaPeers.best",
+        "self._ends[voter].rank > self._tail.end.rank", "False",
+        "a candidate fetches what a voter holds beyond it",
+    ),
+    Mutant(
+        "fetch-once", PEERS, "ReplicaPeers._fetch_again",
+        "now.boot_ns - self._fetched_ns >= FETCH_NS", "False",
+        "what was requested and did not come is requested again",
+    ),
+    Mutant(
+        "term-unchecked", ROSTER, "Roster.may_begin",
+        "return len(voters - {0, entry.leader}) >= needed", "return True",
+        "a term begins with the pledges of a majority",
+    ),
+    Mutant(
+        "pledge-any-term", ROSTER, "Roster._voter",
+        "meant != (entry.cluster, entry.leader, entry.term) or key is None", "key is None",
+        "pledges of one term begin no other",
+    ),
+    Mutant(
+        "signature-unchecked", ROSTER, "Roster.signed",
+        "return key is not None and entries.signed_by(opened, key)", "return key is not None",
+        "an entry counts with its leader's signature alone",
+    ),
+    Mutant(
+        "owner-unchecked", ROSTER, "Roster.signed",
+        "self.owner(entry.term, state) != entry.leader", "False",
+        "only the owner of a term signs for it",
+    ),
+    Mutant(
+        "promise-lost", PEERS, "ReplicaPeers._store_promise",
+        "self._store(self._tail.end.index)", "pass",
+        "a promise is durable before anybody hears of it",
+    ),
+    Mutant(
+        "store-nothing", PEERS, "ReplicaPeers._store",
+        "tuple((each.index, each.data) for each in self._tail.after(after))", "()",
+        "an entry is durable before it is acknowledged",
+    ),
+    Mutant(
+        "older-term", TAIL, "HeldTail._older",
+        'return "entry_term" if entry.term < self.end.term else ""', 'return ""',
+        "an entry of an older term than the end of the chain counts for nothing",
+    ),
+    Mutant(
+        "campaign-older", PEERS, "ReplicaPeers._campaign",
+        "max(self.voter.promised, self._newest, self._tail.end.term",
+        "max(self._newest, self._tail.end.term",
+        "a candidate takes a newer term than it ever promised",
+    ),
+    Mutant(
+        "unknown-again", PIPELINE, "AppendPipeline.settle_unknown",
+        "sent.entry.term == term and follows", "False",
+        "an append whose outcome is unknown is sent again with the same bytes",
+    ),
+    Mutant(
+        "snapshot-alone", AGREEMENT, "StateAgreement.taken",
+        "if count < self._majority:", "if count < 1:",
+        "the log is trimmed behind a snapshot that a majority has",
+    ),
+    Mutant(
+        "lease-from-arrival", JUDGE, "LeaseJudge._judge",
+        "expiry_ns = stamp_ns + answer.lease_ms * 1_000_000",
+        "expiry_ns = now_ns + answer.lease_ms * 1_000_000",
+        "a lease counts from the stamp of the request",
+    ),
+    Mutant(
+        "candidate-thaws", JUDGE, "LeaseJudge._worthless",
+        "if answer.extend_only and", "if False and",
+        "a candidate only extends leases that have not run out",
+    ),
+    Mutant(
+        "lease-unpledged", ANSWERS, "LeaseAnswers.due",
+        "if now_ns >= self._ends_ns(authority):", "if False:",
+        "no lease is renewed when the pledges ran out",
     ),
 ]  # fmt: skip
