@@ -37,6 +37,8 @@ class SeedFigures(NamedTuple):
     states: tuple[str, ...]
     shape: Shape
     freezes: int
+    evictions: int = 0
+    """The number of nodes that were given up."""
 
     @property
     def counts(self) -> bool:
@@ -57,11 +59,11 @@ def summary(runs: Iterable[SeedFigures], elapsed_s: float) -> dict[str, Any]:
     faults: Counter[str] = Counter()
     states: set[str] = set()
     violations: list[dict[str, Any]] = []
-    done = counted = events = entries = broken = freezes = 0
+    done = counted = events = entries = broken = freezes = evictions = 0
     for each in runs:
         done, counted = done + 1, counted + each.counts
         events, entries = events + each.events, entries + each.entries
-        freezes += each.freezes
+        freezes, evictions = freezes + each.freezes, evictions + each.evictions
         broken += bool(each.violations)
         faults.update(each.faults)
         states.update(each.states)
@@ -80,6 +82,7 @@ def summary(runs: Iterable[SeedFigures], elapsed_s: float) -> dict[str, Any]:
         "events_per_seed": round(events / max(done, 1)),
         "entries_per_seed": round(entries / max(done, 1)),
         "freezes": freezes,
+        "evictions": evictions,
         "fault_kinds": dict(sorted(faults.items())),
         "state_coverage": len(states),
     }

@@ -199,6 +199,7 @@ class World:
             tuple(sorted(self.states)),
             self.shape,
             self.runs.freezes,
+            self.audit.evictions,
         )
 
 

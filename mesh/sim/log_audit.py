@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stoker.mesh.log.entry import Entry
+from stoker.mesh.log.entry import Entry, EvictBlob
 from stoker.mesh.log.genesis import Genesis
 from stoker.mesh.log.genesis import digest as genesis_digest
 from stoker.mesh.replica import snapshots
@@ -48,6 +48,8 @@ class LogAudit:
         self.known: dict[int, KnownEntry] = {}
         self.last = 0
         """The last entry that any replica applied."""
+        self.evictions = 0
+        """The number of entries' blobs that give up a node."""
         self.jobs: dict[int, str] = {}
         """The key of each job that was submitted."""
         self.ended: dict[int, str] = {}
@@ -80,6 +82,7 @@ class LogAudit:
         if seq != self.last + 1:
             self.violated(f"{who} applied entry {seq} first, the last one was {self.last}")
         self.known[seq], self.last = found, seq
+        self.evictions += sum(isinstance(blob, EvictBlob) for blob in entry.blobs)
         self._check_term(who, seq, entry)
         if seq % CHECK_EVERY == 0:
             self._check_core(who, state)

@@ -211,7 +211,8 @@ class HeldTail:
                 return "entry_repeat"
         elif not self._roster.may_begin(entry, self._state):
             return "entry_pledges"
-        if end.index and entries.genesis_of(entry) is not None:
+        founds = entries.genesis_of(entry) is not None
+        if founds if entry.prev_index else not self._state.is_founding(entry):
             return "entry_genesis"
         return ""
 

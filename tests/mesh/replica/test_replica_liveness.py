@@ -7,6 +7,7 @@ import pytest
 
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
+from stoker.mesh.log.entry import unseal
 from stoker.scheduler.book import Job
 from tests.mesh.replica_cluster import Cluster
 
@@ -60,3 +61,25 @@ def test_a_log_that_lost_all_entries_is_written_again(cluster: Cluster) -> None:
     assert isinstance(cluster.submit(second, "job"), Job)
     cluster.settle()
     assert cluster.log.last > 4 and len(cluster.digests()) == 1
+
+
+def test_a_later_leader_founds_the_cluster_again_if_no_majority_held_the_first(
+    signers: list[Identity],
+) -> None:
+    """The founding entry of a dead candidate may land late, before that of the elected one."""
+    first, again = Cluster(signers), Cluster(signers)
+    first.settle()
+    for number, disk in again.disks.items():
+        disk.promised = first.replicas[1].state.term
+        again.boot(number)
+    again.settle()
+    late, elected = (each.log.read(1)[0][1] for each in (first, again))
+    tail = Cluster(signers).replicas[3]._tail
+
+    def offer(seq: int, data: bytes) -> str:
+        return tail.offer(seq, data, unseal(seq, data))
+
+    assert offer(1, late) == "" and tail.end.index == 1
+    assert offer(2, elected) == "" and tail.end.index == 1
+    assert tail.end.term == again.replicas[1].state.term > first.replicas[1].state.term
+    assert offer(3, late) == "entry_term"
