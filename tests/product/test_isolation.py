@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import nats.errors
 import pytest
@@ -84,8 +84,9 @@ class User:
 
         return asyncio.run(talk())
 
-    def submit(self, *argv: str) -> int:
-        return self.ask(lambda client: client.submit(schema.JobRequest(argv=argv))).job
+    def submit(self, *argv: str, **fields: Any) -> int:
+        request = schema.JobRequest(argv=argv, **fields)
+        return self.ask(lambda client: client.submit(request)).job
 
     def run(self, *argv: str) -> tuple[schema.JobView, bytes]:
         async def question(client: Client) -> tuple[schema.JobView, bytes]:
@@ -315,8 +316,8 @@ def test_a_device_in_foreign_hands_is_not_granted_until_it_is_let_go(
 # --- limits ---------------------------------------------------------------------------------------
 
 
-def test_a_fork_bomb_is_contained_and_named(node: LiveNode) -> None:
-    bomb = node.submit(
+def test_a_fork_bomb_is_contained_and_named(node: LiveNode, users: tuple[User, User]) -> None:
+    bomb = users[0].submit(
         "sh", "-c", "bomb() { bomb | bomb & }; bomb; sleep 1000",
         pids=48, time_limit_s=2.0, grace_s=0.2,
     )  # fmt: skip
