@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import signal
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -39,15 +37,6 @@ async def servers(
         await made.stop()
 
 
-@pytest.fixture
-def shared() -> Iterator[Path]:
-    """A folder that jobs of any user may read, enter and write."""
-    folder = Path(tempfile.mkdtemp(prefix="stoker-test-", dir="/tmp"))
-    folder.chmod(0o777)
-    yield folder
-    shutil.rmtree(folder)
-
-
 async def node_view(servers: Servers, name: str) -> schema.NodeView:
     listed = await servers.persist("alice", "node", "list")
     return next(node for node in listed.nodes if node.node == name)
@@ -66,9 +55,9 @@ def lives(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
-async def test_a_silent_node_is_given_up_and_returns(servers: Servers, shared: Path) -> None:
-    notes = f"echo $$ > {shared}/$STOKER_JOB_ID.$STOKER_ATTEMPT"
-    waits = ("/bin/sh", "-c", f"{notes}; while [ ! -e {shared}/go ]; do sleep 0.05; done")
+async def test_a_silent_node_is_given_up_and_returns(servers: Servers, public_folder: Path) -> None:
+    notes = f"echo $$ > {public_folder}/$STOKER_JOB_ID.$STOKER_ATTEMPT"
+    waits = ("/bin/sh", "-c", f"{notes}; while [ ! -e {public_folder}/go ]; do sleep 0.05; done")
     whole = {"gpu_milli": 1000, "device_kind": "cpu"}
     moves = await servers.submit(*waits, restart="on-node-loss", **whole)
     first = await servers.until_state(moves, "running")
@@ -77,7 +66,7 @@ async def test_a_silent_node_is_given_up_and_returns(servers: Servers, shared: P
     once = await servers.submit(*waits, require=(), cpu_milli=100, name="once")
     placed = await servers.until_state(once, "running")
     frozen = node.freezes
-    pid = int((shared / f"{moves}.1").read_text())
+    pid = int((public_folder / f"{moves}.1").read_text())
 
     node.processes["agent"].send_signal(signal.SIGSTOP)
     evicted = await until_node(servers, node.name, "evicted")
@@ -92,7 +81,7 @@ async def test_a_silent_node_is_given_up_and_returns(servers: Servers, shared: P
     node.processes["agent"].send_signal(signal.SIGCONT)
     await until_node(servers, node.name, "ready")
     assert not lives(pid), "it returned after the old attempt had ended"
-    (shared / "go").touch()
+    (public_folder / "go").touch()
     ended = await servers.until_state(moves, *ENDED)
     assert (ended.state, ended.attempt) == ("succeeded", 2)
     other = await servers.until_state(once, *ENDED)

@@ -5,9 +5,7 @@ with the leader, or hangs, and a leader that was paused answers nothing."""
 from __future__ import annotations
 
 import contextlib
-import shutil
 import signal
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -45,18 +43,11 @@ async def servers(
         await made.stop()
 
 
-@pytest.fixture
-def shared() -> Iterator[Path]:
-    """A folder that jobs of any user may read and enter."""
-    folder = Path(tempfile.mkdtemp(prefix="stoker-test-", dir="/tmp"))
-    folder.chmod(0o777)
-    yield folder
-    shutil.rmtree(folder)
-
-
-async def test_a_server_dies_together_with_the_leader(servers: Servers, shared: Path) -> None:
+async def test_a_server_dies_together_with_the_leader(
+    servers: Servers, public_folder: Path
+) -> None:
     first = servers.leader()
-    waits = ("/bin/sh", "-c", f"while [ ! -e {shared}/go ]; do sleep 0.05; done")
+    waits = ("/bin/sh", "-c", f"while [ ! -e {public_folder}/go ]; do sleep 0.05; done")
     jobs = [await servers.submit(*waits, group="g", company="repel") for _ in NODES]
     views = [await servers.until_state(job, "running") for job in jobs]
     assert {view.decision.node for view in views if view.decision is not None} == set(NODES)
@@ -70,7 +61,7 @@ async def test_a_server_dies_together_with_the_leader(servers: Servers, shared: 
     assert second is not first and later == 3
     assert (await servers.until_state(later, *ENDED)).state == "succeeded"
 
-    (shared / "go").touch()
+    (public_folder / "go").touch()
     ended = [await servers.until_state(job, *ENDED) for job in jobs]
     assert [(view.state, view.attempt) for view in ended] == [("succeeded", 1)] * 2
     assert servers.freezes() == frozen
