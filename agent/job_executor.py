@@ -76,6 +76,8 @@ class JobExecutor:
         """Called when a job of this node starts or ends."""
         self.acknowledged: Callable[[Exited, bool, int], None] = lambda exited, traced, uid: None
         """Called with (end, traced, user id) when the log has the end of an attempt."""
+        self.renew: Callable[[TaskKey], None] = lambda key: None
+        """Called before a start is sent: removes what an earlier start of its name left."""
         self.output_cap: Callable[[int, int], int] = lambda requested, promised: requested
         """(bytes requested, bytes that the user's running jobs may write) -> bytes that it may
         write."""
@@ -209,6 +211,8 @@ class JobExecutor:
 
     async def _start_batch(self, launches: list[Launch]) -> list[Refusal]:
         """Return the refusals of one batch, including launches that cannot be packed."""
+        for launch in launches:
+            self.renew(launch.key)
         while True:
             try:
                 return await self._spawner.start(launches)

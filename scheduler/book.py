@@ -23,11 +23,12 @@ from stoker.scheduler.nouns import (
     JobState,
     NodeReport,
     Owner,
+    TaskKey,
     Usage,
 )
 from stoker.scheduler.shares import UserShares
 
-FORMAT = 3
+FORMAT = 4
 ATTEMPTS_KEPT = 16
 """The number of earlier attempts kept of a job; their output is at their nodes."""
 NAMES_MAX = 4096
@@ -80,6 +81,13 @@ class Job(msgspec.Struct, array_like=True):
     def decoded_spec(self) -> JobSpec:
         """Return the decoded request."""
         return _specs.decode(self.spec)
+
+    def placing(self, attempt: int) -> int | None:
+        """Return the `placing` of an attempt (`TaskKey`); None if it is not known."""
+        if attempt == self.attempt and self.decision is not None:
+            return self.decision.placing
+        before = (each.decision for each in self.attempts if each.attempt == attempt)
+        return next((found.placing for found in before if found is not None), None)
 
     def waits_again(self, ended: Attempt) -> None:
         """Record that the attempt is over and that another one will follow."""
@@ -240,6 +248,17 @@ class Book:
         if user is not None:
             return self._removed.get(user, {})
         return {job: why for kept in self._removed.values() for job, why in kept.items()}
+
+    def key(self, job: int, attempt: int, task: int) -> TaskKey:
+        """Return the identity of an attempt of the core; its `placing` is 0 if it is not known."""
+        return TaskKey(job, attempt, task, self.placing(job, attempt) or 0)
+
+    def placing(self, job: int, attempt: int) -> int | None:
+        """Return the `placing` of an attempt (`TaskKey`); None if it is not known."""
+        record = self._jobs.get(job)
+        if isinstance(record, EndedJob):
+            record = _jobs.decode(_rows.decode(record.row).raw)
+        return record.placing(attempt) if record is not None else None
 
     def where(self, job: int) -> list[str]:
         """Return the nodes that have data of a job, including those of earlier attempts."""

@@ -27,6 +27,7 @@ DEVICES_PER_NODE_MAX = wire_names.NODE_DEVICES_MAX
 DEVICES_PER_JOB_MAX = wire_names.TASK_DEVICES_MAX
 TASKS_PER_JOB_MAX = wire_names.TASKS_MAX
 LABELS_PER_REPORT_MAX = 8
+PLACING_BYTES = 8
 JOB_SAMPLES_MAX = 512
 """The most tasks in one Observation."""
 
@@ -38,12 +39,27 @@ class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class TaskKey(NamedTuple):
     """One start of one task of a job, as every log, node and file names it.
 
-    Jobs and attempts count from 1, tasks from 0 to `TASKS_PER_JOB_MAX` - 1.
+    Jobs and attempts count from 1, tasks from 0 to `TASKS_PER_JOB_MAX` - 1. These three are the
+    start's name. A cluster that was restored from an older log gives names again, and only
+    `placing` tells their starts apart.
     """
 
     job: int
     attempt: int
     task: int
+    placing: int = 0
+    """The first 64 bits of the hash of the log entry that placed it; 0 in the name of a folder or
+    of a cgroup, which do not tell."""
+
+    @property
+    def name(self) -> TaskKey:
+        """Return the name alone, as folders and cgroups have it."""
+        return TaskKey(self.job, self.attempt, self.task)
+
+
+def placing_of(entry_hash: bytes) -> int:
+    """Return the `placing` of what the log entry with this hash places."""
+    return int.from_bytes(entry_hash[:PLACING_BYTES], "big")
 
 
 class TaskRecord(Record, frozen=True):
@@ -52,11 +68,12 @@ class TaskRecord(Record, frozen=True):
     job: int
     attempt: int
     task: int
+    placing: int
 
     @property
     def key(self) -> TaskKey:
         """Return the identity of the start."""
-        return TaskKey(self.job, self.attempt, self.task)
+        return TaskKey(self.job, self.attempt, self.task, self.placing)
 
 
 class Owner(Record, frozen=True):
@@ -208,6 +225,8 @@ class Decision(Record, frozen=True):
     latency_ns: int
     """The time in the core from the request to the decision, without the log."""
     observations: tuple[int, ...] = ()
+    placing: int = 0
+    """The `placing` of its attempt, as `TaskKey` has it."""
 
 
 class StartJob(TaskRecord, tag="start", frozen=True):

@@ -156,6 +156,7 @@ class Node:
             "gid": uid,
             "attempt": 1,
             "task": 0,
+            "placing": 5,
             "folder": str(self.job_folder(job)),
         }
         return Launch(job=job, argv=argv, **{**given, **more})

@@ -29,7 +29,7 @@ ENDED_KEPT = 65_536
 SETTLE_S = 15.0
 """Seconds that an outcome waits for its trace, at most."""
 
-UNKNOWN = "the scheduler does not know this job"
+UNKNOWN = "the scheduler does not know this attempt"
 MISSING = "this node has no record of this attempt"
 VANISHED = "the spawner has no record of this attempt any more"
 

@@ -17,11 +17,12 @@ from stoker.scheduler.nouns import TaskKey
 
 RECORDS_MAX = 65_536
 _RECORD = struct.Struct("<QIIi")
-"""One record: job, attempt, task, Unix user id."""
+"""One record: the name of an attempt, Unix user id."""
 
 
 def read(path: Path) -> dict[TaskKey, int]:
-    """Return attempt -> user id, empty if there is no file; a torn last record is left out."""
+    """Return name of an attempt -> user id, empty if there is no file; a torn last record is left
+    out."""
     try:
         data = path.read_bytes()[: RECORDS_MAX * 2 * _RECORD.size]
     except OSError:
@@ -39,14 +40,18 @@ class FolderOwners:
 
     def begin(self, owners: Mapping[TaskKey, int]) -> None:
         """Rewrite the file with these owners; OSError if the disk is full."""
-        self._file.rewrite(b"".join(_RECORD.pack(*key, uid) for key, uid in owners.items()))
+        self._file.rewrite(b"".join(_packed(key, uid) for key, uid in owners.items()))
 
     def add(self, key: TaskKey, uid: int) -> bool:
         """Append one owner; False when the file must be rewritten. OSError if the disk is full."""
         if self._file.opened:
-            self._file.append(_RECORD.pack(*key, uid))
+            self._file.append(_packed(key, uid))
         return self._file.size < RECORDS_MAX * _RECORD.size
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def _packed(key: TaskKey, uid: int) -> bytes:
+    return _RECORD.pack(key.job, key.attempt, key.task, uid)

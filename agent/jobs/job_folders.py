@@ -49,6 +49,8 @@ class JobFolders:
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="job-folders")
         self.counters: Counter[str] = Counter()
         self._silent: OrderedDict[TaskKey, None] = OrderedDict()
+        self._left: set[TaskKey] = set()
+        """The names of ended attempts whose folder may be there."""
         self._later: dict[int, list[TaskKey]] = {}
         """Job -> its attempts after the first that have a folder here."""
 
@@ -58,8 +60,10 @@ class JobFolders:
         Call it before any job is started: folders made later are not listed.
         """
         folder_placement.spread(self._jobs)
-        over = [segments / folder_name(key) for key in _attempts(segments) - alive]
-        finished = _attempts(self._jobs) - alive
+        names = {key.name for key in alive}
+        over = [segments / folder_name(key) for key in _attempts(segments) - names]
+        finished = _attempts(self._jobs) - names
+        self._left = set(finished)
         loop = asyncio.get_running_loop()
         listing = loop.run_in_executor(self._worker, self._list, over, finished)
         listing.add_done_callback(self._listed)
@@ -89,7 +93,7 @@ class JobFolders:
     def keep(self, exited: Exited, traced: bool, uid: int = NOBODY) -> None:
         """Let the folder of an ended job be deleted by retention from now on: the log has its
         end."""
-        key = exited.key
+        key = exited.key.name
         size = exited.out_bytes + exited.err_bytes
         dropped = exited.usage.output_dropped_bytes if exited.usage is not None else 0
         if traced or dropped:
@@ -100,7 +104,9 @@ class JobFolders:
                     (folder / DROPPED_FILE).write_text(str(dropped))
         if not size and not os.path.exists(f"{self._jobs}/{folder_name(key)}"):  # noqa: PTH110
             self._remember_silent(key)
-        elif self._early is not None:
+            return
+        self._left.add(key)
+        if self._early is not None:
             self._early.append((key, size, uid))
             self._submit(lambda: self._own(key, uid))
         else:
@@ -120,9 +126,25 @@ class JobFolders:
             self._finished.drop(key)
         self._delete(keys)
 
+    def renew(self, key: TaskKey) -> None:
+        """Remove what an ended attempt of this name has left, before this one begins.
+
+        Only a cluster that was restored from an older log gives names again. The next owner must
+        not find the output of the last one.
+        """
+        name = key.name
+        self._silent.pop(name, None)
+        if name not in self._left:
+            return
+        self.counters["folders_renewed"] += 1
+        if self._early is not None:
+            self._forgotten.add(name.job)
+        self._finished.drop(name)
+        self._worker.submit(self._guard, lambda: self._deleted([name])).result()
+
     def silent(self, key: TaskKey) -> bool:
         """True if this attempt is known to have ended without a byte of output."""
-        return key in self._silent
+        return key.name in self._silent
 
     def _remember_silent(self, key: TaskKey) -> None:
         self._silent[key] = None
@@ -164,7 +186,8 @@ class JobFolders:
                 _remove(f"{self._jobs}/{folder_name(key)}")
                 self.counters["folders_deleted"] += 1
             except FileNotFoundError:
-                continue
+                pass
+            self._left.discard(key)
 
     def _submit(self, work: Callable[[], None]) -> None:
         self._worker.submit(self._guard, work)

@@ -91,6 +91,8 @@ class NodeCore:
         self._caught_up = False
         self._lease = LeaseRule()
         self._requested_ns = 0
+        self._start_waits = False
+        """True if a start waits until what was lost to this node has ended."""
         self._settle = 0
         """The last eviction of this node that the desired state named, by its log index."""
 
@@ -144,6 +146,9 @@ class NodeCore:
         """Process one event and return its effects."""
         effects: list[Effect] = []
         _HANDLERS[type(event)](self, event, now_s, effects)
+        if self._start_waits and not self._attempts.ending_lost():
+            self._start_waits = False
+            self._wanted.want(now_s)
         self._report_settled(now_s)
         self._due(now_s, effects)
         return effects
@@ -271,12 +276,17 @@ class NodeCore:
         effects: list[Effect],
         requested_ns: int = 0,
     ) -> None:
-        """Carry out actions; starts wait for a lease, after which the desired state has them."""
-        may_start = self._lease.may_start(_ns(now_s), requested_ns)
+        """Carry out actions. Starts wait for a lease, and until what was lost to this node has
+        ended, since it may hold their devices; after that the desired state has them."""
+        has_lease = self._lease.may_start(_ns(now_s), requested_ns)
         found = list(actions)
-        todo = [each for each in found if may_start or not isinstance(each, StartJob)]
+        others = [each for each in found if not isinstance(each, StartJob)]
+        waits = len(others) < len(found) and self._attempts.ending_lost()
+        todo = found if has_lease and not waits else others
         if len(todo) < len(found):
-            self.counters["start_without_lease"] += len(found) - len(todo)
+            why = "start_behind_lost" if has_lease else "start_without_lease"
+            self.counters[why] += len(found) - len(todo)
+        self._start_waits = self._start_waits or waits
         self._attempts.carry_out(todo, now_ns, effects)
 
     def _reconcile(self, desired: DesiredState, now_s: float, effects: list[Effect]) -> None:

@@ -17,7 +17,7 @@ import msgspec
 from stoker.native.errors import BadRequest
 from stoker.scheduler.nouns import TaskKey, TaskRecord, Usage
 
-WIRE_VERSION = 2
+WIRE_VERSION = 3
 FRAME_BYTES_MAX = 1 << 20
 LAUNCH_BYTES_MAX = 384 * 1024
 """Bytes of one packed Launch: argv, environment and paths together."""
@@ -148,12 +148,12 @@ HELLO, START, STOP, STDIN, ACKNOWLEDGE, KNOWN = 1, 2, 3, 4, 5, 6
 FEATURES, TAKEN, DONE, SLOT, SLOTS_END = 17, 18, 19, 20, 21
 EVENT = 32
 
-_LAUNCH = struct.Struct("<IIQIIIIIIIIQQQQHHIII")
-_KEY = struct.Struct("<QII")
-_EVENT = struct.Struct("<QIIIHHiiIIQQQQQQQQ")
-_STOP = struct.Struct("<QIIIIQ")
-_STDIN = struct.Struct("<QIIIIQ")
-_ACKNOWLEDGE = struct.Struct("<QIIII")
+_LAUNCH = struct.Struct("<IIQIIQIIIIIIQQQQHHIII")
+_KEY = struct.Struct("<QIIQ")
+_EVENT = struct.Struct("<QIIQIHHiiIIQQQQQQQQ")
+_STOP = struct.Struct("<QIIQIIQ")
+_STDIN = struct.Struct("<QIIQIIQ")
+_ACKNOWLEDGE = struct.Struct("<QIIQII")
 _REFUSAL = struct.Struct("<IiI")
 _DONE = struct.Struct("<iIQ")
 
@@ -289,13 +289,13 @@ def unpack_events(payload: memoryview, count: int) -> Iterator[Event]:
 def unpack_known(payload: memoryview) -> KnownAttempt:
     """Return the one attempt of a SLOT frame."""
     state, event, _ = _unpack(payload, 0)
-    job, attempt, task = _KEY.unpack_from(payload)
-    return KnownAttempt(job, attempt, task, _STATES[state - 1], event)
+    key = TaskKey(*_KEY.unpack_from(payload))
+    return KnownAttempt(*key, _STATES[state - 1], event)
 
 
 def _unpack(payload: memoryview, at: int) -> tuple[int, Event | None, int]:
     """Return (state, event, bytes used) of one `struct sk_runner_event`."""
-    (job, attempt, task, pid, bits, cause, code, signal, state, length, *numbers) = (
+    (job, attempt, task, placing, pid, bits, cause, code, signal, state, length, *numbers) = (
         _EVENT.unpack_from(payload, at)
     )
     cgroup_id, started_ns, t_ns, cpu_ns, peak, out, err, dropped = numbers
@@ -305,6 +305,7 @@ def _unpack(payload: memoryview, at: int) -> tuple[int, Event | None, int]:
             job=job,
             attempt=attempt,
             task=task,
+            placing=placing,
             cause=CAUSES[cause - 1],
             exit_code=code if bits & _CODE_BIT else None,
             signal=signal if bits & _SIGNAL_BIT else None,
@@ -318,7 +319,7 @@ def _unpack(payload: memoryview, at: int) -> tuple[int, Event | None, int]:
             err_bytes=err,
         )
     elif bits & _STARTED_BIT:
-        event = Started(job, attempt, task, pid, cgroup_id, started_ns)
+        event = Started(job, attempt, task, placing, pid, cgroup_id, started_ns)
     return state, event, _EVENT.size + length
 
 

@@ -44,7 +44,7 @@ class RunAudit:
 
     def resumes(self, node: str, start: StartJob) -> None:
         """An attempt runs from now on, unfrozen."""
-        for (job, attempt, task), other in self.active.items():
+        for (job, attempt, task, _), other in self.active.items():
             one = job == start.job and start.spec.must_fence
             if one and (attempt != start.attempt or task == start.task):
                 both = f"attempt {attempt} on {other.node} and {start.attempt} on {node}"

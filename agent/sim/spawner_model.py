@@ -18,6 +18,8 @@ from stoker.mesh.sim.timeline import MS, Timeline
 from stoker.scheduler.nouns import Outcome, StartJob, TaskKey
 
 BEGIN_NS = 8 * MS
+NAME_TAKEN_NS = 100 * MS
+"""The time after which the agent sends a start again whose name was taken."""
 EndState = Literal["succeeded", "failed", "cancelled"]
 Tell = Callable[[steps.Event], None]
 
@@ -50,9 +52,14 @@ class SpawnerModel:
         self._attempts: dict[TaskKey, _Attempt] = {}
 
     def start(self, start: StartJob) -> None:
-        """Take a start durably; it begins a little later, once."""
+        """Take a start durably; it begins a little later, once.
+
+        It waits while another attempt of its name is here, whose cgroup it would have.
+        """
         key = start.key
-        if key not in self._attempts:
+        if any(each != key and each.name == key.name for each in self._attempts):
+            self._timeline.after(NAME_TAKEN_NS, self.start, start)
+        elif key not in self._attempts:
             attempt = _Attempt(start, int(start.spec.argv[2]) * MS)
             self._attempts[key] = attempt
             self._timeline.after(BEGIN_NS, self._begin, attempt)

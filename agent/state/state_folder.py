@@ -22,7 +22,7 @@ from stoker.mesh.connection import context
 from stoker.mesh.identity import certificate, sealed_json
 from stoker.native.errors import Corrupt, Denied, NotFound, Refused
 
-FORMAT = 6
+FORMAT = 7
 """The state format that this version reads and writes."""
 
 MIGRATIONS: dict[int, Callable[[Path], None]] = {}

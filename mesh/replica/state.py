@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -62,6 +62,7 @@ from stoker.scheduler.nouns import (
     StartJob,
     StopJob,
     TaskRecord,
+    placing_of,
 )
 from stoker.scheduler.reasons import Reason, sentence
 from stoker.scheduler.records import Preempt, unpack_commands
@@ -219,7 +220,7 @@ class ReplicaState:
 
     def apply(self, entry: Entry, digest: bytes) -> Applied:
         """Apply the entry that follows; `digest` is its hash. Return its changes."""
-        step = _Step(entry)
+        step = _Step(entry, digest)
         effects: list[Effect] = []
         if (stated := entries.genesis_of(entry)) is not None:
             self._found(stated)
@@ -416,6 +417,7 @@ class ReplicaState:
             why,
             effect.latency_ns,
             effect.observations,
+            step.placing,
         )
         record.reason = why
         start = self.start_action(record, effect.task)
@@ -426,7 +428,7 @@ class ReplicaState:
         """Return the command that starts a task of a placed job, as its receiver decodes it."""
         assert record.decision is not None
         return StartRaw(  # type: ignore[return-value]
-            *(record.job, record.attempt, task),
+            *(record.job, record.attempt, task, record.decision.placing),
             record.decision,
             record.owner,
             msgspec.Raw(record.spec),
@@ -435,11 +437,9 @@ class ReplicaState:
     def _stop(self, effect: Stop, step: _Step) -> None:
         record = self.book.live(effect.job)
         why = record.reason if record is not None and record.reason else sentence(effect.reason)
-        lost = effect.state == "lost"
-        step.act(
-            self.node_name(effect.node),
-            StopJob(effect.job, effect.attempt, effect.task, why, "lost" if lost else "cancelled"),
-        )
+        key = self.book.key(effect.job, effect.attempt, effect.task)
+        state: Literal["lost", "cancelled"] = "lost" if effect.state == "lost" else "cancelled"
+        step.act(self.node_name(effect.node), StopJob(*key, why, state))
 
     def _forgotten(self, effect: Forgotten, step: _Step) -> None:
         nodes = self.book.where(effect.job)
@@ -462,8 +462,9 @@ class ReplicaState:
 class _Step:
     """One entry while it is applied: its blobs by command, and its changes."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: Entry, digest: bytes) -> None:
         self.index = entry.prev_index + 1
+        self.placing = placing_of(digest)
         self.entry = entry
         self.jobs: dict[int, JobBlob] = {}
         self.outcomes: dict[int, Outcome] = {}

@@ -319,14 +319,14 @@ def _chosen(job: Job, attempt: int = 0) -> _Ran | None:
     if not attempt and job.decision is not None:
         over = job.state in ENDED
         return _Ran(
-            TaskKey(job.job, job.attempt, FIRST_TASK),
+            TaskKey(job.job, job.attempt, FIRST_TASK, job.decision.placing),
             job.decision.node,
             over,
             over and _silent(job.usage),
         )
     for each in reversed(job.attempts):
         if attempt in (0, each.attempt) and each.decision is not None:
-            key = TaskKey(job.job, each.attempt, FIRST_TASK)
+            key = TaskKey(job.job, each.attempt, FIRST_TASK, each.decision.placing)
             return _Ran(key, each.decision.node, True, _silent(each.usage))
     if attempt:
         raise NotFound(

@@ -165,7 +165,7 @@ class LogAudit:
                 for share in action.decision.devices:
                     place = (node, share.index)
                     holders = self._held.setdefault(place, {})
-                    key = TaskKey(action.job, action.attempt, action.task)
+                    key = action.key
                     holders[key] = share.milli
                     self._places.setdefault(action.job, set()).add(place)
         for node in sorted(touched):

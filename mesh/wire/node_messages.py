@@ -36,7 +36,7 @@ OBSERVATION_BYTES_MAX = 64 * 1024
 REASON_BYTES_MAX = 512
 PING_CHARS_MAX = 80
 """The longest address at which a node answers pings."""
-_U16, _U32, _U63 = 1 << 16, 1 << 32, 1 << 63
+_U16, _U32, _U63, _U64 = 1 << 16, 1 << 32, 1 << 63, 1 << 64
 _I32 = range(-(1 << 31), 1 << 31)
 
 _outcomes = msgspec.msgpack.Decoder(tuple[Outcome, ...])
@@ -74,8 +74,9 @@ def _checked(outcome: Outcome) -> Outcome:
 
 def _is_key(key: TaskKey) -> bool:
     """Return True if the core can hold the numbers, and a job may have so many tasks."""
-    job, attempt, task = key
-    return 0 < job < _U63 and 0 < attempt < _U32 and 0 <= task < TASKS_PER_JOB_MAX
+    job, attempt, task, placing = key
+    named = 0 < job < _U63 and 0 < attempt < _U32 and 0 <= task < TASKS_PER_JOB_MAX
+    return named and 0 <= placing < _U64
 
 
 def report(data: bytes, node: str) -> NodeReport:

@@ -71,6 +71,7 @@ class TraceQuery(Record, tag="trace", frozen=True):
     job: int = 0
     attempt: int = 0
     task: int = 0
+    placing: int = 0
     offset: int = 0
     limit: int = CHUNK_BYTES_MAX
     wait_s: float = 0.0
@@ -80,7 +81,7 @@ class TraceQuery(Record, tag="trace", frozen=True):
     @property
     def key(self) -> TaskKey:
         """Return the start that it is about; its numbers are 0 for `kernels`."""
-        return TaskKey(self.job, self.attempt, self.task)
+        return TaskKey(self.job, self.attempt, self.task, self.placing)
 
 
 class TracingQuery(TaskRecord, tag="tracing", frozen=True):

@@ -60,6 +60,20 @@ async def test_a_job_runs_as_its_owner_and_its_end_and_output_arrive(node: OneNo
     assert await node.scheduler.output(key, "err") == b"oops\n"
 
 
+async def test_a_job_whose_number_is_given_again_is_another_job(node: OneNode) -> None:
+    """The cluster was restored from an older log: the old job ends first, with its output."""
+    script = 'trap "sleep 0.5; echo end >&2; exit" TERM; echo secret; while :; do sleep 0.01; done'
+    (old,) = await node.scheduler.submit(sh(script), owner=node.owner)
+    await node.scheduler.until(lambda: any(o.state == "running" for o in node.scheduler.told))
+    new = await node.scheduler.restore(old, sh("echo mine"), owner=node.owner, placing=2**64 - 1)
+    (outcome,) = await node.scheduler.until_ended(new)
+    assert (outcome.state, outcome.exit_code) == ("succeeded", 0)
+    told = [(o.key, o.state, o.reason) for o in node.scheduler.told]
+    gone = (old, "lost", "the scheduler does not know this attempt")
+    assert told.index(gone) < told.index((new, "running", ""))
+    assert await node.scheduler.output(new) == b"mine\n"
+
+
 async def test_the_report_says_what_this_node_is(node: OneNode) -> None:
     report = node.scheduler.reports[0]
     assert report.boot_id == host_facts.boot_id()
@@ -106,7 +120,7 @@ async def test_output_is_followed_while_the_job_writes(node: OneNode) -> None:
 
 async def test_queries_that_are_wrong_are_answered_by_name(node: OneNode) -> None:
     with pytest.raises(NotFound, match="job 77"):
-        await node.scheduler.ask("logs", LogsQuery(77, 1, 0, "out", 0))
+        await node.scheduler.ask("logs", LogsQuery(77, 1, 0, 0, "out", 0))
     with pytest.raises(NotFound, match="job 77"):
         await node.scheduler.ask("trace", TraceQuery("summary", 77, 1))
     with pytest.raises(BadRequest, match="not a query"):

@@ -42,7 +42,7 @@ class Full:
 
 
 def launch_of(job: int) -> Launch:
-    return Launch(job, 1, 0, ("true",), {}, "/", 1, 1, "/jobs")
+    return Launch(job, 1, 0, 0, ("true",), {}, "/", 1, 1, "/jobs")
 
 
 def executor_of(spawner: Full, tmp_path: Path, events: list[steps.Event]) -> JobExecutor:
@@ -71,7 +71,7 @@ async def test_a_start_without_a_process_for_it_is_given_again(
     await given._send([launch_of(1), launch_of(2)])
     assert spawner.taken == [1, 2]
     assert [event for event in events if event != steps.Taken(())] == [
-        steps.Taken(((1, 1, 0), (2, 1, 0)))
+        steps.Taken(((1, 1, 0, 0), (2, 1, 0, 0)))
     ]
     assert given.counters["spawner_short"] == 3
 
@@ -82,7 +82,7 @@ async def test_one_that_finds_none_for_long_has_never_started_and_has_not_failed
     spawner = Full(10_000, errno.ENOMEM)
     await executor_of(spawner, tmp_path, events)._send([launch_of(1)])
     (last,) = [event for event in events if not isinstance(event, steps.Taken)]
-    assert isinstance(last, steps.NeverStarted) and last.key == (1, 1, 0)
+    assert isinstance(last, steps.NeverStarted) and last.key == (1, 1, 0, 0)
     assert spawner.taken == []
 
 
@@ -98,13 +98,13 @@ async def test_one_that_is_stopped_meanwhile_is_not_given_again(
     await giving
     assert spawner.taken == [2]
     (never,) = [event for event in events if isinstance(event, steps.NeverStarted)]
-    assert never.key == (1, 1, 0)
+    assert never.key == (1, 1, 0, 0)
 
 
 async def test_another_refusal_is_final(tmp_path: Path, events: list[steps.Event]) -> None:
     await executor_of(Full(1, errno.EINVAL), tmp_path, events)._send([launch_of(1)])
     (final,) = [event for event in events if isinstance(event, steps.NotTaken)]
-    assert (final.key, final.reason) == ((1, 1, 0), "none")
+    assert (final.key, final.reason) == ((1, 1, 0, 0), "none")
 
 
 def test_a_tracer_whose_library_is_gone_is_named(tmp_path: Path) -> None:

@@ -112,12 +112,21 @@ class Scheduler:
         for spec in specs:
             job = len(self.open) + len(self.ended) + 1
             decision = Decision(job * 65536, NODE, shares, "fits", 1)
-            start = StartJob(job, 1, 0, decision, owner, spec)
+            start = StartJob(job, 1, 0, 0, decision, owner, spec)
             self.open[start.key] = start
             keys.append(start.key)
             actions.append(start)
         await self.command(*actions)
         return keys
+
+    async def restore(self, key: TaskKey, spec: JobSpec, *, owner: Owner, placing: int) -> TaskKey:
+        """Go back to a log that never had this attempt, and place another one under its name."""
+        decision = Decision(key.job * 65536, NODE, (), "fits", 1, placing=placing)
+        start = StartJob(*key._replace(placing=placing), decision, owner, spec)
+        self.at = Position(self.at.term + 1, 1, wire.NO_HASH)
+        self.open = {start.key: start}
+        await self.command(start)
+        return start.key
 
     async def stop(self, key: TaskKey, reason: str = "cancelled by alice") -> None:
         self.stops[key] = StopJob(*key, reason)

@@ -15,7 +15,7 @@ from stoker.mesh.replica.replica_settings import ReplicaSettings
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.mesh.wire.command import CommandChain, NodeCommand, Position, open_command
 from stoker.scheduler.core import Limits
-from stoker.scheduler.nouns import DeviceInfo, JobSpec, NodeReport, Outcome, Owner
+from stoker.scheduler.nouns import DeviceInfo, JobSpec, NodeReport, Outcome, Owner, TaskKey
 from tests.mesh.founding import genesis_of
 
 CLUSTER = "bench"
@@ -163,9 +163,13 @@ class Bench:
         spec = JobSpec(("true",))
         self.feed(*(events.JobSubmitted(token, ALICE, b"", spec) for token in range(count)))
 
+    def key(self, job: int, attempt: int = 1) -> TaskKey:
+        """Return the identity of a job's first task, as its node knows it."""
+        return self.replica.state.book.key(job, attempt, 0)
+
     def outcome(self, job: int, state: Any, *, node: str = "n1", **fields: Any) -> Any:
         token = ("outcome", job, state, len(self.replies))
-        made = Outcome(job, 1, 0, 1, state, self.now, **fields)
+        made = Outcome(*self.key(job), 1, state, self.now, **fields)
         self.feed(events.Outcomes(token, node, (made,)))
         return self.replies.get(token)
 

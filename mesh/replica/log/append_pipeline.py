@@ -22,11 +22,11 @@ from stoker.mesh.replica.replica_settings import ReplicaSettings
 from stoker.mesh.replica.state import Applied, ReplicaState
 from stoker.mesh.replica.works import request_defects
 from stoker.mesh.replica.works.decide import answer_of, decide, propose
+from stoker.mesh.replica.works.outcome_work import OutcomeWork
 from stoker.mesh.replica.works.user_room import UserRoom
 from stoker.mesh.replica.works.work import (
     HelloWork,
     InFlight,
-    OutcomeWork,
     TermWork,
     Work,
     WorkBatch,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from stoker.mesh.replica.nodes.node_channel import key_of
 from stoker.mesh.replica.state import ReplicaState
 from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import MILLI, JobSample, Observation, TaskKey
@@ -81,7 +82,7 @@ def _charges(
                 continue
             held = sum(share.milli for share in task.shares)
             granted_ns = max(0, real_ns - info.place_ns) * held // MILLI
-            key = TaskKey(task.job, task.attempt, task.task)
+            key = key_of(task, state.book)
             used_ns[task.job, task.attempt] += measured.get(key, granted_ns)
     for (job, attempt), total_ns in used_ns.items():
         info = state.core.job(job)

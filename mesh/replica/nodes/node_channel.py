@@ -21,6 +21,7 @@ from stoker.mesh.wire.command import (
     Position,
     StateRequest,
 )
+from stoker.scheduler.book import Book
 from stoker.scheduler.effects import TaskInfo
 from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import Action, StartJob, StopJob, TaskKey
@@ -67,12 +68,13 @@ class NodeChannel:
         """Return the sealed state that the node should be in now, as far as it fits."""
         have = set(request.have)
         tasks = self._state.core.node_tasks(name_id(self.node))
-        wanted = tuple(map(_key, tasks))
-        stopping = {_key(t) for t in tasks if "stopping" in (t.state, t.job_state)}
+        keys = {each: key_of(each, self._state.book) for each in tasks}
+        wanted = tuple(keys.values())
+        stopping = {keys[t] for t in tasks if "stopping" in (t.state, t.job_state)}
         # Only attempts that were never reported as running may start; a node that lost a running
         # one must report that.
         old = have | stopping
-        new = [_key(t) for t in tasks if t.state == "starting" and _key(t) not in old]
+        new = [keys[t] for t in tasks if t.state == "starting" and keys[t] not in old]
         starts, more = self._starts(new)
         record = DesiredState(
             command.FORMAT,
@@ -120,7 +122,7 @@ class NodeChannel:
             record = self._state.book.live(key.job)
             yield StopJob(*key, record.reason if record is not None else "cancelled")
         for key in sorted(have - wanted):
-            if self._state.core.job(key.job) is not None:
+            if key.placing == self._state.book.placing(key.job, key.attempt):
                 yield StopJob(*key, "the log says that this attempt is over", "lost")
 
     def _forgets(self, have: set[TaskKey]) -> tuple[int, ...]:
@@ -128,8 +130,9 @@ class NodeChannel:
         return tuple(sorted(gone)[:FORGETS_MAX])
 
 
-def _key(task: TaskInfo) -> TaskKey:
-    return TaskKey(task.job, task.attempt, task.task)
+def key_of(task: TaskInfo, book: Book) -> TaskKey:
+    """Return the identity of a task that the core has on a node."""
+    return book.key(task.job, task.attempt, task.task)
 
 
 def _within(room: int, stops: Iterable[StopJob]) -> Iterator[StopJob]:

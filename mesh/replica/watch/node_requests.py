@@ -13,7 +13,7 @@ from stoker.mesh.replica.nodes.leadership import Leadership
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.replica.watch.node_watch import NodeWatch
-from stoker.mesh.replica.works.work import OutcomeWork
+from stoker.mesh.replica.works.outcome_work import OutcomeWork
 from stoker.native.errors import Unavailable
 from stoker.scheduler.nouns import Observation
 
@@ -41,7 +41,8 @@ class NodeRequests:
 
     def outcomes(self, event: events.Outcomes, now: Instant) -> None:
         """Log what a node reports about its attempts."""
-        self._appends.enqueue(OutcomeWork(event.token, event.node, event.outcomes), now)
+        work = OutcomeWork(event.token, event.node, event.outcomes, self._outbox.count)
+        self._appends.enqueue(work, now)
 
     def reported(self, event: events.NodeReported, now: Instant) -> None:
         """Log a node's report, or let another instance of a node wait."""

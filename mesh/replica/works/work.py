@@ -24,7 +24,6 @@ from stoker.mesh.log.entry import (
     LimitsBlob,
     NodeBlob,
     Opened,
-    OutcomeBlob,
     Setting,
     SnapshotBlob,
     SnapshotPointBlob,
@@ -34,7 +33,7 @@ from stoker.mesh.replica.state import Applied, ReplicaState
 from stoker.mesh.replica.works import core_request, fence, reason_text
 from stoker.mesh.wire.command import NodeReply
 from stoker.native.errors import BadRequest, NotFound, Refused, StokerError
-from stoker.scheduler import nouns, records
+from stoker.scheduler import records
 from stoker.scheduler.book import encode_spec
 from stoker.scheduler.core import Proposal
 from stoker.scheduler.effects import Rejected
@@ -307,42 +306,6 @@ def remove_works(
         yield RemoveWork(None, jobs[:size], [], why)
         jobs = jobs[size:]
     yield RemoveWork(token, jobs, selected, why)
-
-
-class OutcomeWork(Work):
-    """The outcomes that a node reports."""
-
-    __slots__ = ("outcomes",)
-
-    def __init__(self, token: Any, node: str, outcomes: Sequence[nouns.Outcome]) -> None:
-        self.outcomes = outcomes
-        number = name_id(node)
-        requests = [
-            records.TaskOutcome(
-                job=o.job,
-                attempt=o.attempt,
-                task=o.task,
-                node=number,
-                state=records.STATE_CODES[o.state],
-                exit_code=o.exit_code,
-                signal=o.signal,
-                device_ns=o.device_ns,
-            )
-            for o in outcomes
-        ]
-        super().__init__(token, requests, sum(96 + len(o.reason.encode()) for o in outcomes))
-
-    def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
-        return [
-            OutcomeBlob(fate.command, outcome)
-            for fate, outcome in zip(fates, self.outcomes, strict=True)
-            if fate.command >= 0
-        ]
-
-    def answer(self, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
-        # A rejected outcome would be rejected again, so the node must not repeat it.
-        wrong = [fate.rejected for fate in fates if fate.rejected and not fate.rejected.benign]
-        return NodeReply(True, message="; ".join(r.text() for r in wrong[:8]))
 
 
 class HelloWork(Work):

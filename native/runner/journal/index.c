@@ -24,6 +24,7 @@ void sk_runner_list_remove(struct sk_runner_slot_list *list, uint32_t slot)
 	list->place[slot] = 0;
 }
 
+/** Return the chain of a name; a start of the same name from another placing is in the same one. */
 static uint32_t bucket_of(const struct sk_runner_key *key)
 {
 	uint64_t hash = (key->job * 0x9e3779b97f4a7c15u) ^ (key->attempt * 0xff51afd7ed558ccdu) ^
@@ -61,6 +62,15 @@ int sk_runner_index_find(const struct sk_runner_index *index, const struct sk_ru
 	int16_t slot = index->bucket[bucket_of(key)];
 
 	while (slot >= 0 && !sk_runner_key_equal(&index->table->slot[slot].taken.key, key))
+		slot = index->next[slot];
+	return slot;
+}
+
+int sk_runner_index_find_name(const struct sk_runner_index *index, const struct sk_runner_key *key)
+{
+	int16_t slot = index->bucket[bucket_of(key)];
+
+	while (slot >= 0 && !sk_runner_same_name(&index->table->slot[slot].taken.key, key))
 		slot = index->next[slot];
 	return slot;
 }

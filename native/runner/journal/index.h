@@ -44,6 +44,9 @@ void sk_runner_index_forget(struct sk_runner_index *index, uint32_t slot);
 /** Return the slot of a task's attempt, or -1. */
 int sk_runner_index_find(const struct sk_runner_index *index, const struct sk_runner_key *key);
 
+/** Return the slot of an attempt of this name, whatever placed it, or -1. */
+int sk_runner_index_find_name(const struct sk_runner_index *index, const struct sk_runner_key *key);
+
 /** Return whether the attempt is among the last SK_FORGOTTEN acknowledged ones. */
 bool sk_runner_index_is_forgotten(const struct sk_runner_index *index,
 				  const struct sk_runner_key *key);

@@ -27,7 +27,7 @@
 #include "runner/wire/wire.h"
 
 enum {
-	SK_TABLE_VERSION = 2,
+	SK_TABLE_VERSION = 3,
 	SK_SLOTS_MAX =
 		4096, /* attempts at once on a node, ended and unacknowledged ones included */
 	SK_FORGOTTEN = 16384, /* acknowledged attempts that are still recognised */

@@ -128,12 +128,12 @@ static void remove_unknown_in(struct sk_runner_pool *pool, const char *group)
 	if (!stream)
 		return;
 	while ((entry = readdir(stream))) {
-		struct sk_runner_key key;
+		struct sk_runner_key key = {0};
 
 		if (entry->d_type != DT_DIR ||
 		    sscanf(entry->d_name, "%" SCNu64 ".%" SCNu32 ".%" SCNu32, &key.job,
 			   &key.attempt, &key.task) != 3 ||
-		    sk_runner_index_find(&pool->index, &key) >= 0)
+		    sk_runner_index_find_name(&pool->index, &key) >= 0)
 			continue;
 		sk_runner_log("warning", "a cgroup that no record knows was ended", "%s",
 			      entry->d_name);

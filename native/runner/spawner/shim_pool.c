@@ -259,6 +259,9 @@ int sk_runner_pool_take(struct sk_runner_pool *pool, const struct sk_runner_laun
 	*ret_why = "this attempt has ended and was acknowledged";
 	if (sk_runner_index_is_forgotten(&pool->index, &fixed->key))
 		return -EALREADY;
+	*ret_why = "another attempt of this name has not ended and been acknowledged";
+	if (sk_runner_index_find_name(&pool->index, &fixed->key) >= 0)
+		return -EBUSY;
 	slot = acquire(pool);
 	*ret_why = slot == -EBUSY
 			   ? "as many jobs as this node keeps at once are running or wait for "

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 enum {
-	SK_WIRE_VERSION = 2,
+	SK_WIRE_VERSION = 3,
 	SK_FRAME_MAX = 1 << 20,
 	SK_LAUNCH_MAX = 384 * 1024,
 	SK_ARGUMENTS_MAX = 32768, /* argv, env and the three paths together */
@@ -51,17 +51,26 @@ struct sk_runner_frame {
 };
 _Static_assert(sizeof(struct sk_runner_frame) == 16, "frame header");
 
-/** One start of one task of a job: what every request and every record is about. */
+/** One start of one task of a job: what every request and every record is about.
+ *
+ * Job, attempt and task are its name, which its cgroup and its folder bear. A name is given again
+ * after a cluster was restored from an older log; the placing tells such starts apart. */
 struct sk_runner_key {
 	uint64_t job;	  /* from 1 */
 	uint32_t attempt; /* from 1 */
 	uint32_t task;	  /* from 0 */
+	uint64_t placing; /* from the hash of the log entry that placed it; opaque here */
 };
-_Static_assert(sizeof(struct sk_runner_key) == 16, "key");
+_Static_assert(sizeof(struct sk_runner_key) == 24, "key");
+
+static inline bool sk_runner_same_name(const struct sk_runner_key *a, const struct sk_runner_key *b)
+{
+	return a->job == b->job && a->attempt == b->attempt && a->task == b->task;
+}
 
 static inline bool sk_runner_key_equal(const struct sk_runner_key *a, const struct sk_runner_key *b)
 {
-	return a->job == b->job && a->attempt == b->attempt && a->task == b->task;
+	return sk_runner_same_name(a, b) && a->placing == b->placing;
 }
 
 enum sk_runner_launch_flag {
@@ -98,8 +107,8 @@ struct sk_runner_launch {
 	uint32_t variables;
 	uint32_t spare;
 };
-_Static_assert(sizeof(struct sk_runner_launch) == 96, "launch");
-_Static_assert(offsetof(struct sk_runner_launch, memory_bytes) == 48, "launch");
+_Static_assert(sizeof(struct sk_runner_launch) == 104, "launch");
+_Static_assert(offsetof(struct sk_runner_launch, memory_bytes) == 56, "launch");
 
 struct sk_runner_device {
 	uint32_t major;
@@ -143,7 +152,7 @@ struct sk_runner_event {
 	uint64_t err_bytes;
 	uint64_t dropped_bytes;
 };
-_Static_assert(sizeof(struct sk_runner_event) == 104, "event");
+_Static_assert(sizeof(struct sk_runner_event) == 112, "event");
 
 struct sk_runner_stop {
 	struct sk_runner_key key;
@@ -151,7 +160,7 @@ struct sk_runner_stop {
 	uint32_t spare;
 	uint64_t grace_ns;
 };
-_Static_assert(sizeof(struct sk_runner_stop) == 32, "stop");
+_Static_assert(sizeof(struct sk_runner_stop) == 40, "stop");
 
 struct sk_runner_stdin {
 	struct sk_runner_key key;
@@ -159,14 +168,14 @@ struct sk_runner_stdin {
 	uint32_t spare;
 	uint64_t offset;
 };
-_Static_assert(sizeof(struct sk_runner_stdin) == 32, "stdin");
+_Static_assert(sizeof(struct sk_runner_stdin) == 40, "stdin");
 
 struct sk_runner_acknowledge {
 	struct sk_runner_key key;
 	uint32_t bits; /* enum sk_runner_event_bit: STARTED or ENDED */
 	uint32_t spare;
 };
-_Static_assert(sizeof(struct sk_runner_acknowledge) == 24, "acknowledge");
+_Static_assert(sizeof(struct sk_runner_acknowledge) == 32, "acknowledge");
 
 struct sk_runner_refusal {
 	uint32_t index;

@@ -19,7 +19,7 @@ from stoker.scheduler.nouns import TaskKey, Usage
 
 def exited(job: int, out: int = 10, dropped: int = 0) -> Exited:
     usage = Usage(output_bytes=out, output_dropped_bytes=dropped)
-    return Exited(job, 1, 0, "exited", 0, None, "", 1, 2, 3, 4, usage, out, 0)
+    return Exited(job, 1, 0, 0, "exited", 0, None, "", 1, 2, 3, 4, usage, out, 0)
 
 
 def folder(tmp_path: Path, job: int) -> Path:
@@ -68,6 +68,40 @@ async def test_old_folders_count_and_the_oldest_go_first(tmp_path: Path, segment
     left = {entry.name for entry in (tmp_path / "jobs").iterdir()}
     assert len(left) == 3
     assert {"3", "4"} <= left  # one runs, one is the newest
+
+
+async def test_a_start_finds_nothing_that_an_earlier_one_of_its_name_left(
+    tmp_path: Path, segments: Path
+) -> None:
+    """Also while the folders of the last agent's jobs are being listed."""
+    old, ended = folder(tmp_path, 1), folder(tmp_path, 2)
+    folders = JobFolders(tmp_path / "jobs", RetentionLimits(jobs=1))
+    folders.begin(segments, set())
+    folders.renew(TaskKey(1, 1, 0, 7))
+    assert not old.exists()
+    folder(tmp_path, 1)  # the new attempt writes
+    await until(lambda: folders._early is None)
+    folders.keep(exited(2), traced=False)
+    folders.renew(TaskKey(3, 1, 0, 7))
+    assert ended.exists() and folders.counters["folders_renewed"] == 1
+    folders.renew(TaskKey(2, 1, 0, 7))
+    assert not ended.exists() and folders.counters["folders_renewed"] == 2
+    folder(tmp_path, 4)
+    folders.keep(exited(4), traced=False)
+    folders.close()
+    assert old.exists(), "what runs is not kept among what has ended"
+
+
+async def test_a_start_is_not_silent_because_an_earlier_one_of_its_name_was(
+    tmp_path: Path, segments: Path
+) -> None:
+    folders = JobFolders(tmp_path / "jobs", RetentionLimits())
+    folders.begin(segments, set())
+    folders.keep(exited(1, out=0), traced=False)
+    assert folders.silent(TaskKey(1, 1, 0, 7))
+    folders.renew(TaskKey(1, 1, 0, 8))
+    folders.close()
+    assert not folders.silent(TaskKey(1, 1, 0, 8))
 
 
 async def test_what_was_dropped_is_known_after_the_spawner_forgot(

@@ -38,7 +38,7 @@ GPU = DeviceInfo(
 
 
 def start(spec: JobSpec, owner: Owner = ALICE) -> StartJob:
-    return StartJob(7, 2, 0, Decision(9, "n1", (), "fits", 1), owner, spec)
+    return StartJob(7, 2, 0, 0, Decision(9, "n1", (), "fits", 1), owner, spec)
 
 
 def environment(
@@ -190,7 +190,7 @@ def test_a_grant_names_devices_by_their_index() -> None:
 
 def exited(cause: str, code: int | None = None, signal: int | None = None) -> Exited:
     usage = Usage(cpu_ns=5)
-    return Exited(7, 2, 0, cause, code, signal, "why", 1, 2, 3, 4, usage, 0, 0)  # type: ignore[arg-type]
+    return Exited(7, 2, 0, 0, cause, code, signal, "why", 1, 2, 3, 4, usage, 0, 0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ class Node:
         self.waiting.changed(job)
 
     async def read(self, job: int, offset: int = 0, **more: object) -> LogsReply:
-        return await self.logs.answer(LogsQuery(job, 1, 0, "out", offset, **more))  # type: ignore[arg-type]
+        return await self.logs.answer(LogsQuery(job, 1, 0, 0, "out", offset, **more))  # type: ignore[arg-type]
 
 
 @pytest.fixture

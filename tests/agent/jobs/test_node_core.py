@@ -37,8 +37,9 @@ SCRIPTS = sorted((Path(__file__).parents[1] / "node").glob("*.txt"))
 
 
 def key_of(word: str) -> TaskKey:
-    parts = [int(part) for part in word.split(".")]
-    return TaskKey(*parts, *(1, 0)[len(parts) - 1 :])
+    name, _, placing = word.partition("@")
+    parts = [int(part) for part in name.split(".")]
+    return TaskKey(*parts, *(1, 0)[len(parts) - 1 :], int(placing or 0))
 
 
 def action_of(words: list[str]) -> Action:
@@ -255,8 +256,12 @@ class World:
 
 
 def names(keys: Iterable[TaskKey]) -> str:
-    """`7.1` is task 0 of attempt 1 of job 7, `7.1.2` its task 2."""
-    return " ".join(cgroup_name(key).removesuffix(".0") for key in keys) or "-"
+    """`7.1` is task 0 of attempt 1 of job 7, `7.1.2` its task 2, `7.1@4` what entry 4 placed."""
+    return " ".join(map(name_of, keys)) or "-"
+
+
+def name_of(key: TaskKey) -> str:
+    return cgroup_name(key).removesuffix(".0") + (f"@{key.placing}" if key.placing else "")
 
 
 def play(script: str) -> str:

@@ -12,6 +12,7 @@ import stat
 import struct
 from pathlib import Path
 
+import msgspec
 import pytest
 from spawned import (
     OTHER,
@@ -385,6 +386,31 @@ async def test_the_same_attempt_taken_twice_is_one_job(node: Node) -> None:
     assert refusal.reason == "this attempt has ended and was acknowledged"
     again = await node.run("echo", "twice", job=launch.job, attempt=2)
     assert (again.attempt, node.out(again)) == (2, b"once\ntwice\n")
+
+
+async def test_a_name_is_given_to_another_placing_only_when_the_first_is_acknowledged(
+    node: Node,
+) -> None:
+    node.acknowledges = False
+    first = node.launch("sh", "-c", "echo first; sleep 100", placing=2**64 - 1)
+    other = msgspec.structs.replace(first, placing=7, argv=("echo", "other"))
+    assert await node.start(first) == []
+    await node.begun(first)
+    taken = "another attempt of this name has not ended and been acknowledged"
+    (refusal,) = await node.start(other)
+    assert (refusal.key, refusal.errno, refusal.reason) == (other.key, errno.EBUSY, taken)
+    with pytest.raises(NotFound):
+        await node.spawner.stop(other.key, "not the one that runs", 0.0)
+    await node.spawner.stop(first.key, "another log has its name", 0.0)
+    ended = await node.ended(first)
+    (refusal,) = await node.start(other)
+    assert (refusal.errno, refusal.reason) == (errno.EBUSY, taken)
+    assert [known.key for known in await node.spawner.known()] == [first.key]
+    await node.spawner.acknowledge(ended)
+    assert await node.start(other) == []
+    assert (await node.ended(other)).key == other.key
+    (refusal,) = await node.start(first)
+    assert refusal.reason == "this attempt has ended and was acknowledged"
 
 
 async def test_known_tells_states(node: Node) -> None:

@@ -33,6 +33,7 @@ FULL = Launch(
     job=7,
     attempt=3,
     task=63,
+    placing=2**64 - 1,
     argv=("prog", "", "ü \udcff"),
     env={"A": "1=2", "EMPTY": ""},
     cwd="/tmp",
@@ -109,8 +110,8 @@ def test_c_reads_every_field(validate: Path) -> None:
         [validate, "parse"], input=pack_launch(FULL), capture_output=True, check=True
     ).stdout
     assert text.decode(errors="surrogateescape").splitlines() == [
-        "7 3 63 uid 1 gid 2 flags 159 umask 27 cpu 1500 pids 9 memory 1099511627776 "
-        "time 1500000000 grace 250000000 output 12 user 4000",
+        "7 3 63 placing 18446744073709551615 uid 1 gid 2 flags 159 umask 27 cpu 1500 pids 9 "
+        "memory 1099511627776 time 1500000000 grace 250000000 output 12 user 4000",
         "group 5",
         "group 6",
         "device 195:0",

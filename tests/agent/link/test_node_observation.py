@@ -88,11 +88,14 @@ def test_only_jobs_that_hold_devices_are_reported_and_no_more_than_fit(
 ) -> None:
     running = {
         TaskKey(job, 1, 0): (
-            StartRecord(job, 1, 0, 5, 0, 1.0, gpu_milli=1000 * (job != 2)),
+            StartRecord(job, 1, 0, 0, 5, 0, 1.0, gpu_milli=1000 * (job != 2)),
             row(kernel_ns=job),
         )
         for job in (3, 1, 2)
     }
-    assert node_observation.job_samples(running) == (JobSample(1, 1, 0, 1), JobSample(3, 1, 0, 3))
+    assert node_observation.job_samples(running) == (
+        JobSample(1, 1, 0, 0, 1),
+        JobSample(3, 1, 0, 0, 3),
+    )
     monkeypatch.setattr(node_observation, "JOB_SAMPLES_MAX", 1)
-    assert node_observation.job_samples(running) == (JobSample(1, 1, 0, 1),)
+    assert node_observation.job_samples(running) == (JobSample(1, 1, 0, 0, 1),)

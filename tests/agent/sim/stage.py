@@ -14,6 +14,7 @@ from stoker.agent.sim.figures import Shape
 from stoker.agent.sim.node_process import NodeProcess
 from stoker.agent.sim.world import World
 from stoker.mesh.replica import events
+from stoker.mesh.sim.log_audit import LogAudit
 from stoker.mesh.sim.scheduler_disk import SchedulerDisk
 from stoker.mesh.sim.scheduler_process import (
     SchedulerAnswer,
@@ -157,6 +158,19 @@ class Stage:
         """Let the log lose its newest entries, which it had acknowledged."""
         stream = self.world.stream
         stream._cut_back(stream.last - count)
+
+    def restore_log(self, kept: int) -> None:
+        """Put the log back to what it was after `kept` entries, as from a backup, and have the only
+        scheduler begin with nothing else. The auditors know no more than this log."""
+        (only,) = self.schedulers
+        only.crash()
+        self.lose_disk(only)
+        self.lose_entries(self.world.stream.last - kept)
+        audit = self.world.audit
+        found = audit.violations
+        vars(audit).update(vars(LogAudit(audit._genesis)), violations=found)
+        self.world.runs.begun.clear()
+        only.start()
 
     def depose_log_server(self, scheduler: SchedulerProcess, behind: int = 0) -> None:
         """Let the server of a scheduler go on as a deposed leader of the log, which alone

@@ -10,7 +10,7 @@ from stoker.scheduler.nouns import Decision, DeviceShare, JobSpec, Owner, StartJ
 def start(job: int, attempt: int = 1, device: int = 0, milli: int = 600) -> StartJob:
     decision = Decision(1, "n", (DeviceShare(device, milli),), "", 0)
     return StartJob(
-        job, attempt, 0, decision, Owner("u", 1, 1), JobSpec(("job",), retries=attempt - 1)
+        job, attempt, 0, 0, decision, Owner("u", 1, 1), JobSpec(("job",), retries=attempt - 1)
     )
 
 

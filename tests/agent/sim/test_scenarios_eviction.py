@@ -10,6 +10,7 @@ from stoker.mesh.sim.model_stream import AppendCall
 from stoker.mesh.sim.timeline import SECOND
 from stoker.scheduler.nouns import MILLI
 from tests.agent.sim.mutants.planting import Mutant
+from tests.agent.sim.mutants.shared import BESIDE_LOST
 from tests.agent.sim.scenario import scenario
 from tests.agent.sim.stage import Gate, Stage
 
@@ -52,7 +53,7 @@ IS_OVER = Mutant(
     11,
     "A node that was given up gets nothing before it has reported that nothing is left of what it"
     " lost.",
-    IS_OVER,
+    (IS_OVER, BESIDE_LOST),
 )
 def test_a_device_serves_nobody_before_its_old_attempt_has_ended() -> None:
     stage = Stage(nodes=3)

@@ -232,7 +232,7 @@ def test_a_lease_that_nobody_can_have_given_is_none() -> None:
 def is_fenced(**options: Any) -> bool:
     """Return whether the spawner is told to start such a job in the group that is frozen."""
     decision = Decision(1, "n1", (), "", 1)
-    start = StartJob(1, 1, 0, decision, Owner("ann", 1000, 1000), JobSpec(("true",), **options))
+    start = StartJob(1, 1, 0, 0, decision, Owner("ann", 1000, 1000), JobSpec(("true",), **options))
     place = JobPlace("n1", "/state/jobs", "/dev/shm/stoker-0", "/lib/libstoker-opencl.so")
     return job_launch.launch(start, (), Home("/home/ann", "/bin/sh"), place, False).fenced
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from tests.agent.sim.mutants.planting import Mutant
+from tests.agent.sim.mutants.shared import BESIDE_LOST
 from tests.agent.sim.scenario import Unplayable, scenario
 from tests.agent.sim.stage import BOB, Gate, Stage
 
@@ -240,6 +241,51 @@ def test_a_job_number_is_given_again_after_its_first_job_vanished() -> None:
     assert stage.comes(lambda: stage.end("second") == "succeeded")
     first.start()
     stage.pass_time(3)
+    assert stage.violations == [] and stage.halts == []
+
+
+ONE_PLACING = Mutant(
+    "one-placing", "stoker.mesh.replica.state", "_Step.__init__",
+    "placing_of(digest)", "1",
+    "an attempt is named by the entry that placed it",
+)  # fmt: skip
+ANY_OUTCOME = Mutant(
+    "any-outcome", "stoker.mesh.replica.works.outcome_work", "OutcomeWork.refresh",
+    "if o.placing == placing(o.job, o.attempt)", "",
+    "an outcome counts only for what the same entry placed",
+)  # fmt: skip
+
+
+@scenario(
+    23,
+    "An attempt is named by the hash of the entry that placed it, too: a node ends one that the log"
+    " does not know before it starts another of its number, and its outcome counts for none.",
+    ONE_PLACING,
+    ANY_OUTCOME,
+    BESIDE_LOST,
+)
+def test_a_cluster_is_restored_from_an_older_log() -> None:
+    stage = Stage(schedulers=1)
+    stage.ready()
+    kept = stage.world.stream.last
+    stage.submit("old", run_s=30)
+    if stage.taken("old") != 1:
+        raise Unplayable("the job has another number")
+    stage.until(lambda: stage.runs("old"), "the start of the job")
+    stage.restore_log(kept)
+    ends = Gate(stage.node.spawner, "stop")
+    stage.submit("new", user=BOB, gpu_milli=0)
+    assert stage.taken("new") == 1, "the number is given again"
+    stage.submit("next", user=BOB)
+    assert stage.comes(lambda: ends.seen, 10), "the node ends what the log does not know"
+    stage.pass_time(2)
+    assert stage.violations == [], "its device serves nobody else meanwhile"
+    ends.shut = False
+    ends.deliver(ends.seen[0])
+    for key in ("new", "next"):
+        assert stage.comes(lambda key=key: stage.runs(key), 10), "the jobs of the log start"
+        assert stage.comes(lambda key=key: stage.end(key) == "succeeded"), "their ends are theirs"
+    assert len(stage.world.runs.active) == 0, "the old program was stopped"
     assert stage.violations == [] and stage.halts == []
 
 

@@ -230,7 +230,7 @@ def made(folder: Path, name: str) -> bytes:
         file.close()
     elif name == "starts":
         starts = StartRecords.open(folder / name)
-        starts.add([StartRecord(job, 1, 0, 0, 1000, 5.0, name="train") for job in (1, 2, 3)])
+        starts.add([StartRecord(job, 1, 0, 0, 0, 1000, 5.0, name="train") for job in (1, 2, 3)])
         starts.close()
     else:
         text = '{"boot_id": "b007", "sequence": 12, "told_ns": 7, "source": "%s"}' % ("é" * 20)

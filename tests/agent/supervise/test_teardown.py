@@ -69,8 +69,8 @@ async def start_jobs(where: StateFolder, script: str) -> list[int]:
             folder = where.agent / "jobs" / str(job)
             folder.mkdir(parents=True)
             launches.append(
-                Launch(job, 1, 0, ("/bin/sh", "-c", script), {"PATH": "/usr/bin:/bin"}, "/", NOBODY,
-                       NOBODY, str(folder), fenced=False)
+                Launch(job, 1, 0, 0, ("/bin/sh", "-c", script), {"PATH": "/usr/bin:/bin"}, "/",
+                       NOBODY, NOBODY, str(folder), fenced=False)
             )  # fmt: skip
         assert await spawner.start(launches) == []
         found: dict[int, int] = {}

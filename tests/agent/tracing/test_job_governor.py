@@ -60,7 +60,7 @@ def test_one_that_cannot_be_made_cheap_is_dormant_until_it_is_quiet() -> None:
 def test_a_window_is_not_counted_against_the_budget() -> None:
     job = Job()
     job.run(5, 0.001)
-    job.plan.take(TracingQuery(1, 1, 0, "open", "alice", "full", 60.0, 5), 5 * S)
+    job.plan.take(TracingQuery(1, 1, 0, 0, "open", "alice", "full", 60.0, 5), 5 * S)
     assert job.run(10, 0.3) == []
     job.plan.end(15 * S)
     assert job.plan.window is not None
@@ -78,7 +78,7 @@ def test_full_mode_is_not_limited() -> None:
 def test_another_mode_starts_again() -> None:
     job = Job()
     job.run(12, 0.5)
-    job.plan.take(TracingQuery(1, 1, 0, "mode", "alice", "full"), 0)
+    job.plan.take(TracingQuery(1, 1, 0, 0, "mode", "alice", "full"), 0)
     job.run(2, 0.0)
     assert (job.plan.held, job.plan.reason) == (None, "")
 

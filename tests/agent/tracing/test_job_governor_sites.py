@@ -52,7 +52,7 @@ def test_a_site_over_budget_is_reported_to_the_probes() -> None:
 def test_what_is_hit_in_a_window_does_not_count() -> None:
     job = Job()
     assert job.run(3, 2_000) == []
-    job.plan.take(TracingQuery(1, 1, 0, "open", "alice", "full", 60.0, 5), 3 * S)
+    job.plan.take(TracingQuery(1, 1, 0, 0, "open", "alice", "full", 60.0, 5), 3 * S)
     assert job.run(5, 400_000) == []
     job.plan.end(8 * S)
     assert job.plan.window is not None

@@ -36,7 +36,7 @@ CGROUP, MADE_AT = 5, 24
 
 
 def traced_job(folder: Path, **more: Any) -> TracedJob:
-    begun = StartRecord(7, 1, 0, os.getuid(), 0, 5.0, "full", 1000, ("pocl-0",))
+    begun = StartRecord(7, 1, 0, 0, os.getuid(), 0, 5.0, "full", 1000, ("pocl-0",))
     return TracedJob(
         begun,
         folder / "segments",
@@ -80,7 +80,7 @@ def test_a_process_that_was_looked_at_as_it_loaded_its_tracer_hides_nothing(
 
 
 def test_readings_of_the_jobs_devices_and_no_others(tmp_path: Path) -> None:
-    begun = StartRecord(7, 1, 0, 1, 0, 5.0, "full", 1000, ("GPU-1",))
+    begun = StartRecord(7, 1, 0, 0, 1, 0, 5.0, "full", 1000, ("GPU-1",))
     job = TracedJob(
         begun,
         tmp_path / "segments",

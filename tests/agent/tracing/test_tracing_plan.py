@@ -15,7 +15,7 @@ S = 1_000_000_000
 
 
 def query(do: Any, **fields: Any) -> TracingQuery:
-    return TracingQuery(7, 1, 0, do, fields.pop("by", "alice"), **fields)
+    return TracingQuery(7, 1, 0, 0, do, fields.pop("by", "alice"), **fields)
 
 
 def opened(now_ns: int = 0, **fields: Any) -> TracingPlan:

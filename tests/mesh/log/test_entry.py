@@ -41,7 +41,7 @@ def signer(tmp_path_factory: pytest.TempPathFactory) -> Identity:
 def made(**changes: object) -> Entry:
     blobs = (
         JobBlob(0, Owner("alice", 1000, 1000), msgspec.Raw(SPEC)),
-        OutcomeBlob(1, Outcome(1, 1, 2, 65536, "failed", 5, 3, None, "r", Usage(1, 2, 3, 4))),
+        OutcomeBlob(1, Outcome(1, 1, 2, 77, 65536, "failed", 5, 3, None, "r", Usage(1, 2, 3, 4))),
         CancelBlob(2, "why"),
         NodeBlob(NodeReport("n1", "b", 1, 2, 3)),
         SnapshotBlob(4, b"d" * 32),

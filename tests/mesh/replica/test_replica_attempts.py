@@ -46,7 +46,7 @@ def job(bench: Bench, number: int) -> Job:
 
 def says(bench: Bench, number: int, attempt: int, state: Any, **fields: Any) -> None:
     token = ("says", number, attempt, state)
-    made = Outcome(number, attempt, 0, 1, state, bench.now, **fields)
+    made = Outcome(*bench.key(number, attempt), 1, state, bench.now, **fields)
     bench.feed(events.Outcomes(token, "n1", (made,)))
 
 
@@ -186,12 +186,12 @@ def test_a_forgotten_job_is_deleted_at_every_node_that_has_something_of_it(bench
     bench.tick(1.2)
     record = job(bench, 1)
     assert record.decision is not None and record.decision.node == "n2"
-    bench.feed(events.Outcomes("o", "n2", (Outcome(1, 2, 0, 1, "succeeded", bench.now),)))
+    made = Outcome(*bench.key(1, 2), 1, "succeeded", bench.now)
+    bench.feed(events.Outcomes("o", "n2", (made,)))
     for number in range(2, 20):
         bench.submit(number)
-        bench.feed(
-            events.Outcomes(-number, "n2", (Outcome(number, 1, 0, 1, "succeeded", bench.now),))
-        )
+        made = Outcome(*bench.key(number), 1, "succeeded", bench.now)
+        bench.feed(events.Outcomes(-number, "n2", (made,)))
     with pytest.raises(NotFound):
         job(bench, 1)
     assert ForgetJob(1) in bench.actions("n1") and ForgetJob(1) in bench.actions("n2")
@@ -240,7 +240,7 @@ def test_running_jobs_are_charged_now_and_then_by_what_was_measured(bench: Bench
     bench.submit("s", gpu_milli=1000, queue="batch")
     says(bench, 1, 1, "running")
     bench.tick(1)
-    sample = Observation(5, "n1", bench.now, 0, 0, jobs=(JobSample(1, 1, 0, 3_000_000_000),))
+    sample = Observation(5, "n1", bench.now, 0, 0, jobs=(JobSample(*bench.key(1), 3_000_000_000),))
     bench.feed(events.Observed("n1", sample))
     bench.tick(10)
     info = state.core.job(1)

@@ -82,7 +82,8 @@ def test_a_second_leader_and_an_older_term_are_noticed(world: World) -> None:
 def test_a_device_that_is_given_out_twice_is_noticed(world: World) -> None:
     decision = Decision(1, "node-1", (DeviceShare(0, 700),), "", 0)
     starts = [
-        StartJob(job, 1, 0, decision, Owner("u", 1, 1), JobSpec(("job", "k"))) for job in (901, 902)
+        StartJob(job, 1, 0, 5, decision, Owner("u", 1, 1), JobSpec(("job", "k")))
+        for job in (901, 902)
     ]
     applied = Applied(actions={"node-1": list(starts)})
     audit = again(world, world.audit.last + 1, applied)

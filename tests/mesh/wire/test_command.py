@@ -51,7 +51,7 @@ def test_the_next_command_is_obeyed_once(chain: CommandChain, signer: Identity) 
     assert verdict.command.actions == (ForgetJob(7),)
     assert chain.position.seq == 101
     assert chain.offer(data) == CommandRepeat()
-    following = next_command(chain.position, 105, actions=(StopJob(1, 1, 0, "r"),))
+    following = next_command(chain.position, 105, actions=(StopJob(1, 1, 0, 0, "r"),))
     assert isinstance(chain.offer(command.seal(following, signer)), CommandAccepted)
     assert chain.offer(data) == CommandRepeat()
 
@@ -65,14 +65,17 @@ def test_parts_of_one_entry_follow_each_other(chain: CommandChain, signer: Ident
 
 
 def test_golden_bytes_of_what_names_a_task(signer: Identity) -> None:
-    """The bodies begin with their tag and format; a key is three numbers: job, attempt, task."""
-    stop = NodeCommand(4, "c", "n", 3, 4, 0, b"", 5, (StopJob(7, 2, 63, "r"),))
+    """The bodies begin with their tag and format; a key is four numbers."""
+    stop = NodeCommand(5, "c", "n", 3, 4, 0, b"", 5, (StopJob(7, 2, 63, 1 << 63, "r"),))
     assert command.encode(stop).hex() == (
-        "9aa7636f6d6d616e6404a163a16e030400c4000591" + "96a473746f7007023fa172a963616e63656c6c6564"
+        "9aa7636f6d6d616e6405a163a16e030400c4000591"
+        + "97a473746f7007023fcf8000000000000000a172a963616e63656c6c6564"
     )
-    desired = DesiredState(4, "c", "n", 3, 4, b"", 6, 5, (TaskKey(7, 2, 63),))
+    desired = DesiredState(5, "c", "n", 3, 4, b"", 6, 5, (TaskKey(7, 2, 63, 1 << 63),))
     body = command.encode(desired)
-    assert body.hex() == "9fa76465736972656404a163a16e0304c400060591" + "9307023f" + "9090c29000"
+    assert body.hex() == (
+        "9fa76465736972656405a163a16e0304c400060591" + "9407023fcf8000000000000000" + "9090c29000"
+    )
     opened = command.open_desired(command.seal(desired, signer), [signer.verifier])
     assert opened.wanted[0].task == 63
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.mesh.replica.works.work import HelloWork, OutcomeWork
+from stoker.mesh.replica.works.outcome_work import OutcomeWork
+from stoker.mesh.replica.works.work import HelloWork
 from stoker.mesh.wire import node_messages
 from stoker.mesh.wire.command import HAVE_MAX, Position, StateRequest
 from stoker.native.errors import BadRequest
@@ -36,12 +37,17 @@ ANY = st.integers(-(2**63), 2**64 - 1)
 STATE = founded("c", Limits(1, 1, 1, 1, 1, 1, 1))
 
 
+def no_count(name: str, by: int) -> None:
+    """Count nothing."""
+
+
 @given(
     st.builds(
         Outcome,
         job=ANY,
         attempt=ANY,
         task=ANY,
+        placing=ANY,
         decision=ANY,
         state=st.sampled_from(["running", "succeeded", "failed", "lost"]),
         t_ns=ANY,
@@ -55,7 +61,7 @@ def test_outcomes_are_refused_or_fit(outcome: Outcome) -> None:
         found = node_messages.outcomes(encode((outcome,)))
     except BadRequest:
         return
-    assert OutcomeWork(None, "n1", found).count == 1
+    assert OutcomeWork(None, "n1", found, no_count).count == 1
     assert len(found[0].reason.encode()) <= node_messages.REASON_BYTES_MAX
 
 
@@ -121,12 +127,14 @@ def refused(decode: Any, message: Any, says: str) -> None:
 
 
 def test_numbers_of_things_are_bounded() -> None:
-    one = Outcome(1, 1, 0, 1, "lost", 1)
+    one = Outcome(1, 1, 0, 5, 1, "lost", 1)
     refused(node_messages.outcomes, (one,) * 513, "513 outcomes")
     refused(node_messages.outcomes, (), "0 outcomes")
     have = (TaskKey(1, 1, 0),) * (HAVE_MAX + 1)
     refused(node_messages.state_request, StateRequest(1, Position(), have), "attempts, at most")
-    samples = Observation(1, "n1", 1, 1, 1, jobs=(JobSample(1, 1, 0, 1),) * (JOB_SAMPLES_MAX + 1))
+    samples = Observation(
+        1, "n1", 1, 1, 1, jobs=(JobSample(1, 1, 0, 5, 1),) * (JOB_SAMPLES_MAX + 1)
+    )
     refused(lambda data: node_messages.observation(data, "n1"), samples, "jobs in a sample")
     devices = (DeviceInfo("d", "v", "m"),) * 65
     report = NodeReport("n1", "b", 1, 1, 1, devices)
@@ -145,21 +153,30 @@ def test_a_node_speaks_for_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    "key", [(0, 1, 0), (1, 0, 0), (1, 1 << 32, 0), (1, 1, -1), (1, 1, 64), (1, 1, 1 << 16)]
+    "key",
+    [
+        (0, 1, 0),
+        (1, 0, 0),
+        (1, 1 << 32, 0),
+        (1, 1, -1),
+        (1, 1, 64),
+        (1, 1, 1 << 16),
+        (1, 1, 0, -1),
+    ],
 )
-def test_a_start_that_the_core_cannot_have_made_is_refused(key: tuple[int, int, int]) -> None:
+def test_a_start_that_the_core_cannot_have_made_is_refused(key: tuple[int, ...]) -> None:
     have = StateRequest(1, Position(), (TaskKey(*key),))
     refused(node_messages.state_request, have, "out of range")
-    refused(node_messages.outcomes, (Outcome(*key, 1, "lost", 1),), "out of range")
-    sample = Observation(1, "n1", 1, 1, 1, jobs=(JobSample(*key, 1),))
+    refused(node_messages.outcomes, (Outcome(*TaskKey(*key), 1, "lost", 1),), "out of range")
+    sample = Observation(1, "n1", 1, 1, 1, jobs=(JobSample(*TaskKey(*key), 1),))
     refused(lambda data: node_messages.observation(data, "n1"), sample, "out of range")
 
 
 def test_the_last_task_of_a_job_is_taken() -> None:
-    last = TaskKey((1 << 63) - 1, (1 << 32) - 1, 63)
+    last = TaskKey((1 << 63) - 1, (1 << 32) - 1, 63, (1 << 64) - 1)
     outcome = Outcome(*last, 1, "lost", 1)
     assert node_messages.outcomes(encode((outcome,))) == (outcome,)
     request = TaskOutcome(*last[:2], name_id("n1"), STATE_CODES["lost"], task=63)
-    assert OutcomeWork(None, "n1", (outcome,)).requests == request.pack()
+    assert OutcomeWork(None, "n1", (outcome,), no_count).requests == request.pack()
     have = StateRequest(1, Position(), (last,))
     assert node_messages.state_request(encode(have)) == have

@@ -22,9 +22,9 @@ from stoker.native.errors import BadRequest, NotFound, StokerError, Unavailable
 @pytest.mark.parametrize(
     "message",
     [
-        LogsQuery(1, 1, 0, "out", 5),
-        LogsQuery(1, 2, 63, "err", 0, 10, 30.0),
-        StdinQuery(3, 1, 0, 0, b"\xff\x00", eof=True),
+        LogsQuery(1, 1, 0, 0, "out", 5),
+        LogsQuery(1, 2, 63, 0, "err", 0, 10, 30.0),
+        StdinQuery(3, 1, 0, 0, 0, b"\xff\x00", eof=True),
         TraceQuery("perfetto", 4, 1, 63, 100, 200),
         DevicesQuery("readings", "pocl-0", ("power_w",), 5),
     ],
@@ -46,16 +46,16 @@ def test_replies_come_back(
 @pytest.mark.parametrize(
     "message",
     [
-        LogsQuery(1, 1, 0, "out", -1),
-        LogsQuery(1, 1, 0, "out", 0, 0),
-        LogsQuery(1, 1, 0, "out", 0, queries.CHUNK_BYTES_MAX + 1),
-        LogsQuery(1, 1, 0, "out", 0, 1, 31.0),
-        LogsQuery(1, 1, 0, "out", 0, 1, -0.1),
-        StdinQuery(1, 1, 0, 0, b"x" * (queries.STDIN_BYTES_MAX + 1)),
-        LogsQuery(1, 1, -1, "out", 0),
-        StdinQuery(1, 1, 64, 0, b""),
-        TracingQuery(1, 1, 64, "look", ""),
-        LogsQuery(1, 1, 0, "both", 0),  # type: ignore[arg-type]
+        LogsQuery(1, 1, 0, 0, "out", -1),
+        LogsQuery(1, 1, 0, 0, "out", 0, 0),
+        LogsQuery(1, 1, 0, 0, "out", 0, queries.CHUNK_BYTES_MAX + 1),
+        LogsQuery(1, 1, 0, 0, "out", 0, 1, 31.0),
+        LogsQuery(1, 1, 0, 0, "out", 0, 1, -0.1),
+        StdinQuery(1, 1, 0, 0, 0, b"x" * (queries.STDIN_BYTES_MAX + 1)),
+        LogsQuery(1, 1, -1, 0, "out", 0),
+        StdinQuery(1, 1, 64, 0, 0, b""),
+        TracingQuery(1, 1, 64, 0, "look", ""),
+        LogsQuery(1, 1, 0, 0, "both", 0),  # type: ignore[arg-type]
     ],
 )
 def test_queries_beyond_the_limits_are_refused(message: queries.Query) -> None:

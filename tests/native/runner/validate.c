@@ -69,13 +69,15 @@ static int parse(void)
 		printf("%s: %s\n", strerror(-error), why);
 		return 0;
 	}
-	printf("%" PRIu64 " %" PRIu32 " %" PRIu32 " uid %" PRIu32 " gid %" PRIu32 " flags %" PRIu32
-	       " umask %" PRIo32 " cpu %" PRIu32 " pids %" PRIu32 " memory %" PRIu64
-	       " time %" PRIu64 " grace %" PRIu64 " output %" PRIu64 " user %" PRIu32 "\n",
-	       view.fixed->key.job, view.fixed->key.attempt, view.fixed->key.task, view.fixed->uid,
-	       view.fixed->gid, view.fixed->flags, view.fixed->umask, view.fixed->cpu_milli,
-	       view.fixed->pids, view.fixed->memory_bytes, view.fixed->time_limit_ns,
-	       view.fixed->grace_ns, view.fixed->output_bytes_max, view.fixed->user_processes);
+	printf("%" PRIu64 " %" PRIu32 " %" PRIu32 " placing %" PRIu64 " uid %" PRIu32
+	       " gid %" PRIu32 " flags %" PRIu32 " umask %" PRIo32 " cpu %" PRIu32 " pids %" PRIu32
+	       " memory %" PRIu64 " time %" PRIu64 " grace %" PRIu64 " output %" PRIu64
+	       " user %" PRIu32 "\n",
+	       view.fixed->key.job, view.fixed->key.attempt, view.fixed->key.task,
+	       view.fixed->key.placing, view.fixed->uid, view.fixed->gid, view.fixed->flags,
+	       view.fixed->umask, view.fixed->cpu_milli, view.fixed->pids, view.fixed->memory_bytes,
+	       view.fixed->time_limit_ns, view.fixed->grace_ns, view.fixed->output_bytes_max,
+	       view.fixed->user_processes);
 	for (uint32_t i = 0; i < view.fixed->groups; i++)
 		printf("group %" PRIu32 "\n", view.groups[i]);
 	for (uint32_t i = 0; i < view.fixed->devices; i++)
@@ -137,7 +139,7 @@ static int fuzz(uint64_t seed, uint64_t count)
 	state = seed;
 	for (uint64_t i = 0; i < count; i++) {
 		char model[512];
-		size_t size = make_launch(model, (struct sk_runner_key){1 + chance(9), 1, 0});
+		size_t size = make_launch(model, (struct sk_runner_key){1 + chance(9), 1, 0, 0});
 		size_t cut = chance(3) ? size : chance(size + 1);
 		char *exact = malloc(cut ? cut : 1); /* so that the sanitizer sees its end */
 		struct sk_runner_launch_view view;
@@ -180,7 +182,7 @@ static void end_with(struct sk_runner_table *table, uint32_t slot, enum sk_runne
 static void check_steps(struct sk_runner_table *table, char *why)
 {
 	_Alignas(8) char bytes[512];
-	struct sk_runner_launch_view view = view_of(bytes, (struct sk_runner_key){7, 2, 63});
+	struct sk_runner_launch_view view = view_of(bytes, (struct sk_runner_key){7, 2, 63, 1});
 	struct sk_runner_slot *slot = &table->slot[5];
 	struct sk_runner_event event;
 
@@ -258,12 +260,12 @@ enum { KEYS = 64 };
 static struct sk_runner_table heap_table;
 static struct sk_runner_index heap_index;
 
-/** Key `number` of the list: four jobs of four attempts of four tasks, so that each key has others
- * that differ from it in one part alone. */
+/** Key `number` of the list: of four attempts of four tasks of four placings, so that each has
+ * others that differ from it in one part alone. */
 static struct sk_runner_key key_at(uint64_t number)
 {
-	return (struct sk_runner_key){1 + number / 16, 1 + (uint32_t)(number / 4 % 4),
-				      (uint32_t)(number % 4)};
+	return (struct sk_runner_key){1 + number / 64, 1 + (uint32_t)(number / 16 % 4),
+				      (uint32_t)(number / 4 % 4), number % 4};
 }
 
 static bool is_remembered(uint64_t number)

@@ -176,7 +176,7 @@ def test_what_cannot_be_kept_is_refused_with_the_range(holds: LaunchThrottle, wa
 
 
 def test_which_jobs_may_launch_without_a_tracer() -> None:
-    begun: Callable[..., StartRecord] = lambda **more: StartRecord(7, 1, 0, 0, 0, 1.0, **more)  # noqa: E731
+    begun: Callable[..., StartRecord] = lambda **more: StartRecord(7, 1, 0, 0, 0, 0, 1.0, **more)  # noqa: E731
     assert on_device(begun(trace="dormant")) == OnDevice(KEY, "")
     assert on_device(begun(trace="off")).untraced == "tracing is off"
     assert on_device(begun(trace="full", aside=(("opencl", "its own"),))).untraced == "its own"
