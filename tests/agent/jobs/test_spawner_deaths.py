@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import signal
 import struct
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,6 +31,9 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="starts jobs as other users"),
 ]
 
+
+NESTED, TOO_MANY = 36, 3
+"""Cgroups in each other, and how many of them are beyond what the spawner looks into."""
 
 # --- deaths ------------------------------------------------------------------------------------
 
@@ -283,3 +289,61 @@ async def test_a_cgroup_of_a_task_that_no_record_knows_is_removed(node: Node) ->
     (node.spawner.jobs_cgroup / "free" / f"{known.job}.1.2").mkdir()
     await node.restart()
     assert node.cgroups() == [f"{known.job}.1.0"]
+
+
+async def test_what_placed_an_attempt_outlives_a_killed_spawner(node: Node) -> None:
+    launch = node.launch("sleep", "100", placing=2**64 - 2)
+    await node.start(launch)
+    await node.begun(launch)
+    await node.restart()
+    assert [known.key for known in await node.spawner.known()] == [launch.key]
+    await node.spawner.stop(launch.key, "enough", 0.0)
+    assert (await node.ended(launch)).placing == 2**64 - 2
+
+
+async def test_a_new_spawner_answers_when_an_unknown_cgroup_is_gone(node: Node) -> None:
+    """It holds a process that dies, and for a while something that the spawner cannot remove."""
+    node.end_process(signal.SIGKILL)
+    await until(lambda: not node.spawner.connected)
+    with unknown_cgroup(node) as (group, held):
+        node.start_process()
+        for inner in nested(group)[:TOO_MANY]:
+            await asyncio.sleep(0.1)
+            inner.rmdir()
+        await until(lambda: node.spawner.connected)
+        assert not group.exists() and not alive(held.pid)
+        assert (await node.run("true")).exit_code == 0
+
+
+async def test_a_cgroup_that_cannot_go_is_left_after_a_while(node: Node) -> None:
+    node.end_process(signal.SIGKILL)
+    await until(lambda: not node.spawner.connected)
+    with unknown_cgroup(node) as (group, held):
+        node.start_process()
+        await until(lambda: node.spawner.connected)
+        assert group.exists() and not alive(held.pid)
+        assert (await node.run("true")).exit_code == 0
+
+
+def nested(group: Path) -> list[Path]:
+    """Return NESTED cgroups in each other below `group`, the deepest first."""
+    deepest = group.joinpath(*["n"] * NESTED)
+    return [deepest, *deepest.parents[: NESTED - 1]]
+
+
+@contextlib.contextmanager
+def unknown_cgroup(node: Node) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
+    """Keep a process in a cgroup that no record knows, with too many cgroups in each other."""
+    assert node.spawner.jobs_cgroup is not None
+    group = node.spawner.jobs_cgroup / "fenced" / "77.1.0"
+    nested(group)[0].mkdir(parents=True)
+    held = subprocess.Popen(["sleep", "1000"])
+    try:
+        (group / "cgroup.procs").write_text(str(held.pid))
+        yield group, held
+    finally:
+        held.kill()
+        held.wait(10)
+        for left in [*nested(group), group]:
+            with contextlib.suppress(FileNotFoundError):
+                left.rmdir()
