@@ -268,7 +268,8 @@ class Outcome(TaskRecord, frozen=True):
 
     decision: int
     """The id of the Decision of this attempt."""
-    state: Literal["running", "succeeded", "failed", "cancelled", "timeout", "lost"]
+    state: Literal["running", "succeeded", "failed", "cancelled", "timeout", "lost", "pending"]
+    """Running, final, or `pending`: the node began nothing, and the job waits again."""
     t_ns: int
     """CLOCK_REALTIME ns."""
     exit_code: int | None = None

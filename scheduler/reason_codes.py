@@ -119,6 +119,7 @@ class Reason(IntEnum):
     RETRIED = 111
     AFTER_FAILED = 112  # the job it waited for did not end well
     RECLAIMED = 113  # preempted because another queue was short of its guarantee
+    NOT_BEGUN = 114  # its node could not begin it and gave it back
 
     # Reasons for the place of a task.
     PACKED_SHARE = 200

@@ -173,6 +173,7 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.NO_NODE_HAS_KIND: "no node that it accepts has a {kind}",
     Reason.PREEMPTED: "preempted, waits again",
     Reason.RETRIED: "failed, will be tried again",
+    Reason.NOT_BEGUN: "was not begun, will be tried again",
     Reason.AFTER_FAILED: "the job it was to follow did not end well",
     Reason.RECLAIMED: "preempted because another queue was short of its guarantee",
     Reason.LEAST_FRAGMENTED: "the least added fragmentation; nodes looked at: {count}",
@@ -216,7 +217,7 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.EXPECTED_START: "expected to start at {have} ns",
     Reason.NEEDS_CHOICE: "its placement is left to a scoring function",
     Reason.ROOM_BEING_MADE: "preempted jobs that still stop where it could run: {count}",
-    Reason.WAS_PREEMPTED: "times it was preempted so far: {count}",
+    Reason.WAS_PREEMPTED: "attempts that were preempted or not begun so far: {count}",
     Reason.NEEDS_ONE_VENDOR: (
         "needs {asked} free {devices} of one vendor, node {node} has {have} of one"
     ),

@@ -397,7 +397,7 @@ class TaskOutcome(NamedTuple):
     node: int
     """The node that says so; another node than the task's is refused."""
     state: int
-    """Code of a state: running, or one that is final."""
+    """Code of a state: running, one that is final, or pending: not begun."""
     exit_code: int | None = None
     signal: int | None = None
     reason: int = 0

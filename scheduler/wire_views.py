@@ -131,7 +131,7 @@ class JobInfo(NamedTuple):
     retried: int
     """Attempts that ended and were followed by another."""
     preemptions: int
-    """Attempts that ended because they were preempted."""
+    """Those that did not fail: preempted, or not begun."""
     hold: int
     """The reason why it is not in its queue though pending: `enum sk_hold`."""
     request: Submit

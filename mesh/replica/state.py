@@ -56,6 +56,7 @@ from stoker.scheduler.nouns import (
     Action,
     Decision,
     ForgetJob,
+    JobState,
     Observation,
     Outcome,
     Owner,
@@ -347,14 +348,14 @@ class ReplicaState:
     def _waits_again(self, effect: StateChanged, record: Job, step: _Step) -> None:
         """Record an attempt that is over, since another one will follow."""
         outcome = step.outcomes.get(effect.command)
-        retried = effect.reason == Reason.RETRIED
+        retried = effect.reason in (Reason.RETRIED, Reason.NOT_BEGUN)
         why = record.reason
         if retried:
             reported = outcome is not None
             why = self._why(effect, outcome, record, step) if reported else LOST_WITH_NODE
         ended = Attempt(
             record.attempt,
-            outcome.state if outcome is not None else "lost",
+            _end_of(outcome) if outcome is not None else "lost",
             why,
             record.decision,
             record.placed_ns,
@@ -366,7 +367,7 @@ class ReplicaState:
         )
         record.waits_again(ended)
         record.state = "pending"
-        again = sentence(Reason.RETRIED if retried else Reason.PREEMPTED)
+        again = sentence(effect.reason if retried else Reason.PREEMPTED)
         record.reason = f"{again}: {why}" if retried and why != again else again
         step.applied.changed.append(effect.job)
 
@@ -475,6 +476,11 @@ class _Step:
 
     def act(self, node: str, action: Action) -> None:
         self.applied.actions.setdefault(node, []).append(action)
+
+
+def _end_of(outcome: Outcome) -> JobState:
+    """Return the state in which an attempt ended; one that was not begun was called off."""
+    return "cancelled" if outcome.state == "pending" else outcome.state
 
 
 def _detail(effect: StateChanged, record: Job, step: _Step) -> str:

@@ -142,7 +142,8 @@ class NodeProxy:
             *ran.key, request.offset, request.data, request.eof, request.wait_s
         )
         reply = await self._query(ran, "stdin", query, StdinReply)
-        if reply is None:
+        begun = job.state not in ("pending", "starting")  # else its node may give it back
+        if reply is None or (reply.closed and not begun):
             return waiting
         return schema.StdinView(job=job.job, next_offset=reply.next_offset, closed=reply.closed)
 
@@ -338,7 +339,7 @@ def _chosen(job: Job, attempt: int = 0) -> _Ran | None:
 
 def _goes_on(job: Job, attempt: int) -> bool:
     """Return True if another attempt has followed this one, or may."""
-    if job.attempt > attempt:
+    if job.attempt > attempt or job.state == "pending":
         return True
     return job.state not in ENDED and job.decoded_spec().may_run_again
 

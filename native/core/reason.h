@@ -115,6 +115,7 @@ enum sk_reason {
 	SK_RETRIED = 111,
 	SK_AFTER_FAILED = 112, /* the job it waited for did not end well */
 	SK_RECLAIMED = 113,    /* preempted because another queue was short of its guarantee */
+	SK_NOT_BEGUN = 114,    /* its node could not begin it and gave it back */
 
 	/* Reasons for the place of a task. */
 	SK_PACKED_SHARE = 200,

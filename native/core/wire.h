@@ -348,7 +348,7 @@ struct sk_outcome {
 	uint64_t node; /* The node that says so; another node than the task's is refused. */
 	uint32_t attempt;
 	uint16_t task;
-	uint16_t state; /* Code of a state: running, or one that is final. */
+	uint16_t state; /* Code of a state: running, one that is final, or pending: not begun. */
 	int32_t exit_code;
 	int32_t signal;
 	uint64_t device_ns; /* Measured device time of this task; else its shares x wall time. */

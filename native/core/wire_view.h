@@ -40,7 +40,7 @@ struct sk_job_view {
 	uint16_t reason;
 	uint16_t place_reason;
 	uint16_t retried;     /* Attempts that ended and were followed by another. */
-	uint16_t preemptions; /* Attempts that ended because they were preempted. */
+	uint16_t preemptions; /* Those that did not fail: preempted, or not begun. */
 	uint16_t hold; /* The reason why it is not in its queue though pending: `enum sk_hold`. */
 	uint16_t zero[3];
 	struct sk_request request; /* All that was asked for; the key is not kept. */

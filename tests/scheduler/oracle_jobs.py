@@ -165,6 +165,8 @@ class Jobs(Nodes, Queues):
             raise No(R.DUPLICATE_OUTCOME if job.attempt else R.WRONG_ATTEMPT)
         if task.node != c.node:
             raise No(R.NOT_OWNER)
+        if c.state == PENDING and task.state == RUNNING:
+            raise No(R.DUPLICATE_OUTCOME)
         if c.state == RUNNING:
             self.is_running(job, task, c)
         else:
@@ -181,9 +183,14 @@ class Jobs(Nodes, Queues):
     def has_ended(self, job: Job, task: Task, c: rec.TaskOutcome) -> None:
         self.spend(job, self.held_ns(job, task) if c.device_ns is None else c.device_ns)
         self.tasks.remove(task)
+        before = job.reason
         if self.decides(job, c) and (c.state != SUCCEEDED or not self.of_job(job)):
-            told = job.reason if job.state == STOPPING and c.state == CANCELLED else R.REPORTED
+            stopped = job.state == STOPPING
+            told = job.reason if stopped and c.state == CANCELLED else R.REPORTED
             job.verdict, job.reason = c.state, c.reason or told
+            if c.state == PENDING:  # its node gave it back
+                job.verdict = CANCELLED if job.last else PENDING
+                job.reason = before if stopped else R.NOT_BEGUN
             job.exit_code, job.signal = c.exit_code, c.signal
         self.after_end(job, c.node)
 
@@ -224,9 +231,11 @@ class Jobs(Nodes, Queues):
 
     def again(self, job: Job, node: int) -> None:
         failed = job.verdict != PENDING
-        self.counts["retried" if failed else "preempted"] += 1
-        job.not_before = min(M64, self.now + self.pause(job)) if failed else 0
-        job.hold = HOLD_TIME if failed else FREE
+        pauses = failed or job.reason == R.NOT_BEGUN
+        self.counts["retried"] += failed
+        self.counts["preempted"] += not pauses
+        job.not_before = min(M64, self.now + self.pause(job)) if pauses else 0
+        job.hold = HOLD_TIME if pauses else FREE
         job.reason = R.RETRIED if failed else job.reason
         job.retried += 1
         job.preemptions += not failed

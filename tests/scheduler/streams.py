@@ -193,7 +193,8 @@ class Stream:
 
     def outcome(self) -> rec.TaskOutcome:
         running = self.rarely(0.4)
-        state = rec.STATE_CODES["running" if running else self.random.choice(ENDS)]
+        begins = "pending" if self.rarely(0.2) else "running"
+        state = rec.STATE_CODES[begins if running else self.random.choice(ENDS)]
         end: dict[str, int | None] = {"exit_code": None, "signal": None}
         if not running:
             end = self.random.choice(({"exit_code": 0}, {"exit_code": 3}, {"signal": 9}))

@@ -44,8 +44,9 @@ static bool outcome_shape(const struct sk_outcome *outcome)
 		return false;
 	if (!(outcome->header.flags & SK_HAS_DEVICE_NS) && outcome->device_ns)
 		return false;
-	return (final || outcome->state == SK_RUNNING) && !outcome->zero[0] && !outcome->zero[1] &&
-	       !outcome->zero[2];
+	bool begins = outcome->state == SK_RUNNING || outcome->state == SK_PENDING;
+
+	return (final || begins) && !outcome->zero[0] && !outcome->zero[1] && !outcome->zero[2];
 }
 
 static bool place_shape(const struct sk_place *place)

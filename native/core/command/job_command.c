@@ -241,8 +241,8 @@ static uint16_t outcome_ok(const struct sk_core *core, uint32_t slot,
 		return job->attempt ? SK_DUPLICATE_OUTCOME : SK_WRONG_ATTEMPT;
 	if (core->nodes[core->tasks[task].node].id != command->node)
 		return SK_NOT_OWNER;
-	if (command->state == SK_RUNNING && core->tasks[task].state == SK_RUNNING)
-		return SK_DUPLICATE_OUTCOME;
+	if (!sk_state_final(command->state) && core->tasks[task].state == SK_RUNNING)
+		return SK_DUPLICATE_OUTCOME; /* what runs has begun */
 	return SK_REASON_NONE;
 }
 
@@ -260,11 +260,13 @@ static void task_running(const struct sk_act *act, uint32_t slot, const struct s
 /* A job that was stopped keeps the reason for which it was stopped. */
 static uint16_t outcome_reason(const struct sk_job *job, const struct sk_outcome *command)
 {
+	bool stopped = job->state == SK_STOPPING;
+
+	if (command->state == SK_PENDING)
+		return stopped ? job->reason : SK_NOT_BEGUN;
 	if (command->reason)
 		return command->reason;
-	if (job->state == SK_STOPPING && command->state == SK_CANCELLED)
-		return job->reason;
-	return SK_REPORTED;
+	return stopped && command->state == SK_CANCELLED ? job->reason : SK_REPORTED;
 }
 
 /* A preempted job that ended by itself before it was stopped has ended. */
@@ -274,14 +276,17 @@ static bool ended_anyway(const struct sk_job *job, const struct sk_outcome *comm
 	       (command->state == SK_SUCCEEDED && job->request.tasks == 1);
 }
 
-/* The first task that does not succeed decides how the job ends. */
+/* The first task that does not succeed decides how the job ends. One that was not begun has the job
+ * wait again, unless it was stopped for good. */
 static void job_judge(struct sk_core *core, struct sk_job *job, const struct sk_outcome *command)
 {
 	if (job->verdict == SK_PENDING ? !ended_anyway(job, command) : job->verdict)
 		return;
 	if (command->state == SK_SUCCEEDED && job->tasks_live)
 		return;
-	SK_SET(core, job->verdict, (uint8_t)command->state);
+	SK_SET(core, job->verdict,
+	       (uint8_t)(command->state == SK_PENDING && job->last ? SK_CANCELLED
+								   : command->state));
 	SK_SET(core, job->reason, outcome_reason(job, command));
 	SK_SET(core, job->exit_code, command->exit_code);
 	SK_SET(core, job->signal, command->signal);

@@ -138,29 +138,34 @@ static uint64_t job_pause(const struct sk_job *job)
 	return pause * 100000 * (10000 + chance);
 }
 
-/* Count an attempt. Preemptions are counted only while the failures to come can be counted as
- * well. */
-static void job_count_again(struct sk_job *job, bool pause)
+/* Count an attempt. One that did not fail is counted only while the failures to come can be counted
+ * as well. */
+static void job_count_again(struct sk_job *job, bool failed)
 {
-	if (!pause && job->retried >= UINT16_MAX - SK_RETRIES_MAX)
+	if (!failed && job->retried >= UINT16_MAX - SK_RETRIES_MAX)
 		return;
 	job->retried++;
-	job->preemptions = (uint16_t)(job->preemptions + !pause);
+	job->preemptions = (uint16_t)(job->preemptions + !failed);
 }
 
-void sk_job_again(const struct sk_act *act, uint32_t slot, bool pause, uint64_t node)
+void sk_job_again(const struct sk_act *act, uint32_t slot, uint64_t node)
 {
 	struct sk_core *core = act->core;
 	struct sk_job *job = &core->jobs[slot];
+	bool failed = job->verdict != SK_PENDING;
+	bool pause = failed || job->reason == SK_NOT_BEGUN;
 
 	sk_journal_note(core, job, sizeof *job);
 	job->not_before_ns = pause ? sk_time_add(act->now_ns, job_pause(job)) : 0;
-	job_count_again(job, pause);
+	job_count_again(job, failed);
 	job->state = SK_PENDING;
 	job->verdict = 0;
-	if (pause)
+	if (failed)
 		job->reason = SK_RETRIED;
-	SK_ADD(core, *(pause ? &core->counters.retried : &core->counters.preempted), 1);
+	if (failed)
+		SK_ADD(core, core->counters.retried, 1);
+	else if (!pause)
+		SK_ADD(core, core->counters.preempted, 1);
 	if (pause)
 		sk_hold_time(core, slot);
 	else
@@ -174,7 +179,7 @@ void sk_job_end(const struct sk_act *act, uint32_t slot, uint64_t node)
 
 	sk_job_account(act, slot);
 	if (sk_job_returns(job))
-		sk_job_again(act, slot, job->verdict != SK_PENDING, node);
+		sk_job_again(act, slot, node);
 	else
 		sk_job_finish(act, slot, job->verdict, node);
 }

@@ -18,9 +18,9 @@ void sk_job_move(const struct sk_act *act, uint32_t job, enum sk_state state, ui
 void sk_job_finish(const struct sk_act *act, uint32_t job, enum sk_state state, uint64_t node);
 /* Charge the device time of the attempt to the job and its queue. */
 void sk_job_account(const struct sk_act *act, uint32_t job);
-/* Make a job pending once more: after a pause because it failed, or at once because it was
- * preempted. */
-void sk_job_again(const struct sk_act *act, uint32_t job, bool pause, uint64_t node);
+/* Make a job pending once more: after a pause because it failed or was not begun, or at once
+ * because it was preempted. */
+void sk_job_again(const struct sk_act *act, uint32_t job, uint64_t node);
 /* End an attempt whose last task has ended with a verdict: the job finishes or waits again. */
 void sk_job_end(const struct sk_act *act, uint32_t job, uint64_t node);
 void sk_job_forget(const struct sk_act *act, uint32_t job, uint16_t reason);

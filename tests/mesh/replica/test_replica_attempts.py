@@ -54,6 +54,26 @@ def starts(bench: Bench) -> list[tuple[int, int]]:
     return [(a.job, a.attempt) for a in bench.actions() if isinstance(a, StartJob)]
 
 
+def test_a_job_that_its_node_gave_back_waits_again_without_a_failure(bench: Bench) -> None:
+    bench.submit("s", gpu_milli=1000)
+    why = "device card-0 is occupied: held by pid 812 (python3)"
+    says(bench, 1, 1, "pending", reason=why)
+    waiting = job(bench, 1)
+    assert (waiting.state, waiting.reason) == (
+        "pending",
+        f"was not begun, will be tried again: {why}",
+    )
+    (first,) = waiting.attempts
+    assert (first.state, first.reason, first.started_ns) == ("cancelled", why, None)
+    bench.tick(2)
+    assert starts(bench) == [(1, 1), (1, 2)], "without a retry of its own"
+    says(bench, 1, 2, "running")
+    says(bench, 1, 2, "pending", reason=why)
+    assert job(bench, 1).state == "running", "what has begun is not given back"
+    says(bench, 1, 2, "succeeded")
+    assert job(bench, 1).state == "succeeded"
+
+
 def test_a_failed_job_is_tried_again_after_its_pause_and_its_first_attempt_is_kept(
     bench: Bench,
 ) -> None:
