@@ -240,6 +240,7 @@ class AgentDaemon:
         executor.changed = self._waiters.changed
         executor.acknowledged = self._folders.keep
         executor.renew = self._folders.renew
+        executor.occupied = self._telemetry.occupied
         executor.output_cap = partial(cap, self._setting.config.retention)
         return executor
 

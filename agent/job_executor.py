@@ -12,7 +12,7 @@ import errno
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 
 import msgspec
 import structlog
@@ -29,7 +29,7 @@ from stoker.agent.link import node_observation
 from stoker.agent.tracing.trace_thread import TraceThread
 from stoker.native.errors import BadRequest, NotFound, StokerError, Unavailable
 from stoker.probes.kernels.job_trace import TraceSummary
-from stoker.scheduler.nouns import DeviceInfo, StartJob, TaskKey
+from stoker.scheduler.nouns import MILLI, DeviceInfo, StartJob, TaskKey
 
 RETRY_S = 0.2
 SHORT_S = (0.1, 0.2, 0.4, 0.8, 1.6, *(2.0,) * 14)
@@ -45,6 +45,8 @@ _log = structlog.get_logger("job_executor")
 
 Post = Callable[[Event], None]
 """Sends an event to the core."""
+Occupied = Callable[[frozenset[str]], Awaitable[Mapping[str, str]]]
+"""Returns device id -> "held by pid 812 (python3)", of those of the devices that are occupied."""
 
 
 class JobExecutor:
@@ -70,7 +72,8 @@ class JobExecutor:
         self._exited: dict[TaskKey, Exited] = {}
         self._traced: set[TaskKey] = set()
         self._short: dict[TaskKey, bool] = {}
-        """Starts for which the spawner has no resources -> True if they are still wanted."""
+        """Starts that wait to be sent -> True if they are still wanted: there are no resources for
+        them, or their devices are being looked at."""
         self._tasks: set[asyncio.Task[None]] = set()
         self.changed: Callable[[int], None] = lambda job: None
         """Called when a job of this node starts or ends."""
@@ -78,6 +81,8 @@ class JobExecutor:
         """Called with (end, traced, user id) when the log has the end of an attempt."""
         self.renew: Callable[[TaskKey], None] = lambda key: None
         """Called before a start is sent: removes what an earlier start of its name left."""
+        self.occupied: Occupied = _nobody
+        """Called with the devices that a start would have alone."""
         self.output_cap: Callable[[int, int], int] = lambda requested, promised: requested
         """(bytes requested, bytes that the user's running jobs may write) -> bytes that it may
         write."""
@@ -86,7 +91,45 @@ class JobExecutor:
     # --- effects ----------------------------------------------------------------------------------
 
     def start(self, wanted: Iterable[StartJob]) -> None:
-        """Send a batch to the spawner; a start that cannot be described is refused at once."""
+        """Send a batch to the spawner; a start that cannot be described is refused at once.
+
+        Starts with whole devices are sent as soon as the host says that nobody uses these.
+        """
+        plain: list[StartJob] = []
+        alone: list[tuple[StartJob, frozenset[str]]] = []
+        for each in wanted:
+            ids = whole_devices(each, self._devices) if each.decision.devices else None
+            if ids:
+                alone.append((each, ids))
+            else:
+                plain.append(each)
+        if alone:
+            self._short.update(dict.fromkeys((each.key for each, _ in alone), True))
+            self._spawn(self._start_alone(alone))
+        if plain:
+            self._begin(plain)
+
+    async def _start_alone(self, wanted: list[tuple[StartJob, frozenset[str]]]) -> None:
+        """Start what finds its devices free; the others wait again, here or elsewhere."""
+        held = await self.occupied(frozenset().union(*(ids for _, ids in wanted)))
+        free: list[StartJob] = []
+        for start, ids in wanted:
+            key = start.key
+            if not self._short[key]:
+                self._never_sent(key)
+                continue
+            del self._short[key]
+            if busy := sorted(ids & held.keys()):
+                why = f"device {busy[0]} is occupied: {held[busy[0]]}"
+                self.counters["device_occupied"] += 1
+                _log.warning("a start met an occupied device", job=key.job, why=why)
+                self._post(steps.NotTaken(key, why, time.time_ns(), again=True))
+            else:
+                free.append(start)
+        if free:
+            self._begin(free)
+
+    def _begin(self, wanted: Iterable[StartJob]) -> None:
         launches: list[Launch] = []
         records: list[StartRecord] = []
         promised: Counter[int] = Counter()
@@ -285,6 +328,17 @@ class JobExecutor:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def whole_devices(start: StartJob, devices: Callable[[], tuple[DeviceInfo, ...]]) -> frozenset[str]:
+    """Return the cards of this node that a start would have alone."""
+    whole = {share.index for share in start.decision.devices if share.milli >= MILLI}
+    found = (each for index, each in enumerate(devices()) if index in whole) if whole else ()
+    return frozenset(each.id for each in found if each.kind != "cpu")
+
+
+async def _nobody(ids: frozenset[str]) -> Mapping[str, str]:
+    return {}
 
 
 def not_launched(error: Exception) -> str:

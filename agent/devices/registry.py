@@ -106,6 +106,14 @@ class Devices:
             self._plain = plain
             return self._join()
 
+    def occupied(self, ids: Collection[str]) -> dict[str, str]:
+        """Return device id -> who uses it now, of these devices; any thread may call it, and it may
+        wait for a driver."""
+        held: dict[str, str] = {}
+        for vendor, own in self._vendors.finders(ids).items():
+            held.update(vendor.occupied(own, self._is_ours))
+        return held
+
     def judge(self, sick: Mapping[str, str], warned: Mapping[str, str]) -> bool:
         """Take health's verdicts; True if the list changed. It waits for no driver and no scan.
 

@@ -59,6 +59,11 @@ class Vendor(ABC):
         driver."""
         return {}
 
+    def occupied(self, ids: Collection[str], is_ours: IsOurs) -> Mapping[str, str]:
+        """Return what `holders` says of these devices, as new as can be; this may call a driver."""
+        held = self.holders(is_ours)
+        return {id: why for id, why in held.items() if id in ids}
+
 
 Make = Callable[[Mapping[str, Any]], Vendor]
 

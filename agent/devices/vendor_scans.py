@@ -35,6 +35,14 @@ class VendorScans:
         """The newest scan of each vendor that was ever scanned."""
         return tuple(self._newest.values())
 
+    def finders(self, ids: Collection[str]) -> dict[Vendor, set[str]]:
+        """Return the vendors that found these devices last, each with its own of them."""
+        found: dict[Vendor, set[str]] = {}
+        for id in ids:
+            if id in self._finder:
+                found.setdefault(self.vendors[self._finder[id]], set()).add(id)
+        return found
+
     def scan(self, only: Collection[str], troubled: Collection[str]) -> list[Scan]:
         """Scan the vendors that found a device of `only`, or all of them if none did.
 

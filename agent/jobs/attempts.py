@@ -231,10 +231,11 @@ class Attempts:
                 attempt.phase = AttemptPhase.TAKEN
 
     def refused(self, event: steps.NotTaken) -> None:
-        """End an attempt that the spawner refused to start."""
+        """End an attempt that was refused, and was not begun."""
         attempt = self._attempts.get(event.key)
         if attempt is not None and attempt.phase is AttemptPhase.SENT:
-            self._conclude(event.key, attempt, "failed", event.reason, event.t_ns)
+            state: Literal["failed", "pending"] = "pending" if event.again else "failed"
+            self._conclude(event.key, attempt, state, event.reason, event.t_ns)
 
     def never_started(self, event: steps.NeverStarted, effects: list[Effect]) -> bool:
         """Forget an attempt that began nothing; True if it is still wanted and must be sent
@@ -324,7 +325,7 @@ class Attempts:
         self,
         key: TaskKey,
         attempt: _Attempt,
-        state: Literal["failed", "cancelled", "lost"],
+        state: Literal["failed", "cancelled", "lost", "pending"],
         reason: str,
         now_ns: int,
     ) -> None:

@@ -143,11 +143,15 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class NotTaken:
-    """The spawner refused this start, and it will not be tried again."""
+    """This start was refused, and will not be tried again here.
+
+    With `again` the job waits again and may be placed elsewhere, else it has failed.
+    """
 
     key: TaskKey
     reason: str
     t_ns: int
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -38,6 +38,8 @@ NOT_REQUESTED = "not asked for"
 """The spawner's detail for a feature that its command line did not request: nothing is missing."""
 SLOW_S = 10.0
 """Seconds after which a slow driver is logged; the agent goes on waiting for it."""
+OCCUPIED_S = 2.0
+"""The longest time that a start waits for the drivers of its devices."""
 
 _T = TypeVar("_T")
 _log = structlog.get_logger("telemetry")
@@ -58,6 +60,8 @@ class NodeTelemetry:
         self.samples: tuple[DeviceSample, ...] = ()
         """The samples of the newest observation."""
         self._drain = ""
+        self._recheck = False
+        """True if a start found a device occupied that no report has named yet."""
         self.xids: Callable[[], str] = lambda: ""
         """Returns the sources of Xids, if the node can have any; set by the daemon."""
         self._xids = ""
@@ -86,6 +90,19 @@ class NodeTelemetry:
         """Search for devices at the next check, which else looks only for foreign processes."""
         self._rescan = True
 
+    async def occupied(self, ids: Collection[str]) -> dict[str, str]:
+        """Return device id -> why nothing may start there now, of these devices.
+
+        The next report follows soon, so that the scheduler places nothing there meanwhile.
+        """
+        try:
+            async with asyncio.timeout(OCCUPIED_S):
+                found = await asyncio.to_thread(self.devices.occupied, ids)
+        except TimeoutError:
+            found = dict.fromkeys(ids, f"its driver did not say in {OCCUPIED_S:g} s who uses it")
+        self._recheck = self._recheck or bool(found)
+        return found
+
     def judge(
         self, sick: Mapping[str, str], warned: Mapping[str, str], drain: str
     ) -> NodeReport | None:
@@ -98,7 +115,7 @@ class NodeTelemetry:
         """Yield the report each time anything in it has changed."""
         while True:
             await self._until_check()
-            again, self._rescan = self._rescan, False
+            again, self._rescan, self._recheck = self._rescan, False, False
             changed = await self._in_thread(self.devices.scan if again else self.devices.check)
             if changed or self.xids() != self._xids or self.unfenced() != self._unfenced:
                 yield self._report()
@@ -108,7 +125,7 @@ class NodeTelemetry:
         before = self._troubled()
         for _ in range(round(CHECK_EVERY_S / LOOK_EVERY_S)):
             await asyncio.sleep(LOOK_EVERY_S)
-            if self._rescan or self._troubled() != before:
+            if self._rescan or self._recheck or self._troubled() != before:
                 return
 
     def _troubled(self) -> frozenset[tuple[str, str]]:

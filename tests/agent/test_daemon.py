@@ -314,6 +314,36 @@ async def _nowhere(subject: str, data: bytes) -> None:
     pass
 
 
+async def test_a_start_on_a_device_that_is_occupied_at_that_moment_is_given_back(
+    tmp_path: Path, shared: Path
+) -> None:
+    """The scheduler places the job before it can know of the holder, and again after that."""
+    if os.geteuid():
+        pytest.skip("mknod needs root")
+    path = shared / "card"
+    os.mknod(path, 0o020666, os.makedev(1, 5))  # the numbers of /dev/zero, which can be opened
+    async with OneNode(tmp_path, f'[[device]]\nid = "card-0"\nnodes = ["{path}"]\n') as node:
+        scheduler = node.scheduler
+        await scheduler.until(lambda: bool(scheduler.reports))
+        index = [device.id for device in scheduler.reports[-1].devices].index("card-0")
+        shares = (DeviceShare(index, 1000),)
+        holder = _holder(path)
+        try:
+            (key,) = await scheduler.submit(sh("echo ran"), owner=node.owner, shares=shares)
+            (outcome,) = await scheduler.until_ended(key)
+            held = f"held by pid {holder.pid} (sh)"
+            assert outcome.state == "pending"
+            assert outcome.reason == f"device card-0 is occupied: {held}"
+            await scheduler.until(lambda: scheduler.reports[-1].devices[index].unavailable == held)
+            half = (DeviceShare(index, 500),)
+            (part,) = await scheduler.submit(sh("true"), owner=node.owner, shares=half)
+            assert (await scheduler.until_ended(part))[0].state == "succeeded"
+        finally:
+            holder.communicate(b"\n")
+        (again,) = await scheduler.submit(sh("echo ran"), owner=node.owner, shares=shares)
+        assert (await scheduler.until_ended(again))[0].state == "succeeded"
+
+
 async def test_a_held_device_is_reported_and_reported_again_when_it_is_free(
     tmp_path: Path, shared: Path
 ) -> None:

@@ -18,7 +18,15 @@ from stoker.agent.jobs.job_launch import JobPlace
 from stoker.agent.jobs.spawner_messages import Launch, Refusal
 from stoker.agent.jobs.start_records import StartRecords
 from stoker.native.errors import NotFound
-from stoker.scheduler.nouns import TaskKey
+from stoker.scheduler.nouns import (
+    Decision,
+    DeviceInfo,
+    DeviceShare,
+    JobSpec,
+    Owner,
+    StartJob,
+    TaskKey,
+)
 
 
 class Full:
@@ -105,6 +113,74 @@ async def test_another_refusal_is_final(tmp_path: Path, events: list[steps.Event
     await executor_of(Full(1, errno.EINVAL), tmp_path, events)._send([launch_of(1)])
     (final,) = [event for event in events if isinstance(event, steps.NotTaken)]
     assert (final.key, final.reason) == ((1, 1, 0, 0), "none")
+
+
+def start_on(job: int, *shares: DeviceShare) -> StartJob:
+    decision = Decision(job, "n", shares, "fits", 1)
+    return StartJob(job, 1, 0, 0, decision, Owner("u", 1, 1), JobSpec(("true",), trace="off"))
+
+
+def with_cards(tmp_path: Path, spawner: Full, events: list[steps.Event]) -> JobExecutor:
+    """Return an executor of a node with two cards and a CPU device."""
+    cards = tuple(DeviceInfo(f"card-{n}", "v", "m") for n in range(2))
+    cpu = DeviceInfo("cpu", "pocl", "m", kind="cpu")
+    made = executor_of(spawner, tmp_path, events)
+    made._devices = lambda: (*cards, cpu)
+    return made
+
+
+async def done(given: JobExecutor) -> None:
+    while given._tasks:
+        await asyncio.gather(*given._tasks)
+
+
+async def test_nothing_starts_on_an_occupied_device(
+    tmp_path: Path, events: list[steps.Event]
+) -> None:
+    """Jobs of other devices start beside it; those without a whole card are not looked at."""
+    spawner, looked = Full(0), []
+    given = with_cards(tmp_path, spawner, events)
+
+    async def occupied(ids: frozenset[str]) -> dict[str, str]:
+        looked.append(ids)
+        return {"card-0": "held by pid 812 (python3)"}
+
+    given.occupied = occupied
+    given.start(
+        [
+            start_on(1, DeviceShare(0, 1000)),
+            start_on(2, DeviceShare(1, 1000)),
+            start_on(3, DeviceShare(0, 500)),
+            start_on(4, DeviceShare(2, 1000)),
+            start_on(5),
+        ]
+    )
+    await done(given)
+    assert looked == [{"card-0", "card-1"}]
+    assert sorted(spawner.taken) == [2, 3, 4, 5]
+    (refused,) = [event for event in events if isinstance(event, steps.NotTaken)]
+    assert refused.key == (1, 1, 0, 0) and refused.again
+    assert refused.reason == "device card-0 is occupied: held by pid 812 (python3)"
+    assert given.counters["device_occupied"] == 1
+
+
+async def test_a_start_that_is_stopped_while_its_device_is_looked_at_is_not_sent(
+    tmp_path: Path, events: list[steps.Event]
+) -> None:
+    spawner = Full(0)
+    given = with_cards(tmp_path, spawner, events)
+
+    async def occupied(ids: frozenset[str]) -> dict[str, str]:
+        given.stop(TaskKey(1, 1, 0), "cancelled")
+        return {}
+
+    given.occupied = occupied
+    given.start([start_on(1, DeviceShare(0, 1000))])
+    await done(given)
+    assert spawner.taken == []
+    assert [event.key for event in events if isinstance(event, steps.NeverStarted)] == [
+        (1, 1, 0, 0)
+    ]
 
 
 def test_a_tracer_whose_library_is_gone_is_named(tmp_path: Path) -> None:

@@ -458,6 +458,35 @@ def test_a_node_without_a_gpu_says_so_and_what_would_do(nodes: dict[str, Node]) 
     assert done.exit_code == 0, done.output
 
 
+def test_a_job_that_meets_a_foreign_process_on_its_card_is_tried_again(
+    nodes: dict[str, Node],
+) -> None:
+    """The process comes right before the start, so that no report has named it yet (SIM)."""
+    node = nodes["4xL40S"]
+    assert node.sim is not None
+    with subprocess.Popen(["sleep", "1000"]) as holder:
+        try:
+            for card in range(4):
+                node.sim.add_process(card, holder.pid, 1 << 30, 0.5, "sleep")
+            job = node.live.submit("echo", "ran", gpu_milli=1000)
+            held = f"is occupied: held by pid {holder.pid} (sleep)"
+            wait_until(lambda: held in told_of(node, job), "explain has the reason")
+            for card in range(4):
+                node.sim.end_process(card, holder.pid)
+        finally:
+            holder.kill()
+    done = node.live.wait(job)
+    assert done.state == "succeeded" and done.attempt > 1
+    first = done.attempts[0]
+    assert first.state == "cancelled" and first.reason.endswith(held)
+    assert node.live.output(job) == b"ran\n"
+
+
+def told_of(node: Node, job: int) -> str:
+    """Return all that `stoker explain` prints of a job."""
+    return node.says("explain", str(job))
+
+
 def test_a_job_that_needs_a_lost_card_waits_for_it_and_says_so(nodes: dict[str, Node]) -> None:
     node = nodes["4xL40S"]
     assert node.sim is not None

@@ -9,7 +9,7 @@ of NVIDIA have major 195; the major of nvidia-uvm is assigned at load (/proc/dev
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -104,6 +104,15 @@ class Nvidia(Vendor):
                 held.setdefault(id, describe(pid, self._root / "proc"))
         self._gone = gone
         return held
+
+    def occupied(self, ids: Collection[str], is_ours: IsOurs) -> Mapping[str, str]:
+        """Return who uses these GPUs by NVML's list of this moment."""
+        for id in self._cards.keys() & ids:
+            nvml, handle = self._cards[id].binding()
+            self._cards[id].pids = pids_on(nvml, handle)
+        looked, found = self._gone, super().occupied(ids, is_ours)
+        self._gone = looked  # a look of this moment is too early for what has just ended
+        return found
 
     def _load(self) -> str:
         """Load and initialise NVML; the reason if that fails, or an empty string."""

@@ -110,6 +110,23 @@ def test_a_process_that_just_ended_does_not_hold_but_one_that_stays_does(root: P
     assert "pid 4000" in nvidia.holders(lambda _: False)["GPU-00000000"]
 
 
+def test_a_start_is_told_who_uses_its_gpus_at_that_moment(root: Path) -> None:
+    nvml = Nvml(2)
+    nvidia = Nvidia({}, nvml, root)
+    nvidia.scan()
+    process(root, 812, "python3")
+    process(root, 813, "python3")
+    nvml.processes = {0: [812], 1: [813, 4000]}
+    first, second = "GPU-00000000", "GPU-00000001"
+    assert nvidia.occupied({first}, lambda _: False) == {first: "held by pid 812 (python3)"}
+    assert nvidia.occupied({first}, lambda pid: pid == 812) == {}
+    for _ in range(3):  # what has just ended holds nothing, however often a start looks
+        assert nvidia.occupied({second}, lambda pid: pid == 813) == {}
+    assert nvidia.occupied({first, second}, lambda pid: pid == 812) == {
+        second: "held by pid 813 (python3)"
+    }
+
+
 def test_an_old_driver_is_asked_with_the_old_call(root: Path) -> None:
     nvml = Nvml(1, {"nvmlDeviceGetComputeRunningProcesses": "Function Not Found"})
     nvml.nvmlDeviceGetComputeRunningProcesses_v2 = (  # type: ignore[method-assign]
