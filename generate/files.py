@@ -22,7 +22,7 @@ CORE: Final = ROOT / "native" / "core"
 MESSAGES: Final = "mesh/wire"
 """The folder of the public messages."""
 COMMANDS_PAGE: Final = "docs/user/commands.md"
-PLAIN: Final = ("sample", "class", "candidate")
+PLAIN: Final = ("sample", "class", "candidate", "evidence_side", "evidence")
 """Structs whose Python side is made by hand from their members."""
 
 

@@ -25,7 +25,7 @@ from stoker.scheduler.effects import (
     Rejected,
     TaskInfo,
 )
-from stoker.scheduler.hints import Candidate, RequestClass, Sample
+from stoker.scheduler.hints import Candidate, Evidence, RequestClass, Sample
 from stoker.scheduler.records import BATCH_REQUESTS_MAX, Place, Prefer, Request
 from stoker.scheduler.wire_names import DIGEST
 
@@ -145,8 +145,16 @@ class Core:
         return self._core.observe(node, observation, load_milli)
 
     def observe_device(self, node: int, index: int, sample: Sample) -> bool:
-        """Store a device's latest sample for Placement.POWER and THERMAL; False if unknown."""
+        """Store a device's latest sample for placements by signals; False if unknown."""
         return self._core.observe_device(node, index, sample.pack())
+
+    def evidence(self, job: int, attempt: int, task: int = 0) -> Evidence | None:
+        """Return what this replica read when it placed a task by signals.
+
+        None if it did not, or if it has placed EVIDENCE_MAX tasks since.
+        """
+        raw = self._core.evidence(job, attempt, task)
+        return hints.unpack_evidence(raw) if raw else None
 
     def model_power(self, model: int, idle_w: float, full_w: float) -> None:
         """Set the watts of an unused and a fully used device of a model, for Placement.POWER.
@@ -167,6 +175,14 @@ class Core:
         have. This discards all cached ratings, so it must not be called for every decision.
         """
         self._told(self._core.workload, b"".join([one.pack() for one in classes]))
+
+    def workload_learn(self) -> int:
+        """Expect the requests counted so far, also from a restored snapshot's jobs.
+
+        Without this they are looked at after every 1,024 submits. Returns the number of classes; 0
+        while others are given. This discards all cached ratings.
+        """
+        return self._core.workload_learn()
 
     def candidates(
         self, job: int, now_ns: int, seed: int = 0, chosen: Iterable[Place | Prefer] = ()

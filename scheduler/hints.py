@@ -11,16 +11,44 @@ from typing import Final, NamedTuple
 
 from stoker.scheduler.nouns import DeviceShare
 from stoker.scheduler.wire_fields import unpack_shares
-from stoker.scheduler.wire_names import CANDIDATES_MAX, CLASSES_MAX, JOB_MODELS_MAX
-from stoker.scheduler.wire_views import CandidateRecord, ClassRecord, SampleRecord
+from stoker.scheduler.wire_names import (
+    CANDIDATES_MAX,
+    CLASSES_MAX,
+    EVIDENCE_MAX,
+    EVIDENCE_NODE,
+    JOB_MODELS_MAX,
+    SAMPLE_BUSY,
+    SAMPLE_CAP,
+    SAMPLE_CLOCK,
+    SAMPLE_LIMIT,
+    SAMPLE_MEMORY,
+    SAMPLE_POWER,
+    SAMPLE_SLOWED,
+    SAMPLE_STALE,
+    SAMPLE_TEMPERATURE,
+    SAMPLE_WARNED,
+    Placement,
+)
+from stoker.scheduler.wire_views import (
+    CandidateRecord,
+    ClassRecord,
+    EvidenceRecord,
+    EvidenceSideRecord,
+    SampleRecord,
+)
 
 __all__ = [
     "CANDIDATES_MAX",
     "CLASSES_MAX",
+    "EVIDENCE_MAX",
     "Candidate",
+    "Evidence",
+    "EvidenceSide",
+    "ModelPower",
     "RequestClass",
     "Sample",
     "unpack_candidates",
+    "unpack_evidence",
 ]
 
 _NO_COST: Final = 2**64 - 1
@@ -37,18 +65,119 @@ class Sample(NamedTuple):
     """The temperature at which the device begins to slow down."""
     busy: float | None = None
     """The part of the device in use, from 0 to 1."""
+    cap_w: float | None = None
+    """The power limit in force."""
+    clock: float | None = None
+    """The highest clock that is allowed now, as part of the highest there is."""
+    memory: float | None = None
+    """The part of the device's memory in use, from 0 to 1."""
+    slowed: bool = False
+    """True while heat or a fault holds its clock down."""
+    warned: bool = False
+    """True while its health has a warning."""
+    stale: bool = False
+    """True if the last figures were too old and were taken away."""
 
     def pack(self) -> bytes:
-        fields = (self.power_w, self.temperature_c, self.limit_c, self.busy)
-        known = sum(1 << bit for bit, field in enumerate(fields) if field is not None)
+        found = [bit for bit, name in _FIGURES if getattr(self, name) is not None]
+        found += [bit for bit, name in _FLAGS if getattr(self, name)]
         return SampleRecord(
             id=self.id,
             power_mw=_scaled(self.power_w, 1000, 0, 2**32 - 1),
+            cap_mw=_scaled(self.cap_w, 1000, 0, 2**32 - 1),
             temperature_mc=_scaled(self.temperature_c, 1000, -(2**31), 2**31 - 1),
             limit_mc=_scaled(self.limit_c, 1000, -(2**31), 2**31 - 1),
             busy_ppm=_scaled(self.busy, 1_000_000, 0, 1_000_000),
-            known=known,
+            clock_ppm=_scaled(self.clock, 1_000_000, 0, 1_000_000),
+            memory_ppm=_scaled(self.memory, 1_000_000, 0, 1_000_000),
+            known=sum(found),
         ).pack()
+
+    @classmethod
+    def of_record(cls, record: SampleRecord | EvidenceSideRecord) -> Sample:
+        """Return the sample that the core had."""
+
+        def figure(bit: int, value: int, scale: int) -> float | None:
+            return value / scale if record.known & bit else None
+
+        return cls(
+            id=record.id,
+            power_w=figure(SAMPLE_POWER, record.power_mw, 1000),
+            temperature_c=figure(SAMPLE_TEMPERATURE, record.temperature_mc, 1000),
+            limit_c=figure(SAMPLE_LIMIT, record.limit_mc, 1000),
+            busy=figure(SAMPLE_BUSY, record.busy_ppm, 1_000_000),
+            cap_w=figure(SAMPLE_CAP, record.cap_mw, 1000),
+            clock=figure(SAMPLE_CLOCK, record.clock_ppm, 1_000_000),
+            memory=figure(SAMPLE_MEMORY, record.memory_ppm, 1_000_000),
+            **{name: bool(record.known & bit) for bit, name in _FLAGS},
+        )
+
+
+_FIGURES: Final = (
+    (SAMPLE_POWER, "power_w"),
+    (SAMPLE_TEMPERATURE, "temperature_c"),
+    (SAMPLE_LIMIT, "limit_c"),
+    (SAMPLE_BUSY, "busy"),
+    (SAMPLE_CAP, "cap_w"),
+    (SAMPLE_CLOCK, "clock"),
+    (SAMPLE_MEMORY, "memory"),
+)
+_FLAGS: Final = ((SAMPLE_SLOWED, "slowed"), (SAMPLE_WARNED, "warned"), (SAMPLE_STALE, "stale"))
+
+
+class EvidenceSide(NamedTuple):
+    """The part of an evidence about one node: the device that decided, with its sample then."""
+
+    node: int
+    observation: int
+    """The id of the node's observation; 0: there was none."""
+    device: int | None
+    """The index of the device; None where nodes were compared."""
+    load_milli: int
+    figure: int
+    """The figure that was compared, lower is better: milliwatts added, 1000 less the degrees of
+    headroom, tenths of load; of nodes their load, use or cost."""
+    sample: Sample
+
+
+class Evidence(NamedTuple):
+    """The evidence of a placement by signals: what it read of the chosen and of the next best."""
+
+    placement: Placement
+    reason: int
+    chosen: EvidenceSide
+    other: EvidenceSide | None
+    """None where there was no other."""
+
+
+_HEAD_BYTES: Final = 24
+"""The bytes of a `struct sk_evidence`; those of its sides follow."""
+
+
+def unpack_evidence(raw: bytes) -> Evidence:
+    """Return the evidence of one decision."""
+    (head,) = EvidenceRecord.unpack_all(raw[:_HEAD_BYTES])
+    sides = list(map(_side, EvidenceSideRecord.unpack_all(raw[_HEAD_BYTES:])))[: head.sides]
+    other = sides[1] if len(sides) > 1 else None
+    return Evidence(Placement(head.placement), head.reason, sides[0], other)
+
+
+def _side(record: EvidenceSideRecord) -> EvidenceSide:
+    return EvidenceSide(
+        node=record.node,
+        observation=record.observation,
+        device=None if record.index_ == EVIDENCE_NODE else record.index_,
+        load_milli=record.load_milli,
+        figure=record.figure,
+        sample=Sample.of_record(record),
+    )
+
+
+class ModelPower(NamedTuple):
+    """The power of an unused and of a fully used device of a model."""
+
+    idle_w: float
+    full_w: float
 
 
 class RequestClass(NamedTuple):

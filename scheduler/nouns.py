@@ -213,6 +213,16 @@ class DeviceSample(Record, frozen=True):
     temperature_c: float | None = None
     absent: dict[str, str] = {}
     """The reason for each field without a value, by name."""
+    limit_c: float | None = None
+    """The temperature at which the device begins to slow down."""
+    power_limit_w: float | None = None
+    """The power limit in force."""
+    clock_ratio: float | None = None
+    """The highest clock that is allowed now, as part of the highest there is; of a driver that does
+    not tell it, the clock of a device at work."""
+    memory_free_bytes: int | None = None
+    throttle: tuple[str, ...] | None = None
+    """The reasons why the clock is below the highest: words of `agent/devices/fields.py`."""
 
 
 class Decision(Record, frozen=True):

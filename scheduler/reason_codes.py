@@ -139,6 +139,7 @@ class Reason(IntEnum):
     HEAT_UNKNOWN = 214
     LOAD_UNKNOWN = 215
     COST_UNKNOWN = 216
+    DEVICE_LOAD_UNKNOWN = 217
 
     # Reasons why a job waits, and inputs that mattered for one that does not.
     NO_NODES = 300

@@ -194,6 +194,10 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.LOAD_UNKNOWN: (
         "no load of this node is known, so the fewest tasks; nodes looked at: {count}"
     ),
+    Reason.DEVICE_LOAD_UNKNOWN: (
+        "no load of the devices taken is known here: the least observed load of nodes instead;"
+        " nodes looked at: {count}"
+    ),
     Reason.COST_UNKNOWN: (
         "no node that fits has a cost label; the least observed load; nodes looked at: {count}"
     ),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 from typing import Final, Literal
 
-DIGEST: Final = "5bc260b4f5184ae1"
+DIGEST: Final = "3b79da3ca2801e5b"
 """The layout that this is for; the compiled core has the same."""
 MILLI: Final = 1_000
 """Milli-shares of one whole device or one CPU."""
@@ -78,8 +78,21 @@ SAMPLE_POWER: Final = 1
 SAMPLE_TEMPERATURE: Final = 2
 SAMPLE_LIMIT: Final = 4
 SAMPLE_BUSY: Final = 8
-SAMPLE_ALL: Final = 15
+SAMPLE_CAP: Final = 16
+SAMPLE_CLOCK: Final = 32
+SAMPLE_MEMORY: Final = 64
+SAMPLE_SLOWED: Final = 128
+"""Heat, or a fault, holds its clock down."""
+SAMPLE_WARNED: Final = 256
+"""Its health has a warning."""
+SAMPLE_STALE: Final = 512
+"""The last figures were too old; they are taken away."""
+SAMPLE_ALL: Final = 1_023
 CLASSES_MAX: Final = 128
+EVIDENCE_MAX: Final = 2_048
+"""Newest decisions whose evidence is kept."""
+EVIDENCE_NODE: Final = 4_294_967_295
+"""No device was rated, but the node."""
 CANDIDATES_MAX: Final = 256
 SETTLE_EACH: Final = 256
 """Budget after each apply, some 10 us at most."""

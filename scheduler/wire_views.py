@@ -377,7 +377,7 @@ class TaskInfo(NamedTuple):
         )
 
 
-_SAMPLE = Struct("<QIiiIII")
+_SAMPLE = Struct("<QIIiiIIII")
 
 
 class SampleRecord(NamedTuple):
@@ -386,25 +386,31 @@ class SampleRecord(NamedTuple):
     id: int
     """Id of the observation."""
     power_mw: int
+    cap_mw: int
+    """Power limit in force."""
     temperature_mc: int
     """Thousandths of a degree Celsius."""
     limit_mc: int
     """Temperature at which it begins to slow down."""
     busy_ppm: int
+    clock_ppm: int
+    """Highest clock allowed now, as part of the highest there is."""
+    memory_ppm: int
+    """Part of its memory in use."""
     known: int
 
     def pack(self) -> bytes:
         """The record's bytes."""
         return _SAMPLE.pack(
-            self.id, self.power_mw, self.temperature_mc, self.limit_mc, self.busy_ppm, self.known,
-            0,
+            self.id, self.power_mw, self.cap_mw, self.temperature_mc, self.limit_mc, self.busy_ppm,
+            self.clock_ppm, self.memory_ppm, self.known,
         )
 
     @classmethod
     def unpack_all(cls, raw: bytes) -> list[Self]:
         """Make one of each of the records that follow each other."""
         return [
-            cls(f[0], f[1], f[2], f[3], f[4], f[5])
+            cls(f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8])
             for f in _SAMPLE.iter_unpack(raw)
         ]
 
@@ -474,4 +480,85 @@ class CandidateRecord(NamedTuple):
         return [
             cls(f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8], f[9], f[10], f[12])
             for f in _CANDIDATE.iter_unpack(raw)
+        ]
+
+
+_EVIDENCE_SIDE = Struct("<QQQIIiiIIIIIIII")
+
+
+class EvidenceSideRecord(NamedTuple):
+    """The part of an evidence about one node: the device that decided and its sample at that time.
+    """
+
+    node: int
+    observation: int
+    """Id of the node's observation; 0: none was there."""
+    id: int
+    """Id of the observation."""
+    power_mw: int
+    cap_mw: int
+    """Power limit in force."""
+    temperature_mc: int
+    """Thousandths of a degree Celsius."""
+    limit_mc: int
+    """Temperature at which it begins to slow down."""
+    busy_ppm: int
+    clock_ppm: int
+    """Highest clock allowed now, as part of the highest there is."""
+    memory_ppm: int
+    """Part of its memory in use."""
+    known: int
+    index_: int
+    """Device, or SK_EVIDENCE_NODE."""
+    load_milli: int
+    figure: int
+    """The figure that was compared, lower is better: mW added, degrees from SK_DEGREES_MAX down,
+    steps of load, or the node's load."""
+
+    def pack(self) -> bytes:
+        """The record's bytes."""
+        return _EVIDENCE_SIDE.pack(
+            self.node, self.observation, self.id, self.power_mw, self.cap_mw, self.temperature_mc,
+            self.limit_mc, self.busy_ppm, self.clock_ppm, self.memory_ppm, self.known, self.index_,
+            self.load_milli, self.figure, 0,
+        )
+
+    @classmethod
+    def unpack_all(cls, raw: bytes) -> list[Self]:
+        """Make one of each of the records that follow each other."""
+        return [
+            cls(
+                f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8], f[9], f[10], f[11], f[12],
+                f[13],
+            )
+            for f in _EVIDENCE_SIDE.iter_unpack(raw)
+        ]
+
+
+_EVIDENCE = Struct("<QIHHHHI")
+
+
+class EvidenceRecord(NamedTuple):
+    """The evidence of a placement by signals; `sides` is 2 with that of the next best, and 1 where
+    there was no other."""
+
+    job: int
+    attempt: int
+    task: int
+    placement: int
+    reason: int
+    sides: int
+
+    def pack(self) -> bytes:
+        """The record's bytes."""
+        return _EVIDENCE.pack(
+            self.job, self.attempt, self.task, self.placement, self.reason, self.sides, 0,
+        )
+
+    @classmethod
+    def unpack_all(cls, raw: bytes) -> list[Self]:
+        """Make one of each of the records that follow each other."""
+        return [
+            cls(f[0], f[1], f[2], f[3], f[4], f[5])
+            for f in _EVIDENCE.iter_unpack(raw)
         ]

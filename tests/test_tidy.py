@@ -76,6 +76,7 @@ ACROSS = {
     "tests/mesh/server/test_several_schedulers.py": "processes that share a log and lead in turn",
     "tests/product/test_outages.py": "a whole node whose scheduler, log or state goes away",
     "tests/product/test_power.py": "the power loop of a whole node, killed",
+    "tests/product/test_signals.py": "from a simulated reading to a placement and its explanation",
     "tests/product/test_lifecycle.py": "jobs and a whole node from start to end",
     "tests/product/test_retention.py": "thousands of jobs through a small log",
     "tests/product/test_switching.py": "traces of running jobs switched, cut off, scribbled over",

@@ -105,7 +105,8 @@ class Replica:
         self._gets = JobGets(state, Waiters(settings.budgets.waiters), outbox)
         self._works = UserWorks(settings, state, self._outage, self._appends.room, outbox)
         self.watch = NodeWatch(state, self._appends, outbox, settings.began_ns)
-        self.nodes = NodeRequests(state, self._leadership, self._appends, self.watch, outbox)
+        decides = self._leadership, self._appends
+        self.nodes = NodeRequests(state, *decides, self.watch, outbox=outbox, watts=settings.watts)
         self._handlers = self._event_handlers()
         if several:
             self._leadership.role = "following"
@@ -116,7 +117,7 @@ class Replica:
         return {
             events.JobSubmitted: self._user_work,
             events.Admin: self._user_work,
-            events.AccountsRead: self._accounts_read,
+            events.AccountsRead: lambda event, now: self._accounts.want(event.accounts),
             events.CancelRequested: self._user_work,
             events.Remove: self._user_work,
             events.Get: self._get,
@@ -155,6 +156,7 @@ class Replica:
         self.real_ns = self._time.read(real_ns, now_ns)
         now = self._now = Instant(self.real_ns, now_ns)
         self._peers.check(now)
+        self.nodes.signals.expire(now_ns)
         self._handlers[type(event)](event, now)
         return self._outbox.take()
 
@@ -240,9 +242,6 @@ class Replica:
     def _peer_message(self, event: events.PeerMessage, now: Instant) -> None:
         self._peers.receive(event.data, now)
         self._record_snapshot(now)
-
-    def _accounts_read(self, event: events.AccountsRead, now: Instant) -> None:
-        self._accounts.want(event.accounts)
 
     def _disk_changed(self, event: events.Disk, now: Instant) -> None:
         self._outage.disk = event.why

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from stoker.mesh.broker.budgets import Budgets
 from stoker.mesh.log.genesis import Genesis
+from stoker.scheduler.hints import ModelPower
 
 NEVER = -(1 << 62)
 """A time long before every other one."""
@@ -51,6 +53,9 @@ class ReplicaSettings:
     none can have since the machine booted."""
     promised: int = 0
     """The newest term that this replica has promised to follow, as its disk has it."""
+
+    watts: Mapping[str, ModelPower] = field(default_factory=dict)
+    """The watts of device models that an operator has stated, by name."""
 
     @property
     def cluster(self) -> str:

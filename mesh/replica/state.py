@@ -48,7 +48,6 @@ from stoker.scheduler.effects import (
     Stop,
     unpack_effects,
 )
-from stoker.scheduler.hints import Sample
 from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import (
     ENDED,
@@ -57,7 +56,6 @@ from stoker.scheduler.nouns import (
     Decision,
     ForgetJob,
     JobState,
-    Observation,
     Outcome,
     Owner,
     StartJob,
@@ -69,6 +67,8 @@ from stoker.scheduler.reasons import Reason, sentence
 from stoker.scheduler.records import Preempt, unpack_commands
 
 DECISIONS_PER_ENTRY = 65_536
+LEARN_FROM = 16
+"""The first number of submits whose requests are taken for typical ones."""
 UNFOUNDED = Limits(*(1,) * len(Limits._fields))
 """The limits of a state before its genesis, which takes nothing but the first term."""
 LOST_WITH_NODE = "its node rebooted or was given up"
@@ -127,6 +127,8 @@ class ReplicaState:
         self.refused: dict[str, int] = {}
         """The number of entries that did not count, by reason."""
         self._names: dict[int, str] = {}
+        self._counted = 0
+        """The number of jobs whose requests the core has counted."""
         self._handlers: dict[type, Callable[[Any, _Step], None]] = {
             StateChanged: self._state_changed,
             Start: self._start,
@@ -199,6 +201,7 @@ class ReplicaState:
         state.time_ns = snapshot.time_ns
         state.trail = snapshot.trail
         state._names = {name_id(name): name for name in state.book.nodes}
+        state._learn_anew()
         return state
 
     def digest(self) -> bytes:
@@ -233,6 +236,7 @@ class ReplicaState:
             self._take_blob(blob, step)
         for effect in effects:
             self._handlers[type(effect)](effect, step)
+        self._learn(len(step.applied.submitted))
         self.index = step.index
         self.hash = digest
         self.trail = entries.chained(self.trail + digest, raw)
@@ -240,6 +244,22 @@ class ReplicaState:
         self.batch = entry.batch
         self.time_ns = max(self.time_ns, entry.now_ns)
         return step.applied
+
+    def _learn(self, submits: int) -> None:
+        """Have the core expect what was submitted so far whenever that has doubled.
+
+        The core itself looks only after every 1,024 submits, and the placements best and fgd
+        cannot tell what is typical before it did. This is a hint and no part of the state.
+        """
+        before, self._counted = self._counted, self._counted + submits
+        if self._counted >= LEARN_FROM and before.bit_length() < self._counted.bit_length():
+            self.core.workload_learn()
+
+    def _learn_anew(self) -> None:
+        """Have a core that was made of a snapshot expect what its jobs requested."""
+        counters = self.core.counters()
+        self._counted = 0
+        self._learn(counters["submitted"] - counters["forgotten"])
 
     def _take_blob(self, blob: entries.Blob, step: _Step) -> None:
         if isinstance(blob, JobBlob):
@@ -295,6 +315,7 @@ class ReplicaState:
             self.refused["limits"] = self.refused.get("limits", 0) + 1
         else:
             self.config = msgspec.structs.replace(self._configured(), limits=limits)
+            self._learn_anew()
 
     def _set_account(self, blob: AccountBlob) -> None:
         config = self._configured()
@@ -303,23 +324,6 @@ class ReplicaState:
             accounts[blob.user] = blob.account
         ordered = dict(sorted(accounts.items()))
         self.config = msgspec.structs.replace(config, accounts=ordered)
-
-    # --- observations, which are not replicated ---------------------------------------------------
-
-    def observe(self, node: str, seen: Observation) -> None:
-        """Pass load, power and temperature to the core for placements that use them."""
-        number = name_id(node)
-        self.core.observe(number, seen.id, seen.load_milli)
-        places = {device.id: index for index, device in enumerate(self.book.nodes[node].devices)}
-        for one in seen.devices:
-            if one.id in places:
-                sample = Sample(
-                    seen.id,
-                    power_w=one.power_w,
-                    temperature_c=one.temperature_c,
-                    busy=one.busy_ratio,
-                )
-                self.core.observe_device(number, places[one.id], sample)
 
     # --- effects of the core ----------------------------------------------------------------------
 

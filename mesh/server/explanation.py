@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.works import reason_text
 from stoker.mesh.replica.works.fence import FENCE_ID
-from stoker.mesh.server import cluster_views, job_views
+from stoker.mesh.server import cluster_views, decision_evidence, job_views
 from stoker.mesh.wire import schema
 from stoker.scheduler import figures
 from stoker.scheduler.book import Job
@@ -85,6 +85,7 @@ class _Explanation:
             reasons=reasons,
             actions=tuple(dict.fromkeys(self._actions(shown)))[:ACTIONS_MAX],
             decision=job_views.decision_view(self._replica, self._job.decision),
+            evidence=decision_evidence.evidence_view(self._replica, self._job, self._lines),
         )
 
     def _reason(self, line: Explained) -> schema.ReasonView:

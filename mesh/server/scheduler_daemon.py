@@ -41,7 +41,7 @@ from stoker.mesh.replica.boot_clock import boot_ns
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.replica_settings import ReplicaSettings
 from stoker.mesh.replica.snapshots import SnapshotFolder
-from stoker.mesh.server import boot_record, notify, scheduler_options
+from stoker.mesh.server import boot_record, notify, scheduler_options, watts_file
 from stoker.mesh.server.critical_tasks import CriticalTasks
 from stoker.mesh.server.effect_loop import EffectLoop, Handlers
 from stoker.mesh.server.lease_answer_thread import LeaseAnswerThread
@@ -163,6 +163,7 @@ class SchedulerDaemon:
             self.options.log_max_bytes,
             seed=time.monotonic_ns(),
             budgets=budgets.read(self.options.state / "config.toml"),
+            watts=watts_file.read(self.options.state / "config.toml"),
             known_tail=self.record.tail,
             promised=promised,
             began_ns=boot_record.began_ns(self.folder.path, boot_record.boot_id(), boot_ns()),

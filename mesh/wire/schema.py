@@ -356,6 +356,39 @@ class ReasonView(Part, frozen=True):
     """Remedies by name: `scheduler.remedies.Remedy`."""
 
 
+class SignalsView(Part, frozen=True):
+    """The values that a placement read of one node, or of the device there that decided."""
+
+    node: str
+    device: str = ""
+    """The id of the device; empty where nodes were compared."""
+    sim: bool = False
+    """True for a simulated device."""
+    observation: int | None = None
+    """The observation that had the values; null if there was none."""
+    values: dict[str, float] = msgspec.field(default_factory=dict)
+    """The values that the placement reads, by name, as they were at that time."""
+    marks: tuple[str, ...] = ()
+    """`slowed`: heat or a fault held its clock down; `warned`: its health had a warning."""
+    compared: str = ""
+    """The figure that was compared, in words."""
+    absent: str = ""
+    """The reason why the placement did not know what it needs; empty if it did."""
+
+
+class EvidenceView(Part, frozen=True):
+    """The values that a placement read when it chose."""
+
+    placement: str
+    chosen: SignalsView | None = None
+    next_best: SignalsView | None = None
+    """The next best choice; null if there was no other."""
+    flip: str = ""
+    """The change of a value that would have changed the choice, in one sentence."""
+    absent: str = ""
+    """The reason why there are no values; empty if there are."""
+
+
 class ExplainView(Message, frozen=True):
     """An explanation: `summary` in one sentence, `reasons` by rank, `actions` that would help."""
 
@@ -365,6 +398,8 @@ class ExplainView(Message, frozen=True):
     reasons: tuple[ReasonView, ...]
     actions: tuple[str, ...] = ()
     decision: DecisionView | None = None
+    evidence: EvidenceView | None = None
+    """The values that the placement read; null for a job that was not placed."""
 
 
 class KernelRow(Part, frozen=True):

@@ -206,6 +206,18 @@ class Core
 		return !error;
 	}
 
+	nb::bytes evidence(uint64_t job, uint32_t attempt, uint32_t task) const
+	{
+		struct {
+			sk_evidence head;
+			sk_evidence_side sides[2];
+		} found;
+
+		if (sk_core_evidence(idle(), job, attempt, task, &found.head, found.sides))
+			return nb::bytes("", 0);
+		return nb::bytes(reinterpret_cast<const char *>(&found), sizeof found);
+	}
+
 	void model_power(uint64_t model, uint32_t idle_mw, uint32_t full_mw)
 	{
 		int error = sk_core_model_power(idle(), model, idle_mw, full_mw);
@@ -220,6 +232,11 @@ class Core
 
 		if (error)
 			raise_errno(error, "cpu_power");
+	}
+
+	uint32_t workload_learn()
+	{
+		return sk_core_workload_learn(idle());
 	}
 
 	void workload(nb::bytes classes)
@@ -534,8 +551,10 @@ NB_MODULE(_core, module)
 		.def("apply", &Core::apply, "commands"_a, "now_ns"_a)
 		.def("observe", &Core::observe, "node"_a, "observation"_a, "load_milli"_a)
 		.def("observe_device", &Core::observe_device, "node"_a, "index"_a, "sample"_a)
+		.def("evidence", &Core::evidence, "job"_a, "attempt"_a, "task"_a)
 		.def("model_power", &Core::model_power, "model"_a, "idle_mw"_a, "full_mw"_a)
 		.def("cpu_power", &Core::cpu_power, "socket_milli"_a, "idle_mw"_a, "full_mw"_a)
+		.def("workload_learn", &Core::workload_learn)
 		.def("workload", &Core::workload, "classes"_a)
 		.def("candidates", &Core::candidates, "job"_a, "chosen"_a, "now_ns"_a, "seed"_a)
 		.def("scores_check", &Core::scores_check)

@@ -81,18 +81,26 @@ int sk_core_observe(struct sk_core *core, uint64_t node, uint64_t observation, u
 #define SK_SAMPLE_TEMPERATURE 2u
 #define SK_SAMPLE_LIMIT 4u
 #define SK_SAMPLE_BUSY 8u
-#define SK_SAMPLE_ALL 15u
+#define SK_SAMPLE_CAP 16u
+#define SK_SAMPLE_CLOCK 32u
+#define SK_SAMPLE_MEMORY 64u
+#define SK_SAMPLE_SLOWED 128u /* heat, or a fault, holds its clock down */
+#define SK_SAMPLE_WARNED 256u /* its health has a warning */
+#define SK_SAMPLE_STALE 512u  /* the last figures were too old; they are taken away */
+#define SK_SAMPLE_ALL 1023u
 /* One observation of a device. A figure is unknown unless its bit in `known` is set. */
 struct sk_sample {
 	uint64_t id; /* id of the observation */
 	uint32_t power_mw;
+	uint32_t cap_mw;	/* power limit in force */
 	int32_t temperature_mc; /* thousandths of a degree Celsius */
 	int32_t limit_mc;	/* temperature at which it begins to slow down */
 	uint32_t busy_ppm;
+	uint32_t clock_ppm;  /* highest clock allowed now, as part of the highest there is */
+	uint32_t memory_ppm; /* part of its memory in use */
 	uint32_t known;
-	uint32_t zero;
 };
-static_assert(sizeof(struct sk_sample) == 32, "binding layout");
+static_assert(sizeof(struct sk_sample) == 40, "binding layout");
 int sk_core_observe_device(struct sk_core *core, uint64_t node, uint32_t index,
 			   const struct sk_sample *sample);
 
@@ -116,6 +124,41 @@ static_assert(sizeof(struct sk_class) == 88, "binding layout");
 /* Set the expected requests; with 0 classes they are counted from recent submits. -E2BIG,
  * -EINVAL. */
 int sk_core_workload(struct sk_core *core, const struct sk_class *classes, uint32_t count);
+/* Expect the requests that were counted so far, although fewer than SK_CLASSES_EVERY; those of the
+ * jobs in a restored snapshot count as well. Returns the number of classes, 0 while others are
+ * given. */
+uint32_t sk_core_workload_learn(struct sk_core *core);
+
+#define SK_EVIDENCE_MAX 2048u	     /* newest decisions whose evidence is kept */
+#define SK_EVIDENCE_NODE 4294967295u /* no device was rated, but the node */
+/* The part of an evidence about one node: the device that decided and its sample at that time. */
+struct sk_evidence_side {
+	uint64_t node;
+	uint64_t observation; /* id of the node's observation; 0: none was there */
+	struct sk_sample sample;
+	uint32_t index; /* device, or SK_EVIDENCE_NODE */
+	uint32_t load_milli;
+	uint32_t figure; /* the figure that was compared, lower is better: mW added, degrees from
+			    SK_DEGREES_MAX down, steps of load, or the node's load */
+	uint32_t zero;
+};
+static_assert(sizeof(struct sk_evidence_side) == 72, "binding layout");
+/* The evidence of a placement by signals; `sides` is 2 with that of the next best, and 1 where
+ * there was no other. */
+struct sk_evidence {
+	uint64_t job;
+	uint32_t attempt;
+	uint16_t task;
+	uint16_t placement;
+	uint16_t reason;
+	uint16_t sides;
+	uint32_t zero;
+};
+static_assert(sizeof(struct sk_evidence) == 24, "binding layout");
+/* Fill what this replica read when it placed a task, first of the chosen. -ENOENT: it did not, or
+ * too many decisions ago. */
+int sk_core_evidence(const struct sk_core *core, uint64_t job, uint32_t attempt, uint32_t task,
+		     struct sk_evidence *ret, struct sk_evidence_side sides[2]);
 
 #define SK_CANDIDATES_MAX 256u
 /* A node on which a task would fit, and the devices it would take. */

@@ -135,6 +135,7 @@ enum sk_reason {
 	SK_HEAT_UNKNOWN = 214,
 	SK_LOAD_UNKNOWN = 215,
 	SK_COST_UNKNOWN = 216,
+	SK_DEVICE_LOAD_UNKNOWN = 217,
 
 	/* Reasons why a job waits, and inputs that mattered for one that does not. */
 	SK_NO_NODES = 300,

@@ -13,7 +13,7 @@
 #include "core/wire.h"
 
 /* Equal digests mean equal records. */
-#define SK_WIRE_DIGEST "5bc260b4f5184ae1"
+#define SK_WIRE_DIGEST "3b79da3ca2801e5b"
 
 /* clang-format off */
 #define SK_WIRE_AT(record, field, offset, size) \
@@ -271,17 +271,33 @@ SK_WIRE_AT(sk_task_view, zero, 28, 4);
 SK_WIRE_AT(sk_task_view, shares, 32, 64);
 SK_WIRE_AT(sk_sample, id, 0, 8);
 SK_WIRE_AT(sk_sample, power_mw, 8, 4);
-SK_WIRE_AT(sk_sample, temperature_mc, 12, 4);
-SK_WIRE_AT(sk_sample, limit_mc, 16, 4);
-SK_WIRE_AT(sk_sample, busy_ppm, 20, 4);
-SK_WIRE_AT(sk_sample, known, 24, 4);
-SK_WIRE_AT(sk_sample, zero, 28, 4);
+SK_WIRE_AT(sk_sample, cap_mw, 12, 4);
+SK_WIRE_AT(sk_sample, temperature_mc, 16, 4);
+SK_WIRE_AT(sk_sample, limit_mc, 20, 4);
+SK_WIRE_AT(sk_sample, busy_ppm, 24, 4);
+SK_WIRE_AT(sk_sample, clock_ppm, 28, 4);
+SK_WIRE_AT(sk_sample, memory_ppm, 32, 4);
+SK_WIRE_AT(sk_sample, known, 36, 4);
 SK_WIRE_AT(sk_class, memory_bytes, 0, 8);
 SK_WIRE_AT(sk_class, models, 8, 64);
 SK_WIRE_AT(sk_class, cpu_milli, 72, 4);
 SK_WIRE_AT(sk_class, gpu_milli, 76, 4);
 SK_WIRE_AT(sk_class, weight, 80, 4);
 SK_WIRE_AT(sk_class, zero, 84, 4);
+SK_WIRE_AT(sk_evidence_side, node, 0, 8);
+SK_WIRE_AT(sk_evidence_side, observation, 8, 8);
+SK_WIRE_AT(sk_evidence_side, sample, 16, 40);
+SK_WIRE_AT(sk_evidence_side, index, 56, 4);
+SK_WIRE_AT(sk_evidence_side, load_milli, 60, 4);
+SK_WIRE_AT(sk_evidence_side, figure, 64, 4);
+SK_WIRE_AT(sk_evidence_side, zero, 68, 4);
+SK_WIRE_AT(sk_evidence, job, 0, 8);
+SK_WIRE_AT(sk_evidence, attempt, 8, 4);
+SK_WIRE_AT(sk_evidence, task, 12, 2);
+SK_WIRE_AT(sk_evidence, placement, 14, 2);
+SK_WIRE_AT(sk_evidence, reason, 16, 2);
+SK_WIRE_AT(sk_evidence, sides, 18, 2);
+SK_WIRE_AT(sk_evidence, zero, 20, 4);
 SK_WIRE_AT(sk_candidate, node, 0, 8);
 SK_WIRE_AT(sk_candidate, observation, 8, 8);
 SK_WIRE_AT(sk_candidate, cost, 16, 8);

@@ -137,19 +137,35 @@ class Chooser:
         return rank, shares
 
     def allowed(self, view: View, suited: list[int], request: Submit, how: Placement) -> list[int]:
-        share = request.gpu_milli < MILLI
-        if how == Placement.THERMAL:
-            suited = [i for i in suited if self.headroom(view, i) >= 0]
-            if share:
-                most = max([self.headroom(view, i) for i in suited], default=0)
-                return [i for i in suited if self.headroom(view, i) == most]
-        if how == Placement.POWER and share:
-            least = min([self.adds(view, i) for i in suited], default=0)
-            return [i for i in suited if self.adds(view, i) == least]
-        if how == Placement.SPREAD and share:
+        suited = self.unwarned(view, suited, request)
+        if how in (Placement.THERMAL, Placement.POWER, Placement.LEAST_LOADED):
+            return self.best(view, suited, request, how)
+        if how == Placement.SPREAD and request.gpu_milli < MILLI:
             room = max([view.free(i) for i in suited], default=0)
             return [i for i in suited if view.free(i) == room]
         return suited
+
+    def unwarned(self, view: View, suited: list[int], request: Submit) -> list[int]:
+        well = [i for i in suited if not self.sample(view, i).warned]
+        return well if taken(view, well, request) is not None else suited
+
+    def best(self, view: View, suited: list[int], request: Submit, how: Placement) -> list[int]:
+        """The fewest best devices with which it can be done, all that are equal among them."""
+        figure = {
+            Placement.THERMAL: lambda i: -self.headroom(view, i),
+            Placement.POWER: lambda i: self.adds(view, i),
+            Placement.LEAST_LOADED: lambda i: self.load(view, i),
+        }[how]
+        if how == Placement.THERMAL:
+            suited = [i for i in suited if self.headroom(view, i) >= 0]
+        for level in sorted(map(figure, suited)):
+            found = [i for i in suited if figure(i) <= level]
+            if taken(view, found, request) is not None:
+                return found
+        return []
+
+    def sample(self, view: View, index: int) -> Sample:
+        return self.inputs.samples.get((view.info.node, index), Sample(0))
 
     # ---- placements ----
 
@@ -160,15 +176,33 @@ class Chooser:
         used = sum(device.used_milli for device in view.devices)
         return (used if request.gpu_milli else view.info.cpu_used, view.info.tasks)
 
-    def by_least_loaded(self, view: View, request: Submit, shares: object) -> tuple[int, ...]:
+    def by_least_loaded(
+        self, view: View, request: Submit, shares: tuple[tuple[int, int], ...]
+    ) -> tuple[int, ...]:
+        load, tasks = self.node_load(view)
+        if not request.gpu_milli:
+            return (load, tasks)
+        return (max(self.load(view, index) for index, _ in shares), load // 8, tasks)
+
+    def node_load(self, view: View) -> tuple[int, int]:
         seen, load = self.inputs.loads.get(view.info.node, (0, 0))
-        return (load if seen else 2**21 - 1, view.info.tasks)
+        return load if seen else 2**21 - 1, view.info.tasks
+
+    def load(self, view: View, index: int) -> int:
+        sample = self.sample(view, index)
+        if sample.busy is None:
+            return 11
+        if sample.slowed or sample.warned:
+            return 10
+        ppm = round(1e6 * max(sample.busy, sample.memory or 0.0))
+        clock = 1e6 if sample.clock is None else 1e6 * sample.clock
+        return (1_000_000 - (1_000_000 - ppm) * round(clock) // 1_000_000) * 10 // 1_000_000
 
     def by_cost(self, view: View, request: Submit, shares: object) -> tuple[int, ...]:
         costs = [one.value for one in self.core.labels(view.info.node) if one.cost]
         if costs:
             return (0, min(costs), -view.whole)
-        load, tasks = self.by_least_loaded(view, request, shares)
+        load, tasks = self.node_load(view)
         return (1, load, tasks // 2)
 
     def by_power(
@@ -188,9 +222,11 @@ class Chooser:
         if device.model not in self.inputs.watts:
             return max([full - idle for idle, full in self.inputs.watts.values()], default=0)
         idle, full = self.inputs.watts[device.model]
-        sample = self.inputs.samples.get((view.info.node, index))
+        sample = self.sample(view, index)
         drawn = 0
-        if sample and sample.power_w is not None:
+        if sample.cap_w is not None:
+            full = max(idle, min(full, round(sample.cap_w * 1000)))
+        if sample.power_w is not None:
             drawn = max(0, round(sample.power_w * 1000) - idle)
         return max(0, full - idle - drawn) if drawn > (full - idle) // 4 else full - idle
 
@@ -200,11 +236,13 @@ class Chooser:
         return (1000 - min([self.headroom(view, index) for index, _ in shares], default=1000),)
 
     def headroom(self, view: View, index: int) -> int:
-        sample = self.inputs.samples.get((view.info.node, index))
-        if not sample or sample.temperature_c is None or sample.limit_c is None:
+        sample = self.sample(view, index)
+        if sample.temperature_c is None or sample.limit_c is None:
             return 0
         left = round(sample.limit_c * 1000) - round(sample.temperature_c * 1000)
-        return min(left // 1000, 1000) if left > 0 else -1
+        if left <= 0:
+            return -1
+        return 0 if sample.slowed or sample.warned else min(left // 1000, 1000)
 
     # ---- fragmentation ----
 
@@ -234,10 +272,14 @@ class Chooser:
         if whole is None:
             return None
         if request.gpu_milli >= MILLI:
-            return (self.cost(view, request, how, free, [i for i, _ in whole]),), whole
+            well = taken(view, self.unwarned(view, self.suited(view, request), request), request)
+            assert well
+            return (self.cost(view, request, how, free, [i for i, _ in whole]),), well
         costs = [(self.cost(view, request, how, free, [i]), i) for i in suited]
         cost, index = min(costs, key=lambda pair: (pair[0], free.index(free[pair[1]])))
-        return (cost,), ((free.index(free[index]), request.gpu_milli),)
+        equal = [i for i in range(len(free)) if free[i] == free[index]]
+        first = min(equal, key=lambda i: (self.sample(view, i).warned, i))
+        return (cost,), ((first, request.gpu_milli),)
 
     def cost(
         self, view: View, request: Submit, how: Placement, free: list[int], devices: list[int]

@@ -6,7 +6,7 @@ Pure: the reply's object in, text out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from stoker.tui.render import text, units
@@ -22,6 +22,8 @@ def render(explained: Object) -> str:
     lines += _actions(explained)
     if explained.get("decision"):
         lines += _decision(explained["decision"])
+    if explained.get("evidence"):
+        lines += _evidence(explained["evidence"])
     return "\n".join(lines)
 
 
@@ -54,6 +56,44 @@ def _decision(decision: Object) -> Iterator[str]:
     seen = f"observations {read}" if read else "no observation"
     took = units.duration(decision["latency_ns"])
     yield _wrapped("  read: ", f"{seen}; decided in {took}")
+
+
+def _evidence(evidence: Object) -> Iterator[str]:
+    """The values that the placement read, and what would have changed the choice."""
+    for start, side in (("chosen: ", "chosen"), ("next best: ", "next_best")):
+        if evidence.get(side):
+            yield _wrapped(f"  {start}", _signals(evidence[side]))
+    if evidence.get("flip"):
+        yield _wrapped("  instead: ", evidence["flip"])
+    if evidence.get("absent"):
+        yield _wrapped("  signals: ", f"none: {evidence['absent']}")
+
+
+_SIGNALS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "temperature_c": ("temperature", lambda value: f"{value:g} C"),
+    "limit_c": ("limit", lambda value: f"{value:g} C"),
+    "power_w": ("power", lambda value: f"{value:.0f} W"),
+    "power_limit_w": ("power limit", lambda value: f"{value:.0f} W"),
+    "busy_ratio": ("busy", units.percent),
+    "memory_used_ratio": ("memory in use", units.percent),
+    "clock_ratio": ("clock allowed", units.percent),
+    "load": ("load of the node", lambda value: f"{value:g}"),
+}
+"""The words and the unit of each signal."""
+
+
+def _signals(side: Object) -> str:
+    sim = " (SIM)" if side.get("sim") else ""
+    device = f", {side['device']}{sim}" if side.get("device") else ""
+    values = [
+        f"{_SIGNALS[name][0]} {_SIGNALS[name][1](value)}"
+        for name, value in side.get("values", {}).items()
+        if name in _SIGNALS
+    ]
+    words = ", ".join([*values, *side.get("marks", ())])
+    seen = f" ({words}, observation {side['observation']})" if words else ""
+    absent = f"; {side['absent']}" if side.get("absent") else ""
+    return f"node {side['node']}{device}: {side.get('compared', '')}{seen}{absent}"
 
 
 def _part(milli: int) -> str:

@@ -94,6 +94,12 @@ class Sampled(ABC):
     def newest(self) -> dict[str, float]:
         """Numbers of the last round that a thread in C has; empty for a card in trouble."""
 
+    def fixed(self, name: str) -> float | None:
+        """A number that does not change, as it was read last; None if there is none."""
+        found = self._slow.get(name)
+        value = found.value if isinstance(found, Reading) else None
+        return float(value) if isinstance(value, int | float) else None
+
     @abstractmethod
     def points(self, name: str, since_ns: int = 0, most: int = POINTS) -> list[tuple[int, float]]:
         """Points of a field in the past minute: (CLOCK_REALTIME ns, value), the oldest first."""

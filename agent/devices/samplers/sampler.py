@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from stoker.agent.devices.card import Card, DrivenCard, PolledCard
 from stoker.agent.devices.fields import PERIOD_NS
 from stoker.agent.devices.readings import CardReadings, State
+from stoker.agent.devices.samplers.device_samples import DeviceSamples
 from stoker.agent.devices.samplers.driven import Driven
 from stoker.agent.devices.samplers.polled import Polled
 from stoker.agent.devices.samplers.sampled import Sampled
@@ -21,8 +22,6 @@ from stoker.agent.devices.samplers.wakeup import Wakeup
 from stoker.scheduler.nouns import DeviceSample
 
 STOP_S = 0.3
-POWERS = ("power_w", "power_average_w", "energy_power_w")
-"""Fields for the power of an observation; the first that has a value is taken."""
 
 
 class Samplers:
@@ -30,6 +29,7 @@ class Samplers:
 
     def __init__(self) -> None:
         self._sampled: dict[str, Sampled] = {}
+        self._samples = DeviceSamples()
         self._wakeup: Wakeup | None = None
 
     def set(self, cards: Iterable[Card]) -> None:
@@ -84,7 +84,7 @@ class Samplers:
 
     def samples(self, ids: Iterable[str]) -> tuple[DeviceSample, ...]:
         """Samples of these cards for an Observation, if they are read; cheaper than `readings`."""
-        return tuple(_newest(self._sampled[id]) for id in ids if id in self._sampled)
+        return tuple(self._samples.newest(self._sampled[id]) for id in ids if id in self._sampled)
 
     def troubles(self) -> dict[str, tuple[State, str]]:
         """Id -> state and reason of cards that do not answer as they should."""
@@ -110,29 +110,3 @@ def sampled_of(card: Card, phase_ns: int = 0) -> Sampled:
         return Driven(card, phase_ns)
     assert isinstance(card, PolledCard)
     return Polled(card, phase_ns)
-
-
-def _newest(sampled: Sampled) -> DeviceSample:
-    found = sampled.newest()
-    power = next((found[name] for name in POWERS if name in found), None)
-    busy, heat = found.get("busy_ratio"), found.get("temperature_c")
-    if power is None or busy is None or heat is None:  # the sample must say why
-        return sample(sampled.readings())
-    return DeviceSample(sampled.card.id, min(busy, 1.0), power, heat)
-
-
-def sample(readings: CardReadings) -> DeviceSample:
-    """Sample of a card for an Observation."""
-    hung = readings.state == "hung"
-    values = {
-        "busy_ratio": readings.number("busy_ratio"),
-        "power_w": next((w for name in POWERS if (w := readings.number(name)) is not None), None),
-        "temperature_c": readings.number("temperature_c"),
-    }
-    absent = {
-        name: readings.why if hung else readings.why_not(name)
-        for name, value in values.items()
-        if value is None or hung
-    }
-    busy, power, heat = (None if name in absent else value for name, value in values.items())
-    return DeviceSample(readings.id, busy, power, heat, absent)

@@ -6,15 +6,19 @@ Without I/O. Owns the rule that a node whose fate is open gets no state.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from stoker.mesh.log.log_time import Instant
 from stoker.mesh.replica import events
 from stoker.mesh.replica.log.append_pipeline import AppendPipeline
 from stoker.mesh.replica.nodes.leadership import Leadership
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.state import ReplicaState
+from stoker.mesh.replica.watch.node_signals import ReplicaSignals
 from stoker.mesh.replica.watch.node_watch import NodeWatch
 from stoker.mesh.replica.works.outcome_work import OutcomeWork
 from stoker.native.errors import Unavailable
+from stoker.scheduler.hints import ModelPower
 from stoker.scheduler.nouns import Observation
 
 
@@ -27,7 +31,9 @@ class NodeRequests:
         leadership: Leadership,
         appends: AppendPipeline,
         watch: NodeWatch,
+        *,
         outbox: Outbox,
+        watts: Mapping[str, ModelPower],
     ) -> None:
         self.observations: dict[str, tuple[Observation, int]] = {}
         """The newest observation of each node, and when it came (CLOCK_BOOTTIME)."""
@@ -37,6 +43,7 @@ class NodeRequests:
         self._leadership = leadership
         self._appends = appends
         self._watch = watch
+        self.signals = ReplicaSignals(state, outbox, watts)
         self._outbox = outbox
 
     def outcomes(self, event: events.Outcomes, now: Instant) -> None:
@@ -65,4 +72,4 @@ class NodeRequests:
             self._outbox.count("observation_unknown_node")
             return
         self.observations[event.node] = (event.observation, now.boot_ns)
-        self._state.observe(event.node, event.observation)
+        self.signals.observe(event.node, event.observation, now.boot_ns)

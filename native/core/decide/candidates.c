@@ -12,6 +12,7 @@
 #include "core/ledger/queue.h"
 #include "core/ledger/task.h"
 #include "core/policy/rate.h"
+#include "core/policy/signal.h"
 #include "core/policy/score.h"
 #include "core/state/journal.h"
 #include "core/state/journal_bound.h"
@@ -24,7 +25,7 @@ static uint32_t candidate_adds(const struct sk_core *core, uint32_t slot,
 	uint32_t adds = 0;
 
 	for (uint32_t i = 0; i < place->shares_n; i++)
-		adds += sk_device_adds_mw(core, slot, place->shares[i].index);
+		adds += sk_signal_adds_mw(core, slot, place->shares[i].index);
 	return adds;
 }
 

@@ -75,6 +75,17 @@ void sk_node_create_at(struct sk_core *core, uint32_t slot, uint64_t id)
 			slot);
 }
 
+const struct sk_label *sk_node_cost(const struct sk_node *node)
+{
+	const struct sk_label *cheapest = NULL;
+
+	for (uint32_t i = 0; i < node->labels_n; i++)
+		if (node->labels[i].flags & SK_LABEL_COST &&
+		    (!cheapest || node->labels[i].value < cheapest->value))
+			cheapest = &node->labels[i];
+	return cheapest;
+}
+
 void sk_node_remove(struct sk_core *core, uint32_t slot)
 {
 	struct sk_node *node = &core->nodes[slot];

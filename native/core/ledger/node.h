@@ -15,6 +15,8 @@ uint32_t sk_node_create(struct sk_core *core, uint64_t id);
 /* Create a node in a given free slot, when a state is restored. */
 void sk_node_create_at(struct sk_core *core, uint32_t slot, uint64_t id);
 /* Remove a node that is down and has no tasks. */
+/* The label with the lowest cost, or NULL. */
+const struct sk_label *sk_node_cost(const struct sk_node *node);
 void sk_node_remove(struct sk_core *core, uint32_t node);
 void sk_node_set_up(struct sk_core *core, uint32_t node, bool up, uint16_t reason);
 /* Make room for `devices` indexes; false if the limit of devices is reached. */

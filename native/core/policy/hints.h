@@ -62,6 +62,11 @@ struct sk_sampled {
 	uint32_t zero;
 };
 
+struct sk_kept_evidence {
+	struct sk_evidence head;
+	struct sk_evidence_side sides[2]; /* the chosen one and the next best */
+};
+
 struct sk_power {
 	uint64_t model;
 	uint32_t idle_mw;
@@ -108,7 +113,9 @@ struct sk_hints {
 	struct sk_counted *typical; /* SK_CLASSES_MAX classes found by counting */
 	uint32_t typical_n;
 
-	struct sk_sampled *samples; /* SK_CHUNK_DEVICES for each chunk */
+	struct sk_sampled *samples;	   /* SK_CHUNK_DEVICES for each chunk */
+	struct sk_kept_evidence *evidence; /* SK_EVIDENCE_MAX */
+	uint64_t evidence_n;		   /* kept so far, overwritten ones among them */
 	struct sk_power power[SK_MODELS_MAX];
 	uint32_t power_n;
 	struct sk_power watts[SK_MODELS_MAX + 1]; /* by a device's model; model 0: not known */

@@ -8,9 +8,11 @@
 #include "core/ledger/node.h"
 #include "core/ledger/queue.h"
 #include "core/ledger/task.h"
+#include "core/policy/evidence.h"
 #include "core/policy/policy.h"
 #include "core/policy/rate.h"
 #include "core/policy/score.h"
+#include "core/policy/signal.h"
 #include "core/policy/subset.h"
 #include "core/policy/workload.h"
 #include "core/state/index.h"
@@ -29,6 +31,7 @@ static void search_take(const struct sk_search *search, uint32_t node, uint16_t 
 {
 	search->place->node = search->core->nodes[node].id;
 	search->place->reason = reason;
+	sk_rate_note_warned(search->core, node, search->place);
 }
 
 /* True if the task fits the node; its shares are filled in. */
@@ -148,12 +151,6 @@ static bool policy_host(const struct sk_search *search)
 	return true;
 }
 
-static bool policy_took(const struct sk_search *search, uint32_t node)
-{
-	search_take(search, node, sk_rate_why(search->core, search->how, node, search->place));
-	return true;
-}
-
 /* Tasks of the same job in the failure domain of the node, or on the node itself if it has none. */
 static uint32_t affinity_of(const struct sk_search *search, uint32_t node)
 {
@@ -183,28 +180,59 @@ static bool better(const struct sk_best *a, const struct sk_best *b)
 	return a->second < b->second;
 }
 
+/* The best node besides `but` that the conditions of the job allow, and the place there; 0: none.
+ */
+static uint32_t best_but(const struct sk_search *search, const uint32_t *first,
+			 const uint32_t *second, uint32_t but, struct sk_place *ret)
+{
+	bool gang =
+		search->how == SK_PLACEMENT_SPREAD && search->core->jobs[search->job].tasks_first;
+	struct sk_place tried = *search->place;
+	struct sk_search beside = *search;
+	struct sk_best best = {0};
+
+	beside.place = &tried;
+	*ret = tried;
+	for (uint32_t node = 0; node < search->core->hints->end; node++) {
+		struct sk_best at = {node, 0, first[node], second ? second[node] : 0};
+
+		if (at.first == SK_SCORE_NONE || (but && node == but))
+			continue;
+		at.affinity = gang ? affinity_of(search, node) : 0;
+		if (!better(&at, &best) || !search_try(&beside, node))
+			continue;
+		best = at;
+		*ret = tried;
+	}
+	return best.node;
+}
+
+/* Take the node; of a placement that reads signals, keep what it read of this and the next best. */
+static bool policy_took(const struct sk_search *search, const uint32_t *first,
+			const uint32_t *second, uint32_t node)
+{
+	const struct sk_core *core = search->core;
+	struct sk_place other;
+	uint32_t next;
+
+	search_take(search, node, sk_rate_why(core, search->how, node, search->place));
+	if (!sk_signal_reads(search->how))
+		return true;
+	next = best_but(search, first, second, node, &other);
+	sk_evidence_keep(core, &core->jobs[search->job], search->how, node, search->place, next,
+			 &other);
+	return true;
+}
+
 /* Take the best of all nodes that the conditions of the job allow. */
 static bool policy_walk(const struct sk_search *search, const uint32_t *first,
 			const uint32_t *second)
 {
-	bool gang =
-		search->how == SK_PLACEMENT_SPREAD && search->core->jobs[search->job].tasks_first;
-	struct sk_place *place = search->place, taken = *place;
-	struct sk_best best = {0};
+	struct sk_place taken;
+	uint32_t node = best_but(search, first, second, 0, &taken);
 
-	for (uint32_t node = 0; node < search->core->hints->end; node++) {
-		struct sk_best at = {node, 0, first[node], second ? second[node] : 0};
-
-		if (at.first == SK_SCORE_NONE)
-			continue;
-		at.affinity = gang ? affinity_of(search, node) : 0;
-		if (!better(&at, &best) || !search_try(search, node))
-			continue;
-		best = at;
-		taken = *place;
-	}
-	*place = taken;
-	return best.node && policy_took(search, best.node);
+	*search->place = taken;
+	return node && policy_took(search, first, second, node);
 }
 
 /* Take a random node among those that fit, or the next one that the job accepts. */
@@ -223,7 +251,7 @@ static bool policy_random(const struct sk_search *search, const uint32_t *scores
 				continue;
 			}
 			if (search_try(search, node))
-				return policy_took(search, node);
+				return policy_took(search, scores, NULL, node);
 		}
 	return false;
 }
@@ -243,7 +271,7 @@ static bool policy_best(const struct sk_search *search, const uint32_t *first)
 	if (!node)
 		return false;
 	if (search_try(search, node))
-		return policy_took(search, node);
+		return policy_took(search, first, second, node);
 	return policy_walk(search, first, second);
 }
 
@@ -268,13 +296,18 @@ enum sk_placement sk_policy_placement(const struct sk_core *core, const struct s
 	return placement ? (enum sk_placement)placement : SK_PLACEMENT_BEST;
 }
 
-/* Without typical requests nothing is known about fragmentation. */
-static bool packs(const struct sk_core *core, enum sk_placement how)
+/* Without typical requests nothing is known about fragmentation. A task that reserves nothing adds
+ * none anywhere, so all of them would go to one node. */
+static bool packs(const struct sk_core *core, const struct sk_job *job, enum sk_placement how)
 {
+	const struct sk_request *request = &job->request;
+
 	if (how == SK_PLACEMENT_PACK)
 		return true;
 	sk_workload_look(core);
-	return (how == SK_PLACEMENT_BEST || how == SK_PLACEMENT_FGD) && !sk_workload_known(core);
+	return (how == SK_PLACEMENT_BEST || how == SK_PLACEMENT_FGD) &&
+	       (!sk_workload_known(core) ||
+		!(request->gpu_milli || request->cpu_milli || request->memory_bytes));
 }
 
 bool sk_policy_choose(const struct sk_core *core, uint32_t slot, uint64_t now_ns, uint64_t seed,
@@ -285,7 +318,7 @@ bool sk_policy_choose(const struct sk_core *core, uint32_t slot, uint64_t now_ns
 
 	if (search.how == SK_PLACEMENT_CUSTOM)
 		return false;
-	if (!packs(core, search.how))
+	if (!packs(core, &core->jobs[slot], search.how))
 		return policy_rated(&search);
 	search.how = SK_PLACEMENT_PACK;
 	if (!core->jobs[slot].request.gpu_milli)

@@ -7,6 +7,7 @@
 #include "core/ledger/fit.h"
 #include "core/ledger/node.h"
 #include "core/policy/rate.h"
+#include "core/policy/signal.h"
 #include "core/policy/subset.h"
 #include "core/policy/workload.h"
 
@@ -15,8 +16,6 @@
 #define SK_COSTS_MAX ((1u << 24) - 1u)	     /* larger costs count as this */
 #define SK_LOADS_MAX ((1u << 21) - 1u)	     /* larger loads count as this */
 #define SK_TASKS_COUNT_MAX ((1u << 10) - 1u) /* more tasks count as these */
-#define SK_DEGREE 1000
-#define SK_DEGREES_MAX 1000
 
 static uint32_t under(uint64_t value, uint32_t most)
 {
@@ -47,16 +46,6 @@ static uint64_t suited_devices(const struct sk_core *core, const struct sk_job *
 			mask |= (uint64_t)1 << index;
 	}
 	return mask;
-}
-
-const struct sk_sample *sk_sample_of(const struct sk_core *core, uint32_t node, uint32_t index)
-{
-	const struct sk_sampled *at =
-		&core->hints->samples[(size_t)core->nodes[node].chunks[index / SK_CHUNK_DEVICES] *
-					      SK_CHUNK_DEVICES +
-				      index % SK_CHUNK_DEVICES];
-
-	return at->node == core->nodes[node].id && at->index == index ? &at->sample : NULL;
 }
 
 /* ---- fragmentation ---- */
@@ -219,33 +208,46 @@ static uint32_t rate_spread(const struct sk_core *core, const struct sk_job *job
 	return (uint32_t)used << 10 | tasks_count(core, node);
 }
 
+static uint32_t load_of(const struct sk_core *core, uint32_t node)
+{
+	const struct sk_observed *observed = &core->observed[node];
+
+	return observed->id ? under(observed->load_milli, SK_LOADS_MAX - 1) : SK_LOADS_MAX;
+}
+
 /* Least observed load, then fewest tasks; nodes that were never observed come last. */
 static uint32_t rate_load(const struct sk_core *core, uint32_t node)
 {
-	const struct sk_observed *observed = &core->observed[node];
-	uint32_t load = observed->id ? under(observed->load_milli, SK_LOADS_MAX - 1) : SK_LOADS_MAX;
+	return load_of(core, node) << 10 | tasks_count(core, node);
+}
 
-	return load << 10 | tasks_count(core, node);
+/* Least load of the most loaded device that would be taken, then as above with an eighth of the
+ * precision. */
+static uint32_t rate_device_load(const struct sk_core *core, const struct sk_job *job,
+				 uint32_t node)
+{
+	struct sk_place place = {0};
+	uint32_t most = 0;
+
+	if (!job->request.gpu_milli)
+		return rate_load(core, node);
+	if (!sk_rate_shares(core, job, SK_PLACEMENT_LEAST_LOADED, node, &place))
+		return SK_SCORE_NONE;
+	for (uint32_t i = 0; i < place.shares_n; i++) {
+		uint32_t load = sk_signal_load(core, node, place.shares[i].index);
+
+		most = load > most ? load : most;
+	}
+	return most << 28 | load_of(core, node) / 8 << 10 | tasks_count(core, node);
 }
 
 /* ---- cost ---- */
-
-static const struct sk_label *cheapest_label(const struct sk_node *node)
-{
-	const struct sk_label *cheapest = NULL;
-
-	for (uint32_t i = 0; i < node->labels_n; i++)
-		if (node->labels[i].flags & SK_LABEL_COST &&
-		    (!cheapest || node->labels[i].value < cheapest->value))
-			cheapest = &node->labels[i];
-	return cheapest;
-}
 
 /* Lowest cost, then most free devices; nodes without a cost come last, least loaded first. */
 static uint32_t rate_cost(const struct sk_core *core, uint32_t node)
 {
 	const struct sk_node *at = &core->nodes[node];
-	const struct sk_label *label = cheapest_label(at);
+	const struct sk_label *label = sk_node_cost(at);
 
 	if (!label)
 		return 1u << 31 | rate_load(core, node) >> 1;
@@ -254,27 +256,6 @@ static uint32_t rate_cost(const struct sk_core *core, uint32_t node)
 }
 
 /* ---- power ---- */
-
-/* A device with any task counts as full (PWR, CCGrid'25). So does one without a task of ours that
- * draws more than a quarter of the way from idle to full. */
-uint32_t sk_device_adds_mw(const struct sk_core *core, uint32_t node, uint32_t index)
-{
-	const struct sk_device *device = sk_device_at(core, node, index);
-	const struct sk_power *watts = &core->hints->watts[device->model];
-	const struct sk_sample *sample = sk_sample_of(core, node, index);
-	uint32_t span = watts->full_mw - watts->idle_mw, drawn;
-
-	if (device->used)
-		return 0;
-	if (!watts->full_mw)
-		return core->hints->worst_mw;
-	if (!sample || !(sample->known & SK_SAMPLE_POWER) || sample->power_mw <= watts->idle_mw)
-		return span;
-	drawn = sample->power_mw - watts->idle_mw;
-	if (drawn <= span / 4)
-		return span;
-	return drawn < span ? span - drawn : 0;
-}
 
 /* Sockets with any processor in use count as full. */
 static uint64_t sockets_add_mw(const struct sk_core *core, const struct sk_job *job, uint32_t node)
@@ -288,29 +269,6 @@ static uint64_t sockets_add_mw(const struct sk_core *core, const struct sk_job *
 	       (hints->socket.full_mw - hints->socket.idle_mw);
 }
 
-/* The devices of `suited` that add least; for whole devices all of them, since they have to be
- * taken. */
-static uint64_t least_power(const struct sk_core *core, const struct sk_job *job, uint32_t node,
-			    uint64_t suited)
-{
-	uint32_t least = UINT32_MAX;
-	uint64_t mask = 0;
-
-	if (job->request.gpu_milli >= SK_MILLI)
-		return suited;
-	for (; suited; suited &= suited - 1) {
-		uint32_t index = (uint32_t)__builtin_ctzll(suited);
-		uint32_t adds = sk_device_adds_mw(core, node, index);
-
-		if (adds > least)
-			continue;
-		mask = adds < least ? 0 : mask;
-		mask |= (uint64_t)1 << index;
-		least = adds;
-	}
-	return mask;
-}
-
 /* Watts added by the devices that would be taken and by the sockets. */
 static uint32_t rate_power(const struct sk_core *core, const struct sk_job *job, uint32_t node)
 {
@@ -320,48 +278,11 @@ static uint32_t rate_power(const struct sk_core *core, const struct sk_job *job,
 	if (!sk_rate_shares(core, job, SK_PLACEMENT_POWER, node, &place))
 		return SK_SCORE_NONE;
 	for (uint32_t i = 0; i < place.shares_n; i++)
-		adds += sk_device_adds_mw(core, node, place.shares[i].index);
+		adds += sk_signal_adds_mw(core, node, place.shares[i].index);
 	return under(adds / 1000, SK_RATE_MAX);
 }
 
 /* ---- heat ---- */
-
-/* Whole degrees below the limit; 0 if unknown, -1 at the limit or above. */
-static int32_t headroom_of(const struct sk_core *core, uint32_t node, uint32_t index)
-{
-	const struct sk_sample *sample = sk_sample_of(core, node, index);
-	uint32_t needed = SK_SAMPLE_TEMPERATURE | SK_SAMPLE_LIMIT;
-	int64_t left;
-
-	if (!sample || (sample->known & needed) != needed)
-		return 0;
-	left = (int64_t)sample->limit_mc - sample->temperature_mc;
-	if (left <= 0)
-		return -1;
-	left /= SK_DEGREE;
-	return (int32_t)(left < SK_DEGREES_MAX ? left : SK_DEGREES_MAX);
-}
-
-/* The devices below their limit; for a share only the coolest of them. */
-static uint64_t coolest(const struct sk_core *core, const struct sk_job *job, uint32_t node,
-			uint64_t suited)
-{
-	bool share = job->request.gpu_milli < SK_MILLI;
-	int32_t most = 0;
-	uint64_t mask = 0;
-
-	for (; suited; suited &= suited - 1) {
-		uint32_t index = (uint32_t)__builtin_ctzll(suited);
-		int32_t headroom = headroom_of(core, node, index);
-
-		if (headroom < (share ? most : 0))
-			continue;
-		mask = share && headroom > most ? 0 : mask;
-		mask |= (uint64_t)1 << index;
-		most = headroom > most ? headroom : most;
-	}
-	return mask;
-}
 
 /* The headroom of the hottest device that would be taken. */
 static uint32_t rate_heat(const struct sk_core *core, const struct sk_job *job, uint32_t node)
@@ -372,7 +293,7 @@ static uint32_t rate_heat(const struct sk_core *core, const struct sk_job *job, 
 	if (!sk_rate_shares(core, job, SK_PLACEMENT_THERMAL, node, &place))
 		return SK_SCORE_NONE;
 	for (uint32_t i = 0; i < place.shares_n; i++) {
-		int32_t headroom = headroom_of(core, node, place.shares[i].index);
+		int32_t headroom = sk_signal_headroom(core, node, place.shares[i].index);
 
 		least = headroom < least ? headroom : least;
 	}
@@ -403,18 +324,90 @@ static uint64_t emptiest(const struct sk_core *core, const struct sk_job *job, u
 	return mask;
 }
 
+/* The figure of the worst device that has to be among the `count` best, or of the next worse one
+ * after `above`; SK_FIGURE_NEVER if there is none. */
+static uint32_t figure_next(const uint32_t *figures, uint64_t suited, uint32_t count, int64_t above)
+{
+	uint32_t next = SK_FIGURE_NEVER;
+
+	for (uint64_t left = suited; left; left &= left - 1) {
+		uint32_t figure = figures[__builtin_ctzll(left)], below = 0;
+
+		for (uint64_t all = suited; all; all &= all - 1)
+			below += figures[__builtin_ctzll(all)] <= figure;
+		if (below >= count && figure > above && figure < next)
+			next = figure;
+	}
+	return next;
+}
+
+/* The devices with the best figures that are enough for the task. Where links or families rule the
+ * best ones out, those with the next worse figure join them. */
+static uint64_t best_figures(const struct sk_core *core, const struct sk_job *job,
+			     enum sk_placement how, uint32_t node, uint64_t suited)
+{
+	uint32_t figures[SK_NODE_DEVICES_MAX], count = wanted(job), at;
+	struct sk_place place = {0};
+	uint64_t mask = 0;
+
+	for (uint64_t left = suited; left; left &= left - 1) {
+		uint32_t index = (uint32_t)__builtin_ctzll(left);
+
+		figures[index] = sk_signal_figure(core, how, node, index);
+	}
+	at = figure_next(figures, suited, count, -1);
+	for (; at != SK_FIGURE_NEVER; at = figure_next(figures, suited, count, at)) {
+		for (uint64_t left = suited; left; left &= left - 1)
+			if (figures[__builtin_ctzll(left)] <= at)
+				mask |= left & -left;
+		if (count == 1 || sk_subset_choose_among(core, job, node, mask, &place))
+			return mask;
+	}
+	return 0;
+}
+
+/* Devices whose health has a warning are left out where the others do. */
+static uint64_t unwarned(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			 uint64_t suited)
+{
+	uint64_t well = suited & ~sk_signal_warned(core, node);
+	struct sk_place place = {0};
+
+	return well != suited && sk_subset_choose_among(core, job, node, well, &place) ? well
+										       : suited;
+}
+
+/* The first suited device with as much free and without a warning, or else this one. */
+static uint32_t equal_unwarned(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			       uint32_t index)
+{
+	uint64_t warned = sk_signal_warned(core, node);
+	uint32_t free = sk_device_free(sk_device_at(core, node, index));
+	uint64_t well;
+
+	if (!(warned >> index & 1))
+		return index;
+	for (well = suited_devices(core, job, node) & ~warned; well; well &= well - 1) {
+		uint32_t other = (uint32_t)__builtin_ctzll(well);
+
+		if (sk_device_free(sk_device_at(core, node, other)) == free)
+			return other;
+	}
+	return index;
+}
+
 static uint64_t allowed(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,
 			uint32_t node)
 {
-	uint64_t suited = suited_devices(core, job, node);
+	uint64_t suited = unwarned(core, job, node, suited_devices(core, job, node));
 
 	switch (how) {
 	case SK_PLACEMENT_SPREAD:
 		return emptiest(core, job, node, suited);
 	case SK_PLACEMENT_POWER:
-		return least_power(core, job, node, suited);
 	case SK_PLACEMENT_THERMAL:
-		return coolest(core, job, node, suited);
+	case SK_PLACEMENT_LEAST_LOADED:
+		return best_figures(core, job, how, node, suited);
 	default:
 		return suited;
 	}
@@ -434,7 +427,8 @@ bool sk_rate_shares(const struct sk_core *core, const struct sk_job *job, enum s
 					      place);
 	if (!frag_on(core, job, node, frag_policy(how), &at))
 		return false;
-	place->shares[0].index = (uint16_t)__builtin_ctzll(at.devices);
+	place->shares[0].index =
+		(uint16_t)equal_unwarned(core, job, node, (uint32_t)__builtin_ctzll(at.devices));
 	place->shares[0].milli = (uint16_t)job->request.gpu_milli;
 	place->shares_n = 1;
 	return true;
@@ -490,7 +484,7 @@ uint32_t sk_rate(const struct sk_core *core, const struct sk_job *job, enum sk_p
 	case SK_PLACEMENT_SPREAD:
 		return rate_spread(core, job, node);
 	case SK_PLACEMENT_LEAST_LOADED:
-		return rate_load(core, node);
+		return rate_device_load(core, job, node);
 	case SK_PLACEMENT_RANDOM:
 	case SK_PLACEMENT_CUSTOM:
 		return 0;
@@ -507,85 +501,5 @@ uint32_t sk_rate(const struct sk_core *core, const struct sk_job *job, enum sk_p
 		return rate_fit(core, job, node, suited);
 	default:
 		return rate_fit(core, job, node, suited);
-	}
-}
-
-/* ---- what was read ---- */
-
-void sk_rate_note(struct sk_place *place, uint64_t observation)
-{
-	for (uint32_t i = 0; observation && i < SK_OBSERVATIONS_MAX; i++) {
-		if (place->observations[i] == observation)
-			return;
-		if (!place->observations[i]) {
-			place->observations[i] = observation;
-			return;
-		}
-	}
-}
-
-static uint16_t why_load(const struct sk_core *core, uint32_t node, struct sk_place *place)
-{
-	sk_rate_note(place, core->observed[node].id);
-	return core->observed[node].id ? SK_LEAST_LOADED : SK_LOAD_UNKNOWN;
-}
-
-/* A device that has a task already adds nothing, so neither table nor sample is named. */
-static uint16_t why_power(const struct sk_core *core, uint32_t node, struct sk_place *place)
-{
-	bool known = place->shares_n || core->hints->socket_milli;
-
-	for (uint32_t i = 0; i < place->shares_n; i++) {
-		uint32_t index = place->shares[i].index;
-		const struct sk_device *device = sk_device_at(core, node, index);
-		const struct sk_sample *sample = sk_sample_of(core, node, index);
-
-		if (device->used)
-			continue;
-		if (!core->hints->watts[device->model].full_mw)
-			known = false;
-		else if (sample && sample->known & SK_SAMPLE_POWER)
-			sk_rate_note(place, sample->id);
-	}
-	return known ? SK_LEAST_POWER : SK_POWER_UNKNOWN;
-}
-
-static uint16_t why_heat(const struct sk_core *core, uint32_t node, struct sk_place *place)
-{
-	uint32_t needed = SK_SAMPLE_TEMPERATURE | SK_SAMPLE_LIMIT;
-	bool known = place->shares_n != 0;
-
-	for (uint32_t i = 0; i < place->shares_n; i++) {
-		const struct sk_sample *sample = sk_sample_of(core, node, place->shares[i].index);
-
-		if (sample && (sample->known & needed) == needed)
-			sk_rate_note(place, sample->id);
-		else
-			known = false;
-	}
-	return known ? SK_COOLEST : SK_HEAT_UNKNOWN;
-}
-
-uint16_t sk_rate_why(const struct sk_core *core, enum sk_placement how, uint32_t node,
-		     struct sk_place *place)
-{
-	switch (how) {
-	case SK_PLACEMENT_SPREAD:
-		return SK_SPREAD_OUT;
-	case SK_PLACEMENT_LEAST_LOADED:
-		return why_load(core, node, place);
-	case SK_PLACEMENT_RANDOM:
-		return SK_BY_CHANCE;
-	case SK_PLACEMENT_COST:
-		if (cheapest_label(&core->nodes[node]))
-			return SK_CHEAPEST;
-		why_load(core, node, place);
-		return SK_COST_UNKNOWN;
-	case SK_PLACEMENT_POWER:
-		return why_power(core, node, place);
-	case SK_PLACEMENT_THERMAL:
-		return why_heat(core, node, place);
-	default:
-		return SK_LEAST_FRAGMENTED;
 	}
 }

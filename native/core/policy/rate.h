@@ -28,12 +28,9 @@ static inline bool sk_rate_twice(enum sk_placement how)
  * as an observation; if there was nothing to read, the reason says so. */
 uint16_t sk_rate_why(const struct sk_core *core, enum sk_placement how, uint32_t node,
 		     struct sk_place *place);
+/* Name the samples by which devices of the node were left out for a warning of their health. */
+void sk_rate_note_warned(const struct sk_core *core, uint32_t node, struct sk_place *place);
 /* Add an observation that was read; 0 and repeats are left out. */
 void sk_rate_note(struct sk_place *place, uint64_t observation);
-
-/* The latest sample of a device, or NULL. */
-const struct sk_sample *sk_sample_of(const struct sk_core *core, uint32_t node, uint32_t index);
-/* Milliwatts that one more task on this device adds, by the table of its model. */
-uint32_t sk_device_adds_mw(const struct sk_core *core, uint32_t node, uint32_t index);
 
 #endif

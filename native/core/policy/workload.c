@@ -234,3 +234,23 @@ void sk_workload_count(const struct sk_core *core, const struct sk_job *job)
 	if (!hints->given)
 		tables_make(core);
 }
+
+void sk_workload_count_all(const struct sk_core *core)
+{
+	uint32_t lists[] = {core->finished.first, core->live.first};
+
+	for (uint32_t i = 0; i < 2; i++)
+		for (uint32_t slot = lists[i]; slot; slot = core->jobs[slot].order.next)
+			sk_workload_count(core, &core->jobs[slot]);
+}
+
+uint32_t sk_core_workload_learn(struct sk_core *core)
+{
+	struct sk_hints *hints = core->hints;
+
+	if (hints->given)
+		return 0;
+	typical_find(hints);
+	tables_make(core);
+	return hints->typical_n;
+}

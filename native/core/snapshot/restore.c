@@ -17,6 +17,7 @@
 #include "core/ledger/node.h"
 #include "core/ledger/queue.h"
 #include "core/ledger/task.h"
+#include "core/policy/workload.h"
 #include "core/snapshot/saved.h"
 #include "core/state/digest.h"
 #include "core/state/journal.h"
@@ -527,7 +528,10 @@ static bool fill(struct sk_core *core, struct sk_snapshot_reader *reader,
 	core->next_job = head->next_job;
 	core->now_ns = head->now_ns;
 	core->counters = head->counters;
-	return read_all(core, reader, head) && !sk_core_check(core);
+	if (!read_all(core, reader, head) || sk_core_check(core))
+		return false;
+	sk_workload_count_all(core);
+	return true;
 }
 
 /* Restore into a core of `limits`, or of the snapshot's own limits for NULL. Only with its own

@@ -13,7 +13,8 @@ import pytest
 
 from stoker.agent.devices.declared import Declared
 from stoker.agent.devices.host import holders
-from stoker.agent.devices.samplers.sampler import sample, sampled_of
+from stoker.agent.devices.samplers.device_samples import sample
+from stoker.agent.devices.samplers.sampler import sampled_of
 from stoker.agent.devices.vendor import Vendor
 from stoker.native.errors import BadRequest
 from stoker.scheduler.nouns import DeviceSample

@@ -12,7 +12,8 @@ import pytest
 
 from stoker.agent.devices import opencl
 from stoker.agent.devices.opencl import NO_SENSOR, OpenCL, list_devices
-from stoker.agent.devices.samplers.sampler import sample, sampled_of
+from stoker.agent.devices.samplers.device_samples import sample
+from stoker.agent.devices.samplers.sampler import sampled_of
 from stoker.agent.devices.vendor import Vendor
 from stoker.native import paths
 from stoker.scheduler.nouns import DeviceSample

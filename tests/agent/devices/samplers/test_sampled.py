@@ -15,9 +15,10 @@ from stoker.agent.devices.readings import Absent, CardReadings, Fields, Reading,
 from stoker.agent.devices.record import RecordCopy
 from stoker.agent.devices.samplers import driven
 from stoker.agent.devices.samplers import sampled as module
+from stoker.agent.devices.samplers.device_samples import sample
 from stoker.agent.devices.samplers.driven import Driven
 from stoker.agent.devices.samplers.polled import Polled
-from stoker.agent.devices.samplers.sampler import Samplers, sample
+from stoker.agent.devices.samplers.sampler import Samplers
 
 
 class Fake(PolledCard):

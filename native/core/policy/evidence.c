@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The evidence of the latest decisions is a ring; only explanations search it.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core/ledger/device.h"
+#include "core/ledger/fit.h"
+#include "core/ledger/node.h"
+#include "core/policy/evidence.h"
+#include "core/policy/signal.h"
+
+/* The figure of a node where no device is rated: its cost, its use or its load. */
+static uint32_t node_figure(const struct sk_core *core, enum sk_placement how, uint32_t node,
+			    bool devices)
+{
+	const struct sk_node *at = &core->nodes[node];
+	uint64_t figure = core->observed[node].load_milli;
+
+	if (how == SK_PLACEMENT_COST && sk_node_cost(at))
+		figure = sk_node_cost(at)->value;
+	if (how == SK_PLACEMENT_SPREAD && !devices)
+		figure = at->cpu_used;
+	if (how == SK_PLACEMENT_SPREAD && devices) {
+		figure = 0;
+		for (uint32_t index = 0; index < at->devices; index++)
+			figure += sk_device_at(core, node, index)->used;
+	}
+	return figure < UINT32_MAX ? (uint32_t)figure : UINT32_MAX;
+}
+
+static bool rates_devices(enum sk_placement how)
+{
+	return how == SK_PLACEMENT_POWER || how == SK_PLACEMENT_THERMAL ||
+	       how == SK_PLACEMENT_LEAST_LOADED;
+}
+
+static void side_fill(const struct sk_core *core, enum sk_placement how, uint32_t node,
+		      uint32_t index, bool devices, struct sk_evidence_side *ret)
+{
+	const struct sk_sample *sample = NULL;
+
+	*ret = (struct sk_evidence_side){.node = core->nodes[node].id,
+					 .observation = core->observed[node].id,
+					 .index = index,
+					 .load_milli = (uint32_t)core->observed[node].load_milli};
+	if (index != SK_EVIDENCE_NODE)
+		sample = sk_signal_of(core, node, index);
+	if (sample)
+		ret->sample = *sample;
+	ret->figure = index == SK_EVIDENCE_NODE ? node_figure(core, how, node, devices)
+						: sk_signal_figure(core, how, node, index);
+}
+
+/* The device that decides how good the place is: the one with the worst figure. */
+static uint32_t deciding(const struct sk_core *core, enum sk_placement how, uint32_t node,
+			 const struct sk_place *place)
+{
+	uint32_t worst = SK_EVIDENCE_NODE, most = 0;
+
+	for (uint32_t i = 0; i < place->shares_n && rates_devices(how); i++) {
+		uint32_t figure = sk_signal_figure(core, how, node, place->shares[i].index);
+
+		if (worst != SK_EVIDENCE_NODE && figure <= most)
+			continue;
+		worst = place->shares[i].index;
+		most = figure;
+	}
+	return worst;
+}
+
+static bool is_taken(const struct sk_place *place, uint32_t index)
+{
+	for (uint32_t i = 0; i < place->shares_n; i++)
+		if (place->shares[i].index == index)
+			return true;
+	return false;
+}
+
+/* The best device of the node that suits and was not taken. */
+static uint32_t left_over(const struct sk_core *core, const struct sk_job *job,
+			  enum sk_placement how, uint32_t node, const struct sk_place *place)
+{
+	uint32_t best = SK_EVIDENCE_NODE, least = 0;
+
+	for (uint32_t index = 0; index < core->nodes[node].devices; index++) {
+		const struct sk_device *device = sk_device_at(core, node, index);
+		uint32_t figure = sk_signal_figure(core, how, node, index);
+
+		if (is_taken(place, index) || sk_device_free(device) < place->shares[0].milli ||
+		    sk_fit_device(job, device) || (best != SK_EVIDENCE_NODE && figure >= least))
+			continue;
+		best = index;
+		least = figure;
+	}
+	return best;
+}
+
+static void other_fill(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,
+		       uint32_t node, const struct sk_place *place, uint32_t other_node,
+		       const struct sk_place *other, struct sk_kept_evidence *ret)
+{
+	struct sk_evidence_side beside;
+	uint32_t left = SK_EVIDENCE_NODE;
+
+	if (other_node) {
+		side_fill(core, how, other_node, deciding(core, how, other_node, other),
+			  place->shares_n != 0, &ret->sides[1]);
+		ret->head.sides = 2;
+	}
+	if (ret->sides[0].index != SK_EVIDENCE_NODE)
+		left = left_over(core, job, how, node, place);
+	if (left == SK_EVIDENCE_NODE)
+		return;
+	side_fill(core, how, node, left, true, &beside);
+	if (ret->head.sides == 2 && ret->sides[1].figure < beside.figure)
+		return;
+	ret->sides[1] = beside;
+	ret->head.sides = 2;
+}
+
+void sk_evidence_keep(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,
+		      uint32_t node, const struct sk_place *place, uint32_t other_node,
+		      const struct sk_place *other)
+{
+	struct sk_hints *hints = core->hints;
+	struct sk_kept_evidence *at = &hints->evidence[hints->evidence_n++ % SK_EVIDENCE_MAX];
+
+	*at = (struct sk_kept_evidence){.head = {.job = place->job,
+						 .attempt = place->attempt,
+						 .task = place->task,
+						 .placement = (uint16_t)how,
+						 .reason = place->reason,
+						 .sides = 1}};
+	side_fill(core, how, node, deciding(core, how, node, place), place->shares_n != 0,
+		  &at->sides[0]);
+	other_fill(core, job, how, node, place, other_node, other, at);
+}
+
+int sk_core_evidence(const struct sk_core *core, uint64_t job, uint32_t attempt, uint32_t task,
+		     struct sk_evidence *ret, struct sk_evidence_side sides[2])
+{
+	const struct sk_hints *hints = core->hints;
+
+	for (uint64_t back = 1; back <= SK_EVIDENCE_MAX && back <= hints->evidence_n; back++) {
+		const struct sk_kept_evidence *at =
+			&hints->evidence[(hints->evidence_n - back) % SK_EVIDENCE_MAX];
+
+		if (at->head.job != job || at->head.attempt != attempt || at->head.task != task)
+			continue;
+		*ret = at->head;
+		memcpy(sides, at->sides, sizeof at->sides);
+		return 0;
+	}
+	return -ENOENT;
+}
