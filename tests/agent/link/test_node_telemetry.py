@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a start is told of its devices; a driver that hangs holds it up for a while only."""
+"""A start is told of its devices; a driver that hangs holds it up for a while only."""
 
 from __future__ import annotations
 

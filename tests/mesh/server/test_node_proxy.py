@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a reader of output waits for another attempt."""
+"""A reader of output waits for another attempt only if one may come."""
 
 from __future__ import annotations
 
