@@ -15,6 +15,8 @@ extern "C" {
 #include "trace/timeline/timeline.h"
 }
 
+#include "trace/bind_layout.h"
+
 namespace nb = nanobind;
 
 namespace {
@@ -109,6 +111,14 @@ struct Causes {
 			spans.push_back(span);
 	}
 
+	void peer(uint64_t from, uint64_t to, uint32_t tid)
+	{
+		sk_trace_thread_span span{from, to, tid, 0, 0};
+
+		if (sk_trace_causes_add_peer(body.get(), &span))
+			spans.push_back(span);
+	}
+
 	void sweep(uint64_t frontier)
 	{
 		std::vector<sk_trace_interval> scratch(intervals.size());
@@ -196,6 +206,13 @@ public:
 		sk_trace_job_add_open(job_,
 				      reinterpret_cast<const sk_trace_thread_span *>(open.c_str()),
 				      open.size() / sizeof(sk_trace_thread_span));
+	}
+
+	void add_waits(const nb::bytes &waits, uint64_t to_ns)
+	{
+		sk_trace_job_add_waits(
+			job_, reinterpret_cast<const sk_trace_thread_span *>(waits.c_str()),
+			waits.size() / sizeof(sk_trace_thread_span), to_ns);
 	}
 
 	int set_host_times(uint32_t tid, uint64_t on_cpu, uint64_t runnable, uint64_t blocked,
@@ -497,44 +514,6 @@ private:
 	}
 };
 
-nb::dict layout()
-{
-	nb::dict at;
-
-	at["segment"] = sizeof(sk_segment);
-	at["slots"] = offsetof(sk_segment, slots);
-	at["slot"] = sizeof(sk_slot);
-	at["slot_tail"] = offsetof(sk_slot, tail);
-	at["slot_tid"] = offsetof(sk_slot, tid);
-	at["slot_counters"] = offsetof(sk_slot, counters);
-	at["slot_oldest"] = offsetof(sk_slot, oldest_ns);
-	at["slot_oldest_device"] = offsetof(sk_slot, oldest_device);
-	at["devices"] = offsetof(sk_segment, devices);
-	at["device"] = sizeof(sk_segment_device);
-	at["names"] = offsetof(sk_segment, names);
-	at["name"] = sizeof(sk_segment_name);
-	at["window"] = offsetof(sk_segment, window);
-	at["windows_kept"] = (int)SK_SEGMENT_WINDOWS;
-	at["control"] = offsetof(sk_segment_header, control);
-	at["answer"] = offsetof(sk_segment_header, answer);
-	at["windows"] = offsetof(sk_segment_header, windows);
-	at["window_from"] = offsetof(sk_segment_header, window_from_ns);
-	at["vendor"] = offsetof(sk_segment_header, profiler_ns);
-	at["copies"] = offsetof(sk_segment, copies);
-	at["counts"] = offsetof(sk_segment, counts);
-	at["record"] = sizeof(sk_record);
-	at["event"] = sizeof(sk_trace_event);
-	at["timeline_file_max"] = (int)SK_TIMELINE_RECORDS;
-	at["event_name"] = offsetof(sk_trace_event, name);
-	at["event_queue"] = offsetof(sk_trace_event, queue);
-	at["event_shift"] = offsetof(sk_trace_event, shift);
-	at["event_correlation"] = offsetof(sk_trace_event, correlation);
-	at["version"] = (int)SK_SEGMENT_VERSION;
-	at["segments_max"] = (int)SK_FOLD_SEGMENTS;
-	at["timeline_max"] = (int)SK_EVENTS_CAPACITY;
-	return at;
-}
-
 } /* namespace */
 
 NB_MODULE(_trace, module)
@@ -568,6 +547,7 @@ NB_MODULE(_trace, module)
 		.def("span", &Causes::span, nb::arg("from_ns"), nb::arg("to_ns"), nb::arg("tid"),
 		     nb::arg("state"), nb::arg("detail") = 0xffff)
 		.def("held", &Causes::held)
+		.def("peer", &Causes::peer)
 		.def("sweep", &Causes::sweep)
 		.def("read", &Causes::read, nb::arg("device"), nb::arg("ended") = false)
 		.def("check", &Causes::check)
@@ -581,6 +561,7 @@ NB_MODULE(_trace, module)
 		.def("grant", &Job::grant)
 		.def("add_spans", &Job::add_spans)
 		.def("add_open", &Job::add_open)
+		.def("add_waits", &Job::add_waits, nb::arg("waits"), nb::arg("to_ns"))
 		.def("set_host_times", &Job::set_host_times)
 		.def("control", &Job::control)
 		.def("hold", &Job::hold)

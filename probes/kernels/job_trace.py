@@ -202,6 +202,13 @@ class JobTrace:
         )
         self._job.add_open(b"".join(packed))
 
+    def add_waits(self, waits: bytes, to_ns: int) -> None:
+        """Add the times in which threads waited for other ranks, SPAN_BYTES each.
+
+        All before `to_ns` have been added by now. Time is settled no further, unless that takes
+        more than 2 s."""
+        self._job.add_waits(waits, to_ns)
+
     def set_host_times(self, times: Mapping[int, StateTimes]) -> None:
         """Set cumulative aggregates by thread id, which divide gaps without spans.
 

@@ -99,22 +99,25 @@ static void index_spans(struct sweep *sweep, const struct sk_trace_causes_input 
 		if (!lane) /* its row belongs to another thread by now */
 			continue;
 		if (span->state == SK_THREAD_HELD)
-			lane->held = lane->helds++ ? lane->held : span;
+			lane->held.first = lane->held.count++ ? lane->held.first : span;
+		else if (span->state == SK_THREAD_PEER)
+			lane->peer.first = lane->peer.count++ ? lane->peer.first : span;
 		else
 			lane->spans = lane->count++ ? lane->spans : span;
 	}
 }
 
-/* Return for how much of [from, to), in which the thread was blocked, its launch was throttled. */
-static uint64_t held_in(struct sk_trace_lane *lane, uint64_t from, uint64_t to)
+/* Return how much of [from, to) an overlay covers. */
+static uint64_t covered_by(struct sk_trace_overlay *overlay, uint64_t from, uint64_t to)
 {
+	const struct sk_trace_thread_span *span = overlay->first;
 	uint64_t ns = 0;
 
-	while (lane->held_next < lane->helds && lane->held[lane->held_next].to_ns <= from)
-		lane->held_next++;
-	for (size_t i = lane->held_next; i < lane->helds && lane->held[i].from_ns < to; i++) {
-		ns += overlap(from, to, lane->held[i].from_ns, lane->held[i].to_ns);
-		from = later(from, lane->held[i].to_ns);
+	while (overlay->next < overlay->count && span[overlay->next].to_ns <= from)
+		overlay->next++;
+	for (size_t i = overlay->next; i < overlay->count && span[i].from_ns < to; i++) {
+		ns += overlap(from, to, span[i].from_ns, span[i].to_ns);
+		from = later(from, span[i].to_ns);
 	}
 	return ns;
 }
@@ -122,13 +125,25 @@ static uint64_t held_in(struct sk_trace_lane *lane, uint64_t from, uint64_t to)
 static void add_state(struct sk_trace_lane *lane, const struct sk_trace_thread_span *span,
 		      uint64_t from, uint64_t to, uint64_t parts[SK_PARTS])
 {
-	uint64_t paging = faulted(span, to - from), held = 0;
+	uint64_t peer = covered_by(&lane->peer, from, to), rest = to - from - peer;
+	uint64_t paging = faulted(span, rest), held = 0;
 
 	if (span->state - 1 == SK_CAUSE_BLOCKED - SK_CAUSE_ON_CPU)
-		held = held_in(lane, from, to);
-	parts[span->state - 1] += to - from - paging - held;
+		held = earlier(covered_by(&lane->held, from, to), rest);
+	parts[span->state - 1] += rest - paging - held;
 	parts[SK_CAUSE_PAGING - SK_CAUSE_ON_CPU] += paging;
 	parts[SK_PART_THROTTLED] += held;
+	parts[SK_PART_PEER] += peer;
+}
+
+/* Add time for which the thread's span has not come. That it waited for peers is known before. */
+static void add_open(struct sk_trace_lane *lane, uint64_t from, uint64_t to,
+		     uint64_t parts[SK_PARTS])
+{
+	uint64_t peer = covered_by(&lane->peer, from, to);
+
+	parts[SK_PART_OPEN] += to - from - peer;
+	parts[SK_PART_PEER] += peer;
 }
 
 /* Add what thread `t` did in [from, to), which lies within the sweep. */
@@ -153,7 +168,8 @@ static void add_parts(struct sweep *sweep, unsigned t, uint64_t from, uint64_t t
 			add_state(lane, span, start, end, parts);
 		from = later(start, end);
 	}
-	parts[SK_PART_OPEN] += to - from;
+	if (from < to)
+		add_open(lane, from, to, parts);
 }
 
 /* Add what thread `t` did in [from, to), and what its makers did before it existed and after it
@@ -181,11 +197,16 @@ static void add_path(struct sweep *sweep, unsigned t, uint64_t from, uint64_t to
 		parts[SK_PART_HELD] += to - gone;
 }
 
+static void rewind_lane(struct sk_trace_lane *lane)
+{
+	lane->next = lane->held.next = lane->peer.next = 0;
+}
+
 /* Restart the walks along the spans of this thread and of its makers. */
 static void rewind_path(struct sweep *sweep, unsigned t)
 {
 	for (unsigned deep = 0; t != SK_NO_THREAD && deep <= SK_MAKERS_DEEP; deep++) {
-		sweep->lanes[t].next = sweep->lanes[t].held_next = 0;
+		rewind_lane(&sweep->lanes[t]);
 		t = sk_trace_causes_maker(sweep->causes, t);
 	}
 }
@@ -207,6 +228,7 @@ static void charge(const struct sk_trace_causes *causes, uint64_t gap, unsigned 
 	ns[SK_CAUSE_NOT_OBSERVED] += parts[SK_PART_LOST];
 	ns[SK_CAUSE_HELD_IDLE] += parts[SK_PART_HELD];
 	ns[SK_CAUSE_THROTTLED] += parts[SK_PART_THROTTLED];
+	ns[SK_CAUSE_PEER] += parts[SK_PART_PEER];
 	ns[ended ? SK_CAUSE_HELD_IDLE : SK_CAUSE_NOT_OBSERVED] += parts[SK_PART_OPEN];
 	ns[SK_CAUSE_HELD_IDLE] += gap - seen;
 }
@@ -353,7 +375,7 @@ static void sweep_device(struct sweep *sweep, unsigned d, const struct sk_trace_
 	struct sk_trace_causes_device *device = &sweep->causes->device[d];
 
 	for (unsigned t = 0; t < SK_CAUSES_THREADS; t++)
-		sweep->lanes[t].next = sweep->lanes[t].held_next = 0;
+		rewind_lane(&sweep->lanes[t]);
 	for (int kind = 0; kind < SK_BUSY_KINDS; kind++)
 		device->end_ns[kind] = later(device->end_ns[kind], sweep->from);
 	for (size_t i = 0; sweep->present[d] && i < input->interval_count; i++) {

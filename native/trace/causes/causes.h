@@ -19,7 +19,9 @@
  * is held idle. A sleeping thread keeps nothing waiting if no call is under way: time blocked in a
  * gap that no call has ended, or before the job first called any device (sk_trace_causes_called),
  * is held idle. A thread that is blocked because its launch is throttled is throttled, whether a
- * call has ended the gap or not, because the call is under way.
+ * call has ended the gap or not, because the call is under way. A thread that waits for its peers
+ * in a collective call (sk_trace_causes_add_peer) waits for them in whatever state it is: most
+ * libraries wait on a CPU.
  *
  * A driver whose device is the CPU has threads that do the work. The device waits for such a thread
  * after the end of a command, while the caller is blocked, and from when a call wakes it to the
@@ -100,6 +102,7 @@ enum {
 	SK_THREAD_GONE = 6, /* at `from_ns` */
 	SK_THREAD_HELD =
 		7, /* its launch was held back; of input spans, from sk_trace_causes_add_held */
+	SK_THREAD_PEER = 8, /* it waited for peers; of input spans, from sk_trace_causes_add_peer */
 };
 
 enum { SK_FAULTED_ALL = 0xfffe }; /* SK_SPAN_FAULTED_ALL */
@@ -120,7 +123,8 @@ enum sk_trace_part {
 	SK_PART_LOST = 5,
 	SK_PART_HELD = 6,
 	SK_PART_THROTTLED = 7,
-	SK_PARTS = 8,
+	SK_PART_PEER = 8,
+	SK_PARTS = 9,
 };
 
 struct sk_trace_causes_thread {
@@ -133,6 +137,7 @@ struct sk_trace_causes_thread {
 	uint64_t open_ns;  /* start of the newest state taken in while it went on */
 	uint64_t gone_ns;  /* when it ended; 0: unknown */
 	uint64_t held_ns;  /* end of the newest time in which its launch was held */
+	uint64_t peer_ns;  /* end of the newest time in which it waited for peers */
 	uint32_t maker;	   /* the thread that made it and stands for it while it does not exist; 0:
 			      none */
 	uint16_t maker_row;
@@ -165,6 +170,7 @@ struct sk_trace_causes {
 	uint64_t late_ns;
 	uint64_t broken_spans;	    /* did not join the thread's previous one: time was lost */
 	uint64_t threads_untracked; /* spans or calls of threads beyond the table */
+	uint64_t late_waits;	    /* for peers: came after their time was settled */
 	uint32_t device_known[SK_CAUSES_ROWS];
 	uint16_t hint[SK_CAUSES_HINTS]; /* by a thread's id: where it may have its row */
 	struct sk_trace_causes_thread thread[SK_CAUSES_THREADS];
@@ -202,6 +208,10 @@ bool sk_trace_causes_add_span(struct sk_trace_causes *causes, struct sk_trace_th
  * and becomes a span of the input; false when nothing remains. Late time stays blocked. */
 bool sk_trace_causes_add_held(struct sk_trace_causes *causes, struct sk_trace_thread_span *held);
 
+/** Take in that thread `wait->tid` waited for its peers from `from_ns` to `to_ns`, whatever its
+ * state. It is cut as above; what is cut off because it is settled is counted. */
+bool sk_trace_causes_add_peer(struct sk_trace_causes *causes, struct sk_trace_thread_span *wait);
+
 /** Return whether an open state joins what is known of its thread, or is the state that was open
  * before. Any other is stale, or spans before it are still under way and it would bar them. */
 bool sk_trace_causes_joins(const struct sk_trace_causes *causes,
@@ -216,7 +226,8 @@ void sk_trace_causes_goes_on(struct sk_trace_causes *causes,
 void sk_trace_causes_sort(struct sk_trace_interval *intervals, size_t count,
 			  struct sk_trace_interval *scratch);
 
-/** Sort spans by thread and start; those of state SK_THREAD_HELD come behind all others. */
+/** Sort spans by thread and start; those of states SK_THREAD_HELD and SK_THREAD_PEER come behind
+ * all others. */
 void sk_trace_causes_sort_spans(struct sk_trace_thread_span *spans, size_t count);
 
 /** Settle everything up to `frontier_ns`; the input keeps what reaches beyond it. An interval that

@@ -24,14 +24,20 @@ static inline uint64_t overlap(uint64_t from, uint64_t to, uint64_t a, uint64_t 
 	return to > from ? to - from : 0;
 }
 
+/** Times of one thread that lie over its states, and how far a walk along them has come. */
+struct sk_trace_overlay {
+	const struct sk_trace_thread_span *first;
+	size_t count;
+	size_t next;
+};
+
 /** The spans of one thread, and how far a walk along them has come. */
 struct sk_trace_lane {
 	const struct sk_trace_thread_span *spans;
 	size_t count;
 	size_t next;
-	const struct sk_trace_thread_span *held; /* when its launches were throttled */
-	size_t helds;
-	size_t held_next;
+	struct sk_trace_overlay held; /* its launches were throttled */
+	struct sk_trace_overlay peer; /* it waited for its peers */
 };
 
 /** A gap, and the threads that stand in for its caller at its ends; SK_NO_THREAD for none. */

@@ -91,13 +91,18 @@ void sk_trace_causes_sort(struct sk_trace_interval *intervals, size_t count,
 		memcpy(intervals, from, count * sizeof(*intervals));
 }
 
+/* Return the place of a span among the others: states first, then what lies over them. */
+static int layer(const struct sk_trace_thread_span *span)
+{
+	return span->state < SK_THREAD_HELD ? 0 : span->state;
+}
+
 static int by_thread(const void *left, const void *right)
 {
 	const struct sk_trace_thread_span *a = left, *b = right;
-	bool held = a->state == SK_THREAD_HELD;
 
-	if (held != (b->state == SK_THREAD_HELD))
-		return held ? 1 : -1;
+	if (layer(a) != layer(b))
+		return layer(a) - layer(b);
 	if (a->tid != b->tid)
 		return a->tid < b->tid ? -1 : 1;
 	return (a->from_ns > b->from_ns) - (a->from_ns < b->from_ns);

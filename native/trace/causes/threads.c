@@ -149,12 +149,15 @@ static void place_late(struct sk_trace_causes *causes, unsigned t, uint64_t from
 		if (!causes->device_known[d] || !device->idle)
 			continue;
 		uint64_t ns = overlap(from, to, device->gap_ns, causes->frontier_ns), held = 0;
+
+		/* Time in which it waited for peers is not open: that was known before. */
+		ns = earlier(ns, device->gap[t][SK_PART_OPEN]);
 		uint64_t paging = faulted(span, ns);
 
 		if (part == SK_CAUSE_BLOCKED - SK_CAUSE_ON_CPU && !device->used)
-			held = overlap(from, earlier(to, causes->called_ns), device->gap_ns,
-				       causes->frontier_ns);
-		device->gap[t][SK_PART_OPEN] -= earlier(ns, device->gap[t][SK_PART_OPEN]);
+			held = earlier(ns, overlap(from, earlier(to, causes->called_ns),
+						   device->gap_ns, causes->frontier_ns));
+		device->gap[t][SK_PART_OPEN] -= ns;
 		device->gap[t][SK_PART_HELD] += held;
 		device->gap[t][part] += ns - held - paging;
 		device->gap[t][SK_CAUSE_PAGING - SK_CAUSE_ON_CPU] += paging;
@@ -304,17 +307,36 @@ bool sk_trace_causes_add_span(struct sk_trace_causes *causes, struct sk_trace_th
 	return true;
 }
 
+/* Cut a time that lies over the states of thread `t` to what comes behind `from_ns`, where the
+ * newest such time ends, and behind the frontier; false when nothing remains. */
+static bool cut_overlay(const struct sk_trace_causes *causes, struct sk_trace_thread_span *span,
+			uint16_t state, uint64_t from_ns)
+{
+	span->state = state;
+	span->from_ns = later(span->from_ns, later(causes->frontier_ns, from_ns));
+	return span->to_ns > span->from_ns;
+}
+
 bool sk_trace_causes_add_held(struct sk_trace_causes *causes, struct sk_trace_thread_span *held)
 {
 	unsigned t = sk_trace_causes_meet(causes, held->tid);
 
-	if (t == SK_NO_THREAD)
-		return false;
-	held->state = SK_THREAD_HELD;
-	held->from_ns = later(held->from_ns, later(causes->frontier_ns, causes->thread[t].held_ns));
-	if (held->to_ns <= held->from_ns)
+	if (t == SK_NO_THREAD ||
+	    !cut_overlay(causes, held, SK_THREAD_HELD, causes->thread[t].held_ns))
 		return false;
 	causes->thread[t].held_ns = held->to_ns;
+	return true;
+}
+
+bool sk_trace_causes_add_peer(struct sk_trace_causes *causes, struct sk_trace_thread_span *wait)
+{
+	unsigned t = sk_trace_causes_meet(causes, wait->tid);
+
+	causes->late_waits += wait->from_ns < causes->frontier_ns;
+	if (t == SK_NO_THREAD ||
+	    !cut_overlay(causes, wait, SK_THREAD_PEER, causes->thread[t].peer_ns))
+		return false;
+	causes->thread[t].peer_ns = wait->to_ns;
 	return true;
 }
 

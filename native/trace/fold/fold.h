@@ -23,7 +23,7 @@
 #include "trace/statistics/windows.h"
 
 enum {
-	SK_FOLD_VERSION = 13,
+	SK_FOLD_VERSION = 14,
 	SK_FOLD_SEGMENTS = 256,	     /* processes with a segment at once */
 	SK_FOLD_NAMES = 256,	     /* kernel names of a job; 0 is "(other)" */
 	SK_FOLD_INTERVALS = 1 << 16, /* device work that waits to be settled */

@@ -37,6 +37,7 @@
 	X(windows_lost)	   /* closed unread: it is not known how much was seen meanwhile */        \
 	X(windows_damaged) /* invalid windows */                                                   \
 	X(late_intervals)  /* device work that came after its time was settled */                  \
+	X(late_waits)	   /* waits for peers that came after their time was settled */            \
 	X(broken_spans)	   /* thread time missing between two spans */                             \
 	X(spans_dropped)   /* more spans waiting than there is room for */                         \
 	X(threads_untracked) /* spans and calls of threads beyond 256 */                           \

@@ -418,6 +418,12 @@ static void settle(struct sk_trace_job *job, uint64_t watermark)
 
 		frontier = told < frontier ? told : frontier;
 	}
+	if (job->waits_to_ns && !job->ended) {
+		uint64_t patience = job->now_ns > 2000 * MS ? job->now_ns - 2000 * MS : 0;
+		uint64_t told = job->waits_to_ns > patience ? job->waits_to_ns : patience;
+
+		frontier = told < frontier ? told : frontier;
+	}
 	bool work = input->interval_count || input->span_count;
 
 	if (work || frontier > causes->frontier_ns + 1000 * MS || job->ended)

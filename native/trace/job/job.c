@@ -188,6 +188,26 @@ void sk_trace_job_add_open(struct sk_trace_job *job, const struct sk_trace_threa
 	}
 }
 
+void sk_trace_job_add_waits(struct sk_trace_job *job, const struct sk_trace_thread_span *waits,
+			    size_t count, uint64_t to_ns)
+{
+	struct sk_trace_fold_state *state = job->fold.state;
+
+	job->waits_to_ns = to_ns;
+	for (size_t i = 0; i < count && !state->finished; i++) {
+		struct sk_trace_thread_span wait;
+
+		memcpy(&wait, &waits[i], sizeof(wait));
+		if (!sk_trace_causes_add_peer(&state->causes, &wait))
+			continue;
+		if (job->input.span_count == SK_JOB_WAITING_SPANS)
+			state->retired.loss[SK_LOSS_spans_dropped]++;
+		else
+			job->input.spans[job->input.span_count++] = wait;
+		job->dirty = true;
+	}
+}
+
 void sk_trace_job_fed(struct sk_trace_job *job, uint64_t ns)
 {
 	job->fed_ns = ns;

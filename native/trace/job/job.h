@@ -45,6 +45,7 @@ struct sk_trace_job {
 	uint64_t now_ns;
 	uint64_t spans_to_ns;	  /* newest moment that a span describes */
 	uint64_t fed_ns;	  /* spans that ended before it have been added; 0: not known */
+	uint64_t waits_to_ns;	  /* waits for peers before it have been added; 0: nobody looks */
 	uint64_t folder_stamp_ns; /* CLOCK_REALTIME */
 	bool folder_quiet;	  /* nothing can hide behind that stamp */
 	uint64_t scan_at_ns;	  /* not before */
@@ -97,6 +98,11 @@ void sk_trace_job_add_spans(struct sk_trace_job *job, const struct sk_trace_thre
  * does not join what is known of its thread is left out. */
 void sk_trace_job_add_open(struct sk_trace_job *job, const struct sk_trace_thread_span *open,
 			   size_t count);
+
+/** Take in `count` waits of threads for their peers. All before `to_ns` are added by now; time is
+ * not settled before they are, unless that takes too long. */
+void sk_trace_job_add_waits(struct sk_trace_job *job, const struct sk_trace_thread_span *waits,
+			    size_t count, uint64_t to_ns);
 
 /** Note that every known span that ended before `ns` has been added. Spans are late from that
  * moment on, and not from the drain, which may have been delayed. */

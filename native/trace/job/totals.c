@@ -21,6 +21,7 @@ void sk_trace_job_counters(const struct sk_trace_job *job, struct sk_trace_fold_
 			ret->host_records += state->segments[row].host_records;
 		}
 	ret->loss[SK_LOSS_late_intervals] = state->causes.late_intervals;
+	ret->loss[SK_LOSS_late_waits] = state->causes.late_waits;
 	ret->loss[SK_LOSS_broken_spans] = state->causes.broken_spans;
 	ret->loss[SK_LOSS_threads_untracked] = state->causes.threads_untracked;
 	ret->loss[SK_LOSS_timeline_dropped] += beyond(state->records, SK_EVENTS_CAPACITY);

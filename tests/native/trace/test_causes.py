@@ -39,6 +39,8 @@ class World:
     """tid -> the first thread of its process."""
     held: list[tuple[int, int, int]] = field(default_factory=list)
     """(from, to, tid): a launch of it was held back; those of one thread do not overlap."""
+    peer: list[tuple[int, int, int]] = field(default_factory=list)
+    """(from, to, tid): it waited for its peers, in whatever state."""
 
     def ends(self, start: int, stop: int, tid: int, kind: int) -> int:
         """Work that did not end did so with its process at the latest."""
@@ -75,6 +77,19 @@ def oracle(world: World, device: int) -> list[int]:
     return causes
 
 
+def known_cause(
+    world: World, mine: list[tuple[int, int, int, int, int]], caller: int, state: int, t: int
+) -> int:
+    """Cause of a moment at which the device waits for a thread in a known state."""
+    if any(a <= t < b and caller == tid for a, b, tid in world.peer):
+        return PEER
+    starts = any(each[0] > t and each[0] < world.end for each in mine)
+    early = not any(each[0] <= t for each in mine) and t < world.called
+    held = any(a <= t < b and caller == tid for a, b, tid in world.held)
+    asleep = IDLE if early or not starts else BLOCKED  # or it keeps nothing waiting
+    return (THROTTLED if held else asleep) if state == 3 else ON + state - 1
+
+
 def gap_cause(
     world: World,
     mine: list[tuple[int, int, int, int, int]],
@@ -94,10 +109,7 @@ def gap_cause(
     caller = world.stands(caller, t)
     known = states[caller] if caller else {}
     if t in known:
-        early = not any(each[0] <= t for each in mine) and t < world.called
-        held = any(a <= t < b and caller == tid for a, b, tid in world.held)
-        asleep = IDLE if early or not starts else BLOCKED  # or it keeps nothing waiting
-        return (THROTTLED if held else asleep) if known[t] == 3 else ON + known[t] - 1
+        return known_cause(world, mine, caller, known[t], t)
     if not known or t < min(known):
         return IDLE
     if t > max(known):
@@ -167,7 +179,7 @@ def feed(world: World, chance: random.Random, steps: int) -> _trace.Causes:
     spans: list[tuple[int, int, tuple[int, ...]]] = [(each[1], 1, each) for each in world.spans]
     spans += [(each[0], 0, each) for each in made] + [(each[0], 2, each) for each in gone]
     spans.sort(key=lambda each: each[:2])
-    busy, held = list(world.busy), sorted(world.held)
+    busy, held, peer = list(world.busy), sorted(world.held), sorted(world.peer)
     for stop in stops:
         now = [each for each in busy if each[0] < stop]
         busy = [each for each in busy if each[0] >= stop]
@@ -181,11 +193,55 @@ def feed(world: World, chance: random.Random, steps: int) -> _trace.Causes:
         held = [each for each in held if each[0] >= stop]
         for each in told:
             causes.held(*each)
+        told = [each for each in peer if each[0] < stop]
+        peer = [each for each in peer if each[0] >= stop]
+        for each in told:
+            causes.peer(*each)
         while spans and spans[0][0] <= stop:
             causes.span(*spans.pop(0)[2])
         causes.sweep(stop)
         assert causes.check()
     return causes
+
+
+def waiting(world: World, chance: random.Random) -> World:
+    """Add waits for peers to a world, each while its thread exists."""
+    for tid in {span[2] for span in world.spans}:
+        mine = [span for span in world.spans if span[2] == tid]
+        first, last = mine[0][0], mine[-1][1]
+        count = 2 * chance.randrange(0, min(5, (last - first + 2) // 2))
+        marks = sorted(chance.sample(range(first, last + 1), count))
+        world.peer += [(a, b, tid) for a, b in zip(marks[::2], marks[1::2], strict=True)]
+    world.held = [  # a thread is in one call at a time
+        held
+        for held in world.held
+        if not any(a < held[1] and held[0] < b and tid == held[2] for a, b, tid in world.peer)
+    ]
+    return world
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.integers(0, 1 << 40))
+def test_who_waits_for_peers_waits_for_them_in_any_state(seed: int) -> None:
+    chance = random.Random(seed)
+    world = waiting(random_world(chance), chance)
+    causes = feed(world, chance, 0)
+    for device in (0, 1):
+        assert list(causes.read(device, ended=True)) == oracle(world, device)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.integers(0, 1 << 40), st.integers(1, 12))
+def test_late_spans_take_no_wait_for_peers_away(seed: int, steps: int) -> None:
+    chance = random.Random(seed)
+    world = waiting(random_world(chance), chance)
+    causes = feed(world, chance, steps)
+    for device in (0, 1):
+        found, expected = list(causes.read(device, ended=True)), oracle(world, device)
+        assert sum(found) == world.end
+        assert found[:2] == expected[:2]
+        # A wait of a thread that is heard of only later is settled as not observed.
+        assert expected[PEER] - found[UNSEEN] <= found[PEER] <= expected[PEER]
 
 
 @settings(max_examples=300, deadline=None)
