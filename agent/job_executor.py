@@ -21,7 +21,14 @@ from stoker.agent.jobs import job_launch, steps
 from stoker.agent.jobs.job_launch import JobPlace
 from stoker.agent.jobs.spawner import Spawner
 from stoker.agent.jobs.spawner_messages import Event as SpawnerEvent
-from stoker.agent.jobs.spawner_messages import Exited, KnownAttempt, Launch, Refusal, Started
+from stoker.agent.jobs.spawner_messages import (
+    Exited,
+    KnownAttempt,
+    Launch,
+    Prepared,
+    Refusal,
+    Started,
+)
 from stoker.agent.jobs.start_records import StartRecord, StartRecords, start_record
 from stoker.agent.jobs.steps import Event
 from stoker.agent.jobs.user_homes import UserHomes
@@ -50,7 +57,7 @@ Occupied = Callable[[frozenset[str]], Awaitable[Mapping[str, str]]]
 
 
 class JobExecutor:
-    """Carries out StartAttempts, StopAttempt, Settle and Acknowledge; `post` takes all answers."""
+    """Carries out what the core wants of the spawner and of traces; `post` takes all answers."""
 
     def __init__(
         self,
@@ -150,6 +157,10 @@ class JobExecutor:
         if launches:
             self._spawn(self._send(launches))
 
+    def release(self, keys: tuple[TaskKey, ...]) -> None:
+        """Have the spawner let tasks of gangs run."""
+        self._spawn(self._release(keys))
+
     def stop(self, key: TaskKey, reason: str) -> None:
         """Have the spawner end an attempt."""
         if key in self._short:
@@ -189,6 +200,8 @@ class JobExecutor:
         key = event.key
         record = self._starts.get(key)
         self.changed(event.job)
+        if isinstance(event, Prepared):
+            return steps.Gathered(key, record.decision, event.t_ns)
         if isinstance(event, Started):
             if record.trace != "off":
                 self._tracer.begin(record, event)
@@ -222,7 +235,8 @@ class JobExecutor:
     def _has(self, slot: KnownAttempt) -> steps.SpawnerAttempt:
         key = slot.key
         result = self.core_event(slot.event) if slot.event is not None else None
-        assert result is None or isinstance(result, steps.Ran | steps.JobEnded | steps.NeverStarted)
+        kinds = steps.Gathered | steps.Ran | steps.JobEnded | steps.NeverStarted
+        assert result is None or isinstance(result, kinds)
         return steps.SpawnerAttempt(key, self._starts.get(key).decision, result)
 
     def _prepare(self, start: StartJob, promised: Counter[int]) -> tuple[Launch, StartRecord]:
@@ -300,6 +314,16 @@ class JobExecutor:
         """Post that the start never began: the core ends it or requests it again."""
         del self._short[key]
         self._post(steps.NeverStarted(key, time.time_ns()))
+
+    async def _release(self, keys: tuple[TaskKey, ...]) -> None:
+        while True:
+            try:
+                await self._spawner.release(keys)
+                return
+            except Unavailable as error:
+                self.counters["spawner_unavailable"] += 1
+                _log.warning("the spawner accepted no release", error=str(error))
+                await asyncio.sleep(RETRY_S)
 
     async def _stop(self, key: TaskKey, reason: str) -> None:
         while True:

@@ -10,11 +10,12 @@ one is kept encoded.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from stoker.native.errors import BadRequest, Corrupt, NotFound
+from stoker.scheduler.gang_ports import GangPorts
 from stoker.scheduler.names import DEFAULT_QUEUE, name_id
 from stoker.scheduler.nouns import (
     ENDED,
@@ -41,6 +42,11 @@ SELECTOR_CHARS_MAX = 4096
 SELECTOR_PARTS_MAX = 512
 
 
+RankState = Literal[
+    "starting", "ready", "running", "succeeded", "failed", "cancelled", "timeout", "lost"
+]
+
+
 class Attempt(msgspec.Struct, array_like=True, frozen=True):
     """An attempt that was followed by another one. Its times are as in Job."""
 
@@ -51,6 +57,19 @@ class Attempt(msgspec.Struct, array_like=True, frozen=True):
     placed_ns: int | None
     started_ns: int | None
     ended_ns: int
+    exit_code: int | None = None
+    signal: int | None = None
+    usage: Usage | None = None
+    nodes: tuple[str, ...] = ()
+    """The node of each rank of a gang."""
+
+
+class Rank(msgspec.Struct, array_like=True):
+    """One task of a gang in the present attempt; `state` is what its node said last."""
+
+    decision: Decision
+    state: RankState = "starting"
+    reason: str = ""
     exit_code: int | None = None
     signal: int | None = None
     usage: Usage | None = None
@@ -77,6 +96,12 @@ class Job(msgspec.Struct, array_like=True):
     """The reason given with the cancel."""
     attempts: tuple[Attempt, ...] = ()
     """The attempts before the present one; `decision` is None until the next one is placed."""
+    ranks: list[Rank] = []
+    """The tasks of a gang, of which `decision` is the first one's; empty for a job of one task."""
+    master_port: int = 0
+    """The port of rank 0's node at which the gang meets; 0 while it has none."""
+    verdict: JobState | Literal[""] = ""
+    """The state in which the attempt of a gang that is being stopped will have ended."""
 
     def decoded_spec(self) -> JobSpec:
         """Return the decoded request."""
@@ -92,6 +117,7 @@ class Job(msgspec.Struct, array_like=True):
     def waits_again(self, ended: Attempt) -> None:
         """Record that the attempt is over and that another one will follow."""
         self.attempts = (*self.attempts, ended)[-ATTEMPTS_KEPT:]
+        self.ranks, self.verdict = [], ""
         self.decision = self.usage = None
         self.placed_ns = self.started_ns = self.ended_ns = None
         self.exit_code = self.signal = None
@@ -152,6 +178,10 @@ class Book:
         self._jobs: dict[int, Job | EndedJob] = {}
         self._last: dict[str, int] = {}
         self.nodes: dict[str, NodeReport] = {}
+        self.ports = GangPorts()
+        """The ports of gangs, which follow from the live jobs."""
+        self.gathering: set[int] = set()
+        """The gangs that were placed and of which no rank runs yet; follows from the live jobs."""
         self.shares = UserShares()
         """The resources that each user's jobs take, for the limits on users."""
         self.queues: dict[int, str] = {}
@@ -187,9 +217,24 @@ class Book:
     def end(self, record: Job) -> None:
         """Encode a record whose state is final."""
         assert record.state in ENDED
+        self.leave_port(record)
         row = _encode_row(record)
         self._jobs[record.job] = EndedJob(record.owner.user, record.state, row)
         self.shares.end(record.owner.user, record.job, len(row), len(record.spec))
+
+    def place_gang(self, record: Job, decisions: list[Decision]) -> None:
+        """Record the places of all ranks of a new attempt, and the port at which they meet."""
+        first = decisions[0]
+        record.decision, record.verdict = first, ""
+        record.ranks = [Rank(decision) for decision in decisions]
+        record.master_port = self.ports.take(first.node, record.job, record.attempt)
+        self.gathering.add(record.job)
+
+    def leave_port(self, record: Job) -> None:
+        """Give back the port of a gang whose attempt is over."""
+        if record.master_port and record.decision is not None:
+            self.ports.give(record.decision.node, record.master_port, record.job)
+        record.master_port = 0
 
     def forget(self, job: int, why: str = "") -> None:
         """Drop a job for good; `why` is kept as the answer to later requests for it."""
@@ -268,7 +313,10 @@ class Book:
         if isinstance(record, EndedJob):
             record = _jobs.decode(_rows.decode(record.row).raw)
         decisions = (record.decision, *(each.decision for each in record.attempts))
-        return list(dict.fromkeys(d.node for d in decisions if d is not None))
+        nodes = [d.node for d in decisions if d is not None]
+        nodes += [rank.decision.node for rank in record.ranks]
+        nodes += [node for each in record.attempts for node in each.nodes]
+        return list(dict.fromkeys(nodes))
 
     def queue_name(self, queue: int) -> str:
         """Return the name of a queue."""
@@ -388,6 +436,10 @@ class Book:
             self.shares.put(user, row.job, len(raw), ended=True)
             return
         record = _jobs.decode(row.raw)
+        if record.master_port and record.decision is not None:
+            self.ports.hold(record.decision.node, record.master_port, record.job)
+        if record.ranks and record.state == "starting":
+            self.gathering.add(record.job)
         record.owner = owners.setdefault(record.owner, record.owner)
         self._jobs[row.job] = record
         self.shares.put(user, row.job, len(record.spec), ended=False)

@@ -100,6 +100,11 @@ class JobOptions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The kind of its devices; a CPU device, such as PoCL's, serves only who asks for it."""
     mix_vendors: bool = False
     """Its devices may be of several vendors, and with device_kind any of several kinds."""
+    tasks: int = 1
+    """Processes of one gang, each with devices, CPU and memory of its own: placed together or not
+    at all, started, stopped and tried again together."""
+    tasks_per_node: int = 0
+    """Exactly so many tasks of the gang on each of its nodes; 0: as it fits."""
 
 
 class OptionLimit(NamedTuple):
@@ -125,5 +130,8 @@ LIMITS: Final = (
     OptionLimit("backoff_s", 1, 300),
     OptionLimit("min_run_s", 0, 604_800),
     OptionLimit("device_memory_bytes", 1_048_576, 1_125_899_906_842_624, "bytes"),
+    OptionLimit("tasks", 1, 64),
+    OptionLimit("tasks_per_node", 0, 64),
+    OptionLimit("nodes", 0, 64),
 )
 """Limits that hold at every door."""

@@ -239,12 +239,32 @@ class Decision(Record, frozen=True):
     """The `placing` of its attempt, as `TaskKey` has it."""
 
 
+class Gang(Record, frozen=True):
+    """The places of the tasks of a gang. The rank of a task is its number."""
+
+    nodes: tuple[str, ...]
+    """Their nodes, each once, in the order of its first rank."""
+    places: tuple[int, ...]
+    """The node of each rank, by its position in `nodes`."""
+    master_addr: str
+    """The address of the node of rank 0."""
+    master_port: int
+    """A port on that node that no other gang has."""
+
+
 class StartJob(TaskRecord, tag="start", frozen=True):
-    """Command to a node: run this attempt of this task, once."""
+    """Command to a node: run this attempt of this task, once. A task of a gang is made ready, and
+    runs once it is released."""
 
     decision: Decision
     owner: Owner
     spec: JobSpec
+    gang: Gang | None = None
+    """None for a job of one task."""
+
+
+class ReleaseJob(TaskRecord, tag="release", frozen=True):
+    """Command to a node: all tasks of the gang are ready, so this one may run."""
 
 
 class StopJob(TaskRecord, tag="stop", frozen=True):
@@ -261,7 +281,7 @@ class ForgetJob(Record, tag="forget", frozen=True):
     job: int
 
 
-Action = StartJob | StopJob | ForgetJob
+Action = StartJob | StopJob | ForgetJob | ReleaseJob
 
 
 class Usage(Record, frozen=True):
@@ -278,8 +298,11 @@ class Outcome(TaskRecord, frozen=True):
 
     decision: int
     """The id of the Decision of this attempt."""
-    state: Literal["running", "succeeded", "failed", "cancelled", "timeout", "lost", "pending"]
-    """Running, final, or `pending`: the node began nothing, and the job waits again."""
+    state: Literal[
+        "ready", "running", "succeeded", "failed", "cancelled", "timeout", "lost", "pending"
+    ]
+    """Running, final, `ready`: a task of a gang waits for the others, or `pending`: the node began
+    nothing, and the job waits again."""
     t_ns: int
     """CLOCK_REALTIME ns."""
     exit_code: int | None = None
@@ -288,3 +311,8 @@ class Outcome(TaskRecord, frozen=True):
     usage: Usage | None = None
     device_ns: int | None = None
     """The measured device time of the attempt; None if unmeasured, then its shares are charged."""
+
+    @property
+    def job_state(self) -> JobState:
+        """Return the state as jobs and the core have it: a task that is ready starts still."""
+        return "starting" if self.state == "ready" else self.state

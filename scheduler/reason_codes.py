@@ -103,6 +103,8 @@ class Reason(IntEnum):
     WRONG_KIND = 84
     VENDORS_MIXED = 85
     NO_NODE_HAS_KIND = 86
+    ALREADY_RELEASED = 87
+    GANG_NODE_SHORT = 88  # no room for all tasks that go on one node together
 
     # Reasons for the state of a job.
     SUBMITTED = 100
@@ -120,6 +122,7 @@ class Reason(IntEnum):
     AFTER_FAILED = 112  # the job it waited for did not end well
     RECLAIMED = 113  # preempted because another queue was short of its guarantee
     NOT_BEGUN = 114  # its node could not begin it and gave it back
+    NOT_READY = 115  # the tasks of a gang were not all ready in time
 
     # Reasons for the place of a task.
     PACKED_SHARE = 200

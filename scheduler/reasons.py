@@ -67,6 +67,10 @@ _SENTENCES: Final[dict[int, str]] = {
     ),
     Reason.NO_NODE_FITS: "no node has devices, CPU and memory together for this request",
     Reason.GANG_TOO_LARGE: "asks for {asked} tasks at once, the nodes can hold {have}",
+    Reason.GANG_NODE_SHORT: (
+        "asks for {asked} tasks on each of its nodes, the largest node has room for {have}"
+    ),
+    Reason.ALREADY_RELEASED: "all {asked} tasks of job {job} were ready, or it waits for none",
     Reason.NOT_PENDING: "job {job} is not waiting",
     Reason.WRONG_ATTEMPT: "attempt {asked} does not follow attempt {have}",
     Reason.STALE_ATTEMPT: "attempt {asked} is not attempt {have}, which is the current one",
@@ -176,6 +180,7 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.NOT_BEGUN: "was not begun, will be tried again",
     Reason.AFTER_FAILED: "the job it was to follow did not end well",
     Reason.RECLAIMED: "preempted because another queue was short of its guarantee",
+    Reason.NOT_READY: "not all of its tasks were ready in time, so none of them was started",
     Reason.LEAST_FRAGMENTED: "the least added fragmentation; nodes looked at: {count}",
     Reason.SPREAD_OUT: "the least used node; nodes looked at: {count}",
     Reason.LEAST_LOADED: "the least observed load; nodes looked at: {count}",

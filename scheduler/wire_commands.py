@@ -15,9 +15,9 @@ from typing import Final, NamedTuple, Self
 
 from stoker.scheduler.wire_fields import Shares, pack_shares, padded, unpack_shares
 from stoker.scheduler.wire_names import (
-    CANCEL, DEVICE_SET, FORGET, NODE_DOWN, NODE_LABEL, NODE_RESERVE, NODE_UP, NO_LIMIT, OUTCOME,
-    PLACE, PREEMPT, PREFER, QUEUE_SET, QUOTA_SET, REFUSED, SUBMIT, TERM, USAGE, Kind, Order,
-    Placement,
+    CANCEL, DEVICE_SET, FORGET, GIVE_UP, NODE_DOWN, NODE_LABEL, NODE_RESERVE, NODE_UP, NO_LIMIT,
+    OUTCOME, PLACE, PREEMPT, PREFER, QUEUE_SET, QUOTA_SET, REFUSED, SUBMIT, TERM, USAGE, Kind,
+    Order, Placement,
 )
 
 
@@ -247,7 +247,7 @@ class QuotaSet(NamedTuple):
         return cls(f[7], f[4], f[5], f[6])
 
 
-_SUBMIT = Struct("<HHIQQ16sQIIQQQQQQ8Q4Q4Q4QIIIIIhHHHHH")
+_SUBMIT = Struct("<HHIQQ16sQIIQQQQQQ8Q4Q4Q4QIIIIIhBBHHHH")
 
 
 class Submit(NamedTuple):
@@ -296,6 +296,8 @@ class Submit(NamedTuple):
     """Attempts after the first, for failed and lost ones."""
     kinds: int = Kind.GPU
     """Kinds of devices that will do, as bits."""
+    per_node: int = 0
+    """Exactly so many tasks on each node of a gang; 0: as it fits."""
 
     def pack(self) -> bytes:
         return _SUBMIT.pack(
@@ -303,8 +305,8 @@ class Submit(NamedTuple):
             self.memory_bytes, self.device_memory_bytes, self.estimate_ns, self.after, self.group,
             self.array, *padded(self.models, 8), *padded(self.require, 4), *padded(self.avoid, 4),
             *padded(self.tolerate, 4), self.gpu_milli, self.cpu_milli, self.queue, self.min_run_s,
-            self.backoff_s, self.priority, self.tasks, self.placement, self.options, self.retries,
-            self.kinds,
+            self.backoff_s, self.priority, self.tasks, self.per_node, self.placement, self.options,
+            self.retries, self.kinds,
         )
 
     @classmethod
@@ -314,7 +316,7 @@ class Submit(NamedTuple):
             f[4], f[5] if any(f[5]) else b"", f[6], f[7], f[8], f[40], f[35], f[36], f[9], f[41],
             f[10], f[11], f[12], f[13], f[14], tuple(filter(None, f[15:23])),
             tuple(filter(None, f[23:27])), tuple(filter(None, f[27:31])),
-            tuple(filter(None, f[31:35])), f[37], f[38], f[39], f[42], f[43], f[44], f[45],
+            tuple(filter(None, f[31:35])), f[37], f[38], f[39], f[43], f[44], f[45], f[46], f[42],
         )
 
 
@@ -390,14 +392,16 @@ _TASK_OUTCOME = Struct("<HHIQQQIHHiiQH3H")
 
 
 class TaskOutcome(NamedTuple):
-    """The end or the start of one task, as its node says it. A repeated outcome changes nothing."""
+    """The end or the start of one task, as its node says it. A repeated outcome changes nothing. A
+    task of a gang is first ready: everything that its first process needs is there, and it waits
+    until all tasks of the gang are. The state "starting" says so."""
 
     job: int
     attempt: int
     node: int
     """The node that says so; another node than the task's is refused."""
     state: int
-    """Code of a state: running, one that is final, or pending: not begun."""
+    """Code of a state: running, one that is final, pending: not begun, or starting: ready."""
     exit_code: int | None = None
     signal: int | None = None
     reason: int = 0
@@ -484,6 +488,26 @@ class Cancel(NamedTuple):
         return cls(f[4], f[5])
 
 
+_GIVE_UP = Struct("<HHIQQIHH")
+
+
+class GiveUp(NamedTuple):
+    """End the attempt of a gang whose tasks are not all ready in time. It fails, and nothing of it
+    has run. Once all of them are ready it is too late for that."""
+
+    job: int
+    attempt: int
+    reason: int = 0
+
+    def pack(self) -> bytes:
+        return _GIVE_UP.pack(32, GIVE_UP, 0, 0, self.job, self.attempt, self.reason, 0)
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        f = _GIVE_UP.unpack(raw)
+        return cls(f[4], f[5], f[6])
+
+
 _FORGET = Struct("<HHIQQ")
 
 
@@ -523,19 +547,20 @@ class RefusedRequests(NamedTuple):
 SIZES: Final[dict[int, int]] = {
     TERM: 24, NODE_UP: 64, NODE_DOWN: 32, DEVICE_SET: 64, NODE_LABEL: 40, NODE_RESERVE: 48,
     QUEUE_SET: 32, QUOTA_SET: 48, SUBMIT: 296, PLACE: 152, PREFER: 152, OUTCOME: 64, USAGE: 40,
-    PREEMPT: 40, CANCEL: 32, FORGET: 24, REFUSED: 32,
+    PREEMPT: 40, CANCEL: 32, GIVE_UP: 32, FORGET: 24, REFUSED: 32,
 }
 """Bytes of a command by kind."""
 
 Request = (
     Term | NodeUp | NodeDown | DeviceSet | NodeLabel | NodeReserve | QueueSet | QuotaSet | Submit
-    | Prefer | TaskOutcome | DeviceUsage | Preempt | Cancel | Forget | RefusedRequests
+    | Prefer | TaskOutcome | DeviceUsage | Preempt | Cancel | GiveUp | Forget | RefusedRequests
 )
 """Commands that `propose` takes."""
 
 Command = (
     Term | NodeUp | NodeDown | DeviceSet | NodeLabel | NodeReserve | QueueSet | QuotaSet | Submit
-    | Prefer | TaskOutcome | DeviceUsage | Preempt | Cancel | Forget | RefusedRequests | Place
+    | Prefer | TaskOutcome | DeviceUsage | Preempt | Cancel | GiveUp | Forget | RefusedRequests
+    | Place
 )
 """Commands that the log may hold."""
 
@@ -545,6 +570,6 @@ UNPACK: Final[dict[int, Callable[[bytes], Command]]] = {
     QUEUE_SET: QueueSet.unpack, QUOTA_SET: QuotaSet.unpack, SUBMIT: Submit.unpack,
     PLACE: Place.unpack, PREFER: Prefer.unpack, OUTCOME: TaskOutcome.unpack,
     USAGE: DeviceUsage.unpack, PREEMPT: Preempt.unpack, CANCEL: Cancel.unpack,
-    FORGET: Forget.unpack, REFUSED: RefusedRequests.unpack,
+    GIVE_UP: GiveUp.unpack, FORGET: Forget.unpack, REFUSED: RefusedRequests.unpack,
 }
 """Readers of the bytes of one command, by kind."""

@@ -130,14 +130,31 @@ class Ignored(NamedTuple):
         return cls(f[5], f[1], f[6], f[2])
 
 
+class Release(NamedTuple):
+    """All tasks of a gang are ready: tell `node` to let this one run."""
+
+    command: int
+    """Position of the cause in the batch, from 0."""
+    job: int
+    attempt: int
+    task: int
+    node: int
+    """The node of the task; 0 where no task did it."""
+
+    @classmethod
+    def of_values(cls, f: tuple[Any, ...]) -> Self:
+        """Make it from values in the order of the record."""
+        return cls(f[5], f[6], f[4], f[3], f[7])
+
+
 Effect = (
-    StateChanged | Start | Stop | Forgotten | Duplicate | Ignored
+    StateChanged | Start | Stop | Forgotten | Duplicate | Ignored | Release
 )
 """One effect."""
 
 _OF_KIND: dict[int, Callable[[tuple[Any, ...]], Effect]] = {
     1: StateChanged.of_values, 2: Start.of_values, 3: Stop.of_values, 4: Forgotten.of_values,
-    5: Duplicate.of_values, 6: Ignored.of_values,
+    5: Duplicate.of_values, 6: Ignored.of_values, 7: Release.of_values,
 }
 
 

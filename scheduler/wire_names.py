@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 from typing import Final, Literal
 
-DIGEST: Final = "3b79da3ca2801e5b"
+DIGEST: Final = "0dec71772f8f84bd"
 """The layout that this is for; the compiled core has the same."""
 MILLI: Final = 1_000
 """Milli-shares of one whole device or one CPU."""
@@ -115,6 +115,7 @@ QUOTA_SET: Final = 14
 USAGE: Final = 15
 PREEMPT: Final = 16
 PREFER: Final = 17
+GIVE_UP: Final = 18
 
 
 class Placement(IntEnum):

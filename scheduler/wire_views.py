@@ -86,7 +86,7 @@ class ExplainRecord(NamedTuple):
         return cls(f[0], f[2], f[3], f[4], f[5], f[6], f[1])
 
 
-_JOB_INFO = Struct("<QQQQQQQ4QQQQQQIIIIiiIHHHHHHH3HQQQQQQ8Q4Q4Q4QIIIIIhHHHHH")
+_JOB_INFO = Struct("<QQQQQQQ4QQQQQQIIIIiiIHHHHHHHH2HQQQQQQ8Q4Q4Q4QIIIIIhBBHHHH")
 
 
 class JobInfo(NamedTuple):
@@ -134,6 +134,8 @@ class JobInfo(NamedTuple):
     """Those that did not fail: preempted, or not begun."""
     hold: int
     """The reason why it is not in its queue though pending: `enum sk_hold`."""
+    ready: int
+    """Tasks of a gang that were ready in this attempt."""
     request: Submit
     """All that was asked for; the key is not kept."""
 
@@ -154,11 +156,11 @@ class JobInfo(NamedTuple):
             f[0], f[1], f[2], f[33], f[3], f[4], f[5], f[6], tuple(filter(None, f[7:11])), f[11],
             f[16], f[17], f[59], f[60], f[18], f[20] if f[19] & 1 else None,
             f[21] if f[19] & 2 else None, f[64], f[65], f[23], STATES[f[24] - 1], f[25], f[26],
-            f[22], f[12], f[13], f[14], f[15], f[27], f[28], f[29], Submit(f[1], b"", f[2], f[16],
-            f[17], f[64], f[59], f[60], f[33], f[65], f[34], f[35], f[36], f[37], f[38],
+            f[22], f[12], f[13], f[14], f[15], f[27], f[28], f[29], f[30], Submit(f[1], b"", f[2],
+            f[16], f[17], f[64], f[59], f[60], f[33], f[65], f[34], f[35], f[36], f[37], f[38],
             tuple(filter(None, f[39:47])), tuple(filter(None, f[47:51])), tuple(filter(None,
-            f[51:55])), tuple(filter(None, f[55:59])), f[61], f[62], f[63], f[66], f[67], f[68],
-            f[69]),
+            f[51:55])), tuple(filter(None, f[55:59])), f[61], f[62], f[63], f[67], f[68], f[69],
+            f[70], f[66]),
         )
 
 
@@ -345,7 +347,7 @@ class QueueInfo(NamedTuple):
         )
 
 
-_TASK_INFO = Struct("<QQIHHHHI64s")
+_TASK_INFO = Struct("<QQIHHHHHH64s")
 
 
 class TaskInfo(NamedTuple):
@@ -358,6 +360,10 @@ class TaskInfo(NamedTuple):
     state: JobState
     job_state: JobState
     shares: Shares
+    ready: bool
+    """A task of a gang that waits for the others, or has waited."""
+    released: bool
+    """All tasks of the gang were ready, so each of them may run."""
 
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
@@ -373,7 +379,8 @@ class TaskInfo(NamedTuple):
     def of_values(cls, f: tuple[Any, ...]) -> Self:
         """Make it from values in the order of the record."""
         return cls(
-            f[0], f[1], f[2], f[3], STATES[f[4] - 1], STATES[f[5] - 1], unpack_shares(f[6], f[8]),
+            f[0], f[1], f[2], f[3], STATES[f[4] - 1], STATES[f[5] - 1], unpack_shares(f[6], f[9]),
+            bool(f[7]), bool(f[8]),
         )
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker.agent.jobs.spawner import Spawner
-from stoker.agent.jobs.spawner_messages import Event, Exited, Launch, Refusal, Started
+from stoker.agent.jobs.spawner_messages import Event, Exited, Launch, Prepared, Refusal, Started
 from stoker.native.paths import program
 
 OWNER, OTHER = 61001, 61002
@@ -163,6 +163,11 @@ class Node:
 
     async def start(self, *launches: Launch) -> list[Refusal]:
         return await self.spawner.start(list(launches))
+
+    async def prepared(self, launch: Launch) -> Prepared:
+        event = await self._event(launch, Prepared)
+        assert isinstance(event, Prepared)
+        return event
 
     async def begun(self, launch: Launch) -> Started:
         event = await self._event(launch, Started)

@@ -34,6 +34,8 @@ ACROSS = {
     "tests/agent/sim/test_scenarios_terms.py": "stories of terms, on the simulated cluster",
     "tests/mesh/log/test_log_copies.py": "a stream with a copy at each of three brokers",
     "tests/product/test_eviction.py": "a node that falls silent, on real processes",
+    "tests/product/test_gangs.py": "gangs on one node, from the command line to the processes",
+    "tests/product/test_gangs_on_nodes.py": "gangs over several real nodes",
     "tests/product/test_servers.py": "three brokers, three schedulers and real agents",
     "tests/test_tidy.py": "every tracked file",
     "tests/test_words.py": "docs/developer/glossary.md and every name",

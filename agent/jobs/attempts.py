@@ -20,7 +20,7 @@ from stoker.agent.jobs import steps
 from stoker.agent.jobs.outcome_queue import OutcomeQueue
 from stoker.agent.jobs.steps import Effect
 from stoker.mesh.wire.command import HAVE_MAX
-from stoker.scheduler.nouns import Action, Outcome, StartJob, StopJob, TaskKey
+from stoker.scheduler.nouns import ENDED, Action, Outcome, ReleaseJob, StartJob, StopJob, TaskKey
 
 ATTEMPTS_MAX = HAVE_MAX
 """The largest number of attempts whose end is not in the log; a start beyond it is refused."""
@@ -37,11 +37,13 @@ VANISHED = "the spawner has no record of this attempt any more"
 class AttemptPhase(Enum):
     SENT = "sent"  # sent to the spawner, not yet confirmed
     TAKEN = "taken"  # durable at the spawner
+    READY = "ready"  # one of a gang: it waits for the others
     RUNNING = "running"
     SETTLING = "settling"  # over; its trace is being written
     ENDED = "ended"  # over; its outcome is being sent
 
 
+BEFORE_RUN = (AttemptPhase.SENT, AttemptPhase.TAKEN, AttemptPhase.READY)
 OVER = (AttemptPhase.SETTLING, AttemptPhase.ENDED)
 
 
@@ -54,6 +56,8 @@ class _Attempt:
     settle_by: float = 0.0
     forget: bool = False
     """True if the folder is deleted as soon as the log has the attempt's end."""
+    released: bool = False
+    """True if it may run, being one of a gang."""
 
     @property
     def faulted(self) -> bool:
@@ -82,7 +86,7 @@ class Attempts:
 
     def taken(self) -> frozenset[TaskKey]:
         """Return the attempts that the spawner has durably and whose end it has not reported."""
-        phases = (AttemptPhase.TAKEN, AttemptPhase.RUNNING)
+        phases = (AttemptPhase.TAKEN, AttemptPhase.READY, AttemptPhase.RUNNING)
         return frozenset(key for key, attempt in self._attempts.items() if attempt.phase in phases)
 
     def settle_by(self) -> float | None:
@@ -104,13 +108,16 @@ class Attempts:
     # --- what the scheduler wants -----------------------------------------------------------------
 
     def carry_out(self, actions: Iterable[Action], now_ns: int, effects: list[Effect]) -> None:
-        """Carry out actions in order; consecutive starts become one batch."""
+        """Carry out actions in order; consecutive starts become one batch, and so do releases."""
         starts: list[StartJob] = []
+        released: list[TaskKey] = []
         forgotten: list[int] = []
         for action in actions:
             if isinstance(action, StartJob):
                 if self._admit(action, now_ns):
                     starts.append(action)
+            elif isinstance(action, ReleaseJob):
+                released.append(action.key)
             elif isinstance(action, StopJob):
                 if starts:
                     effects.append(steps.StartAttempts(tuple(starts)))
@@ -120,6 +127,7 @@ class Attempts:
                 forgotten.append(action.job)
         if starts:
             effects.append(steps.StartAttempts(tuple(starts)))
+        self.release(released, effects)
         if forgotten:
             self._forget(forgotten, effects)
 
@@ -163,6 +171,17 @@ class Attempts:
                 effects.append(steps.StopAttempt(key, stop.reason))
             attempt.stop = stop  # the scheduler's stop replaces a device's fault
 
+    def release(self, keys: Iterable[TaskKey], effects: list[Effect]) -> None:
+        """Let tasks of gangs run; the desired state says it again of those that are not here."""
+        waiting: list[TaskKey] = []
+        for key in keys:
+            attempt = self._attempts.get(key)
+            if attempt is not None and attempt.phase in BEFORE_RUN and attempt.stop is None:
+                attempt.released = True
+                waiting.append(key)
+        if waiting:
+            effects.append(steps.ReleaseAttempts(tuple(waiting)))
+
     def fault(self, event: steps.Faulted, effects: list[Effect]) -> int:
         """End the attempts that a device failed, so that their jobs may be retried; return how
         many."""
@@ -202,9 +221,10 @@ class Attempts:
         for has in event.has:
             if has.key not in self._reaped:
                 lost |= self._adopt(has, now_s, effects)
+        taken = self.taken()
         for key in event.expected - {has.key for has in event.has}:
             attempt = self._attempts.get(key)
-            if attempt is not None and attempt.phase in (AttemptPhase.TAKEN, AttemptPhase.RUNNING):
+            if attempt is not None and key in taken:
                 # The spawner had taken it, so it may have run: it is never started again.
                 self._counters["attempt_vanished"] += 1
                 self._conclude(key, attempt, "lost", VANISHED, event.t_ns)
@@ -215,6 +235,8 @@ class Attempts:
         if attempt.phase is AttemptPhase.SENT:
             attempt.phase = AttemptPhase.TAKEN
         match has.event:
+            case steps.Gathered():
+                self.gathered(has.event, effects)
             case steps.Ran():
                 self.ran(has.event)
             case steps.JobEnded():
@@ -251,12 +273,27 @@ class Attempts:
             return self._attempts.pop(event.key, None) is not None
         return False
 
+    def gathered(self, event: steps.Gathered, effects: list[Effect]) -> None:
+        """Report that a task of a gang is ready; the spawner repeats this after every reconnect.
+
+        A release that came before the spawner had the task is said again."""
+        if event.key in self._reaped:
+            return
+        attempt = self._attempts.setdefault(event.key, _Attempt(event.decision))
+        if attempt.phase not in BEFORE_RUN or attempt.stop is not None:
+            return
+        attempt.phase = AttemptPhase.READY
+        if attempt.released:
+            effects.append(steps.ReleaseAttempts((event.key,)))
+        else:
+            self._outcomes.put(Outcome(*event.key, event.decision, "ready", event.t_ns))
+
     def ran(self, event: steps.Ran) -> None:
         """Report that the program runs; the spawner repeats this event after every reconnect."""
         if event.key in self._reaped:
             return
         attempt = self._attempts.setdefault(event.key, _Attempt(event.decision))
-        if attempt.phase in (AttemptPhase.SENT, AttemptPhase.TAKEN):
+        if attempt.phase in BEFORE_RUN:
             attempt.phase = AttemptPhase.RUNNING
             self._outcomes.put(Outcome(*event.key, event.decision, "running", event.t_ns))
 
@@ -307,7 +344,9 @@ class Attempts:
         forgotten: set[int] = set()
         for outcome in outcomes:
             key = outcome.key
-            if outcome.state == "running" or (attempt := self._attempts.pop(key, None)) is None:
+            if outcome.state not in ENDED:
+                continue
+            if (attempt := self._attempts.pop(key, None)) is None:
                 continue
             keys.append(key)
             self._reaped[key] = None

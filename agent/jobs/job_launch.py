@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from stoker.agent.devices import visibility
+from stoker.agent.jobs import gang_environment
 from stoker.agent.jobs.attempt_folders import folder_name
 from stoker.agent.jobs.spawner_messages import Exited, Launch
 from stoker.agent.state.job_bounds import NodeBounds
@@ -79,7 +80,7 @@ def launch(
         folder=f"{place.jobs}/{name}",
         groups=owner.groups,
         umask=spec.umask,
-        stdin=spec.stdin,
+        stdin=spec.stdin and start.task == 0,
         cpu_milli=spec.cpu_milli,
         memory_bytes=bounds.memory.enforced(spec.memory_bytes),
         memory_default=bounds.memory.default,
@@ -92,6 +93,7 @@ def launch(
         output_bytes_max=spec.output_bytes_max,
         trace_folder=segments,
         fenced=spec.must_fence,
+        gathers=start.gang is not None,
     )
 
 
@@ -109,6 +111,7 @@ def environment(
         variables.update(_simulated(place, variables))
     if segments:
         variables.update(_offer(spec, granted, place, segments, variables).variables)
+    variables.update(gang_environment.variables(start))
     variables["STOKER_JOB_ID"] = str(start.job)
     variables["STOKER_ATTEMPT"] = str(start.attempt)
     variables["STOKER_NODE"] = place.node

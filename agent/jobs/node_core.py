@@ -27,7 +27,7 @@ from stoker.mesh.wire.command import (
     CommandRepeat,
     DesiredState,
 )
-from stoker.scheduler.nouns import Action, NodeReport, StartJob, TaskKey
+from stoker.scheduler.nouns import Action, NodeReport, ReleaseJob, StartJob, TaskKey
 
 RETRY_FIRST_S = 0.1
 RETRY_MAX_S = 2.0
@@ -276,13 +276,15 @@ class NodeCore:
         effects: list[Effect],
         requested_ns: int = 0,
     ) -> None:
-        """Carry out actions. Starts wait for a lease, and until what was lost to this node has
-        ended, since it may hold their devices; after that the desired state has them."""
+        """Carry out actions. Starts and releases wait for a lease, and starts until what was lost
+        to this node has ended, since it may hold their devices; then the desired state has them.
+        """
         has_lease = self._lease.may_start(_ns(now_s), requested_ns)
         found = list(actions)
-        others = [each for each in found if not isinstance(each, StartJob)]
-        waits = len(others) < len(found) and self._attempts.ending_lost()
-        todo = found if has_lease and not waits else others
+        starts = [each for each in found if isinstance(each, StartJob)]
+        waits = bool(starts) and self._attempts.ending_lost()
+        held = () if has_lease and not waits else (StartJob, ReleaseJob)
+        todo = [each for each in found if not isinstance(each, held)]
         if len(todo) < len(found):
             why = "start_behind_lost" if has_lease else "start_without_lease"
             self.counters[why] += len(found) - len(todo)
@@ -296,7 +298,9 @@ class NodeCore:
         self._attempts.carry_out(desired.stops, desired.now_ns, effects)
         known = {*desired.wanted, *(stop.key for stop in desired.stops)}
         self._attempts.stop_unknown(sorted(self._requested - known), desired.now_ns, effects)
-        self._carry_out(desired.starts, desired.now_ns, now_s, effects, self._requested_ns)
+        begins: list[Action] = [*desired.starts]
+        begins += [ReleaseJob(*key) for key in desired.releases]
+        self._carry_out(begins, desired.now_ns, now_s, effects, self._requested_ns)
         if not desired.more:
             starting = {start.key for start in desired.starts}
             missing = set(desired.wanted) - self._requested - starting
@@ -330,6 +334,9 @@ class NodeCore:
 
     def _not_taken(self, event: steps.NotTaken, now_s: float, effects: list[Effect]) -> None:
         self._attempts.refused(event)
+
+    def _gathered(self, event: steps.Gathered, now_s: float, effects: list[Effect]) -> None:
+        self._attempts.gathered(event, effects)
 
     def _ran(self, event: steps.Ran, now_s: float, effects: list[Effect]) -> None:
         self._attempts.ran(event)
@@ -379,6 +386,7 @@ _HANDLERS: dict[type, Callable[[NodeCore, Any, float, list[Effect]], None]] = {
     steps.NeverStarted: NodeCore._never_started,
     steps.Taken: NodeCore._taken,
     steps.NotTaken: NodeCore._not_taken,
+    steps.Gathered: NodeCore._gathered,
     steps.Ran: NodeCore._ran,
     steps.JobEnded: NodeCore._ended,
     steps.TraceSettled: NodeCore._settled,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -23,13 +23,24 @@ from stoker.agent.jobs.spawner_messages import (
     Feature,
     KnownAttempt,
     Launch,
+    Prepared,
     Refusal,
     Started,
 )
 from stoker.native.errors import BadRequest, NotSupported, StokerError, Unavailable, from_errno
 from stoker.scheduler.nouns import TaskKey
 
-__all__ = ["Event", "Exited", "Feature", "KnownAttempt", "Launch", "Refusal", "Spawner", "Started"]
+__all__ = [
+    "Event",
+    "Exited",
+    "Feature",
+    "KnownAttempt",
+    "Launch",
+    "Prepared",
+    "Refusal",
+    "Spawner",
+    "Started",
+]
 
 STDIN_BYTES_MAX = 256 * 1024
 """The largest number of input bytes in one `write_stdin`."""
@@ -129,6 +140,15 @@ class Spawner(asyncio.Protocol):
         """
         payload = wire.pack_stop(key, reason, grace_s)
         await self._call_done(wire.STOP, payload, f"stop job {key.job}", timeout_s)
+
+    async def release(self, keys: Sequence[TaskKey], timeout_s: float = 30.0) -> None:
+        """Let these tasks of gangs run, at once or as soon as they are ready.
+
+        Repeating it changes nothing, and keys that are not here are passed over.
+        """
+        for at in range(0, len(keys), 4096):
+            some = keys[at : at + 4096]
+            await self._call(wire.RELEASE, wire.pack_release(some), len(some), timeout_s)
 
     async def write_stdin(self, key: TaskKey, offset: int, data: bytes, eof: bool) -> int:
         """Put `data` at `offset` of the job's input; return how many bytes the input has now.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -87,6 +87,15 @@ class Launch(TaskRecord, frozen=True):
     trace_folder: str = ""
     fenced: bool = True
     """True if it is frozen when the node's lease ends."""
+    gathers: bool = False
+    """True if it is one of a gang: made ready, it waits for its release."""
+
+
+class Prepared(TaskRecord, frozen=True):
+    """All that the job's program needs is there, and it waits for its release. `t_ns` is
+    CLOCK_REALTIME."""
+
+    t_ns: int
 
 
 class Started(TaskRecord, frozen=True):
@@ -117,7 +126,7 @@ class Exited(TaskRecord, frozen=True):
     err_bytes: int
 
 
-Event: TypeAlias = Started | Exited
+Event: TypeAlias = Prepared | Started | Exited
 
 
 class KnownAttempt(TaskRecord, frozen=True):
@@ -125,7 +134,7 @@ class KnownAttempt(TaskRecord, frozen=True):
 
     state: State
     event: Event | None
-    """The newest event: Started if running, Exited if ended."""
+    """The newest event: Prepared if it waits for its release, Started if it runs, or Exited."""
 
 
 class Refusal(TaskRecord, frozen=True):
@@ -144,7 +153,7 @@ class Feature(msgspec.Struct, frozen=True, gc=False):
 
 # --- frames: size, kind, count, request number -------------------------------------------------
 FRAME = struct.Struct("<IHHQ")
-HELLO, START, STOP, STDIN, ACKNOWLEDGE, KNOWN = 1, 2, 3, 4, 5, 6
+HELLO, START, STOP, STDIN, ACKNOWLEDGE, KNOWN, RELEASE = 1, 2, 3, 4, 5, 6, 7
 FEATURES, TAKEN, DONE, SLOT, SLOTS_END = 17, 18, 19, 20, 21
 EVENT = 32
 
@@ -159,7 +168,14 @@ _DONE = struct.Struct("<iIQ")
 
 _FLAG_STDIN, _FLAG_MEMORY, _FLAG_PIDS, _FLAG_CPU, _FLAG_TIME = 1, 2, 4, 8, 16
 _FLAG_PIDS_DEFAULT, _FLAG_MEMORY_DEFAULT, _FLAG_FENCED = 32, 64, 128
+_FLAG_GATHER = 256
 _STARTED_BIT, _EXITED_BIT, _CODE_BIT, _SIGNAL_BIT, _USAGE_BIT = 1, 2, 4, 8, 16
+_READY_BIT = 32
+_BIT_OF: Mapping[type, int] = {
+    Prepared: _READY_BIT,
+    Started: _STARTED_BIT,
+    Exited: _EXITED_BIT,
+}
 _STATES: tuple[State, ...] = ("starting", "running", "ended")
 
 
@@ -208,6 +224,7 @@ def _pack_fixed(launch: Launch, size: int) -> bytes:
     if launch.memory_bytes is None and launch.memory_default is not None:
         flags |= _FLAG_MEMORY_DEFAULT
     flags |= _FLAG_FENCED if launch.fenced else 0
+    flags |= _FLAG_GATHER if launch.gathers else 0
     for flag, limit in (
         (_FLAG_MEMORY, launch.memory_bytes),
         (_FLAG_PIDS, launch.pids),
@@ -250,6 +267,11 @@ def pack_stop(key: TaskKey, reason: str, grace_s: float) -> bytes:
     return _STOP.pack(*key, len(text), 0, _ns(grace_s)) + text
 
 
+def pack_release(keys: Sequence[TaskKey]) -> bytes:
+    """Return the payload of a RELEASE frame, which counts the keys."""
+    return b"".join([_KEY.pack(*key) for key in keys])
+
+
 def pack_stdin(key: TaskKey, offset: int, data: bytes, eof: bool) -> bytes:
     """Return the payload of a STDIN frame: `data` belongs at `offset` of the job's input."""
     return _STDIN.pack(*key, int(eof), 0, offset) + data
@@ -257,8 +279,7 @@ def pack_stdin(key: TaskKey, offset: int, data: bytes, eof: bool) -> bytes:
 
 def pack_acknowledge(event: Event) -> bytes:
     """Return one entry of an ACKNOWLEDGE frame."""
-    bit = _EXITED_BIT if type(event) is Exited else _STARTED_BIT
-    return _ACKNOWLEDGE.pack(*event.key, bit, 0)
+    return _ACKNOWLEDGE.pack(*event.key, _BIT_OF[type(event)], 0)
 
 
 def unpack_done(payload: memoryview) -> tuple[int, int, str]:
@@ -320,6 +341,8 @@ def _unpack(payload: memoryview, at: int) -> tuple[int, Event | None, int]:
         )
     elif bits & _STARTED_BIT:
         event = Started(job, attempt, task, placing, pid, cgroup_id, started_ns)
+    elif bits & _READY_BIT:
+        event = Prepared(job, attempt, task, placing, t_ns)
     return state, event, _EVENT.size + length
 
 

@@ -79,6 +79,15 @@ class StateFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class Gathered:
+    """A task of a gang is ready, and waits for its release."""
+
+    key: TaskKey
+    decision: int
+    t_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ran:
     """The job's first process runs."""
 
@@ -117,7 +126,7 @@ class SpawnerAttempt:
 
     key: TaskKey
     decision: int
-    event: Ran | JobEnded | NeverStarted | None = None
+    event: Gathered | Ran | JobEnded | NeverStarted | None = None
     """The newest event of the attempt."""
 
 
@@ -205,6 +214,7 @@ Event = (
     | LeaseRenewed
     | StateReceived
     | StateFailed
+    | Gathered
     | Ran
     | JobEnded
     | NeverStarted
@@ -248,6 +258,13 @@ class StartAttempts:
     """Send these to the spawner; answer with Taken and NotTaken."""
 
     starts: tuple[StartJob, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseAttempts:
+    """Have the spawner let these tasks of gangs run, once they are ready."""
+
+    keys: tuple[TaskKey, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +324,7 @@ Effect = (
     | RequestState
     | Persist
     | StartAttempts
+    | ReleaseAttempts
     | StopAttempt
     | Settle
     | SendOutcomes

@@ -19,7 +19,7 @@ from nats.aio.msg import Msg
 from stoker.agent.devices import device_answers
 from stoker.agent.devices.registry import Devices
 from stoker.agent.jobs.attempt_folders import folder_name
-from stoker.agent.jobs.attempts import AttemptPhase
+from stoker.agent.jobs.attempts import BEFORE_RUN, AttemptPhase
 from stoker.agent.jobs.job_output import Changed, JobOutput
 from stoker.agent.jobs.node_core import NodeCore
 from stoker.agent.jobs.spawner import Spawner
@@ -56,7 +56,6 @@ KERNEL_ROWS_MAX = 1000
 """The largest number of rows of one `kernels` answer, the busiest first; the rest is cut."""
 LIVE_TIMELINE = ".live.perfetto"
 WINDOW_LOOK_S = 0.05
-WAITING = (AttemptPhase.SENT, AttemptPhase.TAKEN)
 
 _log = structlog.get_logger("queries")
 
@@ -148,7 +147,7 @@ class QueryAnswers:
     async def _stdin(self, query: StdinQuery) -> StdinReply:
         key = query.key
         await self._arrived(key, query.wait_s)
-        if self._node.phase(key) not in (*WAITING, AttemptPhase.RUNNING):
+        if self._node.phase(key) not in (*BEFORE_RUN, AttemptPhase.RUNNING):
             return StdinReply(query.offset, closed=True)
         try:
             taken = await self._spawner.write_stdin(key, query.offset, query.data, query.eof)

@@ -2,7 +2,7 @@
 """Carries out the effects of the agent's core: files, the lease, jobs, messages to the scheduler.
 
 The newest position is stored before any other effect of its batch. Starts and acknowledgements of a
-batch are merged; a stop never overtakes the starts before it.
+batch are merged; a stop or a release never overtakes the starts before it.
 """
 
 from __future__ import annotations
@@ -50,6 +50,11 @@ class EffectRunner:
                     starts += effect.starts
                 case steps.Acknowledge():
                     done += effect.keys
+                case steps.ReleaseAttempts(keys):
+                    assert executor is not None
+                    executor.start(starts)
+                    starts = []
+                    executor.release(keys)
                 case steps.StopAttempt(key, reason):
                     assert executor is not None
                     executor.start(starts)

@@ -99,6 +99,7 @@ class NodeProcess(SimProcess):
             steps.RequestState: self._request_state,
             steps.SendOutcomes: self._send_outcomes,
             steps.StartAttempts: self._start_attempts,
+            steps.ReleaseAttempts: lambda effect: self.spawner.release(effect.keys),
             steps.StopAttempt: lambda effect: self.spawner.stop(effect.key),
             steps.Acknowledge: lambda effect: self.spawner.acknowledge(effect.keys),
             steps.Settle: lambda effect: self._feed_soon(steps.TraceSettled(effect.key)),

@@ -34,7 +34,9 @@ class _Attempt:
     plan: int = 0
     """A number that grows whenever its end is planned anew."""
     stopped: bool = False
-    event: steps.Ran | steps.JobEnded | None = None
+    released: bool = False
+    """True if it may run, being one of a gang."""
+    event: steps.Gathered | steps.Ran | steps.JobEnded | None = None
 
 
 class SpawnerModel:
@@ -76,6 +78,10 @@ class SpawnerModel:
             self._timeline.after(BEGIN_NS, self._begin, attempt)
             return
         start = attempt.start
+        if start.gang is not None and not attempt.released:
+            attempt.event = steps.Gathered(start.key, start.decision.id, self._clock.real())
+            self._tell(attempt.event)
+            return
         attempt.state = "running"
         self._audit.begins(self._node, start)
         key = start.key
@@ -105,6 +111,15 @@ class SpawnerModel:
         outcome = Outcome(*key, start.decision.id, state, self._clock.real(), exit_code=0)
         attempt.event = steps.JobEnded(outcome, stopped=attempt.stopped)
         self._tell(attempt.event)
+
+    def release(self, keys: tuple[TaskKey, ...]) -> None:
+        """Let tasks of gangs run, those that are ready at once."""
+        for key in keys:
+            attempt = self._attempts.get(key)
+            if attempt is not None and attempt.state == "taken":
+                attempt.released = True
+                if attempt.event is not None:
+                    self._timeline.after(MS, self._begin, attempt)
 
     def stop(self, key: TaskKey) -> None:
         """End an attempt on request; a frozen one ends too, since it is killed."""

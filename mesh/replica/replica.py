@@ -41,7 +41,7 @@ from stoker.mesh.replica.watch.node_requests import NodeRequests
 from stoker.mesh.replica.watch.node_watch import NodeWatch
 from stoker.mesh.replica.works import request_defects
 from stoker.mesh.replica.works.user_room import to_forget
-from stoker.mesh.replica.works.work import InFlight, SnapshotWork, UsageWork
+from stoker.mesh.replica.works.work import InFlight, SnapshotWork, TickWork
 from stoker.native.errors import Corrupt, StokerError, Unavailable
 
 
@@ -576,12 +576,13 @@ class Replica:
             self._compaction.start()
 
     def _charge(self, now: Instant) -> None:
-        """Charge device time to running jobs."""
+        """Charge device time to running jobs, and end gangs that do not become ready."""
         observed = {node: sample for node, (sample, _) in self.nodes.observations.items()}
         tick = self._leadership.tick
         usages = tick.charges(self.state, observed, now.log_ns, now.boot_ns)
-        if usages:
-            self._appends.enqueue(UsageWork(usages), now)
+        late = tick.late_gangs(self.state, now.log_ns, now.boot_ns)
+        if usages or late:
+            self._appends.enqueue(TickWork([*usages, *late]), now)
 
     def _forget_if_due(self) -> None:
         """Have ended jobs forgotten before the core, which knows no users, drops the oldest."""

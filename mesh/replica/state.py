@@ -33,7 +33,7 @@ from stoker.mesh.log.entry import (
     TermBlob,
 )
 from stoker.mesh.log.genesis import ClusterConfig, Genesis, digest, first_config
-from stoker.mesh.replica import snapshots
+from stoker.mesh.replica import gangs, snapshots
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.native.errors import Corrupt, StokerError
 from stoker.scheduler.book import Attempt, Book, Eviction, Job
@@ -43,6 +43,7 @@ from stoker.scheduler.effects import (
     Effect,
     Forgotten,
     Ignored,
+    Release,
     Start,
     StateChanged,
     Stop,
@@ -55,9 +56,11 @@ from stoker.scheduler.nouns import (
     Action,
     Decision,
     ForgetJob,
+    Gang,
     JobState,
     Outcome,
     Owner,
+    ReleaseJob,
     StartJob,
     StopJob,
     TaskRecord,
@@ -80,6 +83,7 @@ class StartRaw(TaskRecord, tag="start", frozen=True):
     decision: Decision
     owner: Owner
     spec: msgspec.Raw
+    gang: Gang | None = None
 
 
 @dataclass
@@ -133,6 +137,7 @@ class ReplicaState:
             StateChanged: self._state_changed,
             Start: self._start,
             Stop: self._stop,
+            Release: self._release,
             Forgotten: self._forgotten,
             Ignored: self._ignored,
             Duplicate: self._duplicate,
@@ -234,6 +239,7 @@ class ReplicaState:
             effects = unpack_effects(raw)
         for blob in entry.blobs:
             self._take_blob(blob, step)
+        self._note_ranks(step, effects)
         for effect in effects:
             self._handlers[type(effect)](effect, step)
         self._learn(len(step.applied.submitted))
@@ -334,27 +340,49 @@ class ReplicaState:
         record = self.book.live(effect.job)
         if record is None:
             raise Corrupt(f"log entry {step.index}: the book does not know job {effect.job}")
+        if effect.state != "starting":
+            self.book.gathering.discard(effect.job)
         if effect.state == "pending":
             self._waits_again(effect, record, step)
             return
+        was_stopping = record.state == "stopping"
         record.state = effect.state
         record.attempt = effect.attempt
         outcome = step.outcomes.get(effect.command)
-        record.reason = self._why(effect, outcome, record, step)
+        if not (was_stopping and record.ranks and effect.state in ENDED):
+            record.reason = self._why(effect, outcome, record, step)
         self._note_time(record, step.entry.now_ns if outcome is None else outcome.t_ns)
         step.applied.changed.append(effect.job)
         if effect.state in ENDED:
-            if outcome is not None:  # else the figures belong to an earlier attempt
-                record.exit_code, record.signal = outcome.exit_code, outcome.signal
-                record.usage = outcome.usage
-            self.book.end(record)
+            self._end(record, effect, outcome)
+        elif effect.state == "stopping" and record.ranks:
+            gangs.judge(record, effect, outcome)
+
+    def _end(self, record: Job, effect: StateChanged, outcome: Outcome | None) -> None:
+        """Record the end of a job."""
+        if record.ranks:
+            gangs.lose(record, None)
+            record.exit_code, record.signal = effect.exit_code, effect.signal
+            record.usage = gangs.usage(record)
+        elif outcome is not None:  # else the figures belong to an earlier attempt
+            record.exit_code, record.signal = outcome.exit_code, outcome.signal
+            record.usage = outcome.usage
+        self.book.end(record)
+
+    def _note_ranks(self, step: _Step, effects: list[Effect]) -> None:
+        """Record what this entry says of single ranks; most of it changes no job."""
+        ignored = {each.command for each in effects if isinstance(each, Ignored)}
+        for command, outcome in step.outcomes.items():
+            record = self.book.live(outcome.job)
+            if record is not None and record.ranks and command not in ignored:
+                gangs.note(record, outcome)
 
     def _waits_again(self, effect: StateChanged, record: Job, step: _Step) -> None:
         """Record an attempt that is over, since another one will follow."""
         outcome = step.outcomes.get(effect.command)
         retried = effect.reason in (Reason.RETRIED, Reason.NOT_BEGUN)
         why = record.reason
-        if retried:
+        if retried and not (record.ranks and record.state == "stopping"):
             reported = outcome is not None
             why = self._why(effect, outcome, record, step) if reported else LOST_WITH_NODE
         ended = Attempt(
@@ -369,7 +397,8 @@ class ReplicaState:
             outcome.signal if outcome is not None else None,
             outcome.usage if outcome is not None else None,
         )
-        record.waits_again(ended)
+        self.book.leave_port(record)
+        record.waits_again(gangs.ended(record, effect, ended) if record.ranks else ended)
         record.state = "pending"
         again = sentence(effect.reason if retried else Reason.PREEMPTED)
         record.reason = f"{again}: {why}" if retried and why != again else again
@@ -392,22 +421,25 @@ class ReplicaState:
         elif record.state in ENDED:
             record.ended_ns = t_ns
 
-    @staticmethod
-    def _why(effect: StateChanged, outcome: Outcome | None, record: Job, step: _Step) -> str:
+    def _why(self, effect: StateChanged, outcome: Outcome | None, record: Job, step: _Step) -> str:
         if effect.command in step.cancels:
             record.stopped_for = step.cancels[effect.command]
         if effect.state == "stopping" and effect.reason in (Reason.PREEMPTED, Reason.RECLAIMED):
             return _preempted(effect, step)
-        if detail := _detail(effect, record, step):
-            return f"{sentence(effect.reason)}: {detail}"
-        if outcome is not None and outcome.reason:
-            return outcome.reason
-        if effect.reason in (Reason.REPORTED, Reason.RETRIED) and outcome is not None:
-            if outcome.signal is not None:
-                return f"ended by signal {outcome.signal}"
-            if outcome.exit_code is not None:
-                return f"exit code {outcome.exit_code}"
-        return sentence(effect.reason)
+        detail = _detail(effect, record, step)
+        text = f"{sentence(effect.reason)}: {detail}" if detail else _said(effect, outcome)
+        return self._of_gang(effect, outcome, record, text) if record.ranks else text
+
+    def _of_gang(
+        self, effect: StateChanged, outcome: Outcome | None, record: Job, text: str
+    ) -> str:
+        """Return the words about a gang with the ranks that they are about."""
+        if effect.reason == Reason.NOT_READY:
+            tasks = self.core.job_tasks(effect.job)
+            return gangs.not_ready(record, (task.task for task in tasks if task.ready), text)
+        if outcome is not None and outcome.state in ENDED - {"succeeded"}:
+            return gangs.whose(record, outcome, text)
+        return gangs.lost_with(record, effect, self.node_name(effect.node), text)
 
     def _start(self, effect: Start, step: _Step) -> None:
         record = self.book.live(effect.job)
@@ -415,7 +447,7 @@ class ReplicaState:
         if record is None or info is None:
             raise Corrupt(f"log entry {step.index}: job {effect.job} starts but is not known")
         why = sentence(effect.reason, asked=info.gpu_milli, count=info.candidates)
-        record.decision = Decision(
+        decision = Decision(
             step.index * DECISIONS_PER_ENTRY + effect.command,
             self.node_name(effect.node),
             effect.shares,
@@ -425,19 +457,37 @@ class ReplicaState:
             step.placing,
         )
         record.reason = why
-        start = self.start_action(record, effect.task)
-        step.act(record.decision.node, start)
+        if effect.tasks > 1:
+            self._start_rank(record, decision, effect, step)
+            return
+        record.decision = decision
+        step.act(decision.node, self.start_action(record, effect.task))
 
-    @staticmethod
-    def start_action(record: Job, task: int) -> StartJob:
+    def _start_rank(self, record: Job, decision: Decision, effect: Start, step: _Step) -> None:
+        """Record the place of one rank; the last one's completes the gang, which then starts."""
+        decisions = step.gangs.setdefault(effect.job, [])
+        decisions.append(decision)
+        if len(decisions) < effect.tasks:
+            return
+        self.book.place_gang(record, decisions)
+        for task, each in enumerate(decisions):
+            step.act(each.node, self.start_action(record, task))
+
+    def start_action(self, record: Job, task: int) -> StartJob:
         """Return the command that starts a task of a placed job, as its receiver decodes it."""
-        assert record.decision is not None
+        decision = record.ranks[task].decision if record.ranks else record.decision
+        assert decision is not None
         return StartRaw(  # type: ignore[return-value]
-            *(record.job, record.attempt, task, record.decision.placing),
-            record.decision,
+            *(record.job, record.attempt, task, decision.placing),
+            decision,
             record.owner,
             msgspec.Raw(record.spec),
+            gangs.gang_of(record, self.book.nodes),
         )
+
+    def _release(self, effect: Release, step: _Step) -> None:
+        node = self.node_name(effect.node)
+        step.act(node, ReleaseJob(*self.book.key(effect.job, effect.attempt, effect.task)))
 
     def _stop(self, effect: Stop, step: _Step) -> None:
         record = self.book.live(effect.job)
@@ -476,6 +526,8 @@ class _Step:
         self.cancels: dict[int, str] = {}
         self.evicted: dict[int, str] = {}
         """The reasons why this entry gives nodes up, by their ids."""
+        self.gangs: dict[int, list[Decision]] = {}
+        """The decisions of gangs that this entry places, by job, in the order of their ranks."""
         self.applied = Applied()
 
     def act(self, node: str, action: Action) -> None:
@@ -484,7 +536,19 @@ class _Step:
 
 def _end_of(outcome: Outcome) -> JobState:
     """Return the state in which an attempt ended; one that was not begun was called off."""
-    return "cancelled" if outcome.state == "pending" else outcome.state
+    return "cancelled" if outcome.state == "pending" else outcome.job_state
+
+
+def _said(effect: StateChanged, outcome: Outcome | None) -> str:
+    """Return the words of a node about an end, or those of the core about any change."""
+    if outcome is not None and outcome.reason:
+        return outcome.reason
+    if effect.reason in (Reason.REPORTED, Reason.RETRIED) and outcome is not None:
+        if outcome.signal is not None:
+            return f"ended by signal {outcome.signal}"
+        if outcome.exit_code is not None:
+            return f"exit code {outcome.exit_code}"
+    return sentence(effect.reason)
 
 
 def _detail(effect: StateChanged, record: Job, step: _Step) -> str:

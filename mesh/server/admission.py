@@ -21,6 +21,7 @@ from stoker.scheduler.nouns import (
     DEVICES_PER_JOB_MAX,
     ENV_BYTES_MAX,
     MILLI,
+    TASKS_PER_JOB_MAX,
     JobSpec,
 )
 from stoker.scheduler.wire_names import JOB_LABELS_MAX, JOB_MODELS_MAX
@@ -53,7 +54,11 @@ def admit(request: JobRequest, after: int | None = None) -> JobSpec:
     _check_names(request)
     _check_array(request)
     _check_again(request)
-    return job_spec(msgspec.structs.replace(request, retries=attempts_more(request)), after)
+    tasks, each = gang_shape(request)
+    whole = msgspec.structs.replace(
+        request, retries=attempts_more(request), tasks=tasks, tasks_per_node=each
+    )
+    return job_spec(whole, after)
 
 
 def key_bytes(key: str) -> bytes:
@@ -143,8 +148,6 @@ def _check_names(request: JobRequest) -> None:
 
 
 def _check_array(request: JobRequest) -> None:
-    if request.tasks != 1:
-        raise BadRequest(f"tasks is {request.tasks}: nodes do not run gangs, 1 is all they take")
     if len(request.array) > ARRAY_MAX:
         raise BadRequest(f"array has {len(request.array)} jobs, at most {ARRAY_MAX}")
     if len(set(request.array)) != len(request.array):
@@ -153,6 +156,25 @@ def _check_array(request: JobRequest) -> None:
         _within("array", index, 0, ARRAY_INDEX_MAX)
     if request.array and request.stdin:
         raise BadRequest("stdin with an array: input goes to one job")
+
+
+def gang_shape(request: JobRequest) -> tuple[int, int]:
+    """Return how many tasks there are in all, and on each node (0: as it fits)."""
+    tasks, each, nodes = request.tasks, request.tasks_per_node, request.nodes
+    if not each and not nodes:
+        return tasks, 0
+    if each:
+        whole = each * nodes or (tasks if tasks > 1 else each)
+    else:
+        whole = tasks if tasks > 1 else nodes
+        each = max(1, whole // nodes)
+    if whole > TASKS_PER_JOB_MAX:
+        most = TASKS_PER_JOB_MAX
+        raise BadRequest(f"{nodes} nodes with {each} tasks are {whole} tasks, at most {most}")
+    if whole % each or (nodes and each * nodes != whole) or tasks not in (1, whole):
+        shape = f"{nodes} nodes, {each} each" if nodes else f"{each} on each node"
+        raise BadRequest(f"{tasks} tasks cannot be divided that way: {shape}")
+    return whole, each if whole > 1 else 0
 
 
 def attempts_more(request: JobRequest) -> int:

@@ -185,7 +185,7 @@ class _Explanation:
         if job.state == "pending":
             first = reasons[0].text if reasons else "waits"
             return first if first.startswith("waits") else f"waits: {first}"
-        where = f" on node {job.decision.node}" if job.decision is not None else ""
+        where = _where(job)
         if job.state == "running":
             return f"runs{where}{self._for(job.started_ns, self._now_ns)}"
         if job.state in ENDED:
@@ -268,6 +268,16 @@ class _Explanation:
             yield "submit it again, or have it restarted next time: --restart on-node-loss"
         if job.state in ("failed", "timeout", "lost"):
             yield f"read its output: stoker logs {job.job}"
+
+
+def _where(job: Job) -> str:
+    """Return " on node n1", or " as 8 ranks on nodes n1, n2"; empty for a job that has no place."""
+    if job.decision is None:
+        return ""
+    if not job.ranks:
+        return f" on node {job.decision.node}"
+    nodes = list(dict.fromkeys(rank.decision.node for rank in job.ranks))
+    return f" as {len(job.ranks)} ranks on node{'s' * (len(nodes) > 1)} {', '.join(nodes)}"
 
 
 def _order(number: int) -> str:

@@ -6,8 +6,11 @@ Pure. Owns the translation of indexes and codes into ids and sentences.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
+from stoker.mesh.replica import gangs
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.server.cluster_views import position
 from stoker.mesh.wire import schema
@@ -53,6 +56,9 @@ def job_view(replica: Replica, job: Job, *, short: bool = False) -> schema.JobVi
         attempts=tuple(map(_attempt, job.attempts)),
         array=_array(job.job, spec),
         device_ns=_device_ns(replica, job.job),
+        nodes=tuple(dict.fromkeys(rank.decision.node for rank in job.ranks)),
+        ranks=() if short else tuple(_ranks(replica, job)),
+        master=_master(replica, job),
     )
 
 
@@ -87,6 +93,26 @@ def _attempt(attempt: Attempt) -> schema.AttemptView:
         exit_code=attempt.exit_code,
         signal=attempt.signal,
     )
+
+
+def _ranks(replica: Replica, job: Job) -> Iterator[schema.RankView]:
+    for number, rank in enumerate(job.ranks):
+        report = replica.state.book.nodes.get(rank.decision.node)
+        yield schema.RankView(
+            rank=number,
+            node=rank.decision.node,
+            devices=tuple(_share(report, share) for share in rank.decision.devices),
+            state=rank.state,
+            reason=rank.reason,
+            exit_code=rank.exit_code,
+            signal=rank.signal,
+            decision=rank.decision.id,
+        )
+
+
+def _master(replica: Replica, job: Job) -> str:
+    gang = gangs.gang_of(job, replica.state.book.nodes) if job.master_port else None
+    return f"{gang.master_addr}:{gang.master_port}" if gang is not None else ""
 
 
 def _array(job: int, spec: JobSpec) -> schema.ArrayView | None:

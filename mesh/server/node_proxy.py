@@ -30,7 +30,7 @@ from stoker.mesh.wire.schema import (
 )
 from stoker.native.errors import BadRequest, NotFound, Refused, StokerError, Unavailable
 from stoker.scheduler.book import ATTEMPTS_KEPT, Job
-from stoker.scheduler.nouns import ENDED, TaskKey, Usage
+from stoker.scheduler.nouns import ENDED, Decision, TaskKey, Usage
 
 ANSWER_S = 3.0
 """A node may take this long beyond the query's own wait."""
@@ -43,9 +43,6 @@ QueryNode = Callable[[str, str, bytes, float], Awaitable[bytes]]
 """Sends a query (node, what, payload, timeout_s); returns the reply or raises Unavailable."""
 AwaitJob = Callable[[int, str, float], Awaitable[Job]]
 """Waits for a job (job, until, wait_s) and returns it."""
-
-FIRST_TASK = 0
-"""The task of a job whose output and trace a request is about."""
 
 R = TypeVar("R", LogsReply, StdinReply, TraceReply)
 _rows = msgspec.json.Decoder(list[KernelRow])
@@ -97,7 +94,7 @@ class NodeProxy:
 
     async def _logs(self, request: LogsRequest, job: Job) -> schema.LogsView:
         limit = _limit(request.limit, request.offset)
-        ran = _chosen(job, request.attempt)
+        ran = _chosen(job, request.attempt, request.rank)
         over = job.state in ENDED if ran is None else ran.over
         nothing = schema.LogsView(
             job=job.job,
@@ -310,31 +307,41 @@ def _ran(job: Job) -> bool:
     return job.decision is not None or bool(job.attempts)
 
 
-def _chosen(job: Job, attempt: int = 0) -> _Ran | None:
-    """Return an attempt; 0 is the last one that was placed.
+def _chosen(job: Job, attempt: int = 0, rank: int = 0) -> _Ran | None:
+    """Return an attempt of a rank; attempt 0 is the last one that was placed.
 
-    None if no attempt was placed, NotFound if the attempt is not kept.
+    None if no attempt was placed, NotFound if the attempt is not kept or there is no such rank.
     """
+    tasks = job.decoded_spec().tasks if rank else 1
+    if rank and not 0 <= rank < tasks:
+        raise NotFound(f"job {job.job} has no rank {rank}: it has {tasks} from 0")
     if attempt and job.decision is not None and attempt == job.attempt:
         attempt = 0
     if not attempt and job.decision is not None:
-        over = job.state in ENDED
-        return _Ran(
-            TaskKey(job.job, job.attempt, FIRST_TASK, job.decision.placing),
-            job.decision.node,
-            over,
-            over and _silent(job.usage),
-        )
+        return _present(job, job.decision, rank)
     for each in reversed(job.attempts):
         if attempt in (0, each.attempt) and each.decision is not None:
-            key = TaskKey(job.job, each.attempt, FIRST_TASK, each.decision.placing)
-            return _Ran(key, each.decision.node, True, _silent(each.usage))
+            key = TaskKey(job.job, each.attempt, rank, each.decision.placing)
+            node = each.nodes[rank] if each.nodes else each.decision.node
+            return _Ran(key, node, True, not each.nodes and _silent(each.usage))
     if attempt:
         raise NotFound(
             f"attempt {attempt} of job {job.job} is not known",
             hint=f"It has had {job.attempt}; the newest {ATTEMPTS_KEPT + 1} are known",
         )
     return None
+
+
+def _present(job: Job, decision: Decision, rank: int) -> _Ran:
+    """Return a rank of the last attempt. What a rank of a gang wrote is there once it has ended,
+    though others go on."""
+    key = TaskKey(job.job, job.attempt, rank, decision.placing)
+    if not job.ranks:
+        over = job.state in ENDED
+        return _Ran(key, decision.node, over, over and _silent(job.usage))
+    each = job.ranks[rank]
+    over = each.state in ENDED
+    return _Ran(key, each.decision.node, over, over and _silent(each.usage))
 
 
 def _goes_on(job: Job, attempt: int) -> bool:

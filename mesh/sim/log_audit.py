@@ -18,7 +18,7 @@ from stoker.mesh.replica.state import Applied, ReplicaState
 from stoker.native.errors import NotFound
 from stoker.scheduler.book import Job
 from stoker.scheduler.names import name_id
-from stoker.scheduler.nouns import ENDED, MILLI, ForgetJob, Outcome, StopJob, TaskKey
+from stoker.scheduler.nouns import ENDED, MILLI, Outcome, StartJob, TaskKey
 
 DIGEST_EVERY = 64
 """Whole states are compared after every so many entries, and at the end; their effects after each
@@ -159,7 +159,7 @@ class LogAudit:
         touched = set()
         for node, actions in applied.actions.items():
             for action in actions:
-                if isinstance(action, StopJob | ForgetJob):
+                if not isinstance(action, StartJob):
                     continue
                 touched.add(node)
                 for share in action.decision.devices:

@@ -78,6 +78,8 @@ class DesiredState(Record, tag="desired", frozen=True):
     """Jobs of the request that the log has forgotten; the node deletes what it keeps of them."""
     settle: int = 0
     """The log index of the node's last eviction, which it has to report as settled; 0 if none."""
+    releases: tuple[TaskKey, ...] = ()
+    """Tasks of gangs that may run, because all of their gang were ready, and are not known to."""
 
 
 class StateRequest(Record, frozen=True):

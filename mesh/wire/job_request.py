@@ -73,8 +73,6 @@ class JobRequest(Message, frozen=True):
     """It starts when the job in `after` has ended in any way."""
     array: tuple[Int, ...] = ()
     """One job for each of these indexes, which it finds in STOKER_ARRAY_INDEX."""
-    tasks: Int = 1
-    """Only 1 is taken: nodes do not run gangs."""
     retries: Int = 0
     """Further attempts when one failed or was lost."""
     restart: Literal["", "never", "on-node-loss", "always"] = ""
@@ -97,6 +95,13 @@ class JobRequest(Message, frozen=True):
     """The kind of its devices; a CPU device, such as PoCL's, serves only who asks for it."""
     mix_vendors: bool = False
     """Its devices may be of several vendors, and with device_kind any of several kinds."""
+    tasks: Int = 1
+    """Processes of one gang, each with devices, CPU and memory of its own: placed together or not
+    at all, started, stopped and tried again together."""
+    tasks_per_node: Int = 0
+    """Exactly so many tasks of the gang on each of its nodes; 0: as it fits."""
+    nodes: Int = 0
+    """Nodes among which the tasks are divided evenly; without tasks, one on each. 0: as it fits."""
     idempotency_key: str = ""
     """A known key means the job that it made; a different request under it is refused. In a full
     table of 65,536 keys the user with most loses the oldest."""
@@ -143,6 +148,8 @@ class Spec(Part, frozen=True):
     device_memory_bytes: int | None = None
     device_kind: str = "gpu"
     mix_vendors: bool = False
+    tasks: int = 1
+    tasks_per_node: int = 0
 
 
 def job_spec(request: JobRequest, after: int | None) -> JobSpec:
@@ -184,6 +191,8 @@ def job_spec(request: JobRequest, after: int | None) -> JobSpec:
         device_memory_bytes=request.device_memory_bytes,
         device_kind=request.device_kind,
         mix_vendors=request.mix_vendors,
+        tasks=request.tasks,
+        tasks_per_node=request.tasks_per_node,
     )
 
 
@@ -227,4 +236,6 @@ def shown_spec(
         device_memory_bytes=spec.device_memory_bytes,
         device_kind=spec.device_kind,
         mix_vendors=spec.mix_vendors,
+        tasks=spec.tasks,
+        tasks_per_node=spec.tasks_per_node,
     )

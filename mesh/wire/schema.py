@@ -176,6 +176,8 @@ class LogsRequest(Message, frozen=True):
     wait_s: Wait = 0.0
     attempt: Int = 0
     """The attempt whose output is requested; 0 is the last one that was started."""
+    rank: Int = 0
+    """The rank of a gang whose output is requested."""
 
 
 class StdinRequest(Message, frozen=True):
@@ -231,6 +233,22 @@ class DecisionView(Part, frozen=True):
     reason: str
     latency_ns: int
     observations: tuple[int, ...]
+
+
+class RankView(Part, frozen=True):
+    """One task of a gang in the job's last attempt, as its node said last."""
+
+    rank: int
+    node: str
+    devices: tuple[ShareView, ...]
+    state: Literal[
+        "starting", "ready", "running", "succeeded", "failed", "cancelled", "timeout", "lost"
+    ]
+    """ready: it waits until all ranks are."""
+    reason: str = ""
+    exit_code: int | None = None
+    signal: int | None = None
+    decision: int = 0
 
 
 class UsageView(Part, frozen=True):
@@ -293,6 +311,12 @@ class JobView(Message, frozen=True):
     """The reason why there is no `trace` although it was requested."""
     position: LogPosition | None = None
     """The position in the log that a reply with one job reflects; null in the rows of a list."""
+    nodes: tuple[str, ...] = ()
+    """The nodes of a gang, in the order of their ranks; `decision` is that of its rank 0."""
+    ranks: tuple[RankView, ...] = ()
+    """The ranks of a gang; not in the rows of a list."""
+    master: str = ""
+    """The address at which the ranks of a gang meet, "host:port", while it is placed."""
 
 
 class JobList(Message, frozen=True):

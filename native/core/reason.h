@@ -98,6 +98,8 @@ enum sk_reason {
 	SK_WRONG_KIND = 84,
 	SK_VENDORS_MIXED = 85,
 	SK_NO_NODE_HAS_KIND = 86,
+	SK_ALREADY_RELEASED = 87,
+	SK_GANG_NODE_SHORT = 88, /* no room for all tasks that go on one node together */
 	SK_REFUSAL_END,
 
 	/* Reasons for the state of a job. */
@@ -116,6 +118,7 @@ enum sk_reason {
 	SK_AFTER_FAILED = 112, /* the job it waited for did not end well */
 	SK_RECLAIMED = 113,    /* preempted because another queue was short of its guarantee */
 	SK_NOT_BEGUN = 114,    /* its node could not begin it and gave it back */
+	SK_NOT_READY = 115,    /* the tasks of a gang were not all ready in time */
 
 	/* Reasons for the place of a task. */
 	SK_PACKED_SHARE = 200,

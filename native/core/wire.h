@@ -63,6 +63,7 @@ enum sk_kind {
 	SK_USAGE = 15,
 	SK_PREEMPT = 16,
 	SK_PREFER = 17,
+	SK_GIVE_UP = 18,
 	SK_KIND_END,
 };
 
@@ -277,7 +278,8 @@ struct sk_request {
 	uint32_t min_run_s; /* Not preempted before it ran for this time. */
 	uint32_t backoff_s; /* Base of the pause before a retry; 0 means 1. */
 	int16_t priority;
-	uint16_t tasks;
+	uint8_t tasks;
+	uint8_t per_node; /* Exactly so many tasks on each node of a gang; 0: as it fits. */
 	uint16_t placement;
 	uint16_t options;
 	uint16_t retries; /* Attempts after the first, for failed and lost ones. */
@@ -290,7 +292,7 @@ static_assert(sizeof(struct sk_request) == 240, "stored layout");
  * Python: Submit(client, key=b"", spec_hash=0, uid=0, tenant=0, priority=0, gpu_milli=0,
  * cpu_milli=0, memory_bytes=0, tasks=1, device_memory_bytes=0, estimate_ns=0, after=0, group=0,
  * array=0, models=(), require=(), avoid=(), tolerate=(), queue=0, min_run_s=0, backoff_s=0,
- * placement=Placement.QUEUE, options=0, retries=0, kinds=Kind.GPU) */
+ * placement=Placement.QUEUE, options=0, retries=0, kinds=Kind.GPU, per_node=0) */
 struct sk_submit {
 	struct sk_header header;
 	uint64_t client;    /* Id of who submits; keys are per client. */
@@ -338,7 +340,9 @@ static_assert(sizeof(struct sk_place) == 152, "stored layout");
 #define SK_HAS_EXIT_CODE 1u
 #define SK_HAS_SIGNAL 2u
 #define SK_HAS_DEVICE_NS 4u
-/* The end or the start of one task, as its node says it. A repeated outcome changes nothing.
+/* The end or the start of one task, as its node says it. A repeated outcome changes nothing. A task
+ * of a gang is first ready: everything that its first process needs is there, and it waits until
+ * all tasks of the gang are. The state "starting" says so.
  *
  * Python: TaskOutcome(job, attempt, node, state, exit_code=None, signal=None, reason=0, task=0,
  * device_ns=None) */
@@ -348,7 +352,8 @@ struct sk_outcome {
 	uint64_t node; /* The node that says so; another node than the task's is refused. */
 	uint32_t attempt;
 	uint16_t task;
-	uint16_t state; /* Code of a state: running, one that is final, or pending: not begun. */
+	uint16_t state; /* Code of a state: running, one that is final, pending: not begun, or
+			   starting: ready. */
 	int32_t exit_code;
 	int32_t signal;
 	uint64_t device_ns; /* Measured device time of this task; else its shares x wall time. */
@@ -392,6 +397,19 @@ struct sk_cancel {
 	uint16_t zero[3];
 };
 static_assert(sizeof(struct sk_cancel) == 32, "stored layout");
+
+/* End the attempt of a gang whose tasks are not all ready in time. It fails, and nothing of it has
+ * run. Once all of them are ready it is too late for that.
+ *
+ * Python: GiveUp(job, attempt, reason=0) */
+struct sk_give_up {
+	struct sk_header header;
+	uint64_t job;
+	uint32_t attempt;
+	uint16_t reason;
+	uint16_t zero;
+};
+static_assert(sizeof(struct sk_give_up) == 32, "stored layout");
 
 /* Drop an ended job before retention does.
  *
@@ -456,6 +474,10 @@ enum sk_effect_kind {
 	 *
 	 * Python: Ignored(command, state as kind, job, reason) */
 	SK_EFFECT_IGNORED = 6,
+	/* All tasks of a gang are ready: tell `node` to let this one run.
+	 *
+	 * Python: Release(command, job, attempt, task, node) */
+	SK_EFFECT_RELEASE = 7,
 };
 
 /* One effect of an applied batch. For IGNORED `state` is the command's kind. */

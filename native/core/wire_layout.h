@@ -13,7 +13,7 @@
 #include "core/wire.h"
 
 /* Equal digests mean equal records. */
-#define SK_WIRE_DIGEST "3b79da3ca2801e5b"
+#define SK_WIRE_DIGEST "0dec71772f8f84bd"
 
 /* clang-format off */
 #define SK_WIRE_AT(record, field, offset, size) \
@@ -91,7 +91,8 @@ SK_WIRE_AT(sk_request, queue, 216, 4);
 SK_WIRE_AT(sk_request, min_run_s, 220, 4);
 SK_WIRE_AT(sk_request, backoff_s, 224, 4);
 SK_WIRE_AT(sk_request, priority, 228, 2);
-SK_WIRE_AT(sk_request, tasks, 230, 2);
+SK_WIRE_AT(sk_request, tasks, 230, 1);
+SK_WIRE_AT(sk_request, per_node, 231, 1);
 SK_WIRE_AT(sk_request, placement, 232, 2);
 SK_WIRE_AT(sk_request, options, 234, 2);
 SK_WIRE_AT(sk_request, retries, 236, 2);
@@ -143,6 +144,11 @@ SK_WIRE_AT(sk_cancel, header, 0, 16);
 SK_WIRE_AT(sk_cancel, job, 16, 8);
 SK_WIRE_AT(sk_cancel, reason, 24, 2);
 SK_WIRE_AT(sk_cancel, zero, 26, 6);
+SK_WIRE_AT(sk_give_up, header, 0, 16);
+SK_WIRE_AT(sk_give_up, job, 16, 8);
+SK_WIRE_AT(sk_give_up, attempt, 24, 4);
+SK_WIRE_AT(sk_give_up, reason, 28, 2);
+SK_WIRE_AT(sk_give_up, zero, 30, 2);
 SK_WIRE_AT(sk_forget, header, 0, 16);
 SK_WIRE_AT(sk_forget, job, 16, 8);
 SK_WIRE_AT(sk_refused, header, 0, 16);
@@ -206,7 +212,8 @@ SK_WIRE_AT(sk_job_view, place_reason, 162, 2);
 SK_WIRE_AT(sk_job_view, retried, 164, 2);
 SK_WIRE_AT(sk_job_view, preemptions, 166, 2);
 SK_WIRE_AT(sk_job_view, hold, 168, 2);
-SK_WIRE_AT(sk_job_view, zero, 170, 6);
+SK_WIRE_AT(sk_job_view, ready, 170, 2);
+SK_WIRE_AT(sk_job_view, zero, 172, 4);
 SK_WIRE_AT(sk_job_view, request, 176, 240);
 SK_WIRE_AT(sk_node_view, node, 0, 8);
 SK_WIRE_AT(sk_node_view, boot, 8, 8);
@@ -267,7 +274,8 @@ SK_WIRE_AT(sk_task_view, task, 20, 2);
 SK_WIRE_AT(sk_task_view, state, 22, 2);
 SK_WIRE_AT(sk_task_view, job_state, 24, 2);
 SK_WIRE_AT(sk_task_view, shares_n, 26, 2);
-SK_WIRE_AT(sk_task_view, zero, 28, 4);
+SK_WIRE_AT(sk_task_view, ready, 28, 2);
+SK_WIRE_AT(sk_task_view, released, 30, 2);
 SK_WIRE_AT(sk_task_view, shares, 32, 64);
 SK_WIRE_AT(sk_sample, id, 0, 8);
 SK_WIRE_AT(sk_sample, power_mw, 8, 4);

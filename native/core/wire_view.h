@@ -13,7 +13,7 @@
  * Python: JobInfo(job, client, spec_hash, memory_bytes, submit_ns, place_ns, end_ns, latency_ns,
  * observations, node, uid, tenant, gpu_milli, cpu_milli, attempt, exit_code?, signal?,
  * priority, tasks, tasks_live, state: JobState, reason, place_reason, candidates, attained_ns,
- * charged_ns, spent_ns, not_before_ns, retried, preemptions, hold, request: Submit) */
+ * charged_ns, spent_ns, not_before_ns, retried, preemptions, hold, ready, request: Submit) */
 struct sk_job_view {
 	uint64_t job;
 	uint64_t client;
@@ -41,8 +41,9 @@ struct sk_job_view {
 	uint16_t place_reason;
 	uint16_t retried;     /* Attempts that ended and were followed by another. */
 	uint16_t preemptions; /* Those that did not fail: preempted, or not begun. */
-	uint16_t hold; /* The reason why it is not in its queue though pending: `enum sk_hold`. */
-	uint16_t zero[3];
+	uint16_t hold;	/* The reason why it is not in its queue though pending: `enum sk_hold`. */
+	uint16_t ready; /* Tasks of a gang that were ready in this attempt. */
+	uint16_t zero[2];
 	struct sk_request request; /* All that was asked for; the key is not kept. */
 };
 static_assert(sizeof(struct sk_job_view) == 416, "binding layout");
@@ -148,7 +149,8 @@ static_assert(sizeof(struct sk_queue_view) == 328, "binding layout");
 
 /* One placed task that has not ended.
  *
- * Python: TaskInfo(job, node, attempt, task, state: JobState, job_state: JobState, shares) */
+ * Python: TaskInfo(job, node, attempt, task, state: JobState, job_state: JobState, shares,
+ * ready: bool, released: bool) */
 struct sk_task_view {
 	uint64_t job;
 	uint64_t node;
@@ -157,7 +159,8 @@ struct sk_task_view {
 	uint16_t state;
 	uint16_t job_state;
 	uint16_t shares_n;
-	uint32_t zero;
+	uint16_t ready;	   /* A task of a gang that waits for the others, or has waited. */
+	uint16_t released; /* All tasks of the gang were ready, so each of them may run. */
 	struct sk_share shares[SK_TASK_DEVICES_MAX];
 };
 static_assert(sizeof(struct sk_task_view) == 96, "binding layout");

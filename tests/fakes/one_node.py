@@ -249,6 +249,8 @@ class OneNode:
         self.port = _free_port()
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.owner = _owner()
+        self.environment: dict[str, str] = {}
+        """Variables of its processes beside those of the test."""
 
     async def __aenter__(self) -> OneNode:
         where = self.state
@@ -337,7 +339,11 @@ class OneNode:
     def _start(self, name: str, argv: list[Any]) -> None:
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
-                list(map(str, argv)), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                list(map(str, argv)),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **self.environment},
             )
 
 

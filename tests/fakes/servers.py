@@ -33,6 +33,8 @@ class Servers(SeveralSchedulers):
         self._folder = folder
         self._running = contextlib.AsyncExitStack()
         self.nodes: list[JoinedNode] = []
+        self.environments: dict[str, dict[str, str]] = {}
+        """Variables of the processes of some nodes, such as those of simulated cards."""
 
     async def start(self) -> Servers:
         await self.start_schedulers()
@@ -43,6 +45,7 @@ class Servers(SeveralSchedulers):
             record = ClusterFile(CLUSTER, name, keys[0], own.settings.port, keys, tuple(others))
             seed = self.server.folder / f"{name}.nk"
             node = JoinedNode(self._folder / name, record, self.genesis, seed)
+            node.environment = self.environments.get(name, {})
             self.nodes.append(await self._running.enter_async_context(node))
         await self.until_nodes_are_ready()
         return self

@@ -33,6 +33,7 @@ NEVER = {
     *(R.NO_NODE_HAS_DEVICES, R.NO_NODE_HAS_CPU, R.NO_NODE_HAS_MEMORY, R.NO_NODE_FITS),
     *(R.GANG_TOO_LARGE, R.NO_DEVICE_HAS_SHARE, R.NO_NODE_HAS_LABELS, R.NO_NODE_HAS_MODEL),
     *(R.NO_NODE_HAS_DEVICE_MEMORY, R.OVER_ANY_LIMIT, R.NO_NODE_HAS_KIND),
+    R.GANG_NODE_SHORT,
 }
 """Reasons that propose gives for a job that could never run; the oracle does not predict which."""
 
@@ -214,7 +215,21 @@ class Oracle(Jobs):
             self.take(job, place)
             group.append(place)
         self.tasks = before
-        return group if len(group) == job.request.tasks else None
+        return self.by_locality(group) if len(group) == job.request.tasks else None
+
+    def by_locality(self, group: list[rec.Place]) -> list[rec.Place]:
+        """Number the places by node, in the order in which nodes were chosen, link and device."""
+        chosen = [place.node for place in group]
+
+        def where(place: rec.Place) -> tuple[int, int, int]:
+            if not place.shares:
+                return chosen.index(place.node), 0, 0
+            first = place.shares[0].index
+            node = next(each for each in self.nodes if each.id == place.node)
+            return chosen.index(place.node), node.devices[first].link or 1 << 16, first
+
+        ordered = sorted(group, key=where)
+        return [place._replace(task=task) for task, place in enumerate(ordered)]
 
     def fits(self, job: Job, place: rec.Place) -> bool:
         before = list(self.tasks)

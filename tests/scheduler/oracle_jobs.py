@@ -141,6 +141,7 @@ class Jobs(Nodes, Queues):
             raise
         job.attempt, job.node, job.place_ns, job.not_before = first.attempt, first.node, self.now, 0
         job.exit_code = job.signal = None
+        job.ready = frozenset()
         job.state, job.reason = STARTING, R.PLACED
         self.counts["placed"] += len(group)
         self.tell_state(job, first.node)
@@ -167,14 +168,46 @@ class Jobs(Nodes, Queues):
             raise No(R.NOT_OWNER)
         if c.state == PENDING and task.state == RUNNING:
             raise No(R.DUPLICATE_OUTCOME)
-        if c.state == RUNNING:
+        if c.state == STARTING:
+            if job.request.tasks == 1 or task.ready:
+                raise No(R.DUPLICATE_OUTCOME)
+            self.is_ready(job, task)
+        elif c.state == RUNNING:
             self.is_running(job, task, c)
         else:
             self.has_ended(job, task, c)
 
+    def is_ready(self, job: Job, task: Task) -> None:
+        """The last one to be ready releases the gang, unless it is being stopped."""
+        task.ready = True
+        job.ready |= {task.number}
+        if len(job.ready) == job.request.tasks and job.state == STARTING:
+            for each in self.of_job(job):
+                self.told.append(
+                    ("release", self.command, job.id, job.attempt, each.number, each.node)
+                )
+
+    def do_giveup(self, c: rec.GiveUp) -> None:
+        job = self.job_of(c.job)
+        if c.attempt != job.attempt:
+            old = c.attempt < job.attempt
+            raise No(R.STALE_ATTEMPT if old else R.WRONG_ATTEMPT, c.attempt, job.attempt)
+        if job.state == STOPPING:
+            raise No(R.ALREADY_STOPPING)
+        if not self.of_job(job):
+            raise No(R.NOT_RUNNING)
+        tasks = job.request.tasks
+        if tasks == 1 or job.state != STARTING or len(job.ready) == tasks:
+            raise No(R.ALREADY_RELEASED, tasks, len(job.ready))
+        job.verdict, job.state, job.reason = FAILED, STOPPING, c.reason or R.NOT_READY
+        self.tell_state(job, 0)
+        self.tell_stops(job, R.PEER_ENDED)
+
     def is_running(self, job: Job, task: Task, c: rec.TaskOutcome) -> None:
         if task.state == RUNNING:
             raise No(R.DUPLICATE_OUTCOME)
+        if job.request.tasks > 1 and not task.ready:
+            self.is_ready(job, task)
         task.state = RUNNING
         if job.state == STARTING:
             job.state, job.reason = RUNNING, c.reason or R.REPORTED

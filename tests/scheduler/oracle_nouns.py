@@ -58,6 +58,7 @@ class Task:
     node: int
     shares: tuple[DeviceShare, ...]
     state: int = STARTING
+    ready: bool = False
 
     @property
     def milli(self) -> int:
@@ -114,6 +115,8 @@ class Job:
     attained: int = 0
     retried: int = 0
     preemptions: int = 0
+    ready: frozenset[int] = frozenset()
+    """Tasks of a gang that were ready in this attempt."""
 
     @property
     def failures(self) -> int:
@@ -168,6 +171,7 @@ KINDS = {
     rec.DeviceUsage: rec.USAGE,
     rec.Preempt: rec.PREEMPT,
     rec.Prefer: rec.PREFER,
+    rec.GiveUp: rec.GIVE_UP,
 }
 
 Unit = rec.Command | list[rec.Place] | list[rec.Prefer]

@@ -27,12 +27,8 @@ def plain(effect: eff.Effect) -> tuple[object, ...]:
         case eff.Stop():
             e = effect
             return ("stop", e.command, e.job, e.attempt, e.task, e.node, e.state, e.reason)
-        case eff.Forgotten():
-            return ("forgotten", *effect)
-        case eff.Duplicate():
-            return ("duplicate", *effect)
-        case eff.Ignored():
-            return ("ignored", *effect)
+        case _:
+            return (type(effect).__name__.lower(), *effect)
 
 
 def without_candidates(commands: list[rec.Command]) -> list[rec.Command]:
@@ -183,11 +179,12 @@ class Pair:
         assert (info.submit_ns, info.place_ns, info.end_ns, info.not_before_ns) == times
         used = (job.attained, job.charged, job.spent)
         assert (info.attained_ns, info.charged_ns, info.spent_ns) == used
-        again = (job.retried, job.preemptions, job.hold)
-        assert (info.retried, info.preemptions, info.hold) == again
+        again = (job.retried, job.preemptions, job.hold, len(job.ready))
+        assert (info.retried, info.preemptions, info.hold, info.ready) == again
         assert info.request == job.request._replace(key=b"")
-        assert [(t.task, t.node) for t in self.core.job_tasks(id)] == [
-            (t.number, t.node) for t in self.oracle.of_job(job)
+        released = len(job.ready) == job.request.tasks
+        assert [(t.task, t.node, t.ready, t.released) for t in self.core.job_tasks(id)] == [
+            (t.number, t.node, t.ready, released) for t in self.oracle.of_job(job)
         ]
 
     def compare_queue(self, id: int) -> None:

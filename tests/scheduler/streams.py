@@ -51,6 +51,7 @@ class Stream:
             (self.outcome, 36), (self.cancel, 6), (self.forget, 3), (self.other, 2),
             (self.label, 5), (self.reserve, 2), (self.queue_set, 5), (self.quota_set, 4),
             (self.usage, 6), (self.preempt, 8),
+            (self.give_up, 3),
         )  # fmt: skip
         make = self.random.choices([m for m, _ in makers], [w for _, w in makers])[0]
         return make()
@@ -193,7 +194,7 @@ class Stream:
 
     def outcome(self) -> rec.TaskOutcome:
         running = self.rarely(0.4)
-        begins = "pending" if self.rarely(0.2) else "running"
+        begins = self.random.choices(("pending", "starting", "running"), (2, 4, 4))[0]
         state = rec.STATE_CODES[begins if running else self.random.choice(ENDS)]
         end: dict[str, int | None] = {"exit_code": None, "signal": None}
         if not running:
@@ -229,6 +230,12 @@ class Stream:
             return rec.Preempt(self.some_job(), 1)
         reason = self.one_of(0, Reason.RECLAIMED)
         return rec.Preempt(job.id, job.attempt + self.rarely(), self.some_job(), reason)
+
+    def give_up(self) -> rec.GiveUp:
+        job = self.held()
+        if job is None or self.rarely():
+            return rec.GiveUp(self.some_job(), 1)
+        return rec.GiveUp(job.id, job.attempt + self.one_of(0, 0, 0, 1, -1), self.one_of(0, 1001))
 
     def cancel(self) -> rec.Cancel:
         live = [job.id for job in self.oracle.live()] or [1]

@@ -180,7 +180,7 @@ def test_bytes_that_are_no_batch_change_nothing() -> None:
         good + gang[0] + gang[2] + gang[1],
         good + gang[0] + Cancel(1).pack() + gang[1] + gang[2],
         good + gang[0] + Place(2, 1, 1, 3, 7, (), 0, 0, (), 0).pack() + gang[2],
-        good + TaskOutcome(1, 1, 7, records.STATE_CODES["starting"]).pack(),
+        good + TaskOutcome(1, 1, 7, records.STATE_CODES["stopping"]).pack(),
         good + TaskOutcome(1, 1, 7, 10).pack(),
         good + good[:4] + b"\1" + good[5:],
         good + NODE[0].pack()[:-1] + b"\1",

@@ -41,16 +41,17 @@ SAMPLES: dict[int, rec.Command] = {
     rec.USAGE: rec.DeviceUsage(1, 1, 9),
     rec.PREEMPT: rec.Preempt(1, 1),
     rec.PREFER: rec.Prefer(2, 1, 1, SHARE),
+    rec.GIVE_UP: rec.GiveUp(4, 1),
 }
 """One sound command of each kind for the state of `ready`."""
 
 
 def ready() -> Core:
-    """One node, job 1 placed, job 2 left to outside, job 3 ended; term 5."""
+    """One node, jobs 1 and 4 (a gang) placed, job 2 left to outside, job 3 ended; term 5."""
     core = Core(Limits(nodes=4, devices=16, jobs=9, finished=4, tasks=8, keys=4, queues=4))
     custom = rec.Submit(1, gpu_milli=500, placement=Placement.CUSTOM)
     requests = [rec.Term(5, 1), rec.NodeUp(1, 1, 1, 8000, 1 << 30, 2), rec.DeviceSet(1, 0), HELD]
-    requests += [custom, rec.Submit(1, b"ended"), rec.Cancel(3)]
+    requests += [custom, rec.Submit(1, b"ended"), rec.Cancel(3), rec.Submit(1, tasks=2)]
     core.apply(core.propose(requests, 1, measure=False).commands, 1)
     return core
 
@@ -92,7 +93,7 @@ def test_bytes_that_are_no_such_record_are_refused_whole(kind: int) -> None:
         struct.pack("<H", size - 8) + sound[2:-8],
         struct.pack("<H", 0) + sound[2:],
         sound[:2] + struct.pack("<H", 0) + sound[4:],
-        sound[:2] + struct.pack("<H", 18) + sound[4:],
+        sound[:2] + struct.pack("<H", max(SAMPLES) + 1) + sound[4:],
         sound[:2] + struct.pack("<H", 0xFFFF) + sound[4:],
         sound[:4] + struct.pack("<I", 1 << 31) + sound[8:],
     ]  # fmt: skip

@@ -56,6 +56,7 @@ RECORDS: dict[str, type[Any]] = {
     "usage": rec.DeviceUsage,
     "preempt": rec.Preempt,
     "prefer": rec.Prefer,
+    "give_up": rec.GiveUp,
 }
 NAMES: dict[str, type[Any]] = {"placement": Placement, "order": Order}
 PLAIN = rec.Submit(0)
@@ -72,6 +73,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
               "observations": (), "candidates": 1},
     "prefer": {"attempt": 1},
     "preempt": {"attempt": 1},
+    "give_up": {"attempt": 1},
     "usage": {"attempt": 1},
 }  # fmt: skip
 

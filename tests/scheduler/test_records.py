@@ -75,6 +75,7 @@ COMMANDS: list[rec.Command] = [
     rec.QuotaSet(queue=short(1), model=wide(2), guaranteed_milli=wide(3), limit_milli=wide(4)),
     rec.DeviceUsage(job=wide(1), attempt=short(2), device_ns=wide(3)),
     rec.Preempt(job=wide(1), attempt=short(2), beneficiary=wide(3), reason=4),
+    rec.GiveUp(job=wide(1), attempt=short(2), reason=3),
 ]  # fmt: skip
 
 

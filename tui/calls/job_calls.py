@@ -12,7 +12,8 @@ from typing import Any
 from stoker.mesh.client.client import Client
 from stoker.mesh.wire import schema
 from stoker.native.errors import NotFound
-from stoker.tui.calls import attachment, streams, views
+from stoker.tui.calls import attachment, rank_output, views
+from stoker.tui.calls.rank_output import Which
 from stoker.tui.options.selectors import Selector
 
 WAITS_MAX = 16
@@ -70,12 +71,14 @@ async def logs(
     state: str | None,
     selector: Selector,
     words: str,
-    which: Sequence[str],
+    which: Which,
     *,
     follow: bool,
-    attempt: int = 0,
 ) -> int:
-    """Copy the output of the selected jobs, one after another; returns the exit code."""
+    """Copy the output of the selected jobs, one after another; returns the exit code.
+
+    The output of a gang is that of one rank, or of all of them, line by line.
+    """
     caught = attachment.catch_signals()
     number = 0
     try:
@@ -83,11 +86,9 @@ async def logs(
             if follow:
                 attachment.be_patient(client)
             for number in numbers:
-                copies = [
-                    streams.output(client, number, stream, fd, follow=follow, attempt=attempt)  # type: ignore[arg-type]
-                    for stream, fd in (("out", 1), ("err", 2))
-                    if stream in which
-                ]
+                tasks = (await client.get(number)).spec.tasks
+                views.check_rank(number, tasks, which.rank)
+                copies = rank_output.copies(client, number, tasks, follow=follow, which=which)
                 attachment.say_dropped(number, sum(await attachment.together(*copies)))
         return 0
     except asyncio.CancelledError:

@@ -15,7 +15,7 @@ from stoker.mesh.client.client import Client
 from stoker.mesh.wire import schema
 from stoker.native.errors import BadRequest, Busy, StokerError, Unavailable
 from stoker.scheduler.nouns import ENDED
-from stoker.tui.calls import attachment, streams, views
+from stoker.tui.calls import attachment, rank_output, streams, views
 
 Row = dict[str, Any]
 
@@ -54,9 +54,10 @@ async def run(state: str | None, request: schema.JobRequest, fd: int | None) -> 
     job: int | None = None
     try:
         async with Client.open(state) as client:
-            job = (await client.submit(request)).job
+            made = await client.submit(request)
+            job = made.job
             attachment.be_patient(client)
-            return await _attend(client, job, fd)
+            return await _attend(client, made, fd)
     except asyncio.CancelledError:
         _say_detached(job, request.idempotency_key)
         return 128 + (caught[0] if caught else signal.SIGINT)
@@ -70,14 +71,13 @@ async def run(state: str | None, request: schema.JobRequest, fd: int | None) -> 
         return views.LOST
 
 
-async def _attend(client: Client, job: int, fd: int | None) -> int:
+async def _attend(client: Client, made: schema.JobView, fd: int | None) -> int:
     """Copy a job's output and input until it is over; returns its exit code."""
+    job = made.job
     feeding = asyncio.ensure_future(_feed(client, job, fd)) if fd is not None else None
     try:
-        dropped = await attachment.together(
-            streams.output(client, job, "out", 1, follow=True, again=_say_again),
-            streams.output(client, job, "err", 2, follow=True),
-        )
+        copies = rank_output.copies(client, job, made.spec.tasks, follow=True, again=_say_again)
+        dropped = await attachment.together(*copies)
         view = await client.wait(job)
     finally:
         if feeding is not None:

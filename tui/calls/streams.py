@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from stoker.mesh.client.client import HOLD_S, Client
 from stoker.mesh.wire import schema
@@ -60,60 +60,68 @@ def write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
+class Asked(NamedTuple):
+    """The part of the output that is copied.
+
+    `attempt` 0 stands for the last attempt and, with `follow`, those after it; `rank` is 0 for a
+    job of one task. With `follow` it is copied until the job is over, else as much as there is now.
+    """
+
+    job: schema.JobRef
+    stream: Stream
+    attempt: int
+    rank: int
+    follow: bool
+
+
 async def output(
     client: Client,
-    job: schema.JobRef,
-    stream: Stream,
-    fd: int,
+    asked: Asked,
+    write: Callable[[bytes], None],
     *,
-    follow: bool,
-    attempt: int = 0,
     again: Callable[[schema.JobView], None] = lambda view: None,
 ) -> int:
-    """Copy one stream of a job to a descriptor; returns the bytes dropped past the job's limit.
+    """Copy one stream of a job; returns the bytes dropped past the job's limit.
 
-    With `follow`, copy until the job is over, else as much as there is now. `attempt` 0 stands for
-    the last attempt and, with `follow`, those after it; `again` is called with the job before each
-    of them.
+    `again` is called with the job before each further attempt.
     """
-    dropped, chosen = 0, attempt
+    dropped, chosen = 0, asked
     while True:
-        view = await _attempt(client, job, stream, fd, follow=follow, attempt=chosen)
+        view = await _attempt(client, chosen, write)
         dropped += view.dropped_bytes
-        if not follow or attempt or not view.again:
+        if not asked.follow or asked.attempt or not view.again:
             return dropped
-        after = await _next_attempt(client, job, view.attempt)
+        after = await _next_attempt(client, asked.job, view.attempt)
         if after is None:
             return dropped
         again(after)
-        chosen = view.attempt + 1
+        chosen = asked._replace(attempt=view.attempt + 1)
 
 
-async def _attempt(
-    client: Client, job: schema.JobRef, stream: Stream, fd: int, *, follow: bool, attempt: int
-) -> schema.LogsView:
+async def _attempt(client: Client, asked: Asked, write: Callable[[bytes], None]) -> schema.LogsView:
     """Copy the output of one attempt; returns its last piece."""
-    offset, pause = 0, PAUSE_S[0]
+    attempt, offset, pause = asked.attempt, 0, PAUSE_S[0]
     while True:
-        asked = time.monotonic()
+        began = time.monotonic()
         view = await client.logs(
             schema.LogsRequest(
-                job=job,
-                stream=stream,
+                job=asked.job,
+                stream=asked.stream,
                 offset=offset,
-                wait_s=HOLD_S if follow else 0.0,
+                wait_s=HOLD_S if asked.follow else 0.0,
                 attempt=attempt,
+                rank=asked.rank,
             )
         )
         if attempt and view.attempt != attempt:  # the attempt was not placed yet
             return view
         attempt = view.attempt
         if view.data:
-            await blocking(write_all, fd, view.data)
+            await blocking(write, view.data)
             offset, pause = view.next_offset, PAUSE_S[0]
-        if view.eof or (not follow and not view.data):
+        if view.eof or (not asked.follow and not view.data):
             return view
-        if not view.data and time.monotonic() - asked < pause:
+        if not view.data and time.monotonic() - began < pause:
             await asyncio.sleep(pause)
             pause = min(pause * 2, PAUSE_S[1])
 

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from stoker.mesh.wire import schema
+from stoker.native.errors import NotFound
 
 NO_SUCH_PROGRAM = ("no such file", "not found", "enoent")
 TIMED_OUT, LOST, NOT_STARTED, NOT_FOUND, TERMINATED = 124, 125, 126, 127, 143
@@ -42,10 +43,19 @@ def job_object(
     value["kernels"] = trace.get("kernels") or []
     value["copies"] = trace.get("copies") or []
     granted = [(job.decision.node, d.id) for d in job.decision.devices] if job.decision else []
+    granted += [(rank.node, device.id) for rank in job.ranks for device in rank.devices]
     value["hardware"] = [part(d) for d in devices if (d.node, d.id) in granted]
-    here = [n for n in nodes if job.decision is not None and n.node == job.decision.node]
+    where = job.nodes or ((job.decision.node,) if job.decision is not None else ())
+    here = [node for node in nodes if node.node in where]
     value["missing"] = [sentence for node in here for sentence in node.missing]
     return value
+
+
+def check_rank(job: int, tasks: int, rank: int | None) -> None:
+    """Raise NotFound if a job has no such rank; None stands for all of them."""
+    if rank is not None and rank >= tasks:
+        known = f"ranks 0 to {tasks - 1}" if tasks > 1 else "one task, rank 0"
+        raise NotFound(f"job {job} has no rank {rank}: it has {known}")
 
 
 def exit_code(job: schema.JobView) -> int:

@@ -148,18 +148,22 @@ def job_command(selector: str, state: str | None, output: tables.Output) -> None
 @click.option(
     "--attempt", type=click.IntRange(1), default=None, help="Print this attempt, not the last one."
 )
+@click.option(
+    "--rank", type=click.IntRange(0), default=None, help="Print this rank of a gang, not all."
+)
 @node_option
-def logs_command(
-    selector: str, follow: bool, only: str | None, attempt: int | None, state: str | None
-) -> None:
-    """Print a job's output: its stdout to stdout, its stderr to stderr."""
+def logs_command(selector: str, follow: bool, only: str | None, **chosen: Any) -> None:
+    """Print a job's output: its stdout to stdout, its stderr to stderr.
+
+    The lines of a gang stand behind the numbers of their ranks.
+    """
     from stoker.tui.calls import job_calls
+    from stoker.tui.calls.rank_output import Which
 
     streams = (only,) if only else ("out", "err")
-    chosen = selectors.parse(selector)
-    sys.exit(
-        call(job_calls.logs(state, chosen, selector, streams, follow=follow, attempt=attempt or 0))
-    )
+    jobs = selectors.parse(selector)
+    which = Which(streams, chosen["attempt"] or 0, chosen["rank"])
+    sys.exit(call(job_calls.logs(chosen["state"], jobs, selector, which, follow=follow)))
 
 
 @click.command("cancel")

@@ -24,6 +24,17 @@ FLAGS: Final = (
         help="Devices that --gpus counts; cpu is an OpenCL device of the CPU (PoCL).",
     ),
     click.option(
+        "--tasks", type=click.IntRange(1, 64), default=1, help="Run so many of it as one gang.",
+    ),
+    click.option(
+        "--tasks-per-node", type=click.IntRange(0, 64), default=0,
+        help="Exactly so many tasks on each node.",
+    ),
+    click.option(
+        "--nodes", type=click.IntRange(0, 64), default=0,
+        help="Divide the tasks evenly among so many nodes.",
+    ),
+    click.option(
         "--mix-vendors", is_flag=True, help="Allow devices of several vendors in one job.",
     ),
     click.option("--cpus", type=CPUS, help="CPU limit: 2, 0.5."),

@@ -111,6 +111,8 @@ def _job(job: Object) -> Iterator[str]:
     yield _line("command", " ".join(spec["argv"]))
     kind = ASKED[spec.get("device_kind", "gpu")]
     asked = f"asked for {units.share(spec['gpu_milli'])} {kind}"
+    if spec.get("tasks", 1) > 1:
+        asked += f" for each of {spec['tasks']} tasks"
     who = job["user"] + (f" (runs as uid {job['uid']})" if job.get("uid") is not None else "")
     yield _line("owner", text.joined([who, asked, _times(job["times"])], ", "))
     if job.get("reason"):
@@ -156,6 +158,27 @@ def _placed(job: Object) -> Iterator[str]:
         f"decision {decision['id']}: {decision['reason']}; "
         f"decided in {units.duration(decision['latency_ns'])}, {basis}",
     )
+    yield from _ranks(job)
+
+
+RANKS_MAX = 16
+"""The most ranks of a gang in a report; `-o json` has all."""
+
+
+def _ranks(job: Object) -> Iterator[str]:
+    """A line for each rank of a gang."""
+    ranks: Sequence[Object] = job.get("ranks") or ()
+    if not ranks:
+        return
+    meets = f", which meet at {job['master']}" if job.get("master") else ""
+    yield _line("gang", f"{len(ranks)} ranks on {', '.join(job['nodes'])}{meets}")
+    for rank in ranks[:RANKS_MAX]:
+        devices = text.joined((_grant(job, share) for share in rank["devices"]), "; ")
+        end = f", {rank['reason']}" if rank.get("reason") else ""
+        where = f"{rank['node']}{devices and ', '}{devices}"
+        yield _line(f"  rank {rank['rank']}", f"{ending(rank)} on {where}{end}")
+    if len(ranks) > RANKS_MAX:
+        yield _line("", f"and {len(ranks) - RANKS_MAX} more: stoker job {job['job']} -o json")
 
 
 def _grant(job: Object, share: Object) -> str:

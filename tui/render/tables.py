@@ -70,6 +70,8 @@ def _placed(row: Row, now: int) -> str:
     decision = row.get("decision")
     if not decision:
         return "-"
+    if nodes := row.get("nodes"):
+        return f"{row['spec']['tasks']} ranks on {','.join(nodes)}"
     shares = ",".join(
         str(d.get("id") or d["index"])
         + ("" if d["milli"] == units.MILLI else f":{units.share(d['milli'])}")
@@ -77,6 +79,12 @@ def _placed(row: Row, now: int) -> str:
     )
     sim = " SIM" if any(d.get("sim") for d in decision["devices"]) else ""
     return f"{decision['node']}/{shares}{sim}" if shares else str(decision["node"])
+
+
+def _gpus(row: Row, now: int) -> str:
+    """The devices of all tasks of a job together."""
+    milli = at(row, "spec.gpu_milli")
+    return units.share(None if milli is None else milli * (at(row, "spec.tasks") or 1))
 
 
 def _array(row: Row, now: int) -> str:
@@ -164,7 +172,7 @@ JOBS = Noun(
         Column("NAME", field("name")),
         Column("USER", field("user")),
         Column("STATE", field("state")),
-        Column("GPUS", through("spec.gpu_milli", units.share), right=True),
+        Column("GPUS", _gpus, right=True),
         Column("AGE", lambda row, now: units.age(at(row, "times.submitted_ns"), now), right=True),
         Column("TOOK", _took, right=True),
         Column("EXIT", _exit, right=True),

@@ -181,8 +181,8 @@ def _job(job: JobView, now_ns: int) -> ViewRow:
         job.name or job.spec.argv[0].rpartition("/")[2],
         job.user,
         job.state,
-        units.share(job.spec.gpu_milli),
-        job.decision.node if job.decision else "-",
+        units.share(job.spec.gpu_milli * job.spec.tasks),
+        ",".join(job.nodes) or (job.decision.node if job.decision else "-"),
         units.age(since, now_ns),
         job.reason,
     )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The leader's periodic work: decide again, and charge device time to running jobs.
+"""The leader's periodic work: decide again, charge device time to running jobs, and end gangs that
+do not become ready.
 
 Without I/O. Owns the bounds: waiting jobs are examined once a second, and at most USAGES_MAX jobs
-are charged every ten.
+are charged every ten. A gang has GATHER_NS from its place to the readiness of all of its tasks.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from stoker.mesh.replica.state import ReplicaState
 from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import MILLI, JobSample, Observation, TaskKey
 from stoker.scheduler.policies import Order
-from stoker.scheduler.records import DeviceUsage
+from stoker.scheduler.records import DeviceUsage, GiveUp
 
 LOOK_NS = 1_000_000_000
 """Waiting jobs are looked at this often: reservations begin, shares decay and jobs become
 preemptible without any request."""
+GATHER_NS = 30_000_000_000
+"""The time in which all tasks of a gang have to be ready: cgroup, devices and pipes are there."""
 USAGE_NS = 10_000_000_000
 USAGES_MAX = 256
 """The most jobs that are charged at once; the rest follow in the next round."""
@@ -29,7 +32,7 @@ class LeaderTick:
     """One leader's timers; `now_ns` is CLOCK_BOOTTIME, `real_ns` the time of the log."""
 
     def __init__(self) -> None:
-        self._looked_ns = 0
+        self._looked_ns = self._gathered_ns = 0
         self._charged_ns: int | None = None
         self._after = 0
 
@@ -43,6 +46,18 @@ class LeaderTick:
         self._looked_ns = now_ns
         counters = state.core.counters()
         return counters["pending_device"] + counters["pending_host"] > 0
+
+    def late_gangs(self, state: ReplicaState, real_ns: int, now_ns: int) -> list[GiveUp]:
+        """Return the attempts of gangs that are to be given up; looked for once a second."""
+        if not state.book.gathering or now_ns - self._gathered_ns < LOOK_NS:
+            return []
+        self._gathered_ns = now_ns
+        found = (state.core.job(job) for job in sorted(state.book.gathering))
+        return [
+            GiveUp(info.job, info.attempt)
+            for info in found
+            if info is not None and info.ready < info.tasks and real_ns - info.place_ns >= GATHER_NS
+        ]
 
     def charges(
         self, state: ReplicaState, observed: Mapping[str, Observation], real_ns: int, now_ns: int

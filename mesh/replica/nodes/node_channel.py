@@ -91,6 +91,7 @@ class NodeChannel:
             more,
             self._forgets(have),
             self._settle(),
+            tuple(keys[each] for each in tasks if _may_run(each)),
         )
         return command.seal(record, self._signer)
 
@@ -128,6 +129,11 @@ class NodeChannel:
     def _forgets(self, have: set[TaskKey]) -> tuple[int, ...]:
         gone = {key.job for key in have if self._state.core.job(key.job) is None}
         return tuple(sorted(gone)[:FORGETS_MAX])
+
+
+def _may_run(task: TaskInfo) -> bool:
+    """Return True if the task's gang was released and the task is not known to run."""
+    return task.released and task.state == "starting" and task.job_state != "stopping"
 
 
 def key_of(task: TaskInfo, book: Book) -> TaskKey:

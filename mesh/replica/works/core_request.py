@@ -102,6 +102,8 @@ def submit(owner: Owner, key: bytes, spec: JobSpec, raw: bytes, models: Iterable
         placement=placement(spec),
         options=options(spec),
         retries=spec.retries,
+        tasks=spec.tasks,
+        per_node=spec.tasks_per_node,
         kinds=KINDS[spec.device_kind],
     )
 

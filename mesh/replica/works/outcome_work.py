@@ -44,7 +44,7 @@ class OutcomeWork(Work):
                 attempt=o.attempt,
                 task=o.task,
                 node=self._node,
-                state=records.STATE_CODES[o.state],
+                state=records.STATE_CODES[o.job_state],
                 exit_code=o.exit_code,
                 signal=o.signal,
                 device_ns=o.device_ns,

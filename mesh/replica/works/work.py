@@ -372,13 +372,14 @@ class ForgetWork(Work):
         return []
 
 
-class UsageWork(Work):
-    """The device time of running jobs so far."""
+class TickWork(Work):
+    """The requests of the leader's own clock: the device time of running jobs so far, and the end
+    of gangs that are not ready."""
 
     __slots__ = ()
 
-    def __init__(self, usages: Sequence[records.DeviceUsage]) -> None:
-        super().__init__(None, usages, 0)
+    def __init__(self, requests: Sequence[records.DeviceUsage | records.GiveUp]) -> None:
+        super().__init__(None, requests, 0)
 
     def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
         return []

@@ -25,6 +25,7 @@ static const uint16_t sizes[SK_KIND_END] = {
 	[SK_USAGE] = sizeof(struct sk_usage),
 	[SK_PREEMPT] = sizeof(struct sk_preempt),
 	[SK_PREFER] = sizeof(struct sk_place),
+	[SK_GIVE_UP] = sizeof(struct sk_give_up),
 };
 
 static const uint32_t flags[SK_KIND_END] = {
@@ -44,7 +45,7 @@ static bool outcome_shape(const struct sk_outcome *outcome)
 		return false;
 	if (!(outcome->header.flags & SK_HAS_DEVICE_NS) && outcome->device_ns)
 		return false;
-	bool begins = outcome->state == SK_RUNNING || outcome->state == SK_PENDING;
+	bool begins = outcome->state >= SK_PENDING && outcome->state <= SK_RUNNING;
 
 	return (final || begins) && !outcome->zero[0] && !outcome->zero[1] && !outcome->zero[2];
 }
@@ -107,6 +108,8 @@ static bool shape(const union sk_command_record *record)
 		return !((const struct sk_usage *)at)->zero;
 	case SK_PREEMPT:
 		return !((const struct sk_preempt *)at)->zero;
+	case SK_GIVE_UP:
+		return !((const struct sk_give_up *)at)->zero;
 	case SK_PLACE:
 	case SK_PREFER:
 		return place_shape(at);

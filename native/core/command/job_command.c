@@ -49,6 +49,9 @@ uint16_t sk_submit_ok(const struct sk_submit *submit, struct sk_why *why)
 		return sk_because(why, SK_TOO_MANY_DEVICES, gpu / SK_MILLI, SK_TASK_DEVICES_MAX);
 	if (!submit->request.tasks || submit->request.tasks > SK_TASKS_MAX)
 		return sk_because(why, SK_BAD_TASKS, submit->request.tasks, SK_TASKS_MAX);
+	if (submit->request.per_node && submit->request.tasks % submit->request.per_node)
+		return sk_because(why, SK_BAD_TASKS, submit->request.tasks,
+				  submit->request.per_node);
 	return options_ok(&submit->request, why);
 }
 
@@ -167,6 +170,7 @@ void sk_place_finish(const struct sk_act *act, uint32_t slot, const struct sk_pl
 	job->place_reason = first->reason;
 	job->candidates = first->candidates;
 	job->not_before_ns = 0;
+	job->ready = 0;
 	job->exit_code = 0; /* outcome of the attempt before */
 	job->signal = 0;
 	job->flags = 0;
@@ -241,9 +245,28 @@ static uint16_t outcome_ok(const struct sk_core *core, uint32_t slot,
 		return job->attempt ? SK_DUPLICATE_OUTCOME : SK_WRONG_ATTEMPT;
 	if (core->nodes[core->tasks[task].node].id != command->node)
 		return SK_NOT_OWNER;
-	if (!sk_state_final(command->state) && core->tasks[task].state == SK_RUNNING)
+	if (!sk_state_final(command->state) && command->state != SK_STARTING &&
+	    core->tasks[task].state == SK_RUNNING)
 		return SK_DUPLICATE_OUTCOME; /* what runs has begun */
+	/* A task that is alone waits for nobody. */
+	if (command->state == SK_STARTING && (job->request.tasks == 1 || core->tasks[task].ready))
+		return SK_DUPLICATE_OUTCOME;
 	return SK_REASON_NONE;
+}
+
+/* The last task of a gang to become ready releases all of them, unless they are being stopped. A
+ * task that runs was ready, whether that was heard or not. */
+static void task_ready(const struct sk_act *act, uint32_t slot, uint32_t task)
+{
+	struct sk_core *core = act->core;
+	struct sk_job *job = &core->jobs[slot];
+
+	if (job->request.tasks == 1 || core->tasks[task].ready)
+		return;
+	SK_SET(core, core->tasks[task].ready, 1);
+	SK_ADD(core, job->ready, 1);
+	if (sk_job_released(job) && job->state == SK_STARTING)
+		sk_job_release(act, slot);
 }
 
 static void task_running(const struct sk_act *act, uint32_t slot, const struct sk_outcome *command)
@@ -251,6 +274,7 @@ static void task_running(const struct sk_act *act, uint32_t slot, const struct s
 	struct sk_core *core = act->core;
 	uint32_t task = sk_task_find(core, slot, command->task);
 
+	task_ready(act, slot, task);
 	SK_SET(core, core->tasks[task].state, SK_RUNNING);
 	if (core->jobs[slot].state == SK_STARTING)
 		sk_job_move(act, slot, SK_RUNNING, command->reason ? command->reason : SK_REPORTED,
@@ -322,7 +346,9 @@ uint16_t sk_outcome_do(const struct sk_act *act, const struct sk_outcome *comman
 	why->job = command->job;
 	if (reason)
 		return reason;
-	if (command->state == SK_RUNNING)
+	if (command->state == SK_STARTING)
+		task_ready(act, slot, sk_task_find(act->core, slot, command->task));
+	else if (command->state == SK_RUNNING)
 		task_running(act, slot, command);
 	else
 		task_ended(act, slot, command);
@@ -401,6 +427,43 @@ uint16_t sk_usage_do(const struct sk_act *act, const struct sk_usage *command, s
 		return sk_because(why, SK_STALE_USAGE, command->device_ns, job->charged_ns);
 	sk_queue_use(core, job->queue, command->device_ns - job->charged_ns, act->now_ns);
 	SK_SET(core, job->charged_ns, command->device_ns);
+	return SK_REASON_NONE;
+}
+
+static uint16_t give_up_ok(const struct sk_core *core, uint32_t slot,
+			   const struct sk_give_up *command, struct sk_why *why)
+{
+	const struct sk_job *job = &core->jobs[slot];
+
+	if (!slot)
+		return SK_UNKNOWN_JOB;
+	if (command->attempt != job->attempt)
+		return sk_because(
+			why, command->attempt < job->attempt ? SK_STALE_ATTEMPT : SK_WRONG_ATTEMPT,
+			command->attempt, job->attempt);
+	if (job->state == SK_STOPPING)
+		return SK_ALREADY_STOPPING;
+	if (!job->tasks_live)
+		return SK_NOT_RUNNING;
+	if (job->request.tasks == 1 || sk_job_released(job) || job->state != SK_STARTING)
+		return sk_because(why, SK_ALREADY_RELEASED, job->request.tasks, job->ready);
+	return SK_REASON_NONE;
+}
+
+uint16_t sk_give_up_do(const struct sk_act *act, const struct sk_give_up *command,
+		       struct sk_why *why)
+{
+	struct sk_core *core = act->core;
+	uint32_t slot = sk_job_find(core, command->job);
+	uint16_t reason = give_up_ok(core, slot, command, why);
+
+	why->job = command->job;
+	if (reason)
+		return reason;
+	reason = command->reason ? command->reason : SK_NOT_READY;
+	SK_SET(core, core->jobs[slot].verdict, SK_FAILED);
+	sk_job_move(act, slot, SK_STOPPING, reason, 0);
+	sk_job_stop_tasks(act, slot, SK_PEER_ENDED);
 	return SK_REASON_NONE;
 }
 

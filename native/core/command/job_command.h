@@ -25,6 +25,8 @@ uint16_t sk_cancel_do(const struct sk_act *act, const struct sk_cancel *command,
 uint16_t sk_forget_do(const struct sk_act *act, const struct sk_forget *command,
 		      struct sk_why *why);
 uint16_t sk_usage_do(const struct sk_act *act, const struct sk_usage *command, struct sk_why *why);
+uint16_t sk_give_up_do(const struct sk_act *act, const struct sk_give_up *command,
+		       struct sk_why *why);
 uint16_t sk_preempt_do(const struct sk_act *act, const struct sk_preempt *command,
 		       struct sk_why *why);
 

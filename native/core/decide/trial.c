@@ -6,7 +6,9 @@
 
 #include "core/command/job_command.h"
 #include "core/decide/trial.h"
+#include "core/ledger/device.h"
 #include "core/ledger/fit.h"
+#include "core/ledger/node.h"
 #include "core/ledger/task.h"
 #include "core/policy/policy.h"
 #include "core/state/journal.h"
@@ -45,6 +47,65 @@ static void place_fill(const struct sk_core *core, uint32_t slot, uint32_t task,
 	place->tasks = job->request.tasks;
 }
 
+/* Returns the place of a task among those of its gang: by node, in the order in which they were
+ * chosen, then by link group (those of no group come last), then by device. */
+static uint64_t locality(const struct sk_core *core, const struct sk_place *places, uint32_t task)
+{
+	const struct sk_place *place = &places[task];
+	uint64_t link = UINT16_MAX, index = 0, node = 0;
+
+	while (places[node].node != place->node)
+		node++;
+	if (place->shares_n) {
+		index = place->shares[0].index;
+		link = (uint16_t)(sk_device_at(core, sk_node_find(core, place->node),
+					       place->shares[0].index)
+					  ->link -
+				  1);
+	}
+	return node << 32 | link << 16 | index;
+}
+
+/* Number the tasks by locality, so that the ranks of one node and of one link group are adjacent.
+ * Which places the tasks have together is chosen before, and stays. */
+static void number_by_locality(const struct sk_core *core, struct sk_place *places)
+{
+	uint32_t tasks = places[0].tasks;
+	uint64_t key[SK_TASKS_MAX];
+
+	for (uint32_t task = 0; task < tasks; task++)
+		key[task] = locality(core, places, task);
+	for (uint32_t task = 1; task < tasks; task++) {
+		struct sk_place place = places[task];
+		uint64_t at = key[task];
+		uint32_t before = task;
+
+		for (; before && key[before - 1] > at; before--) {
+			places[before] = places[before - 1];
+			key[before] = key[before - 1];
+		}
+		places[before] = place;
+		key[before] = at;
+	}
+	for (uint32_t task = 0; task < tasks; task++)
+		places[task].task = (uint16_t)task;
+}
+
+/* Take the places that were tried, under their numbers. */
+static bool retake(const struct sk_act *act, uint32_t slot, uint64_t mark,
+		   const struct sk_place *places)
+{
+	struct sk_why why;
+
+	sk_journal_undo(act->core, mark);
+	for (uint32_t task = 0; task < places[0].tasks; task++)
+		if (sk_place_task(act, slot, &places[task], &why)) {
+			sk_journal_undo(act->core, mark);
+			return false;
+		}
+	return true;
+}
+
 static bool trial_gang(struct sk_trial *trial, uint32_t slot, uint64_t at_ns,
 		       struct sk_place *places)
 {
@@ -63,7 +124,10 @@ static bool trial_gang(struct sk_trial *trial, uint32_t slot, uint64_t at_ns,
 			return false;
 		}
 	}
-	return true;
+	if (tasks == 1)
+		return true;
+	number_by_locality(core, places);
+	return retake(&act, slot, mark, places);
 }
 
 /* A gang whose devices must be of one family tries one family after the other, as a whole. */

@@ -339,17 +339,24 @@ static uint64_t host_shortfall(const struct sk_core *core, const struct sk_reque
 uint64_t sk_shortfall_node(const struct sk_core *core, uint32_t slot, uint32_t node, uint64_t at_ns,
 			   struct sk_blocked blocked, struct sk_shortfall *shortfall)
 {
-	const struct sk_job *job = &core->jobs[slot];
 	uint16_t reason = sk_fit_node(core, slot, node, at_ns);
-	uint64_t id = core->nodes[node].id, fit;
-	struct sk_room room;
 
 	if (reason == SK_WRONG_KIND)
 		return 0; /* this is no shortfall */
 	if (reason) {
-		kept_out(core, job, node, reason, shortfall);
+		kept_out(core, &core->jobs[slot], node, reason, shortfall);
 		return 0;
 	}
+	return sk_shortfall_room(core, slot, node, at_ns, blocked, shortfall);
+}
+
+uint64_t sk_shortfall_room(const struct sk_core *core, uint32_t slot, uint32_t node, uint64_t at_ns,
+			   struct sk_blocked blocked, struct sk_shortfall *shortfall)
+{
+	const struct sk_job *job = &core->jobs[slot];
+	uint64_t id = core->nodes[node].id, fit;
+	struct sk_room room;
+
 	room_at(core, slot, node, at_ns, blocked, &room);
 	fit = host_shortfall(core, &job->request, &room, id, shortfall);
 	if (!job->request.gpu_milli)
@@ -377,6 +384,7 @@ static uint64_t shortfall_of(const struct sk_core *core, uint32_t slot, uint64_t
 			     struct sk_blocked blocked, uint64_t enough,
 			     struct sk_shortfall *shortfall)
 {
+	uint32_t per_node = core->jobs[slot].request.per_node;
 	uint32_t options = gang_options(core, &core->jobs[slot].request);
 	struct sk_blocked rest = blocked;
 	uint64_t places = 0, capped = 0;
@@ -395,6 +403,8 @@ static uint64_t shortfall_of(const struct sk_core *core, uint32_t slot, uint64_t
 			capped += options & SK_PACK_TASKS ? 0 : of_model;
 			fit = without + of_model;
 		}
+		if (per_node)
+			fit = fit < per_node ? 0 : per_node;
 		if (shortfall && fit && !shortfall->places)
 			shortfall->first = core->nodes[node].id;
 		if (options & SK_PACK_TASKS)

@@ -36,7 +36,11 @@ struct sk_shortfall {
 	bool looked;
 };
 
-/* Tasks of this job that a node can take at that time; `shortfall` may be NULL. */
+/* Tasks of this job for which a node has room at that time, whether it may have them or not;
+ * `shortfall` may be NULL. */
+uint64_t sk_shortfall_room(const struct sk_core *core, uint32_t job, uint32_t node, uint64_t at_ns,
+			   struct sk_blocked blocked, struct sk_shortfall *shortfall);
+/* Returns the same of a node that may have them, and 0 of any other. */
 uint64_t sk_shortfall_node(const struct sk_core *core, uint32_t job, uint32_t node, uint64_t at_ns,
 			   struct sk_blocked blocked, struct sk_shortfall *shortfall);
 

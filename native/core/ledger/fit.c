@@ -123,6 +123,19 @@ static bool group_on(const struct sk_core *core, const struct sk_node *node, uin
 	return false;
 }
 
+/* The tasks of a gang fill one node after the other, each with equally many: the next one goes
+ * where the last one is until that node has all of its own, then where none of them is. */
+static uint16_t fit_blocks(const struct sk_core *core, const struct sk_job *job, uint32_t node)
+{
+	uint32_t open = job->tasks_live % job->request.per_node, here = 0;
+
+	for (uint32_t at = job->tasks_first; at; at = core->tasks[at].job_next)
+		here += core->tasks[at].node == node;
+	if (here == open)
+		return SK_REASON_NONE;
+	return open ? SK_GANG_PACKED : SK_GANG_SPREAD;
+}
+
 static uint16_t fit_affinity(const struct sk_core *core, uint32_t slot, uint32_t node)
 {
 	const struct sk_job *job = &core->jobs[slot];
@@ -135,6 +148,8 @@ static uint16_t fit_affinity(const struct sk_core *core, uint32_t slot, uint32_t
 		if (options & SK_PACK_TASKS && core->tasks[at].node != node)
 			return SK_GANG_PACKED;
 	}
+	if (job->request.per_node && fit_blocks(core, job, node))
+		return fit_blocks(core, job, node);
 	if (!(options & (SK_ATTRACT | SK_REPEL)))
 		return SK_REASON_NONE;
 	together = group_on(core, &core->nodes[node], job->request.group);

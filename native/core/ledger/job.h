@@ -16,6 +16,12 @@ bool sk_job_returns(const struct sk_job *job);
  * after now if it is overdue or being stopped. */
 uint64_t sk_job_end_ns(const struct sk_core *core, uint32_t job);
 
+/* True if all tasks of a gang were ready in this attempt, so that each of them may run. */
+static inline bool sk_job_released(const struct sk_job *job)
+{
+	return job->ready == job->request.tasks;
+}
+
 static inline bool sk_state_final(uint32_t state)
 {
 	return state >= SK_SUCCEEDED;

@@ -221,3 +221,21 @@ void sk_job_stop_tasks(const struct sk_act *act, uint32_t slot, uint16_t reason)
 		effect->node = core->nodes[core->tasks[at].node].id;
 	}
 }
+
+void sk_job_release(const struct sk_act *act, uint32_t slot)
+{
+	const struct sk_core *core = act->core;
+	const struct sk_job *job = &core->jobs[slot];
+
+	for (uint32_t at = job->tasks_first; at; at = core->tasks[at].job_next) {
+		struct sk_effect *effect = sk_effect_add(act, SK_EFFECT_RELEASE, job->id);
+
+		if (!effect)
+			return;
+		effect->state = SK_STARTING;
+		effect->attempt = job->attempt;
+		effect->task = core->tasks[at].task;
+		effect->tasks = job->request.tasks;
+		effect->node = core->nodes[core->tasks[at].node].id;
+	}
+}

@@ -26,5 +26,7 @@ void sk_job_end(const struct sk_act *act, uint32_t job, uint64_t node);
 void sk_job_forget(const struct sk_act *act, uint32_t job, uint16_t reason);
 /* Tell the nodes of all tasks of this job to stop them. */
 void sk_job_stop_tasks(const struct sk_act *act, uint32_t job, uint16_t reason);
+/* Tell the nodes of all tasks of a gang to let them run. */
+void sk_job_release(const struct sk_act *act, uint32_t job);
 
 #endif

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "core/explain/shortfall.h"
 #include "core/ledger/device.h"
 #include "core/ledger/fit.h"
 #include "core/ledger/node.h"
@@ -13,11 +14,27 @@
 #include "core/state/list.h"
 #include "core/state/pool.h"
 
+/* The first of the tasks that go on one node needs room there for all of them. */
+static uint16_t block_room(const struct sk_core *core, uint32_t slot, uint32_t node,
+			   struct sk_why *why)
+{
+	const struct sk_job *job = &core->jobs[slot];
+	uint64_t room;
+
+	if (job->tasks_live % job->request.per_node)
+		return SK_REASON_NONE;
+	room = sk_shortfall_room(core, slot, node, core->now_ns, (struct sk_blocked){0}, NULL);
+	return room < job->request.per_node
+		       ? sk_because(why, SK_GANG_NODE_SHORT, job->request.per_node, room)
+		       : SK_REASON_NONE;
+}
+
 uint16_t sk_task_room(const struct sk_core *core, uint32_t slot, uint32_t node, uint64_t now_ns,
 		      struct sk_why *why)
 {
 	const struct sk_job *job = &core->jobs[slot];
 	const struct sk_node *at = &core->nodes[node];
+	uint16_t reason;
 
 	if (!at->up)
 		return SK_NODE_NOT_UP;
@@ -30,7 +47,8 @@ uint16_t sk_task_room(const struct sk_core *core, uint32_t slot, uint32_t node, 
 	if (job->request.memory_bytes > sk_node_memory_free(at))
 		return sk_because(why, SK_MEMORY_FULL, job->request.memory_bytes,
 				  sk_node_memory_free(at));
-	return sk_fit_node(core, slot, node, now_ns);
+	reason = sk_fit_node(core, slot, node, now_ns);
+	return reason || job->request.per_node < 2 ? reason : block_room(core, slot, node, why);
 }
 
 static uint16_t share_ok(const struct sk_core *core, const struct sk_job *job, uint32_t node,
@@ -175,6 +193,7 @@ uint32_t sk_task_take(struct sk_core *core, uint32_t job, uint32_t node,
 	task->node = node;
 	task->task = place->task;
 	task->state = SK_STARTING;
+	task->ready = 0;
 	task->shares_n = place->shares_n;
 	memcpy(task->shares, place->shares, sizeof task->shares);
 	task->job_next = *cell;

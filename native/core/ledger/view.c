@@ -41,6 +41,7 @@ void sk_job_view_fill(const struct sk_job *job, struct sk_job_view *ret)
 		.retried = job->retried,
 		.preemptions = job->preemptions,
 		.hold = job->hold,
+		.ready = job->ready,
 		.request = job->request,
 	};
 	memcpy(ret->observations, job->observations, sizeof ret->observations);
@@ -137,6 +138,8 @@ static void task_view_fill(const struct sk_core *core, const struct sk_task *tas
 		.state = task->state,
 		.job_state = job->state,
 		.shares_n = task->shares_n,
+		.ready = task->ready,
+		.released = sk_job_released(job),
 	};
 	memcpy(ret->shares, task->shares, sizeof ret->shares);
 }

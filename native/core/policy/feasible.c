@@ -311,6 +311,8 @@ static uint64_t nodes_capacity(const struct sk_core *core, const struct sk_reque
 	     slot = sk_node_next(core, slot + 1)) {
 		uint64_t here = node_capacity(core, slot, request, wish);
 
+		if (request->per_node)
+			here = here < request->per_node ? 0 : request->per_node;
 		if (request->options & SK_PACK_TASKS)
 			tasks = larger(tasks, here);
 		else
@@ -344,6 +346,20 @@ bool sk_feasible_hopeless(const struct sk_core *core, const struct sk_request *r
 	return gang_capacity(core, request, &wish) < request->tasks;
 }
 
+/* The reason why no node has room for the tasks of a gang that go on one node together. */
+static uint16_t one_node_reason(const struct sk_core *core, const struct sk_request *request,
+				const struct sk_wish *wish, struct sk_why *why)
+{
+	struct sk_request packed = *request;
+	uint64_t most;
+
+	packed.per_node = 0;
+	packed.options |= SK_PACK_TASKS;
+	most = gang_capacity(core, &packed, wish);
+	return most ? sk_because(why, SK_GANG_NODE_SHORT, request->per_node, most)
+		    : infeasible(core, request, wish, why);
+}
+
 uint16_t sk_feasible_reason(const struct sk_core *core, const struct sk_request *request,
 			    struct sk_why *why)
 {
@@ -353,6 +369,8 @@ uint16_t sk_feasible_reason(const struct sk_core *core, const struct sk_request 
 	if (!core->nodes_count || (request->models[0] && !wish.models))
 		return SK_REASON_NONE; /* the command itself refuses models that are not known */
 	tasks = gang_capacity(core, request, &wish);
+	if (!tasks && request->per_node > 1)
+		return one_node_reason(core, request, &wish, why);
 	if (!tasks)
 		return infeasible(core, request, &wish, why);
 	if (tasks < request->tasks)

@@ -183,12 +183,16 @@ static const char *check_nodes(const struct sk_core *core, struct sk_sums *sums)
 
 static const char *check_state(const struct sk_core *core, const struct sk_job *job, bool live)
 {
-	uint32_t tasks = 0;
+	uint32_t tasks = 0, ready = 0;
 
-	for (uint32_t task = job->tasks_first; task; task = core->tasks[task].job_next)
+	for (uint32_t task = job->tasks_first; task; task = core->tasks[task].job_next) {
+		ready += core->tasks[task].ready;
 		tasks++;
+	}
 	if (tasks != job->tasks_live || tasks > job->request.tasks)
 		return "a job miscounts its tasks";
+	if (ready > job->ready || job->ready > job->request.tasks)
+		return "a job miscounts its tasks that are ready";
 	if (sk_state_final(job->state) == live)
 		return "a job is in the wrong list for its state";
 	if ((job->state >= SK_STARTING && job->state <= SK_STOPPING) != (tasks > 0))

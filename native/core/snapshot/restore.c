@@ -176,7 +176,7 @@ static bool saved_job_ok(const struct sk_core *core, const struct sk_saved_job *
 	struct sk_why why;
 
 	if (saved->zero[0] || saved->zero[1] || saved->last > 1 || view->zero[0] || view->zero[1] ||
-	    view->zero[2] || !view->job || view->job >= core->next_job ||
+	    view->ready > view->request.tasks || !view->job || view->job >= core->next_job ||
 	    sk_job_find(core, view->job))
 		return false;
 	if (!view->state || view->state >= SK_STATE_END || sk_submit_ok(&submit, &why) ||
@@ -222,6 +222,7 @@ static void job_unpack(const struct sk_core *core, struct sk_job *job,
 	job->place_reason = view->place_reason;
 	job->retried = view->retried;
 	job->preemptions = view->preemptions;
+	job->ready = view->ready;
 	job->state = (uint8_t)view->state;
 	job->verdict = (uint8_t)saved->verdict;
 	job->last = (uint8_t)saved->last;
@@ -282,9 +283,8 @@ static bool saved_task_ok(const struct sk_core *core, const struct sk_saved_task
 	if (!saved->node_slot || saved->node_slot < last || saved->node_slot > core->limits.nodes ||
 	    !core->nodes[saved->node_slot].id)
 		return false;
-	return (saved->state == SK_STARTING || saved->state == SK_RUNNING) &&
-	       saved->shares_n <= SK_TASK_DEVICES_MAX && !saved->zero[0] && !saved->zero[1] &&
-	       !saved->zero[2];
+	return (saved->state == SK_STARTING || saved->state == SK_RUNNING) && saved->ready <= 1 &&
+	       saved->shares_n <= SK_TASK_DEVICES_MAX && !saved->zero[0] && !saved->zero[1];
 }
 
 /* Shares may be on devices that are unavailable by now, so only the sums are checked. */
@@ -336,6 +336,7 @@ static bool read_task(struct sk_core *core, struct sk_snapshot_reader *reader, u
 	memcpy(place.shares, saved.shares, sizeof place.shares);
 	task = sk_task_take(core, job, saved.node_slot, &place);
 	core->tasks[task].state = saved.state;
+	core->tasks[task].ready = saved.ready;
 	return true;
 }
 

@@ -12,7 +12,7 @@
 #include "core/state/state.h"
 
 #define SK_SAVED_MAGIC 0x3165726f63726b73ull /* "skrcore1" */
-#define SK_SAVED_VERSION 3u
+#define SK_SAVED_VERSION 4u
 
 struct sk_saved_head {
 	uint64_t magic;
@@ -38,7 +38,7 @@ struct sk_saved_head {
 };
 _Static_assert(sizeof(struct sk_saved_head) == 128 + sizeof(struct sk_counters) + 8 * SK_MODELS_MAX,
 	       "stored layout");
-_Static_assert(sizeof(struct sk_counters) == 8 * (10 + 10 + 87), "stored layout");
+_Static_assert(sizeof(struct sk_counters) == 8 * (10 + 10 + 89), "stored layout");
 
 /* Queues are saved by slot. A queue is never moved, but its slot may be lower than that of its
  * parent. */
@@ -107,7 +107,8 @@ struct sk_saved_task {
 	uint16_t task;
 	uint16_t state;
 	uint16_t shares_n;
-	uint16_t zero[3];
+	uint16_t ready;
+	uint16_t zero[2];
 	struct sk_share shares[SK_TASK_DEVICES_MAX];
 };
 _Static_assert(sizeof(struct sk_saved_task) == 88, "stored layout");

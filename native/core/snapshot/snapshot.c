@@ -115,6 +115,7 @@ static void save_tasks(struct sk_writer *writer, const struct sk_core *core, uin
 			.task = task->task,
 			.state = task->state,
 			.shares_n = task->shares_n,
+			.ready = task->ready,
 		};
 
 		memcpy(saved.shares, task->shares, sizeof saved.shares);

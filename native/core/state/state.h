@@ -122,7 +122,7 @@ struct sk_task {
 	uint16_t task;
 	uint16_t state;
 	uint16_t shares_n;
-	uint16_t zero;
+	uint16_t ready; /* of a gang: it waits for the others, or has waited */
 	struct sk_share shares[SK_TASK_DEVICES_MAX];
 };
 
@@ -164,6 +164,8 @@ struct sk_job {
 	uint16_t place_reason;
 	uint16_t retried;
 	uint16_t preemptions;
+	uint16_t ready; /* tasks of a gang that were ready in this attempt; all: they may run */
+	uint16_t zero;
 	uint8_t state;
 	uint8_t verdict; /* state in which it will end once its other tasks have ended; 0 none
 			    yet. SK_PENDING: it was preempted and will wait again */

@@ -208,6 +208,13 @@ enum sk_runner_slot_state sk_runner_slot_state(const struct sk_runner_slot *slot
 	return (enum sk_runner_slot_state)atomic_load_explicit(&slot->state, memory_order_acquire);
 }
 
+bool sk_runner_slot_waits(const struct sk_runner_slot *slot)
+{
+	/* Pairs with the release in job_start.c: what was made ready before is there. */
+	return sk_runner_slot_state(slot) == SK_SLOT_TAKEN &&
+	       atomic_load_explicit(&slot->control.ready_ns, memory_order_acquire);
+}
+
 static void publish(struct sk_runner_slot *slot, enum sk_runner_slot_state state)
 {
 	atomic_store_explicit(&slot->state, state, memory_order_release);
@@ -282,6 +289,10 @@ void sk_runner_slot_event(const struct sk_runner_slot *slot, struct sk_runner_ev
 	memset(ret, 0, sizeof(*ret));
 	ret->key = slot->taken.key;
 	ret->state = state == SK_SLOT_ENDED ? 3 : state == SK_SLOT_STARTED ? 2 : 1;
+	if (sk_runner_slot_waits(slot)) {
+		ret->bits |= SK_EVENT_READY;
+		ret->t_ns = atomic_load_explicit(&slot->control.ready_ns, memory_order_relaxed);
+	}
 	if (state >= SK_SLOT_STARTED && slot->started.pid) {
 		ret->bits |= SK_EVENT_STARTED;
 		ret->pid = slot->started.pid;

@@ -36,7 +36,8 @@ enum {
 
 enum sk_runner_slot_state {
 	SK_SLOT_FREE = 0,
-	SK_SLOT_TAKEN = 1,     /* recorded; no instruction of the job can have run */
+	SK_SLOT_TAKEN = 1, /* recorded; no instruction of the job can have run. One of a gang waits
+			      here until it is released */
 	SK_SLOT_LAUNCHING = 2, /* the process is about to exist, or does */
 	SK_SLOT_STARTED = 3,
 	SK_SLOT_ENDED = 4,
@@ -79,14 +80,18 @@ struct sk_runner_ended {
 	uint32_t crc;
 };
 
-/** Requests of the spawner to a running shim; SIGUSR1 wakes the shim after a change. */
+/** Requests of the spawner to a running shim, and one answer; SIGUSR1 wakes the shim after a
+ * change.
+ */
 struct sk_runner_control {
-	_Atomic uint32_t stops; /* grows by one per stop request */
+	_Atomic uint64_t ready_ns; /* by the shim: when it began to wait for its release; 0: not */
+	_Atomic uint32_t stops;	   /* grows by one per stop request */
 	_Atomic uint32_t stdin_eof;
 	_Atomic uint64_t stdin_bytes;
 	_Atomic uint64_t grace_ns;
-	_Atomic uint32_t overdue; /* its start was ended from outside */
-	uint32_t announced;	  /* enum sk_runner_event_bit: events that the agent acknowledged */
+	_Atomic uint32_t overdue;  /* its start was ended from outside */
+	_Atomic uint32_t released; /* it may run: all of its gang are ready */
+	uint32_t announced; /* enum sk_runner_event_bit: events that the agent acknowledged */
 	char reason[SK_REASON_MAX + 1];
 };
 
@@ -139,6 +144,9 @@ void sk_runner_table_stamp(struct sk_runner_table *table, const char *boot_id);
 int sk_runner_slot_check(const struct sk_runner_table *table, uint32_t index, char *ret_why);
 
 enum sk_runner_slot_state sk_runner_slot_state(const struct sk_runner_slot *slot);
+
+/** Return whether the attempt is ready and no instruction of it has run. */
+bool sk_runner_slot_waits(const struct sk_runner_slot *slot);
 
 /** FREE -> TAKEN; also clears the record of the last attempt. */
 void sk_runner_slot_take(struct sk_runner_slot *slot, const struct sk_runner_launch_view *launch,

@@ -405,7 +405,7 @@ void sk_runner_job_run(struct sk_runner_job *job, const struct sk_runner_site *s
 	}
 	begin(job);
 	if (!sk_runner_job_stopped_before_start(job) && !sk_runner_job_prepare(job) &&
-	    sk_runner_job_launch(job))
+	    sk_runner_job_gather(job) && sk_runner_job_launch(job))
 		run(job);
 	else
 		abandon(job);

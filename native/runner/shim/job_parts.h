@@ -24,6 +24,9 @@ bool sk_runner_job_stopped_before_start(struct sk_runner_job *job);
 /** Prepare all that its first process needs; 0, or a negative errno after adding a clause. */
 int sk_runner_job_prepare(struct sk_runner_job *job);
 
+/** Wait until a job of a gang is released; false if it was stopped instead. */
+bool sk_runner_job_gather(struct sk_runner_job *job);
+
 /** Start its first process; true if it runs, else a clause says why. */
 bool sk_runner_job_launch(struct sk_runner_job *job);
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The start of an attempt: its cgroup, limits, devices and streams, then its first process.
+/* The start of an attempt: its cgroup, limits, devices and streams, then its first process. One of
+ * a gang waits between the two, without a limit of its own: whoever released or stopped the others
+ * decides about it as well, and says so again to every new spawner and agent.
  *
  * Invariant: a start for which the machine has no process at the moment is tried again, and an
  * attempt that never began is reported as never started, not as failed. */
@@ -157,6 +159,26 @@ bool sk_runner_job_stopped_before_start(struct sk_runner_job *job)
 		return false;
 	job->ended.cause = SK_CAUSE_STOPPED;
 	sk_runner_job_say(job, "%.95s", control->reason[0] ? control->reason : "stopped");
+	return true;
+}
+
+bool sk_runner_job_gather(struct sk_runner_job *job)
+{
+	struct sk_runner_control *control = &job->slot->control;
+	uint64_t one = 1;
+
+	if (!(job->launch.fixed->flags & SK_LAUNCH_GATHER))
+		return true;
+	atomic_store_explicit(&control->ready_ns, sk_runner_clock_ns(CLOCK_REALTIME),
+			      memory_order_release);
+	/* Without a spawner the eventfd has no reader; the next one reads the slots. */
+	if (write(SK_FD_BELL, &one, sizeof(one)) < 0)
+		errno = 0;
+	while (!atomic_load_explicit(&control->released, memory_order_acquire)) {
+		if (sk_runner_job_stopped_before_start(job))
+			return false;
+		sk_runner_job_wait(NULL, 0, UINT64_MAX);
+	}
 	return true;
 }
 

@@ -106,6 +106,18 @@ static void append_start(struct sk_runner_conn *conn, const struct sk_runner_slo
 	append_event(conn, slot, &event);
 }
 
+/** Append the readiness of a slot, unless it has gone on meanwhile; returns how many events. */
+static uint32_t append_ready(struct sk_runner_conn *conn, const struct sk_runner_slot *slot)
+{
+	struct sk_runner_event event;
+
+	sk_runner_slot_event(slot, &event);
+	if (!(event.bits & SK_EVENT_READY))
+		return 0;
+	append_event(conn, slot, &event);
+	return 1;
+}
+
 /** Append the events of one slot, start before end; returns how many. */
 static uint32_t tell(struct sk_runner_conn *conn, const struct sk_runner_table *table,
 		     uint32_t index)
@@ -115,6 +127,8 @@ static uint32_t tell(struct sk_runner_conn *conn, const struct sk_runner_table *
 	struct sk_runner_event event;
 	uint32_t count = 0;
 
+	if (conn->ready[index / 64] & bit)
+		count += append_ready(conn, slot);
 	if (conn->started[index / 64] & bit) {
 		append_start(conn, slot);
 		count++;
@@ -124,6 +138,7 @@ static uint32_t tell(struct sk_runner_conn *conn, const struct sk_runner_table *
 		append_event(conn, slot, &event);
 		count++;
 	}
+	conn->ready[index / 64] &= ~bit;
 	conn->started[index / 64] &= ~bit;
 	conn->ended[index / 64] &= ~bit;
 	return count;
@@ -138,10 +153,10 @@ static void fill_events(struct sk_runner_conn *conn, const struct sk_runner_tabl
 		return;
 	conn->out_filled += sizeof(frame);
 	for (uint32_t word = 0; word < SK_WORDS; word++) {
-		uint64_t set = conn->started[word] | conn->ended[word];
+		uint64_t set = conn->started[word] | conn->ended[word] | conn->ready[word];
 
 		for (; set; set &= set - 1) {
-			if (room(conn) < 2 * EVENT_BYTES_MAX || count + 2 > EVENTS_PER_FRAME)
+			if (room(conn) < 2 * EVENT_BYTES_MAX || count + 3 > EVENTS_PER_FRAME)
 				goto out;
 			count += tell(conn, table, word * 64 + (uint32_t)__builtin_ctzll(set));
 		}

@@ -28,6 +28,7 @@ struct sk_runner_conn {
 	uint64_t known_request;
 	uint64_t started[SK_WORDS]; /* slots whose start is still to be sent */
 	uint64_t ended[SK_WORDS];
+	uint64_t ready[SK_WORDS]; /* slots whose readiness is still to be sent */
 	uint64_t known[SK_WORDS];
 	uint32_t in_filled;
 	uint32_t in_used;

@@ -273,6 +273,7 @@ int sk_runner_pool_take(struct sk_runner_pool *pool, const struct sk_runner_laun
 	sk_runner_index_add(&pool->index, (uint32_t)slot);
 	sk_runner_list_add(&pool->starting, (uint32_t)slot);
 	pool->taken_ns[slot] = pool->last_start_ns = now;
+	pool->told[slot / 64] &= ~((uint64_t)1 << (slot % 64));
 	/* If the shim has just died, its pidfd says so and the job becomes never started. */
 	hand_over(pool, (uint32_t)slot, fixed);
 	return 0;
@@ -297,6 +298,21 @@ int sk_runner_pool_stop(struct sk_runner_pool *pool, const struct sk_runner_stop
 	atomic_fetch_add_explicit(&control->stops, 1, memory_order_release);
 	signal_shim(pool, (uint32_t)slot, SIGUSR1);
 	return 0;
+}
+
+void sk_runner_pool_release(struct sk_runner_pool *pool, const struct sk_runner_key *keys,
+			    uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		int slot = sk_runner_index_find(&pool->index, &keys[i]);
+
+		if (slot < 0)
+			continue;
+		atomic_store_explicit(&pool->table->slot[slot].control.released, 1,
+				      memory_order_release);
+		signal_shim(pool, (uint32_t)slot, SIGUSR1);
+	}
+	pool->rung = true;
 }
 
 static int write_spool(const struct sk_runner_slot *slot, uint64_t offset, const char *bytes,
@@ -420,8 +436,8 @@ void sk_runner_pool_acknowledge(struct sk_runner_pool *pool,
 
 /* --- what happened --------------------------------------------------------------------------- */
 
-static void scan_ended(struct sk_runner_pool *pool, sk_runner_pool_report *started,
-		       sk_runner_pool_report *ended, void *context)
+static void scan_ended(struct sk_runner_pool *pool, const struct sk_runner_pool_reports *reports,
+		       void *context)
 {
 	for (uint32_t word = 0; word < SK_SLOTS_MAX / 64; word++) {
 		_Atomic uint64_t *bits = &pool->table->ended[word];
@@ -436,25 +452,37 @@ static void scan_ended(struct sk_runner_pool *pool, sk_runner_pool_report *start
 			if (sk_runner_slot_state(&pool->table->slot[slot]) != SK_SLOT_ENDED)
 				continue;
 			if (pool->starting.place[slot] && pool->table->slot[slot].started.pid)
-				started(context, slot);
+				reports->started(context, slot);
 			sk_runner_list_remove(&pool->starting, slot);
-			ended(context, slot);
+			reports->ended(context, slot);
 		}
 	}
 }
 
-void sk_runner_pool_scan(struct sk_runner_pool *pool, sk_runner_pool_report *started,
-			 sk_runner_pool_report *ended, void *context)
+static void scan_ready(struct sk_runner_pool *pool, const struct sk_runner_pool_reports *reports,
+		       void *context, uint32_t slot)
+{
+	uint64_t bit = (uint64_t)1 << (slot % 64);
+
+	if (pool->told[slot / 64] & bit || !sk_runner_slot_waits(&pool->table->slot[slot]))
+		return;
+	pool->told[slot / 64] |= bit;
+	reports->ready(context, slot);
+}
+
+void sk_runner_pool_scan(struct sk_runner_pool *pool, const struct sk_runner_pool_reports *reports,
+			 void *context)
 {
 	pool->rung = false;
-	scan_ended(pool, started, ended, context);
+	scan_ended(pool, reports, context);
 	for (uint32_t i = pool->starting.count; i-- > 0;) {
 		uint32_t slot = pool->starting.slot[i];
 
+		scan_ready(pool, reports, context, slot);
 		if (sk_runner_slot_state(&pool->table->slot[slot]) != SK_SLOT_STARTED)
 			continue;
 		sk_runner_list_remove(&pool->starting, slot);
-		started(context, slot);
+		reports->started(context, slot);
 	}
 }
 

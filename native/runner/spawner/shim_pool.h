@@ -45,6 +45,7 @@ struct sk_runner_pool {
 	struct sk_runner_slot_list starting; /* not yet seen running or ended */
 	struct sk_runner_slot_list dying;    /* shim dead, processes to be ended */
 	uint64_t taken_ns[SK_SLOTS_MAX];     /* CLOCK_MONOTONIC, of slots in `starting` */
+	uint64_t told[SK_SLOTS_MAX / 64];    /* slots of which `scan` reported that they wait */
 	uint64_t last_start_ns;		     /* CLOCK_MONOTONIC */
 	struct sk_runner_index index;
 };
@@ -76,6 +77,10 @@ int sk_runner_pool_take(struct sk_runner_pool *pool, const struct sk_runner_laun
 int sk_runner_pool_stop(struct sk_runner_pool *pool, const struct sk_runner_stop *stop,
 			const char *reason);
 
+/** Let these attempts run, as far as they are here and wait for that or soon will. */
+void sk_runner_pool_release(struct sk_runner_pool *pool, const struct sk_runner_key *keys,
+			    uint32_t count);
+
 /** Write input of a job at its offset; the total length in `*ret`. */
 int sk_runner_pool_feed(struct sk_runner_pool *pool, const struct sk_runner_stdin *head,
 			const char *bytes, uint32_t size, uint64_t *ret, const char **ret_why);
@@ -87,9 +92,16 @@ void sk_runner_pool_acknowledge(struct sk_runner_pool *pool,
 /** Handle the end of a slot's shim. */
 void sk_runner_pool_shim_gone(struct sk_runner_pool *pool, uint32_t slot);
 
-/** Report slots that started or ended since the last scan. */
-void sk_runner_pool_scan(struct sk_runner_pool *pool, sk_runner_pool_report *started,
-			 sk_runner_pool_report *ended, void *context);
+/** Functions that `sk_runner_pool_scan` calls for slots that are ready, started or ended. */
+struct sk_runner_pool_reports {
+	sk_runner_pool_report *ready;
+	sk_runner_pool_report *started;
+	sk_runner_pool_report *ended;
+};
+
+/** Report slots that became ready, started or ended since the last scan. */
+void sk_runner_pool_scan(struct sk_runner_pool *pool, const struct sk_runner_pool_reports *reports,
+			 void *context);
 
 /** Do the waiting work: dying jobs, starts that hang, spare shims. */
 void sk_runner_pool_tick(struct sk_runner_pool *pool, uint64_t now);

@@ -50,6 +50,13 @@ static struct {
 /* --- events ------------------------------------------------------------------------------------
  */
 
+static void report_ready(void *context, uint32_t slot)
+{
+	for (uint32_t i = 0; i < SK_CONNS_MAX; i++)
+		if (spawner.conn[i].fd >= 0)
+			sk_runner_bit_set(spawner.conn[i].ready, slot);
+}
+
 static void report_started(void *context, uint32_t slot)
 {
 	for (uint32_t i = 0; i < SK_CONNS_MAX; i++)
@@ -63,6 +70,8 @@ static void report_ended(void *context, uint32_t slot)
 		if (spawner.conn[i].fd >= 0)
 			sk_runner_bit_set(spawner.conn[i].ended, slot);
 }
+
+static const struct sk_runner_pool_reports reports = {report_ready, report_started, report_ended};
 
 /* --- requests -------------------------------------------------------------------------------- */
 
@@ -79,6 +88,8 @@ static void mark_all(struct sk_runner_conn *conn)
 			sk_runner_bit_set(conn->started, i);
 		if (state == SK_SLOT_ENDED)
 			sk_runner_bit_set(conn->ended, i);
+		if (sk_runner_slot_waits(&table->slot[i]))
+			sk_runner_bit_set(conn->ready, i);
 	}
 }
 
@@ -118,7 +129,8 @@ static void greet(struct sk_runner_conn *conn, const struct sk_runner_frame *fra
 	at += (uint32_t)snprintf(text + at, sizeof(text) - at, "}}");
 	sk_runner_conn_reply(conn, SK_FEATURES, frame->request, 0, text, at, NULL, 0);
 	/* Report to the other connections first, or their events would come here twice. */
-	sk_runner_pool_scan(&spawner.pool, report_started, report_ended, NULL);
+	sk_runner_pool_scan(&spawner.pool, &reports, NULL);
+	memset(conn->ready, 0, sizeof(conn->ready));
 	memset(conn->started, 0, sizeof(conn->started));
 	memset(conn->ended, 0, sizeof(conn->ended));
 	conn->greeted = true;
@@ -219,6 +231,17 @@ static bool feed_one(struct sk_runner_conn *conn, const struct sk_runner_frame *
 	return true;
 }
 
+static bool release_all(struct sk_runner_conn *conn, const struct sk_runner_frame *frame)
+{
+	const struct sk_runner_key *keys = (const struct sk_runner_key *)(const void *)(frame + 1);
+
+	if (frame->size - sizeof(*frame) != frame->count * sizeof(*keys))
+		return false;
+	sk_runner_pool_release(&spawner.pool, keys, frame->count);
+	reply_done(conn, frame, 0, 0, "");
+	return true;
+}
+
 static bool acknowledge_all(const struct sk_runner_frame *frame)
 {
 	const struct sk_runner_acknowledge *what =
@@ -260,6 +283,8 @@ static bool handle(struct sk_runner_conn *conn, const struct sk_runner_frame *fr
 		return acknowledge_all(frame);
 	case SK_KNOWN:
 		return tell_known(conn, frame);
+	case SK_RELEASE:
+		return release_all(conn, frame);
 	default:
 		return false;
 	}
@@ -398,7 +423,7 @@ static void loop(void)
 			rung |= dispatch(&events[i]);
 		now = sk_runner_clock_ns(CLOCK_MONOTONIC);
 		if (rung || spawner.pool.rung || now >= scan_at) {
-			sk_runner_pool_scan(&spawner.pool, report_started, report_ended, NULL);
+			sk_runner_pool_scan(&spawner.pool, &reports, NULL);
 			scan_at = sk_runner_after(now, SCAN_MS * SK_MS);
 		}
 		for (uint32_t i = 0; i < SK_CONNS_MAX; i++)

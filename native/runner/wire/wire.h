@@ -35,6 +35,7 @@ enum sk_runner_frame_kind {
 	SK_STDIN = 4,
 	SK_ACKNOWLEDGE = 5,
 	SK_KNOWN = 6,
+	SK_RELEASE = 7, /* keys of tasks that may run; those that are not here are passed over */
 	SK_FEATURES = 17,
 	SK_TAKEN = 18,
 	SK_DONE = 19,
@@ -82,7 +83,8 @@ enum sk_runner_launch_flag {
 	SK_LAUNCH_PIDS_DEFAULT = 32,   /* `pids` was not requested: set only where that is cheap */
 	SK_LAUNCH_MEMORY_DEFAULT = 64, /* the same for `memory_bytes` */
 	SK_LAUNCH_FENCED = 128,	       /* frozen when the node's lease ends */
-	SK_LAUNCH_FLAGS = 255,
+	SK_LAUNCH_GATHER = 256,	       /* one of a gang: made ready, it waits for its release */
+	SK_LAUNCH_FLAGS = 511,
 };
 
 /** A launch, followed by u32 groups[], struct sk_runner_device devices[], then NUL-terminated
@@ -131,6 +133,8 @@ enum sk_runner_event_bit {
 	SK_EVENT_CODE = 4,
 	SK_EVENT_SIGNAL = 8,
 	SK_EVENT_USAGE = 16,
+	SK_EVENT_READY =
+		32, /* all that its first process needs is there: it waits for its release */
 };
 
 /** An event, followed by text_bytes of text. */

@@ -26,6 +26,7 @@ from stoker.scheduler.nouns import (
     ForgetJob,
     NodeReport,
     Outcome,
+    ReleaseJob,
     StartJob,
     StopJob,
     TaskKey,
@@ -52,6 +53,8 @@ def action_of(words: list[str]) -> Action:
             return StopJob(*key_of(key), "the node was silent", "lost")
         case ["forget", job]:
             return ForgetJob(int(job))
+        case ["release", key]:
+            return ReleaseJob(*key_of(key))
     raise AssertionError(words)
 
 
@@ -143,6 +146,8 @@ class World:
                 return steps.Taken(tuple(map(key_of, keys)))
             case ["not-taken", key]:
                 return steps.NotTaken(key_of(key), "its folder cannot be made", 5)
+            case ["ready", key]:
+                return steps.Gathered(key_of(key), key_of(key)[0] * 65536, 7)
             case ["ran", key]:
                 return steps.Ran(key_of(key), key_of(key)[0] * 65536, 7)
             case ["ended", key, state, *how]:
@@ -185,6 +190,7 @@ class World:
         stops = tuple(act for act in acts if isinstance(act, StopJob))
         kept = tuple(act.key for act in acts if isinstance(act, StartJob))
         wanted = (*kept, *(() if self.wanted is None else self.wanted))
+        released = tuple(act.key for act in acts if isinstance(act, ReleaseJob))
         record = DesiredState(
             wire.FORMAT,
             CLUSTER,
@@ -196,6 +202,7 @@ class World:
             starts,
             stops,
             more,
+            releases=released,
         )
         return wire.seal(record, Seal())
 
@@ -218,6 +225,8 @@ class World:
         decision = key[0] * 65536
         if state == "running":
             return steps.SpawnerAttempt(key, decision, steps.Ran(key, decision, 7))
+        if state == "ready":
+            return steps.SpawnerAttempt(key, decision, steps.Gathered(key, decision, 7))
         if state == "never":
             return steps.SpawnerAttempt(key, decision, steps.NeverStarted(key, 6))
         if state:
@@ -235,6 +244,8 @@ class World:
                 return f"persist {position.term}/{position.seq}"
             case steps.StartAttempts(starts):
                 return f"start {names(s.key for s in starts)}"
+            case steps.ReleaseAttempts(keys):
+                return f"release {names(keys)}"
             case steps.StopAttempt(key, reason):
                 return f"stop {names([key])} ({reason})"
             case steps.Settle(key):

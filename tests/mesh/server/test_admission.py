@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import pytest
@@ -48,6 +49,35 @@ def test_input_is_given_once_to_one_job(again: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("asked", "shape"),
+    [
+        ({}, (1, 0)),
+        ({"tasks": 8}, (8, 0)),
+        ({"tasks_per_node": 4}, (4, 4)),
+        ({"nodes": 3}, (3, 1)),
+        ({"nodes": 1}, (1, 0)),
+        ({"nodes": 2, "tasks_per_node": 4}, (8, 4)),
+        ({"tasks": 8, "nodes": 2}, (8, 4)),
+        ({"tasks": 8, "tasks_per_node": 4}, (8, 4)),
+        ({"tasks": 8, "tasks_per_node": 4, "nodes": 2}, (8, 4)),
+        ({"tasks": 8, "nodes": 3}, "8 tasks cannot be divided that way: 3 nodes, 2 each"),
+        ({"tasks": 2, "nodes": 3}, "2 tasks cannot be divided that way: 3 nodes, 1 each"),
+        ({"tasks": 9, "tasks_per_node": 4}, "cannot be divided that way: 4 on each node"),
+        ({"tasks": 8, "tasks_per_node": 4, "nodes": 3}, "cannot be divided that way: 3 nodes"),
+        ({"nodes": 20, "tasks_per_node": 8}, "20 nodes with 8 tasks are 160 tasks, at most 64"),
+    ],
+)
+def test_the_shape_of_a_gang(asked: dict[str, int], shape: tuple[int, int] | str) -> None:
+    request = JobRequest(("true",), **asked)
+    if isinstance(shape, str):
+        with pytest.raises(BadRequest, match=re.escape(shape)):
+            admission.admit(request)
+        return
+    spec = admission.admit(request)
+    assert (spec.tasks, spec.tasks_per_node) == shape
+
+
+@pytest.mark.parametrize(
     ("field", "value", "says"),
     [
         ("queue", "A b", "queue 'A b' is no name"),
@@ -59,7 +89,10 @@ def test_input_is_given_once_to_one_job(again: dict[str, Any]) -> None:
         ("avoid", tuple(f"k{n}=v" for n in range(5)), "avoid has 5 labels, at most 4"),
         ("models", ("",), "a device model has 1 to"),
         ("models", ("m",) * 9, "models has 9 names, at most 8"),
-        ("tasks", 2, "nodes do not run gangs"),
+        ("tasks", 0, "tasks is 0, from 1 to 64"),
+        ("tasks", 65, "tasks is 65, from 1 to 64"),
+        ("tasks_per_node", 65, "tasks_per_node is 65"),
+        ("nodes", -1, "nodes is -1"),
         ("array", tuple(range(257)), "array has 257 jobs, at most 256"),
         ("array", (1, 1), "an index twice"),
         ("array", (-1,), "array is -1"),

@@ -74,7 +74,7 @@ def test_golden_bytes_of_what_names_a_task(signer: Identity) -> None:
     desired = DesiredState(5, "c", "n", 3, 4, b"", 6, 5, (TaskKey(7, 2, 63, 1 << 63),))
     body = command.encode(desired)
     assert body.hex() == (
-        "9fa76465736972656405a163a16e0304c400060591" + "9407023fcf8000000000000000" + "9090c29000"
+        "dc0010a76465736972656405a163a16e0304c400060591" + "9407023fcf80000000000000009090c2900090"
     )
     opened = command.open_desired(command.seal(desired, signer), [signer.verifier])
     assert opened.wanted[0].task == 63

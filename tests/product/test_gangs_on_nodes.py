@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gangs over several nodes, each with an agent, a spawner and simulated cards (SIM) of its own, all
+on one machine: begun together, ended together, tried again on other devices; leaders and nodes die
+while the ranks wait for one another."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from fakes.servers import Servers
+
+from stoker.mesh.wire import schema
+from stoker.native import _sim
+from stoker.native.errors import NotFound
+from stoker.probes.simdriver import libraries, profiles
+from stoker.scheduler.nouns import ENDED
+from tests.mesh.conftest import (  # noqa: F401  # fixtures
+    NODES,
+    keyring,
+    server_stopped_with_admin,
+    stopped_server,
+)
+from tests.mesh.nats_server import Server
+from tests.mesh.several_brokers import joined
+
+pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
+
+STAMP = "import os, time; print(time.time_ns(), os.getpid(), *map(os.environ.get, {}), flush=True)"
+NAMES = ("STOKER_ATTEMPT", "RANK", "LOCAL_RANK", "STOKER_NODE", "MASTER_ADDR", "MASTER_PORT")
+WORKER = STAMP.format(NAMES) + "; time.sleep(600)"
+PROFILE = "8xH200"
+
+
+class Cards:
+    """The simulated cards of one node, by the ids under which stoker knows them."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.sim: _sim.Node = profiles.node(PROFILE, folder / "node", seed=seed)
+        models = [self.sim.truth(i)["model"] for i in range(self.sim.describe()["cards"])]
+        self.ids = [str(model["uuid"]) for model in models]
+        self.environment = libraries.environment(folder / "node", {"nvidia"}, {})
+
+
+@pytest.fixture
+def cards() -> Iterator[dict[str, Cards]]:
+    folders = [Path(tempfile.mkdtemp(prefix="stoker-sim-", dir="/tmp")) for _ in range(2)]
+    for folder in folders:
+        folder.chmod(0o755)  # jobs of other users map the node as well
+    try:
+        yield {
+            name: Cards(folder, seed)
+            for seed, (name, folder) in enumerate(zip(NODES, folders, strict=False), 1)
+        }
+    finally:
+        for folder in folders:
+            shutil.rmtree(folder)
+
+
+@pytest.fixture
+async def pair(
+    server_stopped_with_admin: Server,  # noqa: F811
+    tmp_path: Path,
+    cards: dict[str, Cards],
+) -> AsyncIterator[Servers]:
+    """Two nodes with eight simulated cards each, and three schedulers."""
+    made = Servers(tmp_path, NODES[:2], *joined(server_stopped_with_admin, 3))
+    made.environments = {name: each.environment for name, each in cards.items()}
+    try:
+        yield await made.start()
+    finally:
+        await made.stop()
+
+
+@pytest.fixture
+async def three(
+    server_stopped_with_admin: Server,  # noqa: F811
+    tmp_path: Path,
+) -> AsyncIterator[Servers]:
+    """Three nodes, each beside a broker and a scheduler."""
+    made = Servers(tmp_path, NODES, *joined(server_stopped_with_admin, 3))
+    try:
+        yield await made.start()
+    finally:
+        await made.stop()
+
+
+async def lines(servers: Servers, job: int, ranks: int, attempt: int = 0) -> list[list[str]]:
+    """Return the words of the first line that each rank wrote."""
+    found = []
+    for rank in range(ranks):
+        data = b""
+        while b"\n" not in data:
+            view: schema.LogsView = await servers.persist(
+                "alice", "job", "logs", job=job, rank=rank, attempt=attempt, wait_s=2.0
+            )
+            data = view.data
+        found.append(data.decode().splitlines()[0].split())
+    return found
+
+
+async def until_attempt(servers: Servers, job: int, attempt: int) -> schema.JobView:
+    async with asyncio.timeout(60):
+        while True:
+            view = await servers.until_state(job, "running", "starting", "pending", "stopping")
+            if view.attempt == attempt and view.state == "running":
+                return view
+            await asyncio.sleep(0.05)
+
+
+def lives(pid: str) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def devices(view: schema.JobView) -> set[tuple[str, str]]:
+    return {(rank.node, device.id) for rank in view.ranks for device in rank.devices}
+
+
+async def test_eight_ranks_begin_together_end_together_and_go_on_elsewhere(
+    pair: Servers, cards: dict[str, Cards]
+) -> None:
+    job = await pair.submit(
+        "python3", "-c", WORKER, nodes=2, tasks_per_node=4, gpu_milli=1000, retries=1, trace="off"
+    )  # fmt: skip
+    first = await pair.until_state(job, "running")
+    begun = await lines(pair, job, 8)
+    rows = [" ".join(row[2:6]) for row in begun]
+    assert sorted(first.nodes) == list(NODES[:2])
+    assert rows == [f"1 {rank} {rank % 4} {first.nodes[rank // 4]}" for rank in range(8)]
+    assert len({tuple(row[6:]) for row in begun}) == 1 and begun[0][6] == "127.0.0.1"
+    assert len(devices(first)) == 8
+    stamps = [int(row[0]) for row in begun]
+    print(f"8 ranks on 2 nodes began within {(max(stamps) - min(stamps)) / 1e6:.1f} ms")
+
+    sick = next(rank for rank in first.ranks if rank.rank == 5)
+    place = cards[sick.node].ids.index(sick.devices[0].id)
+    cards[sick.node].sim.inject("xid", place, value=48)
+    second = await until_attempt(pair, job, 2)
+    assert not [row[1] for row in begun if lives(row[1])], "all ranks of the first attempt ended"
+    (before,) = second.attempts
+    assert before.reason.startswith(f"rank 5 on node {sick.node}: device ")
+    assert "Xid 48" in before.reason
+    assert (sick.node, sick.devices[0].id) not in devices(second)
+    again = await lines(pair, job, 8, attempt=2)
+    assert [row[2] for row in again] == ["2"] * 8 and again[0][7] != begun[0][7]
+
+    os.kill(int(again[2][1]), signal.SIGKILL)
+    ended = await pair.until_state(job, *ENDED)
+    assert ended.reason == f"rank 2 on node {again[2][5]}: ended by signal 9"
+    assert not [row[1] for row in again if lives(row[1])]
+    assert {rank.state for rank in ended.ranks} == {"cancelled", "failed"}
+
+
+async def test_a_leader_dies_while_a_gang_gathers(three: Servers) -> None:
+    """One node is late: the ranks of the other wait, whoever leads, and all run as one attempt."""
+    late = three.nodes[1]
+    late.processes["agent"].send_signal(signal.SIGSTOP)
+    job = await three.submit("sh", "-c", "echo $RANK", nodes=3, name="gathers")
+    view = await three.persist("alice", "job", "get", job=job)
+    assert (view.state, len(view.ranks)) == ("starting", 3)
+    leader = three.leader()
+    leader.kill()
+    three.server = three.servers_from(leader.server)[1]
+    await three.until_another_leads(leader)
+    late.processes["agent"].send_signal(signal.SIGCONT)
+    ended = await three.until_state(job, *ENDED)
+    assert (ended.state, ended.attempt) == ("succeeded", 1)
+    assert [row[0] for row in await lines(three, job, 3)] == ["0", "1", "2"]
+
+
+async def test_a_node_that_dies_while_a_gang_gathers_takes_the_attempt_with_it(
+    three: Servers,
+) -> None:
+    """It is given up, no rank of that attempt has run, and the next one begins when it is back."""
+    lost = three.nodes[2]
+    lost.processes["agent"].send_signal(signal.SIGSTOP)
+    says = 'echo "$STOKER_ATTEMPT $RANK"; sleep 600'
+    job = await three.submit("sh", "-c", says, nodes=3, restart="on-node-loss", name="loses")
+    waits = await three.until_state(job, "starting", "stopping")
+    assert (len(waits.ranks), waits.attempt) == (3, 1)
+    async with asyncio.timeout(60):
+        while True:
+            waits = await three.persist("alice", "job", "get", job=job)
+            if waits.state == "pending":
+                break
+            await asyncio.sleep(0.05)
+    (before,) = waits.attempts
+    assert before.state == "lost" and f"on node {lost.name})" in before.reason
+    assert before.started_ns is None
+
+    lost.processes["agent"].send_signal(signal.SIGCONT)
+    await until_attempt(three, job, 2)
+    assert await lines(three, job, 3) == [["2", str(rank)] for rank in range(3)]
+    for rank in range(3):
+        with contextlib.suppress(NotFound):  # nothing of it was ever there
+            old = await three.persist("alice", "job", "logs", job=job, rank=rank, attempt=1)
+            assert old.data == b""
+    await three.persist("alice", "job", "cancel", select=str(job))
+    assert (await three.until_state(job, *ENDED)).state == "cancelled"

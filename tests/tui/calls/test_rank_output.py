@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Merged output of a gang: whole lines behind the numbers of their ranks."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from stoker.native.errors import NotFound
+from stoker.tui.calls import rank_output, views
+from stoker.tui.calls.rank_output import RankLines
+
+
+@pytest.fixture
+def pipe() -> tuple[int, int]:
+    return os.pipe()
+
+
+def test_lines_of_two_ranks_never_mix(pipe: tuple[int, int]) -> None:
+    read, write = pipe
+    first, other = RankLines(write, 3, 12), RankLines(write, 11, 12)
+    first.write(b"one\ntw")
+    other.write(b"\x00raw")
+    first.write(b"o\nrest")
+    other.write(b"\n")
+    first.end()
+    other.end()
+    os.close(write)
+    assert os.read(read, 4096) == b" 3: one\n 3: two\n11: \x00raw\n 3: rest\n"
+    os.close(read)
+
+
+def test_a_line_without_an_end_is_held_back_up_to_a_limit(pipe: tuple[int, int]) -> None:
+    read, write = pipe
+    lines = RankLines(write, 0, 2)
+    lines.write(b"x" * (rank_output.LINE_BYTES_MAX - 1))
+    os.set_blocking(read, False)
+    with pytest.raises(BlockingIOError):
+        os.read(read, 1)
+    os.set_blocking(write, False)
+    lines = RankLines(write, 0, 2)
+    lines.write(b"y" * (rank_output.LINE_BYTES_MAX - 10) + b"\n")
+    assert len(os.read(read, 1 << 20)) == rank_output.LINE_BYTES_MAX - 10 + 4
+    os.close(read)
+    os.close(write)
+
+
+def test_a_rank_that_is_not_there_is_named() -> None:
+    views.check_rank(1, 4, None)
+    views.check_rank(1, 4, 3)
+    with pytest.raises(NotFound, match="job 1 has no rank 4: it has ranks 0 to 3"):
+        views.check_rank(1, 4, 4)
+    with pytest.raises(NotFound, match="one task, rank 0"):
+        views.check_rank(1, 1, 1)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The output of a job as this terminal shows it: that of one process, or of all ranks of a gang.
+
+Owns the form of merged output: whole lines, each behind the number of its rank. A line that has no
+end yet is held back until it has one, its rank has ended, or it is LINE_BYTES_MAX long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple
+
+from stoker.mesh.client.client import Client
+from stoker.mesh.wire import schema
+from stoker.tui.calls import streams
+
+LINE_BYTES_MAX = 64 * 1024
+STREAMS: tuple[tuple[streams.Stream, int], ...] = (("out", 1), ("err", 2))
+"""Each stream with the descriptor on which this terminal shows it."""
+
+Again = Callable[[schema.JobView], None]
+
+
+class Which(NamedTuple):
+    """The part of a job's output that is meant. Attempt 0 is the last one, and rank None all of
+    them."""
+
+    streams: Sequence[str] = ("out", "err")
+    attempt: int = 0
+    rank: int | None = None
+
+
+EVERYTHING = Which()
+
+
+class RankLines:
+    """The lines of one rank on their way to a descriptor."""
+
+    def __init__(self, fd: int, rank: int, tasks: int) -> None:
+        self._fd = fd
+        self._label = f"{rank:>{len(str(tasks - 1))}}: ".encode()
+        self._rest = b""
+
+    def write(self, data: bytes) -> None:
+        """Write the lines that are whole now."""
+        *lines, rest = (self._rest + data).split(b"\n")
+        if len(rest) >= LINE_BYTES_MAX:
+            lines, rest = [*lines, rest], b""
+        self._rest = rest
+        if lines:
+            streams.write_all(self._fd, b"".join(self._label + line + b"\n" for line in lines))
+
+    def end(self) -> None:
+        """Write what has no end of line."""
+        if self._rest:
+            self.write(b"\n")
+
+
+def copies(
+    client: Client,
+    job: int,
+    tasks: int,
+    *,
+    follow: bool,
+    which: Which = EVERYTHING,
+    again: Again = lambda view: None,
+) -> list[Coroutine[Any, Any, int]]:
+    """Return what copies the output of a job with so many tasks; each returns the bytes that a
+    limit dropped. `again` is called once for each further attempt."""
+    ranks = list(range(tasks)) if which.rank is None else [which.rank]
+    made: list[Coroutine[Any, Any, int]] = []
+    for number in ranks:
+        for stream, fd in STREAMS:
+            if stream not in which.streams:
+                continue
+            lines = RankLines(fd, number, tasks) if len(ranks) > 1 else None
+            asked = streams.Asked(job, stream, which.attempt, number, follow)
+            made.append(_copy(client, asked, fd, lines, again if not made else lambda view: None))
+    return made
+
+
+async def _copy(
+    client: Client, asked: streams.Asked, fd: int, lines: RankLines | None, again: Again
+) -> int:
+    if lines is None:
+        return await streams.output(
+            client, asked, lambda data: streams.write_all(fd, data), again=again
+        )
+    try:
+        return await streams.output(client, asked, lines.write, again=again)
+    finally:
+        lines.end()
