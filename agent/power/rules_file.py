@@ -7,13 +7,13 @@ and the reason is reported.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
 
 from stoker.agent.power.plan.rules import PowerRules
 from stoker.mesh.identity import sealed_json
+from stoker.native import durable_file
 from stoker.native.errors import BadRequest, Refused
 
 NAME = "power-rules.json"
@@ -61,12 +61,7 @@ def read(path: Path) -> PowerRules | None:
 def write(folder: Path, rules: PowerRules) -> None:
     """Put these rules in force; `folder` is the agent's state folder."""
     path = folder / NAME
-    partial = path.with_name(f".{NAME}.new")
     try:
-        with partial.open("wb") as file:
-            file.write(sealed_json.encode(rules))
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        durable_file.replace(path, sealed_json.encode(rules))
     except OSError as error:
         raise Refused(f"{path}: {error.strerror}") from error

@@ -7,10 +7,10 @@ copied folder on another machine nor a machine without its records counts as the
 
 from __future__ import annotations
 
-import os
 import secrets
 from pathlib import Path
 
+from stoker.native import durable_file
 from stoker.native.errors import Refused
 
 _BITS = 63
@@ -22,12 +22,7 @@ def of_boot(path: Path, boot_id: str) -> int:
         if (found := _read(path, boot_id)) is not None:
             return found
         number = secrets.randbits(_BITS)
-        partial = path.with_suffix(".new")
-        with partial.open("w") as file:
-            file.write(f"{boot_id} {number}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        durable_file.replace(path, f"{boot_id} {number}\n".encode())
     except OSError as error:
         raise Refused(f"{path}: {error.strerror}") from error
     return number

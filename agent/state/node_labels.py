@@ -14,6 +14,7 @@ import msgspec
 from stoker.agent.state import state_folder
 from stoker.agent.state.state_folder import StateFolder
 from stoker.mesh.identity import sealed_json
+from stoker.native import durable_file
 from stoker.native.errors import BadRequest
 from stoker.scheduler.names import check_label
 from stoker.scheduler.nouns import LABELS_PER_REPORT_MAX
@@ -43,7 +44,7 @@ def checked(labels: Iterable[str]) -> tuple[str, ...]:
 def keep(labels: Iterable[str], where: StateFolder) -> None:
     """Store the labels of `up --label`, which replace earlier ones; one empty label stores none."""
     given = GivenLabels(checked(label for label in labels if label))
-    state_folder.write_file(file(where), sealed_json.encode(given))
+    durable_file.replace(file(where), sealed_json.encode(given))
 
 
 def file(where: StateFolder) -> Path:

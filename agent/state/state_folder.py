@@ -20,6 +20,7 @@ import msgspec
 
 from stoker.mesh.connection import context
 from stoker.mesh.identity import certificate, sealed_json
+from stoker.native import durable_file
 from stoker.native.errors import Corrupt, Denied, NotFound, Refused
 
 FORMAT = 7
@@ -281,7 +282,7 @@ def exists(state: StateFolder) -> bool:
 
 def seal_format(state: StateFolder) -> None:
     """Mark the folder complete; everything else must be on disk before."""
-    write_file(state.root / "format", f"{FORMAT}\n".encode())
+    durable_file.replace(state.root / "format", f"{FORMAT}\n".encode())
 
 
 def check_format(state: StateFolder) -> None:
@@ -304,7 +305,7 @@ def check_format(state: StateFolder) -> None:
                 " folder away or name another one with --state: stoker up makes a new one",
             )
         MIGRATIONS[step](state.root)
-        write_file(path, f"{step + 1}\n".encode())
+        durable_file.replace(path, f"{step + 1}\n".encode())
 
 
 def load(state: StateFolder) -> ClusterFile:
@@ -355,36 +356,14 @@ def read_json(path: Path, of: type[T]) -> T:
 
 def write_cluster(state: StateFolder, cluster: ClusterFile) -> None:
     """Replace `cluster.json`, sealed: a changed bit would make this another node."""
-    write_file(state.cluster, sealed_json.encode(cluster))
+    durable_file.replace(state.cluster, sealed_json.encode(cluster))
 
 
 def write_json(path: Path, record: Any, mode: int = 0o600) -> None:
     """Replace one JSON file in one step, indented for people."""
-    write_file(path, msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n", mode)
-
-
-def write_file(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Replace a file durably, so that a crash leaves the old one or the new one."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
-        Path(name).rename(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    durable_file.replace(
+        path, msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n", mode
+    )
 
 
 def prepare_run(state: StateFolder) -> None:
@@ -404,7 +383,7 @@ def _settle_shm(state: StateFolder) -> None:
         return
     made = Path(tempfile.mkdtemp(prefix=f"stoker-{state.instance}-", dir=SHM))
     made.chmod(0o755)
-    write_file(state.run / "shm", made.name.encode())
+    durable_file.replace(state.run / "shm", made.name.encode())
 
 
 def _is_own_folder(path: Path) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from stoker.agent.state import state_folder
+from stoker.native import durable_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,4 +30,4 @@ class FileBackup:
             if data is None:
                 path.unlink(missing_ok=True)
             elif not path.exists() or path.read_bytes() != data:
-                state_folder.write_file(path, data)
+                durable_file.replace(path, data)

@@ -40,6 +40,7 @@ from stoker.mesh.broker.broker_program import BROKER, broker_program
 from stoker.mesh.broker.users import User, Users
 from stoker.mesh.identity import certificate, identity, sealed_json
 from stoker.mesh.log import log_record
+from stoker.native import durable_file
 from stoker.native.errors import BadRequest, Corrupt, NotFound, NotSupported, Refused, StokerError
 
 READY_S = 60.0
@@ -225,7 +226,7 @@ def _found(where: StateFolder, cluster: ClusterFile) -> None:
     limits = cluster_limits.read(where.root / "config.toml")
     accounts = users.accounts(load_users(where))
     made = founding(cluster.cluster, cluster.scheduler_public_key, limits, accounts)
-    state_folder.write_file(where.genesis, sealed_json.encode(made))
+    durable_file.replace(where.genesis, sealed_json.encode(made))
 
 
 def make_certificate(where: StateFolder) -> None:
@@ -236,13 +237,13 @@ def make_certificate(where: StateFolder) -> None:
     ):
         return
     key, pinned = certificate.make(f"stoker broker {where.instance}")
-    state_folder.write_file(where.broker_key, key)
-    state_folder.write_file(where.broker_certificate, pinned)
+    durable_file.replace(where.broker_key, key)
+    durable_file.replace(where.broker_certificate, pinned)
 
 
 def publish_certificate(where: StateFolder) -> None:
     """Put the certificate where every user of this machine can read it and nobody can write."""
-    state_folder.write_file(where.certificate, certificate.read(where.broker_certificate), 0o644)
+    durable_file.replace(where.certificate, certificate.read(where.broker_certificate), 0o644)
 
 
 def _check_seeds(where: StateFolder, cluster: ClusterFile) -> None:
@@ -346,7 +347,7 @@ def move_broker(where: StateFolder, cluster: ClusterFile) -> ClusterFile:
 
 def write_broker_config(where: StateFolder, cluster: ClusterFile, table: Users) -> None:
     """Write nats-server.conf for these keys and users."""
-    state_folder.write_file(where.nats / "nats-server.conf", broker_text(where, cluster, table))
+    durable_file.replace(where.nats / "nats-server.conf", broker_text(where, cluster, table))
 
 
 def broker_text(where: StateFolder, cluster: ClusterFile, table: Users) -> bytes:

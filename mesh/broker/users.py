@@ -16,6 +16,7 @@ import msgspec
 
 from stoker.mesh.identity import identity, sealed_json
 from stoker.mesh.wire import subjects
+from stoker.native import durable_file
 from stoker.native.errors import BadRequest, Corrupt, Denied, NotFound
 from stoker.scheduler.nouns import Account, Owner
 
@@ -64,13 +65,7 @@ def load(path: Path) -> Users:
 def save(path: Path, users: Users) -> None:
     """Replace the table atomically; only its owner can read it."""
     check(users)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(sealed_json.encode(users))
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    durable_file.replace(path, sealed_json.encode(users))
 
 
 def check(users: Users) -> None:

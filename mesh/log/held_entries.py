@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.mesh.log.log_record import sync_folder
+from stoker.native import durable_file
 from stoker.native.errors import Corrupt
 
 NAME = "held"
@@ -166,7 +166,7 @@ class HeldEntries:
     def _sync_name(self) -> None:
         """Make the new file's name durable; a store needs it, however often this failed before."""
         self._named = False
-        sync_folder(self._path.parent)
+        durable_file.sync_folder(self._path.parent)
         self._named = True
 
 

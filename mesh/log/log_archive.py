@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from stoker.mesh.log import entry as entries
+from stoker.native import durable_file
 from stoker.native.errors import Corrupt
 
 ARCHIVE_BYTES_MAX = 4 << 30
@@ -50,7 +51,7 @@ class LogArchive:
             file.flush()
             os.fsync(file.fileno())
         partial.replace(final)
-        _sync_folder(self._path)
+        durable_file.sync_folder(self._path)
         return self._bound()
 
     @property
@@ -117,11 +118,3 @@ def _read(file: Path) -> Iterator[tuple[int, bytes]]:
             raise Corrupt(f"{file} ends within log entry {seq}")
         yield seq, data[at : at + size]
         at += size
-
-
-def _sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -11,6 +11,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker.native import durable_file
 from stoker.native.errors import Corrupt, Refused
 
 NAME = "log"
@@ -36,7 +37,7 @@ def begin(folder: Path) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
     if not path.exists():
         _write(path, LogRecord(is_new=True), create=True)
-        sync_folder(folder)
+        durable_file.sync_folder(folder)
 
 
 def read(folder: Path) -> LogRecord | None:
@@ -58,7 +59,7 @@ def read(folder: Path) -> LogRecord | None:
 def made(folder: Path, tail: int) -> None:
     """Record durably that the stream exists and reaches `tail`."""
     _write(folder / NAME, LogRecord(is_new=False, tail=tail), create=True)
-    sync_folder(folder)
+    durable_file.sync_folder(folder)
 
 
 def reached(folder: Path, tail: int) -> None:
@@ -97,12 +98,3 @@ def _write(path: Path, known: LogRecord, *, create: bool) -> None:
             os.close(descriptor)
     except OSError as error:
         raise Refused(f"{path}: {error.strerror}") from error
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names of files in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -17,6 +17,7 @@ import msgspec
 
 from stoker.mesh.log.entry import NO_HASH
 from stoker.mesh.log.genesis import ClusterConfig
+from stoker.native import durable_file
 from stoker.native.errors import Corrupt
 from stoker.scheduler.nouns import Record
 
@@ -122,7 +123,7 @@ class SnapshotFolder:
         finally:
             with contextlib.suppress(OSError):
                 partial.unlink(missing_ok=True)
-        _sync_folder(self.path)
+        durable_file.sync_folder(self.path)
         self._prune()
         return encoded
 
@@ -137,11 +138,11 @@ class SnapshotFolder:
             partial = self.path / f".{kept.name}.partial"
             _write(partial, data)
             partial.replace(kept)
-            _sync_folder(self.path)
+            durable_file.sync_folder(self.path)
         for old in self._files():
             if old != kept:
                 old.unlink()
-        _sync_folder(self.path)
+        durable_file.sync_folder(self.path)
 
     def newest_file(self) -> Path | None:
         """Return the newest file, damaged or not; None if there is none."""
@@ -185,11 +186,3 @@ def _write(path: Path, data: bytes) -> None:
         while view:
             view = view[file.write(view) or 0 :]
         os.fsync(file.fileno())
-
-
-def _sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -6,10 +6,10 @@ Owns the caution: without a record of another boot, such an answer may be as you
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from stoker.mesh.replica.replica_settings import NEVER
+from stoker.native import durable_file
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _NAME = "boot"
@@ -28,12 +28,7 @@ def began_ns(folder: Path, boot_id: str, now_ns: int) -> int:
         before = ""
     if before == boot_id:
         return now_ns
-    partial = path.with_suffix(".new")
-    with partial.open("w") as file:
-        file.write(f"{boot_id}\n")
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    durable_file.replace(path, f"{boot_id}\n".encode())
     return NEVER
 
 

@@ -13,6 +13,7 @@ from stoker.agent.state.lease import Lease
 from stoker.agent.state.state_folder import ClusterFile
 from stoker.mesh.identity import identity, sealed_json
 from stoker.mesh.log.genesis import Genesis
+from stoker.native import durable_file
 from tests.fakes import pinned
 
 
@@ -45,7 +46,7 @@ class JoinedNode(OneNode):
         os.link(self._seed, where.key("agent"))
         pinned.pair(where.keys)
         states.write_cluster(where, self._record)
-        states.write_file(where.genesis, sealed_json.encode(self._genesis))
+        durable_file.replace(where.genesis, sealed_json.encode(self._genesis))
         states.seal_format(where)
         states.prepare_run(where)
 

@@ -41,7 +41,7 @@ from stoker.mesh.wire.command import (
     StateRequest,
 )
 from stoker.mesh.wire.lease_messages import LeaseAnswer, LeaseGrant
-from stoker.native import paths
+from stoker.native import durable_file, paths
 from stoker.scheduler.core import Limits
 from stoker.scheduler.nouns import (
     Action,
@@ -259,7 +259,7 @@ class OneNode:
         cluster = ClusterFile(self.cluster, NODE, keys["scheduler"].public, self.port)
         states.write_json(where.root / "cluster.json", cluster)
         founds = founding(self.cluster, cluster.scheduler_public_key, Limits(), {})
-        states.write_file(where.genesis, sealed_json.encode(founds))
+        durable_file.replace(where.genesis, sealed_json.encode(founds))
         (where.root / "config.toml").write_text(self.config)
         states.seal_format(where)
         states.prepare_run(where)

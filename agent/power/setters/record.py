@@ -7,7 +7,6 @@ settings is on disk. An existing record is never overwritten by values that stok
 
 from __future__ import annotations
 
-import os
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from stoker.native import paths
+from stoker.native import durable_file, paths
 from stoker.native.errors import Corrupt, Refused, Unavailable
 
 NAME = "power-record"
@@ -48,18 +47,8 @@ def store(where: Path, boot_id: str, found: Sequence[RecordedSetting]) -> None:
     lines = [f"stoker-power 1 {boot_id}"]
     lines += [f"{each.kind} {each.id} {each.what} {each.value}" for each in found]
     lines.append(f"end {len(found)}")
-    partial = where.with_name(f".{where.name}.new")
     try:
-        with partial.open("w") as file:
-            file.write("\n".join(lines) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(where)
-        folder = os.open(where.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        durable_file.replace(where, ("\n".join(lines) + "\n").encode())
     except OSError as error:
         raise Refused(f"{where}: {error.strerror}: no limit of a card is changed") from error
 
