@@ -34,14 +34,16 @@ class Pledges:
         self.begin(0)
 
     def take(self, pledge: Pledge, sealed: bytes, now_ns: int) -> bool:
-        """Hold a pledge of a voter; False if it is not for this term, or from the future."""
+        """Hold a pledge of a voter; False if it is not for this term, from the future, or not newer
+        than the one that is held."""
         if pledge.term != self.term or pledge.stamp_ns > now_ns:
             return False
         until_ns = pledge.stamp_ns + PLEDGE_NS
-        if until_ns > self._until.get(pledge.voter, 0):
-            self._until[pledge.voter] = until_ns
-            self._sealed[pledge.voter] = sealed
-            self._count()
+        if until_ns <= self._until.get(pledge.voter, 0):
+            return False
+        self._until[pledge.voter] = until_ns
+        self._sealed[pledge.voter] = sealed
+        self._count()
         return True
 
     def _count(self) -> None:

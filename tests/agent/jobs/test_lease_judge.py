@@ -87,6 +87,7 @@ def test_a_delayed_answer_gives_what_is_left_and_a_late_one_nothing() -> None:
     data = answer(late.request())
     late.now_ns += LEASE_NS
     assert late.hear(data) == LeaseRefused("lease_late")
+    assert late.judge.counters == {"lease_late": 1} and late.judge.expiry_ns == 0
 
 
 def test_a_replayed_answer_counts_once() -> None:
@@ -96,6 +97,7 @@ def test_a_replayed_answer_counts_once() -> None:
     ends.now_ns += 1000 * MS
     assert ends.hear(data) == LeaseRefused("lease_nonce")
     assert ends.judge.expiry_ns == BEGIN + LEASE_NS
+    assert ends.judge.counters == {"lease_renewed": 1, "lease_nonce": 1}
 
 
 def test_a_reordered_answer_counts_for_nothing() -> None:
@@ -106,6 +108,7 @@ def test_a_reordered_answer_counts_for_nothing() -> None:
     assert ends.hear(answer(second)) == LeaseExtended(ends.now_ns + LEASE_NS, AT, ends.now_ns)
     assert ends.hear(answer(first)) == LeaseRefused("lease_nonce")
     assert ends.judge.expiry_ns == BEGIN + 1000 * MS + LEASE_NS
+    assert ends.judge.counters == {"lease_renewed": 1, "lease_nonce": 1}
 
 
 def test_an_answer_to_an_earlier_process_counts_for_nothing() -> None:
@@ -115,12 +118,16 @@ def test_an_answer_to_an_earlier_process_counts_for_nothing() -> None:
     ends.request()
     other = msgspec.structs.replace(ends.request(), instance=INSTANCE - 1)
     assert ends.hear(answer(other)) == LeaseRefused("lease_node")
+    assert ends.judge.counters == {"lease_nonce": 1, "lease_node": 1}
+    assert ends.judge.expiry_ns == 0
 
 
-def test_a_changed_stamp_counts_for_nothing() -> None:
+@pytest.mark.parametrize("stamp_ns", [BEGIN + LEASE_NS, BEGIN + 1, BEGIN - 1, 1])
+def test_a_renewal_from_the_past_or_the_future_counts_for_nothing(stamp_ns: int) -> None:
     ends = Ends()
-    later = msgspec.structs.replace(ends.request(), stamp_ns=BEGIN + LEASE_NS)
-    assert ends.hear(answer(later)) == LeaseRefused("lease_nonce")
+    changed = msgspec.structs.replace(ends.request(), stamp_ns=stamp_ns)
+    assert ends.hear(answer(changed)) == LeaseRefused("lease_nonce")
+    assert ends.judge.counters == {"lease_nonce": 1} and ends.judge.expiry_ns == 0
 
 
 @pytest.mark.parametrize(
@@ -145,7 +152,7 @@ def test_a_forged_answer_is_counted() -> None:
     ends = Ends()
     data = answer(ends.request())
     assert ends.hear(bytes([data[0] ^ 1]) + data[1:]) == LeaseRefused("lease_signature")
-    assert ends.judge.expiry_ns == 0
+    assert ends.judge.counters == {"lease_signature": 1} and ends.judge.expiry_ns == 0
 
 
 def test_no_answer_of_an_older_term_follows_one_of_a_newer() -> None:

@@ -94,6 +94,8 @@ def test_only_new_requests_of_the_known_node_are_signs_of_life() -> None:
     for stamp_ns, instance in ((60, 7), (50, 7), (100, 8)):
         desk.request("n1", stamp_ns, instance)
     assert desk.answers.heard() == (NodeHeard("n1", first, desk.now_ns),)
+    assert desk.answers.counters["lease_request_repeated"] == 2
+    assert desk.answers.counters["lease_request_instance"] == 1
     desk.request("n1", 61)
     assert desk.answers.heard() == (NodeHeard("n1", desk.now_ns, desk.now_ns),)
 

@@ -12,9 +12,10 @@ from stoker.mesh.replica import events, snapshots
 from stoker.mesh.replica.peers.voter import PLEDGE_NS
 from stoker.mesh.replica.state import Applied
 from stoker.mesh.replica.works.work import InFlight, WorkBatch
+from stoker.mesh.wire import peer_messages as wire
 from stoker.mesh.wire.term_owner import next_term
 from stoker.native.errors import NotLeader
-from tests.mesh.replica_cluster import Cluster, Disk
+from tests.mesh.replica_cluster import CLUSTER, Cluster, Disk
 
 
 @pytest.fixture(scope="module")
@@ -259,3 +260,64 @@ def test_a_log_is_not_trimmed_beyond_a_snapshot_whose_places_are_others_now(
     taken = SnapshotBlob(third.seq, b"", 3)
     assert replica._trim_to(Applied(snapshot=taken, trim_to=third.seq)) == third.seq
     assert replica._trim_to(Applied(snapshot=taken, trim_to=fifth.seq)) == 0
+
+
+def peer_message(
+    cluster: Cluster, sender: int, to: int, message: wire.Message, *, name: str = CLUSTER
+) -> events.PeerMessage:
+    """Return a message that the sender's own key has sealed."""
+    envelope = wire.PeerEnvelope(wire.FORMAT, name, sender, to, message)
+    return events.PeerMessage(wire.seal(envelope, cluster.signers[sender]))
+
+
+def refuses(cluster: Cluster, to: int, event: events.PeerMessage, counter: str) -> None:
+    """Require that a replica counts a message and does nothing else."""
+    replica = cluster.replicas[to]
+    before, role, promised = dict(replica.counters), replica.role, replica.voter.promised
+    digest = replica.state.digest()
+    cluster.feed(to, event)
+    assert replica.counters == {**before, counter: before.get(counter, 0) + 1}
+    assert (replica.role, replica.voter.promised) == (role, promised)
+    assert replica.state.digest() == digest
+
+
+def test_a_message_of_another_cluster_or_for_another_receiver_is_counted(cluster: Cluster) -> None:
+    leader = cluster.settle()
+    sender, third = leader % 3 + 1, (leader + 1) % 3 + 1
+    request = wire.PledgeRequest(10**6, 1)
+    foreign = peer_message(cluster, sender, leader, request, name="another")
+    refuses(cluster, leader, foreign, "peer_refused")
+    refuses(cluster, leader, peer_message(cluster, sender, third, request), "peer_refused")
+
+
+def test_a_forged_message_or_one_of_a_stranger_is_counted(cluster: Cluster) -> None:
+    leader = cluster.settle()
+    sender = leader % 3 + 1
+    good = peer_message(cluster, sender, leader, wire.NotPledged(10**6, 1)).data
+    refuses(cluster, leader, events.PeerMessage(bytes([good[0] ^ 1]) + good[1:]), "peer_refused")
+    refuses(cluster, leader, events.PeerMessage(good[:20]), "peer_refused")
+    stranger = wire.PeerEnvelope(wire.FORMAT, CLUSTER, 9, leader, wire.NotPledged(10**6, 1))
+    sealed = wire.seal(stranger, cluster.signers[sender])
+    refuses(cluster, leader, events.PeerMessage(sealed), "peer_unknown")
+    echo = peer_message(cluster, leader, leader, wire.NotPledged(10**6, 1))
+    refuses(cluster, leader, echo, "peer_unknown")
+
+
+def test_a_pledge_that_a_candidate_did_not_request_is_counted(cluster: Cluster) -> None:
+    """One of the past, of the future, for another candidate, of another voter, or forged."""
+    leader = cluster.settle()
+    voter, other = leader % 3 + 1, (leader + 1) % 3 + 1
+    term = cluster.replicas[leader].state.term
+    for pledge, key in (
+        (wire.Pledge(CLUSTER, voter, leader, term, 1), voter),
+        (wire.Pledge(CLUSTER, voter, leader, term, cluster.now + 10**12), voter),
+        (wire.Pledge(CLUSTER, voter, leader, term + 800, cluster.now), voter),
+        (wire.Pledge(CLUSTER, voter, other, term, cluster.now), voter),
+        (wire.Pledge(CLUSTER, other, leader, term, cluster.now), other),
+        (wire.Pledge(CLUSTER, voter, leader, term, cluster.now), other),
+    ):
+        sealed = wire.seal_pledge(pledge, cluster.signers[key])
+        promised = wire.Promised(sealed, term, 1, b"h" * HASH_BYTES)
+        refuses(cluster, leader, peer_message(cluster, voter, leader, promised), "pledge_refused")
+    torn = wire.Promised(b"x" * 80, term, 1, b"h" * HASH_BYTES)
+    refuses(cluster, leader, peer_message(cluster, voter, leader, torn), "pledge_refused")
