@@ -11,7 +11,14 @@ KEYS_MAX: int
 """Pairs of process and call that are counted at once."""
 BUCKETS: int
 
-_Site = tuple[int, int, int, bool]
+COLLECTIVE: int
+"""Parts of a site's last number: records/collective.h."""
+UNIQUE_ID: int
+HANDLE_SHIFT: int
+NUMBER_SHIFT: int
+MADE_SHIFT: int
+
+_Site = tuple[int, int, int, bool, int]
 _Row = tuple[int, int, int, int, int, int, tuple[int, ...]]
 
 def trap_costs() -> tuple[dict[str, tuple[int, int]], str]:
@@ -27,10 +34,13 @@ class Calls:
     def grouped(self) -> bool:
         """True if the kernel keeps a group of sites as one link."""
     def attach(self, path: str, pid: int, sites: list[_Site]) -> int:
-        """Sites are (offset, semaphore, call, entry only). A group, or a negative errno."""
+        """Sites are (offset, semaphore, call, entry only, what is told of a collective call).
+        Returns a group, or a negative errno."""
     def detach(self, group: int) -> None: ...
     def read(self) -> list[_Row]:
         """(pid, call, entered, returned, total ns, longest ns, log2 buckets), in no order."""
+    def collectives(self) -> bytes:
+        """Records of 48 bytes, records/collective.h, in the order in which calls were made."""
     def forget(self, pid: int) -> None: ...
     def losses(self) -> dict[str, int]: ...
     def close(self) -> None: ...

@@ -28,8 +28,8 @@ namespace nb = nanobind;
 namespace
 {
 
-/* offset, semaphore, call, entry only */
-using Site = std::tuple<uint64_t, uint64_t, uint32_t, bool>;
+/* offset, semaphore, call, entry only, parts of a collective's cookie */
+using Site = std::tuple<uint64_t, uint64_t, uint32_t, bool, uint32_t>;
 
 constexpr size_t CLOSERS = 16;
 
@@ -84,7 +84,7 @@ class Calls
 
 		for (const Site &site : sites)
 			list.push_back({std::get<0>(site), std::get<1>(site), std::get<2>(site),
-					std::get<3>(site)});
+					std::get<3>(site), std::get<4>(site)});
 		{
 			nb::gil_scoped_release unlocked;
 			error = sk_bpf_calls_attach(calls, path.c_str(), pid, list.data(),
@@ -139,6 +139,14 @@ class Calls
 			raise_errno(error, "forgetting the calls of a process");
 	}
 
+	nb::bytes collectives()
+	{
+		const sk_collective *records;
+		size_t count = sk_bpf_calls_collectives(open(), &records);
+
+		return nb::bytes(reinterpret_cast<const char *>(records), count * sizeof(*records));
+	}
+
 	nb::dict losses()
 	{
 		uint64_t lost[SK_CALL_LOSSES];
@@ -148,6 +156,7 @@ class Calls
 		named["calls.key"] = lost[SK_CALL_LOST_KEY];
 		named["calls.frame"] = lost[SK_CALL_LOST_FRAME];
 		named["calls.stray"] = lost[SK_CALL_STRAY];
+		named["calls.ring"] = lost[SK_CALL_LOST_RING];
 		return named;
 	}
 
@@ -226,6 +235,11 @@ NB_MODULE(_calls, m)
 	m.attr("SITES_MAX") = SK_CALL_SITES_MAX;
 	m.attr("KEYS_MAX") = SK_CALL_KEYS_MAX;
 	m.attr("BUCKETS") = SK_CALL_BUCKETS;
+	m.attr("COLLECTIVE") = SK_CALL_COLLECTIVE;
+	m.attr("UNIQUE_ID") = SK_CALL_UNIQUE_ID;
+	m.attr("HANDLE_SHIFT") = SK_CALL_HANDLE_SHIFT;
+	m.attr("NUMBER_SHIFT") = SK_CALL_NUMBER_SHIFT;
+	m.attr("MADE_SHIFT") = SK_CALL_MADE_SHIFT;
 	m.def("trap_costs", &trap_costs);
 	nb::class_<Calls>(m, "Calls")
 		.def(nb::init<bool>(), nb::arg("one_by_one") = false)
@@ -234,6 +248,7 @@ NB_MODULE(_calls, m)
 		.def("attach", &Calls::attach, nb::arg("path"), nb::arg("pid"), nb::arg("sites"))
 		.def("detach", &Calls::detach, nb::arg("group"))
 		.def("read", &Calls::read)
+		.def("collectives", &Calls::collectives)
 		.def("forget", &Calls::forget, nb::arg("pid"))
 		.def("losses", &Calls::losses)
 		.def("close", &Calls::close);

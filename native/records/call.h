@@ -16,6 +16,8 @@
 #define SK_CALL_DEPTH 8	       /* calls inside of calls of one thread that are timed */
 #define SK_CALL_KEYS_MAX 16384 /* {process, call} pairs at once */
 
+#define SK_CALL_RING_BYTES (4 << 20) /* of records of collectives */
+
 #define SK_CALL_ENTRY_ONLY 1 /* in the upper half of an attach cookie: no return is probed */
 
 struct sk_call_key {
@@ -35,6 +37,7 @@ enum sk_call_loss {
 	SK_CALL_LOST_KEY,   /* the table of pairs was full: neither counted nor timed */
 	SK_CALL_LOST_FRAME, /* nested too deeply, or no memory: counted, not timed */
 	SK_CALL_STRAY,	    /* a return without an entry: the probe was attached in between */
+	SK_CALL_LOST_RING,  /* a collective was not told: the ring was full */
 	SK_CALL_LOSSES,
 };
 

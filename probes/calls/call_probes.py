@@ -38,6 +38,8 @@ RETRY_NS = 10_000_000_000
 LOOK_NS = 500_000_000
 LOOK_MAX_NS = 8_000_000_000
 """Period of reading a process's mappings; it doubles after each reading without change."""
+LOOK_FIRST_NS = 25_000_000
+"""Half the pause before the second look at a new process: it loads its libraries just then."""
 LOOK_SHARE = 20
 """The pause before the next reading of mappings, as a multiple of the time of the last one."""
 READS_MAX = 64
@@ -46,7 +48,7 @@ LIBRARIES_MAX = 256
 """The most copies whose sites are kept."""
 
 _STATES: tuple[State, ...] = ("attached", "refused", "unknown")
-_LOSSES = ("calls.key", "calls.frame", "calls.stray")
+_LOSSES = ("calls.key", "calls.frame", "calls.stray", "calls.ring")
 _ANSWERS = {
     errno.ESRCH: "the process is gone",
     errno.EINVAL: "the place is no start of an instruction, or not in the file any more",
@@ -81,7 +83,7 @@ class _Process:
     pid: int
     started: int
     look_at: int = 0
-    wait_ns: int = LOOK_NS
+    wait_ns: int = LOOK_FIRST_NS
     copies: dict[tuple[str, int], tuple[Copy, tuple[object, ...]]] = field(default_factory=dict)
     """The mapping of each file, and the key of its library."""
     groups: dict[tuple[tuple[object, ...], int], _Group] = field(default_factory=dict)
@@ -89,6 +91,8 @@ class _Process:
     failed: dict[tuple[tuple[object, ...], int], tuple[int, str]] = field(default_factory=dict)
     """The time of the next try and the reason of the last failure, by library and ppm."""
     absent: str = ""
+    told: Copy | None = None
+    """The library whose collective calls the kernel tells, from before it does so."""
 
 
 @dataclass(slots=True)
@@ -188,6 +192,21 @@ class CallProbes:
         with self._lock:
             known = self._jobs.get(job, _Job())
             return {pid: each for pid, each in self._rows().items() if pid in known.processes}
+
+    def collectives(self) -> bytes:
+        """Take the records of collective calls of all jobs, in the order of the calls."""
+        with self._lock:
+            return self._kernel.collectives() if self._kernel is not None else b""
+
+    def told(self, job: int) -> dict[int, Copy]:
+        """Return the processes of which the kernel tells each collective call, by their library.
+
+        Read after `collectives`, it has every process that these records are of, except one whose
+        sites were detached meanwhile.
+        """
+        with self._lock:
+            known = self._jobs.get(job, _Job())
+            return {pid: each.told for pid, each in known.processes.items() if each.told}
 
     def site_readings(self, job: int) -> tuple[SiteReading, ...]:
         """Return hits, their cost and the attached time of sites for the governor."""
@@ -343,7 +362,10 @@ class CallProbes:
     # --- what should be attached ------------------------------------------------------------------
 
     def _share(self, job: _Job, decision: SiteDecision) -> int:
-        return job.duties.get(decision.id, decision.duty_ppm) if decision.trap else 0
+        """Return the part of the time (ppm) for a call's sites. Calls of ranks are matched one by
+        one, so a part of them is worth nothing: they are told all the time or not at all."""
+        share = job.duties.get(decision.id, decision.duty_ppm) if decision.trap else 0
+        return 0 if self._targets[decision.id].waits and share < PPM else share
 
     def _settle(self, job: _Job, process: _Process, now_ns: int) -> None:
         """Attach and detach so that the process has exactly the groups it should have now."""
@@ -357,6 +379,8 @@ class CallProbes:
         for place, group in list(process.groups.items()):
             if wanted.get(place) != group.ids:
                 del process.groups[place]
+                if any(self._targets[id].waits for id in group.ids):
+                    process.told = None
                 self._detach(group)
         for place in process.failed.keys() - wanted.keys():
             del process.failed[place]
@@ -374,11 +398,21 @@ class CallProbes:
         copy = next(copy for copy, key in process.copies.values() if key == place[0])
         kernel = self._kernel
         sites = [
-            (site.offset, site.semaphore, self._numbers[call.target.id], site.entry_only)
+            (
+                site.offset,
+                site.semaphore,
+                self._numbers[call.target.id],
+                site.entry_only,
+                call.target.told,
+            )
             for call in self._libraries[place[0]].calls
             if call.target.id in ids
             for site in call.sites
         ]
+        if any(self._targets[id].waits for id in ids) and (
+            process.told is None or any(self._targets[id].waits == "start" for id in ids)
+        ):
+            process.told = copy
         try:
             with opened(process.pid, copy) as file:
                 same = (*copy.key, *file.version) == place[0]

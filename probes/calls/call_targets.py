@@ -1,13 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of GPU libraries that are counted and timed, with ids that never change meaning.
+"""The calls of libraries that are counted and timed, with ids that never change meaning.
 
-A call is one request of a program; its symbols (`_v2`, `_ptsz`) are found in the
-library at hand. Pure. Names: cuda.h of CUDA 13 and nccl.h of NCCL 2.28.
+A call is one request of a program; its symbols (`_v2`, `_ptsz`, `PMPI_`) are found in the
+library at hand. A call in which ranks of a job wait for each other says how, and where its
+communicator is. Pure. Names and arguments: cuda.h of CUDA 13, nccl.h of NCCL 2.28, MPI 4.0.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+Waits = Literal["", "start", "all", "some", "makes", "joins", "message", "later"]
+"""The way in which a call waits for other ranks: native/trace/peers/peers.h."""
+
+WAITS: tuple[Waits, ...] = ("", "start", "all", "some", "makes", "joins", "message", "later")
+"""The kinds in the order of their numbers there."""
+
+COLLECTIVE, UNIQUE_ID = 2, 4
+HANDLE_SHIFT, NUMBER_SHIFT, MADE_SHIFT = 4, 8, 12
+"""Parts of a cookie: `native/records/collective.h`."""
 
 SUFFIXES = ("", "_v2", "_v3", "_v4", "_v5", "_v6", "_ptsz", "_v2_ptsz", "_v3_ptsz")
 """Forms in which the driver exports one call: revisions, and with a stream per thread."""
@@ -30,11 +42,32 @@ class CallTarget:
     """Other functions that the call passes once each time, for use if its own site is costly."""
     usdt: str = ""
     """The provider:name of a library's own probe, which is preferred to the function."""
+    waits: Waits = ""
+    handle: int | None = None
+    """The number of the argument with the communicator, from 0."""
+    colour: int | None = None
+    made: int | None = None
+    """The number of the argument that says where a new communicator's handle is left."""
 
     @property
     def symbols(self) -> tuple[str, ...]:
         """Return every name by which a library may export it."""
+        if self.symbol.startswith("MPI_"):
+            return self.symbol, f"P{self.symbol}"
         return tuple(self.symbol + suffix for suffix in SUFFIXES)
+
+    @property
+    def told(self) -> int:
+        """Return the parts of a cookie by which the kernel tells each call; 0: it tells none."""
+        if not self.waits:
+            return 0
+        fields = (
+            (self.handle, HANDLE_SHIFT),
+            (self.colour, NUMBER_SHIFT),
+            (self.made, MADE_SHIFT),
+        )
+        places = sum(place + 1 << shift for place, shift in fields if place is not None)
+        return COLLECTIVE | places | (UNIQUE_ID if self.waits == "joins" else 0)
 
 
 def _cuda(rate: int, *symbols: str) -> list[CallTarget]:
@@ -43,6 +76,38 @@ def _cuda(rate: int, *symbols: str) -> list[CallTarget]:
 
 def _nccl(rate: int, *symbols: str) -> list[CallTarget]:
     return [CallTarget(f"nccl.{symbol}", "libnccl.so", symbol, rate) for symbol in symbols]
+
+
+def _on(
+    waits: Waits,
+    rate: int,
+    handles: dict[str, int],
+    *,
+    library: str = "libmpi.so",
+) -> list[CallTarget]:
+    """Return calls on a communicator; `handles`: function -> the argument that it is."""
+    name = "mpi" if library == "libmpi.so" else "nccl"
+    return [
+        CallTarget(f"{name}.{symbol}", library, symbol, rate, waits=waits, handle=handle)
+        for symbol, handle in handles.items()
+    ]
+
+
+def _mpi(waits: Waits, rate: int, *symbols: str) -> list[CallTarget]:
+    return [
+        CallTarget(f"mpi.{symbol}", "libmpi.so", symbol, rate, waits=waits) for symbol in symbols
+    ]
+
+
+def _maker(symbol: str, made: int, colour: int | None = None) -> CallTarget:
+    """Return a call that makes a communicator of the one that is its first argument."""
+    id = f"mpi.{symbol}"
+    return CallTarget(id, "libmpi.so", symbol, 1, waits="makes", handle=0, colour=colour, made=made)
+
+
+def _joiner(symbol: str) -> CallTarget:
+    id = f"nccl.{symbol}"
+    return CallTarget(id, "libnccl.so", symbol, 10, waits="joins", made=0)
 
 
 TARGETS: tuple[CallTarget, ...] = (
@@ -56,6 +121,20 @@ TARGETS: tuple[CallTarget, ...] = (
     *_nccl(200, "ncclAllReduce", "ncclReduceScatter", "ncclAllGather", "ncclBroadcast"),
     *_nccl(200, "ncclSend", "ncclRecv", "ncclGroupEnd"),
     *_nccl(10, "ncclCommInitRank", "ncclCommInitRankConfig", "ncclCommDestroy"),
+    *_mpi("start", 1, "MPI_Init", "MPI_Init_thread"),
+    *_on("all", 100, {"MPI_Barrier": 0, "MPI_Allreduce": 5, "MPI_Allgather": 6}),
+    *_on("all", 20, {"MPI_Alltoall": 6, "MPI_Reduce_scatter": 5, "MPI_Reduce_scatter_block": 5}),
+    *_on("some", 50, {"MPI_Bcast": 4, "MPI_Reduce": 6}),
+    *_on("some", 10, {"MPI_Gather": 7, "MPI_Gatherv": 8, "MPI_Scatter": 7, "MPI_Scatterv": 8}),
+    *_on("some", 10, {"MPI_Allgatherv": 7, "MPI_Alltoallv": 8, "MPI_Alltoallw": 8}),
+    *_on("some", 10, {"MPI_Scan": 5, "MPI_Exscan": 5, "MPI_Ibarrier": 0, "MPI_Iallreduce": 5}),
+    *_on("some", 10, {"MPI_Ibcast": 4, "MPI_Ireduce": 6, "MPI_Iallgather": 6, "MPI_Ialltoall": 6}),
+    _maker("MPI_Comm_dup", made=1),
+    _maker("MPI_Comm_split", made=3, colour=1),
+    _maker("MPI_Comm_split_type", made=4, colour=1),
+    *_mpi("message", 50, "MPI_Recv", "MPI_Wait", "MPI_Waitall", "MPI_Sendrecv"),
+    *_mpi("message", 10, "MPI_Waitany", "MPI_Waitsome", "MPI_Probe", "MPI_Ssend"),
+    *_mpi("message", 1, "MPI_Finalize"),
 )
 """A call's number in the kernel is its place here, so new ones go to the end."""
 

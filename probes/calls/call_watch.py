@@ -34,6 +34,7 @@ class CallWatch:
         """`make` loads the probes; `before` is called before each look. Both run in the thread."""
         self._make, self._before = make, before
         self._end = threading.Event()
+        self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="calls", daemon=True)
         self.probes: CallProbes | None = None
         """The probes; None until they are made."""
@@ -46,12 +47,21 @@ class CallWatch:
     def close(self) -> None:
         """Stop and detach; waits a bounded time for a look that is under way."""
         self._end.set()
+        self._wake.set()
         if self._thread.is_alive():
             self._thread.join(timeout=CLOSE_S)
 
+    def hurry(self) -> None:
+        """Look as soon as possible, because something has changed."""
+        self._wake.set()
+
     def _run(self) -> None:
         wait_s = 0.0
-        while not self._end.wait(wait_s):
+        while not self._end.is_set():
+            self._wake.wait(wait_s)
+            self._wake.clear()
+            if self._end.is_set():
+                break
             try:
                 wait_s = self._look()
             except Exception as error:

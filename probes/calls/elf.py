@@ -27,7 +27,7 @@ MACHINES = {62: "x86_64", 183: "aarch64"}
 
 _PT_LOAD, _PT_DYNAMIC = 1, 2
 _SHT_SYMTAB, _SHT_NOTE = 2, 7
-_FUNC_KINDS = {0: "notype", 2: "func", 10: "ifunc"}
+_KINDS = {0: "notype", 1: "object", 2: "func", 10: "ifunc"}
 _DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ = 4, 5, 6, 10
 _DT_GNU_HASH, _DT_VERSYM, _DT_VERDEF = 0x6FFFFEF5, 0x6FFFFFF0, 0x6FFFFFFC
 _HIDDEN = 0x8000
@@ -35,13 +35,13 @@ _HIDDEN = 0x8000
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A defined function. `default`: a program linked today would get this version."""
+    """A defined function or variable. `default`: a program linked today gets this version."""
 
     name: str
     address: int
     size: int
     kind: str
-    """func, ifunc (the address is of a resolver) or notype."""
+    """func, ifunc (the address is of a resolver), object (a variable) or notype."""
     version: str = ""
     default: bool = True
 
@@ -88,12 +88,25 @@ class ElfFile:
             raise self._damaged("its headers have a size that is none")
 
     def symbols(self, name: str) -> list[Symbol]:
-        """Return every definition of `name` that other libraries can see."""
-        return self._dynamic_symbols.get(name, [])
+        """Return every definition of function `name` that other libraries can see."""
+        found = self._dynamic_symbols.get(name, [])
+        return [symbol for symbol in found if symbol.kind != "object"]
+
+    def variable(self, name: str) -> Symbol | None:
+        """Return the variable of this name that other libraries can see, or None."""
+        found = self._dynamic_symbols.get(name, [])
+        return next((symbol for symbol in found if symbol.kind == "object"), None)
+
+    @property
+    def base(self) -> int:
+        """Return the address at which the beginning of the file is loaded, before it is moved."""
+        first = (part for part in self._segments if part.kind == _PT_LOAD and not part.offset)
+        return next((part.address for part in first), 0)
 
     def inner(self, name: str) -> list[Symbol]:
         """Return the exported functions of this name, else internal ones of an unstripped file."""
-        return self.symbols(name) or self._full_symbols.get(name, [])
+        found = self._full_symbols.get(name, [])
+        return self.symbols(name) or [each for each in found if each.kind != "object"]
 
     @cached_property
     def usdt(self) -> list[UsdtNote]:
@@ -248,12 +261,12 @@ class ElfFile:
 def _symbols(
     table: bytes, names: bytes, versym: bytes, versions: dict[int, str]
 ) -> Iterator[Symbol]:
-    """Return the defined functions of one symbol table."""
+    """Return the defined functions and variables of one symbol table."""
     table = table[: len(table) // 24 * 24]
     for i, (name, info, _, section, address, size) in enumerate(
         struct.iter_unpack("<IBBHQQ", table)
     ):
-        kind = _FUNC_KINDS.get(info & 15)
+        kind = _KINDS.get(info & 15)
         if not section or not address or kind is None or i >= ENTRIES_MAX:
             continue
         version = struct.unpack_from("<H", versym, 2 * i)[0] if versym else 1

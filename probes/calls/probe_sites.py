@@ -27,6 +27,10 @@ DUTY_STEPS_PPM = (500_000, 200_000, 100_000, 50_000, 20_000, 10_000)
 """Parts of the time for which sites are attached in windows; few, so that they share links."""
 
 
+TELL_NS = 300
+"""The cost of telling a call of a rank beside that of counting it: two records and their fold."""
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """One place in a library's file where a call can be probed."""
@@ -173,7 +177,12 @@ def _weigh(call: Call, costs: TrapCosts, rates: Mapping[str, float]) -> SiteDeci
     decision = SiteDecision(call.target.id, call.state, call.reason, rate=rate)
     if call.state != "attached":
         return decision
-    priced = [(costs.hit_ns(site.trap, entry_only=site.entry_only), site) for site in call.sites]
+    told_ns = TELL_NS if call.target.waits else 0
+    priced = [
+        (None if hit_ns is None else hit_ns + told_ns, site)
+        for site in call.sites
+        for hit_ns in (costs.hit_ns(site.trap, entry_only=site.entry_only),)
+    ]
     dearest = max(priced, key=lambda each: each[0] or 0)
     known = all(ns is not None for ns, _ in priced)
     return replace(decision, trap=dearest[1].trap, hit_ns=dearest[0] if known else None)

@@ -14,7 +14,7 @@
 #include "bpf/kernel/reason.h"
 #include "bpf/kernel/uprobe.h"
 
-enum { BATCH = 128 };
+enum { BATCH = 128, COLLECTIVES = SK_CALL_RING_BYTES / sizeof(struct sk_collective) };
 
 struct sk_bpf_calls {
 	struct sk_calls_bpf *object; /* NULL until loaded */
@@ -24,6 +24,9 @@ struct sk_bpf_calls {
 	struct sk_bpf_call_reading *readings; /* SK_CALL_KEYS_MAX */
 	struct sk_call_key *keys;	      /* BATCH */
 	struct sk_call_times *values;	      /* BATCH, for each processor */
+	struct ring_buffer *ring;	      /* NULL until loaded */
+	struct sk_collective *collectives;    /* COLLECTIVES */
+	size_t collectives_used;
 };
 
 /* Descriptors of its links: one or two, or as many for each site. */
@@ -46,7 +49,8 @@ int sk_bpf_calls_new(bool one_by_one, struct sk_bpf_calls **ret)
 		calls->values =
 			calloc((size_t)BATCH * (size_t)calls->processors, sizeof(*calls->values));
 	}
-	if (!calls->readings || !calls->keys || !calls->values) {
+	calls->collectives = calloc(COLLECTIVES, sizeof(*calls->collectives));
+	if (!calls->readings || !calls->keys || !calls->values || !calls->collectives) {
 		sk_bpf_calls_free(calls);
 		return -ENOMEM;
 	}
@@ -58,7 +62,9 @@ void sk_bpf_calls_free(struct sk_bpf_calls *calls)
 {
 	if (!calls)
 		return;
+	ring_buffer__free(calls->ring);
 	sk_calls_bpf__destroy(calls->object);
+	free(calls->collectives);
 	free(calls->readings);
 	free(calls->keys);
 	free(calls->values);
@@ -114,6 +120,33 @@ static bool links_many(const struct sk_bpf_calls *calls)
 	       -EBADF; /* "/" is no regular file: the answer of bpf_uprobe_multi_link_attach */
 }
 
+/* A negative answer stops libbpf after this record, which is then consumed. */
+static int take_collective(void *context, void *record, size_t size)
+{
+	struct sk_bpf_calls *calls = context;
+
+	if (size < sizeof(*calls->collectives))
+		return 0;
+	memcpy(&calls->collectives[calls->collectives_used], record, sizeof(*calls->collectives));
+	return ++calls->collectives_used < COLLECTIVES ? 0 : -ENOBUFS;
+}
+
+static int open_ring(struct sk_bpf_calls *calls)
+{
+	calls->ring = ring_buffer__new(bpf_map__fd(calls->object->maps.collectives),
+				       take_collective, calls, NULL);
+	return calls->ring ? 0 : -errno;
+}
+
+size_t sk_bpf_calls_collectives(struct sk_bpf_calls *calls, const struct sk_collective **ret)
+{
+	calls->collectives_used = 0;
+	*ret = calls->collectives;
+	if (calls->ring)
+		ring_buffer__consume(calls->ring);
+	return calls->collectives_used;
+}
+
 void sk_bpf_calls_load(struct sk_bpf_calls *calls, struct sk_bpf_probe_state *ret)
 {
 	int error = 0;
@@ -131,6 +164,8 @@ void sk_bpf_calls_load(struct sk_bpf_calls *calls, struct sk_bpf_probe_state *re
 		sk_bpf_reason_forget();
 		error = load(calls, false);
 	}
+	if (!error)
+		error = open_ring(calls);
 	if (error) {
 		ret->answer = SK_ANSWER_REFUSED;
 		sk_bpf_reason_write(ret->reason, sizeof(ret->reason), "loading", error);
@@ -160,8 +195,8 @@ static void fill(const struct sk_bpf_call_site *sites, uint32_t count, bool on_r
 		ret->offsets[ret->count] = sites[i].offset;
 		ret->semaphores[ret->count] = sites[i].semaphore;
 		ret->cookies[ret->count++] =
-			sites[i].call | (uint64_t)(sites[i].entry_only ? SK_CALL_ENTRY_ONLY : 0)
-						<< 32;
+			sites[i].call |
+			(uint64_t)(sites[i].entry_only ? SK_CALL_ENTRY_ONLY : sites[i].told) << 32;
 	}
 }
 

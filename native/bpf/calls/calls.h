@@ -16,6 +16,7 @@
 
 #include "bpf/catalogue/probe.h"
 #include "records/call.h"
+#include "records/collective.h"
 
 #define SK_CALL_SITES_MAX 256 /* of one group */
 
@@ -24,6 +25,7 @@ struct sk_bpf_call_site {
 	uint64_t semaphore; /* in the file, of a USDT probe; 0: none */
 	uint32_t call;	    /* the call as which its hits are counted */
 	bool entry_only;    /* counted, not timed */
+	uint32_t told;	    /* parts of a cookie: records/collective.h; 0: no collective */
 };
 
 struct sk_bpf_call_reading {
@@ -57,6 +59,10 @@ void sk_bpf_calls_detach(struct sk_bpf_call_group *group);
  * During a call a row may be one call ahead in some of its numbers. */
 int sk_bpf_calls_read(struct sk_bpf_calls *calls, const struct sk_bpf_call_reading **ret,
 		      uint32_t *ret_count);
+
+/* Take the records of collectives that are in the ring, in the order in which calls were made,
+ * valid until the next call. Others may attach, detach and read meanwhile. */
+size_t sk_bpf_calls_collectives(struct sk_bpf_calls *calls, const struct sk_collective **ret);
 
 /* Drop the rows of a process that has ended. */
 int sk_bpf_calls_forget(struct sk_bpf_calls *calls, uint32_t pid);

@@ -48,6 +48,7 @@ def test_without_a_library_that_is_said(folder: Path) -> None:
         "probe.site.cost",
         "probe.site.cuda",
         "probe.site.nccl",
+        "probe.site.mpi",
     }
     assert "no libcuda.so in" in found["probe.site.cuda"].text
     assert "push 500" in found["probe.site.cost"].text

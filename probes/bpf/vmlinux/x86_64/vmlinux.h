@@ -248,13 +248,19 @@ struct pt_regs {
 };
 
 struct pt_regs___x86 {
+	unsigned long r9;
+	unsigned long r8;
+	unsigned long cx;
+	unsigned long dx;
 	unsigned long si;
 	unsigned long di;
 	unsigned long orig_ax;
+	unsigned long sp;
 };
 
 struct pt_regs___arm64 {
 	unsigned long regs[31];
+	unsigned long sp;
 	int syscallno;
 };
 
