@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who waits for whom among the ranks of a job; over native/trace/peers/peers.h."""
+
+RECORD_BYTES: int
+"""Size of one record, `struct sk_collective`."""
+ENTER: int
+LEAVE: int
+RANKS_MAX: int
+
+_Rank = tuple[int, int, bool, int, int, int, int, int, int, int, int]
+Group = tuple[int, int, int, bool, int, int, tuple[tuple[int, int, int, int], ...]]
+_Missing = tuple[int, int | None, int]
+
+class Peers:
+    """The ranks of one job; records come in the order of their calls."""
+
+    def __init__(self, kinds: bytes) -> None:
+        """`kinds`: what each call is, by its number."""
+    def join(self, pid: int, rank: int, key: int, size: int, handle: int) -> int:
+        """0, or a negative errno."""
+    def leave(self, pid: int) -> None: ...
+    def blind(self, pid: int) -> None: ...
+    def add(self, records: bytes) -> int:
+        """The number of records that were of these ranks."""
+    def show(self, to_ns: int) -> None: ...
+    def take(self) -> bytes:
+        """The waits told since the last call, as thread spans."""
+    def ranks(self) -> list[_Rank]:
+        """(rank, pid, gone, calls, inside, wait, message, last, caused, seen, until)."""
+    def groups(self) -> list[Group]:
+        """(number, origin, size, aligned, operations, wait, ((rank, last, caused, wait), ...))."""
+    def operations(self) -> list[tuple[int, int, int]]:
+        """(call, count, wait)."""
+    def stuck(
+        self, now_ns: int, after_ns: int
+    ) -> list[tuple[int, int, int, int, tuple[int, ...], tuple[_Missing, ...]]]:
+        """(communicator, call, number, since, ranks that wait, (rank, its call, since) missing)."""
+    def losses(self) -> dict[str, int]: ...

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ranks of one job: their calls matched into operations, in C, and told as rows.
+
+Records and times come in as arguments. Owns the invariant that a process is a rank from before its
+first record until it is gone, and that one whose calls are not seen any more waits for nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from stoker.native import _peers
+from stoker.probes.calls.call_targets import TARGETS, WAITS, CallTarget
+from stoker.probes.collectives.collective_rows import (
+    Collectives,
+    CommunicatorRow,
+    MemberRow,
+    MissingRow,
+    OperationRow,
+    RankRow,
+    StuckRow,
+    stuck_text,
+)
+from stoker.probes.collectives.rank_identity import Rank
+from stoker.probes.collectives.straggler import straggler
+
+STUCK_NS = 3_000_000_000
+"""An operation that some ranks have waited in for this time without the others is told as stuck."""
+
+RECORD_BYTES = _peers.RECORD_BYTES
+"""Size of one record of the kernel."""
+
+_ORIGINS = {1: "world", 2: "made", 3: "nccl"}
+"""sk_trace_peers_origin -> the first word of a communicator's name."""
+
+
+class JobRanks:
+    """One job; for one thread."""
+
+    def __init__(self, targets: Sequence[CallTarget] = TARGETS) -> None:
+        self._names = [target.id for target in targets]
+        kinds = bytes(WAITS.index(target.waits) for target in targets)
+        self._peers = _peers.Peers(kinds)
+        self._known: set[int] = set()
+        self._going: set[int] = set()
+        self._told_ns = 0
+        self.refused = 0
+        """Processes that found no room."""
+
+    def add(self, records: bytes, ranks: Mapping[int, Rank], alive: Callable[[int], bool]) -> int:
+        """Add records of one or more jobs; returns how many were of this one.
+
+        `ranks`: the processes whose calls are seen, read after the records were taken from the
+        kernel. The last records of a process may come when it is not among them any more, so it
+        goes with the next call.
+        """
+        for pid in ranks.keys() - self._known:
+            one = ranks[pid]
+            size = one.size if one.world else 0
+            if self._peers.join(pid, one.rank, one.key, size, one.world):
+                self.refused += 1
+            self._known.add(pid)
+        taken = self._peers.add(records)
+        for pid in self._going - ranks.keys():
+            if alive(pid):
+                self._peers.blind(pid)
+            else:
+                self._peers.leave(pid)
+            self._known.discard(pid)
+        self._going = self._known - ranks.keys()
+        return taken
+
+    def show(self, to_ns: int) -> None:
+        """Count waits that go on up to `to_ns`: all records before it were added."""
+        self._peers.show(to_ns)
+        self._told_ns = to_ns
+
+    def waits(self) -> tuple[bytes, int]:
+        """Return the waits of threads since the last call, as spans, and up to when they are all
+        known."""
+        return self._peers.take(), self._told_ns
+
+    @property
+    def seen(self) -> bool:
+        """True if any process of the job is or was a rank."""
+        return bool(self._known) or bool(self._peers.ranks())
+
+    def stuck(self, now_ns: int, after_ns: int = STUCK_NS) -> tuple[StuckRow, ...]:
+        """Return the operations that have not gone on for `after_ns`."""
+        names = {row[0]: name for row, name in self._named()}
+        return tuple(
+            StuckRow(
+                names[group],
+                self._names[call],
+                number,
+                since_ns,
+                waiting,
+                tuple(MissingRow(r, self._doing(call), ns) for r, call, ns in missing),
+            )
+            for group, call, number, since_ns, waiting, missing in self._peers.stuck(
+                now_ns, after_ns
+            )
+        )
+
+    def collectives(self, now_ns: int) -> Collectives:
+        """Return everything as rows."""
+        found = self._rows(now_ns)
+        slow = straggler(found)
+        said = (
+            *(stuck_text(row, now_ns) for row in found.stuck),
+            *((slow.text,) if slow is not None else ()),
+        )
+        return msgspec.structs.replace(found, said=said)
+
+    def _rows(self, now_ns: int) -> Collectives:
+        return Collectives(
+            now_ns,
+            tuple(RankRow(*row) for row in self._peers.ranks()),
+            tuple(
+                CommunicatorRow(
+                    name,
+                    size,
+                    aligned,
+                    settled,
+                    wait_ns,
+                    tuple(sorted((MemberRow(*each) for each in members), key=_by_rank)),
+                )
+                for (_, _, size, aligned, settled, wait_ns, members), name in self._named()
+            ),
+            tuple(OperationRow(self._names[c], n, ns) for c, n, ns in self._peers.operations()),
+            self.stuck(now_ns),
+            self._peers.losses() | {"peers.process": self.refused},
+        )
+
+    def _doing(self, call: int | None) -> str:
+        return "" if call is None else self._names[call]
+
+    def _named(self) -> list[tuple[_peers.Group, str]]:
+        counts: dict[str, int] = {}
+        found = []
+        for row in self._peers.groups():
+            word = _ORIGINS[row[1]]
+            counts[word] = counts.get(word, 0) + 1
+            found.append((row, word if counts[word] == 1 else f"{word} {counts[word]}"))
+        return found
+
+
+def _by_rank(row: MemberRow) -> int:
+    return row.rank

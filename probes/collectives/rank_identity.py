@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which rank a process is: from the environment that its launcher gave it, and from where its MPI
+library keeps the communicator of all ranks.
+
+The process belongs to a job, so whatever it says is checked, and what cannot be read is no rank.
+Environments: mpirun of Open MPI, PMIx, PMI (MPICH, Slurm), torchrun. Handles: mpi.h of Open MPI 4
+(the address of a variable) and of MPICH (a number).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker.native.errors import StokerError
+from stoker.probes.calls.elf import ElfFile
+from stoker.probes.calls.library_copies import MAPS_MAX, PROC, Copy, libraries_in, opened
+
+ENVIRONMENT_MAX = 1 << 20
+"""Most bytes of a process's environment that are read."""
+RANKS_MAX = 256
+"""SK_PEERS_RANKS of native/trace/peers/peers.h."""
+KEPT_MAX = 256
+"""Most files whose variable is remembered."""
+WORLD = "ompi_mpi_comm_world"
+MPICH_WORLD = 0x44000000
+
+LAUNCHERS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid")),
+    ("PMI_RANK", "PMI_SIZE", ("PMI_ID_JOB", "SLURM_STEP_ID")),
+    ("SLURM_PROCID", "SLURM_NTASKS", ("SLURM_JOB_ID", "SLURM_STEP_ID")),
+    ("RANK", "WORLD_SIZE", ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT")),
+)
+"""Rank, number of ranks, and what tells one start of ranks from another; the first that is there
+counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """What one process is among those that were started with it."""
+
+    rank: int
+    size: int
+    """The number of ranks; 0: not known."""
+    key: int
+    """The same number for all that were started together, and for no others of the job."""
+    world: int = 0
+    """Its handle of the communicator of all ranks; 0: it has none."""
+
+
+def rank_of(environment: Mapping[str, str], pid: int) -> Rank:
+    """Return the rank that an environment states; without one the process is alone. Pure."""
+    for rank, size, names in LAUNCHERS:
+        if (number := _number(environment.get(rank))) is None:
+            continue
+        ranks = _number(environment.get(size)) or 0
+        if number < RANKS_MAX and (not ranks or number < ranks <= RANKS_MAX):
+            key = "\0".join((rank, *(environment.get(name, "") for name in names)))
+            return Rank(number, ranks, _digest(key))
+    return Rank(0, 1, _digest(f"pid {pid}"))
+
+
+class RankReader:
+    """Reads processes; remembers what files hold. For one thread."""
+
+    def __init__(self, proc: Path = PROC) -> None:
+        self._proc = proc
+        self._variables: dict[tuple[object, ...], tuple[int, int] | None] = {}
+        """File and state of its contents -> (address of the variable, base), None without one."""
+
+    def read(self, pid: int, library: Copy) -> Rank:
+        """Return the rank of a process that has mapped `library`."""
+        found = rank_of(self._environment(pid), pid)
+        return Rank(found.rank, found.size, found.key, self._world(pid, library))
+
+    def _environment(self, pid: int) -> dict[str, str]:
+        try:
+            with (self._proc / str(pid) / "environ").open("rb") as file:
+                text = file.read(ENVIRONMENT_MAX).decode(errors="replace")
+        except OSError:
+            return {}
+        pairs = (each.partition("=") for each in text.split("\0"))
+        return {name: value for name, _, value in pairs}
+
+    def _world(self, pid: int, library: Copy) -> int:
+        """Return the address of the variable: in the program, if that has a copy of it, else in the
+        library. A library without it is MPICH's or none for messages."""
+        if "libmpi" not in library.path.rpartition("/")[2]:
+            return 0
+        try:
+            with (self._proc / str(pid) / "maps").open("rb") as file:
+                maps = file.read(MAPS_MAX).decode(errors="replace")
+            program = (self._proc / str(pid) / "exe").readlink().name.removesuffix(" (deleted)")
+        except OSError:
+            return 0
+        copies = [copy for copy in libraries_in(maps, (program,)) if copy.key != library.key]
+        for copy in (*copies, library):
+            if (found := self._variable(pid, copy)) is not None:
+                return found[0] - found[1] + _loaded_at(maps, copy)
+        return MPICH_WORLD
+
+    def _variable(self, pid: int, copy: Copy) -> tuple[int, int] | None:
+        try:
+            with opened(pid, copy) as file:
+                key = (*copy.key, *file.version)
+                if key not in self._variables:
+                    while len(self._variables) >= KEPT_MAX:
+                        del self._variables[next(iter(self._variables))]
+                    elf = ElfFile(file.fd, copy.path)
+                    symbol = elf.variable(WORLD)
+                    self._variables[key] = (symbol.address, elf.base) if symbol else None
+                return self._variables[key]
+        except (StokerError, OSError):
+            return None
+
+
+def _loaded_at(maps: str, copy: Copy) -> int:
+    """Return where the beginning of a file is mapped: its lowest address, at offset 0."""
+    for line in maps.splitlines():
+        fields = line.split(maxsplit=5)
+        if len(fields) > 4 and (fields[3], fields[4]) == (copy.device, str(copy.inode)):
+            return int(fields[0].partition("-")[0], 16) - int(fields[2], 16)
+    return 0
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
