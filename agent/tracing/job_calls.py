@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The GPU library calls of this node's jobs: the agent's end of the probes on calls.
+"""The library calls of this node's jobs: the agent's end of the probes on calls.
 
 A thread reads the processes of each job from its cgroup and attaches the probes; nothing here waits
 for it. The states of all sites are left in a file for the doctor. Without cgroups or BPF there are
@@ -16,12 +16,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from stoker.agent.jobs.attempt_folders import cgroup_folder
+from stoker.agent.tracing.rank_watch import RankWatch
 from stoker.agent.tracing.untraced_processes import HiddenUse, UntracedProcesses
 from stoker.probes.calls import site_report
 from stoker.probes.calls.call_probes import CallProbes
 from stoker.probes.calls.call_records import NONE, CallRow, CallState, call_row
 from stoker.probes.calls.call_watch import CallWatch
 from stoker.probes.calls.trap_cost import known_costs
+from stoker.probes.collectives.collective_rows import Collectives
 from stoker.probes.cost.cost_budget import GovernorAction, SiteReading
 from stoker.probes.cost.cost_governor import Governor, Readings
 from stoker.probes.doctor.site_doctor import COSTS_FILE
@@ -34,6 +36,8 @@ GROUPS_MAX = 64
 """The largest number of cgroups below a job's own that are searched for processes."""
 PIDS_EVERY_S = 0.5
 PROBED = ("attached", "sampled", "off")
+RANKED = ("mpi.", "nccl.")
+"""The beginnings of the ids of calls in which ranks wait for each other."""
 UNSEEN_MAX = 16
 """The largest number of one job's libraries that are reported as not probed."""
 
@@ -55,6 +59,9 @@ class JobCalls:
         """cgroup id -> calls whose sites were attached for a part of the time."""
         self._hidden: dict[int, HiddenUse] = {}
         """cgroup id -> its processes that use a device without a tracer."""
+        self._ranks = RankWatch()
+        self._untold: dict[int, str] = {}
+        """cgroup id -> why its ranks' calls are not told."""
         self._saved: object = None
         self._saved_at = self._read_at = 0.0
         self._watch = CallWatch(self._make, self._prepare)
@@ -71,6 +78,7 @@ class JobCalls:
             self._hidden.setdefault(cgroup_id, HiddenUse(now_ns, segments))
         self._groups.setdefault(cgroup_id, (group, now_ns))
         self._lost.setdefault(cgroup_id, self.dropped())
+        self._ranks.begin(cgroup_id)
 
     def end(self, cgroup_id: int) -> None:
         """Forget a job that is over; its rows were read before."""
@@ -80,6 +88,32 @@ class JobCalls:
         self._sampled.pop(cgroup_id, None)
         self._governors.pop(cgroup_id, None)
         self._hidden.pop(cgroup_id, None)
+        self._untold.pop(cgroup_id, None)
+        self._ranks.end(cgroup_id)
+
+    def started(self, cgroup_ids: Iterable[int]) -> None:
+        """Look at once for the processes of these jobs, which have begun a program just now."""
+        if not self._groups.keys().isdisjoint(cgroup_ids):
+            self._read_at = 0.0
+            self._watch.hurry()
+
+    def drain(self) -> None:
+        """Take the calls of ranks that the kernel has told, for all jobs."""
+        if self._watch.probes is not None:
+            self._ranks.drain(self._watch.probes)
+
+    def waits(self, cgroup_id: int) -> tuple[bytes, int] | None:
+        """Return how the job's threads waited for other ranks since the last call, and up to when
+        that is known; None if it has no ranks."""
+        return self._ranks.waits(cgroup_id)
+
+    def collectives(self, cgroup_id: int, now_ns: int) -> Collectives | None:
+        """Return which of the job's ranks waited for which; None if it has none."""
+        return self._ranks.collectives(cgroup_id, now_ns)
+
+    def untold(self, cgroup_id: int) -> str:
+        """Return why waiting for other ranks is not told apart; empty if it is."""
+        return self.absent or self._untold.get(cgroup_id, "")
 
     def hidden(self, cgroup_id: int, now_ns: int) -> UntracedProcesses | None:
         """Return what the job's processes did without a tracer until `now_ns`, or None if they
@@ -128,7 +162,9 @@ class JobCalls:
     def dropped(self) -> dict[str, int]:
         """Return the number of lost records of all jobs, by name."""
         probes = self._watch.probes
-        return probes.dropped() if probes is not None else {}
+        if probes is None:
+            return {}
+        return probes.dropped() | {"calls.stray_rank": self._ranks.strays}
 
     def lost(self, cgroup_id: int) -> dict[str, int]:
         """Return the losses of all jobs since this one began: jobs share the kernel's tables."""
@@ -181,6 +217,7 @@ class JobCalls:
         """Write the states for the doctor when they have changed, and now and then."""
         states = probes.states()
         self._note_unseen(states)
+        self._note_untold(states)
         for each in states:
             if each.state == "sampled" and each.job in self._groups:
                 self._sampled.setdefault(each.job, set()).add(each.id)
@@ -191,6 +228,14 @@ class JobCalls:
                 self._folder / site_report.FILE, probes.probe, states, probes.dropped()
             )
             self._saved, self._saved_at = states, now_s
+
+    def _note_untold(self, states: list[CallState]) -> None:
+        """Record the first call in which ranks wait and that is not told, by job."""
+        found: dict[int, str] = {}
+        for each in states:
+            if each.id.startswith(RANKED) and each.state in ("off", "refused", "unknown"):
+                found.setdefault(each.job, f"{each.id}: {each.reason}")
+        self._untold = {job: why for job, why in found.items() if job in self._groups}
 
     def _note_unseen(self, states: list[CallState]) -> None:
         """Record libraries of which no call at all can be counted."""

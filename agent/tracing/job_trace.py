@@ -29,6 +29,7 @@ from stoker.mesh.wire.schema import TracingView
 from stoker.native.errors import BadRequest, NotFound, NotSupported, Refused
 from stoker.probes.calls.call_records import CallRow
 from stoker.probes.catalogue import SPAN_PROBES
+from stoker.probes.collectives.collective_rows import Collectives
 from stoker.probes.host.host_probes import HostProbes
 from stoker.probes.host.pressure import JobPressure
 from stoker.probes.host.wait_stacks import StackWait
@@ -45,6 +46,7 @@ from stoker.probes.kernels.job_trace import (
     TracerAnswer,
     TraceSummary,
 )
+from stoker.probes.kernels.trace_summary import PEERS
 from stoker.scheduler.nouns import DeviceSample
 
 SUMMARY_FILE = "trace.json"
@@ -182,10 +184,13 @@ class TracedJob:
     def drain(self, read: bool, fed_ns: int | None = None) -> float:
         """Fold all new records and return the fill of the fullest ring. `read`: thread times
         too."""
+        waits = self._calls.waits(self.cgroup_id) if self._calls is not None else None
         if self._trace is None:
             return 0.0
         self.window.apply_mode()
         self._select_probes()
+        if waits is not None:
+            self._trace.add_waits(*waits)
         stats = self._trace.drain(fed_ns)
         self._report_segments()
         if read and stats.threads:
@@ -364,6 +369,7 @@ class TracedJob:
             pressure=self._pressure(),
             waits=self._waits(),
             absent=absent,
+            collectives=self.collectives(),
         )
 
     def _store_summary(self, summary: TraceSummary) -> None:
@@ -411,6 +417,12 @@ class TracedJob:
         self._waits()  # frames have names only while the process lives
         self._trace.set_host_times({thread.tid: thread.times for thread in times.threads})
 
+    def collectives(self) -> Collectives | None:
+        """Return which of the job's ranks waited for which; None if it has none."""
+        if self._calls is None:
+            return None
+        return self._calls.collectives(self.cgroup_id, time.monotonic_ns())
+
     def _report_segments(self) -> None:
         """Report new segments, which correct a search for processes without a tracer that came too
         soon."""
@@ -430,10 +442,16 @@ class TracedJob:
         missing = {**self._uncounted_calls(), **self._detailed.absent(window_ns)}
         missing |= self._silent(summary)
         absent = {**self._absent, **missing, **summary.absent}
-        rows = self._call_rows()
-        clocks = (*clock_table(), *summary.clocks)
+        if self._calls is not None and self._followed:
+            why = self._calls.untold(self.cgroup_id)
+            absent = {k: v for k, v in absent.items() if k != PEERS} | ({PEERS: why} if why else {})
         whole = msgspec.structs.replace(
-            summary, loss=loss, absent=absent, calls=rows, clocks=clocks
+            summary,
+            loss=loss,
+            absent=absent,
+            calls=self._call_rows(),
+            clocks=(*clock_table(), *summary.clocks),
+            collectives=self.collectives(),
         )
         return without(whole, self._hidden(now_ns or summary.window.to_ns) or UntracedProcesses())
 

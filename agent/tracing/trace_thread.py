@@ -299,6 +299,7 @@ class TraceThread:
     ) -> None:
         job = self._traced.get(record.key) or self._add(record, began_ns, exited.cgroup_id)
         try:
+            self._drain_calls()
             self._feed_spans()
             cpu_ns = exited.usage.cpu_ns if exited.usage is not None else None
             self._answer(done, lambda: job.finish(ended_ns, cpu_ns))
@@ -375,6 +376,7 @@ class TraceThread:
 
     def _drain(self) -> bool:
         """Drain every job once; True if some ring is filling up."""
+        self._drain_calls()
         self._feed_spans()
         now_s = time.monotonic()
         if self._host is not None:
@@ -399,11 +401,17 @@ class TraceThread:
                 job.give_up(str(error))
         return fill > FULL_AT
 
+    def _drain_calls(self) -> None:
+        if self._calls is not None and self._traced:
+            self._guard(self._calls.drain)
+
     def _feed_spans(self) -> None:
         if self._host is None:
             return
         self._dropped = self._host.dropped()
-        self._host.process_events()  # not used; unread events would count as lost
+        begun = {each.job for each in self._host.process_events() if each.kind == "exec"}
+        if self._calls is not None and begun:
+            self._calls.started(begun)
         critical = self._host.critical()
         self._audit.take(critical)
         for notice in critical:

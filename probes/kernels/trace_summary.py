@@ -13,6 +13,7 @@ import msgspec
 
 from stoker.native import _trace
 from stoker.probes.calls.call_records import CallRow
+from stoker.probes.collectives.collective_rows import Collectives
 from stoker.probes.host.pressure import JobPressure
 from stoker.probes.host.wait_stacks import StackWait
 from stoker.probes.kernels.clock_table import ClockRow as TableRow
@@ -33,6 +34,8 @@ _THROTTLED = 7
 """SK_CAUSE_THROTTLED of native/trace/causes/causes.h."""
 _PHASES: tuple[Phase, ...] = ("", "timed", "counted", "blind")
 _TIMELINE = ("timeline_dropped", "timeline_spans_dropped")
+PEERS = "causes.peer_ns"
+"""The key under which a summary says why waiting for a peer is not told apart."""
 _NO_PEERS = "collective calls are not traced, so time spent waiting for a peer counts as host time"
 _NO_THROTTLE = (
     "no throttle counter is read by the trace, so what a device runs slower counts as kernel time"
@@ -193,6 +196,8 @@ class TraceSummary(msgspec.Struct, frozen=True):
     """The places where its threads waited longest, for a job with a full trace; the agent adds
     them.
     """
+    collectives: Collectives | None = None
+    """The waits of the job's ranks for each other, None if it has none; the agent adds them."""
 
 
 class Coverage(msgspec.Struct, frozen=True):
@@ -407,7 +412,7 @@ def _absent(found: _trace.Summary) -> dict[str, str]:
     held = any(row[4][_THROTTLED] for row in found["devices"])
     # A tracer sees the launches that it delayed, and cannot see a device slow itself down.
     throttled = "clocks_lowered" if held else "causes.throttled_ns"
-    absent = {"causes.peer_ns": _NO_PEERS, throttled: _NO_THROTTLE}
+    absent = {PEERS: _NO_PEERS, throttled: _NO_THROTTLE}
     if not found["segments"]:
         absent["kernels"] = absent["copies"] = absent["cost"] = absent["clock"] = (
             "no process of the job has called a GPU runtime that stoker traces"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from stoker.tui.render import text, units
+from stoker.tui.render import ranks, text, units
 
 WIDTH = 100
 LABEL = 11
@@ -64,6 +64,7 @@ def render(job: Object, *, colour: bool = False, unicode: bool = True) -> str:
     lines += [*_job(job), *_placed(job), *_kernels(job, trace, ink)]
     for device in trace.get("devices") or ():
         lines += _device_time(device, trace.get("absent") or {}, ink)
+    lines += ranks.lines(trace)
     lines += [*_hardware(job), *_measuring(trace, ink), *_missing(job, trace), *_files(job)]
     whole = "\n".join(lines)
     # Each character is replaced by one of the same width, so that lines still fit.
