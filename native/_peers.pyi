@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who waits for whom among the ranks of a job; over native/trace/peers/peers.h."""
+"""The waits of a job's ranks for each other; over native/trace/peers/peers.h."""
 
 RECORD_BYTES: int
 """Size of one record, `struct sk_collective`."""

@@ -65,6 +65,7 @@ ACROSS = {
     "tests/agent/test_hostile_job.py": "a job that means harm, against spawner, shim and gate",
     "tests/mesh/test_disk_full.py": "broker, log and scheduler on a full disk",
     "tests/probes/test_tracer_modes.py": "modes of the tracers inside of running programs",
+    "tests/product/test_collectives.py": "waits of ranks, against what they say themselves",
     "tests/product/test_accounting.py": "causes of waiting, against programs that wait",
     "tests/product/test_cuda.py": "a CUDA program on a simulated card, from its start to its trace",
     "tests/product/test_attempts.py": "further attempts, arrays, queues and labels of a whole node",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who waits for whom in each job of this node: the agent's end of the calls of ranks.
+"""The waits of ranks for each other, in each job of this node: the agent's end of their calls.
 
 One thread drains; nothing here waits for a process or for the kernel. Invariant: a record is given
 to every job once, in the order of the calls, and what no job took is counted.

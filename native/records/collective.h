@@ -18,7 +18,7 @@ enum sk_collective_what {
 	SK_COLLECTIVE_LEAVE = 2,
 };
 
-/* How a probe finds what a call concerns: parts of the upper half of an attach cookie. */
+/* A probe finds what a call concerns by these parts of the upper half of an attach cookie. */
 #define SK_CALL_COLLECTIVE 2   /* entries and returns are told one by one */
 #define SK_CALL_UNIQUE_ID 4    /* it takes NCCL's unique id by value, number and rank beside it */
 #define SK_CALL_HANDLE_SHIFT 4 /* number of the argument with the handle, and 1; 0: none */

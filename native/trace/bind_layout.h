@@ -11,7 +11,8 @@ extern "C" {
 #include "trace/timeline/timeline.h"
 }
 
-namespace {
+namespace
+{
 
 nanobind::dict layout()
 {

@@ -111,8 +111,8 @@ public:
 	nb::list stuck(uint64_t now_ns, uint64_t after_ns) const
 	{
 		std::vector<sk_trace_peers_stuck> found(STUCK_ROOM);
-		size_t count = sk_trace_peers_find_stuck(body_.get(), now_ns, after_ns, found.data(),
-						    found.size());
+		size_t count = sk_trace_peers_find_stuck(body_.get(), now_ns, after_ns,
+							 found.data(), found.size());
 		nb::list rows;
 
 		for (size_t i = 0; i < count; i++)
@@ -147,6 +147,11 @@ private:
 		return nb::tuple(rows);
 	}
 
+	static nb::object call(uint16_t number)
+	{
+		return number == SK_PEERS_NONE ? nb::none() : nb::object(nb::cast(number));
+	}
+
 	static nb::tuple row(const sk_trace_peers_stuck &found)
 	{
 		nb::list waiting, missing;
@@ -154,10 +159,7 @@ private:
 		for (uint32_t i = 0; i < found.waiting_used; i++)
 			waiting.append(found.waiting[i]);
 		for (uint32_t i = 0; i < found.missing_used; i++)
-			missing.append(nb::make_tuple(found.missing[i],
-						      found.doing[i] == SK_PEERS_NONE
-							      ? nb::none()
-							      : nb::object(nb::cast(found.doing[i])),
+			missing.append(nb::make_tuple(found.missing[i], call(found.doing[i]),
 						      found.doing_ns[i]));
 		return nb::make_tuple(found.group, found.call, found.number, found.since_ns,
 				      nb::tuple(waiting), nb::tuple(missing));

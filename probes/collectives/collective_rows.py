@@ -87,7 +87,7 @@ class Collectives(msgspec.Struct, frozen=True):
     stuck: tuple[StuckRow, ...] = ()
     loss: dict[str, int] = {}
     said: tuple[str, ...] = ()
-    """What of it a person should know first, as sentences."""
+    """Sentences for people: the first things to know."""
 
 
 def ranks_text(ranks: tuple[int, ...]) -> str:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which rank a process is: from the environment that its launcher gave it, and from where its MPI
-library keeps the communicator of all ranks.
+"""The rank that a process is, from the environment that its launcher gave it, and its handle of the
+communicator of all ranks, from where its MPI library keeps that.
 
 The process belongs to a job, so whatever it says is checked, and what cannot be read is no rank.
 Environments: mpirun of Open MPI, PMIx, PMI (MPICH, Slurm), torchrun. Handles: mpi.h of Open MPI 4
@@ -39,13 +39,13 @@ counts."""
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """What one process is among those that were started with it."""
+    """The place of one process among those that were started with it."""
 
     rank: int
     size: int
     """The number of ranks; 0: not known."""
     key: int
-    """The same number for all that were started together, and for no others of the job."""
+    """A number that all have which were started together, and no others of the job."""
     world: int = 0
     """Its handle of the communicator of all ranks; 0: it has none."""
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * Who waits for whom in a job: the calls of its processes, matched into operations.
+ * The ranks of a job that wait for each other: their calls, matched into operations.
  *
  * A process is a rank. It enters calls on a communicator, which its own handle names. The n-th call
  * of each member on one communicator is one operation. The member that entered it last waited for
@@ -39,7 +39,7 @@ enum {
 	SK_PEERS_NONE = 0xffff,
 };
 
-/** What a call is. */
+/** The kinds of calls. */
 enum sk_trace_peers_kind {
 	SK_PEERS_OTHER,
 	SK_PEERS_START,	  /* the process joins the others; its first call on no communicator */
@@ -141,7 +141,7 @@ struct sk_trace_peers_group {
 	uint8_t aligned;
 };
 
-/** What a thread is in. */
+/** The call that a thread is in. */
 struct sk_trace_peers_open {
 	uint32_t tid; /* 0: free */
 	uint16_t process;

@@ -22,7 +22,7 @@ RECV = [target.id for target in TARGETS].index("mpi.MPI_Recv")
 
 
 class Told:
-    """What the kernel has told, in place of the probes."""
+    """Stands in for the probes: it has what the kernel has told."""
 
     def __init__(self) -> None:
         self.records: list[bytes] = []

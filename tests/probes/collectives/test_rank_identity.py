@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which rank a process is, from environments as launchers make them."""
+"""The rank of a process is read from environments as launchers make them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_process_that_is_gone_is_alone_and_has_no_communicator(tmp_path: Path)
 
 @pytest.mark.skipif(shutil.which("mpicc") is None, reason="Open MPI is not installed")
 def test_the_communicator_of_all_is_found_where_the_process_has_it(tmp_path: Path) -> None:
-    """In the program itself where it has a copy of the variable, else in the library."""
+    """The program itself may have a copy of the variable, else the library has it."""
     source = tmp_path / "world.c"
     source.write_text(
         "#include <mpi.h>\n#include <stdio.h>\n"

@@ -19,7 +19,7 @@ S = 1_000_000_000
 
 
 def at(t_s: float, caused_s: list[float], last: list[int], name: str = "world") -> Collectives:
-    """What is known after `t_s` seconds of ranks that cost the others so much."""
+    """Return rows after `t_s` seconds of ranks that cost the others so much."""
     members = tuple(
         MemberRow(rank, last[rank], int(each * S), 0) for rank, each in enumerate(caused_s)
     )

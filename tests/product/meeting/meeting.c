@@ -111,7 +111,7 @@ static void run(MPI_Comm comm, int rank)
 	}
 }
 
-/* What each rank waited for the last one of each round, by the clocks of all. */
+/* Print how long each rank waited for the last one of each round, by the clocks of all. */
 static void print_truth(int size, uint64_t from_ns, uint64_t to_ns)
 {
 	double wait[RANKS_MAX] = {0}, caused[RANKS_MAX] = {0};
