@@ -14,7 +14,7 @@ from stoker.probes.calls.call_probes import CallProbes
 from stoker.probes.calls.library_copies import start_time
 from stoker.probes.collectives.collective_rows import Collectives
 from stoker.probes.collectives.job_ranks import RECORD_BYTES, JobRanks
-from stoker.probes.collectives.rank_identity import Rank, RankReader
+from stoker.probes.collectives.rank_identity import RankIdentity, RankReader
 
 LATE_NS = 2_000_000
 """A record is in the ring this long after its call at the latest; up to then waits are counted that
@@ -26,7 +26,7 @@ class RankWatch:
 
     def __init__(self) -> None:
         self._jobs: dict[int, JobRanks] = {}
-        self._ranks: dict[int, dict[int, Rank]] = {}
+        self._ranks: dict[int, dict[int, RankIdentity]] = {}
         """cgroup id -> process -> its rank, read once."""
         self._reader = RankReader()
         self.strays = 0
@@ -65,7 +65,7 @@ class RankWatch:
         job = self._jobs.get(cgroup_id)
         return job.collectives(now_ns) if job is not None and job.seen else None
 
-    def _read(self, cgroup_id: int, probes: CallProbes) -> Mapping[int, Rank]:
+    def _read(self, cgroup_id: int, probes: CallProbes) -> Mapping[int, RankIdentity]:
         """Return the ranks of the processes whose calls are told now."""
         known = self._ranks.setdefault(cgroup_id, {})
         told = probes.told(cgroup_id)

@@ -23,7 +23,7 @@ from stoker.probes.collectives.collective_rows import (
     StuckRow,
     stuck_text,
 )
-from stoker.probes.collectives.rank_identity import Rank
+from stoker.probes.collectives.rank_identity import RankIdentity
 from stoker.probes.collectives.straggler import straggler
 
 STUCK_NS = 3_000_000_000
@@ -49,7 +49,9 @@ class JobRanks:
         self.refused = 0
         """Processes that found no room."""
 
-    def add(self, records: bytes, ranks: Mapping[int, Rank], alive: Callable[[int], bool]) -> int:
+    def add(
+        self, records: bytes, ranks: Mapping[int, RankIdentity], alive: Callable[[int], bool]
+    ) -> int:
         """Add records of one or more jobs; returns how many were of this one.
 
         `ranks`: the processes whose calls are seen, read after the records were taken from the

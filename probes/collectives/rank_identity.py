@@ -38,7 +38,7 @@ counts."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rank:
+class RankIdentity:
     """The place of one process among those that were started with it."""
 
     rank: int
@@ -50,7 +50,7 @@ class Rank:
     """Its handle of the communicator of all ranks; 0: it has none."""
 
 
-def rank_of(environment: Mapping[str, str], pid: int) -> Rank:
+def rank_of(environment: Mapping[str, str], pid: int) -> RankIdentity:
     """Return the rank that an environment states; without one the process is alone. Pure."""
     for rank, size, names in LAUNCHERS:
         if (number := _number(environment.get(rank))) is None:
@@ -58,8 +58,8 @@ def rank_of(environment: Mapping[str, str], pid: int) -> Rank:
         ranks = _number(environment.get(size)) or 0
         if number < RANKS_MAX and (not ranks or number < ranks <= RANKS_MAX):
             key = "\0".join((rank, *(environment.get(name, "") for name in names)))
-            return Rank(number, ranks, _digest(key))
-    return Rank(0, 1, _digest(f"pid {pid}"))
+            return RankIdentity(number, ranks, _digest(key))
+    return RankIdentity(0, 1, _digest(f"pid {pid}"))
 
 
 class RankReader:
@@ -70,10 +70,10 @@ class RankReader:
         self._variables: dict[tuple[object, ...], tuple[int, int] | None] = {}
         """File and state of its contents -> (address of the variable, base), None without one."""
 
-    def read(self, pid: int, library: Copy) -> Rank:
+    def read(self, pid: int, library: Copy) -> RankIdentity:
         """Return the rank of a process that has mapped `library`."""
         found = rank_of(self._environment(pid), pid)
-        return Rank(found.rank, found.size, found.key, self._world(pid, library))
+        return RankIdentity(found.rank, found.size, found.key, self._world(pid, library))
 
     def _environment(self, pid: int) -> dict[str, str]:
         try:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from stoker.probes.calls.library_copies import copies_of
-from stoker.probes.collectives.rank_identity import Rank, RankReader, rank_of
+from stoker.probes.collectives.rank_identity import RankIdentity, RankReader, rank_of
 
 OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4", "PMIX_NAMESPACE": "77"}
 TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "node-1", "MASTER_PORT": "29500"}
@@ -61,7 +61,7 @@ def test_nonsense_is_a_process_alone(environment: dict[str, str]) -> None:
 def test_a_process_that_is_gone_is_alone_and_has_no_communicator(tmp_path: Path) -> None:
     (copy,) = copies_of(os.getpid(), ("libc.so",))
     reader = RankReader(tmp_path)
-    assert reader.read(1 << 22, copy) == Rank(0, 1, rank_of({}, 1 << 22).key, 0)
+    assert reader.read(1 << 22, copy) == RankIdentity(0, 1, rank_of({}, 1 << 22).key, 0)
 
 
 @pytest.mark.skipif(shutil.which("mpicc") is None, reason="Open MPI is not installed")
