@@ -74,7 +74,7 @@ MUTANTS = (
            "sk_mix(sk_mix(job->attempt))", "all come back together"),
     Mutant("cancel-returns", "ledger/job.c", "if (job->last)\n\t\treturn false;", "",
            "a cancelled job comes back"),
-    Mutant("preempt-counts", "ledger/job_life.c", "(uint16_t)(job->preemptions + !pause)",
+    Mutant("preempt-counts", "ledger/job_life.c", "(uint16_t)(job->preemptions + !failed)",
            "(uint16_t)(job->preemptions)", "a preemption costs a retry"),
     Mutant("stop-one", "ledger/job_life.c", "at = core->tasks[at].job_next) {", "at = 0) {",
            "only one task of a gang is stopped"),
