@@ -230,7 +230,7 @@ class Writer:
 
     def _unpack(self) -> Iterator[str]:
         """A command is unpacked alone, a view also from several in a row."""
-        made = list(listed("return cls(", (field.unpacked for field in self.fields), ")", " " * 8))
+        made = self._made()
         yield from ("", "    @classmethod", "    def unpack(cls, raw: bytes) -> Self:")
         if self.is_command:
             yield from (f"        f = {self.constant}.unpack(raw)", *made)
@@ -242,9 +242,15 @@ class Writer:
         yield f"        return list(map(cls.of_values, {self.constant}.iter_unpack(raw)))"
         yield from self.of_values()
 
+    def _made(self) -> Iterator[str]:
+        """The statement that returns the tuple, without the slower `__new__` of a NamedTuple."""
+        values = [field.unpacked for field in self.fields]
+        end = "))" if len(values) > 1 else ",))"
+        yield from listed("return tuple.__new__(cls, (", values, end, " " * 8)
+
     def of_values(self) -> Iterator[str]:
         """The method that makes the tuple from the values of a record."""
-        made = listed("return cls(", (field.unpacked for field in self.fields), ")", " " * 8)
+        made = self._made()
         yield from ("", "    @classmethod", "    def of_values(cls, f: tuple[Any, ...]) -> Self:")
         yield from ('        """Make it from values in the order of the record."""', *made)
 

@@ -450,8 +450,8 @@ _ARRAY32 = b"\xdd"
 
 
 def _encode_row(record: Job) -> bytes:
-    raw = msgspec.Raw(_encoder.encode(record))
-    return _encoder.encode(_Row(record.job, record.owner.user, record.state, raw))
+    """Return the bytes of a `_Row`."""
+    return _encoder.encode((record.job, record.owner.user, record.state, record))
 
 
 def encode_spec(spec: JobSpec) -> bytes:

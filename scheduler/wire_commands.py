@@ -37,7 +37,7 @@ class Term(NamedTuple):
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
         f = _TERM.unpack(raw)
-        return cls(f[3], f[4])
+        return tuple.__new__(cls, (f[3], f[4]))
 
 
 _NODE_UP = Struct("<HHIQQQQQQIHH")
@@ -69,7 +69,7 @@ class NodeUp(NamedTuple):
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
         f = _NODE_UP.unpack(raw)
-        return cls(f[4], f[5], f[6], f[9], f[7], f[10], f[8])
+        return tuple.__new__(cls, (f[4], f[5], f[6], f[9], f[7], f[10], f[8]))
 
 
 _NODE_DOWN = Struct("<HHIQQH3H")
@@ -93,7 +93,7 @@ class NodeDown(NamedTuple):
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
         f = _NODE_DOWN.unpack(raw)
-        return cls(f[4], bool(f[2] & 1), bool(f[2] & 2), f[5])
+        return tuple.__new__(cls, (f[4], bool(f[2] & 1), bool(f[2] & 2), f[5]))
 
 
 _DEVICE_SET = Struct("<HHIQQQQQHHHHHHHBB")
@@ -135,10 +135,10 @@ class DeviceSet(NamedTuple):
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
         f = _DEVICE_SET.unpack(raw)
-        return cls(
+        return tuple.__new__(cls, (
             f[4], f[8], f[9], f[5], bool(f[10]), f[6], f[11], f[7], f[12], f[13], f[14], f[15],
             f[16],
-        )
+        ))
 
 
 _NODE_LABEL = Struct("<HHIQQQQ")
@@ -167,7 +167,9 @@ class NodeLabel(NamedTuple):
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
         f = _NODE_LABEL.unpack(raw)
-        return cls(f[4], f[5], f[6], bool(f[2] & 2), bool(f[2] & 4), bool(f[2] & 1))
+        return tuple.__new__(cls, (
+            f[4], f[5], f[6], bool(f[2] & 2), bool(f[2] & 4), bool(f[2] & 1),
+        ))
 
 
 _NODE_RESERVE = Struct("<HHIQQQQII")
@@ -190,7 +192,7 @@ class NodeReserve(NamedTuple):
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
         f = _NODE_RESERVE.unpack(raw)
-        return cls(f[4], f[7], f[5], f[6])
+        return tuple.__new__(cls, (f[4], f[7], f[5], f[6]))
 
 
 _QUEUE_SET = Struct("<HHIQIIIHH")
@@ -219,7 +221,7 @@ class QueueSet(NamedTuple):
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
         f = _QUEUE_SET.unpack(raw)
-        return cls(f[4], f[5], f[6], f[7], f[8], bool(f[2] & 1))
+        return tuple.__new__(cls, (f[4], f[5], f[6], f[7], f[8], bool(f[2] & 1)))
 
 
 _QUOTA_SET = Struct("<HHIQQQQII")
@@ -244,7 +246,7 @@ class QuotaSet(NamedTuple):
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
         f = _QUOTA_SET.unpack(raw)
-        return cls(f[7], f[4], f[5], f[6])
+        return tuple.__new__(cls, (f[7], f[4], f[5], f[6]))
 
 
 _SUBMIT = Struct("<HHIQQ16sQIIQQQQQQ8Q4Q4Q4QIIIIIhBBHHHH")
@@ -312,12 +314,12 @@ class Submit(NamedTuple):
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
         f = _SUBMIT.unpack(raw)
-        return cls(
+        return tuple.__new__(cls, (
             f[4], f[5] if any(f[5]) else b"", f[6], f[7], f[8], f[40], f[35], f[36], f[9], f[41],
             f[10], f[11], f[12], f[13], f[14], tuple(filter(None, f[15:23])),
             tuple(filter(None, f[23:27])), tuple(filter(None, f[27:31])),
             tuple(filter(None, f[31:35])), f[37], f[38], f[39], f[43], f[44], f[45], f[46], f[42],
-        )
+        ))
 
 
 _PLACE = Struct("<HHIQQQQ4QIHHHHI64s")
@@ -349,10 +351,10 @@ class Place(NamedTuple):
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
         f = _PLACE.unpack(raw)
-        return cls(
+        return tuple.__new__(cls, (
             f[4], f[11], f[12], f[13], f[5], unpack_shares(f[15], f[17]), f[14], f[6],
             tuple(filter(None, f[7:11])), f[16],
-        )
+        ))
 
 
 _PREFER = Struct("<HHIQQQQ4QIHHHHI64s")
@@ -382,10 +384,10 @@ class Prefer(NamedTuple):
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
         f = _PREFER.unpack(raw)
-        return cls(
+        return tuple.__new__(cls, (
             f[4], f[11], f[5], unpack_shares(f[15], f[17]), f[12], f[13],
             tuple(filter(None, f[7:11])), f[16],
-        )
+        ))
 
 
 _TASK_OUTCOME = Struct("<HHIQQQIHHiiQH3H")
@@ -422,10 +424,10 @@ class TaskOutcome(NamedTuple):
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
         f = _TASK_OUTCOME.unpack(raw)
-        return cls(
+        return tuple.__new__(cls, (
             f[4], f[6], f[5], f[8], f[9] if f[2] & 1 else None, f[10] if f[2] & 2 else None, f[12],
             f[7], f[11] if f[2] & 4 else None,
-        )
+        ))
 
 
 _DEVICE_USAGE = Struct("<HHIQQQII")
@@ -444,7 +446,7 @@ class DeviceUsage(NamedTuple):
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
         f = _DEVICE_USAGE.unpack(raw)
-        return cls(f[4], f[6], f[5])
+        return tuple.__new__(cls, (f[4], f[6], f[5]))
 
 
 _PREEMPT = Struct("<HHIQQQIHH")
@@ -467,7 +469,7 @@ class Preempt(NamedTuple):
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
         f = _PREEMPT.unpack(raw)
-        return cls(f[4], f[6], f[5], f[7])
+        return tuple.__new__(cls, (f[4], f[6], f[5], f[7]))
 
 
 _CANCEL = Struct("<HHIQQH3H")
@@ -485,7 +487,7 @@ class Cancel(NamedTuple):
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
         f = _CANCEL.unpack(raw)
-        return cls(f[4], f[5])
+        return tuple.__new__(cls, (f[4], f[5]))
 
 
 _GIVE_UP = Struct("<HHIQQIHH")
@@ -505,7 +507,7 @@ class GiveUp(NamedTuple):
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
         f = _GIVE_UP.unpack(raw)
-        return cls(f[4], f[5], f[6])
+        return tuple.__new__(cls, (f[4], f[5], f[6]))
 
 
 _FORGET = Struct("<HHIQQ")
@@ -522,7 +524,7 @@ class Forget(NamedTuple):
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
         f = _FORGET.unpack(raw)
-        return cls(f[4])
+        return tuple.__new__(cls, (f[4],))
 
 
 _REFUSED_REQUESTS = Struct("<HHIQQIHH")
@@ -541,7 +543,7 @@ class RefusedRequests(NamedTuple):
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
         f = _REFUSED_REQUESTS.unpack(raw)
-        return cls(f[4], f[5], f[6])
+        return tuple.__new__(cls, (f[4], f[5], f[6]))
 
 
 SIZES: Final[dict[int, int]] = {

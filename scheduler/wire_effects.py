@@ -36,10 +36,10 @@ class StateChanged(NamedTuple):
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
         """Make it from values in the order of the record."""
-        return cls(
+        return tuple.__new__(cls, (
             f[5], f[6], f[4], STATES[f[1] - 1], f[2], f[7], f[13] if f[15] & 1 else None,
             f[14] if f[15] & 2 else None,
-        )
+        ))
 
 
 class Start(NamedTuple):
@@ -61,10 +61,10 @@ class Start(NamedTuple):
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
         """Make it from values in the order of the record."""
-        return cls(
+        return tuple.__new__(cls, (
             f[5], f[6], f[4], f[3], f[16], f[7], unpack_shares(f[17], f[18]), f[2], f[8],
             tuple(filter(None, f[9:13])),
-        )
+        ))
 
 
 class Stop(NamedTuple):
@@ -83,7 +83,7 @@ class Stop(NamedTuple):
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
         """Make it from values in the order of the record."""
-        return cls(f[5], f[6], f[4], f[3], f[7], STATES[f[1] - 1], f[2])
+        return tuple.__new__(cls, (f[5], f[6], f[4], f[3], f[7], STATES[f[1] - 1], f[2]))
 
 
 class Forgotten(NamedTuple):
@@ -99,7 +99,7 @@ class Forgotten(NamedTuple):
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
         """Make it from values in the order of the record."""
-        return cls(f[5], f[6], f[7], f[2])
+        return tuple.__new__(cls, (f[5], f[6], f[7], f[2]))
 
 
 class Duplicate(NamedTuple):
@@ -112,7 +112,7 @@ class Duplicate(NamedTuple):
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
         """Make it from values in the order of the record."""
-        return cls(f[5], f[6])
+        return tuple.__new__(cls, (f[5], f[6]))
 
 
 class Ignored(NamedTuple):
@@ -127,7 +127,7 @@ class Ignored(NamedTuple):
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
         """Make it from values in the order of the record."""
-        return cls(f[5], f[1], f[6], f[2])
+        return tuple.__new__(cls, (f[5], f[1], f[6], f[2]))
 
 
 class Release(NamedTuple):
@@ -144,7 +144,7 @@ class Release(NamedTuple):
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
         """Make it from values in the order of the record."""
-        return cls(f[5], f[6], f[4], f[3], f[7])
+        return tuple.__new__(cls, (f[5], f[6], f[4], f[3], f[7]))
 
 
 Effect = (

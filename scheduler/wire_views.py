@@ -49,7 +49,7 @@ class RejectedRecord(NamedTuple):
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
         """Make it from values in the order of the record."""
-        return cls(f[0], f[1], f[2], f[3], f[4], f[5])
+        return tuple.__new__(cls, (f[0], f[1], f[2], f[3], f[4], f[5]))
 
 
 _EXPLAIN_RECORD = Struct("<HHIQQQQ")
@@ -83,7 +83,7 @@ class ExplainRecord(NamedTuple):
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
         """Make it from values in the order of the record."""
-        return cls(f[0], f[2], f[3], f[4], f[5], f[6], f[1])
+        return tuple.__new__(cls, (f[0], f[2], f[3], f[4], f[5], f[6], f[1]))
 
 
 _JOB_INFO = Struct("<QQQQQQQ4QQQQQQIIIIiiIHHHHHHHH2HQQQQQQ8Q4Q4Q4QIIIIIhBBHHHH")
@@ -152,7 +152,7 @@ class JobInfo(NamedTuple):
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
         """Make it from values in the order of the record."""
-        return cls(
+        return tuple.__new__(cls, (
             f[0], f[1], f[2], f[33], f[3], f[4], f[5], f[6], tuple(filter(None, f[7:11])), f[11],
             f[16], f[17], f[59], f[60], f[18], f[20] if f[19] & 1 else None,
             f[21] if f[19] & 2 else None, f[64], f[65], f[23], STATES[f[24] - 1], f[25], f[26],
@@ -161,7 +161,7 @@ class JobInfo(NamedTuple):
             tuple(filter(None, f[39:47])), tuple(filter(None, f[47:51])), tuple(filter(None,
             f[51:55])), tuple(filter(None, f[55:59])), f[61], f[62], f[63], f[67], f[68], f[69],
             f[70], f[66]),
-        )
+        ))
 
 
 _NODE_INFO = Struct("<QQQQQQQQQIIIHHHHI")
@@ -204,10 +204,10 @@ class NodeInfo(NamedTuple):
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
         """Make it from values in the order of the record."""
-        return cls(
+        return tuple.__new__(cls, (
             f[0], f[1], f[2], f[3], f[4], f[5], f[10], f[11], bool(f[12]), f[13], f[14], f[15],
             f[6], f[7], f[8], f[9], f[16],
-        )
+        ))
 
 
 _LABEL = Struct("<QQII")
@@ -237,7 +237,7 @@ class Label(NamedTuple):
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
         """Make it from values in the order of the record."""
-        return cls(f[0], f[1], bool(f[2] & 2), bool(f[2] & 4))
+        return tuple.__new__(cls, (f[0], f[1], bool(f[2] & 2), bool(f[2] & 4)))
 
 
 _DEVICE_STATE = Struct("<QQQQHHHHHHHBB")
@@ -274,9 +274,9 @@ class DeviceState(NamedTuple):
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
         """Make it from values in the order of the record."""
-        return cls(
+        return tuple.__new__(cls, (
             f[0], f[2], f[4], f[5], bool(f[6]), f[7], f[1], f[3], f[8], f[9], f[10], f[11], f[12],
-        )
+        ))
 
 
 _QUOTA_INFO = Struct("<QQQQ")
@@ -303,7 +303,7 @@ class QuotaInfo(NamedTuple):
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
         """Make it from values in the order of the record."""
-        return cls(f[0], f[1], f[2], f[3])
+        return tuple.__new__(cls, (f[0], f[1], f[2], f[3]))
 
 
 _QUEUE_INFO = Struct("<QQQQQQIIIHHII256s")
@@ -341,10 +341,10 @@ class QueueInfo(NamedTuple):
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
         """Make it from values in the order of the record."""
-        return cls(
+        return tuple.__new__(cls, (
             f[6], f[7], f[8], f[9], f[10], f[12], f[0], f[1], f[2], f[3], f[4], f[5],
             tuple(QuotaInfo.unpack_all(f[13])[: f[11]]),
-        )
+        ))
 
 
 _TASK_INFO = Struct("<QQIHHHHHH64s")
@@ -378,10 +378,10 @@ class TaskInfo(NamedTuple):
     @classmethod
     def of_values(cls, f: tuple[Any, ...]) -> Self:
         """Make it from values in the order of the record."""
-        return cls(
+        return tuple.__new__(cls, (
             f[0], f[1], f[2], f[3], STATES[f[4] - 1], STATES[f[5] - 1], unpack_shares(f[6], f[9]),
             bool(f[7]), bool(f[8]),
-        )
+        ))
 
 
 _SAMPLE = Struct("<QIIiiIIII")

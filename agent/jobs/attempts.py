@@ -91,7 +91,9 @@ class Attempts:
 
     def settle_by(self) -> float | None:
         """Return when the next outcome has waited long enough for its trace; None if none waits."""
-        return next((attempt.settle_by for attempt in self._settling.values()), None)
+        for attempt in self._settling.values():
+            return attempt.settle_by
+        return None
 
     def ending_lost(self) -> bool:
         """Return True if an attempt that the log counts as lost has not ended here yet."""

@@ -31,6 +31,7 @@ from stoker.mesh.sim.scheduler_process import (
 )
 from stoker.mesh.sim.sim_process import SimProcess
 from stoker.mesh.sim.timeline import MS, SECOND
+from stoker.mesh.sim.timeouts import Timeouts
 from stoker.mesh.wire.command import CommandChain, NodeReply, Position
 from stoker.mesh.wire.lease_messages import NONCE_BITS
 from stoker.native.errors import StokerError
@@ -89,6 +90,7 @@ class NodeProcess(SimProcess):
         """The simulated time of the next planned step of the core, or a past one."""
         self.pings = PingModel(around, name)
         self._open: dict[int, tuple[Then, steps.Event]] = {}
+        self._timeouts = Timeouts(around.timeline, REQUEST_NS, self._open, self._too_late)
         self._effects = self._effect_handlers()
 
     def _effect_handlers(self) -> dict[type, Callable[[Any], None]]:
@@ -103,7 +105,7 @@ class NodeProcess(SimProcess):
             steps.StopAttempt: lambda effect: self.spawner.stop(effect.key),
             steps.Acknowledge: lambda effect: self.spawner.acknowledge(effect.keys),
             steps.Settle: lambda effect: self._feed_soon(steps.TraceSettled(effect.key)),
-            steps.Thaw: lambda effect: self.lease.thaw(effect.epoch, effect.until_ns),
+            steps.Thaw: self._thaw,
             steps.DropFolder: _nothing,
             steps.LogNote: _nothing,
         }
@@ -122,6 +124,8 @@ class NodeProcess(SimProcess):
         self.powered, self.paused = True, False
         self.clock.reboot()
         self.lease = LeaseModel()
+        self._looked_ns: int | None = None
+        """The simulated time of the watchdog's last look, while it looks no more."""
         self.spawner = SpawnerModel(
             self.name, self.around.timeline, self.clock, self._audit, self._tell
         )
@@ -151,8 +155,19 @@ class NodeProcess(SimProcess):
             self.lease.frozen_since_ns = 0
             self.spawner.thaw()
             self.around.story.tell("{} lets its jobs go on", self.name)
+        if self.lease.frozen:  # the looks before the lease file changes would find nothing to do
+            self._looked_ns = self.around.timeline.now
+            return
         looks = looks_until_expiry(self.lease, now)
         self.around.timeline.after(looks * LOOK_NS, self._look, boot)
+
+    def _look_again(self) -> None:
+        """Go on with the looks of a watchdog whose jobs are frozen: the lease file has changed."""
+        if self._looked_ns is not None:
+            timeline = self.around.timeline
+            looks = (timeline.now - self._looked_ns) // LOOK_NS + 1
+            timeline.at(self._looked_ns + looks * LOOK_NS, self._look, self._boots)
+            self._looked_ns = None
 
     # --- the agent process ------------------------------------------------------------------------
 
@@ -297,6 +312,10 @@ class NodeProcess(SimProcess):
     def _persist(self, effect: steps.Persist) -> None:
         self._stored = effect.position
 
+    def _thaw(self, effect: steps.Thaw) -> None:
+        self.lease.thaw(effect.epoch, effect.until_ns)
+        self._look_again()
+
     def _start_attempts(self, effect: steps.StartAttempts) -> None:
         for start in effect.starts:
             self.spawner.start(start)
@@ -346,7 +365,7 @@ class NodeProcess(SimProcess):
         self._open[number] = (then, late)
         request = SchedulerRequest(self.name, number, make, self.take_answer)
         post(request, self.schedulers)
-        self.around.timeline.after(REQUEST_NS, self._too_late, number)
+        self._timeouts.begin(number)
 
     def take_answer(self, answered: SchedulerAnswer) -> None:
         """Take the answer of a scheduler; the refusal of one that does not lead is none."""
@@ -390,6 +409,7 @@ class NodeProcess(SimProcess):
             held = HeldLease(verdict.expiry_ns, verdict.at.term)
             self.around.watch.leases.extended(self.name, self.clock, held, lapsed=lapsed)
             self.lease.extend(verdict.expiry_ns)
+            self._look_again()
             self.feed(steps.LeaseRenewed(verdict.expiry_ns, verdict.at, freeze))
 
 

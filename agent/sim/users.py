@@ -21,6 +21,7 @@ from stoker.mesh.sim.scheduler_process import (
     post,
 )
 from stoker.mesh.sim.timeline import MS, SECOND
+from stoker.mesh.sim.timeouts import Timeouts
 from stoker.native.errors import StokerError
 from stoker.scheduler.book import Job
 from stoker.scheduler.nouns import JobSpec, Owner
@@ -53,6 +54,7 @@ class SimUser:
         self._owner = Owner(name, 1000, 1000)
         self._numbers = 0
         self._open: dict[int, Wish] = {}
+        self._timeouts = Timeouts(around.timeline, ANSWER_NS, self._open, self._too_late)
 
     def plan(self, chance: random.Random, wishes: int, until_ns: int) -> None:
         """Plan so many submits at random times up to this one."""
@@ -74,7 +76,7 @@ class SimUser:
             return events.JobSubmitted(token, owner, key, wish.spec)
 
         self._post(self._numbers, make)
-        self._around.timeline.after(ANSWER_NS, self._too_late, self._numbers)
+        self._timeouts.begin(self._numbers)
 
     def _post(self, number: int, make: Callable[[Any], events.Event]) -> None:
         request = SchedulerRequest(self.name, number, make, self._take)
@@ -108,9 +110,7 @@ class SimUser:
         self._post(self._numbers, lambda token: events.CancelRequested(token, [job], "changed"))
 
     def _too_late(self, number: int) -> None:
-        wish = self._open.pop(number, None)
-        if wish is not None:
-            self._send_again(wish)
+        self._send_again(self._open.pop(number))
 
     def _send_again(self, wish: Wish) -> None:
         low, high = AGAIN_NS

@@ -13,14 +13,14 @@ most D.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 SLACK_NS = 1_000_000_000
 """The time follows a date that is ahead by at most this much at once, as after a small correction
 of the clock."""
 
 
-class Instant(NamedTuple):
+class Instant(msgspec.Struct, frozen=True, gc=False):
     """The moment of one event, by both clocks of a replica."""
 
     log_ns: int
@@ -33,27 +33,21 @@ class LogTime:
     """The log's time of one scheduler. Call `read` at least once for each entry."""
 
     def __init__(self) -> None:
-        self._floor_ns = 0
         self._last: tuple[int, int] | None = None
         """The log's time and CLOCK_BOOTTIME at the last reading."""
 
-    def begin(self, entry_ns: int) -> None:
-        """Never go below this time, which an entry of the log has."""
-        self._floor_ns = max(self._floor_ns, entry_ns)
-
-    def read(self, real_ns: int, boot_ns: int) -> int:
-        """Return the log's time now, in ns."""
-        now_ns = max(real_ns, self._floor_ns)
-        if self._last is not None:
+    def read(self, real_ns: int, boot_ns: int, entry_ns: int = 0) -> int:
+        """Return the log's time now, in ns; never less than `entry_ns`, which an entry has."""
+        if self._last is None:
+            now_ns = real_ns if real_ns > entry_ns else entry_ns
+        else:
             last_ns, at_ns = self._last
-            passed_ns = max(0, boot_ns - at_ns)
-            now_ns = max(last_ns, self._floor_ns) + passed_ns
-            if real_ns > now_ns:
-                now_ns += self._slack(real_ns - now_ns, passed_ns)
+            passed_ns = boot_ns - at_ns if boot_ns > at_ns else 0
+            now_ns = (last_ns if last_ns > entry_ns else entry_ns) + passed_ns
+            ahead_ns = real_ns - now_ns
+            if ahead_ns > SLACK_NS:  # the date's lead is made up at twice the pace
+                now_ns += min(ahead_ns, passed_ns)
+            elif ahead_ns > 0:
+                now_ns = real_ns
         self._last = (now_ns, boot_ns)
         return now_ns
-
-    @staticmethod
-    def _slack(ahead_ns: int, passed_ns: int) -> int:
-        """Return how many ns of the date's lead are made up now."""
-        return ahead_ns if ahead_ns <= SLACK_NS else min(ahead_ns, passed_ns)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import msgspec
+
 from stoker.mesh.wire.command import Position
 from stoker.mesh.wire.lease_messages import LEASE_MS_MAX
 
@@ -19,7 +21,7 @@ restarts the scheduler (SILENT_S of `agent/supervise/processes.py`). Until then 
 have taken over the nodes' work."""
 
 
-class NodePlace(NamedTuple):
+class NodePlace(msgspec.Struct, frozen=True, gc=False):
     """One node's committed instance, as in `NodeReport`, and the last command sent to it."""
 
     node: str

@@ -28,7 +28,7 @@ from stoker.mesh.replica.log.snapshot_plan import SnapshotPlan
 from stoker.mesh.replica.nodes.leadership import Leadership
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.peers.answer_right import AnswerRight
-from stoker.mesh.replica.peers.replica_peers import ReplicaPeers
+from stoker.mesh.replica.peers.replica_peers import ReadEnvelope, ReplicaPeers
 from stoker.mesh.replica.peers.voter import Voter
 from stoker.mesh.replica.replica_settings import ReplicaSettings, Role
 from stoker.mesh.replica.requests.account_updates import AccountUpdates
@@ -42,6 +42,7 @@ from stoker.mesh.replica.watch.node_watch import NodeWatch
 from stoker.mesh.replica.works import request_defects
 from stoker.mesh.replica.works.user_room import to_forget
 from stoker.mesh.replica.works.work import InFlight, SnapshotWork, TickWork
+from stoker.mesh.wire.peer_messages import read_envelope as read_peer
 from stoker.native.errors import Corrupt, StokerError, Unavailable
 
 
@@ -58,6 +59,7 @@ class Replica:
         *,
         open_key: Callable[[str], Checks] = Verifier,
         unseal: Callable[[int, bytes], Opened] = entries.unseal,
+        read_envelope: ReadEnvelope = read_peer,
     ) -> None:
         self.settings = settings
         digest = genesis.digest(settings.genesis)
@@ -95,6 +97,7 @@ class Replica:
             leadership=self._leadership,
             outbox=outbox,
             actions=self,
+            read_envelope=read_envelope,
         )
         self.right = AnswerRight(self._peers, self._leadership)
         self._reading = LogReader(state, tail, outbox)
@@ -152,8 +155,7 @@ class Replica:
         Deadlines are measured with `now_ns` (CLOCK_BOOTTIME), so that a change of the date neither
         stops nor hurries anything.
         """
-        self._time.begin(self.state.time_ns)
-        self.real_ns = self._time.read(real_ns, now_ns)
+        self.real_ns = self._time.read(real_ns, now_ns, self.state.time_ns)
         now = self._now = Instant(self.real_ns, now_ns)
         self._peers.check(now)
         self.nodes.signals.expire(now_ns)
@@ -478,7 +480,7 @@ class Replica:
             self._compact_if_due(now)
             self._forget_if_due()
             self._appends.flush(now)
-        elif not self._peers.alone:
+        elif not self._peers.alone and not self._appends.idle:
             self._appends.drop_passed(self.right.not_leader())
 
     def _compact_if_due(self, now: Instant) -> None:
@@ -541,7 +543,7 @@ class Replica:
 
     def _record_snapshot(self, now: Instant) -> None:
         """Record in the log that a majority has the newest snapshot, so that it can be trimmed."""
-        blob = self._peers.agreed_snapshot()
+        blob, self._peers.agreed = self._peers.agreed, None
         if blob is not None and self._leadership.leads:
             self._compaction.saved(blob.seq, full=bool(self._outage.full))
             self._appends.enqueue(SnapshotWork(blob), now)
@@ -578,9 +580,8 @@ class Replica:
     def _charge(self, now: Instant) -> None:
         """Charge device time to running jobs, and end gangs that do not become ready."""
         observed = {node: sample for node, (sample, _) in self.nodes.observations.items()}
-        tick = self._leadership.tick
-        usages = tick.charges(self.state, observed, now.log_ns, now.boot_ns)
-        late = tick.late_gangs(self.state, now.log_ns, now.boot_ns)
+        tick, at = self._leadership.tick, (now.log_ns, now.boot_ns)
+        usages, late = tick.charges(self.state, observed, *at), tick.late_gangs(self.state, *at)
         if usages or late:
             self._appends.enqueue(TickWork([*usages, *late]), now)
 

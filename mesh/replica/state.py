@@ -8,7 +8,6 @@ entry is next.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal
 
@@ -86,17 +85,16 @@ class StartRaw(TaskRecord, tag="start", frozen=True):
     gang: Gang | None = None
 
 
-@dataclass
-class Applied:
+class Applied(msgspec.Struct):
     """The changes of one entry, for those who wait for it."""
 
-    submitted: dict[int, int] = field(default_factory=dict)
+    submitted: dict[int, int] = {}
     """The job of each submit, by position of the command."""
-    ignored: dict[int, int] = field(default_factory=dict)
+    ignored: dict[int, int] = {}
     """The reason code of each ignored command, by its position."""
-    changed: list[int] = field(default_factory=list)
+    changed: list[int] = []
     """The jobs whose state changed."""
-    actions: dict[str, list[Action]] = field(default_factory=dict)
+    actions: dict[str, list[Action]] = {}
     """The actions of each node, by name."""
     snapshot: SnapshotBlob | None = None
     is_snapshot_point: bool = False

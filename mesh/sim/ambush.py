@@ -29,5 +29,7 @@ class Ambush:
 
     def sent(self, sender: int, receiver: int, message: Any) -> None:
         """Spring what waits for this message."""
+        if not self._traps:
+            return
         for spring in self._traps.pop(type(message), ()):
             spring(sender, receiver, message)

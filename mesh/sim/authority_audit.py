@@ -111,19 +111,16 @@ class AuthorityAudit:
         """Note an act for which a majority's unexpired votes are needed, and no other's."""
         if self._count == 1:
             return
-        now = scheduler.clock.boot()
-        ends = [self._end(voter, scheduler.number) for voter in range(1, self._count + 1)]
-        voters = sum(end > now for end in ends)
+        now, number, voters = scheduler.clock.boot(), scheduler.number, 0
+        for votes in self._votes.values():
+            vote = votes.get(number)
+            if vote is not None and vote.candidate_ns + PLEDGE_NS > now:
+                voters += 1
         if voters < self._majority:
             self._violated(f"{scheduler.name} {what} with the pledges of {voters} schedulers")
         for other in self._schedulers:
             if other is not scheduler and self._holds(other) and self._holds(scheduler):
                 self._violated(f"{scheduler.name} {what} while {other.name} holds pledges, too")
-
-    def _end(self, voter: int, candidate: int) -> int:
-        """Return when a vote ends, on the clock of the candidate."""
-        vote = self._votes.get(voter, {}).get(candidate)
-        return vote.candidate_ns + PLEDGE_NS if vote is not None else 0
 
     def _holds(self, scheduler: AuditedScheduler) -> bool:
         """True if a scheduler believes that it may lead, and its clock gives it no excuse.
@@ -131,8 +128,9 @@ class AuthorityAudit:
         Nothing but the nodes can tell that a stopped clock lies.
         """
         clock = scheduler.clock
-        steady = clock.steady_ns() >= BELIEVED_NS
-        return scheduler.alive and steady and scheduler.replica.right.may_answer(clock.boot())
+        if not scheduler.alive or not scheduler.replica.right.may_answer(clock.boot()):
+            return False
+        return clock.steady_ns() >= BELIEVED_NS
 
     # --- entries ----------------------------------------------------------------------------------
 

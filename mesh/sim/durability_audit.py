@@ -40,6 +40,8 @@ class DurabilityAudit:
         """The place of each entry, by its bytes."""
         self._confirmed = NOWHERE
         """The last place that a leader confirmed."""
+        self._having: dict[SchedulerDisk, int] = {}
+        """The version of each disk in which it was found to have the last confirmed entry."""
         self._had: dict[int, ChainPlace] = {}
         """The last confirmed place that each disk has had."""
 
@@ -65,6 +67,7 @@ class DurabilityAudit:
             )
         if index > self._confirmed.index:
             self._confirmed = ChainPlace(place.term, index, digest)
+            self._having = {each.disk: each.disk.version for each in holders}
             for each in holders:
                 self._had[each.number] = self._confirmed
             self._check_elections(scheduler.name)
@@ -74,10 +77,14 @@ class DurabilityAudit:
     def changed(self, scheduler: AuditedScheduler) -> None:
         """Look at the disks after one of them changed."""
         had = self._had.get(scheduler.number, NOWHERE)
-        if had.index and not self._has(scheduler.disk, had.index, had.hash):
+        has_last = self._has_last(scheduler.disk)
+        kept = (
+            has_last if had is self._confirmed else self._has(scheduler.disk, had.index, had.hash)
+        )
+        if had.index and not kept:
             self._violated(f"{scheduler.name} drops entry {had.index}, which was confirmed")
             del self._had[scheduler.number]
-        if self._has(scheduler.disk, self._confirmed.index, self._confirmed.hash):
+        if has_last:
             self._had[scheduler.number] = self._confirmed
         self._check_elections(scheduler.name)
 
@@ -86,11 +93,10 @@ class DurabilityAudit:
         last = self._confirmed
         if not last.index:
             return
-        disks = [each.disk for each in self._schedulers]
-        lacking = [disk for disk in disks if not self._has(disk, last.index, last.hash)]
+        lacking = [each.disk for each in self._schedulers if not self._has_last(each.disk)]
         if not lacking:
             return
-        ranks = [self.end(disk).rank for disk in disks]
+        ranks = [self.end(each.disk).rank for each in self._schedulers]
         for disk in lacking:
             rank = self.end(disk).rank
             behind = sum(other <= rank for other in ranks)
@@ -126,6 +132,16 @@ class DurabilityAudit:
             found = ChainPlace(entry.term, entry.prev_index + 1, opened.hash)
             self._places[data] = found
         return found
+
+    def _has_last(self, disk: SchedulerDisk) -> bool:
+        """True if a disk has the last confirmed entry; one that has not changed has it still."""
+        if self._having.get(disk) == disk.version:
+            return True
+        last = self._confirmed
+        if not self._has(disk, last.index, last.hash):
+            return False
+        self._having[disk] = disk.version
+        return True
 
     def _has(self, disk: SchedulerDisk, index: int, digest: bytes) -> bool:
         """True if a disk has an entry, by itself or within a snapshot."""

@@ -15,6 +15,7 @@ from stoker.mesh.log.genesis import digest as genesis_digest
 from stoker.mesh.replica import snapshots
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.mesh.replica.state import Applied, ReplicaState
+from stoker.mesh.sim.state_digests import StateDigests
 from stoker.native.errors import NotFound
 from stoker.scheduler.book import Job
 from stoker.scheduler.names import name_id
@@ -45,6 +46,7 @@ class LogAudit:
 
     def __init__(self, genesis: Genesis) -> None:
         self.violations: list[str] = []
+        self.digests = StateDigests()
         self.known: dict[int, KnownEntry] = {}
         self.last = 0
         """The last entry that any replica applied."""
@@ -73,15 +75,14 @@ class LogAudit:
     def applied(self, who: str, state: ReplicaState, entry: Entry, applied: Applied) -> None:
         """Check the state of `who` right after it applied an entry."""
         seq = entry.prev_index + 1
-        whole = snapshots.agreement(state.snapshot()) if seq % DIGEST_EVERY == 0 else b""
-        found = KnownEntry(entry, state.hash, state.trail, whole)
+        whole = self.digests.agreement(state.snapshot()) if seq % DIGEST_EVERY == 0 else b""
         known = self.known.get(seq)
         if known is not None:
-            self._compare(who, seq, found, known)
+            self._compare(who, state, whole, known)
             return
         if seq != self.last + 1:
             self.violated(f"{who} applied entry {seq} first, the last one was {self.last}")
-        self.known[seq], self.last = found, seq
+        self.known[seq], self.last = KnownEntry(entry, state.hash, state.trail, whole), seq
         self.evictions += sum(isinstance(blob, EvictBlob) for blob in entry.blobs)
         self._check_term(who, seq, entry)
         if seq % CHECK_EVERY == 0:
@@ -98,17 +99,17 @@ class LogAudit:
         """Check a whole state at the end of a run: replicas at one entry have one state."""
         if state.index:
             self._check_core(who, state)
-            whole = snapshots.agreement(state.snapshot())
+            whole = self.digests.agreement(state.snapshot())
             if self._ends.setdefault(state.index, whole) != whole:
                 self.violated(
                     f"{who} ends after entry {state.index} with another state than others"
                 )
 
-    def _compare(self, who: str, seq: int, found: KnownEntry, known: KnownEntry) -> None:
-        if found.hash != known.hash:
-            self.violated(f"{who} applied another entry {seq} than others")
-        elif (found.trail, found.whole) != (known.trail, known.whole):
-            self.violated(f"{who} has another state after entry {seq} than others")
+    def _compare(self, who: str, state: ReplicaState, whole: bytes, known: KnownEntry) -> None:
+        if state.hash != known.hash:
+            self.violated(f"{who} applied another entry {state.index} than others")
+        elif state.trail != known.trail or whole != known.whole:
+            self.violated(f"{who} has another state after entry {state.index} than others")
 
     def _check_term(self, who: str, seq: int, entry: Entry) -> None:
         if entry.term < self._term:

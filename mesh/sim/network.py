@@ -16,6 +16,7 @@ from stoker.mesh.sim.timeline import MS, Target, Timeline
 DELAY_NS = (MS // 5, 3 * MS)
 LATE_NS = (20 * MS, 1500 * MS)
 LINK_NS = (MS // 10, MS)
+LINK_SPAN_NS = LINK_NS[1] - LINK_NS[0]
 
 
 class NetworkFaults(NamedTuple):
@@ -35,8 +36,8 @@ class SimNetwork:
     def __init__(self, timeline: Timeline, chance: random.Random, faults: NetworkFaults) -> None:
         self.faults = faults
         self.counts: Counter[str] = Counter()
-        self._timeline = timeline
-        self._chance = chance
+        self._after = timeline.after
+        self._random = chance.random
         self._cuts: set[tuple[str, str]] = set()
 
     def cut(self, sender: str, receiver: str) -> None:
@@ -60,23 +61,23 @@ class SimNetwork:
         if (sender, receiver) in self._cuts:
             self.counts["cut"] += 1
             return
-        random_of, faults = self._chance.random, self.faults
-        if faults.lost and random_of() < faults.lost:
+        random_of = self._random
+        lost, twice, late = self.faults
+        if lost and random_of() < lost:
             self.counts["lost"] += 1
             return
         low, high = DELAY_NS
-        if faults.late and random_of() < faults.late:
+        if late and random_of() < late:
             self.counts["late"] += 1
             low, high = LATE_NS
-        self._timeline.after(low + int((high - low) * random_of()), target, event)
-        if faults.twice and random_of() < faults.twice:
+        self._after(low + int((high - low) * random_of()), target, event)
+        if twice and random_of() < twice:
             self.counts["twice"] += 1
-            self._timeline.after(low + int(2 * (high - low) * random_of()), target, event)
+            self._after(low + int(2 * (high - low) * random_of()), target, event)
 
     def link(self, sender: str, receiver: str, target: Target, event: Any) -> None:
         """Send over a connection that is reliable while it is not cut."""
         if (sender, receiver) in self._cuts:
             self.counts["cut"] += 1
             return
-        low, high = LINK_NS
-        self._timeline.after(low + int((high - low) * self._chance.random()), target, event)
+        self._after(LINK_NS[0] + int(LINK_SPAN_NS * self._random()), target, event)

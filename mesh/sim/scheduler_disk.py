@@ -28,33 +28,48 @@ class SchedulerDisk:
     """The durable part of one scheduler."""
 
     def __init__(self) -> None:
+        self.version = 0
+        """A number that grows with every change."""
         self.promised = 0
         """The newest term that the scheduler promised to follow."""
-        self.held: list[tuple[int, bytes]] = []
-        """The stored entries as (index, data), in order and without a gap."""
+        self._held: list[tuple[int, bytes]] = []
         self.files: list[SnapshotFile] = []
         """The snapshot files, the newest last."""
         self.full = False
         """True while no snapshot can be written; entries have their own room."""
 
+    @property
+    def held(self) -> list[tuple[int, bytes]]:
+        """The stored entries as (index, data), in order and without a gap."""
+        return self._held
+
+    @held.setter
+    def held(self, entries: list[tuple[int, bytes]]) -> None:
+        self.version += 1
+        self._held = entries
+
     def store(self, effect: events.Store) -> None:
         """Replace the entries behind `after`, and the promised term."""
-        while self.held and self.held[-1][0] > effect.after:
-            self.held.pop()
-        self.held += effect.entries
+        self.version += 1
+        while self._held and self._held[-1][0] > effect.after:
+            self._held.pop()
+        self._held += effect.entries
         self.promised = effect.promised
 
     def save(self, snapshot: Snapshot, data: bytes) -> None:
         """Keep a new snapshot file, and the one before it."""
+        self.version += 1
         self.files = [*self.files[1 - FILES_MAX :], SnapshotFile(data, _place(snapshot))]
 
     def install(self, data: bytes) -> None:
         """Keep this snapshot file alone, or nothing; the promised term stays."""
-        self.held = []
+        self.version += 1
+        self._held = []
         self.files = [SnapshotFile(data, _place(snapshots.decode(data)[0]))] if data else []
 
     def damage(self, at: int) -> None:
         """Lose the newest file from this byte on; the file before it must be there."""
+        self.version += 1
         newest = self.files[-1]
         self.files[-1] = SnapshotFile(newest.data[: at % len(newest.data)], None)
 
@@ -70,12 +85,16 @@ class SchedulerDisk:
     @property
     def snapshot_place(self) -> ChainPlace | None:
         """The place that the newest good file reaches."""
-        return next((file.place for file in reversed(self.files) if file.place is not None), None)
+        for file in reversed(self.files):
+            if file.place is not None:
+                return file.place
+        return None
 
     def entry(self, index: int) -> bytes | None:
         """Return the stored entry of an index; None if it is not stored by itself."""
-        at = index - self.held[0][0] if self.held else -1
-        return self.held[at][1] if 0 <= at < len(self.held) else None
+        held = self._held
+        at = index - held[0][0] if held else -1
+        return held[at][1] if 0 <= at < len(held) else None
 
 
 def _place(snapshot: Snapshot) -> ChainPlace:

@@ -28,6 +28,7 @@ from stoker.mesh.sim.scheduler_watch import SchedulerWatch
 from stoker.mesh.sim.sim_process import SimProcess
 from stoker.mesh.sim.story import Story
 from stoker.mesh.sim.timeline import MS, SECOND, Timeline
+from stoker.mesh.sim.timeouts import Timeouts
 from stoker.native.errors import StokerError
 
 TICK_NS = 100 * MS
@@ -110,6 +111,9 @@ class SchedulerProcess(SimProcess):
         """All schedulers by their numbers."""
         self._calls = 0
         self._open_calls: dict[int, events.Event] = {}
+        timeline, calls = around.timeline, self._open_calls
+        self._append_timeouts = Timeouts(timeline, APPEND_NS, calls, self._timed_out)
+        self._read_timeouts = Timeouts(timeline, READ_NS, calls, self._timed_out)
         self._listens = False
         """True while it takes the requests of users and nodes, as the daemon subscribes to them."""
         self._renews = False
@@ -173,6 +177,7 @@ class SchedulerProcess(SimProcess):
             held,
             open_key=KeyedHash,
             unseal=self.around.opened.unseal,
+            read_envelope=self.around.opened.read_envelope,
         )
         self._leases = LeaseAnswers(self.signer)
         self._renews = False
@@ -314,11 +319,11 @@ class SchedulerProcess(SimProcess):
 
     # --- the log ----------------------------------------------------------------------------------
 
-    def _begin_call(self, timeout_ns: int, late: events.Event) -> int:
+    def _begin_call(self, timeouts: Timeouts, late: events.Event) -> int:
         """Begin a call of the log; without an answer in time, the replica gets the event `late`."""
         self._calls += 1
         self._open_calls[self._calls] = late
-        self.around.timeline.after(timeout_ns, self._timed_out, self._calls)
+        timeouts.begin(self._calls)
         return self._calls
 
     def _timed_out(self, call: int) -> None:
@@ -342,7 +347,7 @@ class SchedulerProcess(SimProcess):
         def take(data: bytes) -> None:
             self.feed(self._append_event(effect, data))
 
-        answer = self._answered(self._begin_call(APPEND_NS, SILENT), take)
+        answer = self._answered(self._begin_call(self._append_timeouts, SILENT), take)
         call = AppendCall(self.server, effect.tail, effect.data, effect.name, answer)
         self.around.network.link(self.name, self.server_name, self.around.stream.append, call)
 
@@ -368,7 +373,7 @@ class SchedulerProcess(SimProcess):
                 self.feed(events.LogEntries(entries))
             self.feed(events.LogEnd() if failed is None else events.LogFailed(failed))
 
-        answer = self._answered(self._begin_call(READ_NS, SILENT), take)
+        answer = self._answered(self._begin_call(self._read_timeouts, SILENT), take)
         call = ReadCall(self.server, effect.seq, answer)
         self.around.network.link(self.name, self.server_name, self.around.stream.read, call)
 
@@ -377,7 +382,7 @@ class SchedulerProcess(SimProcess):
             self.feed(events.Trimmed(effect.seq) if done else events.TrimFailed("no leader"))
 
         late = events.TrimFailed("the log does not answer")
-        answer = self._answered(self._begin_call(READ_NS, late), take)
+        answer = self._answered(self._begin_call(self._read_timeouts, late), take)
         call = TrimCall(self.server, effect.seq, answer)
         self.around.network.link(self.name, self.server_name, self.around.stream.trim, call)
 
@@ -395,10 +400,10 @@ class SchedulerProcess(SimProcess):
         if self.disk.full:
             self.feed(events.SnapshotFailed("no space left on device"))
             return
-        encoded = snapshots.encode(snapshot)
+        digests = self.around.audit.digests
+        encoded, agreed = digests.encoded(snapshot), digests.agreement(snapshot)
         self.disk.save(snapshot, encoded.data)
         self.around.audit.saved(snapshot)
-        agreed = snapshots.agreement(snapshot)
         self.feed(events.SnapshotSaved(snapshot.seq, encoded.digest, snapshot.index, agreed))
 
     def _store(self, effect: events.Store) -> None:

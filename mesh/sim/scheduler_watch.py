@@ -104,18 +104,18 @@ class SchedulerWatch:
             self.authority.acts(scheduler, "renews leases")
 
     def _send(self, scheduler: AuditedScheduler, effect: events.SendPeer) -> None:
-        message = wire.read_envelope(effect.data).message
-        if isinstance(message, wire.Promised):
-            self.authority.told(scheduler, wire.read_pledge(message.pledge).term)
-            self.durability.claims(scheduler, message.end_index, message.end_hash)
-        elif isinstance(message, wire.Held):
+        message = self._opened.read_envelope(effect.data).message
+        if isinstance(message, wire.Held):
             self.authority.told(scheduler, message.term)
             self.durability.claims(scheduler, message.index, message.hash)
-        elif isinstance(message, wire.NotPledged):
-            self.authority.told(scheduler, message.term)
         elif isinstance(message, wire.Confirmed):
             self.authority.acts(scheduler, "confirms")
             self.durability.confirms(scheduler, message.term, message.index, message.hash)
+        elif isinstance(message, wire.Promised):
+            self.authority.told(scheduler, wire.read_pledge(message.pledge).term)
+            self.durability.claims(scheduler, message.end_index, message.end_hash)
+        elif isinstance(message, wire.NotPledged):
+            self.authority.told(scheduler, message.term)
         self.ambush.sent(scheduler.number, effect.to, message)
 
     def _trim(self, scheduler: AuditedScheduler, effect: events.Trim) -> None:

@@ -21,8 +21,6 @@ class Timeline:
 
     def __init__(self) -> None:
         self.now = 0
-        self.delivered = 0
-        """The number of events that have happened."""
         self._heap: list[tuple[int, int, Target, Any]] = []
         self._order = 0
 
@@ -43,9 +41,13 @@ class Timeline:
         heap = self._heap
         while heap and heap[0][0] <= until_ns:
             self.now, _, target, event = heappop(heap)
-            self.delivered += 1
             target(event)
         self.now = until_ns
+
+    @property
+    def delivered(self) -> int:
+        """The number of events that have happened."""
+        return self._order - len(self._heap)
 
     def __len__(self) -> int:
         return len(self._heap)

@@ -98,8 +98,8 @@ def open_request(data: bytes, node: str) -> LeaseRequest:
         raise BadRequest(f"lease request of format {request.format}, this scheduler reads {FORMAT}")
     if request.node != node:
         raise BadRequest(f"{node} requests the lease of {request.node[:80]}")
-    numbers = (request.instance, request.stamp_ns, request.nonce)
-    if not all(0 <= number < _U63 for number in numbers):
+    smallest = min(request.instance, request.stamp_ns, request.nonce)
+    if smallest < 0 or max(request.instance, request.stamp_ns, request.nonce) >= _U63:
         raise BadRequest(f"a lease request of {node} has a number out of range")
     return request
 

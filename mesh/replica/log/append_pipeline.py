@@ -211,6 +211,8 @@ class AppendPipeline:
         if flying is not None and flying.hash == digest:
             self._in_flight = None
             return flying
+        if not self._unknown:
+            return None
         sent = next((sent for sent in self._unknown if sent.hash == digest), None)
         if sent is not None:
             self._unknown.remove(sent)

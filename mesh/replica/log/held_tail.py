@@ -49,11 +49,8 @@ class HeldEntry(msgspec.Struct, frozen=True, gc=False):
     """The sequence in the log; 0 if the log has not shown it since the last `forget_places`."""
     data: bytes
     opened: Opened
-
-    @property
-    def place(self) -> ChainPlace:
-        """The place of this entry in the chain."""
-        return ChainPlace(self.opened.entry.term, self.index, self.opened.hash)
+    place: ChainPlace
+    """The place of this entry in the chain."""
 
 
 class HeldTail:
@@ -75,6 +72,8 @@ class HeldTail:
         self._state = state
         self._roster = roster
         self._keeps = keeps
+        self._applied = ChainPlace(0, 0, entries.NO_HASH)
+        """The place of the last applied entry, as `end` last found it."""
 
     # --- places -----------------------------------------------------------------------------------
 
@@ -83,7 +82,10 @@ class HeldTail:
         """The last place of the chain that this replica holds."""
         if self.entries:
             return self.entries[-1].place
-        return ChainPlace(self._state.term, self._state.index, self._state.hash)
+        state = self._state
+        if self._applied.hash is not state.hash:
+            self._applied = ChainPlace(state.term, state.index, state.hash)
+        return self._applied
 
     def following(
         self, term: int, leader: int, now_ns: int, commands: bytes, blobs: tuple[Blob, ...]
@@ -223,7 +225,8 @@ class HeldTail:
         entry = opened.entry
         index = entry.prev_index + 1
         self._cut(index)
-        self.entries.append(HeldEntry(index, seq, data, opened))
+        place = ChainPlace(entry.term, index, opened.hash)
+        self.entries.append(HeldEntry(index, seq, data, opened, place))
         self.confirm(min(entry.confirmed, index) if self._keeps else index)
 
     def _cut(self, index: int) -> None:

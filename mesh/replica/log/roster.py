@@ -31,6 +31,9 @@ class Roster:
         self._open_key = open_key
         self._founders = founders
         self._keys: dict[RosterMember, Checks | None] = {}
+        self._opened: dict[int, Checks | None] = {}
+        """The verifiers of `_opened_of` by number."""
+        self._opened_of: tuple[RosterMember, ...] | None = None
 
     def members(self, state: ReplicaState) -> tuple[RosterMember, ...]:
         """Return the roster of the state, or before its genesis that of the founders."""
@@ -52,10 +55,11 @@ class Roster:
 
     def key(self, number: int, state: ReplicaState) -> Checks | None:
         """Return the verifier of a scheduler; None if it is not in the roster or has a bad key."""
-        for member in self.members(state):
-            if member.number == number:
-                return self._key(member)
-        return None
+        members = self.members(state)
+        if members is not self._opened_of:
+            self._opened = {member.number: self._key(member) for member in reversed(members)}
+            self._opened_of = members
+        return self._opened.get(number)
 
     def signed(self, opened: Opened, state: ReplicaState) -> bool:
         """True if the owner of the entry's term is the leader that it names, and signed it."""

@@ -20,6 +20,9 @@ from stoker.mesh.wire.command import Position
 from stoker.mesh.wire.term_owner import next_term
 from stoker.native.errors import Corrupt, Unavailable
 
+STANDING = frozenset({"reading", "fetching", "repairing", "electing", "leading", "waiting"})
+"""The roles of a replica that leads or is on its way to that."""
+
 
 class Leadership:
     """The leadership of one replica. `why` says why it does not lead, if that lasts."""
@@ -43,6 +46,8 @@ class Leadership:
         self._outbox = outbox
         self._place = place
         self._deposed = False
+        self._renews = False
+        """True while the shell has an authority."""
         self.led = 0
         """The newest term in which this replica has led."""
         self.newest_lost = 0
@@ -61,7 +66,7 @@ class Leadership:
     @property
     def stands(self) -> bool:
         """True while this replica leads or is on its way to that, and must hold pledges."""
-        return self.role in ("reading", "fetching", "repairing", "electing", "leading", "waiting")
+        return self.role in STANDING
 
     @property
     def has_led(self) -> bool:
@@ -93,6 +98,7 @@ class Leadership:
         """Follow another replica; this one has no authority from now on."""
         self.role, self.why = "following", why
         self.leader = 0
+        self._renews = False
         self._outbox.put(events.RenewLeases(None))
 
     def elect(self) -> int:
@@ -172,4 +178,7 @@ class Leadership:
             authority = self.channels.authority(self.until_ns, self.pledged_ns)
         elif self.stands:
             authority = self.channels.candidacy(self.pledged_term, self.until_ns, self.pledged_ns)
+        if authority is None and not self._renews:
+            return
+        self._renews = authority is not None
         self._outbox.put(events.RenewLeases(authority))

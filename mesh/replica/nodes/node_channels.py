@@ -28,17 +28,21 @@ class NodeChannels:
         self._state = state
         self._signer = signer
         self._channels: dict[str, NodeChannel] = {}
+        self._places: tuple[NodePlace, ...] = ()
+        """The places of all nodes after the entry `_placed`, in this term."""
+        self._placed = -1
 
     def begin(self, term: int) -> None:
         """Begin a term: all chains start anew."""
         if term != self.term:
-            self.term = term
+            self.term, self._placed = term, -1
             self._channels.clear()
 
     def commands(
         self, seq: int, now_ns: int, actions: Mapping[str, list[Action]]
     ) -> Iterator[events.Send]:
         """Yield the commands that log entry `seq` has for nodes."""
+        self._placed = -1
         for node, todo in actions.items():
             for data in self._channel(node).commands(seq, now_ns, todo):
                 yield events.Send(node, data)
@@ -52,12 +56,16 @@ class NodeChannels:
 
         It ends at `until_ns` (CLOCK_BOOTTIME), or never.
         """
+        cluster, index = self._state.cluster, self._state.index
+        if self._placed != index:  # a leader renews many times a second, often without an entry
+            self._places, self._placed = self._all_places(), index
+        return Authority(cluster, self.term, self._places, index, until_ns, covers_ns)
+
+    def _all_places(self) -> tuple[NodePlace, ...]:
         nodes = self._state.book.nodes.items()
-        places = tuple(
+        return tuple(
             NodePlace(node, self._channel(node).position, report.instance) for node, report in nodes
         )
-        cluster, index = self._state.cluster, self._state.index
-        return Authority(cluster, self.term, places, index, until_ns, covers_ns)
 
     def candidacy(self, term: int, until_ns: int, covers_ns: int) -> Authority:
         """Return the authority of a candidate, which may only extend leases until `until_ns`."""

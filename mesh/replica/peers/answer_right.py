@@ -26,7 +26,8 @@ class AnswerRight:
 
     def may_answer(self, now_ns: int) -> bool:
         """True if no other scheduler can lead now, so that an answer from here is the only one."""
-        return self.alone or self._peers.pledges.hold(now_ns)
+        peers = self._peers
+        return peers.alone or peers.pledges.hold(now_ns)
 
     def serves(self, now_ns: int) -> bool:
         """True if the state has everything that was acknowledged up to now."""

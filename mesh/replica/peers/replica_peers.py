@@ -37,6 +37,7 @@ from stoker.mesh.wire.peer_messages import (
     Held,
     Message,
     NotPledged,
+    PeerEnvelope,
     Pledge,
     PledgeRequest,
     Promised,
@@ -47,6 +48,7 @@ from stoker.mesh.wire.peer_messages import (
 from stoker.mesh.wire.term_owner import next_term
 from stoker.native.errors import StokerError
 
+ReadEnvelope = Callable[[bytes], PeerEnvelope]
 RENEW_NS = 500_000_000
 """Pledges are renewed this often, four times within the length of one."""
 FOLLOW_NS = 500_000_000
@@ -97,6 +99,7 @@ class ReplicaPeers:
         leadership: Leadership,
         outbox: Outbox,
         actions: ReplicaActions,
+        read_envelope: ReadEnvelope = wire.read_envelope,
     ) -> None:
         self.number = settings.leader
         self.alone = len(settings.genesis.schedulers) == 1
@@ -112,10 +115,12 @@ class ReplicaPeers:
         self._leadership = leadership
         self._outbox = outbox
         self._actions = actions
+        self._read_envelope = read_envelope
         self.exchange = SnapshotExchange(self.send, outbox)
         self._agreement = StateAgreement(self.number, majority, state, self.send, outbox)
         self._own_snapshot: SnapshotBlob | None = None
-        self._agreed_snapshot: SnapshotBlob | None = None
+        self.agreed: SnapshotBlob | None = None
+        """The own snapshot that a majority was found to have, until the replica takes it."""
         self._chance = random.Random(settings.seed)
         self._stored = tail.end
         self._newest = 0
@@ -148,12 +153,14 @@ class ReplicaPeers:
 
     def check(self, now: Instant) -> None:
         """Step down before anything else is done without a majority's pledges."""
-        leadership = self._leadership
-        if not self.alone and leadership.stands and not self.pledges.hold(now.boot_ns):
+        if self.alone:
+            return
+        leadership, pledges = self._leadership, self.pledges
+        if leadership.stands and not pledges.hold(now.boot_ns):
             self._actions.step_down("a majority's pledges ran out", now)
-        leadership.until_ns = None if self.alone else self.pledges.until_ns
-        leadership.pledged_ns = self.pledges.until_ns - PLEDGE_NS
-        leadership.pledged_term = self.pledges.term
+        leadership.until_ns = until_ns = pledges.until_ns
+        leadership.pledged_ns = until_ns - PLEDGE_NS
+        leadership.pledged_term = pledges.term
 
     def tick(self, now: Instant) -> None:
         """Renew pledges, stand for leadership, or read what the leader appended."""
@@ -359,11 +366,6 @@ class ReplicaPeers:
         elif owner:
             self.send(owner, SnapshotTaken(blob.index, blob.agreed))
 
-    def agreed_snapshot(self) -> SnapshotBlob | None:
-        """Take the own snapshot that a majority was found to have; None if there is no new one."""
-        taken, self._agreed_snapshot = self._agreed_snapshot, None
-        return taken
-
     def _snapshot_taken(self, sender: int, message: SnapshotTaken, now: Instant) -> None:
         self._count_snapshot(sender, message.index, message.digest)
 
@@ -372,7 +374,7 @@ class ReplicaPeers:
         is_new = self._agreement.taken(replica, index, digest)
         if is_new and own is not None and own.index == index and index > self._recorded:
             self._recorded = index
-            self._agreed_snapshot = own
+            self.agreed = own
 
     def _diverged(self, sender: int, message: Diverged, now: Instant) -> None:
         if self._roster.owner(self.voter.promised, self._state) == sender:
@@ -506,7 +508,7 @@ class ReplicaPeers:
     def receive(self, data: bytes, now: Instant) -> None:
         """Handle a message; one that is not of the roster is counted."""
         try:
-            envelope = wire.read_envelope(data)
+            envelope = self._read_envelope(data)
             sender = envelope.sender
             key = self._roster.key(sender, self._state)
             if key is None or sender == self.number:

@@ -22,12 +22,12 @@ TAIL = "stoker.mesh.replica.log.held_tail"
 
 DEPOSED_ANSWERS = Mutant(
     "deposed-answers", PEERS, "ReplicaPeers.check",
-    "if not self.alone and leadership.stands and not self.pledges.hold(now.boot_ns):", "if False:",
+    "if leadership.stands and not pledges.hold(now.boot_ns):", "if False:",
     "a leader without a majority's pledges steps down before it does anything else",
 )  # fmt: skip
 FOLLOWER_ANSWERS = Mutant(
     "follower-answers", "stoker.mesh.replica.peers.answer_right", "AnswerRight.may_answer",
-    "return self.alone or self._peers.pledges.hold(now_ns)", "return True",
+    "return peers.alone or peers.pledges.hold(now_ns)", "return True",
     "only a scheduler with a majority's pledges takes requests",
 )  # fmt: skip
 

@@ -59,10 +59,8 @@ def test_set_forward_it_follows_at_twice_the_pace() -> None:
 
 def test_a_new_one_begins_with_the_date_but_not_before_the_last_entry() -> None:
     time = LogTime()
-    time.begin(NOW + 50)
-    assert time.read(NOW, 0) == NOW + 50
-    time.begin(NOW + 70)
-    assert time.read(NOW, 5) == NOW + 75
+    assert time.read(NOW, 0, NOW + 50) == NOW + 50
+    assert time.read(NOW, 5, NOW + 70) == NOW + 75
     assert LogTime().read(NOW, 0) == NOW
 
 
