@@ -276,7 +276,7 @@ class Replica:
     def _hold_own(self, seq: int, sent: InFlight) -> str:
         """Hold an appended entry, or return why it does not count."""
         try:
-            return self._tail.offer(seq, sent.data, sent.opened)
+            return self._tail.offer(seq, sent.data, sent.opened, own=True)
         except Corrupt as error:
             return error.message
 

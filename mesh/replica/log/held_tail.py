@@ -132,9 +132,10 @@ class HeldTail:
 
     # --- judgement --------------------------------------------------------------------------------
 
-    def offer(self, seq: int, data: bytes, opened: Opened) -> str:
+    def offer(self, seq: int, data: bytes, opened: Opened, *, own: bool = False) -> str:
         """Hold an entry that was read in the log as `seq`, or return the counter of the reason.
 
+        `own` is true for bytes that this process sealed, whose signature is not verified again.
         Raises LogGap or Corrupt if an entry before it is missing. A number may be missing before
         the entry, as after a write that a full disk cut off: the entry, which is signed, names the
         one that it follows.
@@ -143,7 +144,7 @@ class HeldTail:
             if self._keeps:  # two readings may overlap
                 return AGAIN
             raise LogGap(f"log entry {seq} came after {self._state.seen}")
-        verdict = self._judge(seq, opened)
+        verdict = self._judge(seq, opened, own=own)
         self._state.seen = seq
         if not verdict:
             self._hold(seq, data, opened)
@@ -169,7 +170,7 @@ class HeldTail:
             self._hold(0, data, opened)
         return verdict
 
-    def _judge(self, seq: int, opened: Opened) -> str:
+    def _judge(self, seq: int, opened: Opened, *, own: bool = False) -> str:
         entry = opened.entry
         if entry.cluster != self._state.cluster:
             return "entry_cluster"
@@ -179,7 +180,8 @@ class HeldTail:
             return "entry_genesis"
         if older := self._older(opened):
             return older
-        if not self._roster.signed(opened, self._state):
+        proven = self._roster.owned if own else self._roster.signed
+        if not proven(opened, self._state):
             return "entry_signature"
         self._check_chain(seq, entry)
         return self._superseded(entry)

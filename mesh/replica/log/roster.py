@@ -63,11 +63,15 @@ class Roster:
 
     def signed(self, opened: Opened, state: ReplicaState) -> bool:
         """True if the owner of the entry's term is the leader that it names, and signed it."""
-        entry = opened.entry
-        if entry.term < 1 or self.owner(entry.term, state) != entry.leader:
+        if not self.owned(opened, state):
             return False
-        key = self.key(entry.leader, state)
+        key = self.key(opened.entry.leader, state)
         return key is not None and entries.signed_by(opened, key)
+
+    def owned(self, opened: Opened, state: ReplicaState) -> bool:
+        """True if the owner of the entry's term is the leader that it names."""
+        entry = opened.entry
+        return entry.term >= 1 and self.owner(entry.term, state) == entry.leader
 
     def may_begin(self, entry: Entry, state: ReplicaState) -> bool:
         """True if a majority pledged that the entry's leader may begin the entry's term."""

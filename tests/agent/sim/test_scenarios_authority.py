@@ -141,7 +141,7 @@ def test_schedulers_follow_while_one_leads_and_take_over_in_turn() -> None:
 
 ANY_SIGNATURE = Mutant(
     "any-signature", TAIL, "HeldTail._judge",
-    "if not self._roster.signed(opened, self._state):", "if False:",
+    "if not proven(opened, self._state):", "if False:",
     "an entry counts only with the signature of the owner of its term",
 )  # fmt: skip
 

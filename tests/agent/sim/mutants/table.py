@@ -160,8 +160,8 @@ MUTANTS = [
         "an entry counts with its leader's signature alone",
     ),
     Mutant(
-        "owner-unchecked", ROSTER, "Roster.signed",
-        "self.owner(entry.term, state) != entry.leader", "False",
+        "owner-unchecked", ROSTER, "Roster.owned",
+        "self.owner(entry.term, state) == entry.leader", "True",
         "only the owner of a term signs for it",
     ),
     Mutant(
