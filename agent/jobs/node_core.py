@@ -242,9 +242,8 @@ class NodeCore:
     def _thaw(self, now_s: float, effects: list[Effect]) -> None:
         """Let frozen jobs go on once all that was decided meanwhile is known and carried out here:
         what was lost to this node has ended, since it may run elsewhere."""
-        if self._attempts.ending_lost():
-            return
-        if (thaw := self._lease.thaw(_ns(now_s))) is not None:
+        thaw = self._lease.thaw(_ns(now_s))
+        if thaw is not None and not self._attempts.ending_lost():
             effects.append(steps.Thaw(*thaw))
 
     def _state_received(
