@@ -140,9 +140,10 @@ class JobExecutor:
         launches: list[Launch] = []
         records: list[StartRecord] = []
         promised: Counter[int] = Counter()
+        missing = gone(self._place)
         for each in wanted:
             try:
-                launch, record = self._prepare(each, promised)
+                launch, record = self._prepare(each, promised, missing)
             except (StokerError, OSError) as error:
                 self._refuse(each.key, error)
                 continue
@@ -204,7 +205,7 @@ class JobExecutor:
             return steps.Gathered(key, record.decision, event.t_ns)
         if isinstance(event, Started):
             if record.trace != "off":
-                self._tracer.begin(record, event)
+                self._tracer.begin(record, event, adopted=self._starts.is_adopted(key))
             return steps.Ran(key, record.decision, event.t_ns)
         self._exited[key] = event
         outcome = job_launch.outcome(event, record.decision)
@@ -213,7 +214,9 @@ class JobExecutor:
             _log.warning("an attempt was not started", job=event.job, why=event.reason)
             return steps.NeverStarted(key, event.t_ns)
         lived_ns = event.t_ns - event.started_ns if event.started_ns else 0
-        traced = record.trace != "off" and self._tracer.used(record, lived_ns)
+        traced = record.trace != "off" and self._tracer.used(
+            record, lived_ns, cleared=event.cleared
+        )
         return steps.JobEnded(outcome, stopped=event.cause == "stopped", traced=traced)
 
     async def known(self, expected: frozenset[TaskKey]) -> steps.SpawnerAttempts:
@@ -239,7 +242,9 @@ class JobExecutor:
         assert result is None or isinstance(result, kinds)
         return steps.SpawnerAttempt(key, self._starts.get(key).decision, result)
 
-    def _prepare(self, start: StartJob, promised: Counter[int]) -> tuple[Launch, StartRecord]:
+    def _prepare(
+        self, start: StartJob, promised: Counter[int], missing: dict[str, str]
+    ) -> tuple[Launch, StartRecord]:
         granted = job_launch.grant(self._devices(), start.decision.devices)
         traced = job_launch.wants_trace(start.spec, self._place)
         launch = job_launch.launch(
@@ -249,7 +254,7 @@ class JobExecutor:
         output_bytes_max = self.output_cap(launch.output_bytes_max, running)
         promised[launch.uid] += output_bytes_max
         launch = msgspec.structs.replace(launch, output_bytes_max=output_bytes_max)
-        aside = job_launch.aside(start, granted, self._place) | gone(self._place) if traced else {}
+        aside = job_launch.aside(start, granted, self._place) | missing if traced else {}
         devices = tuple(device.id for device in granted)
         return launch, start_record(start, devices, traced, aside, output_bytes_max)
 

@@ -124,6 +124,8 @@ class Exited(TaskRecord, frozen=True):
     """None if nobody could measure it (lost, never started)."""
     out_bytes: int
     err_bytes: int
+    cleared: bool = False
+    """True if its folder of trace segments was empty and is removed."""
 
 
 Event: TypeAlias = Prepared | Started | Exited
@@ -170,7 +172,7 @@ _FLAG_STDIN, _FLAG_MEMORY, _FLAG_PIDS, _FLAG_CPU, _FLAG_TIME = 1, 2, 4, 8, 16
 _FLAG_PIDS_DEFAULT, _FLAG_MEMORY_DEFAULT, _FLAG_FENCED = 32, 64, 128
 _FLAG_GATHER = 256
 _STARTED_BIT, _EXITED_BIT, _CODE_BIT, _SIGNAL_BIT, _USAGE_BIT = 1, 2, 4, 8, 16
-_READY_BIT = 32
+_READY_BIT, _CLEARED_BIT = 32, 64
 _BIT_OF: Mapping[type, int] = {
     Prepared: _READY_BIT,
     Started: _STARTED_BIT,
@@ -338,6 +340,7 @@ def _unpack(payload: memoryview, at: int) -> tuple[int, Event | None, int]:
             usage=Usage(cpu_ns, peak, out + err, dropped) if bits & _USAGE_BIT else None,
             out_bytes=out,
             err_bytes=err,
+            cleared=bool(bits & _CLEARED_BIT),
         )
     elif bits & _STARTED_BIT:
         event = Started(job, attempt, task, placing, pid, cgroup_id, started_ns)

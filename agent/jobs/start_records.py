@@ -79,6 +79,7 @@ class StartRecords:
     def __init__(self, path: Path) -> None:
         self._file = AppendFile(path)
         self._alive: dict[TaskKey, StartRecord] = {}
+        self._adopted: set[TaskKey] = set()
         self._promised: Counter[int] = Counter()
 
     @classmethod
@@ -86,6 +87,7 @@ class StartRecords:
         """Read the file, then rewrite it without a torn end."""
         starts = cls(path)
         starts._alive = {record.key: record for record in _records(path)}
+        starts._adopted = set(starts._alive)
         starts._count()
         return starts
 
@@ -108,6 +110,10 @@ class StartRecords:
     def get(self, key: TaskKey) -> StartRecord:
         """Return the record of a start; an unknown start gets one without decision or trace."""
         return self._alive.get(key) or StartRecord(*key, 0, 0, UNKNOWN_GRACE_S)
+
+    def is_adopted(self, key: TaskKey) -> bool:
+        """True if an earlier agent made this start, which may have left files of it."""
+        return key in self._adopted
 
     def holders(self) -> dict[str, frozenset[int]]:
         """Return device -> user ids of the attempts that were granted it."""
@@ -144,6 +150,7 @@ class StartRecords:
         """Forget these starts; the file loses them when it is rewritten."""
         for key in keys:
             record = self._alive.pop(key, None)
+            self._adopted.discard(key)
             if record is not None:
                 self._promised[record.uid] -= record.output_bytes_max
 

@@ -65,6 +65,8 @@ class _Candidate:
     record: StartRecord
     started: Started
     offset_ns: int
+    adopted: bool = False
+    """True if an earlier agent may have traced it."""
     look_at: float = 0.0
     wait_s: float = 0.02
 
@@ -126,38 +128,53 @@ class TraceThread:
         self._order(lambda: self._answer(done, lambda: self._attach(jobs_cgroup)))
         self._thread.start()
 
-    def begin(self, record: StartRecord, started: Started) -> None:
-        """Watch a running job; a second call changes nothing.
+    def begin(self, record: StartRecord, started: Started, *, adopted: bool = False) -> None:
+        """Watch a running job; a second call changes nothing. `adopted`: an earlier agent may have
+        traced it.
 
         The threads of a job with a device or with a full trace are followed at once. Any other job
         costs nothing until one of its processes makes a segment; the thread never hears of a job
         that is over before that.
         """
-        candidate = _Candidate(record, started, _offset_ns())
+        candidate = _Candidate(record, started, _offset_ns(), adopted)
         self._candidates[record.key] = candidate
         if candidate.follow:
             self._order(lambda: self._begin(candidate))
         elif self._idle:
             self._wake.set()
 
-    def used(self, record: StartRecord, lived_ns: int) -> bool:
-        """True if an ended job has a trace to settle; otherwise the job is forgotten here."""
+    def used(self, record: StartRecord, lived_ns: int, *, cleared: bool) -> bool:
+        """True if an ended job has a trace to settle; otherwise the job is forgotten here.
+
+        `cleared`: the shim found its folder of segments empty and removed it.
+        """
         candidate = self._candidates.pop(record.key, None)
-        try:
-            (self._segments / folder_name(record.key)).rmdir()  # fails if it is not empty
-        except FileNotFoundError:
-            pass  # settled by an earlier agent, or never made
-        except OSError:
+        followed = candidate is None or candidate.follow
+        traced = followed or (candidate is not None and candidate.adopted)
+        if not cleared and not self._clear(record.key):
             return True
-        # A drain removes the segment of a process that ended, so the folder may be empty by now.
-        folder = f"{self._jobs_folder}/{folder_name(record.key)}"
-        if os.path.exists(f"{folder}/{FOLD_FILE}"):  # noqa: PTH110
+        if traced and self._folded(record.key):
             return True
         if record.gpu_milli and lived_ns >= SHORT_NS:
             return True
-        if candidate is None or candidate.follow:
+        if followed:
             self._orders.append(lambda: self._drop(record.key))
         return False
+
+    def _clear(self, key: TaskKey) -> bool:
+        """Remove the folder of segments; False if it holds some."""
+        try:
+            os.rmdir(f"{self._segments}/{folder_name(key)}")  # noqa: PTH106  # per job
+        except FileNotFoundError:
+            return True  # settled by an earlier agent, or never made
+        except OSError:
+            return False
+        return True
+
+    def _folded(self, key: TaskKey) -> bool:
+        """True if there is a fold: a drain removes the segment of a process that has ended, so a
+        folder without segments does not show that there were none."""
+        return os.path.exists(f"{self._jobs_folder}/{folder_name(key)}/{FOLD_FILE}")  # noqa: PTH110
 
     def end(self, record: StartRecord, exited: Exited, done: Done) -> None:
         """Drain the rest of an ended job and write its summary, then call `done` with it."""
@@ -212,10 +229,12 @@ class TraceThread:
     def _run(self) -> None:
         filling = False
         while not self._closing:
-            # `_idle` is set before candidates are looked at, so that a new one wakes the thread.
+            # `_idle` is set before candidates are looked at, so that a new one wakes the thread. If
+            # it looks again soon by itself, no start has to wake it.
             self._idle = True
+            busy = bool(filling or self._traced or self._candidates or self._drain_idle)
+            self._idle = not busy
             if not filling:
-                busy = self._traced or self._candidates or self._drain_idle
                 self._wake.wait(DRAIN_EVERY_S if busy else None)
             self._idle = False
             self._wake.clear()

@@ -112,7 +112,8 @@ async def test_it_gains_no_privilege_not_even_through_set_user_id(node: Node, ho
 
 async def test_it_reads_no_state_and_no_other_users_files(node: Node, hostile: str) -> None:
     traces = node.folder / "traces"
-    victim = await node.run("echo", "secret", uid=OTHER, trace_folder=str(traces))
+    script = f"echo secret; echo segment > {traces}/1"
+    victim = await node.run("sh", "-c", script, uid=OTHER, trace_folder=str(traces))
     assert node.out(victim) == b"secret\n"
     folder = node.job_folder(victim.job)
     ended = await node.run(

@@ -306,9 +306,20 @@ static void measure(struct sk_runner_job *job)
 	ended->dropped_bytes = job->budget.over + job->budget.refused;
 }
 
+/** Remove the folder of trace segments if no process of the job made one, as almost always: the
+ * agent then does not look at the folder. Its parent belongs to the node, so the path is safe. */
+static void clear_traces(struct sk_runner_job *job)
+{
+	const char *path = job->launch.trace_folder;
+
+	if (path && path[0] && !rmdir(path))
+		job->ended.bits |= SK_EVENT_CLEARED;
+}
+
 /** Release everything the attempt held; its tree is empty. */
 static void release(struct sk_runner_job *job)
 {
+	clear_traces(job);
 	sk_runner_feed_close(&job->feed);
 	sk_runner_sink_close(&job->out);
 	sk_runner_sink_close(&job->err);

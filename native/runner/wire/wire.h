@@ -135,6 +135,7 @@ enum sk_runner_event_bit {
 	SK_EVENT_USAGE = 16,
 	SK_EVENT_READY =
 		32, /* all that its first process needs is there: it waits for its release */
+	SK_EVENT_CLEARED = 64, /* its folder of trace segments was empty and is removed */
 };
 
 /** An event, followed by text_bytes of text. */

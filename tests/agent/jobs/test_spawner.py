@@ -186,9 +186,19 @@ async def test_the_trace_folder_is_the_owners_alone(node: Node) -> None:
     ended = await node.run("sh", "-c", f"echo hi > {folder}/x", trace_folder=str(folder))
     info = folder.stat()
     assert (ended.exit_code, stat.S_IMODE(info.st_mode), info.st_uid) == (0, 0o700, OWNER)
+    assert not ended.cleared
     again = await node.run("true", trace_folder=str(folder), uid=OTHER)
     assert again.cause == "start_failed"
     assert again.reason.startswith(f"cannot make its trace folder {folder}: Operation not perm")
+    assert (folder / "x").exists()
+
+
+async def test_a_trace_folder_without_segments_goes_with_its_job(node: Node) -> None:
+    folder = node.folder / "traces"
+    ended = await node.run("test", "-d", str(folder), trace_folder=str(folder))
+    assert (ended.exit_code, ended.cleared) == (0, True)
+    assert not folder.exists()
+    assert not (await node.run("true")).cleared
 
 
 async def test_long_arguments_arrive_whole(node: Node) -> None:

@@ -87,6 +87,8 @@ def test_frame_kinds_and_causes_are_those_of_c() -> None:
         assert f"SK_{name} = {getattr(wire, name)}," in header
     for name in ("DONE", "SLOT", "SLOTS_END", "EVENT"):
         assert f"SK_{name} = {getattr(wire, name)}," in header
+    for name in ("STARTED", "CODE", "SIGNAL", "USAGE", "CLEARED"):
+        assert f"SK_EVENT_{name} = {getattr(wire, f'_{name}_BIT')}," in header
 
 
 def test_a_default_limit_holds_only_where_none_was_requested(validate: Path) -> None:
