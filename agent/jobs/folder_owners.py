@@ -9,7 +9,7 @@ upgrade, belongs to nobody: it is kept and counted as one more user's.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from stoker.agent.state.append_file import AppendFile
@@ -42,10 +42,11 @@ class FolderOwners:
         """Rewrite the file with these owners; OSError if the disk is full."""
         self._file.rewrite(b"".join(_packed(key, uid) for key, uid in owners.items()))
 
-    def add(self, key: TaskKey, uid: int) -> bool:
-        """Append one owner; False when the file must be rewritten. OSError if the disk is full."""
+    def add(self, owners: Iterable[tuple[TaskKey, int]]) -> bool:
+        """Append owners in one write; False when the file must be rewritten. OSError if the disk is
+        full."""
         if self._file.opened:
-            self._file.append(_packed(key, uid))
+            self._file.append(b"".join(_packed(key, uid) for key, uid in owners))
         return self._file.size < RECORDS_MAX * _RECORD.size
 
     def close(self) -> None:

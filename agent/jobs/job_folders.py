@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,6 +27,8 @@ from stoker.agent.jobs.spawner_messages import Exited
 from stoker.scheduler.nouns import TaskKey
 
 DROPPED_FILE = "dropped"
+OUT_FILE = "out"
+"""The file of a job's standard output, as `native/runner/shim/job.c` names it."""
 OWNERS_FILE = "owners"
 SILENT_MAX = 16_384
 """The number of ended jobs without a folder that are remembered, to tell them from deleted ones."""
@@ -47,6 +49,12 @@ class JobFolders:
         self._running: dict[int, int] = {}
         """User id -> bytes that the user's running jobs had written when last measured."""
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="job-folders")
+        self._works: deque[Callable[[], None]] = deque()
+        self._owned: deque[tuple[TaskKey, int]] = deque()
+        """Owners of folders that the worker has still to record."""
+        self._called = False
+        """True if the worker has been called and not yet begun with what waits."""
+        self._closed = False
         self.counters: Counter[str] = Counter()
         self._silent: OrderedDict[TaskKey, None] = OrderedDict()
         self._left: set[TaskKey] = set()
@@ -108,10 +116,10 @@ class JobFolders:
         self._left.add(key)
         if self._early is not None:
             self._early.append((key, size, uid))
-            self._submit(lambda: self._own(key, uid))
+            self._own(key, uid)
         else:
             self._put(key, size, uid)
-            self._submit(lambda: self._own(key, uid))
+            self._own(key, uid)
 
     def forget(self, job: int) -> None:
         """Delete a job's folders: the scheduler's retention has passed."""
@@ -162,6 +170,7 @@ class JobFolders:
 
     def close(self) -> None:
         """Stop the worker; the next agent lists and deletes the rest."""
+        self._closed = True
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     def _put(self, key: TaskKey, size: int, uid: int) -> None:
@@ -190,7 +199,17 @@ class JobFolders:
             self._left.discard(key)
 
     def _submit(self, work: Callable[[], None]) -> None:
-        self._worker.submit(self._guard, work)
+        """Have the worker do this; it is called once for all that waits when it begins."""
+        self._works.append(work)
+        if not self._called:
+            self._called = True
+            self._worker.submit(self._work_off)
+
+    def _work_off(self) -> None:
+        """Do all that waits; runs on the worker."""
+        self._called = False  # first, so that what comes from now on is not forgotten
+        while self._works and not self._closed:
+            self._guard(self._works.popleft())
 
     def _guard(self, work: Callable[[], None]) -> None:
         try:
@@ -210,8 +229,14 @@ class JobFolders:
         return [(key, size, owners.get(key, NOBODY)) for key, size in found]
 
     def _own(self, key: TaskKey, uid: int) -> None:
-        """Record the folder's owner for the next agent; runs on the worker."""
-        if not self._owners.add(key, uid):
+        """Have the folder's owner recorded for the next agent."""
+        self._owned.append((key, uid))
+        self._submit(self._record_owners)
+
+    def _record_owners(self) -> None:
+        """Record all owners that wait, in one write; runs on the worker."""
+        owned = [self._owned.popleft() for _ in range(len(self._owned))]
+        if owned and not self._owners.add(owned):
             found = _attempts(self._jobs)
             owners = folder_owners.read(self._jobs.parent / OWNERS_FILE)
             self._owners.begin({each: owners[each] for each in found if each in owners})
@@ -228,6 +253,8 @@ class JobFolders:
 
 def _remove(path: str) -> None:
     """Remove a folder with its content; FileNotFoundError if there is none."""
+    if _remove_plain(path):
+        return
     try:
         with os.scandir(path) as entries:
             for entry in entries:
@@ -237,6 +264,19 @@ def _remove(path: str) -> None:
         raise
     except OSError:  # a folder inside, or a file that cannot go
         clear(Path(path))
+
+
+def _remove_plain(path: str) -> bool:
+    """Remove a folder that holds nothing but standard output, as most do; False for any other."""
+    with contextlib.suppress(OSError):
+        os.unlink(f"{path}/{OUT_FILE}")  # noqa: PTH108
+    try:
+        os.rmdir(path)  # noqa: PTH106
+    except FileNotFoundError:
+        raise
+    except OSError:
+        return False
+    return True
 
 
 def _attempts(folder: Path) -> set[TaskKey]:

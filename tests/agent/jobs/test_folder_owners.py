@@ -17,8 +17,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert folder_owners.read(path) == {}
     file = FolderOwners(path)
     file.begin({TaskKey(1, 1, 0): 1000})
-    file.add(TaskKey(7, 2, 0), 1001)
-    file.add(TaskKey(7, 3, 0), -1)
+    file.add([(TaskKey(7, 2, 0), 1001), (TaskKey(7, 3, 0), -1)])
     file.close()
     assert folder_owners.read(path) == {
         TaskKey(1, 1, 0): 1000,
@@ -41,7 +40,12 @@ def test_it_says_when_it_has_grown(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(folder_owners, "RECORDS_MAX", 3)
     file = FolderOwners(tmp_path / "owners")
     file.begin({})
-    assert [file.add(TaskKey(job, 1, 0), 0) for job in range(1, 5)] == [True, True, False, False]
+    assert [file.add([(TaskKey(job, 1, 0), 0)]) for job in range(1, 5)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
     file.begin({TaskKey(4, 1, 0): 0})
-    assert file.add(TaskKey(5, 1, 0), 0)
+    assert file.add([(TaskKey(5, 1, 0), 0)])
     file.close()
