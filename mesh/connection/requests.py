@@ -13,6 +13,7 @@ import nats.errors
 from nats.aio.client import Client as Connection
 from nats.aio.msg import Msg
 
+from stoker.mesh.connection.local_connection import send_now
 from stoker.native.errors import Denied, Unavailable
 
 PENDING_MAX = 256
@@ -57,6 +58,7 @@ class Requests:
         timer = loop.call_later(timeout_s, _time_out, future, subject, timeout_s)
         try:
             await self.connection.publish(subject, data, reply=name, headers=headers)
+            send_now(self.connection)
             message = await future
         except (nats.errors.Error, OSError) as error:
             raise Unavailable(f"{subject}: {error!r}") from None

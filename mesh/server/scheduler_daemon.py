@@ -28,7 +28,7 @@ from stoker import __version__
 from stoker.mesh.broker import budgets
 from stoker.mesh.broker.broker_routes import log_copies
 from stoker.mesh.connection import process_connection
-from stoker.mesh.connection.local_connection import LocalConnection
+from stoker.mesh.connection.local_connection import LocalConnection, send_now
 from stoker.mesh.connection.process_connection import ConnectionCallbacks
 from stoker.mesh.connection.requests import Requests
 from stoker.mesh.connection.user_connections import UserConnections
@@ -325,6 +325,7 @@ class SchedulerDaemon:
         """Send a command; a lost one is a gap in the node's chain, which its next lease shows."""
         try:
             await self.nc.publish(subjects.command(effect.node), effect.data)
+            send_now(self.nc)
         except (nats.errors.Error, OSError):
             self.replica.count("command_lost")
 

@@ -11,6 +11,7 @@ import pytest
 
 from stoker.mesh.connection import local_connection
 from stoker.mesh.connection.local_connection import LocalConnection
+from stoker.mesh.wire import subjects
 from tests.fakes import squatter as squatting
 from tests.fakes.squatter import squatter
 from tests.mesh.nats_server import Server, free_port
@@ -45,6 +46,26 @@ async def test_the_broker_of_this_user_is_trusted(server: Server) -> None:
     nc.check_proven()
     await nc.flush()
     await nc.close()
+
+
+async def test_a_message_is_sent_before_anything_else_runs(server: Server) -> None:
+    nc = LocalConnection()
+    prefix = subjects.inbox("scheduler").encode()
+    key = str(server.folder / "scheduler.nk")
+    await nc.connect(server.url, nkeys_seed=key, inbox_prefix=prefix)
+    inbox = nc.new_inbox()
+    heard = await nc.subscribe(inbox)
+    await nc.flush()
+    for _ in range(2):
+        await nc.publish(f"$JS.API.STREAM.INFO.{subjects.LOG_STREAM}", b"", reply=inbox)
+    assert nc.pending_data_size > 0
+    local_connection.send_now(nc)
+    assert nc.pending_data_size == 0
+    local_connection.send_now(nc)
+    for _ in range(2):
+        assert b"stream not found" in (await heard.next_msg(5)).data
+    await nc.close()
+    local_connection.send_now(nc)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
