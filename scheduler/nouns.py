@@ -311,6 +311,8 @@ class Outcome(TaskRecord, frozen=True):
     usage: Usage | None = None
     device_ns: int | None = None
     """The measured device time of the attempt; None if unmeasured, then its shares are charged."""
+    started_ns: int | None = None
+    """CLOCK_REALTIME ns at which the program of an ended attempt began; None if it never did."""
 
     @property
     def job_state(self) -> JobState:

@@ -240,7 +240,7 @@ class Attempts:
             case steps.Gathered():
                 self.gathered(has.event, effects)
             case steps.Ran():
-                self.ran(has.event)
+                self.ran(has.event, now_s)
             case steps.JobEnded():
                 self.ended(has.event, now_s, effects)
             case steps.NeverStarted():
@@ -290,14 +290,15 @@ class Attempts:
         else:
             self._outcomes.put(Outcome(*event.key, event.decision, "ready", event.t_ns))
 
-    def ran(self, event: steps.Ran) -> None:
+    def ran(self, event: steps.Ran, now_s: float) -> None:
         """Report that the program runs; the spawner repeats this event after every reconnect."""
         if event.key in self._reaped:
             return
         attempt = self._attempts.setdefault(event.key, _Attempt(event.decision))
         if attempt.phase in BEFORE_RUN:
             attempt.phase = AttemptPhase.RUNNING
-            self._outcomes.put(Outcome(*event.key, event.decision, "running", event.t_ns))
+            begun = Outcome(*event.key, event.decision, "running", event.t_ns)
+            self._outcomes.begin(begun, now_s)
 
     def ended(self, event: steps.JobEnded, now_s: float, effects: list[Effect]) -> None:
         """End an attempt; its outcome is sent at once, or after its trace is written."""

@@ -181,6 +181,7 @@ def outcome(exited: Exited, decision: int) -> Outcome | None:
         signal=exited.signal,
         reason=exited.reason,
         usage=exited.usage,
+        started_ns=exited.started_ns,
     )
 
 

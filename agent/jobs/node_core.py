@@ -338,7 +338,7 @@ class NodeCore:
         self._attempts.gathered(event, effects)
 
     def _ran(self, event: steps.Ran, now_s: float, effects: list[Effect]) -> None:
-        self._attempts.ran(event)
+        self._attempts.ran(event, now_s)
 
     def _ended(self, event: steps.JobEnded, now_s: float, effects: list[Effect]) -> None:
         self._attempts.ended(event, now_s, effects)

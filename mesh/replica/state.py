@@ -349,6 +349,7 @@ class ReplicaState:
         outcome = step.outcomes.get(effect.command)
         if not (was_stopping and record.ranks and effect.state in ENDED):
             record.reason = self._why(effect, outcome, record, step)
+        self._note_start(record, outcome)
         self._note_time(record, step.entry.now_ns if outcome is None else outcome.t_ns)
         step.applied.changed.append(effect.job)
         if effect.state in ENDED:
@@ -383,6 +384,7 @@ class ReplicaState:
         if retried and not (record.ranks and record.state == "stopping"):
             reported = outcome is not None
             why = self._why(effect, outcome, record, step) if reported else LOST_WITH_NODE
+        self._note_start(record, outcome)
         ended = Attempt(
             record.attempt,
             _end_of(outcome) if outcome is not None else "lost",
@@ -409,6 +411,12 @@ class ReplicaState:
         why = sentence(effect.reason)
         self.book.submit(effect.job, blob.owner, bytes(blob.spec), step.entry.now_ns, why)
         step.applied.submitted[effect.command] = effect.job
+
+    @staticmethod
+    def _note_start(record: Job, outcome: Outcome | None) -> None:
+        """Record when the attempt began, of which a short one is only reported with its end."""
+        if outcome is not None and record.started_ns is None:
+            record.started_ns = outcome.started_ns
 
     @staticmethod
     def _note_time(record: Job, t_ns: int) -> None:

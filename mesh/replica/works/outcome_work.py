@@ -51,7 +51,7 @@ class OutcomeWork(Work):
             )
             for o in self._known
         ]
-        return requests, sum(104 + len(o.reason.encode()) for o in self._known)
+        return requests, sum(120 + len(o.reason.encode()) for o in self._known)
 
     def refresh(self, state: ReplicaState) -> None:
         placing = state.book.placing

@@ -312,3 +312,21 @@ def test_an_array_cut_by_a_full_batch_is_not_refused_for_that() -> None:
     assert work.is_torn([taken, full]) and work.why_torn([taken, full]) is None
     assert "9 jobs are waiting" in str(work.why_torn([taken, held]))
     assert not work.is_torn([taken, taken]) and not work.is_torn([held, held])
+
+
+def test_a_short_job_that_is_only_reported_with_its_end_has_its_start(bench: Bench) -> None:
+    bench.submit("s", retries=1, backoff_s=5)
+    says(bench, 1, 1, "failed", exit_code=1, started_ns=bench.now - 7)
+    assert job(bench, 1).attempts[0].started_ns == bench.now - 7
+    assert job(bench, 1).started_ns is None
+    bench.submit("t")
+    says(bench, 2, 1, "succeeded", exit_code=0, started_ns=bench.now - 5)
+    assert (job(bench, 2).started_ns, job(bench, 2).ended_ns) == (bench.now - 5, bench.now)
+
+
+def test_the_start_that_was_reported_first_stays(bench: Bench) -> None:
+    bench.submit("s")
+    begun = bench.now
+    says(bench, 1, 1, "running")
+    says(bench, 1, 1, "succeeded", exit_code=0, started_ns=begun + 9)
+    assert job(bench, 1).started_ns == begun
