@@ -15,7 +15,8 @@ SAYS: Final = (
     " scheduler/job_options.toml; change that file instead."
 )
 ARGUMENTS: Final = {
-    "GPUS": "N", "CPUS": "N", "SIZE": "SIZE", "GPU_MEM": "SIZE", "TIME": "TIME", "SPAN": "TIME",
+    "GPUS": "N", "CPUS": "N", "SIZE": "SIZE", "GPU_MEM": "SIZE",
+    "DEVICE_MEM": "SIZE", "TIME": "TIME", "SPAN": "TIME",
     "WHOLE_S": "TIME", "JOB": "JOB", "ARRAY": "LIST",
 }  # fmt: skip
 """A table's word for the value of a flag of this type."""
@@ -48,6 +49,8 @@ def _arguments(flag: Flag, option: Option) -> list[str]:
     """The arguments of click.option."""
     given = flag.given
     found = [f'"{flag.name}"']
+    if "also" in given:
+        found.append(f'"{given["also"]}"')
     if "param" in given:
         found.append(f'"{given["param"]}"')
     if given.get("type") == "range":

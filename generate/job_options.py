@@ -20,7 +20,7 @@ KEYS: Final = {
 }  # fmt: skip
 FLAG_KEYS: Final = {
     "name", "place", "param", "type", "choices", "multiple", "is_flag", "default", "show_default",
-    "metavar", "help", "arg", "table", "doc",
+    "metavar", "help", "arg", "table", "doc", "also",
 }  # fmt: skip
 
 

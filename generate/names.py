@@ -8,7 +8,9 @@ from typing import Final
 from generate.header import Constant, Header
 from generate.text import docstring, head, joined, listed, sentence
 
-CLASSES: Final = {"placement": "Placement", "order": "Order"}
+CLASSES: Final = {
+    "placement": "Placement", "order": "Order", "property": "Property", "relation": "Relation"
+}  # fmt: skip
 """Enum of the header -> its class."""
 LITERALS: Final = {"state": "JobState", "placement": "Wanted", "order": "QueueOrder"}
 """Enum of the header -> the type of its names in messages."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from generate.header import FORMATS, Constant, Header, Member, Record, Tuple
-from generate.text import UNSORTED, docstring, head, joined, listed, sentence
+from generate.text import COLUMNS, UNSORTED, docstring, head, joined, listed, sentence
 
 FIELD = re.compile(r"(\w+)(?: as (\w+))?(\?)?(?:: (\w+))?(?:=(.+))?")
 
@@ -96,6 +96,17 @@ class Writer:
         return self.record.name.upper() if first else self.constant[1:]
 
     @property
+    def is_cut(self) -> bool:
+        """True if the record ends with conditions, of which those that say nothing are left out."""
+        return self.is_command and self._ends_with_conditions(self.record)
+
+    def _ends_with_conditions(self, record: Record) -> bool:
+        last = record.members[-1]
+        if last.type in self.header.records and last.type != "condition":
+            return self._ends_with_conditions(self.header.records[last.type])
+        return last.type == "condition"
+
+    @property
     def is_command(self) -> bool:
         return "header" in self.layout.nested
 
@@ -148,12 +159,18 @@ class Writer:
         if field.member not in self.layout.slots:
             return field.default
         slot = self.layout.slots[field.member]
+        if slot.member.type == "condition":
+            return f"unpack_conditions(f[{slot.at}])"
         if slot.member.array:
             return f"tuple(filter(None, f[{slot.at}:{slot.at + slot.places}]))"
         return f"f[{slot.at}]"
 
     def _of_records(self, name: str, type_: str | None, slot: Slot, doc: str) -> Field:
         count = self.layout.slots.get(f"{slot.member.name}_n") or self.layout.slots[name]
+        if slot.member.type == "condition":
+            unpacked = f"unpack_conditions(f[{slot.at}])"
+            packed = f"pack_conditions(self.{name})"
+            return Field(name, "Conditions", "()", doc, name, packed, unpacked)
         if slot.member.type == "share":
             unpacked = f"unpack_shares(f[{count.at}], f[{slot.at}])"
             default = next((f[5] or "" for f in self.parsed if f[1] == name), "")
@@ -177,7 +194,7 @@ class Writer:
     def lines(self) -> Iterator[str]:
         """The class with all that belongs to it."""
         yield from ("", "", f'{self.constant} = Struct("{self.layout.format}")')
-        yield from self.fields_lines()
+        yield from list(self.fields_lines())[1:]
         if self.is_command:
             yield from self._pack()
         yield from self._unpack()
@@ -209,7 +226,9 @@ class Writer:
         yield from ("", "    def pack(self) -> bytes:")
         yield from flags
         values = {name: values[name] for name in self.layout.slots}
-        yield from listed(f"return {self.constant}.pack(", values.values(), ")", "        ")
+        before, after = ("shortened(", ")") if self.is_cut else ("", "")
+        opening = f"return {before}{self.constant}.pack("
+        yield from listed(opening, values.values(), f"){after}", "        ")
 
     def _check(self, by_member: dict[str, Field]) -> None:
         """Every member of a command is in its first tuple: a field cannot be forgotten."""
@@ -233,7 +252,8 @@ class Writer:
         made = self._made()
         yield from ("", "    @classmethod", "    def unpack(cls, raw: bytes) -> Self:")
         if self.is_command:
-            yield from (f"        f = {self.constant}.unpack(raw)", *made)
+            whole = f'raw.ljust({self.record.size}, b"\\0")' if self.is_cut else "raw"
+            yield from (f"        f = {self.constant}.unpack({whole})", *made)
             return
         yield '        """Make it from exactly one record."""'
         yield f"        return cls.of_values({self.constant}.unpack(raw))"
@@ -314,7 +334,8 @@ def commands(header: Header) -> str:
         for form in record.tuples
         if record.members[0].name == "header"
     ]
-    used = ["pack_shares", "padded", "unpack_shares"]
+    used = ["Conditions", "pack_conditions", "pack_shares", "padded"]
+    used += ["shortened", "unpack_conditions", "unpack_shares"]
     typing = "Final, NamedTuple, Self"
     lines = _module(COMMANDS, [*kinds, "NO_LIMIT", "Kind", "Order", "Placement"], used, typing)
     lines.insert(lines.index("from struct import Struct"), CALLABLE)
@@ -341,7 +362,7 @@ def views(header: Header, plain: tuple[str, ...]) -> str:
         for form in record.tuples
         if record.members[0].name != "header"
     ]
-    used = ["padded", "unpack_shares"]
+    used = ["padded", "unpack_conditions", "unpack_shares"]
     lines = _module(VIEWS, ["STATES", "JobState", "Kind"], used, "Any, NamedTuple, Self")
     submit = "from stoker.scheduler.wire_commands import Submit"
     lines.insert(lines.index(next(n for n in lines if "wire_fields" in n)), submit)
@@ -383,12 +404,16 @@ CALLABLE = "from collections.abc import Callable"
 
 def _module(says: str, names: list[str], used: list[str], typing: str) -> list[str]:
     """The lines before the first class; `used`: of wire_fields, `typing`: of that module."""
-    fields = "from stoker.scheduler.wire_fields import Shares, " + ", ".join(used)
+    one = "from stoker.scheduler.wire_fields import "
+    names_used = sorted({"Shares", *used}, key=lambda name: (not name[0].isupper(), name))
+    fields = listed(f"{one}(", names_used, ")", "")
+    if len(one) + len(", ".join(names_used)) <= COLUMNS:
+        fields = [one + ", ".join(names_used)]
     before = "from stoker.scheduler.wire_names import "
     named = listed(f"{before}(", sorted_names(names), ")", "")
     if len(named) == 1:
         named = [before + ", ".join(sorted_names(names))]
-    imports = ["from struct import Struct", f"from typing import {typing}", "", fields, *named]
+    imports = ["from struct import Struct", f"from typing import {typing}", "", *fields, *named]
     return head(says, imports, UNSORTED)
 
 

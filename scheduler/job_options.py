@@ -55,7 +55,8 @@ class JobOptions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     placement: Wanted = ""
     """The way a node is chosen; empty: as the queue says."""
     models: tuple[str, ...] = ()
-    """Device models that will do, or parts of their names whatever the case; empty: any."""
+    """Device models that will do: names, parts of names or patterns with * and ?, whatever the
+    case; empty: any."""
     require: tuple[str, ...] = ()
     """Labels KEY=VALUE that the node must have."""
     avoid: tuple[str, ...] = ()
@@ -105,6 +106,20 @@ class JobOptions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     at all, started, stopped and tried again together."""
     tasks_per_node: int = 0
     """Exactly so many tasks of the gang on each of its nodes; 0: as it fits."""
+    vendors: tuple[str, ...] = ()
+    """Vendors of which its devices may be; empty: any one."""
+    device_memory_least_bytes: int | None = None
+    """Memory that each of its devices has at least, whoever uses it."""
+    compute_least: str = ""
+    """The least CUDA compute capability of its devices; empty: any."""
+    archs: tuple[str, ...] = ()
+    """Architectures of which its devices may be, whatever the case; empty: any."""
+    drivers: tuple[str, ...] = ()
+    """Bounds of the version of its devices' driver, which all hold."""
+    profiles: tuple[str, ...] = ()
+    """Partition profiles of which its devices may be; empty: any device."""
+    prefer: tuple[str, ...] = ()
+    """Preferences for its devices, the most important first; the last is given up first."""
 
 
 class OptionLimit(NamedTuple):
@@ -133,5 +148,6 @@ LIMITS: Final = (
     OptionLimit("tasks", 1, 64),
     OptionLimit("tasks_per_node", 0, 64),
     OptionLimit("nodes", 0, 64),
+    OptionLimit("device_memory_least_bytes", 1_048_576, 1_125_899_906_842_624, "bytes"),
 )
 """Limits that hold at every door."""

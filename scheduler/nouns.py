@@ -151,6 +151,15 @@ class DeviceInfo(Record, frozen=True):
     gone: bool = False
     """True if the device vanished in this boot; its index is kept, so that no other device gets it.
     """
+    arch: str = ""
+    """The generation of the chip in lower case, for example "hopper" or "gfx942"; empty: not known.
+    """
+    compute: str = ""
+    """The CUDA compute capability, for example "9.0"; empty: it has none, or it is not known."""
+    driver: str = ""
+    """The version of its driver, as the driver tells it; empty: not known."""
+    profile: str = ""
+    """The partition profile, for example "1g.10gb" of MIG; empty: it is no partition."""
 
 
 class NodeReport(Record, frozen=True):

@@ -105,6 +105,11 @@ class Reason(IntEnum):
     NO_NODE_HAS_KIND = 86
     ALREADY_RELEASED = 87
     GANG_NODE_SHORT = 88  # no room for all tasks that go on one node together
+    TRAITS_FULL = 89
+    BAD_CONDITION = 90  # asked: its position among the conditions, from 1
+    CONDITION_NOT_MET = 91  # the device does not meet a condition of the job
+    NO_DEVICE_MEETS = 92  # job: the condition, asked: its value, have: the nearest
+    NO_DEVICE_MEETS_ALL = 93  # asked: conditions, have: devices of the kind
 
     # Reasons for the state of a job.
     SUBMITTED = 100
@@ -180,6 +185,9 @@ class Reason(IntEnum):
     NEEDS_ONE_VENDOR = 332  # free devices suffice, but not those of one vendor
     NEVER_AS_IT_IS = 333  # detail: what submit would say, with its figures
     HELD_BY_ORDER = 334  # it fits; detail: order, asked: queue, job: the one that holds it up
+    NEEDS_CONDITION = 335  # count of have devices do not meet it; job, asked as above
+    NEEDS_CONDITIONS = 336  # count: nodes without a device that meets the conditions
+    PREFERENCES_MET = 337  # have of asked preferences are met where it was placed
 
     # Codes from here on belong to the outer layers and pass through unread.
     OUTER = 1000

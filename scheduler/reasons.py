@@ -175,6 +175,13 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.WRONG_KIND: "the device is of another kind",
     Reason.VENDORS_MIXED: "the devices of one job would be of several vendors",
     Reason.NO_NODE_HAS_KIND: "no node that it accepts has a {kind}",
+    Reason.TRAITS_FULL: "the scheduler knows its limit of {have} different traits of devices",
+    Reason.BAD_CONDITION: "condition {asked} says nothing that a device can meet",
+    Reason.CONDITION_NOT_MET: "the device does not meet a condition of the job",
+    Reason.NO_DEVICE_MEETS: "no device meets a condition that it asks for",
+    Reason.NO_DEVICE_MEETS_ALL: (
+        "each of its {asked} conditions is met by some device, but no device meets all of them"
+    ),
     Reason.PREEMPTED: "preempted, waits again",
     Reason.RETRIED: "failed, will be tried again",
     Reason.NOT_BEGUN: "was not begun, will be tried again",
@@ -215,6 +222,9 @@ _SENTENCES: Final[dict[int, str]] = {
     ),
     Reason.QUEUE_TURN: "it fits, but queue {job} goes first",
     Reason.NEEDS_MODEL: "nodes without an accepted device model: {count}",
+    Reason.NEEDS_CONDITION: "devices that do not meet one of its conditions: {count} of {have}",
+    Reason.NEEDS_CONDITIONS: "nodes without a device that meets its conditions: {count}",
+    Reason.PREFERENCES_MET: "{have} of its {asked} preferences are met",
     Reason.NEEDS_LABELS: "nodes kept out by labels: {count}",
     Reason.NEEDS_TOLERATION: "nodes with a taint it does not tolerate: {count}",
     Reason.NEEDS_RESERVATION: "nodes kept for another queue: {count}",

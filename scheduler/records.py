@@ -17,6 +17,7 @@ from stoker.scheduler.wire_commands import (
     Cancel,
     Command,
     DeviceSet,
+    DeviceTraits,
     DeviceUsage,
     Forget,
     GiveUp,
@@ -35,12 +36,13 @@ from stoker.scheduler.wire_commands import (
     TaskOutcome,
     Term,
 )
-from stoker.scheduler.wire_fields import Shares
+from stoker.scheduler.wire_fields import Condition, Shares
 from stoker.scheduler.wire_names import (
     BATCH_PLACES_MAX,
     BATCH_REQUESTS_MAX,
     CANCEL,
     DEVICE_SET,
+    DEVICE_TRAITS,
     FORGET,
     GIVE_UP,
     NO_LIMIT,
@@ -59,6 +61,7 @@ from stoker.scheduler.wire_names import (
     REFUSED,
     STATES,
     SUBMIT,
+    SUBMIT_LEAST,
     TASKS_MAX,
     TERM,
     USAGE,
@@ -69,6 +72,7 @@ __all__ = [
     "BATCH_REQUESTS_MAX",
     "CANCEL",
     "DEVICE_SET",
+    "DEVICE_TRAITS",
     "FORGET",
     "GIVE_UP",
     "NODE_DOWN",
@@ -95,7 +99,9 @@ __all__ = [
     "USAGE",
     "Cancel",
     "Command",
+    "Condition",
     "DeviceSet",
+    "DeviceTraits",
     "DeviceUsage",
     "Forget",
     "GiveUp",
@@ -130,6 +136,13 @@ def unpack_command(kind: int, raw: bytes) -> Command:
     return UNPACK[kind](raw)
 
 
+def _size_ok(kind: int, size: int) -> bool:
+    """Return True for the size of a kind; a submit is cut behind its last condition."""
+    return SIZES.get(kind) == size or (
+        kind == SUBMIT and SUBMIT_LEAST <= size < SIZES[SUBMIT] and not (size - SUBMIT_LEAST) % 16
+    )
+
+
 def unpack_commands(commands: bytes) -> Iterator[Command]:
     """Return the tuples of a batch in order; ValueError if the bytes are not a batch."""
     at = 0
@@ -137,7 +150,7 @@ def unpack_commands(commands: bytes) -> Iterator[Command]:
         if len(commands) - at < _HEADER.size:
             raise ValueError(f"a record header is cut at byte {at}")
         size, kind, _, _ = _HEADER.unpack_from(commands, at)
-        if SIZES.get(kind) != size or at + size > len(commands):
+        if not _size_ok(kind, size) or at + size > len(commands):
             raise ValueError(f"no record of kind {kind} and size {size} at byte {at}")
         yield unpack_command(kind, commands[at : at + size])
         at += size

@@ -37,6 +37,7 @@ class Remedy(StrEnum):
     MIX_VENDORS = "mix_vendors"
     SAY_ESTIMATE = "say_estimate"
     CHANGE_ORDER = "change_order"
+    CHANGE_CONDITIONS = "change_conditions"
 
 
 _LESS = (Remedy.WAIT, Remedy.ASK_FOR_LESS, Remedy.CANCEL_HOLDER)
@@ -61,6 +62,8 @@ REMEDIES: Final[dict[int, tuple[Remedy, ...]]] = {
     Reason.QUEUE_AT_LIMIT: (Remedy.WAIT, Remedy.CHANGE_QUEUE, Remedy.RAISE_LIMIT),
     Reason.QUEUE_TURN: (Remedy.WAIT, Remedy.CHANGE_QUEUE),
     Reason.NEEDS_MODEL: (Remedy.CHANGE_MODELS, Remedy.ADD_NODES),
+    Reason.NEEDS_CONDITION: (Remedy.CHANGE_CONDITIONS,),
+    Reason.NEEDS_CONDITIONS: (Remedy.CHANGE_CONDITIONS, Remedy.ADD_NODES),
     Reason.NEEDS_LABELS: (Remedy.CHANGE_LABELS, Remedy.ADD_NODES),
     Reason.NEEDS_TOLERATION: (Remedy.TOLERATE_TAINT,),
     Reason.NEEDS_RESERVATION: (Remedy.WAIT, Remedy.CHANGE_QUEUE, Remedy.END_RESERVATION),

@@ -13,16 +13,18 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Final, NamedTuple, Self
 
-from stoker.scheduler.wire_fields import Shares, pack_shares, padded, unpack_shares
+from stoker.scheduler.wire_fields import (
+    Conditions, Shares, pack_conditions, pack_shares, padded, shortened, unpack_conditions,
+    unpack_shares,
+)
 from stoker.scheduler.wire_names import (
-    CANCEL, DEVICE_SET, FORGET, GIVE_UP, NODE_DOWN, NODE_LABEL, NODE_RESERVE, NODE_UP, NO_LIMIT,
-    OUTCOME, PLACE, PREEMPT, PREFER, QUEUE_SET, QUOTA_SET, REFUSED, SUBMIT, TERM, USAGE, Kind,
-    Order, Placement,
+    CANCEL, DEVICE_SET, DEVICE_TRAITS, FORGET, GIVE_UP, NODE_DOWN, NODE_LABEL, NODE_RESERVE,
+    NODE_UP, NO_LIMIT, OUTCOME, PLACE, PREEMPT, PREFER, QUEUE_SET, QUOTA_SET, REFUSED, SUBMIT,
+    TERM, USAGE, Kind, Order, Placement,
 )
 
 
 _TERM = Struct("<HHIQQ")
-
 
 class Term(NamedTuple):
     """A scheduler takes the lead: header.term becomes the term if it is greater than every term
@@ -41,7 +43,6 @@ class Term(NamedTuple):
 
 
 _NODE_UP = Struct("<HHIQQQQQQIHH")
-
 
 class NodeUp(NamedTuple):
     """A node's agent is there. A new `boot` means that nothing of the previous boot runs any more:
@@ -74,7 +75,6 @@ class NodeUp(NamedTuple):
 
 _NODE_DOWN = Struct("<HHIQQH3H")
 
-
 class NodeDown(NamedTuple):
     """Nothing new is placed on the node; without a flag what runs there goes on."""
 
@@ -97,7 +97,6 @@ class NodeDown(NamedTuple):
 
 
 _DEVICE_SET = Struct("<HHIQQQQQHHHHHHHBB")
-
 
 class DeviceSet(NamedTuple):
     """Capacity and availability of one device; indexes are dense from 0. With the reason
@@ -141,8 +140,36 @@ class DeviceSet(NamedTuple):
         ))
 
 
-_NODE_LABEL = Struct("<HHIQQQQ")
+_DEVICE_TRAITS = Struct("<HHIQQQQQIHH")
 
+class DeviceTraits(NamedTuple):
+    """The traits of a device: properties that a job may ask for and that placement does not need
+    otherwise. 0: the node does not know it, and no condition on it is met."""
+
+    node: int
+    device: int
+    compute: int = 0
+    """Compute capability: major << 16 | minor."""
+    arch: int = 0
+    """Hash of the name of its architecture."""
+    profile: int = 0
+    """Hash of the name of its partition profile."""
+    driver: int = 0
+    """Version of its driver: major << 40 | minor << 20 | patch."""
+
+    def pack(self) -> bytes:
+        return _DEVICE_TRAITS.pack(
+            56, DEVICE_TRAITS, 0, 0, self.node, self.arch, self.profile, self.driver, self.compute,
+            self.device, 0,
+        )
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        f = _DEVICE_TRAITS.unpack(raw)
+        return tuple.__new__(cls, (f[4], f[9], f[8], f[5], f[6], f[7]))
+
+
+_NODE_LABEL = Struct("<HHIQQQQ")
 
 class NodeLabel(NamedTuple):
     """A node gets a label or taint, another value for it, or loses it."""
@@ -174,7 +201,6 @@ class NodeLabel(NamedTuple):
 
 _NODE_RESERVE = Struct("<HHIQQQQII")
 
-
 class NodeReserve(NamedTuple):
     """From `from_ns` to `until_ns` the node is for one queue and those below it; others must be
     gone by then. An `until_ns` of 0 clears it. Times are those of the entries."""
@@ -196,7 +222,6 @@ class NodeReserve(NamedTuple):
 
 
 _QUEUE_SET = Struct("<HHIQIIIHH")
-
 
 class QueueSet(NamedTuple):
     """A queue is created, changed or removed. Queue 0 is there from the start, has no children and
@@ -226,7 +251,6 @@ class QueueSet(NamedTuple):
 
 _QUOTA_SET = Struct("<HHIQQQQII")
 
-
 class QuotaSet(NamedTuple):
     """Milli-shares of devices for a queue and all below it. The guaranteed part is taken before
     what is borrowed; the limit is never passed. A guarantee of 0 and SK_NO_LIMIT drop the quota."""
@@ -249,11 +273,11 @@ class QuotaSet(NamedTuple):
         return tuple.__new__(cls, (f[7], f[4], f[5], f[6]))
 
 
-_SUBMIT = Struct("<HHIQQ16sQIIQQQQQQ8Q4Q4Q4QIIIIIhBBHHHH")
-
+_SUBMIT = Struct("<HHIQQ16sQIIQQQQQQ8Q4Q4Q4QIIIIIhBBHHHH192s")
 
 class Submit(NamedTuple):
-    """A user submits a job."""
+    """A user submits a job. The record may end before conditions that say nothing, so that a
+    request without conditions has SK_SUBMIT_LEAST bytes."""
 
     client: int
     """Id of who submits; keys are per client."""
@@ -300,30 +324,32 @@ class Submit(NamedTuple):
     """Kinds of devices that will do, as bits."""
     per_node: int = 0
     """Exactly so many tasks on each node of a gang; 0: as it fits."""
+    conditions: Conditions = ()
+    """Conditions on its devices."""
 
     def pack(self) -> bytes:
-        return _SUBMIT.pack(
-            296, SUBMIT, 0, 0, self.client, self.key, self.spec_hash, self.uid, self.tenant,
+        return shortened(_SUBMIT.pack(
+            488, SUBMIT, 0, 0, self.client, self.key, self.spec_hash, self.uid, self.tenant,
             self.memory_bytes, self.device_memory_bytes, self.estimate_ns, self.after, self.group,
             self.array, *padded(self.models, 8), *padded(self.require, 4), *padded(self.avoid, 4),
             *padded(self.tolerate, 4), self.gpu_milli, self.cpu_milli, self.queue, self.min_run_s,
             self.backoff_s, self.priority, self.tasks, self.per_node, self.placement, self.options,
-            self.retries, self.kinds,
-        )
+            self.retries, self.kinds, pack_conditions(self.conditions),
+        ))
 
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
-        f = _SUBMIT.unpack(raw)
+        f = _SUBMIT.unpack(raw.ljust(488, b"\0"))
         return tuple.__new__(cls, (
             f[4], f[5] if any(f[5]) else b"", f[6], f[7], f[8], f[40], f[35], f[36], f[9], f[41],
             f[10], f[11], f[12], f[13], f[14], tuple(filter(None, f[15:23])),
             tuple(filter(None, f[23:27])), tuple(filter(None, f[27:31])),
             tuple(filter(None, f[31:35])), f[37], f[38], f[39], f[43], f[44], f[45], f[46], f[42],
+            unpack_conditions(f[47]),
         ))
 
 
 _PLACE = Struct("<HHIQQQQ4QIHHHHI64s")
-
 
 class Place(NamedTuple):
     """A decision for one task; only `propose` makes these. The records of a gang follow each other,
@@ -359,7 +385,6 @@ class Place(NamedTuple):
 
 _PREFER = Struct("<HHIQQQQ4QIHHHHI64s")
 
-
 class Prefer(NamedTuple):
     """A placement from outside for one task of a job whose placement is CUSTOM, tried by propose as
     it is. It never enters the log; the SK_PLACE made of it does. Those of a gang follow each other,
@@ -391,7 +416,6 @@ class Prefer(NamedTuple):
 
 
 _TASK_OUTCOME = Struct("<HHIQQQIHHiiQH3H")
-
 
 class TaskOutcome(NamedTuple):
     """The end or the start of one task, as its node says it. A repeated outcome changes nothing. A
@@ -432,7 +456,6 @@ class TaskOutcome(NamedTuple):
 
 _DEVICE_USAGE = Struct("<HHIQQQII")
 
-
 class DeviceUsage(NamedTuple):
     """Measured device time of a running job so far, all tasks of this attempt together."""
 
@@ -450,7 +473,6 @@ class DeviceUsage(NamedTuple):
 
 
 _PREEMPT = Struct("<HHIQQQIHH")
-
 
 class Preempt(NamedTuple):
     """Stop a running job to make room; once its tasks have ended it waits again."""
@@ -474,7 +496,6 @@ class Preempt(NamedTuple):
 
 _CANCEL = Struct("<HHIQQH3H")
 
-
 class Cancel(NamedTuple):
     """Stop a job: at once while pending, else by its nodes."""
 
@@ -491,7 +512,6 @@ class Cancel(NamedTuple):
 
 
 _GIVE_UP = Struct("<HHIQQIHH")
-
 
 class GiveUp(NamedTuple):
     """End the attempt of a gang whose tasks are not all ready in time. It fails, and nothing of it
@@ -512,7 +532,6 @@ class GiveUp(NamedTuple):
 
 _FORGET = Struct("<HHIQQ")
 
-
 class Forget(NamedTuple):
     """Drop an ended job before retention does."""
 
@@ -528,7 +547,6 @@ class Forget(NamedTuple):
 
 
 _REFUSED_REQUESTS = Struct("<HHIQQIHH")
-
 
 class RefusedRequests(NamedTuple):
     """Requests turned away before they reached the core, so that replicas count the same."""
@@ -547,30 +565,31 @@ class RefusedRequests(NamedTuple):
 
 
 SIZES: Final[dict[int, int]] = {
-    TERM: 24, NODE_UP: 64, NODE_DOWN: 32, DEVICE_SET: 64, NODE_LABEL: 40, NODE_RESERVE: 48,
-    QUEUE_SET: 32, QUOTA_SET: 48, SUBMIT: 296, PLACE: 152, PREFER: 152, OUTCOME: 64, USAGE: 40,
-    PREEMPT: 40, CANCEL: 32, GIVE_UP: 32, FORGET: 24, REFUSED: 32,
+    TERM: 24, NODE_UP: 64, NODE_DOWN: 32, DEVICE_SET: 64, DEVICE_TRAITS: 56, NODE_LABEL: 40,
+    NODE_RESERVE: 48, QUEUE_SET: 32, QUOTA_SET: 48, SUBMIT: 488, PLACE: 152, PREFER: 152,
+    OUTCOME: 64, USAGE: 40, PREEMPT: 40, CANCEL: 32, GIVE_UP: 32, FORGET: 24, REFUSED: 32,
 }
 """Bytes of a command by kind."""
 
 Request = (
-    Term | NodeUp | NodeDown | DeviceSet | NodeLabel | NodeReserve | QueueSet | QuotaSet | Submit
-    | Prefer | TaskOutcome | DeviceUsage | Preempt | Cancel | GiveUp | Forget | RefusedRequests
+    Term | NodeUp | NodeDown | DeviceSet | DeviceTraits | NodeLabel | NodeReserve | QueueSet
+    | QuotaSet | Submit | Prefer | TaskOutcome | DeviceUsage | Preempt | Cancel | GiveUp | Forget
+    | RefusedRequests
 )
 """Commands that `propose` takes."""
 
 Command = (
-    Term | NodeUp | NodeDown | DeviceSet | NodeLabel | NodeReserve | QueueSet | QuotaSet | Submit
-    | Prefer | TaskOutcome | DeviceUsage | Preempt | Cancel | GiveUp | Forget | RefusedRequests
-    | Place
+    Term | NodeUp | NodeDown | DeviceSet | DeviceTraits | NodeLabel | NodeReserve | QueueSet
+    | QuotaSet | Submit | Prefer | TaskOutcome | DeviceUsage | Preempt | Cancel | GiveUp | Forget
+    | RefusedRequests | Place
 )
 """Commands that the log may hold."""
 
 UNPACK: Final[dict[int, Callable[[bytes], Command]]] = {
     TERM: Term.unpack, NODE_UP: NodeUp.unpack, NODE_DOWN: NodeDown.unpack,
-    DEVICE_SET: DeviceSet.unpack, NODE_LABEL: NodeLabel.unpack, NODE_RESERVE: NodeReserve.unpack,
-    QUEUE_SET: QueueSet.unpack, QUOTA_SET: QuotaSet.unpack, SUBMIT: Submit.unpack,
-    PLACE: Place.unpack, PREFER: Prefer.unpack, OUTCOME: TaskOutcome.unpack,
+    DEVICE_SET: DeviceSet.unpack, DEVICE_TRAITS: DeviceTraits.unpack, NODE_LABEL: NodeLabel.unpack,
+    NODE_RESERVE: NodeReserve.unpack, QUEUE_SET: QueueSet.unpack, QUOTA_SET: QuotaSet.unpack,
+    SUBMIT: Submit.unpack, PLACE: Place.unpack, PREFER: Prefer.unpack, OUTCOME: TaskOutcome.unpack,
     USAGE: DeviceUsage.unpack, PREEMPT: Preempt.unpack, CANCEL: Cancel.unpack,
     GIVE_UP: GiveUp.unpack, FORGET: Forget.unpack, REFUSED: RefusedRequests.unpack,
 }

@@ -4,11 +4,51 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import NamedTuple
 
 from stoker.scheduler.nouns import DeviceShare
+from stoker.scheduler.wire_names import JOB_CONDITIONS_MAX, SUBMIT_LEAST
 
 Shares = tuple[DeviceShare, ...]
 """Parts of devices, in the order in which they were granted."""
+
+
+class Condition(NamedTuple):
+    """A condition on each device of a job, as `struct sk_condition` has it."""
+
+    property: int
+    relation: int
+    value: int
+    rank: int = 0
+    """0: it is required; n: it is the n-th preference."""
+
+
+Conditions = tuple[Condition, ...]
+
+_CONDITION = Struct("<QHHHH")
+
+
+def pack_conditions(conditions: Conditions) -> bytes:
+    """The bytes of the conditions, without what pads them; ValueError for too many."""
+    if len(conditions) > JOB_CONDITIONS_MAX:
+        raise ValueError(f"{len(conditions)} conditions, at most {JOB_CONDITIONS_MAX}")
+    return b"".join(_CONDITION.pack(c.value, c.property, c.relation, c.rank, 0) for c in conditions)
+
+
+def unpack_conditions(raw: bytes) -> Conditions:
+    """The conditions up to the first that says nothing."""
+    if not raw[8]:
+        return ()
+    rows = _CONDITION.iter_unpack(raw)
+    return tuple(Condition(f, r, value, rank) for value, f, r, rank, _ in rows if f)
+
+
+def shortened(raw: bytes) -> bytes:
+    """A record without the conditions at its end that say nothing; its first field is its size."""
+    size = len(raw)
+    while size > SUBMIT_LEAST and not any(raw[size - _CONDITION.size : size]):
+        size -= _CONDITION.size
+    return size.to_bytes(2, "little") + raw[2:size]
 
 
 def padded(numbers: tuple[int, ...], count: int) -> tuple[int, ...]:

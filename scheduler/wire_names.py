@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 from typing import Final, Literal
 
-DIGEST: Final = "0dec71772f8f84bd"
+DIGEST: Final = "2137c29e9c1c1f83"
 """The layout that this is for; the compiled core has the same."""
 MILLI: Final = 1_000
 """Milli-shares of one whole device or one CPU."""
@@ -39,6 +39,12 @@ JOB_MODELS_MAX: Final = 8
 """Device models that a job may name."""
 JOB_LABELS_MAX: Final = 4
 """Labels of each sort that a job may name."""
+JOB_CONDITIONS_MAX: Final = 12
+"""Conditions on its devices that a job may name."""
+PREFERENCES_MAX: Final = 4
+"""Preferences among them."""
+TRAITS_MAX: Final = 63
+"""Different traits of devices known to one state."""
 NODE_LABELS_MAX: Final = 16
 """Labels and taints of one node together."""
 QUEUE_QUOTAS_MAX: Final = 8
@@ -71,6 +77,8 @@ LABEL_COST: Final = 4
 """`value` is the node's cost, for SK_PLACEMENT_COST."""
 QUEUE_REMOVE: Final = 1
 """The queue goes; it must be empty."""
+SUBMIT_LEAST: Final = 296
+"""Bytes of a request without conditions."""
 HAS_EXIT_CODE: Final = 1
 HAS_SIGNAL: Final = 2
 HAS_DEVICE_NS: Final = 4
@@ -116,6 +124,7 @@ USAGE: Final = 15
 PREEMPT: Final = 16
 PREFER: Final = 17
 GIVE_UP: Final = 18
+DEVICE_TRAITS: Final = 19
 
 
 class Placement(IntEnum):
@@ -144,6 +153,27 @@ class Order(IntEnum):
     CONSERVATIVE = 4  # every waiting job gets such a reservation
     SHORTEST = 5  # least estimated time left first
     LEAST_ATTAINED = 6  # least device time so far first
+
+
+class Property(IntEnum):
+    """The property of a device that a condition speaks of."""
+
+    VENDOR = 1  # its number
+    MODEL = 2  # hash of its name
+    MEMORY = 3  # bytes that the device has
+    COMPUTE = 4  # as DEVICE_TRAITS has it, and so are the fields below
+    ARCH = 5
+    PROFILE = 6
+    DRIVER = 7
+
+
+class Relation(IntEnum):
+    """The way in which a property and the value of a condition are compared. Conditions IS on one
+    field are alternatives, all others must hold together."""
+
+    IS = 1
+    LEAST = 2
+    MOST = 3
 
 
 class Option(IntFlag):

@@ -12,12 +12,11 @@ from struct import Struct
 from typing import Any, NamedTuple, Self
 
 from stoker.scheduler.wire_commands import Submit
-from stoker.scheduler.wire_fields import Shares, padded, unpack_shares
+from stoker.scheduler.wire_fields import Shares, padded, unpack_conditions, unpack_shares
 from stoker.scheduler.wire_names import STATES, JobState, Kind
 
 
 _REJECTED_RECORD = Struct("<IHHQQQ")
-
 
 class RejectedRecord(NamedTuple):
     """One request that propose did not turn into a command. The state is as if it had not been
@@ -54,7 +53,6 @@ class RejectedRecord(NamedTuple):
 
 _EXPLAIN_RECORD = Struct("<HHIQQQQ")
 
-
 class ExplainRecord(NamedTuple):
     """One line of an explanation, the most telling first; figures that the reason does not use are
     0."""
@@ -86,8 +84,7 @@ class ExplainRecord(NamedTuple):
         return tuple.__new__(cls, (f[0], f[2], f[3], f[4], f[5], f[6], f[1]))
 
 
-_JOB_INFO = Struct("<QQQQQQQ4QQQQQQIIIIiiIHHHHHHHH2HQQQQQQ8Q4Q4Q4QIIIIIhBBHHHH")
-
+_JOB_INFO = Struct("<QQQQQQQ4QQQQQQIIIIiiIHHHHHHHHH1HQQQQQQ8Q4Q4Q4QIIIIIhBBHHHH192s")
 
 class JobInfo(NamedTuple):
     """Everything that the core knows of a job. Times are those of the entries that caused them, or
@@ -136,6 +133,8 @@ class JobInfo(NamedTuple):
     """The reason why it is not in its queue though pending: `enum sk_hold`."""
     ready: int
     """Tasks of a gang that were ready in this attempt."""
+    preferred: int
+    """Bit n: where it was placed last, preference n + 1 is met."""
     request: Submit
     """All that was asked for; the key is not kept."""
 
@@ -156,16 +155,15 @@ class JobInfo(NamedTuple):
             f[0], f[1], f[2], f[33], f[3], f[4], f[5], f[6], tuple(filter(None, f[7:11])), f[11],
             f[16], f[17], f[59], f[60], f[18], f[20] if f[19] & 1 else None,
             f[21] if f[19] & 2 else None, f[64], f[65], f[23], STATES[f[24] - 1], f[25], f[26],
-            f[22], f[12], f[13], f[14], f[15], f[27], f[28], f[29], f[30], Submit(f[1], b"", f[2],
-            f[16], f[17], f[64], f[59], f[60], f[33], f[65], f[34], f[35], f[36], f[37], f[38],
-            tuple(filter(None, f[39:47])), tuple(filter(None, f[47:51])), tuple(filter(None,
+            f[22], f[12], f[13], f[14], f[15], f[27], f[28], f[29], f[30], f[31], Submit(f[1], b"",
+            f[2], f[16], f[17], f[64], f[59], f[60], f[33], f[65], f[34], f[35], f[36], f[37],
+            f[38], tuple(filter(None, f[39:47])), tuple(filter(None, f[47:51])), tuple(filter(None,
             f[51:55])), tuple(filter(None, f[55:59])), f[61], f[62], f[63], f[67], f[68], f[69],
-            f[70], f[66]),
+            f[70], f[66], unpack_conditions(f[71])),
         ))
 
 
 _NODE_INFO = Struct("<QQQQQQQQQIIIHHHHI")
-
 
 class NodeInfo(NamedTuple):
     """A node and its ledger. What is used may exceed the total after a node came back smaller."""
@@ -212,7 +210,6 @@ class NodeInfo(NamedTuple):
 
 _LABEL = Struct("<QQII")
 
-
 class Label(NamedTuple):
     """A label or taint of a node."""
 
@@ -240,8 +237,7 @@ class Label(NamedTuple):
         return tuple.__new__(cls, (f[0], f[1], bool(f[2] & 2), bool(f[2] & 4)))
 
 
-_DEVICE_STATE = Struct("<QQQQHHHHHHHBB")
-
+_DEVICE_STATE = Struct("<QQQQQQQHHHHHHHBBII")
 
 class DeviceState(NamedTuple):
     """The ledger of one device: its capacity is used + free while available, else used +
@@ -260,6 +256,10 @@ class DeviceState(NamedTuple):
     numa: int
     kind: int = Kind.GPU
     vendor: int = 0
+    compute: int = 0
+    arch: int = 0
+    profile: int = 0
+    driver: int = 0
 
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
@@ -275,12 +275,12 @@ class DeviceState(NamedTuple):
     def of_values(cls, f: tuple[Any, ...]) -> Self:
         """Make it from values in the order of the record."""
         return tuple.__new__(cls, (
-            f[0], f[2], f[4], f[5], bool(f[6]), f[7], f[1], f[3], f[8], f[9], f[10], f[11], f[12],
+            f[0], f[2], f[7], f[8], bool(f[9]), f[10], f[1], f[3], f[11], f[12], f[13], f[14],
+            f[15], f[16], f[4], f[5], f[6],
         ))
 
 
 _QUOTA_INFO = Struct("<QQQQ")
-
 
 class QuotaInfo(NamedTuple):
     """The quota of a queue and those below it for one device model (0: all), and its use."""
@@ -307,7 +307,6 @@ class QuotaInfo(NamedTuple):
 
 
 _QUEUE_INFO = Struct("<QQQQQQIIIHHII256s")
-
 
 class QueueInfo(NamedTuple):
     """A queue; what it uses and how many are pending counts those below it."""
@@ -348,7 +347,6 @@ class QueueInfo(NamedTuple):
 
 
 _TASK_INFO = Struct("<QQIHHHHHH64s")
-
 
 class TaskInfo(NamedTuple):
     """One placed task that has not ended."""

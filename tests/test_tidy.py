@@ -45,6 +45,7 @@ ACROSS = {
     "tests/test_examples.py": "examples/",
     "tests/test_docs.py": "docs/, README.md and CONTRIBUTING.md",
     "tests/test_readme.py": "README.md and the commands that it names",
+    "tests/product/test_conditions.py": "conditions on devices, from drivers to placement",
     "tests/product/test_devices.py": "drivers, the agent, the scheduler, the verbs: a whole node",
     "tests/product/test_health.py": "signals of cards, the agent, the log: a whole node",
     "tests/product/test_squatter.py": "a local user on the port of a broker that died",

@@ -11,6 +11,9 @@
     numa = 0                                  # optional; its NUMA node
     link = 1                                  # optional; equal numbers share a fast link
     bus = 1                                   # optional; equal numbers share a PCIe switch
+    arch = "versal"                           # optional; what jobs may ask for with --arch
+    driver = "2.16.204"                       # optional; --driver
+    profile = "half"                          # optional; --partition-profile
 
 A declared node must exist and be a character device; a device that cannot be opened is never
 granted.
@@ -37,6 +40,7 @@ from stoker.scheduler.nouns import DeviceInfo
 NODES_MAX = 16
 
 Place = Annotated[int, msgspec.Meta(ge=0, lt=65_535)]
+Word = Annotated[str, msgspec.Meta(max_length=128)]
 
 NO_SENSOR = "a declared device has no sensor"
 
@@ -53,6 +57,9 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     numa: Place | None = None
     link: Place = 0
     bus: Place = 0
+    arch: Word = ""
+    driver: Word = ""
+    profile: Word = ""
 
 
 @register
@@ -107,6 +114,9 @@ class Declared(Vendor):
             numa=entry.numa,
             link=entry.link,
             bus=entry.bus,
+            arch=entry.arch,
+            driver=entry.driver,
+            profile=entry.profile,
         )
 
 

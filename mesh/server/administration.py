@@ -13,7 +13,7 @@ from stoker.mesh.log.entry import CordonBlob, DrainBlob, LimitsBlob, NamesBlob, 
 from stoker.mesh.replica import cluster_limits as limit_changes
 from stoker.mesh.replica.events import Admin
 from stoker.mesh.replica.state import ReplicaState
-from stoker.mesh.replica.works import core_request, work
+from stoker.mesh.replica.works import core_request, node_requests, work
 from stoker.mesh.wire import schema
 from stoker.native.errors import BadRequest, NotFound, Refused
 from stoker.scheduler import records
@@ -148,7 +148,7 @@ def node_drain(
 
     def up(later: ReplicaState) -> tuple[records.Request, ...]:
         report = later.book.nodes[node]
-        requests = work.node_requests(report, later)
+        requests = node_requests.node_requests(report, later)
         if report.drain:  # the node itself still wants no jobs
             requests.append(records.NodeDown(number, reason=work.DRAINED))
         return tuple(requests)
@@ -205,7 +205,7 @@ def _cordon(token: Any, blob: CordonBlob, state: ReplicaState) -> Admin:
         ids = [device.id for device in report.devices] if report is not None else []
         if report is None or blob.device not in ids:
             return ()
-        return (work.device_set(report, ids.index(blob.device), not blob.why),)
+        return (node_requests.device_set(report, ids.index(blob.device), not blob.why),)
 
     return Admin(token, requests(state), (blob,), requests)
 

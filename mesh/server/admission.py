@@ -11,6 +11,7 @@ import hashlib
 
 import msgspec
 
+from stoker.mesh.server.admission_conditions import check_conditions
 from stoker.mesh.wire.job_request import JobRequest, job_spec
 from stoker.native.errors import BadRequest
 from stoker.scheduler.figures import Figure
@@ -52,6 +53,7 @@ def admit(request: JobRequest, after: int | None = None) -> JobSpec:
     _check_gpu(request.gpu_milli)
     _check_limits(request)
     _check_names(request)
+    check_conditions(request)
     _check_array(request)
     _check_again(request)
     tasks, each = gang_shape(request)

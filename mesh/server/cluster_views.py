@@ -213,6 +213,10 @@ def _devices(replica: Replica, report: NodeReport, user: str | None) -> list[sch
                 absent=seen.absent,
                 cordoned=replica.state.book.cordoned.get((report.node, device.id), ""),
                 warning=device.warning,
+                arch=device.arch,
+                compute=device.compute,
+                driver=device.driver,
+                profile=device.profile,
             )
         )
     return rows

@@ -62,6 +62,7 @@ class _Explanation:
             Reason.WAITS_UNTIL: self._paused,
             Reason.HELD_BY_ORDER: self._held_by_order,
             Reason.WAITS_FOR_JOB: self._waits_for,
+            Reason.PREFERENCES_MET: self._preferred,
         }
         self._makers: dict[Remedy, Callable[[Explained], str]] = {
             Remedy.CANCEL_HOLDER: self._cancel_holder,
@@ -136,6 +137,12 @@ class _Explanation:
         if self._job.decoded_spec().after_any:
             return f"waits until job {number} has ended{now}"
         return f"waits until job {number} has succeeded{now}; if it fails, this one is cancelled"
+
+    def _preferred(self, line: Explained, text: str) -> str:
+        """Name the first preference that is not met."""
+        terms = self._job.decoded_spec().prefer
+        missed = terms[line.detail - 1] if 0 < line.detail <= len(terms) else ""
+        return f"{text}; not {missed}" if missed else text
 
     def _held_by_order(self, line: Explained, text: str) -> str:
         queue, order = self._book.queue_name(line.asked), _order(line.detail)
@@ -295,6 +302,8 @@ HELPS: dict[Remedy, str] = {
     Remedy.CHANGE_QUEUE: "use another queue: stoker queue list",
     Remedy.RAISE_LIMIT: "have the queue's limit raised by an administrator: stoker queue quota",
     Remedy.CHANGE_MODELS: "accept other device models: stoker devices shows which there are",
+    Remedy.CHANGE_CONDITIONS: "drop a condition on its devices, or make it a preference: --prefer;"
+    " stoker devices -o wide shows what there is",
     Remedy.CHANGE_LABELS: "ask for other labels: stoker nodes -o wide shows which there are",
     Remedy.TOLERATE_TAINT: "tolerate the taint, if it is meant for such jobs: --tolerate",
     Remedy.END_RESERVATION: "have the reservation ended by an administrator: stoker node reserve",

@@ -54,7 +54,8 @@ class JobRequest(Message, frozen=True):
     placement: Wanted = ""
     """The way a node is chosen; empty: as the queue says."""
     models: tuple[str, ...] = ()
-    """Device models that will do, or parts of their names whatever the case; empty: any."""
+    """Device models that will do: names, parts of names or patterns with * and ?, whatever the
+    case; empty: any."""
     require: tuple[str, ...] = ()
     """Labels KEY=VALUE that the node must have."""
     avoid: tuple[str, ...] = ()
@@ -102,6 +103,20 @@ class JobRequest(Message, frozen=True):
     """Exactly so many tasks of the gang on each of its nodes; 0: as it fits."""
     nodes: Int = 0
     """Nodes among which the tasks are divided evenly; without tasks, one on each. 0: as it fits."""
+    vendors: tuple[str, ...] = ()
+    """Vendors of which its devices may be; empty: any one."""
+    device_memory_least_bytes: Int | None = None
+    """Memory that each of its devices has at least, whoever uses it."""
+    compute_least: str = ""
+    """The least CUDA compute capability of its devices; empty: any."""
+    archs: tuple[str, ...] = ()
+    """Architectures of which its devices may be, whatever the case; empty: any."""
+    drivers: tuple[str, ...] = ()
+    """Bounds of the version of its devices' driver, which all hold."""
+    profiles: tuple[str, ...] = ()
+    """Partition profiles of which its devices may be; empty: any device."""
+    prefer: tuple[str, ...] = ()
+    """Preferences for its devices, the most important first; the last is given up first."""
     idempotency_key: str = ""
     """A known key means the job that it made; a different request under it is refused. In a full
     table of 65,536 keys the user with most loses the oldest."""
@@ -150,6 +165,13 @@ class Spec(Part, frozen=True):
     mix_vendors: bool = False
     tasks: int = 1
     tasks_per_node: int = 0
+    vendors: tuple[str, ...] = ()
+    device_memory_least_bytes: int | None = None
+    compute_least: str = ""
+    archs: tuple[str, ...] = ()
+    drivers: tuple[str, ...] = ()
+    profiles: tuple[str, ...] = ()
+    prefer: tuple[str, ...] = ()
 
 
 def job_spec(request: JobRequest, after: int | None) -> JobSpec:
@@ -193,6 +215,13 @@ def job_spec(request: JobRequest, after: int | None) -> JobSpec:
         mix_vendors=request.mix_vendors,
         tasks=request.tasks,
         tasks_per_node=request.tasks_per_node,
+        vendors=request.vendors,
+        device_memory_least_bytes=request.device_memory_least_bytes,
+        compute_least=request.compute_least,
+        archs=request.archs,
+        drivers=request.drivers,
+        profiles=request.profiles,
+        prefer=request.prefer,
     )
 
 
@@ -238,4 +267,11 @@ def shown_spec(
         mix_vendors=spec.mix_vendors,
         tasks=spec.tasks,
         tasks_per_node=spec.tasks_per_node,
+        vendors=spec.vendors,
+        device_memory_least_bytes=spec.device_memory_least_bytes,
+        compute_least=spec.compute_least,
+        archs=spec.archs,
+        drivers=spec.drivers,
+        profiles=spec.profiles,
+        prefer=spec.prefer,
     )

@@ -276,6 +276,14 @@ class DeviceView(Message, frozen=True):
     """The reason of its cordon, or empty."""
     warning: str = ""
     """A defect of a device that still takes jobs, or empty."""
+    arch: str = ""
+    """The generation of its chip, as `--arch` takes it; empty: not known, and so for the others."""
+    compute: str = ""
+    """Its CUDA compute capability, as `--min-compute` compares it."""
+    driver: str = ""
+    """The version of its driver, as `--driver` compares it."""
+    profile: str = ""
+    """Its partition profile, as `--partition-profile` takes it."""
 
 
 class DeviceList(Message, frozen=True):

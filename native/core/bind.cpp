@@ -404,18 +404,20 @@ class Core
 			       uint32_t unique, uint64_t seed)
 	{
 		BusyGuard guard(busy_);
-		std::vector<sk_submit> asked(submits.size() / sizeof(sk_submit));
-		sk_bench_plan plan = {asked.data(), uint32_t(asked.size()),
-				      decisions,    warm,
-				      batches,	    unique,
-				      naive,	    fill_milli,
+		sk_bench_plan plan = {reinterpret_cast<const uint8_t *>(submits.c_str()),
+				      uint32_t(submits.size() / SK_SUBMIT_LEAST),
+				      decisions,
+				      warm,
+				      batches,
+				      unique,
+				      naive,
+				      fill_milli,
 				      seed};
 		sk_bench_times times = {};
 		nb::dict told, counted;
 
 		if (std::max({decisions, batches, unique, naive}) > SK_BENCH_TIMES_MAX)
 			raise_errno(-EINVAL, "bench_decide");
-		std::memcpy(asked.data(), submits.c_str(), asked.size() * sizeof(sk_submit));
 		std::vector<uint32_t> series[6];
 		struct {
 			const char *name;

@@ -100,6 +100,11 @@ enum sk_reason {
 	SK_NO_NODE_HAS_KIND = 86,
 	SK_ALREADY_RELEASED = 87,
 	SK_GANG_NODE_SHORT = 88, /* no room for all tasks that go on one node together */
+	SK_TRAITS_FULL = 89,
+	SK_BAD_CONDITION = 90,	     /* asked: its position among the conditions, from 1 */
+	SK_CONDITION_NOT_MET = 91,   /* the device does not meet a condition of the job */
+	SK_NO_DEVICE_MEETS = 92,     /* job: the condition, asked: its value, have: the nearest */
+	SK_NO_DEVICE_MEETS_ALL = 93, /* asked: conditions, have: devices of the kind */
 	SK_REFUSAL_END,
 
 	/* Reasons for the state of a job. */
@@ -177,6 +182,9 @@ enum sk_reason {
 	SK_NEVER_AS_IT_IS = 333,   /* detail: what submit would say, with its figures */
 	SK_HELD_BY_ORDER = 334,	   /* it fits; detail: order, asked: queue, job: the one that
 				      holds it up */
+	SK_NEEDS_CONDITION = 335,  /* count of have devices do not meet it; job, asked as above */
+	SK_NEEDS_CONDITIONS = 336, /* count: nodes without a device that meets the conditions */
+	SK_PREFERENCES_MET = 337,  /* have of asked preferences are met where it was placed */
 
 	/* Codes from here on belong to the outer layers and pass through unread. */
 	SK_REASON_OUTER = 1000,

@@ -36,6 +36,9 @@
 #define SK_MODELS_MAX 64u	    /* Device models known to one state. */
 #define SK_JOB_MODELS_MAX 8u	    /* Device models that a job may name. */
 #define SK_JOB_LABELS_MAX 4u	    /* Labels of each sort that a job may name. */
+#define SK_JOB_CONDITIONS_MAX 12u   /* Conditions on its devices that a job may name. */
+#define SK_PREFERENCES_MAX 4u	    /* Preferences among them. */
+#define SK_TRAITS_MAX 63u	    /* Different traits of devices known to one state. */
 #define SK_NODE_LABELS_MAX 16u	    /* Labels and taints of one node together. */
 #define SK_QUEUE_QUOTAS_MAX 8u	    /* Quotas of one queue. */
 #define SK_QUEUE_DEPTH_MAX 8u	    /* Queues on the way from the root to a queue. */
@@ -64,6 +67,7 @@ enum sk_kind {
 	SK_PREEMPT = 16,
 	SK_PREFER = 17,
 	SK_GIVE_UP = 18,
+	SK_DEVICE_TRAITS = 19,
 	SK_KIND_END,
 };
 
@@ -201,6 +205,22 @@ struct sk_device_set {
 };
 static_assert(sizeof(struct sk_device_set) == 64, "stored layout");
 
+/* The traits of a device: properties that a job may ask for and that placement does not need
+ * otherwise. 0: the node does not know it, and no condition on it is met.
+ *
+ * Python: DeviceTraits(node, index as device, compute=0, arch=0, profile=0, driver=0) */
+struct sk_device_traits {
+	struct sk_header header;
+	uint64_t node;
+	uint64_t arch;	  /* Hash of the name of its architecture. */
+	uint64_t profile; /* Hash of the name of its partition profile. */
+	uint64_t driver;  /* Version of its driver: major << 40 | minor << 20 | patch. */
+	uint32_t compute; /* Compute capability: major << 16 | minor. */
+	uint16_t index;
+	uint16_t zero;
+};
+static_assert(sizeof(struct sk_device_traits) == 56, "stored layout");
+
 #define SK_LABEL_CLEAR 1u /* The node loses the label. */
 #define SK_LABEL_TAINT 2u /* Only jobs that tolerate it are placed there. */
 #define SK_LABEL_COST 4u  /* `value` is the node's cost, for SK_PLACEMENT_COST. */
@@ -259,6 +279,38 @@ struct sk_quota_set {
 };
 static_assert(sizeof(struct sk_quota_set) == 48, "stored layout");
 
+/* The property of a device that a condition speaks of. */
+enum sk_property {
+	SK_PROPERTY_VENDOR = 1,	 /* its number */
+	SK_PROPERTY_MODEL = 2,	 /* hash of its name */
+	SK_PROPERTY_MEMORY = 3,	 /* bytes that the device has */
+	SK_PROPERTY_COMPUTE = 4, /* as DEVICE_TRAITS has it, and so are the fields below */
+	SK_PROPERTY_ARCH = 5,
+	SK_PROPERTY_PROFILE = 6,
+	SK_PROPERTY_DRIVER = 7,
+	SK_PROPERTY_END,
+};
+
+/* The way in which a property and the value of a condition are compared. Conditions IS on one
+ * field are alternatives, all others must hold together. */
+enum sk_relation {
+	SK_RELATION_IS = 1,
+	SK_RELATION_LEAST = 2,
+	SK_RELATION_MOST = 3,
+	SK_RELATION_END,
+};
+
+/* A condition on each device of a job. With rank 0 it is required; conditions of rank n are the
+ * n-th preference, and the last preference is the first that is given up. */
+struct sk_condition {
+	uint64_t value;
+	uint16_t property; /* 0: no condition, nor any behind it */
+	uint16_t relation;
+	uint16_t rank;
+	uint16_t zero;
+};
+static_assert(sizeof(struct sk_condition) == 16, "stored layout");
+
 /* The request of a job, kept as it was submitted. CPU and memory are reserved where not 0.
  * Lists end at their first 0. */
 struct sk_request {
@@ -284,15 +336,18 @@ struct sk_request {
 	uint16_t options;
 	uint16_t retries; /* Attempts after the first, for failed and lost ones. */
 	uint16_t kinds;	  /* Kinds of devices that will do, as bits. */
+	struct sk_condition conditions[SK_JOB_CONDITIONS_MAX]; /* Conditions on its devices. */
 };
-static_assert(sizeof(struct sk_request) == 240, "stored layout");
+static_assert(sizeof(struct sk_request) == 432, "stored layout");
 
-/* A user submits a job.
+/* A user submits a job. The record may end before conditions that say nothing, so that a request
+ * without conditions has SK_SUBMIT_LEAST bytes.
  *
  * Python: Submit(client, key=b"", spec_hash=0, uid=0, tenant=0, priority=0, gpu_milli=0,
  * cpu_milli=0, memory_bytes=0, tasks=1, device_memory_bytes=0, estimate_ns=0, after=0, group=0,
  * array=0, models=(), require=(), avoid=(), tolerate=(), queue=0, min_run_s=0, backoff_s=0,
- * placement=Placement.QUEUE, options=0, retries=0, kinds=Kind.GPU, per_node=0) */
+ * placement=Placement.QUEUE, options=0, retries=0, kinds=Kind.GPU, per_node=0,
+ * conditions=()) */
 struct sk_submit {
 	struct sk_header header;
 	uint64_t client;    /* Id of who submits; keys are per client. */
@@ -302,7 +357,11 @@ struct sk_submit {
 	uint32_t tenant;
 	struct sk_request request;
 };
-static_assert(sizeof(struct sk_submit) == 296, "stored layout");
+static_assert(sizeof(struct sk_submit) == 488, "stored layout");
+#define SK_SUBMIT_LEAST 296u /* Bytes of a request without conditions. */
+static_assert(SK_SUBMIT_LEAST + SK_JOB_CONDITIONS_MAX * sizeof(struct sk_condition) ==
+		      sizeof(struct sk_submit),
+	      "the conditions come last");
 
 struct sk_share {
 	uint16_t index;

@@ -13,7 +13,7 @@
 #include "core/wire.h"
 
 /* Equal digests mean equal records. */
-#define SK_WIRE_DIGEST "0dec71772f8f84bd"
+#define SK_WIRE_DIGEST "2137c29e9c1c1f83"
 
 /* clang-format off */
 #define SK_WIRE_AT(record, field, offset, size) \
@@ -53,6 +53,14 @@ SK_WIRE_AT(sk_device_set, bus, 58, 2);
 SK_WIRE_AT(sk_device_set, numa, 60, 2);
 SK_WIRE_AT(sk_device_set, kind, 62, 1);
 SK_WIRE_AT(sk_device_set, vendor, 63, 1);
+SK_WIRE_AT(sk_device_traits, header, 0, 16);
+SK_WIRE_AT(sk_device_traits, node, 16, 8);
+SK_WIRE_AT(sk_device_traits, arch, 24, 8);
+SK_WIRE_AT(sk_device_traits, profile, 32, 8);
+SK_WIRE_AT(sk_device_traits, driver, 40, 8);
+SK_WIRE_AT(sk_device_traits, compute, 48, 4);
+SK_WIRE_AT(sk_device_traits, index, 52, 2);
+SK_WIRE_AT(sk_device_traits, zero, 54, 2);
 SK_WIRE_AT(sk_node_label, header, 0, 16);
 SK_WIRE_AT(sk_node_label, node, 16, 8);
 SK_WIRE_AT(sk_node_label, label, 24, 8);
@@ -75,6 +83,11 @@ SK_WIRE_AT(sk_quota_set, guaranteed_milli, 24, 8);
 SK_WIRE_AT(sk_quota_set, limit_milli, 32, 8);
 SK_WIRE_AT(sk_quota_set, queue, 40, 4);
 SK_WIRE_AT(sk_quota_set, zero, 44, 4);
+SK_WIRE_AT(sk_condition, value, 0, 8);
+SK_WIRE_AT(sk_condition, property, 8, 2);
+SK_WIRE_AT(sk_condition, relation, 10, 2);
+SK_WIRE_AT(sk_condition, rank, 12, 2);
+SK_WIRE_AT(sk_condition, zero, 14, 2);
 SK_WIRE_AT(sk_request, memory_bytes, 0, 8);
 SK_WIRE_AT(sk_request, device_memory_bytes, 8, 8);
 SK_WIRE_AT(sk_request, estimate_ns, 16, 8);
@@ -97,13 +110,14 @@ SK_WIRE_AT(sk_request, placement, 232, 2);
 SK_WIRE_AT(sk_request, options, 234, 2);
 SK_WIRE_AT(sk_request, retries, 236, 2);
 SK_WIRE_AT(sk_request, kinds, 238, 2);
+SK_WIRE_AT(sk_request, conditions, 240, 192);
 SK_WIRE_AT(sk_submit, header, 0, 16);
 SK_WIRE_AT(sk_submit, client, 16, 8);
 SK_WIRE_AT(sk_submit, key, 24, 16);
 SK_WIRE_AT(sk_submit, spec_hash, 40, 8);
 SK_WIRE_AT(sk_submit, uid, 48, 4);
 SK_WIRE_AT(sk_submit, tenant, 52, 4);
-SK_WIRE_AT(sk_submit, request, 56, 240);
+SK_WIRE_AT(sk_submit, request, 56, 432);
 SK_WIRE_AT(sk_share, index, 0, 2);
 SK_WIRE_AT(sk_share, milli, 2, 2);
 SK_WIRE_AT(sk_place, header, 0, 16);
@@ -213,8 +227,9 @@ SK_WIRE_AT(sk_job_view, retried, 164, 2);
 SK_WIRE_AT(sk_job_view, preemptions, 166, 2);
 SK_WIRE_AT(sk_job_view, hold, 168, 2);
 SK_WIRE_AT(sk_job_view, ready, 170, 2);
-SK_WIRE_AT(sk_job_view, zero, 172, 4);
-SK_WIRE_AT(sk_job_view, request, 176, 240);
+SK_WIRE_AT(sk_job_view, preferred, 172, 2);
+SK_WIRE_AT(sk_job_view, zero, 174, 2);
+SK_WIRE_AT(sk_job_view, request, 176, 432);
 SK_WIRE_AT(sk_node_view, node, 0, 8);
 SK_WIRE_AT(sk_node_view, boot, 8, 8);
 SK_WIRE_AT(sk_node_view, incarnation, 16, 8);
@@ -240,15 +255,20 @@ SK_WIRE_AT(sk_device_view, memory_bytes, 0, 8);
 SK_WIRE_AT(sk_device_view, memory_used, 8, 8);
 SK_WIRE_AT(sk_device_view, owner, 16, 8);
 SK_WIRE_AT(sk_device_view, model, 24, 8);
-SK_WIRE_AT(sk_device_view, capacity_milli, 32, 2);
-SK_WIRE_AT(sk_device_view, used_milli, 34, 2);
-SK_WIRE_AT(sk_device_view, available, 36, 2);
-SK_WIRE_AT(sk_device_view, reason, 38, 2);
-SK_WIRE_AT(sk_device_view, link, 40, 2);
-SK_WIRE_AT(sk_device_view, bus, 42, 2);
-SK_WIRE_AT(sk_device_view, numa, 44, 2);
-SK_WIRE_AT(sk_device_view, kind, 46, 1);
-SK_WIRE_AT(sk_device_view, vendor, 47, 1);
+SK_WIRE_AT(sk_device_view, arch, 32, 8);
+SK_WIRE_AT(sk_device_view, profile, 40, 8);
+SK_WIRE_AT(sk_device_view, driver, 48, 8);
+SK_WIRE_AT(sk_device_view, capacity_milli, 56, 2);
+SK_WIRE_AT(sk_device_view, used_milli, 58, 2);
+SK_WIRE_AT(sk_device_view, available, 60, 2);
+SK_WIRE_AT(sk_device_view, reason, 62, 2);
+SK_WIRE_AT(sk_device_view, link, 64, 2);
+SK_WIRE_AT(sk_device_view, bus, 66, 2);
+SK_WIRE_AT(sk_device_view, numa, 68, 2);
+SK_WIRE_AT(sk_device_view, kind, 70, 1);
+SK_WIRE_AT(sk_device_view, vendor, 71, 1);
+SK_WIRE_AT(sk_device_view, compute, 72, 4);
+SK_WIRE_AT(sk_device_view, zero, 76, 4);
 SK_WIRE_AT(sk_quota_view, model, 0, 8);
 SK_WIRE_AT(sk_quota_view, guaranteed_milli, 8, 8);
 SK_WIRE_AT(sk_quota_view, limit_milli, 16, 8);

@@ -13,7 +13,8 @@
  * Python: JobInfo(job, client, spec_hash, memory_bytes, submit_ns, place_ns, end_ns, latency_ns,
  * observations, node, uid, tenant, gpu_milli, cpu_milli, attempt, exit_code?, signal?,
  * priority, tasks, tasks_live, state: JobState, reason, place_reason, candidates, attained_ns,
- * charged_ns, spent_ns, not_before_ns, retried, preemptions, hold, ready, request: Submit) */
+ * charged_ns, spent_ns, not_before_ns, retried, preemptions, hold, ready, preferred,
+ * request: Submit) */
 struct sk_job_view {
 	uint64_t job;
 	uint64_t client;
@@ -43,10 +44,11 @@ struct sk_job_view {
 	uint16_t preemptions; /* Those that did not fail: preempted, or not begun. */
 	uint16_t hold;	/* The reason why it is not in its queue though pending: `enum sk_hold`. */
 	uint16_t ready; /* Tasks of a gang that were ready in this attempt. */
-	uint16_t zero[2];
+	uint16_t preferred; /* Bit n: where it was placed last, preference n + 1 is met. */
+	uint16_t zero[1];
 	struct sk_request request; /* All that was asked for; the key is not kept. */
 };
-static_assert(sizeof(struct sk_job_view) == 416, "binding layout");
+static_assert(sizeof(struct sk_job_view) == 608, "binding layout");
 
 /* The reason why a pending job is not in its queue. */
 enum sk_hold {
@@ -96,12 +98,16 @@ static_assert(sizeof(struct sk_label_view) == 24, "binding layout");
 /* The ledger of one device: its capacity is used + free while available, else used + unavailable.
  *
  * Python: DeviceState(memory_bytes, owner, capacity_milli, used_milli, available: bool, reason,
- * memory_used, model, link, bus, numa, kind=Kind.GPU, vendor=0) */
+ * memory_used, model, link, bus, numa, kind=Kind.GPU, vendor=0, compute=0, arch=0, profile=0,
+ * driver=0) */
 struct sk_device_view {
 	uint64_t memory_bytes;
 	uint64_t memory_used;
 	uint64_t owner;
 	uint64_t model;
+	uint64_t arch;
+	uint64_t profile;
+	uint64_t driver;
 	uint16_t capacity_milli;
 	uint16_t used_milli;
 	uint16_t available;
@@ -111,8 +117,10 @@ struct sk_device_view {
 	uint16_t numa;
 	uint8_t kind;
 	uint8_t vendor;
+	uint32_t compute;
+	uint32_t zero;
 };
-static_assert(sizeof(struct sk_device_view) == 48, "binding layout");
+static_assert(sizeof(struct sk_device_view) == 80, "binding layout");
 
 /* The quota of a queue and those below it for one device model (0: all), and its use.
  *

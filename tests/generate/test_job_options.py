@@ -88,6 +88,7 @@ def test_every_option_of_the_log_is_declared_in_its_order(tmp_path: Path) -> Non
 NEEDS: dict[str, dict[str, Any]] = {
     "min_run_s": {"preemptible": True},
     "device_memory_bytes": {"gpu_milli": 1000},
+    "device_memory_least_bytes": {"gpu_milli": 1000},
 }
 """Other fields that a request with this option must have."""
 

@@ -15,6 +15,7 @@ from stoker.scheduler import records as rec
 from stoker.scheduler.nouns import DeviceShare
 from stoker.scheduler.policies import Option, Placement
 from stoker.scheduler.reasons import Reason as R
+from tests.scheduler.oracle_conditions import levels, meets
 from tests.scheduler.oracle_jobs import Jobs
 from tests.scheduler.oracle_nouns import (
     DOOMED,
@@ -34,6 +35,7 @@ NEVER = {
     *(R.GANG_TOO_LARGE, R.NO_DEVICE_HAS_SHARE, R.NO_NODE_HAS_LABELS, R.NO_NODE_HAS_MODEL),
     *(R.NO_NODE_HAS_DEVICE_MEMORY, R.OVER_ANY_LIMIT, R.NO_NODE_HAS_KIND),
     R.GANG_NODE_SHORT,
+    *(R.NO_DEVICE_MEETS, R.NO_DEVICE_MEETS_ALL),
 }
 """Reasons that propose gives for a job that could never run; the oracle does not predict which."""
 
@@ -77,7 +79,7 @@ class Oracle(Jobs):
     ) -> tuple[list[rec.Command], list[tuple[int, ...]]]:
         """`never`: positions of submits that the core says could never run."""
         trial = self.clone()
-        trial.now = now
+        trial.now, trial.trial = now, True
         trial.promote()
         commands: list[rec.Command] = []
         rejected: list[tuple[int, ...]] = []
@@ -155,6 +157,7 @@ class Oracle(Jobs):
             if (not models or device.model in models)
             and device.memory >= request.device_memory_bytes
             and device.kind & request.kinds
+            and meets(device.values, request, 0)
             and device.family in families
         ]
         holds = [self.limits.node_tasks]
@@ -194,6 +197,14 @@ class Oracle(Jobs):
                 commands.extend(group)
 
     def try_gang(self, job: Job, seed: int) -> list[rec.Place] | None:
+        """All preferences are tried together, then one less, and so on."""
+        for self.insists in levels(job.request):
+            if group := self.try_families(job, seed):
+                break
+        self.insists = 0
+        return group
+
+    def try_families(self, job: Job, seed: int) -> list[rec.Place] | None:
         """A gang that is not to mix tries one family after the other, by kind and vendor."""
         if job.request.tasks == 1 or not job.request.gpu_milli or job.wants(Option.MIX_VENDORS):
             return self.try_among(job, seed, None)

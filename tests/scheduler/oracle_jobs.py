@@ -8,6 +8,7 @@ from collections import Counter
 from stoker.scheduler import records as rec
 from stoker.scheduler.policies import Option, Placement
 from stoker.scheduler.reasons import Reason as R
+from tests.scheduler.oracle_conditions import condition_is_bad
 from tests.scheduler.oracle_nodes import Nodes
 from tests.scheduler.oracle_nouns import (
     CANCELLED,
@@ -94,6 +95,9 @@ class Jobs(Nodes, Queues):
             raise No(R.BAD_DEVICE_KIND, c.kinds)
         if c.placement > max(Placement):
             raise No(R.BAD_PLACEMENT, c.placement, max(Placement))
+        for position, condition in enumerate(c.conditions, 1):
+            if not c.gpu_milli or condition_is_bad(condition):
+                raise No(R.BAD_CONDITION, position)
         if c.retries > 10:
             raise No(R.BAD_RETRIES, c.retries, 10)
         if c.backoff_s > 300:

@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stoker.scheduler import records as rec
 from stoker.scheduler.policies import Option
 from stoker.scheduler.reasons import Reason as R
+from stoker.scheduler.wire_names import Property
+from tests.scheduler.oracle_conditions import TRAITS, meets
 from tests.scheduler.oracle_nouns import LOST, Device, Job, No, Node, Task
 from tests.scheduler.oracle_state import State
 
 
 class Nodes(State):
-    """NodeUp, NodeDown, NodeLabel, NodeReserve and DeviceSet."""
+    """NodeUp, NodeDown, NodeLabel, NodeReserve, DeviceSet and DeviceTraits."""
 
     def do_nodeup(self, c: rec.NodeUp) -> None:
         known = [n for n in self.nodes if n.id == c.node]
@@ -96,13 +100,28 @@ class Nodes(State):
             raise No(R.MODELS_FULL, 1, 64)
         device = Device(
             c.capacity_milli, c.memory_bytes, c.available, c.owner, c.reason, c.model, c.link,
-            c.bus, c.numa, c.kind, c.vendor,
+            c.bus, c.numa, c.kind, c.vendor, before.traits,
         )  # fmt: skip
         if device == before:
             raise No(R.UNCHANGED)
         if c.model and c.model not in self.models:
             self.models.append(c.model)
         node.devices[c.device] = device
+
+    def do_devicetraits(self, c: rec.DeviceTraits) -> None:
+        """New traits are not known on trial: they have to be committed first."""
+        node = self.node(c.node)
+        if c.device >= len(node.devices):
+            raise No(R.BAD_DEVICE_INDEX, c.device, len(node.devices))
+        traits = (c.compute, c.arch, c.profile, c.driver)
+        if node.devices[c.device].traits == traits:
+            raise No(R.UNCHANGED)
+        if traits not in self.traits and any(traits):
+            if self.trial:
+                traits = (0, 0, 0, 0)
+            else:
+                self.traits.append(traits)
+        node.devices[c.device] = replace(node.devices[c.device], traits=traits)
 
     def forget_devices(self) -> None:
         """Removes devices that their node no longer reports, once no task has them."""
@@ -166,14 +185,24 @@ class Nodes(State):
         if taints - set(request.tolerate):
             raise No(R.NOT_TOLERATED)
 
+    def is_kind(self, request: rec.Submit, device: Device) -> bool:
+        return bool(device.kind & request.kinds) and meets(
+            device.values, request, self.insists, (Property.VENDOR,)
+        )
+
     def refuse_lasting(self, request: rec.Submit, node: Node) -> None:
         models = self.known_models(request)
         if request.gpu_milli and not any(
-            d.capacity and d.kind & request.kinds for d in node.devices
+            d.capacity and self.is_kind(request, d) for d in node.devices
         ):
             raise No(R.WRONG_KIND)
         if request.gpu_milli and models and not models & {d.model for d in node.devices}:
             raise No(R.WRONG_MODEL)
+        if request.gpu_milli and not any(
+            (d.capacity or any(d.traits)) and meets(d.values, request, self.insists, TRAITS)
+            for d in node.devices
+        ):
+            raise No(R.CONDITION_NOT_MET)
         if any(label not in node.labels for label in request.require):
             raise No(R.LABEL_MISSING)
         if any(label in node.labels for label in request.avoid):
@@ -201,8 +230,12 @@ class Nodes(State):
 
     def refuse_device(self, request: rec.Submit, node: Node, index: int) -> None:
         models = self.known_models(request)
-        if not node.devices[index].kind & request.kinds:
+        if not self.is_kind(request, node.devices[index]):
             raise No(R.WRONG_KIND)
+        if not meets(node.devices[index].values, request, self.insists, (*TRAITS, Property.MEMORY)):
+            raise No(R.CONDITION_NOT_MET)
+        if not meets(node.devices[index].values, request, self.insists, (Property.MODEL,)):
+            raise No(R.WRONG_MODEL)
         if models and node.devices[index].model not in models:
             raise No(R.WRONG_MODEL)
         free = self.device_memory_free(node, index)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from stoker.scheduler import records as rec
 from stoker.scheduler.nouns import DeviceShare
 from stoker.scheduler.reasons import Reason as R
+from stoker.scheduler.wire_names import Property
+from tests.scheduler.oracle_conditions import TRAITS
 
 M64 = (1 << 64) - 1
 SECOND = 1_000_000_000
@@ -45,6 +47,14 @@ class Device:
     numa: int = 0
     kind: int = 1
     vendor: int = 0
+    traits: tuple[int, int, int, int] = (0, 0, 0, 0)
+    """Compute capability, architecture, profile and driver."""
+
+    @property
+    def values(self) -> dict[Property, int]:
+        pairs = zip(TRAITS, self.traits, strict=True)
+        own = {Property.VENDOR: self.vendor, Property.MODEL: self.model}
+        return {**own, Property.MEMORY: self.memory, **dict(pairs)}
 
     @property
     def family(self) -> tuple[int, int]:
@@ -158,6 +168,7 @@ KINDS = {
     rec.NodeUp: rec.NODE_UP,
     rec.NodeDown: rec.NODE_DOWN,
     rec.DeviceSet: rec.DEVICE_SET,
+    rec.DeviceTraits: rec.DEVICE_TRAITS,
     rec.Submit: rec.SUBMIT,
     rec.Place: rec.PLACE,
     rec.TaskOutcome: rec.OUTCOME,

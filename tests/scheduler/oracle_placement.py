@@ -113,6 +113,10 @@ class Chooser:
             and max(0, device.memory_bytes - device.memory_used) >= request.device_memory_bytes
         ]
 
+    def own(self, view: View, request: Submit) -> bool:
+        """True if conditions leave devices of the node out."""
+        return False
+
     def rated(
         self, view: View, request: Submit, how: Placement
     ) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]] | None:
@@ -253,6 +257,7 @@ class Chooser:
         families = {family(d) for d in view.devices if d.capacity_milli}
         own = bool(request.device_memory_bytes) or len(families) > 1
         own |= bool(request.models) and len({d.model for d in view.devices}) > 1
+        own |= self.own(view, request)
         suited = self.suited(view, request)
         if (
             request.gpu_milli > MILLI

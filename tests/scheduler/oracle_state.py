@@ -26,6 +26,10 @@ class State:
         self.tasks: list[Task] = []
         self.ended: list[int] = []
         self.models: list[int] = []
+        self.traits: list[tuple[int, int, int, int]] = []
+        self.trial = False
+        self.insists = 0
+        """Preferences that are insisted on at the moment."""
         self.queues: dict[int, Queue] = {ROOT: Queue(ROOT, 1, None), 0: Queue(0, 2, ROOT)}
         self.keys: list[tuple[int, bytes, int, int]] = []
         self.counts = {"retried": 0, "preempted": 0, "placed": 0, "forgotten": 0, "refused": 0}
@@ -40,6 +44,7 @@ class State:
         other.queues = {id: queue.clone() for id, queue in self.queues.items()}
         other.ended, other.models, other.keys = [*self.ended], [*self.models], [*self.keys]
         other.counts, other.told = dict(self.counts), []
+        other.traits = [*self.traits]
         return other
 
     # -- looking ---------------------------------------------------------------------------

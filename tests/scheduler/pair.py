@@ -155,12 +155,13 @@ class Pair:
         ]
         assert [
             (d.capacity_milli, d.used_milli, d.available, d.owner, d.reason, d.memory_bytes,
-             d.memory_used, d.model, d.link, d.bus, d.numa, d.kind, d.vendor)
+             d.memory_used, d.model, d.link, d.bus, d.numa, d.kind, d.vendor, d.compute, d.arch,
+             d.profile, d.driver)
             for d in self.core.devices(id)
         ] == [
             (d.capacity, self.oracle.used(node, i), d.available, d.owner, d.reason, d.memory,
              self.oracle.device_memory_used(node, i), d.model, d.link, d.bus, d.numa, d.kind,
-             d.vendor)
+             d.vendor, *d.traits)
             for i, d in enumerate(node.devices)
         ]  # fmt: skip
         assert [(t.job, t.task, t.shares) for t in self.core.node_tasks(id)] == [

@@ -12,6 +12,7 @@ from stoker.scheduler.core import Limits
 from stoker.scheduler.nouns import DeviceShare
 from stoker.scheduler.policies import Option, Order, Placement
 from stoker.scheduler.reasons import Reason
+from stoker.scheduler.wire_names import Property, Relation
 from tests.scheduler.oracle import Oracle
 from tests.scheduler.oracle_nouns import SECOND, Job, Node
 
@@ -51,7 +52,7 @@ class Stream:
             (self.outcome, 36), (self.cancel, 6), (self.forget, 3), (self.other, 2),
             (self.label, 5), (self.reserve, 2), (self.queue_set, 5), (self.quota_set, 4),
             (self.usage, 6), (self.preempt, 8),
-            (self.give_up, 3),
+            (self.give_up, 3), (self.device_traits, 5),
         )  # fmt: skip
         make = self.random.choices([m for m, _ in makers], [w for _, w in makers])[0]
         return make()
@@ -90,6 +91,37 @@ class Stream:
             self.mostly((1, 20), (2, 8), (3, 1)),
             self.mostly((0, 6), (1, 6), (15, 2), (16, 1)),
         )
+
+    def device_traits(self) -> rec.DeviceTraits:
+        node = self.random.choice(NODES)
+        known = [len(n.devices) for n in self.oracle.nodes if n.id == node]
+        return rec.DeviceTraits(
+            node, self.random.randrange(known[0] + 1 if known else 1), self.one_of(0, 8, 9),
+            self.one_of(0, 41, 42), self.mostly((0, 3), (51, 1)), self.one_of(0, 550, 560),
+        )  # fmt: skip
+
+    def conditions(self, gpu_milli: int) -> tuple[rec.Condition, ...]:
+        """Few, mostly sound; each preference is one condition."""
+        if not gpu_milli or not self.rarely(0.15):
+            return ()
+        found = [self.condition(0) for _ in range(self.one_of(0, 1, 1, 2))]
+        return (*found, *(self.condition(rank) for rank in range(1, self.one_of(1, 1, 2, 3))))
+
+    def condition(self, rank: int) -> rec.Condition:
+        if self.rarely(0.03):
+            return rec.Condition(self.one_of(1, 2, 3, 8), self.one_of(1, 2, 4), 20, rank)
+        which = self.random.choice([p for p in Property if rank or p != Property.MODEL])
+        values = {
+            Property.VENDOR: (1, 15), Property.MODEL: MODELS[:2], Property.MEMORY: (50, 80),
+            Property.COMPUTE: (8, 9), Property.ARCH: (41, 42), Property.PROFILE: (51,),
+            Property.DRIVER: (550, 555, 560),
+        }  # fmt: skip
+        relations = {
+            Property.MEMORY: (Relation.LEAST,), Property.COMPUTE: tuple(Relation),
+            Property.DRIVER: tuple(Relation),
+        }  # fmt: skip
+        relation = self.random.choice(relations.get(which, (Relation.IS,)))
+        return rec.Condition(which, relation, self.random.choice(values[which]), rank)
 
     def label(self) -> rec.NodeLabel:
         many = self.rarely(0.5)
@@ -145,12 +177,13 @@ class Stream:
         queue = 0 if self.decides else self.random.choice(self.queue_ids())
         placement = Placement.PACK if self.decides else self.random.choice(list(Placement))
         gpus = ((0, 20), (1, 8), (300, 30), (500, 20), (999, 8), (1000, 20), (2000, 8))
+        gpu_milli = self.mostly(*gpus)
         return self.unusual(rec.Submit(
             client=self.random.randrange(3),
             key=self.random.choice((b"", b"", b"", bytes([self.random.randrange(1, 9)]))),
             spec_hash=self.one_of(0, 1), uid=self.one_of(0, 1), tenant=self.one_of(0, 1),
             priority=self.mostly((0, 30), (5, 6), (rec.PRIORITY_MIN, 3), (rec.PRIORITY_MAX, 3)),
-            gpu_milli=self.mostly(*gpus),
+            gpu_milli=gpu_milli,
             cpu_milli=self.mostly((0, 20), (500, 8), (3000, 4)),
             memory_bytes=self.mostly((0, 20), (1 << 19, 5)),
             tasks=self.mostly((1, 40), (2, 6), (3, 4)),
@@ -164,6 +197,7 @@ class Stream:
             placement=Placement.CUSTOM if custom else placement,
             options=self.options(), retries=self.mostly((0, 3), (1, 2), (3, 1), (10, 1)),
             kinds=self.mostly((1, 6), (2, 2), (3, 2)),
+            conditions=self.conditions(gpu_milli),
         ))  # fmt: skip
 
     def options(self) -> int:

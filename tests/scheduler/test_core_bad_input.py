@@ -28,6 +28,7 @@ SAMPLES: dict[int, rec.Command] = {
     rec.NODE_UP: rec.NodeUp(2, 1, 1, 8000, 1 << 30, 1, 3),
     rec.NODE_DOWN: rec.NodeDown(1, reason=1001),
     rec.DEVICE_SET: rec.DeviceSet(1, 1, 900, 1 << 20, True, 0, 0, 71, 1, 1, 1),
+    rec.DEVICE_TRAITS: rec.DeviceTraits(1, 1, 9, 41, 51, 550),
     rec.SUBMIT: rec.Submit(1, b"new", 2, 3, 4, 5, 500, 6, 7),
     rec.PLACE: rec.Place(2, 1, 0, 1, 1, SHARE, 0, 0, (), 0),
     rec.OUTCOME: rec.TaskOutcome(1, 1, 1, RUNNING),

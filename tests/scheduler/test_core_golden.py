@@ -35,6 +35,7 @@ from stoker.scheduler.hints import RequestClass, Sample
 from stoker.scheduler.nouns import DeviceShare
 from stoker.scheduler.policies import Kind, Option, Order, Placement
 from stoker.scheduler.reasons import Reason, reason_of
+from stoker.scheduler.wire_names import Property, Relation
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "core"
 
@@ -57,6 +58,7 @@ RECORDS: dict[str, type[Any]] = {
     "preempt": rec.Preempt,
     "prefer": rec.Prefer,
     "give_up": rec.GiveUp,
+    "device_traits": rec.DeviceTraits,
 }
 NAMES: dict[str, type[Any]] = {"placement": Placement, "order": Order}
 PLAIN = rec.Submit(0)
@@ -84,6 +86,12 @@ def name_of(code: int) -> str:
 
 
 def shown(value: Any) -> str:
+    if isinstance(value, rec.Condition):
+        sign = {Relation.IS: "=", Relation.LEAST: ">=", Relation.MOST: "<="}[
+            Relation(value.relation)
+        ]
+        rank = f"{value.rank}:" if value.rank else ""
+        return f"{rank}{Property(value.property).name.lower()}{sign}{value.value}"
     if isinstance(value, bytes):
         return value.rstrip(b"\0").decode()
     if isinstance(value, tuple):
@@ -152,6 +160,20 @@ def parsed_list(value: str) -> tuple[int, ...]:
     return tuple(int(one, 0) for one in value.split(","))
 
 
+def parsed_conditions(value: str) -> tuple[rec.Condition, ...]:
+    """Conditions such as driver>=550,arch=41,2:vendor=1; the rank stands before a colon."""
+    found = []
+    for one in value.split(","):
+        rank, _, rest = one.rpartition(":")
+        sign = next(sign for sign in (">=", "<=", "=") if sign in rest)
+        name, _, number = rest.partition(sign)
+        relation = {"=": Relation.IS, ">=": Relation.LEAST, "<=": Relation.MOST}[sign]
+        found.append(
+            rec.Condition(Property[name.upper()], relation, int(number, 0), int(rank or 0))
+        )
+    return tuple(found)
+
+
 def parsed_options(value: str) -> int:
     return int(value) if value.isdigit() else sum(Option[o.upper()] for o in value.split("|"))
 
@@ -165,6 +187,7 @@ SPECIAL: dict[str, Any] = {
     "shares": parsed_shares,
     "state": rec.STATE_CODES.__getitem__,
     "options": parsed_options,
+    "conditions": parsed_conditions,
     **dict.fromkeys(("kind", "kinds"), parsed_kinds),
     **dict.fromkeys(("models", "require", "avoid", "tolerate", "observations"), parsed_list),
 }

@@ -29,7 +29,7 @@ REACHED = {
     *(R.BAD_RETRIES, R.BAD_AFTER, R.NOT_RUNNING, R.NOT_PREEMPTIBLE, R.RUNS_TOO_SHORT),
     *(R.STALE_USAGE, R.WRONG_MODEL, R.LABEL_MISSING, R.LABEL_AVOIDED, R.NOT_TOLERATED),
     *(R.REPELLED, R.NOT_ATTRACTED, R.DEVICE_MEMORY_FULL, R.LINK_BROKEN, R.HELD),
-    *(R.BAD_DEVICE_KIND, R.WRONG_KIND, R.VENDORS_MIXED),
+    *(R.BAD_DEVICE_KIND, R.WRONG_KIND, R.VENDORS_MIXED, R.BAD_CONDITION, R.CONDITION_NOT_MET),
     *(R.GANG_SPREAD, R.GANG_PACKED, R.NO_NODE_HAS_MODEL, R.PREEMPTED, R.RETRIED, R.RECLAIMED),
     *(R.NOT_READY, R.ALREADY_RELEASED),
 }
@@ -44,7 +44,7 @@ PROPOSED = {
 
 def test_commands_from_anywhere_agree_with_the_oracle_and_reach_every_reason() -> None:
     reasons: set[int] = set()
-    for seed in range(8):
+    for seed in range(10):
         pair = run(Random(seed), 900, streams.SMALL, decides=False)
         pair.replay()
         reasons |= pair.reasons

@@ -36,6 +36,8 @@ SUBMIT = rec.Submit(
     tolerate=(wide(38), wide(39)), queue=short(15), min_run_s=short(16), backoff_s=short(17),
     placement=18, options=0x1301, retries=0x1402, kinds=0x1503,
 )  # fmt: skip
+CONDITIONS = (rec.Condition(4, 2, wide(1)), rec.Condition(2, 1, wide(2), 3))
+
 COMMANDS: list[rec.Command] = [
     rec.Term(wide(1), wide(2)),
     rec.NodeUp(
@@ -50,6 +52,7 @@ COMMANDS: list[rec.Command] = [
     ),
     SUBMIT,
     rec.Submit(1),
+    rec.Submit(1, gpu_milli=1000, conditions=CONDITIONS),
     rec.Place(
         job=wide(1), attempt=short(2), task=3, tasks=4, node=wide(5), shares=SHARES, reason=6,
         latency_ns=wide(7), observations=(wide(8), wide(9)), candidates=short(10),
@@ -74,6 +77,9 @@ COMMANDS: list[rec.Command] = [
     rec.QueueSet(queue=short(1), remove=True),
     rec.QuotaSet(queue=short(1), model=wide(2), guaranteed_milli=wide(3), limit_milli=wide(4)),
     rec.DeviceUsage(job=wide(1), attempt=short(2), device_ns=wide(3)),
+    rec.DeviceTraits(
+        node=wide(1), device=2, compute=short(3), arch=wide(4), profile=wide(5), driver=wide(6)
+    ),
     rec.Preempt(job=wide(1), attempt=short(2), beneficiary=wide(3), reason=4),
     rec.GiveUp(job=wide(1), attempt=short(2), reason=3),
 ]  # fmt: skip

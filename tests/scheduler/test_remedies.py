@@ -8,6 +8,7 @@ from stoker.scheduler.reasons import Reason
 from stoker.scheduler.remedies import REMEDIES, Remedy
 
 FACTS = {
+    Reason.PREFERENCES_MET,
     Reason.READY, Reason.PLACED_ON, Reason.WAITED, Reason.OBSERVED, Reason.ENDED,
     Reason.DECIDED_IN, Reason.EXPECTED_START,
 }  # fmt: skip

@@ -13,7 +13,7 @@ from typing import Final
 import click
 
 from stoker.tui.options.quantity import (
-    ARRAY, CPUS, GPUS, GPU_MEM, INPUT, JOB, SIZE, SPAN, TIME, WHOLE_S,
+    ARRAY, CPUS, DEVICE_MEM, GPUS, GPU_MEM, INPUT, JOB, SIZE, SPAN, TIME, WHOLE_S,
 )
 
 FLAGS: Final = (
@@ -24,15 +24,42 @@ FLAGS: Final = (
         help="Devices that --gpus counts; cpu is an OpenCL device of the CPU (PoCL).",
     ),
     click.option(
+        "--vendor", "vendors", multiple=True, metavar="NAME",
+        help="Only devices of this vendor; repeat for alternatives.",
+    ),
+    click.option(
         "--tasks", type=click.IntRange(1, 64), default=1, help="Run so many of it as one gang.",
+    ),
+    click.option(
+        "--device-mem", type=DEVICE_MEM, help="Only devices with this much memory in all: 40G.",
+    ),
+    click.option(
+        "--min-compute", "compute_least", default="", metavar="X.Y",
+        help="Only NVIDIA devices with this compute capability at least: 8.0.",
     ),
     click.option(
         "--tasks-per-node", type=click.IntRange(0, 64), default=0,
         help="Exactly so many tasks on each node.",
     ),
     click.option(
+        "--arch", "archs", multiple=True, metavar="NAME",
+        help="Only this architecture: gfx942 or sm_90; repeat for others.",
+    ),
+    click.option(
+        "--driver", "drivers", multiple=True, metavar="VERSION",
+        help="Only devices with this driver: '>=550' or 555.42; all must hold.",
+    ),
+    click.option(
         "--nodes", type=click.IntRange(0, 64), default=0,
         help="Divide the tasks evenly among so many nodes.",
+    ),
+    click.option(
+        "--partition-profile", "profiles", multiple=True, metavar="NAME",
+        help="Only partitions of this profile: 1g.10gb; repeat for others.",
+    ),
+    click.option(
+        "--prefer", multiple=True, metavar="TERM",
+        help="Prefer such devices and take others while none is free.",
     ),
     click.option(
         "--mix-vendors", is_flag=True, help="Allow devices of several vendors in one job.",
@@ -51,8 +78,8 @@ FLAGS: Final = (
         "random", "cost", "power", "thermal"]), default=None, help="Policy for choosing devices.",
     ),
     click.option(
-        "--gpu-model", "models", multiple=True, metavar="TEXT",
-        help="Only devices of this model, or with this in the name; repeat for alternatives.",
+        "--gpu-model", "--model", "models", multiple=True, metavar="TEXT",
+        help="Only this model, or one with this in its name; repeat for others.",
     ),
     click.option("--gpu-mem", type=GPU_MEM, help="Memory to reserve on each device: 16G."),
     click.option("--same-link", is_flag=True, help="Only devices that share a fast link."),
@@ -110,6 +137,7 @@ FIELDS: Final = {
     "time_s": "time_limit_s",
     "stdin_file": "stdin",
     "gpu_mem": "device_memory_bytes",
+    "device_mem": "device_memory_least_bytes",
 }
 """Arguments of a verb whose field of the request has another name."""
 

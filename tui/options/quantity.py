@@ -34,6 +34,7 @@ class Quantity(click.ParamType[Any]):
 GPUS = Quantity("N", quantity_parser.gpu_milli)
 CPUS = Quantity("N", lambda value: quantity_parser.milli(value, "--cpus"))
 GPU_MEM = Quantity("SIZE", lambda value: quantity_parser.size_bytes(value, "--gpu-mem"))
+DEVICE_MEM = Quantity("SIZE", lambda value: quantity_parser.size_bytes(value, "--device-mem"))
 SIZE = Quantity("SIZE", lambda value: quantity_parser.size_bytes(value, "--mem"))
 TIME = Quantity("TIME", lambda value: quantity_parser.seconds(value, "--time"))
 SPAN = Quantity("TIME", lambda value: quantity_parser.seconds(value, "a time"))

@@ -154,6 +154,11 @@ def _throttle(row: Row, now: int) -> str:
     return ", ".join(at(row, "fields.throttle.value") or ()) or "-"
 
 
+def _word(name: str) -> Callable[[Row, int], str]:
+    """A word of a row, or "-" where it is empty."""
+    return lambda row, now: str(row.get(name) or "-")
+
+
 def _kind(row: Row, now: int) -> str:
     return "SIM" if row.get("sim") else str(row.get("kind") or "-")
 
@@ -244,6 +249,10 @@ DEVICES = Noun(
         Column("THROTTLE", _throttle, wide=True),
         Column("STATE", field("state"), wide=True),
         Column("VENDOR", field("vendor"), wide=True),
+        Column("ARCH", _word("arch"), wide=True),
+        Column("COMPUTE", _word("compute"), wide=True),
+        Column("DRIVER", _word("driver"), wide=True),
+        Column("PROFILE", _word("profile"), wide=True),
         Column("WHY NOT", _why_not),
     ),
 )

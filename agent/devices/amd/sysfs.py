@@ -46,6 +46,8 @@ def scan(root: Path = Path("/")) -> Scan:
             nodes=nodes(minor, root),
             visible={"ROCR_VISIBLE_DEVICES": f"GPU-{card.unique}"} if card.unique else {},
             numa=topology.numa_node(address, root),
+            arch=_arch(kfd.get(node, {}) if node is not None else {}),
+            driver=_line(root / "sys/module/amdgpu/version"),
         )
         infos.append(info)
         cards.append(card)
@@ -97,6 +99,20 @@ def _cards(root: Path) -> Iterator[Path]:
                 yield device
         except OSError:
             continue
+
+
+def _arch(properties: Mapping[str, int]) -> str:
+    """The target of the compiler by KFD's number: 90402 is gfx942."""
+    version = properties.get("gfx_target_version", 0)
+    major, minor, step = version // 10_000, version // 100 % 100, version % 100
+    return f"gfx{major}{minor:x}{step:x}" if major else ""
+
+
+def _line(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
 
 
 def _kfd_nodes(root: Path) -> dict[int, dict[str, int]]:

@@ -24,6 +24,8 @@ from stoker.agent.devices.readings import Absent
 from stoker.agent.devices.vendor import Scan, Vendor, answered, register
 from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, DeviceInfo
 
+WHOLE = "spx"
+"""The compute partition of a card in one piece."""
 XGMI = 2
 """amdsmi_link_type_t."""
 
@@ -92,7 +94,8 @@ class Amd(Vendor):
             if isinstance(needed, Absent):
                 return needed
         address = topology.pci_address(bdf)
-        model = part(call(self._smi, "amdsmi_get_gpu_asic_info", handle), "market_name")
+        asic = call(self._smi, "amdsmi_get_gpu_asic_info", handle)
+        model = part(asic, "market_name")
         kind = getattr(getattr(self._smi, "AmdSmiMemoryType", None), "VRAM", None)
         memory = call(self._smi, "amdsmi_get_gpu_memory_total", handle, kind)
         seen = call(self._smi, "amdsmi_get_gpu_enumeration_info", handle)
@@ -109,8 +112,14 @@ class Amd(Vendor):
             visible={} if isinstance(hip, Absent) or not hip else {"ROCR_VISIBLE_DEVICES": hip},
             sim=sim,
             numa=int(numa) if not isinstance(numa, Absent) and numa >= 0 else None,
+            arch=_word(part(asic, "target_graphics_version")),
+            driver=_word(self._driver(handle)),
+            profile=_profile(call(self._smi, "amdsmi_get_gpu_compute_partition", handle)),
         )
         return info, card
+
+    def _driver(self, handle: Any) -> Any:
+        return part(call(self._smi, "amdsmi_get_gpu_driver_info", handle), "driver_version")
 
     def _card(self, handle: Any, id: str, address: str, *, sim: bool) -> AmdCard:
         """The card of the scan before, with its history, if it is the same and has no trouble."""
@@ -135,3 +144,14 @@ class Amd(Vendor):
 
 def _handles(*cards: AmdCard) -> list[Any]:
     return [card.binding()[1] for card in cards]
+
+
+def _word(found: Any) -> str:
+    """An answer as a word in lower case; empty for an absence."""
+    return "" if isinstance(found, Absent) else str(found).strip().lower()
+
+
+def _profile(mode: Any) -> str:
+    """The compute partition as a profile; a card in one piece (SPX) has none."""
+    word = _word(mode)
+    return "" if word == WHOLE else word

@@ -219,6 +219,12 @@ def model_of(device: Any) -> str:
     return name.decode(errors="replace")
 
 
+def driver_of(device: Any) -> str:
+    """The version of the driver, empty where it does not tell it."""
+    found = _text(device.driverVersion, "driverVersion")
+    return "" if isinstance(found, Absent) else str(found)
+
+
 def _text(value: bytes, name: str) -> Any:
     text = value.decode(errors="replace")
     return Absent(f"{name}: {text or 'empty'}") if text in ("", "unknown") else text

@@ -21,7 +21,7 @@ from stoker.agent.devices.host.device_files import render_nodes
 from stoker.agent.devices.host.processes import IsOurs, users
 from stoker.agent.devices.host.topology import Bond, Pair
 from stoker.agent.devices.intel import zes
-from stoker.agent.devices.intel.card import IntelCard, model_of, uuid_of
+from stoker.agent.devices.intel.card import IntelCard, driver_of, model_of, uuid_of
 from stoker.agent.devices.intel.zes import filled, listed, made
 from stoker.agent.devices.readings import Absent
 from stoker.agent.devices.vendor import Scan, Vendor, answered, neighbours, register
@@ -133,6 +133,7 @@ class Intel(Vendor):
             nodes=render_nodes(self._root / topology.PCI / address),
             sim=sim,
             numa=topology.numa_node(address, self._root) if address else None,
+            driver=driver_of(device),
         )
         return info, card
 

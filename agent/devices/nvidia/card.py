@@ -21,6 +21,7 @@ from stoker.agent.devices.host.processes import rows
 from stoker.agent.devices.nvidia.links import Peers
 from stoker.agent.devices.nvidia.mig import Instances
 from stoker.agent.devices.nvidia.nvml import address_of, call, text, words_of
+from stoker.agent.devices.nvidia.traits import architecture
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading
 from stoker.agent.devices.record import Decoder, RecordCopy, links, processes
 
@@ -83,7 +84,7 @@ class NvidiaCard(DrivenCard):
         memory = self.call("nvmlDeviceGetMemoryInfo")
         found: dict[str, Any] = {
             "model": self.call("nvmlDeviceGetName"),
-            "architecture": self._architecture(),
+            "architecture": architecture(self._nvml, self._handle, self.calls),
             "uuid": self.call("nvmlDeviceGetUUID"),
             "serial": self.call("nvmlDeviceGetSerial"),
             "bus_id": bus,
@@ -118,15 +119,6 @@ class NvidiaCard(DrivenCard):
             "memory_temperature_max_c": self.call("nvmlDeviceGetTemperatureThreshold", 2),
         }
         return answers(found, now)
-
-    def _architecture(self) -> str | Absent:
-        number = self.call("nvmlDeviceGetArchitecture")
-        if isinstance(number, Absent):
-            return number
-        prefix = "NVML_DEVICE_ARCH_"
-        names = [n for n in dir(self._nvml) if n.startswith(prefix)]
-        found = [n for n in names if getattr(self._nvml, n) == number]
-        return found[0].removeprefix(prefix).capitalize() if found else f"number {number}"
 
     def _units(self) -> int | Absent:
         """Number of SMs: an attribute with MIG, otherwise cores divided by those of one SM."""

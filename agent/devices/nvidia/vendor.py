@@ -23,6 +23,7 @@ from stoker.agent.devices.nvidia.card import NvidiaCard
 from stoker.agent.devices.nvidia.links import Peers
 from stoker.agent.devices.nvidia.nvml import call, impostor, is_sim, same_handle, text
 from stoker.agent.devices.nvidia.processes import pids_on
+from stoker.agent.devices.nvidia.traits import traits
 from stoker.agent.devices.readings import Absent
 from stoker.agent.devices.vendor import Scan, Vendor, answered, neighbours, register
 from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, DeviceInfo
@@ -144,7 +145,7 @@ class Nvidia(Vendor):
         memory = call(self._nvml, "nvmlDeviceGetMemoryInfo", handle)
         pci = call(self._nvml, "nvmlDeviceGetPciInfo", handle)
         address = "" if isinstance(pci, Absent) else topology.pci_address(text(pci.busId))
-        id, sim = text(uuid), is_sim(self._nvml)
+        id, sim, known = text(uuid), is_sim(self._nvml), traits(self._nvml, handle)
         info = DeviceInfo(
             id=id,
             vendor=self.name,
@@ -154,6 +155,9 @@ class Nvidia(Vendor):
             visible={"CUDA_VISIBLE_DEVICES": id},
             sim=sim,
             numa=self._numa(address, handle),
+            arch=known.arch,
+            compute=known.compute,
+            driver=known.driver,
         )
         card = self._card(handle, id, sim=sim)
         card.pids = pids_on(self._nvml, handle)

@@ -17,6 +17,7 @@ from stoker.mesh.replica.replica_settings import ReplicaSettings
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.replica.works import core_request
 from stoker.mesh.replica.works.decide import repeats
+from stoker.mesh.replica.works.device_conditions import conditions_of
 from stoker.mesh.replica.works.user_room import UserRoom
 from stoker.mesh.replica.works.work import AdminWork, SubmitWork, Work, cancel_works, remove_works
 from stoker.native.errors import Refused
@@ -54,9 +55,14 @@ class UserWorks:
         if refusal:
             raise Refused(f"no job is taken now: {refusal}")
         state = self._state
-        models = core_request.models_of(event.spec, state.book.nodes.values())
+        reports = list(state.book.nodes.values())
+        models = core_request.models_of(event.spec, reports)
+        known = core_request.known_models(reports) if event.spec.prefer else ()
+        conditions = conditions_of(event.spec, reports, known)
         token, owner, key, spec, array, since_ns = event
-        work = SubmitWork(token, owner, key, spec, array=array, models=models)
+        work = SubmitWork(
+            token, owner, key, spec, array=array, models=models, conditions=conditions
+        )
         old = core_request.forgotten(state.core, owner, work.first_key, since_ns)
         if old is not None:
             raise old

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
 
 import msgspec
 
@@ -19,6 +20,7 @@ from stoker.scheduler.names import hash64, name_id, queue_id
 from stoker.scheduler.nouns import JobSpec, NodeReport, Owner
 from stoker.scheduler.policies import Kind, Option, Placement
 from stoker.scheduler.wire_commands import Submit
+from stoker.scheduler.wire_fields import Conditions
 from stoker.scheduler.wire_names import JOB_MODELS_MAX
 
 MODELS_SHOWN = 8
@@ -45,7 +47,7 @@ def models_meant(asked: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
     meant: dict[str, None] = {}
     for words in asked:
         exact = [model for model in everything if model.lower() == words.lower()]
-        found = exact or [model for model in everything if words.lower() in model.lower()]
+        found = exact or [model for model in everything if _means(words.lower(), model.lower())]
         if not found:
             there = ", ".join(everything[:MODELS_SHOWN]) or "none"
             raise BadRequest(f"no device of model {words!r} is known", hint=f"There are: {there}")
@@ -53,6 +55,11 @@ def models_meant(asked: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
     if len(meant) > JOB_MODELS_MAX:
         raise BadRequest(f"{len(meant)} device models are meant, at most {JOB_MODELS_MAX}")
     return tuple(meant)
+
+
+def _means(words: str, model: str) -> bool:
+    """True for a part of the name; a pattern with * or ? is for the whole name."""
+    return fnmatchcase(model, words) if set("*?") & set(words) else words in model
 
 
 def expand(spec: JobSpec, key: bytes, indexes: tuple[int, ...]) -> Iterator[tuple[JobSpec, bytes]]:
@@ -77,7 +84,15 @@ def forgotten(core: Core, owner: Owner, key: bytes, since_ns: int) -> KeyWindow 
     )
 
 
-def submit(owner: Owner, key: bytes, spec: JobSpec, raw: bytes, models: Iterable[str]) -> Submit:
+def submit(
+    owner: Owner,
+    key: bytes,
+    spec: JobSpec,
+    raw: bytes,
+    models: Iterable[str],
+    *,
+    conditions: Conditions = (),
+) -> Submit:
     """Return the core's request; `raw` is the encoded spec, which a repeated key must match."""
     return Submit(
         client=hash64(owner.user.encode()),
@@ -105,6 +120,7 @@ def submit(owner: Owner, key: bytes, spec: JobSpec, raw: bytes, models: Iterable
         tasks=spec.tasks,
         per_node=spec.tasks_per_node,
         kinds=KINDS[spec.device_kind],
+        conditions=conditions,
     )
 
 

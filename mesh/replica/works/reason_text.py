@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from stoker.mesh.replica.works import device_conditions
 from stoker.mesh.replica.works.fence import FENCE_ID
 from stoker.scheduler.book import Book
 from stoker.scheduler.policies import Kind
@@ -31,6 +32,8 @@ _MOMENT: dict[int, str] = {
 }
 _OF_KIND = frozenset({Reason.NEEDS_DEVICES, Reason.NEEDS_SHARE, Reason.NEEDS_ONE_VENDOR})
 """Reasons whose `detail` holds the kinds of devices that are acceptable."""
+_OF_CONDITION = frozenset({Reason.NO_DEVICE_MEETS, Reason.NEEDS_CONDITION})
+"""Reasons whose `job` and `asked` are a condition on devices."""
 KINDS = {1: "GPU", 2: "CPU device", 3: "device"}
 NS = 1_000_000_000
 
@@ -55,7 +58,9 @@ def words(
     " of another user".
     """
     if reason == Reason.NEVER_AS_IT_IS:
-        return words(book, detail, asked=asked, have=have, node=node)
+        return words(book, detail, asked=asked, have=have, job=job, node=node)
+    if reason in _OF_CONDITION:
+        return device_conditions.words(book, job, asked, have, count)
     if reason == Reason.NO_NODE_HAS_KIND and len(book.nodes) == 1:
         return f"this node has no {KINDS[asked]}"
     if reason == Reason.NEEDS_TOLERATION and asked == FENCE_ID:

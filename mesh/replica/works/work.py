@@ -31,17 +31,19 @@ from stoker.mesh.log.entry import (
 )
 from stoker.mesh.replica.state import Applied, ReplicaState
 from stoker.mesh.replica.works import core_request, fence, reason_text
+from stoker.mesh.replica.works.node_requests import node_requests
 from stoker.mesh.wire.command import NodeReply
 from stoker.native.errors import BadRequest, NotFound, Refused, StokerError
 from stoker.scheduler import records
 from stoker.scheduler.book import encode_spec
 from stoker.scheduler.core import Proposal
 from stoker.scheduler.effects import Rejected
-from stoker.scheduler.names import hash64, name_id, vendor_number
+from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import ENDED, JobSpec, JobState, NodeReport, Owner
-from stoker.scheduler.policies import FIRST_ORDER, Kind
+from stoker.scheduler.policies import FIRST_ORDER
 from stoker.scheduler.reasons import Reason, sentence
 from stoker.scheduler.wire_commands import Submit
+from stoker.scheduler.wire_fields import Conditions
 
 BATCH_BYTES_MAX = 208 * 1024
 """The most bytes of requests and blobs in one entry; with 256 decisions and the envelope an entry
@@ -53,6 +55,7 @@ _FULL = frozenset(
         Reason.NODES_FULL,
         Reason.DEVICES_FULL,
         Reason.MODELS_FULL,
+        Reason.TRAITS_FULL,
         Reason.QUEUES_FULL,
         Reason.AFTERS_FULL,
     }
@@ -135,6 +138,7 @@ class SubmitWork(Work):
         *,
         array: tuple[int, ...] = (),
         models: tuple[str, ...] = (),
+        conditions: Conditions = (),
     ) -> None:
         self.owner = owner
         self.queue = spec.queue
@@ -145,7 +149,9 @@ class SubmitWork(Work):
         for own, own_key in core_request.expand(spec, key, array):
             raw = encode_spec(own)
             self.specs.append(raw)
-            requests.append(core_request.submit(owner, own_key, own, raw, models))
+            requests.append(
+                core_request.submit(owner, own_key, own, raw, models, conditions=conditions)
+            )
             self.first_key = self.first_key or own_key
         each = 64 + 5 * len(owner.groups)
         super().__init__(token, requests, sum(len(raw) + each for raw in self.specs))
@@ -504,49 +510,3 @@ def hello_requests(report: NodeReport, state: ReplicaState) -> list[records.Requ
     elif report.node in state.book.drained or report.drain:
         requests.append(records.NodeDown(name_id(report.node), reason=DRAINED))
     return [*requests, *fence.taints(report, state)]
-
-
-def node_requests(
-    report: NodeReport, state: ReplicaState, before: NodeReport | None = None
-) -> list[records.Request]:
-    """Return the requests of a node that is up.
-
-    Labels of the report `before` that this one lacks are cleared. A device is available unless its
-    node or an administrator keeps jobs off it.
-    """
-    number = name_id(report.node)
-    up = records.NodeUp(
-        number,
-        hash64(report.boot_id.encode()),
-        report.incarnation,
-        report.cpu_milli,
-        report.memory_bytes,
-        len(report.devices),
-    )
-    cordoned = state.book.cordoned
-    devices = [
-        device_set(report, index, (report.node, device.id) not in cordoned)
-        for index, device in enumerate(report.devices)
-    ]
-    gone = set(before.labels) - set(report.labels) if before is not None else set()
-    cleared = [records.NodeLabel(number, name_id(label), clear=True) for label in sorted(gone)]
-    labels = [records.NodeLabel(number, name_id(label)) for label in report.labels]
-    return [up, *devices, *cleared, *labels]
-
-
-def device_set(report: NodeReport, index: int, allowed: bool) -> records.DeviceSet:
-    """Return the request for one device of a report; `allowed` is false if it is cordoned."""
-    device = report.devices[index]
-    return records.DeviceSet(
-        name_id(report.node),
-        index,
-        memory_bytes=device.memory_bytes or 0,
-        available=allowed and not device.unavailable and not device.gone,
-        model=name_id(device.model) if device.model else 0,
-        link=device.link,
-        bus=device.bus,
-        numa=0 if device.numa is None else device.numa + 1,
-        reason=Reason.DEVICE_GONE if device.gone else 0,
-        kind=Kind.CPU if device.kind == "cpu" else Kind.GPU,
-        vendor=vendor_number(device.vendor),
-    )

@@ -40,6 +40,8 @@ struct sk_bench {
 	struct sk_proposal proposal;
 	struct sk_effects effects;
 	struct sk_submit asked[SK_BENCH_BATCH];
+	uint8_t batch[SK_BENCH_BATCH *
+		      SK_SUBMIT_LEAST]; /* the same as records without conditions */
 	uint64_t used_milli;
 	uint64_t now_ns;
 	uint64_t chance;
@@ -166,9 +168,12 @@ static void bench_step(struct sk_bench *bench, uint32_t count, bool counted)
 
 	bench->now_ns += SK_BENCH_STEP_NS;
 	bench->placed = 0;
+	for (uint32_t i = 0; i < count; i++)
+		memcpy(bench->batch + (size_t)i * SK_SUBMIT_LEAST, &bench->asked[i],
+		       SK_SUBMIT_LEAST);
 	from = bench_clock();
-	bench->error = decide(bench->core, bench->asked, count * sizeof bench->asked[0],
-			      bench->now_ns, bench->chance, out);
+	bench->error = decide(bench->core, bench->batch, count * SK_SUBMIT_LEAST, bench->now_ns,
+			      bench->chance, out);
 	decided = bench_clock();
 	bench_apply(bench, out->commands, out->commands_size);
 	done = bench_clock();
@@ -191,7 +196,7 @@ static const struct sk_request *bench_request(struct sk_bench *bench, uint32_t a
 {
 	uint64_t drawn = bench_draw(bench, bench->plan->submits_n);
 
-	memcpy(&bench->asked[at], &bench->plan->submits[drawn], sizeof bench->asked[at]);
+	memcpy(&bench->asked[at], bench->plan->submits + drawn * SK_SUBMIT_LEAST, SK_SUBMIT_LEAST);
 	return &bench->asked[at].request;
 }
 
@@ -297,7 +302,7 @@ static void bench_naive(struct sk_bench *bench, struct sk_bench_times *times)
 
 		bench_asks(bench, 1);
 		asked->header.term = sk_core_term(bench->core);
-		bench_apply(bench, asked, sizeof *asked);
+		bench_apply(bench, asked, SK_SUBMIT_LEAST);
 		if (bench->error || !bench->effects.count)
 			return;
 		last = sk_job_find(bench->core, bench->effects.records[0].job);
@@ -329,7 +334,7 @@ static uint64_t bench_clock_cost(void)
 
 static bool bench_allocate(struct sk_bench *bench)
 {
-	size_t requests = sizeof bench->asked;
+	size_t requests = sizeof bench->batch;
 	struct sk_limits limits;
 
 	sk_core_limits(bench->core, &limits);

@@ -13,7 +13,7 @@
 #define SK_BENCH_TIMES_MAX (1u << 20) /* entries of each array of times */
 
 struct sk_bench_plan {
-	const struct sk_submit *submits; /* requests that are drawn with equal chance; one task
+	const uint8_t *submits; /* requests that are drawn with equal chance; one task
 					    each */
 	uint32_t submits_n;
 	uint32_t decisions;  /* decisions that are timed one by one */

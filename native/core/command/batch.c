@@ -26,6 +26,7 @@ static const uint16_t sizes[SK_KIND_END] = {
 	[SK_PREEMPT] = sizeof(struct sk_preempt),
 	[SK_PREFER] = sizeof(struct sk_place),
 	[SK_GIVE_UP] = sizeof(struct sk_give_up),
+	[SK_DEVICE_TRAITS] = sizeof(struct sk_device_traits),
 };
 
 static const uint32_t flags[SK_KIND_END] = {
@@ -79,12 +80,54 @@ static bool list_shape(const uint64_t *list, uint32_t count)
 	return true;
 }
 
+/* True if the list of conditions ends at the first without a field, and what follows is zero. */
+static bool conditions_shape(const struct sk_condition *conditions)
+{
+	for (uint32_t i = 0; i < SK_JOB_CONDITIONS_MAX; i++) {
+		const struct sk_condition *at = &conditions[i];
+
+		if (at->zero || (!at->property && (at->value || at->relation || at->rank)) ||
+		    (i && at->property && !at[-1].property))
+			return false;
+	}
+	return true;
+}
+
+static_assert(offsetof(struct sk_request, gpu_milli) - offsetof(struct sk_request, models) ==
+		      8 * (SK_JOB_MODELS_MAX + 3 * SK_JOB_LABELS_MAX),
+	      "the lists lie one behind the other");
+
+/* True if the request names no model and no label, which is usual. */
+static bool lists_empty(const struct sk_request *request)
+{
+	const char *lists = (const char *)request + offsetof(struct sk_request, models);
+	uint64_t any = 0, name;
+
+	for (uint32_t i = 0; i < SK_JOB_MODELS_MAX + 3 * SK_JOB_LABELS_MAX; i++) {
+		memcpy(&name, lists + i * sizeof name, sizeof name);
+		any |= name;
+	}
+	return !any;
+}
+
+static bool lists_shape(const struct sk_request *request)
+{
+	return lists_empty(request) || (list_shape(request->models, SK_JOB_MODELS_MAX) &&
+					list_shape(request->require, SK_JOB_LABELS_MAX) &&
+					list_shape(request->avoid, SK_JOB_LABELS_MAX) &&
+					list_shape(request->tolerate, SK_JOB_LABELS_MAX));
+}
+
 bool sk_request_shape(const struct sk_request *request)
 {
-	return list_shape(request->models, SK_JOB_MODELS_MAX) &&
-	       list_shape(request->require, SK_JOB_LABELS_MAX) &&
-	       list_shape(request->avoid, SK_JOB_LABELS_MAX) &&
-	       list_shape(request->tolerate, SK_JOB_LABELS_MAX);
+	return lists_shape(request) && conditions_shape(request->conditions);
+}
+
+/* A record that was cut has been filled up to its first condition alone. */
+static bool submit_shape(const struct sk_submit *submit)
+{
+	return submit->header.size == SK_SUBMIT_LEAST ? lists_shape(&submit->request)
+						      : sk_request_shape(&submit->request);
 }
 
 static bool shape(const union sk_command_record *record)
@@ -98,8 +141,10 @@ static bool shape(const union sk_command_record *record)
 		return zeros(((const struct sk_node_down *)at)->zero);
 	case SK_DEVICE_SET:
 		return ((const struct sk_device_set *)at)->available <= 1;
+	case SK_DEVICE_TRAITS:
+		return !((const struct sk_device_traits *)at)->zero;
 	case SK_SUBMIT:
-		return sk_request_shape(&((const struct sk_submit *)at)->request);
+		return submit_shape(at);
 	case SK_NODE_RESERVE:
 		return !((const struct sk_node_reserve *)at)->zero;
 	case SK_QUOTA_SET:
@@ -124,13 +169,34 @@ static bool shape(const union sk_command_record *record)
 	}
 }
 
+/* True for the size of this kind; a SUBMIT may be cut behind its last condition. */
+static bool size_ok(uint32_t kind, uint32_t size)
+{
+	return size == sizes[kind] ||
+	       (kind == SK_SUBMIT && size >= SK_SUBMIT_LEAST && size < sizes[kind] &&
+		!((size - SK_SUBMIT_LEAST) % sizeof(struct sk_condition)));
+}
+
+/* Copy one record. Of a SUBMIT that was cut at its first condition only that one becomes zero,
+ * which ends the list; otherwise all that is lacking. */
+static void copy(const uint8_t *bytes, size_t size, union sk_command_record *ret)
+{
+	memcpy(ret, bytes, size);
+	if (ret->header.kind != SK_SUBMIT || size == sizeof(struct sk_submit))
+		return;
+	if (size == SK_SUBMIT_LEAST)
+		memset((uint8_t *)ret + SK_SUBMIT_LEAST, 0, sizeof(struct sk_condition));
+	else
+		memset((uint8_t *)ret + size, 0, sizeof(struct sk_submit) - size);
+}
+
 /* True if size, kind and flags of the record at the start of `left` bytes are valid. */
 static bool header_ok(const uint8_t *bytes, size_t left, struct sk_header *ret)
 {
 	if (left < sizeof *ret)
 		return false;
 	memcpy(ret, bytes, sizeof *ret);
-	return ret->kind && ret->kind < SK_KIND_END && ret->size == sizes[ret->kind] &&
+	return ret->kind && ret->kind < SK_KIND_END && size_ok(ret->kind, ret->size) &&
 	       ret->size <= left && !(ret->flags & ~flags[ret->kind]);
 }
 
@@ -163,7 +229,7 @@ int sk_batch_check(const uint8_t *bytes, size_t size, bool requests, uint32_t *r
 	for (size_t at = 0; at < size; at += record.header.size, count++) {
 		if (!header_ok(bytes + at, size - at, &record.header))
 			return -EBADMSG;
-		memcpy(&record, bytes + at, record.header.size);
+		copy(bytes + at, record.header.size, &record);
 		if (!shape(&record))
 			return -EBADMSG;
 		if (!is_place(&record.header) && gang_open(&before))
@@ -189,6 +255,6 @@ size_t sk_batch_read(const uint8_t *bytes, union sk_command_record *ret)
 		memcpy(ret, bytes, sizeof(struct sk_place));
 		size *= ret->places[0].tasks;
 	}
-	memcpy(ret, bytes, size);
+	copy(bytes, size, ret);
 	return size;
 }

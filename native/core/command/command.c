@@ -44,6 +44,8 @@ uint16_t sk_command_do(const struct sk_act *act, const struct sk_header *command
 		return sk_node_down_do(act, record, why);
 	case SK_DEVICE_SET:
 		return sk_device_set_do(act, record, why);
+	case SK_DEVICE_TRAITS:
+		return sk_device_traits_do(act, record, why);
 	case SK_SUBMIT:
 		return sk_submit_do(act, record, why);
 	case SK_PLACE:

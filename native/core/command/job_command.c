@@ -12,6 +12,8 @@
 #include "core/ledger/node.h"
 #include "core/ledger/queue.h"
 #include "core/ledger/task.h"
+#include "core/ledger/traits.h"
+#include "core/policy/conditions.h"
 #include "core/policy/workload.h"
 #include "core/state/journal.h"
 
@@ -29,6 +31,8 @@ static uint16_t options_ok(const struct sk_request *request, struct sk_why *why)
 		return sk_because(why, SK_BAD_DEVICE_KIND, request->kinds, 0);
 	if (request->placement >= SK_PLACEMENT_END)
 		return sk_because(why, SK_BAD_PLACEMENT, request->placement, SK_PLACEMENT_END - 1);
+	if (request->conditions[0].property && sk_conditions_bad(request))
+		return sk_because(why, SK_BAD_CONDITION, sk_conditions_bad(request), 0);
 	if (request->retries > SK_RETRIES_MAX)
 		return sk_because(why, SK_BAD_RETRIES, request->retries, SK_RETRIES_MAX);
 	if (request->backoff_s > SK_BACKOFF_MAX_S)
@@ -161,7 +165,7 @@ void sk_place_finish(const struct sk_act *act, uint32_t slot, const struct sk_pl
 	struct sk_core *core = act->core;
 	struct sk_job *job = &core->jobs[slot];
 
-	sk_journal_note(core, job, sizeof *job);
+	sk_journal_note(core, &job->place_ns, SK_JOB_COURSE - offsetof(struct sk_job, place_ns));
 	job->attempt = first->attempt;
 	job->place_ns = act->now_ns;
 	job->latency_ns = first->latency_ns;
@@ -174,6 +178,8 @@ void sk_place_finish(const struct sk_act *act, uint32_t slot, const struct sk_pl
 	job->exit_code = 0; /* outcome of the attempt before */
 	job->signal = 0;
 	job->flags = 0;
+	if (job->request.conditions[0].property)
+		job->preferred = sk_conditions_preferred(core, job);
 	SK_ADD(core, core->counters.placed, job->request.tasks);
 	sk_job_move(act, slot, SK_STARTING, SK_PLACED, first->node);
 	for (uint32_t i = 0; i < job->request.tasks; i++)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NODE_UP, NODE_DOWN, NODE_LABEL, NODE_RESERVE and DEVICE_SET: the nodes, and what their loss means
- * for jobs.
+ * NODE_UP, NODE_DOWN, NODE_LABEL, NODE_RESERVE, DEVICE_SET and DEVICE_TRAITS: the nodes, and what
+ * their loss means for jobs.
  */
+#include <string.h>
+
 #include "core/command/node_command.h"
 #include "core/ledger/device.h"
 #include "core/ledger/fit.h"
@@ -11,6 +13,7 @@
 #include "core/ledger/node.h"
 #include "core/ledger/queue.h"
 #include "core/ledger/task.h"
+#include "core/ledger/traits.h"
 #include "core/state/journal.h"
 
 static void job_lose(const struct sk_act *act, uint32_t slot, uint32_t node, uint16_t reason)
@@ -223,9 +226,52 @@ uint16_t sk_device_set_do(const struct sk_act *act, const struct sk_device_set *
 	device.link = command->link;
 	device.bus = command->bus;
 	device.numa = command->numa;
-	device.model = command->model ? (uint16_t)sk_model_add(core, command->model) : 0;
+	device.model = command->model ? (uint8_t)sk_model_add(core, command->model) : 0;
 	if (device_same(&device, sk_device_at(core, slot, command->index)))
 		return SK_UNCHANGED;
+	sk_device_put(core, slot, command->index, device);
+	sk_devices_sum(core, slot);
+	sk_device_forget(core, slot, command->index);
+	return SK_REASON_NONE;
+}
+
+/* On trial traits that are new to the state are left out: the device then has none, until the
+ * command is committed and live jobs know whether they accept them. */
+static uint8_t traits_take(struct sk_core *core, const struct sk_traits *traits)
+{
+	static const struct sk_traits none;
+	uint32_t at = sk_traits_find(core, traits);
+
+	if (at || !memcmp(traits, &none, sizeof none))
+		return (uint8_t)at;
+	if (!core->journal.on)
+		return (uint8_t)sk_traits_add(core, traits);
+	core->journal.cut = true;
+	return 0;
+}
+
+uint16_t sk_device_traits_do(const struct sk_act *act, const struct sk_device_traits *command,
+			     struct sk_why *why)
+{
+	struct sk_core *core = act->core;
+	uint32_t slot = sk_node_find(core, command->node);
+	struct sk_traits traits = {command->arch, command->profile, command->driver,
+				   command->compute};
+	struct sk_traits known;
+	struct sk_device device;
+
+	if (!slot)
+		return SK_UNKNOWN_NODE;
+	if (command->index >= core->nodes[slot].devices)
+		return sk_because(why, SK_BAD_DEVICE_INDEX, command->index,
+				  core->nodes[slot].devices);
+	device = *sk_device_at(core, slot, command->index);
+	known = core->traits[device.traits];
+	if (!memcmp(&known, &traits, sizeof known))
+		return SK_UNCHANGED;
+	if (!sk_traits_find(core, &traits) && !sk_traits_room(core))
+		return sk_because(why, SK_TRAITS_FULL, 1, SK_TRAITS_MAX);
+	device.traits = traits_take(core, &traits);
 	sk_device_put(core, slot, command->index, device);
 	sk_devices_sum(core, slot);
 	sk_device_forget(core, slot, command->index);

@@ -15,6 +15,8 @@ uint16_t sk_node_down_do(const struct sk_act *act, const struct sk_node_down *co
 			 struct sk_why *why);
 uint16_t sk_device_set_do(const struct sk_act *act, const struct sk_device_set *command,
 			  struct sk_why *why);
+uint16_t sk_device_traits_do(const struct sk_act *act, const struct sk_device_traits *command,
+			     struct sk_why *why);
 uint16_t sk_node_label_do(const struct sk_act *act, const struct sk_node_label *command,
 			  struct sk_why *why);
 uint16_t sk_node_reserve_do(const struct sk_act *act, const struct sk_node_reserve *command,

@@ -10,6 +10,7 @@
 #include "core/ledger/fit.h"
 #include "core/ledger/node.h"
 #include "core/ledger/task.h"
+#include "core/ledger/traits.h"
 #include "core/policy/policy.h"
 #include "core/state/journal.h"
 #include "core/state/journal_bound.h"
@@ -131,7 +132,8 @@ static bool trial_gang(struct sk_trial *trial, uint32_t slot, uint64_t at_ns,
 }
 
 /* A gang whose devices must be of one family tries one family after the other, as a whole. */
-bool sk_trial_take(struct sk_trial *trial, uint32_t slot, uint64_t at_ns, struct sk_place *places)
+static bool trial_families(struct sk_trial *trial, uint32_t slot, uint64_t at_ns,
+			   struct sk_place *places)
 {
 	struct sk_job *job = &trial->act.core->jobs[slot];
 	uint32_t families = job->wish.families, known;
@@ -146,6 +148,37 @@ bool sk_trial_take(struct sk_trial *trial, uint32_t slot, uint64_t at_ns, struct
 	}
 	job->wish.families = families;
 	return taken;
+}
+
+/* Accept only what the first `count` preferences allow as well; false if nothing known does. */
+static bool wish_prefer(const struct sk_core *core, const struct sk_job *job, uint32_t count,
+			struct sk_wish *wish)
+{
+	for (uint32_t rank = 1; rank <= count; rank++)
+		if (!sk_wish_narrow(core, &job->request, rank, wish))
+			return false;
+	return wish->traits && wish->families;
+}
+
+/* Preferences are tried together first; then the last one is given up, and so on. The whole gang
+ * keeps to the same ones. */
+bool sk_trial_take(struct sk_trial *trial, uint32_t slot, uint64_t at_ns, struct sk_place *places)
+{
+	struct sk_job *job = &trial->act.core->jobs[slot];
+	struct sk_wish whole;
+	bool taken = false;
+	uint32_t ranks;
+
+	if (!job->request.conditions[0].property)
+		return trial_families(trial, slot, at_ns, places);
+	whole = job->wish;
+	for (ranks = sk_wish_ranks(&job->request); ranks && !taken; ranks--) {
+		job->wish = whole;
+		taken = wish_prefer(trial->act.core, job, ranks, &job->wish) &&
+			trial_families(trial, slot, at_ns, places);
+	}
+	job->wish = whole;
+	return taken || trial_families(trial, slot, at_ns, places);
 }
 
 bool sk_trial_fits(struct sk_trial *trial, uint32_t slot, uint64_t at_ns)

@@ -15,6 +15,8 @@
 #include "core/ledger/node.h"
 #include "core/ledger/pending.h"
 #include "core/ledger/queue.h"
+#include "core/ledger/traits.h"
+#include "core/policy/conditions.h"
 #include "core/policy/feasible.h"
 #include "core/policy/policy.h"
 
@@ -163,6 +165,26 @@ static void explain_other_queue(const struct sk_core *core, const struct sk_job 
 						    .asked = core->jobs[next].id});
 }
 
+/* Report each required condition that some device does not meet. */
+static void explain_conditions(const struct sk_core *core, const struct sk_request *request,
+			       struct sk_lines *lines)
+{
+	for (uint32_t i = 0; i < SK_JOB_CONDITIONS_MAX && request->conditions[i].property; i++) {
+		struct sk_condition_count count = {0};
+
+		if (sk_conditions_first(request, i))
+			count = sk_conditions_count(core, request, i);
+		if (count.met < count.devices)
+			add_line(lines, (struct sk_explain){
+						.reason = SK_NEEDS_CONDITION,
+						.detail = (uint16_t)(i + 1),
+						.count = count.devices - count.met,
+						.job = sk_conditions_name(&request->conditions[i]),
+						.asked = request->conditions[i].value,
+						.have = count.devices});
+	}
+}
+
 static void explain_nodes(const struct sk_core *core, struct sk_waiting_job *waiting,
 			  struct sk_lines *lines)
 {
@@ -175,8 +197,10 @@ static void explain_nodes(const struct sk_core *core, struct sk_waiting_job *wai
 		add_line(lines, (struct sk_explain){.reason = SK_GANG_SHORT,
 						    .asked = tasks,
 						    .have = waiting->shortfall.places});
-	if (waiting->shortfall.places < tasks)
+	if (waiting->shortfall.places < tasks) {
 		explain_shortfall(core, &waiting->shortfall, lines);
+		explain_conditions(core, &waiting->job->request, lines);
+	}
 	if (down)
 		add_line(lines, (struct sk_explain){.reason = SK_NODES_DOWN,
 						    .count = down,
@@ -216,6 +240,7 @@ static void explain_never(const struct sk_core *core, const struct sk_job *job,
 	if (reason)
 		add_line(lines, (struct sk_explain){.reason = SK_NEVER_AS_IT_IS,
 						    .detail = reason,
+						    .job = why.job,
 						    .asked = why.asked,
 						    .have = why.have});
 }
@@ -258,6 +283,19 @@ static void explain_waiting(const struct sk_core *core, uint32_t slot, struct sk
 	explain_start(core, &waiting, lines);
 }
 
+static void explain_preferences(const struct sk_job *job, struct sk_lines *lines)
+{
+	uint32_t ranks = sk_wish_ranks(&job->request);
+	uint32_t missed = ~job->preferred & ((1u << ranks) - 1);
+
+	if (ranks)
+		add_line(lines, (struct sk_explain){
+					.reason = SK_PREFERENCES_MET,
+					.detail = missed ? (uint16_t)__builtin_ctz(missed) + 1u : 0,
+					.asked = ranks,
+					.have = (uint64_t)__builtin_popcount(job->preferred)});
+}
+
 static void explain_placed(const struct sk_core *core, const struct sk_job *job,
 			   struct sk_lines *lines)
 {
@@ -274,6 +312,7 @@ static void explain_placed(const struct sk_core *core, const struct sk_job *job,
 					    .asked = job->request.gpu_milli});
 	add_line(lines, (struct sk_explain){.reason = SK_WAITED, .have = waited});
 	add_line(lines, (struct sk_explain){.reason = SK_DECIDED_IN, .have = job->latency_ns});
+	explain_preferences(job, lines);
 	for (uint32_t i = 0; i < SK_OBSERVATIONS_MAX; i++)
 		if (job->observations[i])
 			add_line(lines, (struct sk_explain){.reason = SK_OBSERVED,

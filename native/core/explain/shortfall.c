@@ -291,6 +291,10 @@ static void kept_out(const struct sk_core *core, const struct sk_job *job, uint3
 		line.reason = SK_NEEDS_MODEL;
 		line.asked = request->models[0];
 		break;
+	case SK_CONDITION_NOT_MET:
+		need = SK_NEED_CONDITIONS;
+		line.reason = SK_NEEDS_CONDITIONS;
+		break;
 	case SK_NOT_TOLERATED:
 	case SK_LABEL_MISSING:
 	case SK_LABEL_AVOIDED:

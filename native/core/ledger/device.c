@@ -85,15 +85,18 @@ static void families_set(struct sk_core *core, uint32_t node, uint32_t families)
 
 void sk_devices_sum(struct sk_core *core, uint32_t node)
 {
-	uint64_t models = 0;
+	uint64_t models = 0, traits = 0;
 	uint32_t families = 0;
 
 	for (uint32_t index = 0; index < core->nodes[node].devices; index++) {
 		const struct sk_device *device = sk_device_at(core, node, index);
 
 		models |= device->model ? (uint64_t)1 << (device->model - 1) : 0;
+		traits |= (uint64_t)(device->capacity || device->traits) << device->traits;
 		families |= device->capacity ? 1u << device->family : 0;
 	}
+	if (traits != core->nodes[node].traits)
+		SK_SET(core, core->nodes[node].traits, traits);
 	if (models != core->nodes[node].models)
 		SK_SET(core, core->nodes[node].models, models);
 	if (families != core->nodes[node].families)

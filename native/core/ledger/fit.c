@@ -10,43 +10,6 @@
 #include "core/state/pool.h"
 #include "core/state/table.h"
 
-uint32_t sk_model_find(const struct sk_core *core, uint64_t model)
-{
-	for (uint32_t i = 0; i < core->models_n; i++)
-		if (core->models[i] == model)
-			return i + 1;
-	return 0;
-}
-
-uint32_t sk_model_add(struct sk_core *core, uint64_t model)
-{
-	uint32_t at = sk_model_find(core, model);
-
-	if (at || core->models_n == SK_MODELS_MAX)
-		return at;
-	SK_SET(core, core->models[core->models_n], model);
-	SK_ADD(core, core->models_n, 1);
-	return core->models_n;
-}
-
-uint64_t sk_model_mask(const struct sk_core *core, const struct sk_request *request)
-{
-	uint64_t mask = 0;
-
-	for (uint32_t i = 0; i < SK_JOB_MODELS_MAX && request->models[i]; i++) {
-		uint32_t at = sk_model_find(core, request->models[i]);
-
-		mask |= at ? (uint64_t)1 << (at - 1) : 0;
-	}
-	return mask;
-}
-
-struct sk_wish sk_wish_of(const struct sk_core *core, const struct sk_request *request)
-{
-	return (struct sk_wish){.models = sk_model_mask(core, request),
-				.families = sk_families_of(request->kinds)};
-}
-
 const struct sk_label *sk_label_find(const struct sk_node *node, uint64_t label)
 {
 	for (uint32_t i = 0; i < node->labels_n; i++)
@@ -83,6 +46,8 @@ uint16_t sk_fit_lasting(const struct sk_core *core, const struct sk_request *req
 		return SK_WRONG_KIND;
 	if (request->gpu_milli && wish->models && !(node->models & wish->models))
 		return SK_WRONG_MODEL;
+	if (request->gpu_milli && !(node->traits & wish->traits))
+		return SK_CONDITION_NOT_MET;
 	return sk_fit_labels(request, node);
 }
 
@@ -174,7 +139,8 @@ uint16_t sk_fit_node(const struct sk_core *core, uint32_t slot, uint32_t node, u
 
 bool sk_fit_wish(const struct sk_wish *wish, const struct sk_device *device)
 {
-	if (!(wish->families >> device->family & 1))
+	if (!(wish->families >> device->family & wish->traits >> device->traits & 1) ||
+	    device->memory_bytes < wish->memory_least)
 		return false;
 	return !wish->models || (device->model && wish->models >> (device->model - 1) & 1);
 }
@@ -201,6 +167,9 @@ uint16_t sk_fit_device(const struct sk_job *job, const struct sk_device *device)
 {
 	if (!(job->wish.families >> device->family & 1))
 		return SK_WRONG_KIND;
+	if (!(job->wish.traits >> device->traits & 1) ||
+	    device->memory_bytes < job->wish.memory_least)
+		return SK_CONDITION_NOT_MET;
 	if (!sk_fit_wish(&job->wish, device))
 		return SK_WRONG_MODEL;
 	if (job->request.device_memory_bytes > sk_device_memory_free(device))

@@ -7,16 +7,8 @@
 #ifndef SK_CORE_LEDGER_FIT_H
 #define SK_CORE_LEDGER_FIT_H
 
+#include "core/ledger/traits.h"
 #include "core/state/state.h"
-
-/* The position of a model in the list of the state, from 1; 0 if it is unknown. */
-uint32_t sk_model_find(const struct sk_core *core, uint64_t model);
-/* Does what sk_model_find does, but adds a new model; 0 if the list is full. `model` is not 0. */
-uint32_t sk_model_add(struct sk_core *core, uint64_t model);
-/* The mask of known models among those that a request names; 0 for any. */
-uint64_t sk_model_mask(const struct sk_core *core, const struct sk_request *request);
-/* The devices that a request accepts in this state. */
-struct sk_wish sk_wish_of(const struct sk_core *core, const struct sk_request *request);
 
 /* The label of a node, or NULL. */
 const struct sk_label *sk_label_find(const struct sk_node *node, uint64_t label);

@@ -30,13 +30,21 @@ static void job_tell(const struct sk_act *act, const struct sk_job *job, uint64_
 	effect->tasks = job->request.tasks;
 }
 
+/* `to` is zero. Behind the first condition that says nothing a request need not be filled. */
+static void request_copy(struct sk_request *to, const struct sk_request *from)
+{
+	memcpy(to, from, offsetof(struct sk_request, conditions));
+	if (from->conditions[0].property)
+		memcpy(to->conditions, from->conditions, sizeof to->conditions);
+}
+
 static void job_fill(const struct sk_core *core, struct sk_job *job, const struct sk_submit *submit)
 {
 	job->client = submit->client;
 	job->spec_hash = submit->spec_hash;
 	job->uid = submit->uid;
 	job->tenant = submit->tenant;
-	job->request = submit->request;
+	request_copy(&job->request, &submit->request);
 	job->queue = sk_queue_find(core, submit->request.queue);
 	job->wish = sk_wish_of(core, &submit->request);
 }
@@ -155,7 +163,7 @@ void sk_job_again(const struct sk_act *act, uint32_t slot, uint64_t node)
 	bool failed = job->verdict != SK_PENDING;
 	bool pause = failed || job->reason == SK_NOT_BEGUN;
 
-	sk_journal_note(core, job, sizeof *job);
+	sk_journal_note(core, job, SK_JOB_COURSE);
 	job->not_before_ns = pause ? sk_time_add(act->now_ns, job_pause(job)) : 0;
 	job_count_again(job, failed);
 	job->state = SK_PENDING;

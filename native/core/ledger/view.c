@@ -42,6 +42,7 @@ void sk_job_view_fill(const struct sk_job *job, struct sk_job_view *ret)
 		.preemptions = job->preemptions,
 		.hold = job->hold,
 		.ready = job->ready,
+		.preferred = job->preferred,
 		.request = job->request,
 	};
 	memcpy(ret->observations, job->observations, sizeof ret->observations);
@@ -105,6 +106,7 @@ uint32_t sk_core_devices(const struct sk_core *core, uint64_t id, struct sk_devi
 		count = capacity;
 	for (uint32_t index = 0; index < count; index++) {
 		const struct sk_device *device = sk_device_at(core, slot, index);
+		const struct sk_traits *traits = &core->traits[device->traits];
 
 		views[index] = (struct sk_device_view){
 			.memory_bytes = device->memory_bytes,
@@ -116,6 +118,10 @@ uint32_t sk_core_devices(const struct sk_core *core, uint64_t id, struct sk_devi
 			.numa = device->numa,
 			.kind = device->family < SK_VENDORS_MAX ? SK_DEVICE_GPU : SK_DEVICE_CPU,
 			.vendor = device->family % SK_VENDORS_MAX,
+			.arch = traits->arch,
+			.profile = traits->profile,
+			.driver = traits->driver,
+			.compute = (uint32_t)traits->compute,
 			.capacity_milli = device->capacity,
 			.used_milli = device->used,
 			.available = device->available,

@@ -9,6 +9,7 @@
 #include "core/ledger/node.h"
 #include "core/ledger/queue.h"
 #include "core/ledger/why.h"
+#include "core/policy/conditions.h"
 #include "core/policy/feasible.h"
 
 static uint64_t smaller(uint64_t a, uint64_t b)
@@ -247,6 +248,9 @@ static uint16_t infeasible(const struct sk_core *core, const struct sk_request *
 	if (!largest.nodes)
 		return sk_because(why, SK_NO_NODE_HAS_LABELS, request->require[0],
 				  core->nodes_count);
+	reason = request->gpu_milli ? sk_conditions_lack(core, request, wish, why) : SK_REASON_NONE;
+	if (reason)
+		return reason;
 	if (!largest.of_kind)
 		return sk_because(why, SK_NO_NODE_HAS_KIND, request->kinds, largest.kinds);
 	if (!largest.of_model)

@@ -26,6 +26,8 @@ struct sk_shape_key {
 	uint64_t memory_bytes;
 	uint64_t device_memory_bytes;
 	uint64_t models;
+	uint64_t traits;
+	uint64_t memory_least;
 	uint32_t families;
 	uint32_t zero;
 	uint64_t require[SK_JOB_LABELS_MAX];

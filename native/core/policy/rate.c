@@ -134,8 +134,8 @@ static bool frag_on(const struct sk_core *core, const struct sk_job *job, uint32
 	struct sk_frag_node own;
 
 	if (!job->request.gpu_milli ||
-	    !(job->request.device_memory_bytes || several_families(core, node) ||
-	      (core->hints->mixed[node] && job->wish.models)))
+	    !(job->request.device_memory_bytes || job->wish.memory_least || ~job->wish.traits ||
+	      several_families(core, node) || (core->hints->mixed[node] && job->wish.models)))
 		return sk_frag_place(table, kept, &request, ret);
 	frag_fill(core, node, suited_together(core, job, node, suited_devices(core, job, node)),
 		  &own);

@@ -125,6 +125,8 @@ static void shape_key(const struct sk_job *job, enum sk_placement how, struct sk
 	ret->memory_bytes = request->memory_bytes;
 	ret->device_memory_bytes = request->device_memory_bytes;
 	ret->models = job->wish.models;
+	ret->traits = request->gpu_milli ? job->wish.traits : 0;
+	ret->memory_least = job->wish.memory_least;
 	ret->families = request->gpu_milli ? job->wish.families : 0;
 	memcpy(ret->require, request->require, sizeof ret->require);
 	memcpy(ret->avoid, request->avoid, sizeof ret->avoid);
@@ -140,6 +142,8 @@ static void shape_job(const struct sk_shape_key *key, struct sk_job *ret)
 {
 	memset(ret, 0, sizeof *ret);
 	ret->wish.models = key->models;
+	ret->wish.traits = key->traits;
+	ret->wish.memory_least = key->memory_least;
 	ret->wish.families = key->families;
 	ret->request.memory_bytes = key->memory_bytes;
 	ret->request.device_memory_bytes = key->device_memory_bytes;

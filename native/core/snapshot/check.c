@@ -53,7 +53,7 @@ static const char *check_devices(const struct sk_core *core, uint32_t slot)
 {
 	const struct sk_node *node = &core->nodes[slot];
 	uint32_t whole = 0, free = 0, families = 0;
-	uint64_t models = 0;
+	uint64_t models = 0, traits = 0;
 
 	for (uint32_t index = 0; index < node->devices; index++) {
 		const struct sk_device *device = sk_device_at(core, slot, index);
@@ -65,6 +65,7 @@ static const char *check_devices(const struct sk_core *core, uint32_t slot)
 		    device->memory_used != held_memory(core, slot, index))
 			return "a device's use is not the sum of its tasks";
 		models |= device->model ? (uint64_t)1 << (device->model - 1) : 0;
+		traits |= (uint64_t)(device->capacity || device->traits) << device->traits;
 		families |= device->capacity ? 1u << device->family : 0;
 		whole += device->capacity == SK_MILLI;
 		free += milli == SK_MILLI;
@@ -73,7 +74,7 @@ static const char *check_devices(const struct sk_core *core, uint32_t slot)
 			return "a partly free device is not indexed as it is";
 	}
 	if (whole != node->devices_whole || free != node->devices_free || models != node->models ||
-	    families != node->families)
+	    traits != node->traits || families != node->families)
 		return "a node miscounts its devices";
 	return NULL;
 }

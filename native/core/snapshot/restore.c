@@ -17,6 +17,7 @@
 #include "core/ledger/node.h"
 #include "core/ledger/queue.h"
 #include "core/ledger/task.h"
+#include "core/ledger/traits.h"
 #include "core/policy/workload.h"
 #include "core/snapshot/saved.h"
 #include "core/state/digest.h"
@@ -46,7 +47,7 @@ static bool read_device(struct sk_core *core, struct sk_snapshot_reader *reader,
 	struct sk_saved_device saved;
 
 	if (!read_record(reader, &saved, sizeof saved) || saved.capacity > SK_MILLI ||
-	    saved.available > 1 || saved.family >= SK_FAMILIES || saved.zero ||
+	    saved.available > 1 || saved.family >= SK_FAMILIES || saved.traits > core->traits_n ||
 	    saved.model > core->models_n)
 		return false;
 	sk_device_put(core, slot, index,
@@ -59,7 +60,8 @@ static bool read_device(struct sk_core *core, struct sk_snapshot_reader *reader,
 					 .link = saved.link,
 					 .bus = saved.bus,
 					 .numa = saved.numa,
-					 .model = saved.model});
+					 .model = (uint8_t)saved.model,
+					 .traits = saved.traits});
 	return true;
 }
 
@@ -175,9 +177,9 @@ static bool saved_job_ok(const struct sk_core *core, const struct sk_saved_job *
 	uint32_t queue = sk_queue_find(core, view->request.queue);
 	struct sk_why why;
 
-	if (saved->zero[0] || saved->zero[1] || saved->last > 1 || view->zero[0] || view->zero[1] ||
-	    view->ready > view->request.tasks || !view->job || view->job >= core->next_job ||
-	    sk_job_find(core, view->job))
+	if (saved->zero[0] || saved->zero[1] || saved->last > 1 || view->zero[0] ||
+	    view->ready > view->request.tasks || view->preferred >> SK_PREFERENCES_MAX ||
+	    !view->job || view->job >= core->next_job || sk_job_find(core, view->job))
 		return false;
 	if (!view->state || view->state >= SK_STATE_END || sk_submit_ok(&submit, &why) ||
 	    !sk_request_shape(&view->request) || !saved_models_ok(core, &view->request))
@@ -211,7 +213,7 @@ static void job_unpack(const struct sk_core *core, struct sk_job *job,
 	job->not_before_ns = view->not_before_ns;
 	job->request = view->request;
 	job->queue = sk_state_final(view->state) ? 0 : sk_queue_find(core, view->request.queue);
-	job->wish = sk_wish_of(core, &view->request);
+	job->wish = sk_wish_of(core, &view->request); /* the traits were read before the jobs */
 	job->uid = view->uid;
 	job->tenant = view->tenant;
 	job->attempt = view->attempt;
@@ -227,6 +229,7 @@ static void job_unpack(const struct sk_core *core, struct sk_job *job,
 	job->verdict = (uint8_t)saved->verdict;
 	job->last = (uint8_t)saved->last;
 	job->flags = view->flags;
+	job->preferred = view->preferred;
 }
 
 /* Put a pending job into its queue or the list of held jobs. */
@@ -448,6 +451,24 @@ static bool read_models(struct sk_core *core, const struct sk_saved_head *head)
 	return true;
 }
 
+static bool read_traits(struct sk_core *core, const struct sk_saved_head *head)
+{
+	static const struct sk_traits none;
+
+	if (head->traits > SK_TRAITS_MAX)
+		return false;
+	for (uint32_t i = 0; i < SK_TRAITS_MAX; i++) {
+		const struct sk_traits *traits = &head->trait[i];
+		bool empty = !memcmp(traits, &none, sizeof none);
+
+		if (empty != (i >= head->traits) || (!empty && sk_traits_find(core, traits)))
+			return false;
+		if (!empty)
+			core->traits[++core->traits_n] = *traits;
+	}
+	return true;
+}
+
 static bool read_key(struct sk_core *core, struct sk_snapshot_reader *reader)
 {
 	struct sk_saved_key saved;
@@ -471,7 +492,8 @@ static bool read_all(struct sk_core *core, struct sk_snapshot_reader *reader,
 	uint32_t node = 0, task_node = 0;
 	uint64_t job = 0;
 
-	if (!read_models(core, head) || !read_queues(core, reader, head->queues))
+	if (!read_models(core, head) || !read_traits(core, head) ||
+	    !read_queues(core, reader, head->queues))
 		return false;
 	for (uint32_t i = 0; i < head->nodes; i++)
 		if (!read_node(core, reader, &node))
@@ -494,9 +516,8 @@ static bool read_all(struct sk_core *core, struct sk_snapshot_reader *reader,
 static bool head_ok(const struct sk_saved_head *head, size_t size)
 {
 	return head->magic == SK_SAVED_MAGIC && head->version == SK_SAVED_VERSION && !head->zero &&
-	       !head->zero_too && head->size == size && head->next_job &&
-	       sk_core_memsize(&head->limits) && head->live <= head->limits.jobs &&
-	       head->finished <= head->limits.finished;
+	       head->size == size && head->next_job && sk_core_memsize(&head->limits) &&
+	       head->live <= head->limits.jobs && head->finished <= head->limits.finished;
 }
 
 static bool digest_ok(const uint8_t *bytes, size_t size, uint64_t expected)

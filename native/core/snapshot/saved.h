@@ -32,13 +32,15 @@ struct sk_saved_head {
 	uint32_t tasks;
 	uint32_t keys;
 	uint32_t models;
-	uint32_t zero_too;
+	uint32_t traits;
 	struct sk_counters counters;
 	uint64_t model[SK_MODELS_MAX];
+	struct sk_traits trait[SK_TRAITS_MAX]; /* from position 1 */
 };
-_Static_assert(sizeof(struct sk_saved_head) == 128 + sizeof(struct sk_counters) + 8 * SK_MODELS_MAX,
+_Static_assert(sizeof(struct sk_saved_head) ==
+		       128 + sizeof(struct sk_counters) + 8 * SK_MODELS_MAX + 32 * SK_TRAITS_MAX,
 	       "stored layout");
-_Static_assert(sizeof(struct sk_counters) == 8 * (10 + 10 + 89), "stored layout");
+_Static_assert(sizeof(struct sk_counters) == 8 * (10 + 10 + 94), "stored layout");
 
 /* Queues are saved by slot. A queue is never moved, but its slot may be lower than that of its
  * parent. */
@@ -89,7 +91,7 @@ struct sk_saved_device {
 	uint16_t numa;
 	uint16_t model;
 	uint8_t family;
-	uint8_t zero;
+	uint8_t traits;
 };
 _Static_assert(sizeof(struct sk_saved_device) == 32, "stored layout");
 
@@ -99,7 +101,7 @@ struct sk_saved_job {
 	uint16_t last;
 	uint16_t zero[2];
 };
-_Static_assert(sizeof(struct sk_saved_job) == 424, "stored layout");
+_Static_assert(sizeof(struct sk_saved_job) == 616, "stored layout");
 
 struct sk_saved_task {
 	uint64_t job;

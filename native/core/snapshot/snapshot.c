@@ -62,6 +62,7 @@ static void save_node(struct sk_writer *writer, const struct sk_core *core, uint
 			.numa = device->numa,
 			.model = device->model,
 			.family = device->family,
+			.traits = device->traits,
 		};
 
 		write_record(writer, &one, sizeof one);
@@ -155,10 +156,12 @@ static struct sk_saved_head saved_head(const struct sk_core *core)
 		.keys = core->key_pool.used,
 		.queues = core->queues_n,
 		.models = core->models_n,
+		.traits = core->traits_n,
 		.counters = core->counters,
 	};
 
 	memcpy(head.model, core->models, sizeof head.model);
+	memcpy(head.trait, core->traits + 1, sizeof head.trait);
 	return head;
 }
 

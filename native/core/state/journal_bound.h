@@ -9,7 +9,7 @@
 #include "core/state/state.h"
 
 #define SK_JOURNAL_REQUEST 4096ull /* any request, without the tasks that it ends */
-#define SK_JOURNAL_TASK 4608ull	   /* one task placed, ended or lost, with its job */
+#define SK_JOURNAL_TASK 5120ull	   /* one task placed, ended or lost, with its job */
 #define SK_JOURNAL_SHARE 768ull	   /* one device share given or taken back */
 
 #define SK_JOURNAL_AFTER 1024ull   /* one job that waited for another is released */

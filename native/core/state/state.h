@@ -47,9 +47,19 @@ static inline uint32_t sk_families_of(uint32_t kinds)
 	return (kinds & SK_DEVICE_GPU ? 0xffffu : 0) | (kinds & SK_DEVICE_CPU ? 0xffff0000u : 0);
 }
 
+/* Traits that devices share; those of position 0 are not known. */
+struct sk_traits {
+	uint64_t arch;
+	uint64_t profile;
+	uint64_t driver;
+	uint64_t compute;
+};
+
 /* The devices that a job accepts, as masks. */
 struct sk_wish {
-	uint64_t models; /* 0: any */
+	uint64_t models;       /* 0: any */
+	uint64_t traits;       /* bit n: traits n will do; all bits: any */
+	uint64_t memory_least; /* of the whole device, in bytes */
 	uint32_t families;
 	uint32_t available; /* 1: only available devices of nodes that are up now */
 };
@@ -66,7 +76,8 @@ struct sk_device {
 	uint16_t link;
 	uint16_t bus;
 	uint16_t numa;
-	uint16_t model; /* position among the models, from 1; 0 none */
+	uint8_t model;	/* position among the models, from 1; 0 none */
+	uint8_t traits; /* position among the traits; 0: not known */
 };
 
 struct sk_label {
@@ -92,6 +103,7 @@ struct sk_node {
 	uint64_t cpu_used;
 	uint64_t domain;
 	uint64_t models;   /* bit n: a device of model n + 1 is there, available or not */
+	uint64_t traits;   /* bit n: a device with traits n is there, available or not */
 	uint32_t families; /* families of its devices, available or not */
 	uint32_t zero_families;
 	uint64_t reserve_from_ns;
@@ -140,8 +152,6 @@ struct sk_job {
 	uint64_t charged_ns;  /* device time of this attempt, as reported while it runs */
 	uint64_t spent_ns;    /* device time of this attempt, by its tasks that ended */
 	uint64_t not_before_ns;
-	struct sk_wish wish; /* the devices that request.models and request.kinds mean */
-	struct sk_request request;
 	uint32_t uid;
 	uint32_t tenant;
 	uint32_t queue; /* slot */
@@ -172,7 +182,14 @@ struct sk_job {
 	uint8_t hold;	 /* enum sk_hold */
 	uint8_t last;	 /* cancelled while it had tasks: it does not wait again, however it ends */
 	uint32_t flags;
+	uint32_t preferred; /* bit n: where it was placed last, preference n + 1 is met */
+	uint32_t zero_preferred;
+	/* The members from here on are written once, when the job comes. The wish alone changes,
+	 * with new traits of devices, and is never reverted. */
+	struct sk_wish wish; /* the devices that the request accepts */
+	struct sk_request request;
 };
+#define SK_JOB_COURSE offsetof(struct sk_job, wish) /* bytes that change while it lives */
 
 struct sk_key {
 	uint64_t client;
@@ -344,6 +361,8 @@ struct sk_core {
 	uint32_t finished_count;
 
 	uint64_t models[SK_MODELS_MAX]; /* by first appearance; they are never forgotten */
+	struct sk_traits traits[SK_TRAITS_MAX + 1]; /* those no device has make room for new ones */
+	uint32_t traits_n;			    /* positions in use, from 1 */
 	uint32_t models_n;
 	uint32_t delayed_n;
 	uint32_t *delayed; /* binary heap of job slots by (not_before_ns, id), from 1 */

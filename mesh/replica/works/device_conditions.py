@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conditions of a job on its devices: names become ids, conditions become sentences.
+
+Pure. Owns the matching of names with what the nodes report, and the words for a condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from stoker.mesh.replica.works.core_request import models_meant
+from stoker.native.errors import BadRequest
+from stoker.scheduler.book import Book
+from stoker.scheduler.conditions import (
+    JOB_CONDITIONS_MAX,
+    Clause,
+    Comparison,
+    arch_name,
+    capability,
+    capability_text,
+    driver_bounds,
+    preference,
+    version_number,
+    version_text,
+)
+from stoker.scheduler.figures import size
+from stoker.scheduler.names import name_id, vendor_number
+from stoker.scheduler.nouns import DeviceInfo, JobSpec, NodeReport
+from stoker.scheduler.policies import VENDORS
+from stoker.scheduler.wire_fields import Condition, Conditions
+from stoker.scheduler.wire_names import Property, Relation
+
+SHOWN = 8
+_NAMES = {
+    Property.VENDOR: "vendor",
+    Property.MODEL: "model",
+    Property.MEMORY: "device memory",
+    Property.COMPUTE: "compute capability",
+    Property.ARCH: "architecture",
+    Property.PROFILE: "partition profile",
+    Property.DRIVER: "driver",
+}
+_SIGNS = {Relation.IS: "", Relation.LEAST: ">= ", Relation.MOST: "<= "}
+
+
+def conditions_of(
+    spec: JobSpec, reports: Iterable[NodeReport], models: Iterable[str]
+) -> Conditions:
+    """Return the core's conditions of a spec; BadRequest for a name that nothing has.
+
+    `models` are the names of all device models, for preferences.
+    """
+    asked = (spec.vendors, spec.device_memory_least_bytes, spec.compute_least, spec.archs)
+    if not any((*asked, spec.drivers, spec.profiles, spec.prefer)):
+        return ()
+    devices = [d for report in reports for d in report.devices if not d.gone]
+    found = [*_required(spec, devices)]
+    for rank, text in enumerate(spec.prefer, 1):
+        found += _preferred(preference(text), rank, devices, list(models))
+    if len(found) > JOB_CONDITIONS_MAX:
+        raise BadRequest(
+            f"its conditions come to {len(found)}, at most {JOB_CONDITIONS_MAX}",
+            hint="a preference for a model counts once for each model that it means",
+        )
+    return tuple(found)
+
+
+def _required(spec: JobSpec, devices: list[DeviceInfo]) -> Iterator[Condition]:
+    for vendor in spec.vendors:
+        yield _named(Property.VENDOR, vendor, devices)
+    if spec.device_memory_least_bytes:
+        yield Condition(Property.MEMORY, Relation.LEAST, spec.device_memory_least_bytes)
+    if spec.compute_least:
+        yield Condition(Property.COMPUTE, Relation.LEAST, capability(spec.compute_least))
+    for arch in spec.archs:
+        name = arch_name(arch)
+        if isinstance(name, Comparison):
+            yield Condition(Property.COMPUTE, *name)
+        else:
+            yield _named(Property.ARCH, name, devices)
+    for driver in spec.drivers:
+        for bound in driver_bounds(driver):
+            yield Condition(Property.DRIVER, *bound)
+    for profile in spec.profiles:
+        yield _named(Property.PROFILE, profile, devices)
+
+
+def _preferred(
+    clause: Clause, rank: int, devices: list[DeviceInfo], models: list[str]
+) -> Iterator[Condition]:
+    for bound in clause.bounds:
+        yield Condition(clause.property, *bound, rank)
+    if clause.property == Property.MODEL:
+        for model in models_meant((clause.word,), models):
+            yield Condition(Property.MODEL, Relation.IS, name_id(model), rank)
+    elif clause.word:
+        yield _named(clause.property, clause.word, devices)._replace(rank=rank)
+
+
+def _named(which: Property, word: str, devices: list[DeviceInfo]) -> Condition:
+    """Return the condition that a property has this name; BadRequest if no device has it."""
+    known = words_of(which, devices)
+    if which == Property.VENDOR:
+        known = sorted({*known, *VENDORS})
+    found = next((name for name in known if name.lower() == word.strip().lower()), None)
+    if found is None:
+        there = ", ".join(known[:SHOWN]) or "none"
+        raise BadRequest(f"no device has {_NAMES[which]} {word!r}", hint=f"There are: {there}")
+    number = vendor_number(found) if which == Property.VENDOR else name_id(found)
+    return Condition(which, Relation.IS, number)
+
+
+def words_of(which: Property, devices: Iterable[DeviceInfo]) -> list[str]:
+    """Return the names that a property has among devices, sorted."""
+    return sorted({word for device in devices if (word := _word(which, device))})
+
+
+def _word(which: Property, device: DeviceInfo) -> str:
+    match which:
+        case Property.VENDOR:
+            return device.vendor
+        case Property.MODEL:
+            return device.model
+        case Property.ARCH:
+            return device.arch
+        case Property.PROFILE:
+            return device.profile
+        case _:
+            return ""
+
+
+def sentence_of(book: Book, name: int, value: int) -> str:
+    """Return a condition as words: "driver >= 550", "architecture gfx942".
+
+    `name` is property << 8 | relation, as the core's reasons have it.
+    """
+    which, relation = Property(name >> 8), Relation(name & 0xFF)
+    return f"{_NAMES[which]} {_SIGNS[relation]}{_value(book, which, value)}"
+
+
+def words(book: Book, name: int, value: int, have: int, count: int) -> str:
+    """Return that `count` of `have` devices do not meet a condition; with no count, that none does
+    and `have` is the nearest."""
+    if count:
+        return f"devices that do not have {sentence_of(book, name, value)}: {count} of {have}"
+    return not_met(book, name, value, have)
+
+
+def not_met(book: Book, name: int, value: int, nearest: int) -> str:
+    """Return that no device meets a condition, and what there is instead."""
+    which, relation = Property(name >> 8), Relation(name & 0xFF)
+    text = f"no device has {sentence_of(book, name, value)}"
+    if relation == Relation.IS:
+        there = words_of(which, _devices(book))
+        return f"{text}; there are: {', '.join(there[:SHOWN])}" if there else text
+    if not nearest:
+        return f"{text}: no node knows the {_NAMES[which]} of its devices"
+    word = "highest" if relation == Relation.LEAST else "lowest"
+    return f"{text}; the {word} is {_value(book, which, nearest)}"
+
+
+def _value(book: Book, which: Property, value: int) -> str:
+    if which == Property.MEMORY:
+        return size(value)
+    if which == Property.COMPUTE:
+        return capability_text(value)
+    if which == Property.DRIVER:
+        # The text is the spelling of a device that has exactly this version, if there is one.
+        spelled = (d.driver for d in _devices(book) if version_number(d.driver) == value)
+        return next(spelled, version_text(value))
+    number = vendor_number if which == Property.VENDOR else name_id
+    words = (*words_of(which, _devices(book)), *VENDORS)
+    return next((word for word in words if number(word) == value), "that is not known here")
+
+
+def _devices(book: Book) -> list[DeviceInfo]:
+    return [device for report in book.nodes.values() for device in report.devices]

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Each count is one pass over all devices, at most one for each condition of a job.
+ */
+#include "core/ledger/device.h"
+#include "core/ledger/fit.h"
+#include "core/ledger/node.h"
+#include "core/ledger/traits.h"
+#include "core/policy/conditions.h"
+
+static bool alternatives(const struct sk_condition *a, const struct sk_condition *b)
+{
+	return a->property == b->property && a->rank == b->rank && a->relation == SK_RELATION_IS &&
+	       b->relation == SK_RELATION_IS;
+}
+
+/* True if the device meets the condition at this position, or one that is an alternative to it. */
+static bool met(const struct sk_core *core, const struct sk_request *request, uint32_t at,
+		const struct sk_device *device)
+{
+	for (uint32_t i = 0; i < SK_JOB_CONDITIONS_MAX && request->conditions[i].property; i++)
+		if ((i == at || alternatives(&request->conditions[i], &request->conditions[at])) &&
+		    sk_condition_met(core, &request->conditions[i], device))
+			return true;
+	return false;
+}
+
+static uint64_t nearer(const struct sk_condition *condition, uint64_t nearest, uint64_t have)
+{
+	if (condition->relation == SK_RELATION_LEAST)
+		return have > nearest ? have : nearest;
+	return have && (!nearest || have < nearest) ? have : nearest;
+}
+
+static bool of_kind(const struct sk_request *request, const struct sk_device *device)
+{
+	return device->capacity && sk_families_of(request->kinds) >> device->family & 1;
+}
+
+struct sk_condition_count sk_conditions_count(const struct sk_core *core,
+					      const struct sk_request *request, uint32_t at)
+{
+	const struct sk_condition *condition = &request->conditions[at];
+	struct sk_condition_count count = {0};
+
+	for (uint32_t slot = sk_node_next(core, 1); slot; slot = sk_node_next(core, slot + 1)) {
+		if (sk_fit_labels(request, &core->nodes[slot]))
+			continue;
+		for (uint32_t index = 0; index < core->nodes[slot].devices; index++) {
+			const struct sk_device *device = sk_device_at(core, slot, index);
+
+			if (!of_kind(request, device))
+				continue;
+			count.devices++;
+			count.met += met(core, request, at, device);
+			count.nearest = nearer(condition, count.nearest,
+					       sk_condition_have(core, condition, device));
+		}
+	}
+	return count;
+}
+
+bool sk_conditions_first(const struct sk_request *request, uint32_t at)
+{
+	if (request->conditions[at].rank)
+		return false;
+	for (uint32_t i = 0; i < at; i++)
+		if (alternatives(&request->conditions[i], &request->conditions[at]))
+			return false;
+	return true;
+}
+
+/* Devices that all required conditions and models allow. */
+static uint32_t accepted(const struct sk_core *core, const struct sk_request *request,
+			 const struct sk_wish *wish)
+{
+	uint32_t count = 0;
+
+	for (uint32_t slot = sk_node_next(core, 1); slot; slot = sk_node_next(core, slot + 1)) {
+		if (sk_fit_labels(request, &core->nodes[slot]))
+			continue;
+		for (uint32_t index = 0; index < core->nodes[slot].devices; index++) {
+			const struct sk_device *device = sk_device_at(core, slot, index);
+
+			count += device->capacity && sk_fit_wish(wish, device);
+		}
+	}
+	return count;
+}
+
+uint16_t sk_conditions_lack(const struct sk_core *core, const struct sk_request *request,
+			    const struct sk_wish *wish, struct sk_why *why)
+{
+	struct sk_condition_count count = {0};
+	uint32_t required = 0;
+
+	for (uint32_t i = 0; i < SK_JOB_CONDITIONS_MAX && request->conditions[i].property; i++) {
+		if (!sk_conditions_first(request, i))
+			continue;
+		required++;
+		count = sk_conditions_count(core, request, i);
+		if (!count.devices || count.met)
+			continue;
+		why->job = sk_conditions_name(&request->conditions[i]);
+		return sk_because(why, SK_NO_DEVICE_MEETS, request->conditions[i].value,
+				  count.nearest);
+	}
+	if (!required || !count.devices || accepted(core, request, wish))
+		return SK_REASON_NONE;
+	return sk_because(why, SK_NO_DEVICE_MEETS_ALL, required, count.devices);
+}
+
+static bool rank_met(const struct sk_core *core, const struct sk_job *job, uint32_t rank)
+{
+	struct sk_wish wish = {.traits = UINT64_MAX, .families = UINT32_MAX};
+
+	if (!sk_wish_narrow(core, &job->request, rank, &wish))
+		return false;
+	for (uint32_t at = job->tasks_first; at; at = core->tasks[at].job_next)
+		for (uint32_t i = 0; i < core->tasks[at].shares_n; i++)
+			if (!sk_fit_wish(&wish, sk_device_at(core, core->tasks[at].node,
+							     core->tasks[at].shares[i].index)))
+				return false;
+	return true;
+}
+
+uint32_t sk_conditions_preferred(const struct sk_core *core, const struct sk_job *job)
+{
+	uint32_t ranks = sk_wish_ranks(&job->request), mask = 0;
+
+	for (uint32_t rank = 1; rank <= ranks; rank++)
+		mask |= (uint32_t)rank_met(core, job, rank) << (rank - 1);
+	return mask;
+}
