@@ -8,8 +8,8 @@
  */
 #include "core/decide/order.h"
 #include "core/explain/eta.h"
-#include "core/explain/limits.h"
-#include "core/explain/shortfall.h"
+#include "core/ledger/limits.h"
+#include "core/ledger/shortfall.h"
 #include "core/ledger/fit.h"
 #include "core/ledger/job.h"
 #include "core/ledger/node.h"

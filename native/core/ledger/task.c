@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "core/explain/shortfall.h"
+#include "core/ledger/shortfall.h"
 #include "core/ledger/device.h"
 #include "core/ledger/fit.h"
 #include "core/ledger/node.h"

@@ -4,10 +4,10 @@
  * estimated. Invariants: nothing here writes; for the present, a task fits by this count exactly if
  * task.c would take it.
  */
-#ifndef SK_CORE_EXPLAIN_SHORTFALL_H
-#define SK_CORE_EXPLAIN_SHORTFALL_H
+#ifndef SK_CORE_LEDGER_SHORTFALL_H
+#define SK_CORE_LEDGER_SHORTFALL_H
 
-#include "core/explain/limits.h"
+#include "core/ledger/limits.h"
 #include "core/state/state.h"
 
 /* The needs of a job: first amounts that are not free, then conditions that keep it off a node. */

@@ -3,8 +3,8 @@
  * The limits of its queue, and of the queues above it, that a waiting job would exceed now, or once
  * running jobs have ended as estimated. Invariant: nothing here writes.
  */
-#ifndef SK_CORE_EXPLAIN_LIMITS_H
-#define SK_CORE_EXPLAIN_LIMITS_H
+#ifndef SK_CORE_LEDGER_LIMITS_H
+#define SK_CORE_LEDGER_LIMITS_H
 
 #include "core/state/state.h"
 

@@ -3,7 +3,7 @@
  * A quota of one model concerns a job that accepts that model, and all of its tasks if it accepts
  * no other.
  */
-#include "core/explain/limits.h"
+#include "core/ledger/limits.h"
 #include "core/ledger/device.h"
 #include "core/ledger/fit.h"
 #include "core/ledger/job.h"

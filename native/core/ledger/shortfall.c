@@ -4,7 +4,7 @@
  * are added, and devices that the job does not accept are left out. So one function answers for the
  * present and for later.
  */
-#include "core/explain/shortfall.h"
+#include "core/ledger/shortfall.h"
 #include "core/ledger/device.h"
 #include "core/ledger/fit.h"
 #include "core/ledger/job.h"
