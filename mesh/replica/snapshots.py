@@ -102,7 +102,10 @@ def decode(data: bytes, what: str = "snapshot") -> tuple[Snapshot, bytes]:
 
 
 class SnapshotFolder:
-    """The snapshot files of one replica, named by log sequence."""
+    """The snapshot files of one replica, named by the index of their last entry.
+
+    Only the index grows with the state: after a log was lost, later entries have lower sequences.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -114,8 +117,8 @@ class SnapshotFolder:
         """
         encoded = encode(snapshot)
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        partial = self.path / f".{snapshot.seq}.partial"
-        final = self._file(snapshot.seq)
+        partial = self.path / f".{snapshot.index}.partial"
+        final = self._file(snapshot.index)
         try:
             _write(partial, encoded.data)
             _verify(partial.read_bytes(), encoded.digest, partial)
@@ -134,7 +137,7 @@ class SnapshotFolder:
         """
         kept = None
         if data:
-            kept = self._file(decode(data)[0].seq)
+            kept = self._file(decode(data)[0].index)
             partial = self.path / f".{kept.name}.partial"
             _write(partial, data)
             partial.replace(kept)
@@ -162,8 +165,8 @@ class SnapshotFolder:
             return FoundSnapshots(snapshot, digest, damaged)
         return FoundSnapshots(None, b"", damaged)
 
-    def _file(self, seq: int) -> Path:
-        return self.path / f"{seq:020d}{_SUFFIX}"
+    def _file(self, index: int) -> Path:
+        return self.path / f"{index:020d}{_SUFFIX}"
 
     def _files(self) -> list[Path]:
         return sorted(self.path.glob(f"*{_SUFFIX}"))

@@ -18,8 +18,13 @@ FILES_MAX = 2
 
 
 class SnapshotFile(NamedTuple):
-    """One snapshot file, and the place in the chain that it reaches; None if it is damaged."""
+    """One snapshot file, and the place in the chain that it reaches; None if it is damaged.
 
+    `index` is its name, so that files have the order of the shipped folder, however late each was
+    written.
+    """
+
+    index: int
     data: bytes
     place: ChainPlace | None
 
@@ -34,7 +39,7 @@ class SchedulerDisk:
         """The newest term that the scheduler promised to follow."""
         self._held: list[tuple[int, bytes]] = []
         self.files: list[SnapshotFile] = []
-        """The snapshot files, the newest last."""
+        """The snapshot files in the order of their indexes, the newest last."""
         self.full = False
         """True while no snapshot can be written; entries have their own room."""
 
@@ -57,21 +62,23 @@ class SchedulerDisk:
         self.promised = effect.promised
 
     def save(self, snapshot: Snapshot, data: bytes) -> None:
-        """Keep a new snapshot file, and the one before it."""
+        """Write a snapshot file, and keep those of the latest states."""
         self.version += 1
-        self.files = [*self.files[1 - FILES_MAX :], SnapshotFile(data, _place(snapshot))]
+        others = [file for file in self.files if file.index != snapshot.index]
+        files = [*others, _file(snapshot, data)]
+        self.files = sorted(files, key=lambda file: file.index)[-FILES_MAX:]
 
     def install(self, data: bytes) -> None:
         """Keep this snapshot file alone, or nothing; the promised term stays."""
         self.version += 1
         self._held = []
-        self.files = [SnapshotFile(data, _place(snapshots.decode(data)[0]))] if data else []
+        self.files = [_file(snapshots.decode(data)[0], data)] if data else []
 
     def damage(self, at: int) -> None:
         """Lose the newest file from this byte on; the file before it must be there."""
         self.version += 1
         newest = self.files[-1]
-        self.files[-1] = SnapshotFile(newest.data[: at % len(newest.data)], None)
+        self.files[-1] = newest._replace(data=newest.data[: at % len(newest.data)], place=None)
 
     def newest(self) -> tuple[Snapshot | None, bytes]:
         """Return the newest good snapshot and its digest."""
@@ -97,5 +104,6 @@ class SchedulerDisk:
         return held[at][1] if 0 <= at < len(held) else None
 
 
-def _place(snapshot: Snapshot) -> ChainPlace:
-    return ChainPlace(snapshot.term, snapshot.index, snapshot.hash)
+def _file(snapshot: Snapshot, data: bytes) -> SnapshotFile:
+    place = ChainPlace(snapshot.term, snapshot.index, snapshot.hash)
+    return SnapshotFile(snapshot.index, data, place)

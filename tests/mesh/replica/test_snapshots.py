@@ -19,8 +19,8 @@ CONFIG = first_config(genesis_of("c1", Limits()))
 PLAIN = Snapshot(snapshots.FORMAT, "c1", 7, 6, b"h" * 32, 2, 3, 1, b"core", b"book", CONFIG)
 
 
-def at(seq: int, **changes: object) -> Snapshot:
-    return msgspec.structs.replace(PLAIN, seq=seq, **changes)
+def at(index: int, **changes: object) -> Snapshot:
+    return msgspec.structs.replace(PLAIN, index=index, **changes)
 
 
 def test_the_newest_is_found_and_two_are_kept(tmp_path: Path) -> None:
@@ -32,6 +32,15 @@ def test_the_newest_is_found_and_two_are_kept(tmp_path: Path) -> None:
     assert len(list(folder.path.iterdir())) == snapshots.KEPT
     assert folder.path.stat().st_mode & 0o777 == 0o700
     assert all(file.stat().st_mode & 0o777 == 0o600 for file in folder.path.iterdir())
+
+
+def test_the_later_state_is_the_newest_wherever_its_log_has_begun_again(tmp_path: Path) -> None:
+    folder = SnapshotFolder(tmp_path)
+    folder.save(at(40, seq=45))
+    folder.save(at(60, seq=3))
+    assert folder.newest("c1").snapshot == at(60, seq=3)
+    folder.save(at(50, seq=9))  # one that was written late
+    assert folder.newest("c1").snapshot == at(60, seq=3)
 
 
 def test_a_cut_at_any_byte_falls_back(tmp_path: Path) -> None:

@@ -40,14 +40,15 @@ def test_a_file_arrives_in_parts_and_is_the_only_one_after(
 ) -> None:
     source, target = SnapshotFolder(tmp_path / "a"), SnapshotFolder(tmp_path / "b")
     source.save(snapshot)
-    target.save(msgspec.structs.replace(snapshot, seq=3))
-    target.save(msgspec.structs.replace(snapshot, seq=9))
+    target.save(msgspec.structs.replace(snapshot, index=3))
+    target.save(msgspec.structs.replace(snapshot, index=9))
     data = transfer(SnapshotParts(source))
     assert len(data) > 2 * snapshot_parts.PART_BYTES
     target.install(data)
     found = target.newest("cluster")
     assert found.snapshot == snapshot
-    assert [path.name for path in sorted(target.path.iterdir())] == [f"{5:020d}.snapshot"]
+    names = [path.name for path in target.path.iterdir()]
+    assert names == [f"{snapshot.index:020d}.snapshot"]
     target.install(data)
     assert target.newest("cluster").digest == found.digest
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import msgspec
 import pytest
 
 from stoker.mesh.replica import events, snapshots
+from stoker.mesh.replica.snapshots import Snapshot
 from stoker.mesh.sim.scheduler_disk import SchedulerDisk
 from tests.agent.sim.quiet_world import quiet_world
 
@@ -37,25 +39,31 @@ class Saved(NamedTuple):
 def saved() -> Saved:
     state = quiet_world().schedulers[0].replica.state
     disk = SchedulerDisk()
-    for _ in range(3):
-        disk.save(state.snapshot(), snapshots.encode(state.snapshot()).data)
+    for before in (2, 0, 1):  # the newest is not the one that was written last
+        save(disk, msgspec.structs.replace(state.snapshot(), index=state.index - before))
     return Saved(disk, state.index)
+
+
+def save(disk: SchedulerDisk, snapshot: Snapshot) -> None:
+    disk.save(snapshot, snapshots.encode(snapshot).data)
 
 
 def test_two_files_are_kept_and_a_damaged_one_is_passed_over(saved: Saved) -> None:
     disk, index = saved
-    assert len(disk.files) == 2
+    assert [file.index for file in disk.files] == [index - 1, index]
+    found, _ = disk.newest()
+    assert found is not None and found.index == index
     disk.damage(100)
     assert disk.files[-1].place is None
     found, _ = disk.newest()
-    assert found is not None and found.index == index
-    assert disk.snapshot_place is not None and disk.snapshot_place.index == index
+    assert found is not None and found.index == index - 1
+    assert disk.snapshot_place is not None and disk.snapshot_place.index == index - 1
 
 
 def test_an_installed_file_is_the_only_one_and_the_promise_stays(saved: Saved) -> None:
     disk, index = saved
     stored(disk, 0, 1, 2, promised=17)
-    disk.install(disk.files[0].data)
+    disk.install(disk.files[-1].data)
     assert disk.held == [] and len(disk.files) == 1 and disk.promised == 17
     assert disk.snapshot_place is not None and disk.snapshot_place.index == index
     disk.install(b"")
