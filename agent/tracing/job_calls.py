@@ -38,6 +38,8 @@ PIDS_EVERY_S = 0.5
 PROBED = ("attached", "sampled", "off")
 RANKED = ("mpi.", "nccl.")
 """The beginnings of the ids of calls in which ranks wait for each other."""
+COUNTED_ONLY = "nccl."
+"""The beginning of the ids of calls in which ranks wait, and which are counted but not matched."""
 UNSEEN_MAX = 16
 """The largest number of one job's libraries that are reported as not probed."""
 
@@ -113,7 +115,17 @@ class JobCalls:
 
     def untold(self, cgroup_id: int) -> str:
         """Return why waiting for other ranks is not told apart; empty if it is."""
-        return self.absent or self._untold.get(cgroup_id, "")
+        return self.absent or self._untold.get(cgroup_id, "") or self._unmatched(cgroup_id)
+
+    def _unmatched(self, cgroup_id: int) -> str:
+        """Return why waiting is unknown if the job has made calls that are counted only."""
+        counted = (row.name for row in self.rows(cgroup_id) if row.count)
+        first = next((name for name in counted if name.startswith(COUNTED_ONLY)), "")
+        return (
+            f"{first}: NCCL's calls are counted, and those of ranks are not matched"
+            if first
+            else ""
+        )
 
     def hidden(self, cgroup_id: int, now_ns: int) -> UntracedProcesses | None:
         """Return what the job's processes did without a tracer until `now_ns`, or None if they

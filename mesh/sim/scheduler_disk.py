@@ -20,11 +20,11 @@ FILES_MAX = 2
 class SnapshotFile(NamedTuple):
     """One snapshot file, and the place in the chain that it reaches; None if it is damaged.
 
-    `index` is its name, so that files have the order of the shipped folder, however late each was
-    written.
+    `last_index` is its name, so that files have the order of the shipped folder, however late each
+    was written.
     """
 
-    index: int
+    last_index: int
     data: bytes
     place: ChainPlace | None
 
@@ -64,9 +64,9 @@ class SchedulerDisk:
     def save(self, snapshot: Snapshot, data: bytes) -> None:
         """Write a snapshot file, and keep those of the latest states."""
         self.version += 1
-        others = [file for file in self.files if file.index != snapshot.index]
+        others = [file for file in self.files if file.last_index != snapshot.index]
         files = [*others, _file(snapshot, data)]
-        self.files = sorted(files, key=lambda file: file.index)[-FILES_MAX:]
+        self.files = sorted(files, key=lambda file: file.last_index)[-FILES_MAX:]
 
     def install(self, data: bytes) -> None:
         """Keep this snapshot file alone, or nothing; the promised term stays."""

@@ -22,6 +22,7 @@ from tests.probes.groups import cgroup2_mount, eventually, require_root
 
 KEY = TaskKey(5, 1, 0)
 LAUNCH, GRAPH = "cuda.cuLaunchKernel", "cuda.cuGraphLaunch"
+REDUCE = "nccl.ncclAllReduce"
 
 
 @pytest.fixture
@@ -78,6 +79,28 @@ def test_a_job_is_watched_from_its_beginning_to_its_end(jobs: Path, tmp_path: Pa
         calls.close()
         caller.end()
     assert not (tmp_path / site_report.FILE).exists()
+
+
+@pytest.mark.needs_bpf
+def test_waiting_is_unknown_for_calls_of_nccl_and_for_no_others(jobs: Path, tmp_path: Path) -> None:
+    cheap = dict.fromkeys(ELSEWHERE.both_ns, 10)  # so that all is attached
+    save(tmp_path / COSTS_FILE, TrapCosts(cheap, cheap, "x", boot_id()))
+    library = compile_library(tmp_path / "libnccl.so.2")
+    caller = Caller(compile_caller(tmp_path / "caller"))
+    (jobs / "fenced/5.1.0/inner" / "cgroup.procs").write_text(str(caller.pid))
+    job = cgroup_id(jobs / "fenced/5.1.0")
+    calls = JobCalls(jobs, tmp_path)
+    calls.start()
+    try:
+        calls.begin(KEY, job)
+        caller.tell("open", library)
+        eventually(lambda: _told(tmp_path, REDUCE) == "attached")
+        assert calls.untold(job) == ""  # a library that is loaded and not called costs no answer
+        caller.tell("call", "ncclAllReduce", 7)
+        assert calls.untold(job).startswith(f"{REDUCE}: ")
+    finally:
+        calls.close()
+        caller.end()
 
 
 @pytest.mark.needs_bpf

@@ -50,7 +50,7 @@ def save(disk: SchedulerDisk, snapshot: Snapshot) -> None:
 
 def test_two_files_are_kept_and_a_damaged_one_is_passed_over(saved: Saved) -> None:
     disk, index = saved
-    assert [file.index for file in disk.files] == [index - 1, index]
+    assert [file.last_index for file in disk.files] == [index - 1, index]
     found, _ = disk.newest()
     assert found is not None and found.index == index
     disk.damage(100)
