@@ -64,6 +64,8 @@ class JobCalls:
         self._ranks = RankWatch()
         self._untold: dict[int, str] = {}
         """cgroup id -> why its ranks' calls are not told."""
+        self._probed: set[int] = set()
+        """cgroup ids of jobs with a library whose calls are or were counted."""
         self._saved: object = None
         self._saved_at = self._read_at = 0.0
         self._watch = CallWatch(self._make, self._prepare)
@@ -91,7 +93,12 @@ class JobCalls:
         self._governors.pop(cgroup_id, None)
         self._hidden.pop(cgroup_id, None)
         self._untold.pop(cgroup_id, None)
+        self._probed.discard(cgroup_id)
         self._ranks.end(cgroup_id)
+
+    def counted(self, cgroup_id: int) -> bool:
+        """Return True if calls of the job may have been counted; waits for no probe."""
+        return cgroup_id in self._probed
 
     def started(self, cgroup_ids: Iterable[int]) -> None:
         """Look at once for the processes of these jobs, which have begun a program just now."""
@@ -231,6 +238,8 @@ class JobCalls:
         self._note_unseen(states)
         self._note_untold(states)
         for each in states:
+            if each.state in PROBED and each.job in self._groups:
+                self._probed.add(each.job)
             if each.state == "sampled" and each.job in self._groups:
                 self._sampled.setdefault(each.job, set()).add(each.id)
         if states == self._saved and now_s < self._saved_at + site_report.RENEW_NS / 1e9:

@@ -155,11 +155,18 @@ class TraceThread:
             return True
         if traced and self._folded(record.key):
             return True
-        if record.gpu_milli and lived_ns >= SHORT_NS:
+        if record.gpu_milli and (lived_ns >= SHORT_NS or self._counts_calls(candidate)):
             return True
         if followed:
             self._orders.append(lambda: self._drop(record.key))
         return False
+
+    def _counts_calls(self, candidate: _Candidate | None) -> bool:
+        """True if the job's calls into libraries were counted, so that even a short one without a
+        segment has something to tell."""
+        if candidate is None or self._calls is None:
+            return False
+        return self._calls.counted(candidate.started.cgroup_id)
 
     def _clear(self, key: TaskKey) -> bool:
         """Remove the folder of segments; False if it holds some."""

@@ -57,6 +57,7 @@ def test_a_job_is_watched_from_its_beginning_to_its_end(jobs: Path, tmp_path: Pa
         caller.tell("open", library)
         eventually(lambda: any(site.id == LAUNCH for site in calls.readings(job)))
         eventually(lambda: _told(tmp_path, LAUNCH) == "attached")
+        assert calls.counted(job)
         caller.tell("call", "cuLaunchKernel", 1_009)
         (row,) = calls.rows(job)
         assert (row.name, row.count, row.open) == (LAUNCH, 1_009, 0)
@@ -74,7 +75,7 @@ def test_a_job_is_watched_from_its_beginning_to_its_end(jobs: Path, tmp_path: Pa
         assert set(calls.dropped().values()) == set(calls.lost(job).values()) == {0}
         assert calls.unseen(job) == {}
         calls.end(job)
-        assert calls.rows(job) == ()
+        assert calls.rows(job) == () and not calls.counted(job)
     finally:
         calls.close()
         caller.end()
