@@ -66,7 +66,7 @@ def meeting(node: LiveNode, public_folder: Path) -> str:
     here = Path(__file__).parent
     program = public_folder / "meeting"
     sources = [str(here / "meeting/meeting.c"), str(here / "waits/device.c")]
-    argv = ["mpicc", "-O2", "-Wall", "-Werror", "-o", str(program), *sources, "-lOpenCL"]
+    argv = ["mpicc", "-O2", "-Wall", "-Werror", "-o", str(program), *sources, "-lOpenCL", "-ldl"]
     subprocess.run(argv, check=True)
     run(node, str(program), 1, "--rounds", "1", "--kernel", "1")
     return str(program)

@@ -17,6 +17,14 @@ class Mutant(NamedTuple):
     why: str
 
 
+STOP_TASKS = """void sk_job_stop_tasks(const struct sk_act *act, uint32_t slot, uint16_t reason)
+{
+\tconst struct sk_core *core = act->core;
+\tconst struct sk_job *job = &core->jobs[slot];
+
+\tfor (uint32_t at = job->tasks_first; at; """
+"""The head of the function that stops a gang; another one has the same loop."""
+
 MUTANTS = (
     Mutant("stale-term", "command/command.c", "command->header.term <= core->term",
            "command->header.term < core->term", "a term is taken twice"),
@@ -76,8 +84,8 @@ MUTANTS = (
            "a cancelled job comes back"),
     Mutant("preempt-counts", "ledger/job_life.c", "(uint16_t)(job->preemptions + !failed)",
            "(uint16_t)(job->preemptions)", "a preemption costs a retry"),
-    Mutant("stop-one", "ledger/job_life.c", "at = core->tasks[at].job_next) {", "at = 0) {",
-           "only one task of a gang is stopped"),
+    Mutant("stop-one", "ledger/job_life.c", STOP_TASKS + "at = core->tasks[at].job_next) {",
+           STOP_TASKS + "at = 0) {", "only one task of a gang is stopped"),
     Mutant("min-run", "command/job_command.c", "if (ran < job->request.min_run_s",
            "if (0 && ran < job->request.min_run_s", "preempted before its time"),
     Mutant("usage-again", "command/job_command.c",
