@@ -20,6 +20,9 @@ CLOSE_S = 5.0
 """The longest wait for a look under way; after it, attachments end with the process."""
 PAUSE_S = (0.02, 0.5)
 """Shortest and longest time between two looks."""
+HURRY_S = 0.1
+"""Looks that were asked for are so far apart: each reads the processes of all jobs, and in a burst
+of short jobs one starts every millisecond."""
 AFTER_FAILURE_S = 1.0
 
 _log = structlog.get_logger("calls")
@@ -52,16 +55,19 @@ class CallWatch:
             self._thread.join(timeout=CLOSE_S)
 
     def hurry(self) -> None:
-        """Look as soon as possible, because something has changed."""
+        """Look soon, because something has changed: at once, or HURRY_S after the last look."""
         self._wake.set()
 
     def _run(self) -> None:
-        wait_s = 0.0
+        wait_s = looked_s = 0.0
         while not self._end.is_set():
-            self._wake.wait(wait_s)
+            if self._wake.wait(wait_s):
+                since_s = time.monotonic() - looked_s
+                self._end.wait(max(0.0, min(HURRY_S, wait_s) - since_s))
             self._wake.clear()
             if self._end.is_set():
                 break
+            looked_s = time.monotonic()
             try:
                 wait_s = self._look()
             except Exception as error:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,22 @@ def test_it_attaches_what_appears_and_detaches_at_its_end(tmp_path: Path) -> Non
     assert probes.probe.reason == "closed"
     caller.tell("call", "cuLaunchKernel", 83)
     caller.end()
+
+
+def test_looks_that_are_asked_for_all_the_time_are_apart() -> None:
+    looks: list[None] = []
+
+    def before(_: CallProbes) -> None:
+        looks.append(None)
+        watch.hurry()
+
+    watch = CallWatch(lambda: CallProbes(ELSEWHERE), before)
+    begun_s = time.monotonic()
+    watch.start()
+    eventually(lambda: len(looks) >= 4)
+    watch.close()
+    # A slow machine makes the time longer and never the looks more.
+    assert len(looks) <= (time.monotonic() - begun_s) / call_watch.HURRY_S + 2
 
 
 def test_a_look_that_fails_costs_that_look(monkeypatch: pytest.MonkeyPatch) -> None:
