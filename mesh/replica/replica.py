@@ -102,6 +102,7 @@ class Replica:
         self.right = AnswerRight(self._peers, self._leadership)
         self._reading = LogReader(state, tail, outbox)
         self._repaired: HeldEntry | None = None
+        self._repair_name = ""
         plan = SnapshotPlan(settings.log_max_bytes, settings.snapshot_entries, loaded[0])
         self._compaction = LogCompaction(plan, state, outbox)
         self._accounts = AccountUpdates(state)
@@ -253,7 +254,7 @@ class Replica:
     def _append_done(self, event: events.AppendDone, now: Instant) -> None:
         if self._leadership.halted:
             return
-        if self._repaired is not None and event.name == self._repaired_name(self._repaired):
+        if self._repaired is not None and event.name == self._repair_name:
             self._tail.appended(self._repaired.index, event.seq)
             self._repaired = None
             self.repair(now)
@@ -395,8 +396,8 @@ class Replica:
             self._leadership.role = "repairing"
             self._repaired = missing
             self.count("entries_repaired")
-            name = self._repaired_name(missing)
-            self._outbox.put(events.Append(self.state.seen, missing.data, name))
+            self._repair_name = missing.repair_name(self.state.seen)
+            self._outbox.put(events.Append(self.state.seen, missing.data, self._repair_name))
         else:
             self._claim(self._peers.pledges.term, now)
 
@@ -420,10 +421,6 @@ class Replica:
             self._leadership.role = "electing"
             pledges = self._peers.pledges.sealed(self.settings.leader)
             self._appends.append_term(term, pledges, now)
-
-    @staticmethod
-    def _repaired_name(held: HeldEntry) -> str:
-        return f"again-{held.index:x}-{held.opened.hash[:8].hex()}"
 
     def step_down(self, why: str, now: Instant) -> None:
         """Lead or stand no more: all that waits is sent on, and unknown appends stay unknown."""

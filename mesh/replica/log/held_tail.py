@@ -52,6 +52,14 @@ class HeldEntry(msgspec.Struct, frozen=True, gc=False):
     place: ChainPlace
     """The place of this entry in the chain."""
 
+    def repair_name(self, tail: int) -> str:
+        """Return the name under which this entry is appended again at this tail of the log.
+
+        The log's servers know the names of two minutes. After a second loss they would answer a
+        name that they know with a place that is gone, and the entry would never be there.
+        """
+        return f"again-{self.index:x}-{tail:x}-{self.opened.hash[:8].hex()}"
+
 
 class HeldTail:
     """The tail of one replica.
