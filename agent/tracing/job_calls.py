@@ -100,9 +100,16 @@ class JobCalls:
         """Return True if calls of the job may have been counted; waits for no probe."""
         return cgroup_id in self._probed
 
-    def started(self, cgroup_ids: Iterable[int]) -> None:
-        """Look at once for the processes of these jobs, which have begun a program just now."""
-        if not self._groups.keys().isdisjoint(cgroup_ids):
+    def started(self, programs: Iterable[tuple[int, int]]) -> None:
+        """Look at once for the processes of these jobs, which have begun a program just now.
+
+        Each is the id of a cgroup and a process in it.
+        """
+        mine = [each for each in programs if each[0] in self._groups]
+        for cgroup_id, pid in mine:
+            if (use := self._hidden.get(cgroup_id)) is not None:
+                use.began(pid)
+        if mine:
             self._read_at = 0.0
             self._watch.hurry()
 
@@ -220,7 +227,8 @@ class JobCalls:
         probes.load()
         return probes
 
-    def _prepare(self, probes: CallProbes) -> None:
+    def _prepare(self, probes: CallProbes) -> int:
+        """Read what is due; return the time on CLOCK_MONOTONIC (ns) of the next reading."""
         now_s = time.monotonic()
         if now_s >= self._read_at:
             self._read_at = now_s + PIDS_EVERY_S
@@ -231,6 +239,8 @@ class JobCalls:
                 if (hidden := self._hidden.get(id)) is not None:
                     hidden.look(pids, time.monotonic_ns())
         self._save(probes, now_s)
+        next_ns = [use.look_again(time.monotonic_ns()) for use in list(self._hidden.values())]
+        return min([round(self._read_at * 1e9), *next_ns])
 
     def _save(self, probes: CallProbes, now_s: float) -> None:
         """Write the states for the doctor when they have changed, and now and then."""

@@ -435,7 +435,8 @@ class TraceThread:
         if self._host is None:
             return
         self._dropped = self._host.dropped()
-        begun = {each.job for each in self._host.process_events() if each.kind == "exec"}
+        events = self._host.process_events()
+        begun = {(each.job, each.pid) for each in events if each.kind == "exec"}
         if self._calls is not None and begun:
             self._calls.started(begun)
         critical = self._host.critical()

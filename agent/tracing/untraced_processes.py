@@ -45,10 +45,12 @@ FILES_MAX = 4096
 """The largest number of open files of one process that are read."""
 PROCESSES_MAX = 4096
 """The largest number of processes of one job; further ones are not examined."""
+LOOK_FIRST_NS = 50_000_000
 LOOK_NS = 500_000_000
 LOOK_MAX_NS = 4_000_000_000
-"""Nanoseconds between two readings of a process's mappings: LOOK_NS first, doubled while nothing
-changes, LOOK_MAX_NS at most."""
+"""Nanoseconds between two readings of a process's mappings: LOOK_FIRST_NS for a new program, which
+loads its libraries just then, LOOK_NS after a change, doubled while nothing changes, LOOK_MAX_NS at
+most."""
 FORGIVEN_NS = 2_000_000_000
 """A process that has a driver and no tracer after so many nanoseconds counts as hidden for its
 life, whatever it executes later."""
@@ -91,7 +93,7 @@ class _Process:
     traced_at: int = 0
     """The time at which it made its newest segment; 0: it has made none since it is known."""
     look_at: int = 0
-    wait_ns: int = LOOK_NS
+    wait_ns: int = LOOK_FIRST_NS // 2
 
     @property
     def hidden(self) -> bool:
@@ -102,7 +104,8 @@ class _Process:
 
 
 class HiddenUse:
-    """The hidden processes of one job. `look` is for one thread, `found` and `until` for any."""
+    """The hidden processes of one job. `look` and `look_again` are for one thread, the rest for
+    any."""
 
     def __init__(self, last_look_ns: int, segments: Path) -> None:
         """`segments`: the folder to which the job's tracers write."""
@@ -123,11 +126,26 @@ class HiddenUse:
                 if key in self._processes:
                     self._processes[key].to_ns = now_ns
             self._living, self._last_look_ns = living, now_ns
-            due = [
-                (k, p) for k, p in self._processes.items() if k in living and now_ns >= p.look_at
+        self.look_again(now_ns)
+
+    def look_again(self, now_ns: int) -> int:
+        """Examine the processes of the last look that are due; return when the next one is."""
+        with self._lock:
+            living = [
+                (key[0], self._processes[key]) for key in self._living & self._processes.keys()
             ]
-        for (pid, _), process in due:
-            self._examine(pid, process, now_ns)
+        for pid, process in living:
+            if now_ns >= process.look_at:
+                self._examine(pid, process, now_ns)
+        return min((process.look_at for _, process in living), default=now_ns + LOOK_NS)
+
+    def began(self, pid: int) -> None:
+        """Examine a process at the next look, and again soon: it has begun a program just now."""
+        with self._lock:
+            for key in self._living:
+                if key[0] == pid and key in self._processes:
+                    self._processes[key].look_at = 0
+                    self._processes[key].wait_ns = LOOK_FIRST_NS // 2
 
     def found(self, segments: Iterable[FoundSegment], now_ns: int) -> None:
         """Record segments, made at `now_ns` at the latest, of the processes that made them. A

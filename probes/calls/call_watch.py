@@ -31,10 +31,9 @@ _log = structlog.get_logger("calls")
 class CallWatch:
     """One thread, from `start` to `close`."""
 
-    def __init__(
-        self, make: Callable[[], CallProbes], before: Callable[[CallProbes], None]
-    ) -> None:
-        """`make` loads the probes; `before` is called before each look. Both run in the thread."""
+    def __init__(self, make: Callable[[], CallProbes], before: Callable[[CallProbes], int]) -> None:
+        """`make` loads the probes; `before` is called before each look and returns the time on
+        CLOCK_MONOTONIC (ns) at which it has something to do again. Both run in the thread."""
         self._make, self._before = make, before
         self._end = threading.Event()
         self._wake = threading.Event()
@@ -80,6 +79,6 @@ class CallWatch:
     def _look(self) -> float:
         if self.probes is None:
             self.probes = self._make()
-        self._before(self.probes)
-        left_s = (self.probes.look() - time.monotonic_ns()) / 1e9
+        next_ns = min(self._before(self.probes), self.probes.look())
+        left_s = (next_ns - time.monotonic_ns()) / 1e9
         return min(PAUSE_S[1], max(PAUSE_S[0], left_s))

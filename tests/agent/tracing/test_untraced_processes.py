@@ -145,6 +145,33 @@ def test_a_process_that_cannot_be_examined_is_tried_again(machine: Machine) -> N
     assert machine.use.until(2 * S) == UntracedProcesses(2 * S, 1)
 
 
+def test_a_new_program_is_examined_again_as_soon_as_it_may_have_loaded_a_driver(
+    machine: Machine,
+) -> None:
+    machine.look(1, p7="none")
+    assert machine.use.look_again(S) == S + untraced_processes.LOOK_FIRST_NS
+    machine.kinds[7] = "hidden"
+    assert machine.use.look_again(S + untraced_processes.LOOK_FIRST_NS) > S
+    assert machine.use.until(2 * S) == UntracedProcesses(2 * S, 1)
+
+
+def test_a_process_that_executes_another_program_is_new_again(machine: Machine) -> None:
+    for second in range(1, 20):
+        machine.look(second, p7="none", p8="none")
+    machine.use.began(7)
+    calls = machine.calls
+    assert machine.use.look_again(19 * S) == 19 * S + untraced_processes.LOOK_FIRST_NS
+    assert machine.calls == calls + 1, "its neighbour is not due"
+    machine.kinds[7] = "hidden"
+    machine.use.look_again(19 * S + untraced_processes.LOOK_FIRST_NS)
+    assert machine.use.until(20 * S).processes == 1
+
+
+def test_without_processes_nothing_is_due_soon(machine: Machine) -> None:
+    machine.look(1)
+    assert machine.use.look_again(S) == S + untraced_processes.LOOK_NS
+
+
 def test_mappings_are_read_ever_more_rarely(machine: Machine) -> None:
     for tenth in range(600):
         machine.look(tenth / 10, p7="none")

@@ -17,6 +17,8 @@ from tests.probes.gpu_jobs import DEARLY, Caller, compile_caller, compile_librar
 from tests.probes.groups import eventually, require_root
 
 JOB = 7
+NEVER = 1 << 62
+"""A time on CLOCK_MONOTONIC (ns) that does not come."""
 
 
 def make() -> CallProbes:
@@ -30,7 +32,12 @@ def test_it_attaches_what_appears_and_detaches_at_its_end(tmp_path: Path) -> Non
     require_root()
     library = compile_library(tmp_path / "libcuda.so.1")
     caller = Caller(compile_caller(tmp_path / "caller"))
-    watch = CallWatch(make, lambda probes: probes.want({JOB: [caller.pid]}))
+
+    def before(probes: CallProbes) -> int:
+        probes.want({JOB: [caller.pid]})
+        return NEVER
+
+    watch = CallWatch(make, before)
     watch.start()
     try:
         eventually(lambda: watch.probes is not None)
@@ -51,9 +58,10 @@ def test_it_attaches_what_appears_and_detaches_at_its_end(tmp_path: Path) -> Non
 def test_looks_that_are_asked_for_all_the_time_are_apart() -> None:
     looks: list[None] = []
 
-    def before(_: CallProbes) -> None:
+    def before(_: CallProbes) -> int:
         looks.append(None)
         watch.hurry()
+        return NEVER
 
     watch = CallWatch(lambda: CallProbes(ELSEWHERE), before)
     begun_s = time.monotonic()
@@ -64,14 +72,31 @@ def test_looks_that_are_asked_for_all_the_time_are_apart() -> None:
     assert len(looks) <= (time.monotonic() - begun_s) / call_watch.HURRY_S + 2
 
 
+def test_it_looks_again_when_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_watch, "PAUSE_S", (0.001, 3600.0))
+    monkeypatch.setattr(CallProbes, "look", lambda _: NEVER)
+    asked: list[int] = []
+
+    def before(_: CallProbes) -> int:
+        asked.append(time.monotonic_ns() + 1_000_000 if len(asked) < 2 else NEVER)
+        return asked[-1]
+
+    watch = CallWatch(lambda: CallProbes(ELSEWHERE), before)
+    watch.start()
+    eventually(lambda: len(asked) >= 3)
+    watch.close()
+    assert len(asked) == 3
+
+
 def test_a_look_that_fails_costs_that_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call_watch, "AFTER_FAILURE_S", 0.001)
     asked = []
 
-    def before(_: CallProbes) -> None:
+    def before(_: CallProbes) -> int:
         asked.append(1)
         if len(asked) < 4:
             raise OSError("once more")
+        return NEVER
 
     watch = CallWatch(lambda: CallProbes(ELSEWHERE), before)
     watch.start()
@@ -90,7 +115,7 @@ def test_programs_that_cannot_be_made_are_tried_again(monkeypatch: pytest.Monkey
             raise MemoryError
         return CallProbes(ELSEWHERE)
 
-    watch = CallWatch(fail, lambda _: None)
+    watch = CallWatch(fail, lambda _: NEVER)
     watch.start()
     eventually(lambda: watch.probes is not None)
     watch.close()
