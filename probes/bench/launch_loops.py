@@ -55,7 +55,10 @@ QUADS_MAX_FACTOR = 4
 class LaunchLoop:
     """One program that launches on request; its trace is drained meanwhile."""
 
-    def __init__(self, driver: Device, mode: BenchMode, folder: Path) -> None:
+    def __init__(
+        self, driver: Device, mode: BenchMode, folder: Path, *, alone: bool = False
+    ) -> None:
+        """`alone`: the program starts no second thread, which GPU runtimes always do."""
         env = driver_environment(driver)
         self.mode, self._trace = mode, None
         if mode != "off":
@@ -64,7 +67,8 @@ class LaunchLoop:
             self._trace = JobTrace.open(segments, store, fold)
             env |= layer_environment(paths.library("libstoker-opencl.so"), segments, fold)
             env["STOKER_TRACE_MODE"] = mode
-        argv = [str(paths.program("stoker-bench-opencl")), "serve"]
+        order = "serve-alone" if alone else "serve"
+        argv = [str(paths.program("stoker-bench-opencl")), order]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(
             argv, env=env, stdin=pipe, stdout=pipe, text=True, start_new_session=True

@@ -7,6 +7,11 @@
  *
  *     stoker-bench-opencl serve    reads lines "ITERATIONS LAUNCHES VARIED WARM SLICES" until its
  * input ends
+ *     stoker-bench-opencl serve-alone    does so without a second thread
+ *
+ * The program has a second thread, which sleeps, because every runtime of a GPU and PoCL's default
+ * device start some. glibc takes its locks without atomic instructions while a process has one
+ * thread, so the first thread that anybody starts, here the tracer, makes each lock dearer.
  *
  * For each line it launches WARM slices unmeasured, then SLICES, and prints {"wall_ns", "cpu_ns",
  * "iterations"} for each of these; the first line of output includes the warm slices. Launches have
@@ -18,10 +23,13 @@
 
 #include <CL/cl.h>
 
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char SOURCE[] = "__kernel void spin(__global float *a, int n) {\n"
 			     "	float x = a[0];\n"
@@ -137,12 +145,30 @@ static int serve(void)
 	return 0;
 }
 
+static void *sleep_on(void *unused)
+{
+	for (;;)
+		pause();
+	return unused;
+}
+
+static void start_second_thread(void)
+{
+	pthread_t thread;
+
+	must(pthread_create(&thread, NULL, sleep_on, NULL), "pthread_create");
+}
+
 int main(int argc, char **argv)
 {
-	if (argc != 2 || strcmp(argv[1], "serve")) {
-		fprintf(stderr, "usage: stoker-bench-opencl serve\n");
+	bool alone = argc == 2 && !strcmp(argv[1], "serve-alone");
+
+	if (argc != 2 || (!alone && strcmp(argv[1], "serve"))) {
+		fprintf(stderr, "usage: stoker-bench-opencl serve | serve-alone\n");
 		return 2;
 	}
+	if (!alone)
+		start_second_thread();
 	prepare();
 	return serve();
 }

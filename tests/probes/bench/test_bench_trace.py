@@ -11,10 +11,20 @@ import pytest
 from stoker.native import errors
 from stoker.probes.bench import bench_trace, launch_loops
 from stoker.probes.bench.bench_trace import TraceCase, TraceRun, abba, line, plan, report, row
+from stoker.probes.kernels.job_trace import TimeWindow, TraceSummary
+from stoker.probes.kernels.trace_summary import CostRow, RecordCounts
 
 
-def run(best_ns: float, cpu_ns: float = 0) -> TraceRun:
-    return TraceRun(best_ns, best_ns * 1.1, cpu_ns or best_ns, 100, 10)
+def run(best_ns: float, mean_ns: float = 0) -> TraceRun:
+    mean_ns = mean_ns or best_ns * 1.1
+    return TraceRun(best_ns, mean_ns, best_ns, mean_ns, 100, 10)
+
+
+def traced(launches: int, timed: int) -> TraceSummary:
+    """Return a trace in which so many of the launches were timed."""
+    made = RecordCounts(made=timed, folded=timed, dropped=0)
+    cost = CostRow(launches, 0, 0.0, 0.0)
+    return TraceSummary("governed", TimeWindow(0, 1), cost=cost, records=made)
 
 
 def test_off_and_on_take_turns_in_both_orders() -> None:
@@ -36,6 +46,24 @@ def test_a_row_compares_best_with_best() -> None:
     assert (made.slowdown_pct, made.noise_pct) == (2.0, 4.0)
     assert made.timed_share == 0.0
     assert "+200 ns" in line(made)
+
+
+def test_windows_that_are_timed_in_part_are_compared_by_their_means() -> None:
+    """The best batch of a tracer that times a fifth of the launches is one that it did not time."""
+    case = TraceCase("basic", 10_000, "governed")
+    off, on = [run(10_000, 10_100)], [run(10_010, 10_180)]
+    assert row(case, off, on, traced(1000, 200)).ns_per_launch == 80
+    assert row(case, off, on, traced(1000, 1000)).ns_per_launch == 10
+
+
+def test_a_program_without_a_thread_of_its_own_is_a_row_beside_the_others() -> None:
+    case = TraceCase("basic", 0, "governed", alone=True)
+    assert case in plan()
+    alone = row(case, [run(460)], [run(640)], None)
+    found = report([row(TraceCase("basic", 0, "governed"), [run(630)], [run(640)], None), alone])
+    assert found["alone"]["ns_per_launch"] == 180
+    assert (found["ns_per_launch"], found["worst"]["ns_per_launch"]) == (10, 10)
+    assert "single-threaded" in line(alone)
 
 
 def test_the_headline_is_the_worst_governed_row_of_ten_microseconds_or_more() -> None:
