@@ -243,18 +243,21 @@ static struct mapping learn(unsigned device, uint64_t raw_ns, uint64_t from_ns, 
 	return load(clock);
 }
 
-void sk_cl_clock_place(unsigned device, const uint64_t raw_ns[3], uint64_t from_ns, uint64_t to_ns,
-		       uint64_t ret[3])
+struct sk_cl_stamps sk_cl_clock_place(unsigned device, const struct sk_cl_stamps *raw,
+				      uint64_t from_ns, uint64_t to_ns)
 {
 	struct sk_cl_clock *clock = &sk_cl->clocks[device];
 	struct mapping mapping = load(clock);
-	uint64_t stamp = apply(&mapping, raw_ns[0]), slack = SLACK_NS + clock->error_ns;
+	uint64_t stamp = apply(&mapping, raw->queued_ns), slack = SLACK_NS + clock->error_ns;
 	bool missed = mapping.id != SK_CL_CLOCK_UNKNOWN &&
 		      (stamp + slack < from_ns || stamp > to_ns + slack);
 	bool due = is_due(clock, mapping.id, from_ns, to_ns);
 
-	if (missed || due)
-		mapping = learn(device, raw_ns[0], from_ns, to_ns, missed, due);
-	for (int i = 0; i < 3; i++)
-		ret[i] = raw_ns[i] ? apply(&mapping, raw_ns[i]) : 0;
+	if (missed || due) {
+		mapping = learn(device, raw->queued_ns, from_ns, to_ns, missed, due);
+		stamp = apply(&mapping, raw->queued_ns);
+	}
+	uint64_t start = apply(&mapping, raw->start_ns);
+
+	return (struct sk_cl_stamps){stamp, start, start + (raw->end_ns - raw->start_ns)};
 }

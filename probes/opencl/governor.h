@@ -73,7 +73,7 @@ static inline bool sk_cl_governor_take(struct sk_cl_thread *thread, struct sk_cl
 				       uint64_t *now_ns)
 {
 	if (!cell->left) {
-		*now_ns = sk_tracer_now();
+		*now_ns = sk_cl_thread_now(thread);
 		sk_cl_governor_begin_block(thread, cell, *now_ns);
 	}
 	return cell->left-- == cell->pick;

@@ -23,25 +23,28 @@ static void give(struct sk_cl_thread *thread)
 
 enum outcome { NOT_YET, STAMPED, FAILED, UNSTAMPED };
 
-static bool ask_stamps(cl_event event, cl_ulong stamps[4])
+static bool ask(cl_event event, cl_profiling_info what, uint64_t *ret)
 {
-	stamps[1] = 0;
-	for (cl_uint i = 4; i-- > 0;) /* queued, submit, start and end are consecutive */
-		/* Nothing is computed from the submit stamp, so only a full trace pays for it. */
-		if ((i != 1 || sk_tracer_mode() == SK_MODE_FULL) &&
-		    sk_cl_next.clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_QUEUED + i,
-						       sizeof(stamps[i]), &stamps[i], NULL))
-			return false;
-	return stamps[0] && stamps[2] && stamps[3] >= stamps[2] && stamps[3] - stamps[2] < UNSEEN;
+	return !sk_cl_next.clGetEventProfilingInfo(event, what, sizeof(*ret), ret, NULL);
+}
+
+/* Nothing is computed from the stamp of the submission, so no launch pays for reading it. */
+static bool ask_stamps(cl_event event, struct sk_cl_stamps *ret)
+{
+	return ask(event, CL_PROFILING_COMMAND_END, &ret->end_ns) &&
+	       ask(event, CL_PROFILING_COMMAND_START, &ret->start_ns) &&
+	       ask(event, CL_PROFILING_COMMAND_QUEUED, &ret->queued_ns) && ret->queued_ns &&
+	       ret->start_ns && ret->end_ns >= ret->start_ns &&
+	       ret->end_ns - ret->start_ns < UNSEEN;
 }
 
 /* A driver gives stamps as soon as the command has finished, and not before, so the status is
  * queried only when there are no stamps. The command may finish between the two queries. */
-static enum outcome read_stamps(cl_event event, cl_ulong stamps[4])
+static enum outcome read_stamps(cl_event event, struct sk_cl_stamps *ret)
 {
 	cl_int status = CL_QUEUED;
 
-	if (ask_stamps(event, stamps))
+	if (ask_stamps(event, ret))
 		return STAMPED;
 	if (sk_cl_next.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
 				      &status, NULL) ||
@@ -49,31 +52,30 @@ static enum outcome read_stamps(cl_event event, cl_ulong stamps[4])
 		return FAILED;
 	if (status != CL_COMPLETE)
 		return NOT_YET;
-	return ask_stamps(event, stamps) ? STAMPED : UNSTAMPED;
+	return ask_stamps(event, ret) ? STAMPED : UNSTAMPED;
 }
 
 static void publish(struct sk_cl_thread *thread, const struct sk_cl_waiting *waiting,
-		    const uint64_t stamps[4])
+		    const struct sk_cl_stamps *raw)
 {
 	bool host = waiting->kind >= SK_KIND_DEVICE_END;
-	struct sk_record *record = host ? sk_tracer_cell(&thread->base)
-					: sk_tracer_reserve(&thread->base, stamps[3] - stamps[2]);
+	struct sk_record *record =
+		host ? sk_tracer_cell(&thread->base)
+		     : sk_tracer_reserve(&thread->base, raw->end_ns - raw->start_ns);
 
 	if (!record) {
 		if (host)
 			sk_tracer_host_lost(&thread->base);
 		return;
 	}
-	uint64_t mapped[3];
+	struct sk_cl_stamps at = sk_cl_clock_place(waiting->device, raw, waiting->call_from_ns,
+						   waiting->call_from_ns + waiting->call_ns);
 
-	sk_cl_clock_place(waiting->device, stamps, waiting->call_from_ns,
-			  waiting->call_from_ns + waiting->call_ns, mapped);
-	record->queued_ns = mapped[0];
-	record->submit_after = sk_tracer_length(mapped[0], mapped[1]);
+	record->queued_ns = at.queued_ns;
+	record->submit_after = 0;
 	record->correlation = waiting->correlation;
-	record->start_ns = mapped[2];
-	/* The length is the device's own, whatever the mapping of clocks does meanwhile. */
-	record->end_ns = record->start_ns + (stamps[3] - stamps[2]);
+	record->start_ns = at.start_ns;
+	record->end_ns = at.end_ns;
 	if (waiting->kind == SK_KIND_BARRIER) /* a barrier keeps no device busy; its record spans
 						 the time for which it held others back */
 		record->start_ns = waiting->call_from_ns < record->end_ns ? waiting->call_from_ns
@@ -148,15 +150,13 @@ void sk_cl_harvest_host(struct sk_cl_thread *thread, const struct sk_cl_host_spa
 static bool harvest_one(struct sk_cl_thread *thread, struct sk_cl_waiting *waiting)
 {
 	struct sk_slot_counters *counters = &thread->base.shared->counters;
-	cl_ulong stamps[4];
-	enum outcome outcome = read_stamps(waiting->event, stamps);
+	struct sk_cl_stamps stamps;
+	enum outcome outcome = read_stamps(waiting->event, &stamps);
 
 	if (outcome == NOT_YET)
 		return false;
 	if (outcome == STAMPED) {
-		const uint64_t ns[4] = {stamps[0], stamps[1], stamps[2], stamps[3]};
-
-		publish(thread, waiting, ns);
+		publish(thread, waiting, &stamps);
 	} else if (waiting->kind >= SK_KIND_DEVICE_END) {
 		sk_tracer_host_lost(&thread->base);
 	} else {

@@ -26,7 +26,7 @@ static uint64_t try_untimed(struct sk_cl_thread *thread)
 	struct sk_cl_launch launch;
 	struct sk_cl_cell scratch = {.left = TIMES + 2, .pick = 1};
 	_Atomic uint64_t counters[2] = {0};
-	uint64_t from = sk_tracer_now();
+	uint64_t from = sk_cl_thread_now(thread);
 
 	for (int i = 0; i < TIMES; i++) {
 		sk_cl_launch_enter(&launch, NULL);
@@ -35,7 +35,7 @@ static uint64_t try_untimed(struct sk_cl_thread *thread)
 		sk_tracer_add(&counters[1], launch.timed);
 		sk_cl_launch_leave(&launch);
 	}
-	return (sk_tracer_now() - from) / TIMES;
+	return (sk_cl_thread_now(thread) - from) / TIMES;
 }
 
 /* An untimed launch costs what counting it costs. An interrupt of a few us would make that look ten
@@ -106,7 +106,7 @@ static void pay(struct sk_cl_launch *launch, uint64_t returned_ns)
 	if (launch->entered_ns) {
 		/* The time between two readings includes one reading. Every launch has two
 		 * readings, so the other one stands for it, and the driver's part is added. */
-		uint64_t each = launch->from_ns - launch->entered_ns + sk_tracer_now() -
+		uint64_t each = launch->from_ns - launch->entered_ns + sk_cl_thread_now(thread) -
 				returned_ns + SK_CL_DRIVER_COST_NS;
 
 		if (each < 20000) /* otherwise the thread was pre-empted */
@@ -160,7 +160,7 @@ static void keep_event(struct sk_cl_launch *launch, uint64_t bytes)
 
 void sk_cl_launch_timed_end(struct sk_cl_launch *launch, uint64_t bytes)
 {
-	launch->returned_ns = sk_tracer_now();
+	launch->returned_ns = sk_cl_thread_now(launch->thread);
 	keep_event(launch, bytes);
 	/* The store follows that of the lane's oldest call, so the reader sees this launch in one
 	 * of the two. */

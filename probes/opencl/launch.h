@@ -162,8 +162,8 @@ static inline cl_event *sk_cl_launch_choose(struct sk_cl_launch *launch, cl_even
 	launch->own = NULL;
 	launch->entered_ns = 0;
 	if ((thread->samples & 63) == 63)
-		launch->entered_ns = now = now ? now : sk_tracer_now();
-	launch->from_ns = now && !launch->entered_ns ? now : sk_tracer_now();
+		launch->entered_ns = now = now ? now : sk_cl_thread_now(thread);
+	launch->from_ns = now && !launch->entered_ns ? now : sk_cl_thread_now(thread);
 	return sk_cl_launch_still(launch) ? launch->event : event;
 }
 

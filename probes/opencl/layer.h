@@ -199,12 +199,26 @@ static inline struct sk_cl_thread *sk_cl_thread_here(void)
 	return (struct sk_cl_thread *)sk_tracer_slot();
 }
 
+/** Return the time of CLOCK_MONOTONIC in ns, as the slot's owner reads it. */
+static inline uint64_t sk_cl_thread_now(struct sk_cl_thread *thread)
+{
+	return sk_thread_clock_now(&thread->base.clock);
+}
+
 /* clock.c */
 
-/** Put the queued, submit and start stamps of one launch on CLOCK_MONOTONIC. The queued stamp lies
+/** Stamps of one command. */
+struct sk_cl_stamps {
+	uint64_t queued_ns;
+	uint64_t start_ns;
+	uint64_t end_ns;
+};
+
+/** Return the queued and start stamps of one launch on CLOCK_MONOTONIC; the end follows the start
+ * by the device's own length, whatever the mapping of clocks does meanwhile. The queued stamp lies
  * within the call [from_ns, to_ns], which also refines the mapping. */
-void sk_cl_clock_place(unsigned device, const uint64_t raw_ns[3], uint64_t from_ns, uint64_t to_ns,
-		       uint64_t ret[3]);
+struct sk_cl_stamps sk_cl_clock_place(unsigned device, const struct sk_cl_stamps *raw,
+				      uint64_t from_ns, uint64_t to_ns);
 
 /* queue.c */
 

@@ -27,12 +27,12 @@ static uint64_t begin_wait(struct sk_cl_thread *thread)
 
 	if (!thread || sk_cl_epoch_phase(epoch) != SK_PHASE_TIMED)
 		return 0;
-	return !(epoch & SK_CL_EPOCH_SAMPLED) || thread->last_timed ? sk_tracer_now() : 0;
+	return !(epoch & SK_CL_EPOCH_SAMPLED) || thread->last_timed ? sk_cl_thread_now(thread) : 0;
 }
 
 static void end_wait(struct sk_cl_thread *thread, uint64_t from_ns, const struct sk_cl_queue *queue)
 {
-	uint64_t now = sk_tracer_now();
+	uint64_t now = sk_cl_thread_now(thread);
 	const struct sk_cl_host_span span = {.from_ns = from_ns,
 					     .to_ns = now,
 					     .correlation = thread->last_correlation,

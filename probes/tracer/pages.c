@@ -64,6 +64,7 @@ static bool begin(void)
 	sk_tracer->started_mode = mode == SK_MODE_OFF ? SK_MODE_DORMANT : mode;
 	if (!sk_tracer_make_segment())
 		return false;
+	sk_tracer->counter = sk_thread_clock_is_usable();
 	sk_tracer_changed(sk_tracer->started_mode, sk_tracer_phase(sk_tracer->started_mode),
 			  sk_tracer->segment->header.created_ns, 0);
 	sk_tracer->generation = sk_tracer_now() | 1;

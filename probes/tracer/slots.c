@@ -84,6 +84,7 @@ static void become_owner(struct sk_tracer_slot *slot)
 
 	if (sk_tracer_options.on_join)
 		sk_tracer_options.on_join(slot);
+	slot->clock = (struct sk_thread_clock){.usable = sk_tracer->counter};
 	store_u64(&counters->opened_ns, now);
 	store_u64(&counters->seen_ns, now);
 	slot->shared->tid = (uint32_t)syscall(SYS_gettid);

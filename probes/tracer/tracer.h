@@ -24,6 +24,7 @@
 #define SK_TRACER_TRACER_H
 
 #include "tracer/clock.h"
+#include "tracer/thread_clock.h"
 #include "tracer/adapter.h"
 
 #include "records/throttle.h"
@@ -45,6 +46,7 @@ struct sk_tracer_slot {
 	_Atomic uint32_t state; /* enum sk_tracer_slot_state */
 	uint64_t populated;	/* cells of the ring that have memory */
 	struct sk_ring ring;
+	struct sk_thread_clock clock; /* the owner's */
 };
 
 /** The properties of one tracer; the callbacks may be NULL. */
@@ -52,7 +54,8 @@ struct sk_tracer_options {
 	uint32_t kind; /* enum sk_tracer_kind, with the flag of simulated devices */
 	size_t slot_bytes;
 	/** A tracer that begins dormant has no tick thread until it calls sk_tracer_wake: a second
-	 * thread costs a single-threaded program about 25 ns a launch (PoCL 3.1, basic: its locks).
+	 * thread costs a single-threaded program 25 to 170 ns a launch (PoCL 3.1, basic: its
+	 * locks).
 	 */
 	bool wakes;
 	/** The tracer calls sk_tracer_throttle in its launches; the agent reads this in the
@@ -81,6 +84,7 @@ struct sk_tracer {
 	uint32_t started_mode;	     /* the mode in the environment */
 	uint32_t budget_ppm;
 	bool populate; /* the segment's memory can be had ahead of its use */
+	bool counter;  /* threads may read the time by the CPU's counter */
 	pthread_mutex_t lock;
 	struct sk_segment *segment;
 	size_t segment_bytes;
