@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+ENTRIES_MIN = 200
+"""The fewest entries of a run that counts."""
 TOLD_MAX = 50
 """The most violations that a summary names."""
 
@@ -39,6 +41,10 @@ class SeedFigures(NamedTuple):
     freezes: int
     evictions: int = 0
     """The number of nodes that were given up."""
+    gangs: int = 0
+    """The number of attempts of gangs that began."""
+    thaws: int = 0
+    """The number of times that a node let its jobs go on."""
 
     @property
     def counts(self) -> bool:
@@ -48,7 +54,7 @@ class SeedFigures(NamedTuple):
             and self.shape.nodes >= 8
             and self.simulated_s >= 30
             and self.events >= 5000
-            and self.entries >= 200
+            and self.entries >= ENTRIES_MIN
             and sum(self.faults.values()) >= 5
             and len(self.faults) >= 3
         )
@@ -59,11 +65,12 @@ def summary(runs: Iterable[SeedFigures], elapsed_s: float) -> dict[str, Any]:
     faults: Counter[str] = Counter()
     states: set[str] = set()
     violations: list[dict[str, Any]] = []
-    done = counted = events = entries = broken = freezes = evictions = 0
+    done = counted = events = entries = broken = freezes = thaws = evictions = gangs = 0
     for each in runs:
         done, counted = done + 1, counted + each.counts
         events, entries = events + each.events, entries + each.entries
         freezes, evictions = freezes + each.freezes, evictions + each.evictions
+        thaws, gangs = thaws + each.thaws, gangs + each.gangs
         broken += bool(each.violations)
         faults.update(each.faults)
         states.update(each.states)
@@ -81,7 +88,9 @@ def summary(runs: Iterable[SeedFigures], elapsed_s: float) -> dict[str, Any]:
         "events_per_s": round(events * per_hour / 3600),
         "events_per_seed": round(events / max(done, 1)),
         "entries_per_seed": round(entries / max(done, 1)),
+        "gangs": gangs,
         "freezes": freezes,
+        "thaws": thaws,
         "evictions": evictions,
         "fault_kinds": dict(sorted(faults.items())),
         "state_coverage": len(states),

@@ -39,6 +39,8 @@ from stoker.scheduler.nouns import DeviceInfo, NodeReport, Observation
 
 CONNECT_NS = 20 * MS
 REQUEST_NS = 2_500 * MS
+REFUSED_NS = 2 * MS
+"""The time after which the broker says that nobody listens to a request."""
 LIST_NS = SECOND
 TAKEN_NS = 2 * MS
 WAKE_NS = 10 * MS
@@ -147,12 +149,14 @@ class NodeProcess(SimProcess):
         action = decide(self.lease, now)
         if action == "freeze":
             self.lease.freeze_now(now)
-            if self.spawner.running:
+            if self.spawner.fenced:
                 self._audit.freezes += 1
             self.spawner.freeze()
             self.around.story.tell("{} freezes its jobs: its lease ran out", self.name)
         elif action == "thaw":
             self.lease.frozen_since_ns = 0
+            if self.spawner.fenced:
+                self._audit.thaws += 1
             self.spawner.thaw()
             self.around.story.tell("{} lets its jobs go on", self.name)
         if self.lease.frozen:  # the looks before the lease file changes would find nothing to do
@@ -364,8 +368,10 @@ class NodeProcess(SimProcess):
         number = self._numbers
         self._open[number] = (then, late)
         request = SchedulerRequest(self.name, number, make, self.take_answer)
-        post(request, self.schedulers)
-        self._timeouts.begin(number)
+        if post(request, self.schedulers):
+            self._timeouts.begin(number)
+        else:
+            self.around.timeline.after(REFUSED_NS, self._too_late, number)
 
     def take_answer(self, answered: SchedulerAnswer) -> None:
         """Take the answer of a scheduler; the refusal of one that does not lead is none."""

@@ -2,7 +2,8 @@
 """The auditor of what runs: it sees attempts on nodes and answers to users, and nothing else.
 
 It knows neither log nor core. An attempt is active while it runs and is not frozen. Owns the rules
-that no job has two active attempts and that no device serves more than its whole.
+that no job has two active attempts, that no device serves more than its whole, and that no task of
+a gang runs before all were ready.
 """
 
 from __future__ import annotations
@@ -30,17 +31,42 @@ class RunAudit:
         """The number of times that a node froze jobs."""
         self.begun: dict[tuple[int, int], int] = {}
         """The number of starts of each (job, task)."""
+        self.thaws = 0
+        """The number of times that a node let frozen jobs go on."""
+        self.gangs = 0
+        """The number of attempts of gangs of which a task has begun."""
+        self._gathered: dict[tuple[int, int, int], set[int]] = {}
+        """The tasks that were ready, of each attempt of a gang as (job, attempt, placing)."""
+        self._begun_gangs: set[tuple[int, int, int]] = set()
         self.acknowledged: dict[str, int] = {}
         """The job of each request, as its user was told."""
         self._used: dict[tuple[str, int], int] = {}
 
+    def gathers(self, start: StartJob) -> None:
+        """A task of a gang is ready to run."""
+        self._gathered.setdefault(_gang(start), set()).add(start.task)
+
     def begins(self, node: str, start: StartJob) -> None:
         """An attempt begins to run."""
+        if start.gang is not None:
+            self._begins_gang(node, start, len(start.gang.places))
         task = (start.job, start.task)
         self.begun[task] = self.begun.get(task, 0) + 1
         if self.begun[task] > 1 and not start.spec.may_run_again:
             self.violations.append(f"job {start.job}, which may run once, begins again on {node}")
         self.resumes(node, start)
+
+    def _begins_gang(self, node: str, start: StartJob, size: int) -> None:
+        name = _gang(start)
+        if name not in self._begun_gangs:
+            self._begun_gangs.add(name)
+            self.gangs += 1
+        ready = self._gathered.get(name, set())
+        if len(ready) < size:
+            self.violations.append(
+                f"task {start.task} of job {start.job} begins on {node}, and of its {size} tasks"
+                f" {sorted(ready)} were ready"
+            )
 
     def resumes(self, node: str, start: StartJob) -> None:
         """An attempt runs from now on, unfrozen."""
@@ -69,3 +95,7 @@ class RunAudit:
         if self.acknowledged.setdefault(key, job) != job:
             first = self.acknowledged[key]
             self.violations.append(f"request {key} was told to be job {first}, then job {job}")
+
+
+def _gang(start: StartJob) -> tuple[int, int, int]:
+    return start.job, start.attempt, start.placing

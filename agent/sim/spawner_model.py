@@ -62,7 +62,7 @@ class SpawnerModel:
         if any(each != key and each.name == key.name for each in self._attempts):
             self._timeline.after(NAME_TAKEN_NS, self.start, start)
         elif key not in self._attempts:
-            attempt = _Attempt(start, int(start.spec.argv[2]) * MS)
+            attempt = _Attempt(start, _run_ns(start))
             self._attempts[key] = attempt
             self._timeline.after(BEGIN_NS, self._begin, attempt)
 
@@ -78,6 +78,8 @@ class SpawnerModel:
             self._timeline.after(BEGIN_NS, self._begin, attempt)
             return
         start = attempt.start
+        if start.gang is not None:
+            self._audit.gathers(start)
         if start.gang is not None and not attempt.released:
             attempt.event = steps.Gathered(start.key, start.decision.id, self._clock.real())
             self._tell(attempt.event)
@@ -107,7 +109,7 @@ class SpawnerModel:
         self._audit.pauses(key)
         state: EndState = "cancelled"
         if ran:
-            state = "failed" if start.spec.argv[3] == "failed" else "succeeded"
+            state = "failed" if _fails(start) else "succeeded"
         outcome = Outcome(*key, start.decision.id, state, self._clock.real(), exit_code=0)
         attempt.event = steps.JobEnded(outcome, stopped=attempt.stopped)
         self._tell(attempt.event)
@@ -171,3 +173,21 @@ class SpawnerModel:
     def running(self) -> int:
         """The number of attempts that run or are frozen."""
         return sum(attempt.state == "running" for attempt in self._attempts.values())
+
+    @property
+    def fenced(self) -> int:
+        """The number of attempts that run and must be frozen, or are frozen."""
+        attempts = self._attempts.values()
+        return sum(each.state == "running" and each.start.spec.must_fence for each in attempts)
+
+
+def _run_ns(start: StartJob) -> int:
+    """Return how long a task runs: of a gang, each runs for a little less than the one before."""
+    whole = int(start.spec.argv[2]) * MS
+    tasks = start.spec.tasks
+    return whole - whole * start.task // (2 * tasks)
+
+
+def _fails(start: StartJob) -> bool:
+    """Return True if a task is to fail: of a gang, the last one, which is the first to end."""
+    return start.spec.argv[3] == "failed" and start.task == start.spec.tasks - 1

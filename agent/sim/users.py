@@ -29,9 +29,18 @@ from stoker.scheduler.nouns import JobSpec, Owner
 ANSWER_NS = 3 * SECOND
 AGAIN_NS = (200 * MS, 800 * MS)
 RUN_MS = (80, 1400)
-"""So short that all jobs of a run fit into the seconds after the last fault, if none ran before."""
+"""The time for which most jobs run: so short that all jobs of a run fit into the seconds after the
+last fault, if none ran before."""
+LONG, LONG_MS = 0.35, (4_000, 8_000)
+"""The share of jobs that run so long that the lease of their node may end meanwhile, and for how
+long they run. They do not fail, so that a second attempt ends in time as well."""
+LONG_UNTIL = 0.5
+"""The part of the time of faults in which long jobs are submitted."""
+GANGS, TASKS = 0.15, (2, 2, 3, 4, 6)
+"""The share of jobs that are gangs, and their numbers of tasks."""
 CANCELS, REPEATS = 0.12, 0.1
 GPU_MILLI = (250, 500, 1000, 1000, 1000, 2000)
+GANG_MILLI = (250, 500, 1000, 1000)
 
 
 class Wish(NamedTuple):
@@ -48,6 +57,7 @@ class SimUser:
         self.name = name
         self.schedulers: list[SchedulerProcess] = []
         self.unanswered: set[str] = set()
+        self._wishes = 0
         """The keys of requests without an answer."""
         self._around = around
         self._audit = audit
@@ -58,10 +68,20 @@ class SimUser:
 
     def plan(self, chance: random.Random, wishes: int, until_ns: int) -> None:
         """Plan so many submits at random times up to this one."""
-        for number in range(wishes):
+        for _ in range(wishes):
             at = int(until_ns * chance.random())
-            key = f"{self.name}-{number}"
-            self._around.timeline.at(at, self._submit, Wish(key, _spec(chance, key)))
+            self._plan(chance, at, may_be_long=at < until_ns * LONG_UNTIL)
+
+    def wish_more(self, chance: random.Random, within_ns: int) -> None:
+        """Plan one more submit of a short job at a random time within this one."""
+        at = self._around.timeline.now + int(within_ns * chance.random())
+        self._plan(chance, at, may_be_long=False)
+
+    def _plan(self, chance: random.Random, at_ns: int, *, may_be_long: bool) -> None:
+        key = f"{self.name}-{self._wishes}"
+        self._wishes += 1
+        wish = Wish(key, _spec(chance, key, may_be_long=may_be_long))
+        self._around.timeline.at(at_ns, self._submit, wish)
 
     def _submit(self, wish: Wish) -> None:
         self.unanswered.add(wish.key)
@@ -75,12 +95,14 @@ class SimUser:
         def make(token: Any) -> events.Event:
             return events.JobSubmitted(token, owner, key, wish.spec)
 
-        self._post(self._numbers, make)
-        self._timeouts.begin(self._numbers)
+        if self._post(self._numbers, make):
+            self._timeouts.begin(self._numbers)
+        else:
+            self._too_late(self._numbers)
 
-    def _post(self, number: int, make: Callable[[Any], events.Event]) -> None:
+    def _post(self, number: int, make: Callable[[Any], events.Event]) -> bool:
         request = SchedulerRequest(self.name, number, make, self._take)
-        post(request, self.schedulers)
+        return post(request, self.schedulers)
 
     def _take(self, answered: SchedulerAnswer) -> None:
         wish = self._open.get(answered.number)
@@ -118,17 +140,27 @@ class SimUser:
         self._around.timeline.after(wait, self._send, wish)
 
 
-def _spec(chance: random.Random, key: str) -> JobSpec:
-    run_ms = chance.randint(*RUN_MS)
-    end = "failed" if chance.random() < 0.15 else "succeeded"
+def _spec(chance: random.Random, key: str, *, may_be_long: bool) -> JobSpec:
+    is_long = may_be_long and chance.random() < LONG
+    run_ms = chance.randint(*(LONG_MS if is_long else RUN_MS))
+    end = "failed" if chance.random() < 0.15 and not is_long else "succeeded"
     retries = chance.choice((0, 0, 1))
     restart: Literal["never", "on-node-loss", "always"] = "never"
     if retries:
         restart = chance.choice(("on-node-loss", "always"))
+    tasks, per_node = _gang(chance) if chance.random() < GANGS else (1, 0)
     return JobSpec(
         ("job", key, str(run_ms), end),
-        gpu_milli=chance.choice(GPU_MILLI),
+        gpu_milli=chance.choice(GPU_MILLI if tasks == 1 else GANG_MILLI),
         retries=retries,
         restart=restart,
         trace="off",
+        tasks=tasks,
+        tasks_per_node=per_node,
     )
+
+
+def _gang(chance: random.Random) -> tuple[int, int]:
+    """Return a number of tasks and how many go on each node; 0: as it fits."""
+    tasks = chance.choice(TASKS)
+    return tasks, chance.choice((0, 1, 2) if tasks % 2 == 0 else (0, 1))

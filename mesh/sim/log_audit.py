@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stoker.mesh.log.entry import Entry, EvictBlob
+from stoker.mesh.log.entry import Entry, EvictBlob, NodeBlob
 from stoker.mesh.log.genesis import Genesis
 from stoker.mesh.log.genesis import digest as genesis_digest
 from stoker.mesh.replica import snapshots
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.mesh.replica.state import Applied, ReplicaState
+from stoker.mesh.sim.device_audit import DeviceAudit
+from stoker.mesh.sim.gang_audit import GangAudit
 from stoker.mesh.sim.state_digests import StateDigests
 from stoker.native.errors import NotFound
 from stoker.scheduler.book import Job
-from stoker.scheduler.names import name_id
-from stoker.scheduler.nouns import ENDED, MILLI, Outcome, StartJob, TaskKey
+from stoker.scheduler.nouns import ENDED, Outcome
 
 DIGEST_EVERY = 64
 """Whole states are compared after every so many entries, and at the end; their effects after each
@@ -27,8 +28,6 @@ entry."""
 CHECK_EVERY = 4
 """The core's invariants are looked at after every so many entries, and at the end: what breaks one
 seldom mends it again."""
-Place = tuple[str, int]
-"""(node, index of a device)."""
 
 
 class KnownEntry(NamedTuple):
@@ -47,6 +46,8 @@ class LogAudit:
     def __init__(self, genesis: Genesis) -> None:
         self.violations: list[str] = []
         self.digests = StateDigests()
+        self.devices = DeviceAudit(self.violated)
+        self.gangs = GangAudit(self.violated)
         self.known: dict[int, KnownEntry] = {}
         self.last = 0
         """The last entry that any replica applied."""
@@ -59,9 +60,8 @@ class LogAudit:
         self._genesis = genesis
         self._keys: dict[str, int] = {}
         self._leaders: dict[int, int] = {}
+        self._boots: dict[str, str] = {}
         self._term = 0
-        self._held: dict[Place, dict[TaskKey, int]] = {}
-        self._places: dict[int, set[Place]] = {}
         self._snapshot: Snapshot | None = None
         self._ends: dict[int, bytes] = {}
         """The digest of the state in which the first replica ended, by index."""
@@ -83,22 +83,40 @@ class LogAudit:
         if seq != self.last + 1:
             self.violated(f"{who} applied entry {seq} first, the last one was {self.last}")
         self.known[seq], self.last = KnownEntry(entry, state.hash, state.trail, whole), seq
-        self.evictions += sum(isinstance(blob, EvictBlob) for blob in entry.blobs)
         self._check_term(who, seq, entry)
         if seq % CHECK_EVERY == 0:
             self._check_core(who, state)
         self._submitted(state, applied)
+        lost = self._lost(entry)
+        self.devices.applied(state, entry, applied, lost)
+        self.gangs.applied(entry, applied, lost)
         self._changed(state, applied)
-        self._placed(state, applied, seq)
 
     def _check_core(self, who: str, state: ReplicaState) -> None:
         if broken := state.core.check():
             self.violated(f"after entry {state.index} the core of {who} breaks {broken}")
 
+    def _lost(self, entry: Entry) -> list[str]:
+        """Return the nodes that an entry gives up, or knows to have booted again."""
+        lost = []
+        for blob in entry.blobs:
+            if isinstance(blob, EvictBlob):
+                lost.append(blob.node)
+                self.evictions += 1
+            elif isinstance(blob, NodeBlob):
+                node, boot_id = blob.report.node, blob.report.boot_id
+                if self._boots.get(node, boot_id) != boot_id:
+                    lost.append(node)
+                self._boots[node] = boot_id
+        return lost
+
     def over(self, who: str, state: ReplicaState) -> None:
         """Check a whole state at the end of a run: replicas at one entry have one state."""
         if state.index:
             self._check_core(who, state)
+            if state.index == self.last:
+                for node in sorted(state.book.nodes):
+                    self.devices.check(state, node, state.index)
             whole = self.digests.agreement(state.snapshot())
             if self._ends.setdefault(state.index, whole) != whole:
                 self.violated(
@@ -142,45 +160,7 @@ class LogAudit:
             ended = None if record is not None else _record(state, job)
             if ended is not None and ended.state in ENDED:
                 self.ended.setdefault(job, ended.state)
-            attempt = record.attempt if record is not None and record.state != "pending" else 0
-            self._release(job, attempt)
-
-    # --- devices ----------------------------------------------------------------------------------
-
-    def _release(self, job: int, kept_attempt: int) -> None:
-        """Take the devices of all attempts of a job but one out of the books."""
-        for place in list(self._places.get(job, ())):
-            holders = self._held[place]
-            for key in [key for key in holders if key.job == job and key.attempt != kept_attempt]:
-                del holders[key]
-            if not any(key.job == job for key in holders):
-                self._places[job].discard(place)
-
-    def _placed(self, state: ReplicaState, applied: Applied, seq: int) -> None:
-        touched = set()
-        for node, actions in applied.actions.items():
-            for action in actions:
-                if not isinstance(action, StartJob):
-                    continue
-                touched.add(node)
-                for share in action.decision.devices:
-                    place = (node, share.index)
-                    holders = self._held.setdefault(place, {})
-                    key = action.key
-                    holders[key] = share.milli
-                    self._places.setdefault(action.job, set()).add(place)
-        for node in sorted(touched):
-            self._check_devices(state, node, seq)
-
-    def _check_devices(self, state: ReplicaState, node: str, seq: int) -> None:
-        for index, device in enumerate(state.core.devices(name_id(node))):
-            holders = self._held.get((node, index), {})
-            used = sum(holders.values())
-            if used > MILLI:
-                self.violated(f"entry {seq} gives device {index} of {node} out twice: {holders}")
-            if used != device.used_milli:
-                counted = f"the core counts {device.used_milli}"
-                self.violated(f"entry {seq}: {node}/{index} holds {used} milli, {counted}")
+                self.gangs.over(job, ended.state)
 
     # --- acknowledgements -------------------------------------------------------------------------
 
@@ -191,10 +171,7 @@ class LogAudit:
 
     def acknowledged_outcome(self, outcome: Outcome) -> None:
         """A node was told that this outcome is in the log: the attempt holds nothing any more."""
-        if outcome.state in ENDED:
-            places = self._places.get(outcome.job, ())
-            if any(outcome.key in self._held[place] for place in places):
-                self.violated(f"the end of {outcome.key} was acknowledged and is not in the log")
+        self.devices.acknowledged(outcome)
 
     # --- snapshots --------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from stoker.agent.sim.run_audit import RunAudit
-from stoker.scheduler.nouns import Decision, DeviceShare, JobSpec, Owner, StartJob, TaskKey
+from stoker.scheduler.nouns import Decision, DeviceShare, Gang, JobSpec, Owner, StartJob, TaskKey
 
 
 def start(job: int, attempt: int = 1, device: int = 0, milli: int = 600) -> StartJob:
@@ -57,3 +57,27 @@ def test_another_job_for_the_same_request_is_noticed() -> None:
     assert audit.violations == []
     audit.told_job("key", 2)
     assert len(audit.violations) == 1
+
+
+def rank(task: int, attempt: int = 1) -> StartJob:
+    gang = Gang(("n1", "n2"), (0, 1), "n1", 61000)
+    decision = Decision(1, gang.nodes[task], (DeviceShare(task, 600),), "", 0)
+    spec = JobSpec(("job",), tasks=2, retries=attempt - 1)
+    return StartJob(1, attempt, task, 0, decision, Owner("u", 1, 1), spec, gang)
+
+
+def test_a_gang_runs_after_all_of_its_tasks_were_ready() -> None:
+    audit = RunAudit()
+    audit.gathers(rank(0))
+    audit.gathers(rank(1))
+    audit.begins("n1", rank(0))
+    audit.begins("n2", rank(1))
+    assert audit.violations == [] and audit.gangs == 1
+
+
+def test_a_task_of_a_gang_that_runs_before_all_were_ready_is_noticed() -> None:
+    audit = RunAudit()
+    audit.gathers(rank(0))
+    audit.gathers(rank(1, attempt=2))
+    audit.begins("n1", rank(0))
+    assert audit.violations == ["task 0 of job 1 begins on n1, and of its 2 tasks [0] were ready"]

@@ -11,7 +11,7 @@ from stoker.mesh.sim.timeline import SECOND
 from stoker.mesh.wire.peer_messages import SnapshotPart
 from tests.agent.sim.quiet_world import SHAPE, quiet_world
 
-MANY = SHAPE._replace(users=3, wishes=40)
+MANY = SHAPE._replace(nodes=8, users=3, wishes=40)
 KINDS = (
     "several_restart",
     "leader_deposed",

@@ -23,6 +23,7 @@ PLEDGES = "stoker.mesh.replica.peers.pledges"
 AGREEMENT = "stoker.mesh.replica.peers.state_agreement"
 ROSTER = "stoker.mesh.replica.log.roster"
 ANSWERS = "stoker.mesh.replica.nodes.lease_answers"
+CHANNEL = "stoker.mesh.replica.nodes.node_channel"
 JUDGE = "stoker.agent.jobs.lease_judge"
 
 MUTANTS = [
@@ -210,5 +211,25 @@ MUTANTS = [
         "lease-unpledged", ANSWERS, "LeaseAnswers.due",
         "if now_ns >= self._ends_ns(authority):", "if False:",
         "no lease is renewed when the pledges ran out",
+    ),
+    Mutant(
+        "gang-in-parts", STATE, "ReplicaState._start_rank",
+        "if len(decisions) < effect.tasks:", "if False:",
+        "a gang starts when all of its tasks have places",
+    ),
+    Mutant(
+        "gang-unready", CHANNEL, "_may_run",
+        "task.released and task.state", "task.state",
+        "a task of a gang runs only after all were ready",
+    ),
+    Mutant(
+        "release-unsaid", CHANNEL, "_may_run",
+        "return task.released", "return False",
+        "the desired state repeats the release of a gang",
+    ),
+    Mutant(
+        "ready-unheard", ATTEMPTS, "Attempts._adopt",
+        "self.gathered(has.event, effects)", "pass",
+        "a new agent reports the tasks that are ready",
     ),
 ]  # fmt: skip
