@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from stoker.agent.sim.fault_pace import FaultPace, Wait
 from stoker.agent.sim.node_process import NodeProcess
+from stoker.mesh.sim import stream_faults
 from stoker.mesh.sim.model_stream import NO_LEADER
 from stoker.mesh.sim.scheduler_faults import SchedulerFaults
 from stoker.mesh.sim.scheduler_process import SchedulerProcess, Surroundings
 from stoker.mesh.sim.timeline import MS, SECOND
 
-GAP_NS = (300 * MS, 2 * SECOND)
 LOG_STOPS_NS = 14 * SECOND
 """The time between two faults that stop the log, each of which lasts 4 to 16 s: nothing is found in
 a log that never works."""
@@ -51,7 +52,10 @@ class FaultPlan:
             self._on += around.chance.sample(list(more), SCHEDULER_KINDS)
             kinds |= more
         self._make = kinds
-        self._next()
+        self._weak = around.stream.faults
+        """The weaknesses of the log in a spell of faults."""
+        self._pace = FaultPace(around.chance)
+        self._plan(self._pace.first())
 
     def _kinds(self) -> dict[str, Callable[[], None]]:
         """Return what makes each kind of fault."""
@@ -72,18 +76,34 @@ class FaultPlan:
             kinds["stale_copy"] = self._stand_still
         return kinds
 
-    def _next(self) -> None:
-        low, high = GAP_NS
-        wait = low + int((high - low) * self._chance.random())
-        if self._around.timeline.now + wait < self._until_ns:
-            self._around.timeline.after(wait, self._happen, None)
+    def _plan(self, wait: Wait) -> None:
+        timeline = self._around.timeline
+        if timeline.now + wait.fault_ns < self._until_ns:
+            timeline.after(wait.fault_ns, self._happen, None)
+        if wait.calm_ns is not None:
+            timeline.after(wait.calm_ns, self._calm, wait.ends)
 
     def _happen(self, _: None) -> None:
         if self._around.timeline.now < self._until_ns:
+            self._around.stream.faults = self._weak
             kind = self._chance.choice(self._on)
             self.counts[kind] += 1
             self._make[kind]()
-            self._next()
+            self._plan(self._pace.next())
+
+    def _calm(self, ends: bool) -> None:
+        """Begin a calm, which shows less of the log's weaknesses. If it ends the spell's faults,
+        it mends links and lets go on what was stopped; servers and power return by themselves."""
+        if self._around.timeline.now >= self._until_ns:
+            return
+        self._around.stream.faults = stream_faults.calmed(self._weak)
+        if ends:
+            self._around.network.mend_all()
+            for scheduler in self._schedulers:
+                scheduler.go_on()
+            for node in self._nodes:
+                node.go_on()
+                _restart(node)
 
     def _later(self, low_ms: int, high_ms: int, do: Callable[[None], None]) -> None:
         self._around.timeline.after(self._chance.randint(low_ms, high_ms) * MS, do, None)

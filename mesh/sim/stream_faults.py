@@ -61,6 +61,17 @@ MOST = StreamFaults(
 )
 
 
+CALM = 0.2
+"""The part of the weaknesses of single calls that shows between spells of faults. Each costs a
+leader some seconds, so that a log which always has them all takes few entries, and shows little."""
+OF_CALLS = ("ack_lost", "append_lost", "late", "hole", "read_failed", "storm")
+
+
+def calmed(faults: StreamFaults) -> StreamFaults:
+    """Return these weaknesses as they show between spells of faults."""
+    return faults._replace(**{name: CALM * getattr(faults, name) for name in OF_CALLS})
+
+
 def drawn(chance: random.Random, servers: int) -> StreamFaults:
     """Return the weaknesses of one seed, for a stream on so many servers."""
     values = []
