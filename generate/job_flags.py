@@ -17,7 +17,7 @@ SAYS: Final = (
 ARGUMENTS: Final = {
     "GPUS": "N", "CPUS": "N", "SIZE": "SIZE", "GPU_MEM": "SIZE",
     "DEVICE_MEM": "SIZE", "TIME": "TIME", "SPAN": "TIME",
-    "WHOLE_S": "TIME", "JOB": "JOB", "ARRAY": "LIST",
+    "WHOLE_S": "TIME", "JOBS": "JOBS", "ARRAY": "LIST",
 }  # fmt: skip
 """A table's word for the value of a flag of this type."""
 

@@ -22,6 +22,8 @@ VIEW: Final = (
 )
 FIRST_OPTIONAL: Final = "short"
 """In the view this field and those behind it have a default: they came later than the others."""
+AFTERS: Final = ("after", "after_any", "after_fail")
+"""Options that name jobs, which a request may do by other words than their numbers."""
 MADE: Final = ("argv", "env", "short", "queue")
 """Fields of the view that are not those of the spec as they are."""
 
@@ -30,7 +32,7 @@ def module(options: list[Option], folder: str) -> str:
     """The text of `job_request.py`; `folder` has the other messages."""
     package = "stoker." + folder.replace("/", ".")
     imports = [
-        "from typing import Literal",
+        "from typing import Literal, NamedTuple",
         "",
         "import msgspec",
         "",
@@ -59,12 +61,16 @@ def _view(options: list[Option]) -> Iterator[str]:
 
 
 def _spec(options: list[Option]) -> Iterator[str]:
-    yield from ("", "", "def job_spec(request: JobRequest, after: int | None) -> JobSpec:")
-    yield '    """The spec of a request; `after` is the number of the job it names."""'
+    yield from ("", "", "class Afters(NamedTuple):")
+    yield '    """The numbers of the jobs that a request names, by option."""'
+    yield ""
+    yield from (f"    {name}: tuple[int, ...] = ()" for name in AFTERS)
+    yield from ("", "", "def job_spec(request: JobRequest, afters: Afters) -> JobSpec:")
+    yield '    """The spec of a request, with the numbers of the jobs that it names."""'
     yield "    return JobSpec("
     for option in options:
         if option.in_log and option.request:
-            value = "after" if option.name == "after" else f"request.{option.name}"
+            value = f"{'afters' if option.name in AFTERS else 'request'}.{option.name}"
             yield f"        {option.name}={value},"
     yield "    )"
 

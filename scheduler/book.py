@@ -29,7 +29,7 @@ from stoker.scheduler.nouns import (
 )
 from stoker.scheduler.shares import UserShares
 
-FORMAT = 4
+FORMAT = 5
 ATTEMPTS_KEPT = 16
 """The number of earlier attempts kept of a job; their output is at their nodes."""
 NAMES_MAX = 4096

@@ -69,10 +69,10 @@ class JobOptions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """attract: only a node where a job of the group runs, if any does; repel: never such a node."""
     estimate_s: float | None = None
     """Expected run time, for backfill and shortest-first."""
-    after: int | None = None
-    """It starts when this job of the same user has succeeded."""
-    after_any: bool = False
-    """It starts when the job in `after` has ended in any way."""
+    after: tuple[int, ...] = ()
+    """It starts when these jobs of the same user have succeeded."""
+    after_any: tuple[int, ...] = ()
+    """It starts when these jobs have ended in any way."""
     retries: int = 0
     """Further attempts when one failed or was lost."""
     restart: Literal["", "never", "on-node-loss", "always"] = ""
@@ -120,6 +120,8 @@ class JobOptions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Partition profiles of which its devices may be; empty: any device."""
     prefer: tuple[str, ...] = ()
     """Preferences for its devices, the most important first; the last is given up first."""
+    after_fail: tuple[int, ...] = ()
+    """It starts when these jobs have ended otherwise than well."""
 
 
 class OptionLimit(NamedTuple):

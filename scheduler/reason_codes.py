@@ -124,7 +124,7 @@ class Reason(IntEnum):
     DEVICE_GONE = 109
     PREEMPTED = 110
     RETRIED = 111
-    AFTER_FAILED = 112  # the job it waited for did not end well
+    AFTER_FAILED = 112  # a job that it follows ended otherwise than wanted
     RECLAIMED = 113  # preempted because another queue was short of its guarantee
     NOT_BEGUN = 114  # its node could not begin it and gave it back
     NOT_READY = 115  # the tasks of a gang were not all ready in time
@@ -168,7 +168,7 @@ class Reason(IntEnum):
     ENDED = 315
     DECIDED_IN = 316
     WAITS_UNTIL = 317  # have: not_before_ns
-    WAITS_FOR_JOB = 318  # job: the one it is after
+    WAITS_FOR_JOB = 318  # job: one that it is after
     QUEUE_AT_LIMIT = 319  # detail: queue's depth, job: queue id; asked, have milli
     QUEUE_TURN = 320  # another queue has the better claim; job: its id
     NEEDS_MODEL = 321  # count: nodes without the model

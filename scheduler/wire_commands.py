@@ -273,11 +273,10 @@ class QuotaSet(NamedTuple):
         return tuple.__new__(cls, (f[7], f[4], f[5], f[6]))
 
 
-_SUBMIT = Struct("<HHIQQ16sQIIQQQQQQ8Q4Q4Q4QIIIIIhBBHHHH192s")
+_SUBMIT = Struct("<HHIQQ16sQIIQQQQQ8Q4Q4Q4Q8QIIIIIhBBHHBBBB192s")
 
 class Submit(NamedTuple):
-    """A user submits a job. The record may end before conditions that say nothing, so that a
-    request without conditions has SK_SUBMIT_LEAST bytes."""
+    """A user submits a job. The record may end before the first condition that says nothing."""
 
     client: int
     """Id of who submits; keys are per client."""
@@ -297,8 +296,6 @@ class Submit(NamedTuple):
     """Memory of each device."""
     estimate_ns: int = 0
     """Expected run time; 0: not known."""
-    after: int = 0
-    """The job that must have ended before; 0: none."""
     group: int = 0
     """The group of ATTRACT and REPEL; 0: none."""
     array: int = 0
@@ -311,6 +308,12 @@ class Submit(NamedTuple):
     """Hashes of labels that the node must not have."""
     tolerate: tuple[int, ...] = ()
     """Hashes of taints that do not matter."""
+    after: tuple[int, ...] = ()
+    """The jobs that must have ended before."""
+    after_any: int = 0
+    """Bit n: job n of `after` may have ended in any way."""
+    after_fail: int = 0
+    """Bit n: job n of `after` must have ended otherwise than well."""
     queue: int = 0
     min_run_s: int = 0
     """Not preempted before it ran for this time."""
@@ -329,23 +332,24 @@ class Submit(NamedTuple):
 
     def pack(self) -> bytes:
         return shortened(_SUBMIT.pack(
-            488, SUBMIT, 0, 0, self.client, self.key, self.spec_hash, self.uid, self.tenant,
-            self.memory_bytes, self.device_memory_bytes, self.estimate_ns, self.after, self.group,
-            self.array, *padded(self.models, 8), *padded(self.require, 4), *padded(self.avoid, 4),
-            *padded(self.tolerate, 4), self.gpu_milli, self.cpu_milli, self.queue, self.min_run_s,
-            self.backoff_s, self.priority, self.tasks, self.per_node, self.placement, self.options,
-            self.retries, self.kinds, pack_conditions(self.conditions),
+            544, SUBMIT, 0, 0, self.client, self.key, self.spec_hash, self.uid, self.tenant,
+            self.memory_bytes, self.device_memory_bytes, self.estimate_ns, self.group, self.array,
+            *padded(self.models, 8), *padded(self.require, 4), *padded(self.avoid, 4),
+            *padded(self.tolerate, 4), *padded(self.after, 8), self.gpu_milli, self.cpu_milli,
+            self.queue, self.min_run_s, self.backoff_s, self.priority, self.tasks, self.per_node,
+            self.placement, self.options, self.retries, self.kinds, self.after_any,
+            self.after_fail, pack_conditions(self.conditions),
         ))
 
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
-        f = _SUBMIT.unpack(raw.ljust(488, b"\0"))
+        f = _SUBMIT.unpack(raw.ljust(544, b"\0"))
         return tuple.__new__(cls, (
-            f[4], f[5] if any(f[5]) else b"", f[6], f[7], f[8], f[40], f[35], f[36], f[9], f[41],
-            f[10], f[11], f[12], f[13], f[14], tuple(filter(None, f[15:23])),
-            tuple(filter(None, f[23:27])), tuple(filter(None, f[27:31])),
-            tuple(filter(None, f[31:35])), f[37], f[38], f[39], f[43], f[44], f[45], f[46], f[42],
-            unpack_conditions(f[47]),
+            f[4], f[5] if any(f[5]) else b"", f[6], f[7], f[8], f[47], f[42], f[43], f[9], f[48],
+            f[10], f[11], f[12], f[13], tuple(filter(None, f[14:22])),
+            tuple(filter(None, f[22:26])), tuple(filter(None, f[26:30])),
+            tuple(filter(None, f[30:34])), tuple(filter(None, f[34:42])), f[54], f[55], f[44],
+            f[45], f[46], f[50], f[51], f[52], f[53], f[49], unpack_conditions(f[56]),
         ))
 
 
@@ -566,7 +570,7 @@ class RefusedRequests(NamedTuple):
 
 SIZES: Final[dict[int, int]] = {
     TERM: 24, NODE_UP: 64, NODE_DOWN: 32, DEVICE_SET: 64, DEVICE_TRAITS: 56, NODE_LABEL: 40,
-    NODE_RESERVE: 48, QUEUE_SET: 32, QUOTA_SET: 48, SUBMIT: 488, PLACE: 152, PREFER: 152,
+    NODE_RESERVE: 48, QUEUE_SET: 32, QUOTA_SET: 48, SUBMIT: 544, PLACE: 152, PREFER: 152,
     OUTCOME: 64, USAGE: 40, PREEMPT: 40, CANCEL: 32, GIVE_UP: 32, FORGET: 24, REFUSED: 32,
 }
 """Bytes of a command by kind."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 from typing import Final, Literal
 
-DIGEST: Final = "2137c29e9c1c1f83"
+DIGEST: Final = "564cf8aa2f369a03"
 """The layout that this is for; the compiled core has the same."""
 MILLI: Final = 1_000
 """Milli-shares of one whole device or one CPU."""
@@ -55,13 +55,15 @@ RETRIES_MAX: Final = 10
 """Attempts after the first."""
 AFTERS_MAX: Final = 64
 """Jobs that wait for the end of one job."""
+JOB_AFTERS_MAX: Final = 8
+"""Jobs that one job may follow."""
 BACKOFF_MAX_S: Final = 300
 """Longest pause before a retry, in seconds."""
 PROMOTE_MAX: Final = 256
 """Held jobs released by time in one propose or apply."""
 NO_LIMIT: Final = 0xffffffffffffffff
 """A quota's limit where there is none."""
-OPTIONS: Final = 1_023
+OPTIONS: Final = 511
 DEVICE_KINDS: Final = 3
 VENDORS_MAX: Final = 16
 """Numbers of vendors that are told apart; 0 is one not known."""
@@ -77,7 +79,7 @@ LABEL_COST: Final = 4
 """`value` is the node's cost, for SK_PLACEMENT_COST."""
 QUEUE_REMOVE: Final = 1
 """The queue goes; it must be empty."""
-SUBMIT_LEAST: Final = 296
+SUBMIT_LEAST: Final = 352
 """Bytes of a request without conditions."""
 HAS_EXIT_CODE: Final = 1
 HAS_SIGNAL: Final = 2
@@ -185,10 +187,9 @@ class Option(IntFlag):
     ATTRACT = 8  # It runs only where a task of its group runs, if any does.
     REPEL = 16  # It never runs where a task of its group runs.
     SAME_LINK = 32  # The devices of a task share a link group.
-    AFTER_ANY = 64  # The job that it follows may have ended in any way.
-    PREEMPTOR = 128  # It may have others preempted to start.
-    MIX_VENDORS = 256  # Its devices may be of several vendors and kinds.
-    LOST_ONLY = 512  # Another attempt follows one that was lost, not one that failed.
+    PREEMPTOR = 64  # It may have others preempted to start.
+    MIX_VENDORS = 128  # Its devices may be of several vendors and kinds.
+    LOST_ONLY = 256  # Another attempt follows one that was lost, not one that failed.
 
 
 class Kind(IntFlag):

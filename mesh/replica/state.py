@@ -32,7 +32,7 @@ from stoker.mesh.log.entry import (
     TermBlob,
 )
 from stoker.mesh.log.genesis import ClusterConfig, Genesis, digest, first_config
-from stoker.mesh.replica import gangs, snapshots
+from stoker.mesh.replica import followed_jobs, gangs, snapshots
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.native.errors import Corrupt, StokerError
 from stoker.scheduler.book import Attempt, Book, Eviction, Job
@@ -432,6 +432,9 @@ class ReplicaState:
             record.stopped_for = step.cancels[effect.command]
         if effect.state == "stopping" and effect.reason in (Reason.PREEMPTED, Reason.RECLAIMED):
             return _preempted(effect, step)
+        if effect.reason == Reason.AFTER_FAILED:
+            unmet = followed_jobs.unmet_text(self.core, self.book, effect.job)
+            return unmet or sentence(effect.reason)
         detail = _detail(effect, record, step)
         text = f"{sentence(effect.reason)}: {detail}" if detail else _said(effect, outcome)
         return self._of_gang(effect, outcome, record, text) if record.ranks else text

@@ -12,7 +12,7 @@ import hashlib
 import msgspec
 
 from stoker.mesh.server.admission_conditions import check_conditions
-from stoker.mesh.wire.job_request import JobRequest, job_spec
+from stoker.mesh.wire.job_request import Afters, JobRequest, job_spec
 from stoker.native.errors import BadRequest
 from stoker.scheduler.figures import Figure
 from stoker.scheduler.job_options import LIMITS
@@ -25,7 +25,7 @@ from stoker.scheduler.nouns import (
     TASKS_PER_JOB_MAX,
     JobSpec,
 )
-from stoker.scheduler.wire_names import JOB_LABELS_MAX, JOB_MODELS_MAX
+from stoker.scheduler.wire_names import JOB_AFTERS_MAX, JOB_LABELS_MAX, JOB_MODELS_MAX
 
 ARGV_MAX = 4096
 ENV_MAX = 1024
@@ -41,10 +41,13 @@ RESTARTS = 3
 ARRAY_INDEX_MAX = (1 << 31) - 1
 
 
-def admit(request: JobRequest, after: int | None = None) -> JobSpec:
+NO_AFTERS = Afters()
+
+
+def admit(request: JobRequest, afters: Afters = NO_AFTERS) -> JobSpec:
     """Return the spec to log; BadRequest names the first wrong field.
 
-    `after` is the number of the job that the request names in `after`.
+    `afters` has the numbers of the jobs that the request names.
     """
     _check_argv(request.argv)
     _check_env(request.env)
@@ -56,11 +59,12 @@ def admit(request: JobRequest, after: int | None = None) -> JobSpec:
     check_conditions(request)
     _check_array(request)
     _check_again(request)
+    _check_afters(afters)
     tasks, each = gang_shape(request)
     whole = msgspec.structs.replace(
         request, retries=attempts_more(request), tasks=tasks, tasks_per_node=each
     )
-    return job_spec(whole, after)
+    return job_spec(whole, afters)
 
 
 def key_bytes(key: str) -> bytes:
@@ -132,8 +136,6 @@ def _check_names(request: JobRequest) -> None:
         check_name(request.group, "group")
     if request.company and not request.group:
         raise BadRequest(f"company is {request.company!r}, but no group is named")
-    if request.after_any and request.after is None:
-        raise BadRequest("after_any is set, but no job is named in after")
     if request.placement == "custom":
         raise BadRequest("placement custom needs a scoring function, which no request can give")
     for field in ("require", "avoid", "tolerate"):
@@ -147,6 +149,25 @@ def _check_names(request: JobRequest) -> None:
     for model in request.models:
         if not 0 < _bytes(model, "models") <= MODEL_BYTES_MAX or not model.isprintable():
             raise BadRequest(f"a device model has 1 to {MODEL_BYTES_MAX} bytes: {model[:80]!r}")
+
+
+def check_afters_count(request: JobRequest) -> None:
+    """Refuse more jobs to follow than a job may name, before any of them is looked up."""
+    named = len(request.after) + len(request.after_any) + len(request.after_fail)
+    if named > JOB_AFTERS_MAX:
+        raise BadRequest(
+            f"after, after_any and after_fail name {named} jobs, at most {JOB_AFTERS_MAX}",
+            hint="let one job follow some of them, and this one follow that one",
+        )
+
+
+def _check_afters(afters: Afters) -> None:
+    named: dict[int, str] = {}
+    for option, jobs in afters._asdict().items():
+        for job in jobs:
+            if job in named:
+                raise BadRequest(f"job {job} is named twice, in {named[job]} and in {option}")
+            named[job] = option
 
 
 def _check_array(request: JobRequest) -> None:

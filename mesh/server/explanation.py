@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from stoker.mesh.replica import followed_jobs
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.works import reason_text
 from stoker.mesh.replica.works.fence import FENCE_ID
@@ -23,6 +24,8 @@ from stoker.scheduler.reasons import Reason, reason_of
 from stoker.scheduler.remedies import Remedy
 
 LINES_MAX = 64
+CHAIN_MAX = 8
+"""The most jobs of a chain that an explanation names."""
 ACTIONS_MAX = 6
 _HIDDEN = frozenset({Reason.PLACED_ON, Reason.DECIDED_IN, Reason.OBSERVED, Reason.ENDED})
 """Reasons that the summary, or the decision beside it, shows already."""
@@ -62,6 +65,7 @@ class _Explanation:
             Reason.WAITS_UNTIL: self._paused,
             Reason.HELD_BY_ORDER: self._held_by_order,
             Reason.WAITS_FOR_JOB: self._waits_for,
+            Reason.AFTER_FAILED: self._unmet,
             Reason.PREFERENCES_MET: self._preferred,
         }
         self._makers: dict[Remedy, Callable[[Explained], str]] = {
@@ -131,12 +135,27 @@ class _Explanation:
         return f"{text}: the last one ended with {attempts[-1].reason}" if attempts else text
 
     def _waits_for(self, line: Explained, text: str) -> str:
-        number = line.job
+        number, spec = line.job, self._job.decoded_spec()
         before = self._book.live(number)
-        now = f" (it is {before.state} now)" if before is not None else ""
-        if self._job.decoded_spec().after_any:
+        now = f" (it is {before.state} now{self._chain(number)})" if before is not None else ""
+        if number in spec.after_any:
             return f"waits until job {number} has ended{now}"
+        if number in spec.after_fail:
+            said = "has failed, or ended otherwise than well"
+            return f"waits until job {number} {said}{now}; if it succeeds, this one is cancelled"
         return f"waits until job {number} has succeeded{now}; if it fails, this one is cancelled"
+
+    def _chain(self, number: int) -> str:
+        """Return what the job in the way follows in turn: ", and waits for job 4, which waits for
+        job 3"."""
+        core, found = self._replica.state.core, list[str]()
+        while len(found) < CHAIN_MAX and (number := followed_jobs.first_live(core, number)):
+            found.append(f"waits for job {number}")
+        return f", and {', which '.join(found)}" if found else ""
+
+    def _unmet(self, line: Explained, text: str) -> str:
+        state = self._replica.state
+        return followed_jobs.unmet_text(state.core, self._book, self._job.job) or text
 
     def _preferred(self, line: Explained, text: str) -> str:
         """Name the first preference that is not met."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from stoker.mesh.replica import gangs
+from stoker.mesh.replica import followed_jobs, gangs
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.server.cluster_views import position
 from stoker.mesh.wire import schema
@@ -59,6 +59,7 @@ def job_view(replica: Replica, job: Job, *, short: bool = False) -> schema.JobVi
         nodes=tuple(dict.fromkeys(rank.decision.node for rank in job.ranks)),
         ranks=() if short else tuple(_ranks(replica, job)),
         master=_master(replica, job),
+        follows=() if short else tuple(_follows(replica, spec)),
     )
 
 
@@ -113,6 +114,11 @@ def _ranks(replica: Replica, job: Job) -> Iterator[schema.RankView]:
 def _master(replica: Replica, job: Job) -> str:
     gang = gangs.gang_of(job, replica.state.book.nodes) if job.master_port else None
     return f"{gang.master_addr}:{gang.master_port}" if gang is not None else ""
+
+
+def _follows(replica: Replica, spec: JobSpec) -> Iterator[schema.FollowedView]:
+    for each in followed_jobs.followed(replica.state.book, spec):
+        yield schema.FollowedView(job=each.job, wanted=each.wanted, state=each.state)
 
 
 def _array(job: int, spec: JobSpec) -> schema.ArrayView | None:

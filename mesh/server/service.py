@@ -19,6 +19,7 @@ from stoker.mesh.replica.works.work import AdminApplied, Removed
 from stoker.mesh.server import administration, admission, cluster_views, explanation, job_views
 from stoker.mesh.wire import request_signature, schema
 from stoker.mesh.wire.command import NodeReply
+from stoker.mesh.wire.job_request import Afters
 from stoker.mesh.wire.request_signature import RequestPolicy
 from stoker.mesh.wire.schema import Message
 from stoker.mesh.wire.subjects import LOOKS, UserRequest
@@ -152,8 +153,7 @@ class Service:
         return event
 
     def _submit(self, caller: Caller, request: schema.JobRequest, now_ns: int) -> Event:
-        before = self._refer(caller, request.after).job if request.after is not None else None
-        spec = admission.admit(request, before)
+        spec = admission.admit(request, self._afters(caller, request))
         account = self.users[caller.user]
         if account.owner is None:
             raise Denied(account.why_not)
@@ -228,6 +228,14 @@ class Service:
 
     def _devices(self, caller: Caller, request: schema.NodeRequest, now_ns: int) -> bytes:
         return schema.encode(cluster_views.device_list(self.replica, caller.scope))
+
+    def _afters(self, caller: Caller, request: schema.JobRequest) -> Afters:
+        """Return the numbers of the jobs to follow; NotFound for one that the user has not."""
+        if not (request.after or request.after_any or request.after_fail):
+            return admission.NO_AFTERS
+        admission.check_afters_count(request)
+        named = (request.after, request.after_any, request.after_fail)
+        return Afters(*(tuple(self._refer(caller, one).job for one in jobs) for jobs in named))
 
     def _refer(self, caller: Caller, reference: int | str) -> Job:
         book = self.replica.state.book

@@ -19,7 +19,7 @@ from stoker.mesh.wire.term_owner import term_owner
 from stoker.native.errors import BadRequest, Denied
 from stoker.scheduler.nouns import Action, Record, StartJob, StopJob, TaskKey
 
-FORMAT = 5
+FORMAT = 6
 HASH_BYTES = 32
 NO_HASH = bytes(HASH_BYTES)
 COMMAND_BYTES_MAX = 384 * 1024

@@ -7,7 +7,7 @@ Written by `make generate` from scheduler/job_options.toml; change that file ins
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -68,10 +68,10 @@ class JobRequest(Message, frozen=True):
     """attract: only a node where a job of the group runs, if any does; repel: never such a node."""
     estimate_s: float | None = None
     """Expected run time, for backfill and shortest-first."""
-    after: JobRef | None = None
-    """It starts when this job of the same user has succeeded."""
-    after_any: bool = False
-    """It starts when the job in `after` has ended in any way."""
+    after: tuple[JobRef, ...] = ()
+    """It starts when these jobs of the same user have succeeded."""
+    after_any: tuple[JobRef, ...] = ()
+    """It starts when these jobs have ended in any way."""
     array: tuple[Int, ...] = ()
     """One job for each of these indexes, which it finds in STOKER_ARRAY_INDEX."""
     retries: Int = 0
@@ -123,6 +123,8 @@ class JobRequest(Message, frozen=True):
     idempotency_since_ns: Int = 0
     """The time at which the key was first sent, in a repeat. Where the node may have forgotten a
     key of that time, the repeat is refused as `key_window` instead of making a second job."""
+    after_fail: tuple[JobRef, ...] = ()
+    """It starts when these jobs have ended otherwise than well."""
 
 
 class Spec(Part, frozen=True):
@@ -151,8 +153,8 @@ class Spec(Part, frozen=True):
     group: str = ""
     company: str = ""
     estimate_s: float | None = None
-    after: int | None = None
-    after_any: bool = False
+    after: tuple[int, ...] = ()
+    after_any: tuple[int, ...] = ()
     retries: int = 0
     restart: str = ""
     backoff_s: int | None = None
@@ -172,10 +174,19 @@ class Spec(Part, frozen=True):
     drivers: tuple[str, ...] = ()
     profiles: tuple[str, ...] = ()
     prefer: tuple[str, ...] = ()
+    after_fail: tuple[int, ...] = ()
 
 
-def job_spec(request: JobRequest, after: int | None) -> JobSpec:
-    """The spec of a request; `after` is the number of the job it names."""
+class Afters(NamedTuple):
+    """The numbers of the jobs that a request names, by option."""
+
+    after: tuple[int, ...] = ()
+    after_any: tuple[int, ...] = ()
+    after_fail: tuple[int, ...] = ()
+
+
+def job_spec(request: JobRequest, afters: Afters) -> JobSpec:
+    """The spec of a request, with the numbers of the jobs that it names."""
     return JobSpec(
         argv=request.argv,
         cwd=request.cwd,
@@ -201,8 +212,8 @@ def job_spec(request: JobRequest, after: int | None) -> JobSpec:
         group=request.group,
         company=request.company,
         estimate_s=request.estimate_s,
-        after=after,
-        after_any=request.after_any,
+        after=afters.after,
+        after_any=afters.after_any,
         retries=request.retries,
         restart=request.restart,
         backoff_s=request.backoff_s,
@@ -222,6 +233,7 @@ def job_spec(request: JobRequest, after: int | None) -> JobSpec:
         drivers=request.drivers,
         profiles=request.profiles,
         prefer=request.prefer,
+        after_fail=afters.after_fail,
     )
 
 
@@ -274,4 +286,5 @@ def shown_spec(
         drivers=spec.drivers,
         profiles=spec.profiles,
         prefer=spec.prefer,
+        after_fail=spec.after_fail,
     )

@@ -251,6 +251,15 @@ class RankView(Part, frozen=True):
     decision: int = 0
 
 
+class FollowedView(Part, frozen=True):
+    """A job that this one follows: it starts when each of them has ended as wanted."""
+
+    job: int
+    wanted: Literal["success", "end", "failure"]
+    state: str
+    """Empty for a job that is forgotten."""
+
+
 class UsageView(Part, frozen=True):
     """The resources that an ended attempt used, from the kernel's accounting."""
 
@@ -317,6 +326,8 @@ class JobView(Message, frozen=True):
     """The ranks of a gang; not in the rows of a list."""
     master: str = ""
     """The address at which the ranks of a gang meet, "host:port", while it is placed."""
+    follows: tuple[FollowedView, ...] = ()
+    """The jobs that it follows, as they are now; not in the rows of a list."""
 
 
 class JobList(Message, frozen=True):

@@ -120,7 +120,7 @@ enum sk_reason {
 	SK_DEVICE_GONE = 109,
 	SK_PREEMPTED = 110,
 	SK_RETRIED = 111,
-	SK_AFTER_FAILED = 112, /* the job it waited for did not end well */
+	SK_AFTER_FAILED = 112, /* a job that it follows ended otherwise than wanted */
 	SK_RECLAIMED = 113,    /* preempted because another queue was short of its guarantee */
 	SK_NOT_BEGUN = 114,    /* its node could not begin it and gave it back */
 	SK_NOT_READY = 115,    /* the tasks of a gang were not all ready in time */
@@ -164,7 +164,7 @@ enum sk_reason {
 	SK_ENDED = 315,
 	SK_DECIDED_IN = 316,
 	SK_WAITS_UNTIL = 317,	 /* have: not_before_ns */
-	SK_WAITS_FOR_JOB = 318,	 /* job: the one it is after */
+	SK_WAITS_FOR_JOB = 318,	 /* job: one that it is after */
 	SK_QUEUE_AT_LIMIT = 319, /* detail: queue's depth, job: queue id; asked, have milli */
 	SK_QUEUE_TURN = 320,	 /* another queue has the better claim; job: its id */
 	SK_NEEDS_MODEL = 321,	 /* count: nodes without the model */

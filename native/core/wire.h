@@ -44,6 +44,7 @@
 #define SK_QUEUE_DEPTH_MAX 8u	    /* Queues on the way from the root to a queue. */
 #define SK_RETRIES_MAX 10u	    /* Attempts after the first. */
 #define SK_AFTERS_MAX 64u	    /* Jobs that wait for the end of one job. */
+#define SK_JOB_AFTERS_MAX 8u	    /* Jobs that one job may follow. */
 #define SK_BACKOFF_MAX_S 300u	    /* Longest pause before a retry, in seconds. */
 #define SK_PROMOTE_MAX 256u	    /* Held jobs released by time in one propose or apply. */
 #define SK_NO_LIMIT UINT64_MAX	    /* A quota's limit where there is none. */
@@ -120,11 +121,10 @@ enum sk_order {
 #define SK_ATTRACT 8u	    /* It runs only where a task of its group runs, if any does. */
 #define SK_REPEL 16u	    /* It never runs where a task of its group runs. */
 #define SK_SAME_LINK 32u    /* The devices of a task share a link group. */
-#define SK_AFTER_ANY 64u    /* The job that it follows may have ended in any way. */
-#define SK_PREEMPTOR 128u   /* It may have others preempted to start. */
-#define SK_MIX_VENDORS 256u /* Its devices may be of several vendors and kinds. */
-#define SK_LOST_ONLY 512u   /* Another attempt follows one that was lost, not one that failed. */
-#define SK_OPTIONS 1023u
+#define SK_PREEMPTOR 64u    /* It may have others preempted to start. */
+#define SK_MIX_VENDORS 128u /* Its devices may be of several vendors and kinds. */
+#define SK_LOST_ONLY 256u   /* Another attempt follows one that was lost, not one that failed. */
+#define SK_OPTIONS 511u
 
 /* Kinds of devices, as bits, so that the kinds a job accepts are a set. Python: Kind */
 #define SK_DEVICE_GPU 1u
@@ -317,13 +317,13 @@ struct sk_request {
 	uint64_t memory_bytes;
 	uint64_t device_memory_bytes;	      /* Memory of each device. */
 	uint64_t estimate_ns;		      /* Expected run time; 0: not known. */
-	uint64_t after;			      /* The job that must have ended before; 0: none. */
 	uint64_t group;			      /* The group of ATTRACT and REPEL; 0: none. */
 	uint64_t array;			      /* Shared by the jobs of one array; 0: none. */
 	uint64_t models[SK_JOB_MODELS_MAX];   /* Hashes of models; any will do, none: all will. */
 	uint64_t require[SK_JOB_LABELS_MAX];  /* Hashes of labels that the node must have. */
 	uint64_t avoid[SK_JOB_LABELS_MAX];    /* Hashes of labels that the node must not have. */
 	uint64_t tolerate[SK_JOB_LABELS_MAX]; /* Hashes of taints that do not matter. */
+	uint64_t after[SK_JOB_AFTERS_MAX];    /* The jobs that must have ended before. */
 	uint32_t gpu_milli;		      /* Milli-shares of devices of each task. */
 	uint32_t cpu_milli;
 	uint32_t queue;
@@ -334,20 +334,22 @@ struct sk_request {
 	uint8_t per_node; /* Exactly so many tasks on each node of a gang; 0: as it fits. */
 	uint16_t placement;
 	uint16_t options;
-	uint16_t retries; /* Attempts after the first, for failed and lost ones. */
-	uint16_t kinds;	  /* Kinds of devices that will do, as bits. */
+	uint8_t retries;    /* Attempts after the first, for failed and lost ones. */
+	uint8_t kinds;	    /* Kinds of devices that will do, as bits. */
+	uint8_t after_any;  /* Bit n: job n of `after` may have ended in any way. */
+	uint8_t after_fail; /* Bit n: job n of `after` must have ended otherwise than well. */
 	struct sk_condition conditions[SK_JOB_CONDITIONS_MAX]; /* Conditions on its devices. */
 };
-static_assert(sizeof(struct sk_request) == 432, "stored layout");
+static_assert(sizeof(struct sk_request) == 488, "stored layout");
+static_assert(SK_JOB_AFTERS_MAX <= 8, "each has a bit of after_any and after_fail");
 
-/* A user submits a job. The record may end before conditions that say nothing, so that a request
- * without conditions has SK_SUBMIT_LEAST bytes.
+/* A user submits a job. The record may end before the first condition that says nothing.
  *
  * Python: Submit(client, key=b"", spec_hash=0, uid=0, tenant=0, priority=0, gpu_milli=0,
- * cpu_milli=0, memory_bytes=0, tasks=1, device_memory_bytes=0, estimate_ns=0, after=0, group=0,
- * array=0, models=(), require=(), avoid=(), tolerate=(), queue=0, min_run_s=0, backoff_s=0,
- * placement=Placement.QUEUE, options=0, retries=0, kinds=Kind.GPU, per_node=0,
- * conditions=()) */
+ * cpu_milli=0, memory_bytes=0, tasks=1, device_memory_bytes=0, estimate_ns=0, group=0, array=0,
+ * models=(), require=(), avoid=(), tolerate=(), after=(), after_any=0, after_fail=0, queue=0,
+ * min_run_s=0, backoff_s=0, placement=Placement.QUEUE, options=0, retries=0, kinds=Kind.GPU,
+ * per_node=0, conditions=()) */
 struct sk_submit {
 	struct sk_header header;
 	uint64_t client;    /* Id of who submits; keys are per client. */
@@ -357,8 +359,8 @@ struct sk_submit {
 	uint32_t tenant;
 	struct sk_request request;
 };
-static_assert(sizeof(struct sk_submit) == 488, "stored layout");
-#define SK_SUBMIT_LEAST 296u /* Bytes of a request without conditions. */
+static_assert(sizeof(struct sk_submit) == 544, "stored layout");
+#define SK_SUBMIT_LEAST 352u /* Bytes of a request without conditions. */
 static_assert(SK_SUBMIT_LEAST + SK_JOB_CONDITIONS_MAX * sizeof(struct sk_condition) ==
 		      sizeof(struct sk_submit),
 	      "the conditions come last");

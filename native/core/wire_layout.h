@@ -13,7 +13,7 @@
 #include "core/wire.h"
 
 /* Equal digests mean equal records. */
-#define SK_WIRE_DIGEST "2137c29e9c1c1f83"
+#define SK_WIRE_DIGEST "564cf8aa2f369a03"
 
 /* clang-format off */
 #define SK_WIRE_AT(record, field, offset, size) \
@@ -91,33 +91,35 @@ SK_WIRE_AT(sk_condition, zero, 14, 2);
 SK_WIRE_AT(sk_request, memory_bytes, 0, 8);
 SK_WIRE_AT(sk_request, device_memory_bytes, 8, 8);
 SK_WIRE_AT(sk_request, estimate_ns, 16, 8);
-SK_WIRE_AT(sk_request, after, 24, 8);
-SK_WIRE_AT(sk_request, group, 32, 8);
-SK_WIRE_AT(sk_request, array, 40, 8);
-SK_WIRE_AT(sk_request, models, 48, 64);
-SK_WIRE_AT(sk_request, require, 112, 32);
-SK_WIRE_AT(sk_request, avoid, 144, 32);
-SK_WIRE_AT(sk_request, tolerate, 176, 32);
-SK_WIRE_AT(sk_request, gpu_milli, 208, 4);
-SK_WIRE_AT(sk_request, cpu_milli, 212, 4);
-SK_WIRE_AT(sk_request, queue, 216, 4);
-SK_WIRE_AT(sk_request, min_run_s, 220, 4);
-SK_WIRE_AT(sk_request, backoff_s, 224, 4);
-SK_WIRE_AT(sk_request, priority, 228, 2);
-SK_WIRE_AT(sk_request, tasks, 230, 1);
-SK_WIRE_AT(sk_request, per_node, 231, 1);
-SK_WIRE_AT(sk_request, placement, 232, 2);
-SK_WIRE_AT(sk_request, options, 234, 2);
-SK_WIRE_AT(sk_request, retries, 236, 2);
-SK_WIRE_AT(sk_request, kinds, 238, 2);
-SK_WIRE_AT(sk_request, conditions, 240, 192);
+SK_WIRE_AT(sk_request, group, 24, 8);
+SK_WIRE_AT(sk_request, array, 32, 8);
+SK_WIRE_AT(sk_request, models, 40, 64);
+SK_WIRE_AT(sk_request, require, 104, 32);
+SK_WIRE_AT(sk_request, avoid, 136, 32);
+SK_WIRE_AT(sk_request, tolerate, 168, 32);
+SK_WIRE_AT(sk_request, after, 200, 64);
+SK_WIRE_AT(sk_request, gpu_milli, 264, 4);
+SK_WIRE_AT(sk_request, cpu_milli, 268, 4);
+SK_WIRE_AT(sk_request, queue, 272, 4);
+SK_WIRE_AT(sk_request, min_run_s, 276, 4);
+SK_WIRE_AT(sk_request, backoff_s, 280, 4);
+SK_WIRE_AT(sk_request, priority, 284, 2);
+SK_WIRE_AT(sk_request, tasks, 286, 1);
+SK_WIRE_AT(sk_request, per_node, 287, 1);
+SK_WIRE_AT(sk_request, placement, 288, 2);
+SK_WIRE_AT(sk_request, options, 290, 2);
+SK_WIRE_AT(sk_request, retries, 292, 1);
+SK_WIRE_AT(sk_request, kinds, 293, 1);
+SK_WIRE_AT(sk_request, after_any, 294, 1);
+SK_WIRE_AT(sk_request, after_fail, 295, 1);
+SK_WIRE_AT(sk_request, conditions, 296, 192);
 SK_WIRE_AT(sk_submit, header, 0, 16);
 SK_WIRE_AT(sk_submit, client, 16, 8);
 SK_WIRE_AT(sk_submit, key, 24, 16);
 SK_WIRE_AT(sk_submit, spec_hash, 40, 8);
 SK_WIRE_AT(sk_submit, uid, 48, 4);
 SK_WIRE_AT(sk_submit, tenant, 52, 4);
-SK_WIRE_AT(sk_submit, request, 56, 432);
+SK_WIRE_AT(sk_submit, request, 56, 488);
 SK_WIRE_AT(sk_share, index, 0, 2);
 SK_WIRE_AT(sk_share, milli, 2, 2);
 SK_WIRE_AT(sk_place, header, 0, 16);
@@ -228,8 +230,8 @@ SK_WIRE_AT(sk_job_view, preemptions, 166, 2);
 SK_WIRE_AT(sk_job_view, hold, 168, 2);
 SK_WIRE_AT(sk_job_view, ready, 170, 2);
 SK_WIRE_AT(sk_job_view, preferred, 172, 2);
-SK_WIRE_AT(sk_job_view, zero, 174, 2);
-SK_WIRE_AT(sk_job_view, request, 176, 432);
+SK_WIRE_AT(sk_job_view, unmet, 174, 2);
+SK_WIRE_AT(sk_job_view, request, 176, 488);
 SK_WIRE_AT(sk_node_view, node, 0, 8);
 SK_WIRE_AT(sk_node_view, boot, 8, 8);
 SK_WIRE_AT(sk_node_view, incarnation, 16, 8);

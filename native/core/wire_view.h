@@ -13,7 +13,7 @@
  * Python: JobInfo(job, client, spec_hash, memory_bytes, submit_ns, place_ns, end_ns, latency_ns,
  * observations, node, uid, tenant, gpu_milli, cpu_milli, attempt, exit_code?, signal?,
  * priority, tasks, tasks_live, state: JobState, reason, place_reason, candidates, attained_ns,
- * charged_ns, spent_ns, not_before_ns, retried, preemptions, hold, ready, preferred,
+ * charged_ns, spent_ns, not_before_ns, retried, preemptions, hold, ready, preferred, unmet,
  * request: Submit) */
 struct sk_job_view {
 	uint64_t job;
@@ -45,17 +45,17 @@ struct sk_job_view {
 	uint16_t hold;	/* The reason why it is not in its queue though pending: `enum sk_hold`. */
 	uint16_t ready; /* Tasks of a gang that were ready in this attempt. */
 	uint16_t preferred; /* Bit n: where it was placed last, preference n + 1 is met. */
-	uint16_t zero[1];
+	uint16_t unmet; /* The job of request.after, from 1, that ended otherwise than wanted; 0. */
 	struct sk_request request; /* All that was asked for; the key is not kept. */
 };
-static_assert(sizeof(struct sk_job_view) == 608, "binding layout");
+static_assert(sizeof(struct sk_job_view) == 664, "binding layout");
 
 /* The reason why a pending job is not in its queue. */
 enum sk_hold {
 	SK_HOLD_NONE = 0,
 	SK_HOLD_TIME = 1,   /* until not_before_ns */
-	SK_HOLD_AFTER = 2,  /* until request.after has ended */
-	SK_HOLD_DOOMED = 3, /* request.after ended badly: propose cancels it */
+	SK_HOLD_AFTER = 2,  /* until all of request.after have ended */
+	SK_HOLD_DOOMED = 3, /* one of them ended otherwise than wanted: propose cancels it */
 };
 
 /* A node and its ledger. What is used may exceed the total after a node came back smaller.

@@ -39,7 +39,7 @@ def test_the_compiled_core_has_the_layout_of_the_python_side() -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("after", "group"), ("uid", "tenant"), ("min_run_s", "backoff_s"), ("retries", "kinds")],
+    [("estimate_ns", "group"), ("uid", "tenant"), ("min_run_s", "backoff_s"), ("retries", "kinds")],
 )
 def test_two_swapped_fields_of_one_size_are_another_layout(
     one: str, other: str, tmp_path: Path

@@ -57,15 +57,61 @@ def test_a_job_starts_after_another_and_not_after_one_that_failed(node: LiveNode
     first = node.submit("sh", "-c", "sleep 0.5; date +%s%N")
     second = int(node.stoker("submit", "--after", "last", "--", "date", "+%s%N").stdout)
     ended = node.wait(second)
-    assert ended.state == "succeeded" and ended.spec.after == first
+    assert ended.state == "succeeded" and ended.spec.after == (first,)
     assert int(node.output(first)) < int(node.output(second))
     failing = node.submit("sh", "-c", "sleep 1; exit 1")
-    doomed = node.submit("true", after=failing, retries=1)
-    anyway = node.submit("true", after=failing, after_any=True)
+    doomed = node.submit("true", after=(failing,), retries=1)
+    anyway = node.submit("true", after_any=(failing,))
     assert node.wait(doomed).state == "cancelled"
     assert node.wait(anyway).state == "succeeded"
     with pytest.raises(NotFound):
-        node.submit("true", after=99_999)
+        node.submit("true", after=(99_999,))
+
+
+def test_a_job_follows_several_others_each_in_its_way(node: LiveNode) -> None:
+    """The scheduler is killed while it waits: what it waits for is in the log."""
+    gate = node.submit("sleep", "600", name="gate")
+    well = node.submit("true", after_any=(gate,), name="well")
+    ill = node.submit("sh", "-c", "exit 3", after_any=(gate,), name="ill")
+    flags = ("--after", f"{well},{gate}", "--after-fail", str(ill))
+    doomed = int(node.stoker("submit", *flags, "--", "true").stdout)
+    flags = ("--after", str(well), "--after-any", f"{gate}", "--after-fail", str(ill))
+    follows = int(node.stoker("submit", *flags, "--", "true").stdout)
+    behind = int(node.stoker("submit", "--after", str(follows), "--", "true").stdout)
+    said = node.stoker("job", str(follows)).stdout.decode()
+    assert (
+        f"the success of job {well} (pending), the end of job {gate} (running),"
+        f" the failure of job {ill} (pending)"
+    ) in " ".join(said.split()), said
+    said = node.stoker("explain", str(behind)).stdout.decode()
+    chain = f"it is pending now, and waits for job {well}, which waits for job {gate}"
+    assert chain in " ".join(said.split()), said
+
+    node.wait_for_new("scheduler", node.kill("scheduler"))
+    node.stoker("cancel", str(gate))
+    assert node.wait(well).state == "succeeded"
+    assert node.wait(ill).exit_code == 3
+    assert node.wait(behind).state == "succeeded"
+    assert node.wait(follows).state == "succeeded"
+    ended = node.wait(doomed)
+    assert ended.reason == f"job {gate}, which it was to follow, was cancelled"
+    assert (ended.state, ended.attempt) == ("cancelled", 0)
+
+
+def test_what_cannot_be_followed_is_refused_in_one_line(node: LiveNode) -> None:
+    well = node.run("true").job
+    for flags, says in (
+        (("--after", "99999"), "there is no job 99999"),
+        (("--after", f"{well},{well}"), f"job {well} is named twice"),
+        (("--after", str(well), "--after-any", str(well)), f"job {well} is named twice"),
+        (("--after-fail", str(well)), f"job {well}, which it is to follow, is unknown or ended"),
+        (("--after", "1-9"), "has more than 8 jobs"),
+        (("--after", "1-5", "--after-any", "6-9"), "name 9 jobs, at most 8"),
+    ):
+        refused = node.stoker("submit", *flags, "--", "true", check=False)
+        said = refused.stderr.decode()
+        assert refused.returncode != 0 and says in said, said
+        assert not refused.stdout
 
 
 def test_an_array_is_one_name_for_many_jobs(node: LiveNode) -> None:

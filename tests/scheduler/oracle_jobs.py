@@ -51,10 +51,9 @@ class Jobs(Nodes, Queues):
         self.refuse_shape(c)
         self.refuse_unknown_names(c)
         if len(self.live()) == self.limits.jobs:
-            raise No(R.JOBS_FULL, 1, self.limits.jobs, c.after)
+            raise No(R.JOBS_FULL, 1, self.limits.jobs, 0)
         job = Job(self.next_job, c, self.now)
-        before = self.jobs.get(c.after)
-        if before and before.state not in FINAL:
+        if self.followed_live(c):
             job.hold = HOLD_AFTER
         self.jobs[job.id] = job
         self.next_job += 1
@@ -85,10 +84,10 @@ class Jobs(Nodes, Queues):
             raise No(R.TOO_MANY_DEVICES, c.gpu_milli // 1000, 16)
         if not 1 <= c.tasks <= 64:
             raise No(R.BAD_TASKS, c.tasks, 64)
-        has = Option(c.options & 1023)
+        has = Option(c.options & 511)
         opposed = (Option.SPREAD_TASKS | Option.PACK_TASKS, Option.ATTRACT | Option.REPEL)
-        if c.options > 1023 or any(both & ~has == Option(0) for both in opposed):
-            raise No(R.BAD_OPTIONS, c.options, 1023)
+        if c.options > 511 or any(both & ~has == Option(0) for both in opposed):
+            raise No(R.BAD_OPTIONS, c.options, 511)
         if has & (Option.ATTRACT | Option.REPEL) and not c.group:
             raise No(R.BAD_OPTIONS, c.options)
         if not 1 <= c.kinds <= 3:
@@ -111,17 +110,29 @@ class Jobs(Nodes, Queues):
         for model in c.models:
             if model not in self.models:
                 raise No(R.NO_NODE_HAS_MODEL, model)
-        if not c.after:
-            return
-        before = self.jobs.get(c.after)
-        well = before and (before.state not in FINAL or before.state == SUCCEEDED)
-        if before is None or not (well or c.options & Option.AFTER_ANY):
-            raise No(R.BAD_AFTER, job=c.after)
-        if len(self.waiting_for(c.after)) == 64:
-            raise No(R.AFTERS_FULL, 1, 64, c.after)
+        for position, number in enumerate(c.after):
+            before = self.jobs.get(number)
+            if before is None or number in c.after[:position]:
+                raise No(R.BAD_AFTER, job=number)
+            if before.state in FINAL and not self.suits(c, number, before.state):
+                raise No(R.BAD_AFTER, job=number)
+            if before.state not in FINAL and len(self.waiting_for(number)) == 64:
+                raise No(R.AFTERS_FULL, 1, 64, number)
+
+    @staticmethod
+    def suits(c: rec.Submit, number: int, state: int) -> bool:
+        """True if this end of a job is what one that follows it wants."""
+        mark = 1 << c.after.index(number)
+        if c.after_any & mark:
+            return True
+        return (state == SUCCEEDED) != bool(c.after_fail & mark)
+
+    def followed_live(self, c: rec.Submit) -> list[int]:
+        known = [number for number in c.after if number in self.jobs]
+        return [number for number in known if self.jobs[number].state not in FINAL]
 
     def waiting_for(self, id: int) -> list[Job]:
-        return [job for job in self.live() if job.hold == HOLD_AFTER and job.request.after == id]
+        return [job for job in self.live() if job.hold == HOLD_AFTER and id in job.request.after]
 
     # -- places ----------------------------------------------------------------------------
 
@@ -293,8 +304,10 @@ class Jobs(Nodes, Queues):
         job.state, job.hold, job.end_ns = state, FREE, self.now
         self.ended.append(job.id)
         for other in self.waiting_for(job.id):
-            free = state == SUCCEEDED or other.wants(Option.AFTER_ANY)
-            other.hold = FREE if free else DOOMED
+            if not self.suits(other.request, job.id, state):
+                other.hold, other.unmet = DOOMED, other.request.after.index(job.id) + 1
+            elif not self.followed_live(other.request):
+                other.hold = FREE
         self.tell_state(job, node)
         if len(self.ended) > self.limits.finished:
             self.forget(self.ended[0], R.RETENTION)

@@ -117,6 +117,8 @@ class Job:
     signal: int | None = None
     node: int = 0
     hold: int = FREE
+    unmet: int = 0
+    """The job that it follows, from 1, which ended otherwise than wanted."""
     not_before: int = 0
     place_ns: int = 0
     end_ns: int = 0

@@ -180,8 +180,8 @@ class Pair:
         assert (info.submit_ns, info.place_ns, info.end_ns, info.not_before_ns) == times
         used = (job.attained, job.charged, job.spent)
         assert (info.attained_ns, info.charged_ns, info.spent_ns) == used
-        again = (job.retried, job.preemptions, job.hold, len(job.ready))
-        assert (info.retried, info.preemptions, info.hold, info.ready) == again
+        again = (job.retried, job.preemptions, job.hold, job.unmet, len(job.ready))
+        assert (info.retried, info.preemptions, info.hold, info.unmet, info.ready) == again
         assert info.request == job.request._replace(key=b"")
         released = len(job.ready) == job.request.tasks
         assert [(t.task, t.node, t.ready, t.released) for t in self.core.job_tasks(id)] == [

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from stoker.scheduler import records as rec
 from stoker.scheduler.core import Limits
@@ -24,6 +25,7 @@ ENDS = ("succeeded", "failed", "cancelled", "timeout", "lost")
 MODELS = (71, 72, 73)
 LABELS = range(4)
 CUSTOM_QUEUE = 9
+EACH_SUCCESS = {"after_any": 0, "after_fail": 0}
 
 
 @dataclass
@@ -189,7 +191,7 @@ class Stream:
             tasks=self.mostly((1, 40), (2, 6), (3, 4)),
             device_memory_bytes=self.mostly((0, 6), (30, 1)),
             estimate_ns=self.mostly((0, 3), (9 * SECOND, 1)),
-            after=self.some_job() if self.rarely(0.2) else 0,
+            **self.afters(),
             group=self.one_of(0, 1, 2),
             queue=CUSTOM_QUEUE if custom else queue,
             min_run_s=self.mostly((0, 3), (2, 1)),
@@ -200,8 +202,19 @@ class Stream:
             conditions=self.conditions(gpu_milli),
         ))  # fmt: skip
 
+    def afters(self) -> dict[str, Any]:
+        """Jobs to follow, mostly one, each by its success, by its failure or by any end."""
+        if not self.rarely(0.15):
+            return {}
+        count = self.mostly((1, 6), (2, 3), (3, 2), (8, 1))
+        jobs = tuple(dict.fromkeys(self.some_job() for _ in range(count)))
+        jobs = tuple(filter(None, jobs))
+        any_end = self.random.randrange(1 << len(jobs)) if self.rarely(0.6) else 0
+        failure = self.random.randrange(1 << len(jobs)) & ~any_end if self.rarely(0.5) else 0
+        return {"after": jobs, "after_any": any_end, "after_fail": failure}
+
     def options(self) -> int:
-        plain = [0, 0, Option.PREEMPTIBLE, Option.SPREAD_TASKS, Option.PACK_TASKS, Option.AFTER_ANY]
+        plain = [0, 0, Option.PREEMPTIBLE, Option.SPREAD_TASKS, Option.PACK_TASKS]
         company = [Option.ATTRACT, Option.REPEL]
         others = [] if self.decides else [Option.SAME_LINK, Option.SAME_LINK, Option.PREEMPTOR]
         return (
@@ -217,9 +230,10 @@ class Stream:
         changes: list[dict[str, object]] = [
             {"priority": 200}, {"gpu_milli": 4000}, {"gpu_milli": 1500}, {"gpu_milli": 17_000},
             {"cpu_milli": 9000}, {"memory_bytes": 1 << 34}, {"tasks": 7}, {"tasks": 0},
-            {"tasks": 65}, {"options": 1024}, {"options": 6}, {"options": 8, "group": 0},
+            {"tasks": 65}, {"options": 512}, {"options": 6}, {"options": 8, "group": 0},
             {"placement": 11}, {"retries": 11}, {"backoff_s": 301}, {"queue": 77},
-            {"key": b"d" * 16}, {"after": 1 << 40}, {"models": MODELS[:2]}, {"models": MODELS[1:]},
+            {"key": b"d" * 16}, {"after": (1 << 40,), **EACH_SUCCESS},
+            {"after": (3, 3), **EACH_SUCCESS}, {"models": MODELS[:2]}, {"models": MODELS[1:]},
             {"models": MODELS[:1]}, {"device_memory_bytes": 50}, {"device_memory_bytes": 30},
             {"kinds": 0}, {"kinds": 4}, {"require": (1,)}, {"avoid": (2, 3)}, {"tolerate": (1, 2)},
             {"require": (1, 2)},

@@ -189,7 +189,9 @@ SPECIAL: dict[str, Any] = {
     "options": parsed_options,
     "conditions": parsed_conditions,
     **dict.fromkeys(("kind", "kinds"), parsed_kinds),
-    **dict.fromkeys(("models", "require", "avoid", "tolerate", "observations"), parsed_list),
+    **dict.fromkeys(
+        ("models", "require", "avoid", "tolerate", "after", "observations"), parsed_list
+    ),
 }
 
 

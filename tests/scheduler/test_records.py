@@ -30,11 +30,12 @@ def short(byte: int) -> int:
 SUBMIT = rec.Submit(
     client=wide(1), key=bytes(range(1, 17)), spec_hash=wide(2), uid=short(3), tenant=short(4),
     priority=-5, gpu_milli=short(6), cpu_milli=short(7), memory_bytes=wide(8), tasks=9,
-    device_memory_bytes=wide(10), estimate_ns=wide(11), after=wide(12), group=wide(13),
+    device_memory_bytes=wide(10), estimate_ns=wide(11), group=wide(13),
     array=wide(14), models=tuple(map(wide, range(20, 28))),
     require=tuple(map(wide, range(30, 34))), avoid=tuple(map(wide, range(34, 38))),
-    tolerate=(wide(38), wide(39)), queue=short(15), min_run_s=short(16), backoff_s=short(17),
-    placement=18, options=0x1301, retries=0x1402, kinds=0x1503,
+    tolerate=(wide(38), wide(39)), after=tuple(map(wide, range(40, 48))), queue=short(15),
+    min_run_s=short(16), backoff_s=short(17),
+    placement=18, options=0x1301, retries=0x14, kinds=0x15, after_any=0x16, after_fail=0x17,
 )  # fmt: skip
 CONDITIONS = (rec.Condition(4, 2, wide(1)), rec.Condition(2, 1, wide(2), 3))
 

@@ -13,7 +13,7 @@ from typing import Final
 import click
 
 from stoker.tui.options.quantity import (
-    ARRAY, CPUS, DEVICE_MEM, GPUS, GPU_MEM, INPUT, JOB, SIZE, SPAN, TIME, WHOLE_S,
+    ARRAY, CPUS, DEVICE_MEM, GPUS, GPU_MEM, INPUT, JOBS, SIZE, SPAN, TIME, WHOLE_S,
 )
 
 FLAGS: Final = (
@@ -93,8 +93,18 @@ FLAGS: Final = (
     click.option("--attract", is_flag=True, help="Run only where a job of the group runs, if any."),
     click.option("--repel", is_flag=True, help="Never run where a job of the group runs."),
     click.option("--time-estimate", "estimate_s", type=SPAN, help="Expected run time: 30m."),
-    click.option("--after", type=JOB, help="Start when this job has succeeded."),
-    click.option("--after-any", type=JOB, help="Start when this job has ended in any way."),
+    click.option(
+        "--after", type=JOBS, multiple=True,
+        help="Start when these jobs have succeeded: 7, or 7,9.",
+    ),
+    click.option(
+        "--after-any", type=JOBS, multiple=True,
+        help="Start when these jobs have ended in any way.",
+    ),
+    click.option(
+        "--after-fail", type=JOBS, multiple=True,
+        help="Start when these jobs have failed, or ended otherwise than well.",
+    ),
     click.option(
         "--array", type=ARRAY, default="", help="Submit a job for each index: 0-9, 0-9:2, 1,5.",
     ),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from stoker.mesh.wire.schema import JobRequest
 
 F = TypeVar("F", bound=Callable[..., Any])
+Jobs = Sequence[tuple[int | str, ...]]
+"""The jobs of a flag that may be given several times."""
 
 
 def job_options(command: F) -> F:
@@ -37,8 +40,9 @@ def request(
     idempotency_key: str,
     attract: bool,
     repel: bool,
-    after: int | str | None,
-    after_any: int | str | None,
+    after: Jobs,
+    after_any: Jobs,
+    after_fail: Jobs,
     placement: Any,
     restart: Any,
     min_run_s: int | None,
@@ -53,8 +57,9 @@ def request(
         cwd=folder(cwd),
         env=environment(env, os.environ, everything=env_all),
         company=affinity(fields["group"], attract=attract, repel=repel),
-        after=before(after, after_any),
-        after_any=after_any is not None,
+        after=tuple(chain(*after)),
+        after_any=tuple(chain(*after_any)),
+        after_fail=tuple(chain(*after_fail)),
         placement=placement or "",
         restart=restart or "",
         min_run_s=min_run_s or 0,
@@ -70,13 +75,6 @@ def affinity(group: str, *, attract: bool, repel: bool) -> Literal["", "attract"
     if (attract or repel) and not group:
         raise BadRequest(f"{'--attract' if attract else '--repel'} needs --group")
     return "attract" if attract else "repel" if repel else ""
-
-
-def before(after: int | str | None, after_any: int | str | None) -> int | str | None:
-    """The job to wait for, from at most one of the two flags."""
-    if after is not None and after_any is not None:
-        raise BadRequest("--after and --after-any: a job waits for one other")
-    return after if after is not None else after_any
 
 
 def folder(cwd: str | None) -> str:

@@ -23,8 +23,11 @@ _SECONDS: dict[str, Decimal] = {
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 _INDEXES = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
+_JOBS = re.compile(r"last|(\d{1,18})(?:-(\d{1,18}))?", re.ASCII)
 INDEXES_MAX = 256
 """The most jobs of one array that the scheduler accepts."""
+AFTERS_MAX = 8
+"""The most jobs that one job may follow."""
 _TIME_MAX_S = 10 * 365 * 86400
 _SIZE_MAX = 1 << 60
 _SHARE_MAX = 1_000_000 * MILLI
@@ -85,13 +88,21 @@ def whole_seconds(text: str, what: str) -> int:
     return int(value)
 
 
-def job(text: str, what: str) -> int | str:
-    """A job: `7` or `last`."""
-    if text == "last":
-        return text
-    if not (text.isascii() and text.isdigit()) or not 0 < len(text) < 19:
-        raise BadRequest(f"{what} {text!r} is not a job: a number, or last")
-    return int(text)
+def jobs(text: str, what: str) -> tuple[int | str, ...]:
+    """Jobs: `7`, `last`, `7,9`, or the name of an array `4-6`, which means each of its jobs."""
+    found: list[int | str] = []
+    for part in text.split(","):
+        match = _JOBS.fullmatch(part.strip())
+        if match is None:
+            raise BadRequest(f"{what} {text!r} is not one: numbers as in 7,9 or 4-6, or last")
+        first = int(match[1] or 0)
+        final = int(match[2] or first)
+        if final < first:
+            raise BadRequest(f"{what} {text!r}: {part} is empty")
+        if len(found) + final - first >= AFTERS_MAX:
+            raise BadRequest(f"{what} {text!r} has more than {AFTERS_MAX} jobs")
+        found += range(first, final + 1) if match[1] else ("last",)
+    return tuple(found)
 
 
 def indexes(text: str, what: str) -> tuple[int, ...]:

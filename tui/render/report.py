@@ -121,7 +121,16 @@ def _job(job: Object) -> Iterator[str]:
     if array := job.get("array"):
         last = array["first"] + array["size"] - 1
         yield _line("array", f"index {array['index']} of jobs {array['first']}-{last}")
+    yield from _follows(job)
     yield from _attempts(job)
+
+
+def _follows(job: Object) -> Iterator[str]:
+    """The jobs that it follows: "the success of job 5 (running), the end of job 6 (lost)"."""
+    followed: Sequence[Object] = job.get("follows") or ()
+    words = (f"the {f['wanted']} of job {f['job']} ({f['state'] or 'forgotten'})" for f in followed)
+    if followed:
+        yield _line("follows", text.joined(words, ", "))
 
 
 def _attempts(job: Object) -> Iterator[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
+from typing import TypedDict
 
 import msgspec
 
@@ -105,12 +106,12 @@ def submit(
         memory_bytes=spec.memory_bytes or 0,
         device_memory_bytes=spec.device_memory_bytes or 0,
         estimate_ns=int((spec.estimate_s or 0) * NS),
-        after=spec.after or 0,
         group=name_id(f"{owner.user}/{spec.group}") if spec.group else 0,
         models=tuple(map(name_id, models)),
         require=tuple(map(name_id, spec.require)),
         avoid=tuple(map(name_id, spec.avoid)),
         tolerate=tuple(map(name_id, fence.tolerations(spec))),
+        **_afters(spec),
         queue=queue_id(spec.queue),
         min_run_s=spec.min_run_s,
         backoff_s=spec.backoff_s or 0,
@@ -122,6 +123,23 @@ def submit(
         kinds=KINDS[spec.device_kind],
         conditions=conditions,
     )
+
+
+class _Afters(TypedDict):
+    after: tuple[int, ...]
+    after_any: int
+    after_fail: int
+
+
+def _afters(spec: JobSpec) -> _Afters:
+    """Return the jobs to follow as the core has them: one list, and which may end in what way."""
+    after = (*spec.after, *spec.after_any, *spec.after_fail)
+    ends_in_any_way, fails = len(spec.after), len(spec.after) + len(spec.after_any)
+    return {
+        "after": after,
+        "after_any": (1 << fails) - (1 << ends_in_any_way),
+        "after_fail": (1 << len(after)) - (1 << fails),
+    }
 
 
 def placement(spec: JobSpec) -> int:
@@ -137,7 +155,6 @@ def options(spec: JobSpec) -> int:
         Option.ATTRACT: spec.company == "attract",
         Option.REPEL: spec.company == "repel",
         Option.SAME_LINK: spec.same_link,
-        Option.AFTER_ANY: spec.after_any,
         Option.MIX_VENDORS: spec.mix_vendors,
         Option.LOST_ONLY: spec.restart == "on-node-loss",
     }

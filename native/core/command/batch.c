@@ -94,28 +94,42 @@ static bool conditions_shape(const struct sk_condition *conditions)
 }
 
 static_assert(offsetof(struct sk_request, gpu_milli) - offsetof(struct sk_request, models) ==
-		      8 * (SK_JOB_MODELS_MAX + 3 * SK_JOB_LABELS_MAX),
+		      8 * (SK_JOB_MODELS_MAX + 3 * SK_JOB_LABELS_MAX + SK_JOB_AFTERS_MAX),
 	      "the lists lie one behind the other");
 
-/* True if the request names no model and no label, which is usual. */
+/* True if the request names no model, no label and no job, which is usual. */
 static bool lists_empty(const struct sk_request *request)
 {
 	const char *lists = (const char *)request + offsetof(struct sk_request, models);
 	uint64_t any = 0, name;
 
-	for (uint32_t i = 0; i < SK_JOB_MODELS_MAX + 3 * SK_JOB_LABELS_MAX; i++) {
+	for (uint32_t i = 0; i < SK_JOB_MODELS_MAX + 3 * SK_JOB_LABELS_MAX + SK_JOB_AFTERS_MAX;
+	     i++) {
 		memcpy(&name, lists + i * sizeof name, sizeof name);
 		any |= name;
 	}
 	return !any;
 }
 
+/* True if the list of jobs to follow has one meaning: a bit belongs to a job, and only one bit. */
+static bool after_shape(const struct sk_request *request)
+{
+	uint32_t bits = request->after_any | request->after_fail, jobs = 0;
+
+	while (jobs < SK_JOB_AFTERS_MAX && request->after[jobs])
+		jobs++;
+	return list_shape(request->after, SK_JOB_AFTERS_MAX) && !(bits >> jobs) &&
+	       !(request->after_any & request->after_fail);
+}
+
 static bool lists_shape(const struct sk_request *request)
 {
-	return lists_empty(request) || (list_shape(request->models, SK_JOB_MODELS_MAX) &&
-					list_shape(request->require, SK_JOB_LABELS_MAX) &&
-					list_shape(request->avoid, SK_JOB_LABELS_MAX) &&
-					list_shape(request->tolerate, SK_JOB_LABELS_MAX));
+	if (lists_empty(request))
+		return !request->after_any && !request->after_fail;
+	return list_shape(request->models, SK_JOB_MODELS_MAX) &&
+	       list_shape(request->require, SK_JOB_LABELS_MAX) &&
+	       list_shape(request->avoid, SK_JOB_LABELS_MAX) &&
+	       list_shape(request->tolerate, SK_JOB_LABELS_MAX) && after_shape(request);
 }
 
 bool sk_request_shape(const struct sk_request *request)

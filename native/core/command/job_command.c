@@ -6,6 +6,7 @@
 
 #include "core/command/job_command.h"
 #include "core/ledger/fit.h"
+#include "core/ledger/hold.h"
 #include "core/ledger/job.h"
 #include "core/ledger/job_life.h"
 #include "core/ledger/key.h"
@@ -59,24 +60,33 @@ uint16_t sk_submit_ok(const struct sk_submit *submit, struct sk_why *why)
 	return options_ok(&submit->request, why);
 }
 
-static uint16_t after_ok(const struct sk_core *core, const struct sk_request *request,
+/* A job that ended otherwise than wanted is refused, so that nothing waits for what cannot come. */
+static uint16_t after_ok(const struct sk_core *core, const struct sk_request *request, uint32_t n,
 			 struct sk_why *why)
 {
-	const struct sk_job *before;
-	uint32_t slot;
+	uint32_t slot = sk_job_find(core, request->after[n]);
+	const struct sk_job *before = &core->jobs[slot];
 
-	if (!request->after)
-		return SK_REASON_NONE;
-	why->job = request->after;
-	slot = sk_job_find(core, request->after);
-	before = &core->jobs[slot];
-	if (!slot)
+	if (!slot || (sk_state_final(before->state) && !sk_after_met(request, n, before->state)))
 		return SK_BAD_AFTER;
-	if (sk_state_final(before->state) && before->state != SK_SUCCEEDED &&
-	    !(request->options & SK_AFTER_ANY))
-		return SK_BAD_AFTER;
+	for (uint32_t other = 0; other < n; other++)
+		if (request->after[other] == request->after[n])
+			return SK_BAD_AFTER;
 	if (before->afters_n == SK_AFTERS_MAX)
 		return sk_because(why, SK_AFTERS_FULL, 1, SK_AFTERS_MAX);
+	return SK_REASON_NONE;
+}
+
+static uint16_t afters_ok(const struct sk_core *core, const struct sk_request *request,
+			  struct sk_why *why)
+{
+	for (uint32_t n = 0; n < SK_JOB_AFTERS_MAX && request->after[n]; n++) {
+		uint16_t reason = after_ok(core, request, n, why);
+
+		why->job = reason ? request->after[n] : 0;
+		if (reason)
+			return reason;
+	}
 	return SK_REASON_NONE;
 }
 
@@ -94,7 +104,7 @@ static uint16_t names_ok(const struct sk_core *core, const struct sk_request *re
 	for (uint32_t i = 0; i < SK_JOB_MODELS_MAX && request->models[i]; i++)
 		if (!sk_model_find(core, request->models[i]))
 			return sk_because(why, SK_NO_NODE_HAS_MODEL, request->models[i], 0);
-	return after_ok(core, request, why);
+	return afters_ok(core, request, why);
 }
 
 uint16_t sk_submit_do(const struct sk_act *act, const struct sk_submit *command, struct sk_why *why)

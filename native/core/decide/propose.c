@@ -111,7 +111,7 @@ static void try_request(struct sk_trial *trial, uint32_t request, union sk_comma
 	}
 }
 
-/* Cancel jobs that waited for a job which ended badly: they can never start. */
+/* Cancel jobs that can never start, because one that they follow ended otherwise than wanted. */
 static void cancel_doomed(struct sk_trial *trial)
 {
 	struct sk_core *core = trial->act.core;

@@ -180,18 +180,23 @@ static bool eta_amount(const struct sk_core *core, uint32_t slot, struct sk_ends
 	return true;
 }
 
-/* The time at which the job is no longer held. */
+/* The time at which the job is no longer held: the last end of those that it waits for, all of
+ * which must have been placed. */
 static bool eta_held(const struct sk_core *core, const struct sk_job *job, uint64_t *at_ns)
 {
-	uint32_t before = job->hold == SK_HOLD_AFTER ? sk_job_find(core, job->request.after) : 0;
 	uint64_t until = job->hold == SK_HOLD_TIME ? job->not_before_ns : core->now_ns;
 
-	if (job->hold == SK_HOLD_DOOMED || (before && !core->jobs[before].tasks_first))
-		return false;
-	if (before)
-		until = sk_job_end_ns(core, before);
+	for (uint32_t n = 0; job->waits >> n; n++) {
+		uint32_t before =
+			job->waits >> n & 1 ? sk_job_find(core, job->request.after[n]) : 0;
+
+		if (before && !core->jobs[before].tasks_first)
+			return false;
+		if (before && sk_job_end_ns(core, before) > until)
+			until = sk_job_end_ns(core, before);
+	}
 	*at_ns = until > core->now_ns ? until : core->now_ns;
-	return until != UINT64_MAX;
+	return until != UINT64_MAX && job->hold != SK_HOLD_DOOMED;
 }
 
 bool sk_eta_start(const struct sk_core *core, uint32_t slot, uint64_t *ret)

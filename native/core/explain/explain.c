@@ -100,12 +100,14 @@ static void explain_hold(const struct sk_job *job, struct sk_lines *lines)
 						    .have = job->not_before_ns});
 		break;
 	case SK_HOLD_AFTER:
-		add_line(lines, (struct sk_explain){.reason = SK_WAITS_FOR_JOB,
-						    .job = job->request.after});
+		for (uint32_t n = 0; job->waits >> n; n++)
+			if (job->waits >> n & 1)
+				add_line(lines, (struct sk_explain){.reason = SK_WAITS_FOR_JOB,
+								    .job = job->request.after[n]});
 		break;
 	case SK_HOLD_DOOMED:
-		add_line(lines,
-			 (struct sk_explain){.reason = SK_AFTER_FAILED, .job = job->request.after});
+		add_line(lines, (struct sk_explain){.reason = SK_AFTER_FAILED,
+						    .job = job->request.after[job->unmet - 1]});
 		break;
 	default:
 		break;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A binary heap by (time, id) whose elements know their place, and two lists.
+ * A binary heap by (time, id) whose elements know their place, the list of the doomed, and for each
+ * job the list of the waits for its end.
  */
 #include "core/ledger/hold.h"
 #include "core/ledger/job.h"
@@ -66,11 +67,33 @@ static void heap_remove(struct sk_core *core, uint32_t slot)
 		heap_down(core, at, last);
 }
 
-void sk_hold_after(struct sk_core *core, uint32_t slot, uint32_t before)
+bool sk_hold_after(struct sk_core *core, uint32_t slot)
 {
-	SK_SET(core, core->jobs[slot].hold, SK_HOLD_AFTER);
-	SK_ADD(core, core->jobs[before].afters_n, 1);
-	sk_list_append(core, &core->jobs[before].afters, SK_CHAIN(core->jobs, queued), slot);
+	struct sk_job *job = &core->jobs[slot];
+	uint32_t waits = 0;
+
+	for (uint32_t n = 0; n < SK_JOB_AFTERS_MAX && job->request.after[n]; n++) {
+		uint32_t before = sk_job_find(core, job->request.after[n]);
+
+		if (!before || sk_state_final(core->jobs[before].state))
+			continue;
+		waits |= 1u << n;
+		SK_ADD(core, core->jobs[before].afters_n, 1);
+		sk_list_append(core, &core->jobs[before].afters, SK_CHAIN(core->waits, link),
+			       slot * SK_JOB_AFTERS_MAX + n);
+	}
+	if (!waits)
+		return false;
+	SK_SET(core, job->waits, (uint8_t)waits);
+	SK_SET(core, job->hold, SK_HOLD_AFTER);
+	return true;
+}
+
+bool sk_after_met(const struct sk_request *request, uint32_t n, uint32_t state)
+{
+	if (request->after_any >> n & 1)
+		return true;
+	return (state == SK_SUCCEEDED) != (request->after_fail >> n & 1);
 }
 
 /* Insert by id, so that the list does not depend on its history. */
@@ -84,12 +107,21 @@ void sk_hold_doom(struct sk_core *core, uint32_t slot)
 	sk_list_insert(core, &core->doomed, SK_CHAIN(core->jobs, queued), before, slot);
 }
 
-static void after_remove(struct sk_core *core, uint32_t slot)
+static void wait_end(struct sk_core *core, uint32_t before, uint32_t slot, uint32_t n)
 {
-	struct sk_job *before = &core->jobs[sk_job_find(core, core->jobs[slot].request.after)];
+	SK_SET(core, core->jobs[slot].waits, (uint8_t)(core->jobs[slot].waits & ~(1u << n)));
+	SK_ADD(core, core->jobs[before].afters_n, -1u);
+	sk_list_remove(core, &core->jobs[before].afters, SK_CHAIN(core->waits, link),
+		       slot * SK_JOB_AFTERS_MAX + n);
+}
 
-	SK_ADD(core, before->afters_n, -1u);
-	sk_list_remove(core, &before->afters, SK_CHAIN(core->jobs, queued), slot);
+static void waits_end(struct sk_core *core, uint32_t slot)
+{
+	const struct sk_job *job = &core->jobs[slot];
+
+	for (uint32_t n = 0; job->waits >> n; n++)
+		if (job->waits >> n & 1)
+			wait_end(core, sk_job_find(core, job->request.after[n]), slot, n);
 }
 
 void sk_hold_end(struct sk_core *core, uint32_t slot)
@@ -101,7 +133,7 @@ void sk_hold_end(struct sk_core *core, uint32_t slot)
 		heap_remove(core, slot);
 		break;
 	case SK_HOLD_AFTER:
-		after_remove(core, slot);
+		waits_end(core, slot);
 		break;
 	case SK_HOLD_DOOMED:
 		sk_list_remove(core, &core->doomed, SK_CHAIN(core->jobs, queued), slot);
@@ -126,19 +158,20 @@ static bool release_room(struct sk_core *core, uint32_t before)
 
 void sk_hold_release(struct sk_core *core, uint32_t before)
 {
-	bool well = core->jobs[before].state == SK_SUCCEEDED;
-
 	if (!release_room(core, before))
 		return;
-	for (uint32_t slot; (slot = core->jobs[before].afters.first);) {
+	for (uint32_t wait; (wait = core->jobs[before].afters.first);) {
+		uint32_t slot = wait / SK_JOB_AFTERS_MAX, n = wait % SK_JOB_AFTERS_MAX;
 		struct sk_job *job = &core->jobs[slot];
 
-		after_remove(core, slot);
-		if (well || job->request.options & SK_AFTER_ANY) {
+		wait_end(core, before, slot, n);
+		if (!sk_after_met(&job->request, n, core->jobs[before].state)) {
+			waits_end(core, slot);
+			SK_SET(core, job->unmet, (uint8_t)(n + 1));
+			sk_hold_doom(core, slot);
+		} else if (!job->waits) {
 			SK_SET(core, job->hold, SK_HOLD_NONE);
 			sk_pending_append(core, slot);
-		} else {
-			sk_hold_doom(core, slot);
 		}
 	}
 }

@@ -49,15 +49,10 @@ static void job_fill(const struct sk_core *core, struct sk_job *job, const struc
 	job->wish = sk_wish_of(core, &submit->request);
 }
 
-/* Let a new job wait for another one, or queue it at once. */
+/* Let a new job wait for others, or queue it at once. */
 static void job_enter(struct sk_core *core, uint32_t slot)
 {
-	uint64_t after = core->jobs[slot].request.after;
-	uint32_t before = after ? sk_job_find(core, after) : 0;
-
-	if (before && !sk_state_final(core->jobs[before].state))
-		sk_hold_after(core, slot, before);
-	else
+	if (!core->jobs[slot].request.after[0] || !sk_hold_after(core, slot))
 		sk_pending_append(core, slot);
 }
 

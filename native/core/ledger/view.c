@@ -43,6 +43,7 @@ void sk_job_view_fill(const struct sk_job *job, struct sk_job_view *ret)
 		.hold = job->hold,
 		.ready = job->ready,
 		.preferred = job->preferred,
+		.unmet = job->unmet,
 		.request = job->request,
 	};
 	memcpy(ret->observations, job->observations, sizeof ret->observations);

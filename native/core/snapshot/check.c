@@ -297,26 +297,33 @@ static const char *check_hold(const struct sk_core *core, uint32_t slot)
 	    (job->delayed_at &&
 	     (job->delayed_at > core->delayed_n || core->delayed[job->delayed_at] != slot)))
 		return "a delayed job is not where it should be";
+	if ((job->hold == SK_HOLD_AFTER) != (job->waits != 0) ||
+	    (job->hold == SK_HOLD_DOOMED) != (job->unmet != 0))
+		return "a job is held for no other, or waits for one and is not held";
 	return NULL;
 }
 
-static const char *check_afters(const struct sk_core *core, uint32_t slot, uint64_t *held)
+static const char *check_afters(const struct sk_core *core, uint32_t slot, uint64_t *waits)
 {
 	uint32_t count = 0;
 
-	for (uint32_t at = core->jobs[slot].afters.first; at; at = core->jobs[at].queued.next) {
-		if (core->jobs[at].hold != SK_HOLD_AFTER ||
-		    core->jobs[at].request.after != core->jobs[slot].id)
+	for (uint32_t at = core->jobs[slot].afters.first; at; at = core->waits[at].link.next) {
+		const struct sk_job *job = &core->jobs[at / SK_JOB_AFTERS_MAX];
+		uint32_t n = at % SK_JOB_AFTERS_MAX;
+
+		if (job->hold != SK_HOLD_AFTER || !(job->waits >> n & 1) ||
+		    job->request.after[n] != core->jobs[slot].id)
 			return "a job waits for the wrong one";
+		*waits += 1;
 		count++;
 	}
-	*held += count;
 	return count == core->jobs[slot].afters_n ? NULL : "waiting jobs are miscounted";
 }
 
 static const char *check_queues(const struct sk_core *core)
 {
 	uint64_t queued[SK_QUEUE_KINDS] = {0}, held = core->delayed_n, pending = 0;
+	uint64_t waits = 0, expected = 0;
 	const char *broken = NULL;
 
 	for (uint32_t slot = sk_queue_at(core, 1); slot && !broken;
@@ -330,12 +337,16 @@ static const char *check_queues(const struct sk_core *core)
 	for (uint32_t slot = core->live.first; slot && !broken;
 	     slot = core->jobs[slot].order.next) {
 		pending += core->jobs[slot].state == SK_PENDING;
+		held += core->jobs[slot].hold == SK_HOLD_AFTER;
+		expected += (uint64_t)__builtin_popcount(core->jobs[slot].waits);
 		broken = check_hold(core, slot);
 		if (!broken)
-			broken = check_afters(core, slot, &held);
+			broken = check_afters(core, slot, &waits);
 	}
 	if (broken)
 		return broken;
+	if (waits != expected)
+		return "a job waits in no list";
 	if (queued[0] != core->queued[0] || queued[1] != core->queued[1])
 		return "the queues are miscounted";
 	return queued[0] + queued[1] + held == pending ? NULL : "a pending job waits nowhere";

@@ -107,6 +107,7 @@ static void carve_jobs(struct sk_core *core, struct sk_carve *carve)
 	uint32_t queues = limits->queues + 2;
 
 	core->jobs = carve_array(carve, jobs + 1u, sizeof *core->jobs);
+	core->waits = carve_array(carve, (jobs + 1ull) * SK_JOB_AFTERS_MAX, sizeof *core->waits);
 	core->keys = carve_array(carve, limits->keys + 1u, sizeof *core->keys);
 	table_carve(&core->job_table, carve, jobs);
 	core->key_owners = carve_array(carve, limits->keys + 1u, sizeof *core->key_owners);

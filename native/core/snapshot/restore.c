@@ -130,16 +130,22 @@ static bool read_node(struct sk_core *core, struct sk_snapshot_reader *reader, u
 
 static bool saved_hold_ok(const struct sk_core *core, const struct sk_job_view *view)
 {
-	uint32_t before = view->request.after ? sk_job_find(core, view->request.after) : 0;
-	bool waits = before && !sk_state_final(core->jobs[before].state);
+	bool final = sk_state_final(view->state), doomed = view->hold == SK_HOLD_DOOMED;
+	uint32_t live = 0, jobs = 0;
 
-	if (view->request.after >= view->job || (view->hold && view->state != SK_PENDING))
+	for (; jobs < SK_JOB_AFTERS_MAX && view->request.after[jobs]; jobs++) {
+		if (view->request.after[jobs] >= view->job)
+			return false;
+		if (sk_job_find(core, view->request.after[jobs]))
+			live |= 1u << jobs; /* jobs that have ended are read after all live ones */
+	}
+	if ((view->hold && view->state != SK_PENDING) || view->unmet > jobs ||
+	    (view->hold == SK_HOLD_TIME && !view->retried))
 		return false;
-	if (!sk_state_final(view->state) && waits != (view->hold == SK_HOLD_AFTER))
+	if (!final &&
+	    (doomed != (view->unmet != 0) || (live && !doomed) != (view->hold == SK_HOLD_AFTER)))
 		return false;
-	if (view->hold == SK_HOLD_TIME && !view->retried)
-		return false;
-	return view->hold != SK_HOLD_DOOMED || (view->request.after && !view->attempt);
+	return !doomed || (!view->attempt && !(live >> (view->unmet - 1u) & 1));
 }
 
 /* True if only jobs that ran have been judged, cancelled or retried. */
@@ -177,7 +183,7 @@ static bool saved_job_ok(const struct sk_core *core, const struct sk_saved_job *
 	uint32_t queue = sk_queue_find(core, view->request.queue);
 	struct sk_why why;
 
-	if (saved->zero[0] || saved->zero[1] || saved->last > 1 || view->zero[0] ||
+	if (saved->zero[0] || saved->zero[1] || saved->last > 1 ||
 	    view->ready > view->request.tasks || view->preferred >> SK_PREFERENCES_MAX ||
 	    !view->job || view->job >= core->next_job || sk_job_find(core, view->job))
 		return false;
@@ -230,6 +236,7 @@ static void job_unpack(const struct sk_core *core, struct sk_job *job,
 	job->last = (uint8_t)saved->last;
 	job->flags = view->flags;
 	job->preferred = view->preferred;
+	job->unmet = (uint8_t)view->unmet;
 }
 
 /* Put a pending job into its queue or the list of held jobs. */
@@ -240,7 +247,7 @@ static void job_wait(struct sk_core *core, uint32_t slot, uint16_t hold)
 		sk_hold_time(core, slot);
 		break;
 	case SK_HOLD_AFTER:
-		sk_hold_after(core, slot, sk_job_find(core, core->jobs[slot].request.after));
+		sk_hold_after(core, slot);
 		break;
 	case SK_HOLD_DOOMED:
 		sk_hold_doom(core, slot);

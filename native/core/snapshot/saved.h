@@ -12,7 +12,7 @@
 #include "core/state/state.h"
 
 #define SK_SAVED_MAGIC 0x3165726f63726b73ull /* "skrcore1" */
-#define SK_SAVED_VERSION 4u
+#define SK_SAVED_VERSION 5u
 
 struct sk_saved_head {
 	uint64_t magic;
@@ -101,7 +101,7 @@ struct sk_saved_job {
 	uint16_t last;
 	uint16_t zero[2];
 };
-_Static_assert(sizeof(struct sk_saved_job) == 616, "stored layout");
+_Static_assert(sizeof(struct sk_saved_job) == 672, "stored layout");
 
 struct sk_saved_task {
 	uint64_t job;

@@ -12,7 +12,7 @@
 #define SK_JOURNAL_TASK 5120ull	   /* one task placed, ended or lost, with its job */
 #define SK_JOURNAL_SHARE 768ull	   /* one device share given or taken back */
 
-#define SK_JOURNAL_AFTER 1024ull   /* one job that waited for another is released */
+#define SK_JOURNAL_AFTER 2048ull   /* one job that waited for others is released */
 #define SK_JOURNAL_PROMOTE 2048ull /* one job whose time has come */
 
 #endif

@@ -161,12 +161,12 @@ struct sk_job {
 	int32_t signal;
 	uint32_t hash_next;
 	struct sk_link order;  /* among live jobs by id, or among ended ones by end */
-	struct sk_link queued; /* while pending and not held, in its queue; while held by `after`,
-				  among those that wait for the same job */
+	struct sk_link queued; /* while pending and not held, in its queue; while doomed, among
+				  those that are */
 	uint32_t tasks_first;
 	uint32_t free_next;
 	uint32_t delayed_at;   /* its place in `delayed` while held by time, from 1 */
-	struct sk_list afters; /* jobs that wait for this one's end */
+	struct sk_list afters; /* the waits of others for this one's end */
 	uint32_t afters_n;
 	uint16_t level; /* level in the pending list of its queue, while queued */
 	uint16_t tasks_live;
@@ -175,7 +175,8 @@ struct sk_job {
 	uint16_t retried;
 	uint16_t preemptions;
 	uint16_t ready; /* tasks of a gang that were ready in this attempt; all: they may run */
-	uint16_t zero;
+	uint8_t waits;	/* bit n: it waits for the end of request.after[n] */
+	uint8_t unmet;	/* the one of request.after, from 1, that ended otherwise than wanted */
 	uint8_t state;
 	uint8_t verdict; /* state in which it will end once its other tasks have ended; 0 none
 			    yet. SK_PENDING: it was preempted and will wait again */
@@ -190,6 +191,12 @@ struct sk_job {
 	struct sk_request request;
 };
 #define SK_JOB_COURSE offsetof(struct sk_job, wish) /* bytes that change while it lives */
+
+/* One job waits for the end of another. Its place says who: the slot of the job that waits, times
+ * SK_JOB_AFTERS_MAX, and the place of the other one in request.after. */
+struct sk_wait {
+	struct sk_link link; /* among those that wait for the same job */
+};
 
 struct sk_key {
 	uint64_t client;
@@ -353,6 +360,7 @@ struct sk_core {
 	struct sk_pool task_pool;
 
 	struct sk_job *jobs;
+	struct sk_wait *waits; /* SK_JOB_AFTERS_MAX for each job slot */
 	struct sk_pool job_pool;
 	struct sk_table job_table;
 	struct sk_list live;	 /* pending and placed, by id */
@@ -372,7 +380,7 @@ struct sk_core {
 	uint32_t queues_n;		 /* in use, the root and queue 0 among them */
 	uint32_t queues_end;		 /* past the last slot in use */
 	uint64_t queued[SK_QUEUE_KINDS]; /* jobs in all queues */
-	struct sk_list doomed;		 /* pending jobs whose `after` ended badly */
+	struct sk_list doomed;		 /* pending jobs that can never start, by id */
 	struct sk_group *groups;
 	struct sk_pool group_pool;
 	struct sk_table group_table;

@@ -25,8 +25,8 @@ FULL = JobSpec(
     argv=("a", "b"), cwd="/c", env={"D": "e"}, name="f", gpu_milli=1, cpu_milli=2, memory_bytes=3,
     pids=4, time_limit_s=5.5, grace_s=6.5, priority=-7, trace="full", stdin=True, umask=8,
     output_bytes_max=9, queue="g", placement="fgd", models=("h",), require=("i=j",),
-    avoid=("k=l",), tolerate=("m=n",), group="o", company="repel", estimate_s=10.5, after=11,
-    after_any=True, retries=12, backoff_s=13, preemptible=True, preemptor=False, min_run_s=14,
+    avoid=("k=l",), tolerate=("m=n",), group="o", company="repel", estimate_s=10.5, after=(11,),
+    after_any=(15,), retries=12, backoff_s=13, preemptible=True, preemptor=False, min_run_s=14,
     same_link=True, device_memory_bytes=15, array_size=16, array_index=17, array_place=18,
     device_kind="any", mix_vendors=False,
 )  # fmt: skip

@@ -122,7 +122,7 @@ def test_waiting_for_the_end_waits_for_the_last_attempt(bench: Bench) -> None:
 
 def test_a_job_after_another_starts_when_that_succeeded(bench: Bench) -> None:
     bench.submit("a")
-    bench.submit("b", after=1)
+    bench.submit("b", after=(1,))
     assert starts(bench) == [(1, 1)]
     says(bench, 1, 1, "succeeded", exit_code=0)
     assert starts(bench) == [(1, 1), (2, 1)]
@@ -130,13 +130,14 @@ def test_a_job_after_another_starts_when_that_succeeded(bench: Bench) -> None:
 
 def test_a_job_after_one_that_failed_is_cancelled_unless_any_end_will_do(bench: Bench) -> None:
     bench.submit("a")
-    bench.submit("b", after=1)
-    bench.submit("c", after=1, after_any=True)
+    bench.submit("b", after=(1,))
+    bench.submit("c", after_any=(1,))
+    bench.submit("e", after_fail=(1,))
     says(bench, 1, 1, "failed", exit_code=1)
     assert job(bench, 2).state == "cancelled"
-    assert job(bench, 2).reason == "the job it was to follow did not end well"
-    assert job(bench, 3).state == "starting"
-    bench.submit("d", after=1)
+    assert job(bench, 2).reason == "job 1, which it was to follow, failed"
+    assert (job(bench, 3).state, job(bench, 4).state) == ("starting", "starting")
+    bench.submit("d", after=(1,))
     assert isinstance(bench.replies["d"], BadRequest)
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from stoker.mesh.replica.works.work import BATCH_BYTES_MAX, SubmitWork
 from stoker.mesh.server import admission
 from stoker.mesh.wire import schema
+from stoker.mesh.wire.job_request import Afters
 from stoker.mesh.wire.schema import JobRequest
 from stoker.native.errors import BadRequest
 from stoker.scheduler.nouns import Owner
@@ -83,7 +84,6 @@ def test_the_shape_of_a_gang(asked: dict[str, int], shape: tuple[int, int] | str
         ("queue", "A b", "queue 'A b' is no name"),
         ("group", "-", "group '-' is no name"),
         ("company", "repel", "no group is named"),
-        ("after_any", True, "no job is named"),
         ("placement", "custom", "scoring function"),
         ("require", ("a",), "require 'a' is not KEY=VALUE"),
         ("avoid", tuple(f"k{n}=v" for n in range(5)), "avoid has 5 labels, at most 4"),
@@ -143,6 +143,17 @@ def test_each_wrong_field_is_named(field: str, value: Any, says: str) -> None:
 
 
 TEXT = st.text(max_size=40)
+
+
+def test_jobs_to_follow_are_named_once_and_not_too_many() -> None:
+    request = JobRequest(("true",), after=(1, 2))
+    spec = admission.admit(request, Afters((1, 2), (3,), (4,)))
+    assert (spec.after, spec.after_any, spec.after_fail) == ((1, 2), (3,), (4,))
+    with pytest.raises(BadRequest, match="job 3 is named twice, in after_any and in after_fail"):
+        admission.admit(request, Afters((1,), (3,), (3,)))
+    admission.check_afters_count(JobRequest(("true",), after=(1,) * 4, after_fail=(2,) * 4))
+    with pytest.raises(BadRequest, match="name 9 jobs, at most 8"):
+        admission.check_afters_count(JobRequest(("true",), after=(1,) * 4, after_any=(2,) * 5))
 
 
 @given(

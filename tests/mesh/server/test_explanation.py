@@ -127,7 +127,25 @@ def at_its_queues_limit(bench: Bench) -> int:
 
 @scene
 def after_another_job(bench: Bench) -> int:
-    return submit(bench, after=submit(bench))
+    return submit(bench, after=(submit(bench),))
+
+
+@scene
+def after_several_jobs(bench: Bench) -> int:
+    """One of them has ended as wanted, and is no reason to wait any more."""
+    ended, runs = submit(bench), submit(bench)
+    chained = submit(bench, after=(submit(bench, after_any=(runs,)),))
+    job = submit(bench, after=(ended,), after_any=(chained,), after_fail=(runs,))
+    bench.outcome(ended, "succeeded", exit_code=0)
+    return job
+
+
+@scene
+def after_a_job_that_ended_otherwise(bench: Bench) -> int:
+    first, second = submit(bench), submit(bench)
+    job = submit(bench, after=(first,), after_fail=(second,))
+    bench.outcome(second, "succeeded", exit_code=0)
+    return job
 
 
 @scene

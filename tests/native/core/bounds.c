@@ -111,7 +111,7 @@ static uint64_t submit(uint32_t gpu, uint16_t tasks, uint64_t after)
 					    .memory_bytes = 1,
 					    .cpu_milli = 1,
 					    .device_memory_bytes = gpu ? 1 : 0,
-					    .after = after,
+					    .after = {after},
 					    .group = core->next_job,
 					    .tasks = tasks,
 					    .kinds = SK_DEVICE_GPU,
@@ -156,6 +156,13 @@ static uint64_t outcome(uint64_t job, uint16_t task, uint16_t state)
 				 .state = state};
 
 	return do_now(&one, SK_OUTCOME, sizeof one, 0);
+}
+
+static uint64_t cancel(uint64_t job)
+{
+	struct sk_cancel one = {.job = job};
+
+	return do_now(&one, SK_CANCEL, sizeof one, 0);
 }
 
 static uint64_t evict(uint64_t node)
@@ -206,6 +213,28 @@ static void end_with_afters(void)
 	compare("outcome that releases", used,
 		SK_JOURNAL_REQUEST + SK_JOURNAL_TASK + SK_TASK_DEVICES_MAX * SK_JOURNAL_SHARE +
 			SK_AFTERS_MAX * SK_JOURNAL_AFTER);
+}
+
+/* Each of those that wait follows as many others as it may, and one of them ends badly. */
+static void end_and_doom(void)
+{
+	uint64_t before[SK_JOB_AFTERS_MAX], used;
+
+	for (uint32_t i = 0; i < SK_JOB_AFTERS_MAX; i++)
+		before[i] = submit(16000, 1, 0);
+	for (uint32_t i = 0; i < SK_AFTERS_MAX; i++) {
+		struct sk_submit one = {.client = 2,
+					.key = {core->next_job},
+					.request = {.tasks = 1, .kinds = SK_DEVICE_GPU}};
+
+		memcpy(one.request.after, before, sizeof before);
+		used = do_now(&one, SK_SUBMIT, sizeof one, 0);
+		bad |= used > SK_JOURNAL_REQUEST;
+	}
+	used = cancel(before[SK_JOB_AFTERS_MAX / 2]);
+	compare("cancel that dooms", used, SK_JOURNAL_REQUEST + SK_AFTERS_MAX * SK_JOURNAL_AFTER);
+	used = cancel(core->next_job - 1);
+	compare("cancel of one that waits", used, SK_JOURNAL_REQUEST);
 }
 
 /* Devices that their node no longer reports go with the last task that uses them. */
@@ -266,6 +295,7 @@ int main(void)
 	fill_heap();
 	end_gang(submit(16000, 16, 0));
 	end_with_afters();
+	end_and_doom();
 	lose_devices();
 	lose_nodes();
 	promote();

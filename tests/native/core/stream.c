@@ -139,6 +139,22 @@ static uint64_t some_job(struct stream *s, const struct sk_core *core)
 	return core->next_job > back ? core->next_job - back : stream_chance(s, 12);
 }
 
+/* Up to three jobs to follow, each by its success, by its failure or by any end. */
+static void add_afters(struct stream *s, const struct sk_core *core, struct sk_request *request)
+{
+	uint32_t jobs = stream_chance(s, 5) ? 0 : 1 + (uint32_t)stream_chance(s, 3);
+
+	for (uint32_t n = 0; n < jobs && (!n || request->after[n - 1]); n++) {
+		uint32_t end = (uint32_t)stream_chance(s, 4);
+
+		request->after[n] = some_job(s, core);
+		if (request->after[n] && end == 1)
+			request->after_any = (uint8_t)(request->after_any | 1u << n);
+		if (request->after[n] && end == 2)
+			request->after_fail = (uint8_t)(request->after_fail | 1u << n);
+	}
+}
+
 static void fill_ask(struct stream *s, struct sk_request *request, const struct sk_core *core)
 {
 	bool odd = stream_chance(s, 6) == 0;
@@ -149,7 +165,7 @@ static void fill_ask(struct stream *s, struct sk_request *request, const struct 
 	request->priority = (int16_t)stream_chance(s, 3);
 	request->tasks = (uint16_t)(stream_chance(s, 4) ? 1 : 1 + stream_chance(s, 4));
 	request->estimate_ns = stream_chance(s, 3) * 10 * SECOND;
-	request->after = stream_chance(s, 5) ? 0 : some_job(s, core);
+	add_afters(s, core, request);
 	request->group = 1 + stream_chance(s, 2);
 	request->tolerate[0] = stream_chance(s, 4);
 	request->queue = (uint32_t)(stream_chance(s, 3) ? 0 : stream_chance(s, 4));
@@ -157,9 +173,9 @@ static void fill_ask(struct stream *s, struct sk_request *request, const struct 
 	request->backoff_s = (uint32_t)ONE_OF(s, 0, 1, 5, 300);
 	request->placement =
 		(uint16_t)(stream_chance(s, 3) ? 0 : stream_chance(s, SK_PLACEMENT_END));
-	request->options = (uint16_t)ONE_OF(s, 0, 1, 1, 1, 3, 5, 9, 17, 32, 64, 65, 129, 256);
-	request->retries = (uint16_t)ONE_OF(s, 0, 0, 1, 3, 10);
-	request->kinds = (uint16_t)ONE_OF(s, 1, 1, 1, 2, 3);
+	request->options = (uint16_t)ONE_OF(s, 0, 1, 1, 1, 3, 5, 9, 17, 32, 64, 65, 128, 256);
+	request->retries = (uint8_t)ONE_OF(s, 0, 0, 1, 3, 10);
+	request->kinds = (uint8_t)ONE_OF(s, 1, 1, 1, 2, 3);
 	if (!odd)
 		return;
 	request->gpu_milli = (uint32_t)ONE_OF(s, 1500, 8000, 16000, 17000, 1000);
@@ -173,9 +189,9 @@ static void fill_ask(struct stream *s, struct sk_request *request, const struct 
 	request->queue = (uint32_t)stream_chance(s, 7);
 	request->group = stream_chance(s, 3);
 	request->options = (uint16_t)stream_chance(s, 600);
-	request->kinds = (uint16_t)stream_chance(s, 5);
+	request->kinds = (uint8_t)stream_chance(s, 5);
 	request->backoff_s = (uint32_t)ONE_OF(s, 1, 301);
-	request->retries = (uint16_t)ONE_OF(s, 1, 11);
+	request->retries = (uint8_t)ONE_OF(s, 1, 11);
 	request->placement = (uint16_t)stream_chance(s, 12);
 }
 

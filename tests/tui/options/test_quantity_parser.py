@@ -4,6 +4,7 @@
 import pytest
 
 from stoker.native.errors import BadRequest
+from stoker.scheduler.wire_names import JOB_AFTERS_MAX
 from stoker.tui.options import quantity_parser
 
 
@@ -75,13 +76,15 @@ def test_what_is_no_list_of_indexes_is_refused(text: str) -> None:
 
 
 def test_jobs_to_wait_for_and_whole_seconds() -> None:
-    assert (quantity_parser.job("7", "--after"), quantity_parser.job("last", "--after")) == (
-        7,
-        "last",
-    )
-    for text in ("", "x", "-1", "7.5", "1" * 19):
+    for text, jobs in (("7", (7,)), ("last, 9", ("last", 9)), ("4-6,2", (4, 5, 6, 2))):
+        assert quantity_parser.jobs(text, "--after") == jobs
+    for text in ("", "x", "-1", "7.5", "1" * 19, "7,", "6-4", "last-9"):
         with pytest.raises(BadRequest, match="--after"):
-            quantity_parser.job(text, "--after")
+            quantity_parser.jobs(text, "--after")
+    assert quantity_parser.AFTERS_MAX == JOB_AFTERS_MAX
+    for text in ("1-9", "1-999999999999", ",".join("123456789")):
+        with pytest.raises(BadRequest, match="more than 8 jobs"):
+            quantity_parser.jobs(text, "--after")
     assert quantity_parser.whole_seconds("2m", "--backoff") == 120
     with pytest.raises(BadRequest, match="whole number of seconds"):
         quantity_parser.whole_seconds("500ms", "--backoff")

@@ -54,19 +54,20 @@ def test_known_models_are_those_of_all_reports() -> None:
 def test_every_wish_reaches_the_core() -> None:
     spec = JobSpec(
         ("x",), gpu_milli=2000, queue="q", placement="least-loaded", require=("a=b",),
-        avoid=("c=d",), tolerate=("e=f",), group="g", company="repel", estimate_s=1.5, after=7,
-        after_any=True, retries=3, backoff_s=9, preemptible=True, preemptor=True, min_run_s=60,
-        same_link=True, device_memory_bytes=1 << 30, priority=-5,
+        avoid=("c=d",), tolerate=("e=f",), group="g", company="repel", estimate_s=1.5, after=(7, 9),
+        after_any=(8,), after_fail=(5, 6), retries=3, backoff_s=9, preemptible=True,
+        preemptor=True, min_run_s=60, same_link=True, device_memory_bytes=1 << 30, priority=-5,
     )  # fmt: skip
     made = core_request.submit(OWNER, b"k" * 16, spec, encode_spec(spec), ("m",))
     assert (made.queue, made.placement) == (queue_id("q"), Placement.LEAST_LOADED)
     assert (made.require, made.avoid) == ((name_id("a=b"),), (name_id("c=d"),))
     assert (made.tolerate, made.models) == ((name_id("e=f"), FENCE_ID), (name_id("m"),))
-    assert (made.estimate_ns, made.after, made.retries) == (1_500_000_000, 7, 3)
+    assert (made.estimate_ns, made.retries) == (1_500_000_000, 3)
+    assert (made.after, made.after_any, made.after_fail) == ((7, 9, 8, 5, 6), 0b100, 0b11000)
     assert (made.backoff_s, made.min_run_s, made.priority) == (9, 60, -5)
     assert made.device_memory_bytes == 1 << 30
     wanted = Option.PREEMPTIBLE | Option.PREEMPTOR | Option.REPEL | Option.SAME_LINK
-    assert made.options == wanted | Option.AFTER_ANY
+    assert made.options == wanted
 
 
 def test_groups_of_two_users_are_two_groups() -> None:
@@ -80,7 +81,7 @@ def test_groups_of_two_users_are_two_groups() -> None:
 
 def test_a_plain_job_asks_for_nothing_special() -> None:
     made = core_request.submit(OWNER, b"", JobSpec(("x",)), b"", ())
-    assert (made.options, made.placement, made.queue, made.group, made.after) == (0, 0, 0, 0, 0)
+    assert (made.options, made.placement, made.queue, made.group, made.after) == (0, 0, 0, 0, ())
 
 
 def test_the_jobs_of_an_array_have_keys_of_their_own() -> None:
