@@ -36,7 +36,7 @@ from stoker.probes.kernels.tracer_environment import LIBCUPTI, LIBRARIES, find_c
 
 LAYER = LIBRARIES["opencl"]
 SIM_NODE = "STOKER_SIM_NODE"
-SIM_DRIVERS = ("libcuda.so.1", "libnvidia-ml.so.1")
+SIM_DRIVERS = ("libcuda.so.1", "libnccl.so.2", "libnvidia-ml.so.1")
 
 
 class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

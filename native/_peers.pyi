@@ -5,6 +5,8 @@ RECORD_BYTES: int
 """Size of one record, `struct sk_collective`."""
 ENTER: int
 LEAVE: int
+RANK_NONE: int
+"""The rank of a process for which no launcher says one."""
 RANKS_MAX: int
 
 _Rank = tuple[int, int, bool, int, int, int, int, int, int, int, int]

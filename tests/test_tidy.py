@@ -67,6 +67,7 @@ ACROSS = {
     "tests/mesh/test_disk_full.py": "broker, log and scheduler on a full disk",
     "tests/probes/test_tracer_modes.py": "modes of the tracers inside of running programs",
     "tests/product/test_collectives.py": "waits of ranks, against what they say themselves",
+    "tests/product/test_nccl.py": "waits of ranks of the simulated NCCL, against what they say",
     "tests/product/test_accounting.py": "causes of waiting, against programs that wait",
     "tests/product/test_cuda.py": "a CUDA program on a simulated card, from its start to its trace",
     "tests/product/test_attempts.py": "further attempts, arrays, queues and labels of a whole node",

@@ -21,6 +21,7 @@ from stoker.agent.tracing.untraced_processes import HiddenUse, UntracedProcesses
 from stoker.probes.calls import site_report
 from stoker.probes.calls.call_probes import CallProbes
 from stoker.probes.calls.call_records import NONE, CallRow, CallState, call_row
+from stoker.probes.calls.call_targets import TARGETS
 from stoker.probes.calls.call_watch import CallWatch
 from stoker.probes.calls.trap_cost import known_costs
 from stoker.probes.collectives.collective_rows import Collectives
@@ -38,8 +39,10 @@ PIDS_EVERY_S = 0.5
 PROBED = ("attached", "sampled", "off")
 RANKED = ("mpi.", "nccl.")
 """The beginnings of the ids of calls in which ranks wait for each other."""
-COUNTED_ONLY = "nccl."
-"""The beginning of the ids of calls in which ranks wait, and which are counted but not matched."""
+COUNTED_ONLY = ("nccl.ncclSend", "nccl.ncclRecv")
+"""Calls for which ranks wait, and which are counted but not matched."""
+BEGIN_LATER = frozenset(target.id for target in TARGETS if target.waits == "later")
+WAIT_FOR_DEVICE = frozenset(target.id for target in TARGETS if target.waits == "device")
 UNSEEN_MAX = 16
 """The largest number of one job's libraries that are reported as not probed."""
 
@@ -132,14 +135,17 @@ class JobCalls:
         return self.absent or self._untold.get(cgroup_id, "") or self._unmatched(cgroup_id)
 
     def _unmatched(self, cgroup_id: int) -> str:
-        """Return why waiting is unknown if the job has made calls that are counted only."""
-        counted = (row.name for row in self.rows(cgroup_id) if row.count)
-        first = next((name for name in counted if name.startswith(COUNTED_ONLY)), "")
-        return (
-            f"{first}: NCCL's calls are counted, and those of ranks are not matched"
-            if first
-            else ""
-        )
+        """Return why waiting is unknown if the job has made calls that are not matched."""
+        called = {row.name for row in self.rows(cgroup_id) if row.count}
+        if first := next((name for name in COUNTED_ONLY if name in called), ""):
+            return f"{first}: messages of NCCL are counted, and who waits for them is not known"
+        first = min(called & BEGIN_LATER, default="")
+        if first and self._ranks.strange(cgroup_id):
+            return f"{first}: called on a communicator that was not seen to be made"
+        partly = self._sampled.get(cgroup_id, set()) & WAIT_FOR_DEVICE
+        if first and partly:
+            return f"{min(partly)}: seen for a part of the time, so waits for {first} are not known"
+        return ""
 
     def hidden(self, cgroup_id: int, now_ns: int) -> UntracedProcesses | None:
         """Return what the job's processes did without a tracer until `now_ns`, or None if they

@@ -443,7 +443,7 @@ class TracedJob:
         missing |= self._silent(summary)
         absent = {**self._absent, **missing, **summary.absent}
         if self._calls is not None and self._followed:
-            why = self._calls.untold(self.cgroup_id)
+            why = self._calls.untold(self.cgroup_id) or self._waits_on_device(summary)
             absent = {k: v for k, v in absent.items() if k != PEERS} | ({PEERS: why} if why else {})
         whole = msgspec.structs.replace(
             summary,
@@ -454,6 +454,11 @@ class TracedJob:
             collectives=self.collectives(),
         )
         return without(whole, self._hidden(now_ns or summary.window.to_ns) or UntracedProcesses())
+
+    def _waits_on_device(self, summary: TraceSummary) -> str:
+        """Return why waiting is unknown if NCCL's kernels ran: ranks wait there."""
+        name = next((row.name for row in summary.kernels if row.name.startswith("nccl")), "")
+        return f"{name}: ranks wait in NCCL's kernels, whose time counts as busy" if name else ""
 
     def _silent(self, summary: TraceSummary) -> dict[str, str]:
         """Return why counts are incomplete if tracers were dormant for a part of the time."""

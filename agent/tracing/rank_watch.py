@@ -65,6 +65,11 @@ class RankWatch:
         job = self._jobs.get(cgroup_id)
         return job.collectives(now_ns) if job is not None and job.seen else None
 
+    def strange(self, cgroup_id: int) -> bool:
+        """Return True if a job may have called NCCL on communicators not seen to be made."""
+        job = self._jobs.get(cgroup_id)
+        return job is None or job.strange
+
     def _read(self, cgroup_id: int, probes: CallProbes) -> Mapping[int, RankIdentity]:
         """Return the ranks of the processes whose calls are told now."""
         known = self._ranks.setdefault(cgroup_id, {})

@@ -173,6 +173,7 @@ NB_MODULE(_peers, module)
 	module.attr("RECORD_BYTES") = sizeof(sk_collective);
 	module.attr("ENTER") = int(SK_COLLECTIVE_ENTER);
 	module.attr("LEAVE") = int(SK_COLLECTIVE_LEAVE);
+	module.attr("RANK_NONE") = int(SK_PEERS_NONE);
 	module.attr("RANKS_MAX") = int(SK_PEERS_RANKS);
 	nb::class_<Peers>(module, "Peers")
 		.def(nb::init<nb::bytes>(), nb::arg("kinds"))

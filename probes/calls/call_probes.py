@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from stoker.native.errors import Refused, StokerError
 from stoker.probes.calls.call_records import CallLimits, CallState, CallTimes
-from stoker.probes.calls.call_targets import LIBRARIES, TARGETS, CallTarget
+from stoker.probes.calls.call_targets import LIBRARIES, NCCL, TARGETS, CallTarget
 from stoker.probes.calls.call_windows import Windows
 from stoker.probes.calls.elf import ElfFile
 from stoker.probes.calls.library_copies import Copy, copies_of, opened, start_time
@@ -76,6 +76,8 @@ class _Library:
 class _Group:
     handle: int
     ids: tuple[str, ...]
+    ranks: bool
+    """The process had NCCL when it was attached, so waits for its device are told too."""
 
 
 @dataclass(slots=True)
@@ -365,7 +367,7 @@ class CallProbes:
         """Return the part of the time (ppm) for a call's sites. Calls of ranks are matched one by
         one, so a part of them is worth nothing: they are told all the time or not at all."""
         share = job.duties.get(decision.id, decision.duty_ppm) if decision.trap else 0
-        return 0 if self._targets[decision.id].waits and share < PPM else share
+        return 0 if self._targets[decision.id].ranked and share < PPM else share
 
     def _settle(self, job: _Job, process: _Process, now_ns: int) -> None:
         """Attach and detach so that the process has exactly the groups it should have now."""
@@ -377,9 +379,9 @@ class CallProbes:
                 if duty and self._windows.is_open(duty, now_ns):
                     wanted[key, duty] = (*wanted.get((key, duty), ()), decision.id)
         for place, group in list(process.groups.items()):
-            if wanted.get(place) != group.ids:
+            if wanted.get(place) != group.ids or group.ranks != _has_ranks(process):
                 del process.groups[place]
-                if any(self._targets[id].waits for id in group.ids):
+                if any(self._targets[id].ranked for id in group.ids):
                     process.told = None
                 self._detach(group)
         for place in process.failed.keys() - wanted.keys():
@@ -396,20 +398,20 @@ class CallProbes:
         now_ns: int,
     ) -> None:
         copy = next(copy for copy, key in process.copies.values() if key == place[0])
-        kernel = self._kernel
+        kernel, ranks = self._kernel, _has_ranks(process)
         sites = [
             (
                 site.offset,
                 site.semaphore,
                 self._numbers[call.target.id],
                 site.entry_only,
-                call.target.told,
+                call.target.told if call.target.ranked or ranks else 0,
             )
             for call in self._libraries[place[0]].calls
             if call.target.id in ids
             for site in call.sites
         ]
-        if any(self._targets[id].waits for id in ids) and (
+        if any(self._targets[id].ranked for id in ids) and (
             process.told is None or any(self._targets[id].waits == "start" for id in ids)
         ):
             process.told = copy
@@ -421,7 +423,7 @@ class CallProbes:
         except (StokerError, OSError) as error:
             handle, why = 0, error.message if isinstance(error, StokerError) else str(error)
         if handle > 0:
-            process.groups[place] = _Group(handle, ids)
+            process.groups[place] = _Group(handle, ids, ranks)
             process.failed.pop(place, None)
             return
         process.look_at = now_ns + LOOK_NS
@@ -511,6 +513,11 @@ class CallProbes:
             duty,
             int(attached),
         )
+
+
+def _has_ranks(process: _Process) -> bool:
+    """Return whether the process's device may work for ranks: it has NCCL mapped."""
+    return any(copy.path.rpartition("/")[2].startswith(NCCL) for copy, _ in process.copies.values())
 
 
 def _add(totals: dict[str, CallTimes], more: Mapping[str, CallTimes]) -> None:

@@ -8,14 +8,19 @@ communicator is. Pure. Names and arguments: cuda.h of CUDA 13, nccl.h of NCCL 2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-Waits = Literal["", "start", "all", "some", "makes", "joins", "message", "later"]
+Waits = Literal["", "start", "all", "some", "makes", "joins", "message", "later", "device"]
 """The way in which a call waits for other ranks: native/trace/peers/peers.h."""
 
-WAITS: tuple[Waits, ...] = ("", "start", "all", "some", "makes", "joins", "message", "later")
+WAITS: tuple[Waits, ...] = (
+    *("", "start", "all", "some", "makes", "joins", "message", "later", "device"),
+)
 """The kinds in the order of their numbers there."""
+
+NCCL = "libnccl.so"
+"""The start of the file name of NCCL."""
 
 COLLECTIVE, UNIQUE_ID = 2, 4
 HANDLE_SHIFT, NUMBER_SHIFT, MADE_SHIFT = 4, 8, 12
@@ -57,6 +62,12 @@ class CallTarget:
         return tuple(self.symbol + suffix for suffix in SUFFIXES)
 
     @property
+    def ranked(self) -> bool:
+        """Return whether the call is one of ranks. One that waits for the device is so only in a
+        process whose device works for ranks."""
+        return self.waits not in ("", "device")
+
+    @property
     def told(self) -> int:
         """Return the parts of a cookie by which the kernel tells each call; 0: it tells none."""
         if not self.waits:
@@ -75,20 +86,25 @@ def _cuda(rate: int, *symbols: str) -> list[CallTarget]:
 
 
 def _nccl(rate: int, *symbols: str) -> list[CallTarget]:
-    return [CallTarget(f"nccl.{symbol}", "libnccl.so", symbol, rate) for symbol in symbols]
+    return [CallTarget(f"nccl.{symbol}", NCCL, symbol, rate) for symbol in symbols]
 
 
-def _on(
-    waits: Waits,
-    rate: int,
-    handles: dict[str, int],
-    *,
-    library: str = "libmpi.so",
-) -> list[CallTarget]:
-    """Return calls on a communicator; `handles`: function -> the argument that it is."""
-    name = "mpi" if library == "libmpi.so" else "nccl"
+def _waits_for_device(rate: int, *symbols: str) -> list[CallTarget]:
+    return [replace(target, waits="device") for target in _cuda(rate, *symbols)]
+
+
+def _begins(rate: int, **handles: int) -> list[CallTarget]:
+    """Return NCCL's calls on a communicator, which is this argument of each."""
     return [
-        CallTarget(f"{name}.{symbol}", library, symbol, rate, waits=waits, handle=handle)
+        CallTarget(f"nccl.{symbol}", NCCL, symbol, rate, waits="later", handle=handle)
+        for symbol, handle in handles.items()
+    ]
+
+
+def _on(waits: Waits, rate: int, handles: dict[str, int]) -> list[CallTarget]:
+    """Return MPI's calls on a communicator; `handles`: function -> the argument that it is."""
+    return [
+        CallTarget(f"mpi.{symbol}", "libmpi.so", symbol, rate, waits=waits, handle=handle)
         for symbol, handle in handles.items()
     ]
 
@@ -107,7 +123,7 @@ def _maker(symbol: str, made: int, colour: int | None = None) -> CallTarget:
 
 def _joiner(symbol: str) -> CallTarget:
     id = f"nccl.{symbol}"
-    return CallTarget(id, "libnccl.so", symbol, 10, waits="joins", made=0)
+    return CallTarget(id, NCCL, symbol, 10, waits="joins", made=0)
 
 
 TARGETS: tuple[CallTarget, ...] = (
@@ -116,11 +132,13 @@ TARGETS: tuple[CallTarget, ...] = (
     *_cuda(100, "cuMemAlloc", "cuMemAllocAsync", "cuMemAllocManaged", "cuMemAllocHost"),
     *_cuda(100, "cuMemAllocPitch", "cuMemCreate", "cuMemMap", "cuMemFree", "cuMemFreeAsync"),
     *_cuda(200, "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyDtoDAsync", "cuMemcpyAsync"),
-    *_cuda(200, "cuStreamSynchronize", "cuEventSynchronize", "cuCtxSynchronize"),
+    *_waits_for_device(200, "cuStreamSynchronize", "cuEventSynchronize", "cuCtxSynchronize"),
     *_cuda(10, "cuCtxCreate", "cuModuleLoadData"),
-    *_nccl(200, "ncclAllReduce", "ncclReduceScatter", "ncclAllGather", "ncclBroadcast"),
+    *_begins(200, ncclAllReduce=5, ncclReduceScatter=5, ncclAllGather=4, ncclBroadcast=5),
     *_nccl(200, "ncclSend", "ncclRecv", "ncclGroupEnd"),
-    *_nccl(10, "ncclCommInitRank", "ncclCommInitRankConfig", "ncclCommDestroy"),
+    _joiner("ncclCommInitRank"),
+    _joiner("ncclCommInitRankConfig"),
+    *_nccl(10, "ncclCommDestroy"),
     *_mpi("start", 1, "MPI_Init", "MPI_Init_thread"),
     *_on("all", 100, {"MPI_Barrier": 0, "MPI_Allreduce": 5, "MPI_Allgather": 6}),
     *_on("all", 20, {"MPI_Alltoall": 6, "MPI_Reduce_scatter": 5, "MPI_Reduce_scatter_block": 5}),
@@ -135,6 +153,8 @@ TARGETS: tuple[CallTarget, ...] = (
     *_mpi("message", 50, "MPI_Recv", "MPI_Wait", "MPI_Waitall", "MPI_Sendrecv"),
     *_mpi("message", 10, "MPI_Waitany", "MPI_Waitsome", "MPI_Probe", "MPI_Ssend"),
     *_mpi("message", 1, "MPI_Finalize"),
+    *_begins(50, ncclReduce=6),
+    *_nccl(1, "ncclCommAbort"),
 )
 """A call's number in the kernel is its place here, so new ones go to the end."""
 

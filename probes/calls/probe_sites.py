@@ -177,7 +177,7 @@ def _weigh(call: Call, costs: TrapCosts, rates: Mapping[str, float]) -> SiteDeci
     decision = SiteDecision(call.target.id, call.state, call.reason, rate=rate)
     if call.state != "attached":
         return decision
-    told_ns = TELL_NS if call.target.waits else 0
+    told_ns = TELL_NS if call.target.ranked else 0
     priced = [
         (None if hit_ns is None else hit_ns + told_ns, site)
         for site in call.sites

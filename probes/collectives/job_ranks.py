@@ -61,7 +61,8 @@ class JobRanks:
         for pid in ranks.keys() - self._known:
             one = ranks[pid]
             size = one.size if one.world else 0
-            if self._peers.join(pid, one.rank, one.key, size, one.world):
+            rank = one.rank if one.launched or one.world else _peers.RANK_NONE
+            if self._peers.join(pid, rank, one.key, size, one.world):
                 self.refused += 1
             self._known.add(pid)
         taken = self._peers.add(records)
@@ -88,6 +89,12 @@ class JobRanks:
     def seen(self) -> bool:
         """True if any process of the job is or was a rank."""
         return bool(self._known) or bool(self._peers.ranks())
+
+    @property
+    def strange(self) -> bool:
+        """True if calls of NCCL may have been on communicators that were not seen to be made."""
+        made = any(_ORIGINS[row[1]] == "nccl" for row in self._peers.groups())
+        return not made or bool(self._peers.losses()["peers.handle"])
 
     def stuck(self, now_ns: int, after_ns: int = STUCK_NS) -> tuple[StuckRow, ...]:
         """Return the operations that have not gone on for `after_ns`."""

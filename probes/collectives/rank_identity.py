@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stoker.native.errors import StokerError
@@ -48,6 +48,8 @@ class RankIdentity:
     """A number that all have which were started together, and no others of the job."""
     world: int = 0
     """Its handle of the communicator of all ranks; 0: it has none."""
+    launched: bool = True
+    """False: no launcher says a rank."""
 
 
 def rank_of(environment: Mapping[str, str], pid: int) -> RankIdentity:
@@ -59,7 +61,7 @@ def rank_of(environment: Mapping[str, str], pid: int) -> RankIdentity:
         if number < RANKS_MAX and (not ranks or number < ranks <= RANKS_MAX):
             key = "\0".join((rank, *(environment.get(name, "") for name in names)))
             return RankIdentity(number, ranks, _digest(key))
-    return RankIdentity(0, 1, _digest(f"pid {pid}"))
+    return RankIdentity(0, 1, _digest(f"pid {pid}"), launched=False)
 
 
 class RankReader:
@@ -73,7 +75,7 @@ class RankReader:
     def read(self, pid: int, library: Copy) -> RankIdentity:
         """Return the rank of a process that has mapped `library`."""
         found = rank_of(self._environment(pid), pid)
-        return RankIdentity(found.rank, found.size, found.key, self._world(pid, library))
+        return replace(found, world=self._world(pid, library))
 
     def _environment(self, pid: int) -> dict[str, str]:
         try:

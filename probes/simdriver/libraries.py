@@ -20,6 +20,7 @@ from stoker.probes.simdriver.profiles import INTEL
 FOLDER: Final = paths.ROOT / "lib" / "sim"
 NVML: Final = FOLDER / "nvidia" / "libnvidia-ml.so.1"
 CUDA: Final = FOLDER / "nvidia" / "libcuda.so.1"
+NCCL: Final = FOLDER / "nvidia" / "libnccl.so.2"
 CUPTI: Final = FOLDER / "nvidia" / "libcupti.so.13"
 """This library is built only where the CUPTI tracer is built."""
 AMDSMI: Final = FOLDER / "rocm" / "lib" / "libamd_smi.so"
@@ -35,7 +36,7 @@ def environment(
 ) -> dict[str, str]:
     """Return `base`, or this process's environment, for a process on the simulated node at `node`.
 
-    NVML, CUDA and AMD SMI are always the simulated ones, so that no real card stands between
+    NVML, CUDA, NCCL and AMD SMI are always the simulated ones, so that no real card stands between
     simulated ones. Level Zero is simulated only where the node has cards of Intel's, since a
     preloaded library is loaded into every process. Functions with one of `missing` in their name
     are absent: the libraries are then copies beside the node. BadRequest if no function has such a
@@ -56,7 +57,7 @@ def environment(
 
 
 def _lacking(folder: Path, missing: Sequence[str]) -> Path:
-    all_of_them = [NVML, CUDA, AMDSMI, ZE_LOADER, ZE_DRIVER]
+    all_of_them = [NVML, CUDA, NCCL, AMDSMI, ZE_LOADER, ZE_DRIVER]
     all_of_them += [CUPTI] if CUPTI.exists() else []
     older_library.copy({each: folder / each.relative_to(FOLDER) for each in all_of_them}, missing)
     return folder

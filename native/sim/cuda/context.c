@@ -237,6 +237,7 @@ static int synchronize(const char *function, struct sk_cuda_context *of)
 
 	if (result)
 		return result;
+	sk_cuda_wait_fences(at, NULL);
 	sk_cuda_wait(sk_cuda_all_done_ns(at));
 	return sk_cuda_end(SK_CUDA_SUCCESS);
 }

@@ -104,8 +104,20 @@ void sk_cuda_discharge(uint32_t device, uint64_t bytes);
 
 /** Find the stream of a handle in the current context, the default one for 0, 1 and 2; or NULL. */
 struct sk_cuda_stream *sk_cuda_stream(struct sk_cuda_context *context, void *handle);
-/** Put work into a stream; returns the time at which it ends. */
+/** Put work into a stream; returns the time at which it ends. Waits for fences before it. */
 uint64_t sk_cuda_enqueue(struct sk_cuda_stream *stream, uint64_t ns);
+/** Return the time at which work would begin that is put into a stream now. */
+uint64_t sk_cuda_enqueue_time(const struct sk_cuda_stream *stream);
+
+/** Pass the fences of a stream (NULL: of all in the context) that can be passed; returns whether
+ * none is left. */
+bool sk_cuda_pass_fences(const struct sk_cuda_context *context, const struct sk_cuda_stream *at);
+/** Wait, without the lock, until none is left. */
+void sk_cuda_wait_fences(const struct sk_cuda_context *context, const struct sk_cuda_stream *at);
+/** Forget the fences of what is destroyed. */
+void sk_cuda_drop_fences(const struct sk_cuda_context *context, const struct sk_cuda_stream *at);
+/** Put the fences of one stream into another, which waits for it. */
+void sk_cuda_copy_fences(const struct sk_cuda_stream *from, struct sk_cuda_stream *to);
 /** Wait until a time, without the lock. Virtual time is advanced. */
 void sk_cuda_wait(uint64_t until_ns);
 /** Return the time at which all work of a context ends. */

@@ -12,6 +12,7 @@ struct event {
 	uint32_t used, flags;
 	bool recorded;
 	uint64_t at_ns;
+	struct sk_cuda_stream *behind; /* the stream whose fences it waits for; NULL: none */
 };
 
 static struct sk_cuda_stream stream[STREAMS];
@@ -34,9 +35,9 @@ static bool waits(const struct sk_cuda_stream *at, const struct sk_cuda_context 
 	return at->used && at->context == context && !(at->flags & NON_BLOCKING);
 }
 
-uint64_t sk_cuda_enqueue(struct sk_cuda_stream *at, uint64_t ns)
+uint64_t sk_cuda_enqueue_time(const struct sk_cuda_stream *at)
 {
-	struct sk_cuda_context *context = at->context;
+	const struct sk_cuda_context *context = at->context;
 	uint64_t from = sk_cuda_node()->now_ns;
 
 	if (at->done_ns > from)
@@ -48,7 +49,13 @@ uint64_t sk_cuda_enqueue(struct sk_cuda_stream *at, uint64_t ns)
 	} else if (!(at->flags & NON_BLOCKING) && context->standard.done_ns > from) {
 		from = context->standard.done_ns;
 	}
-	at->done_ns = from + ns;
+	return from;
+}
+
+uint64_t sk_cuda_enqueue(struct sk_cuda_stream *at, uint64_t ns)
+{
+	sk_cuda_wait_fences(at->context, at == &at->context->standard ? NULL : at);
+	at->done_ns = sk_cuda_enqueue_time(at) + ns;
 	return at->done_ns;
 }
 
@@ -64,6 +71,7 @@ uint64_t sk_cuda_all_done_ns(struct sk_cuda_context *context)
 
 void sk_cuda_streams_drop(struct sk_cuda_context *context)
 {
+	sk_cuda_drop_fences(context, NULL);
 	for (uint32_t i = 0; i < streams_high; i++)
 		if (stream[i].context == context)
 			stream[i].used = 0;
@@ -120,6 +128,7 @@ SK_CUDA cuStreamDestroy_v2(void *handle)
 		return result;
 	if (at == &at->context->standard)
 		return sk_cuda_end(SK_CUDA_INVALID_HANDLE);
+	sk_cuda_drop_fences(at->context, at);
 	at->used = 0; /* its work runs on, as in the real driver */
 	return sk_cuda_end(SK_CUDA_SUCCESS);
 }
@@ -132,6 +141,7 @@ static int synchronize(const char *function, void *handle, uint32_t *ret)
 	if (result)
 		return result;
 	*ret = at->id;
+	sk_cuda_wait_fences(at->context, at == &at->context->standard ? NULL : at);
 	sk_cuda_wait(at == &at->context->standard ? sk_cuda_all_done_ns(at->context) : at->done_ns);
 	return sk_cuda_end(SK_CUDA_SUCCESS);
 }
@@ -155,6 +165,8 @@ SK_CUDA cuStreamQuery(void *handle)
 
 	if (result)
 		return result;
+	if (!sk_cuda_pass_fences(at->context, at))
+		return sk_cuda_end(SK_CUDA_NOT_READY);
 	return sk_cuda_end(at->done_ns > sk_cuda_node()->now_ns ? SK_CUDA_NOT_READY
 								: SK_CUDA_SUCCESS);
 }
@@ -266,7 +278,8 @@ static int record(const char *function, struct event *at, void *handle)
 	if (!is_event(at))
 		return sk_cuda_end(SK_CUDA_INVALID_HANDLE);
 	at->recorded = true;
-	at->at_ns = sk_cuda_enqueue(in, 0);
+	at->behind = sk_cuda_pass_fences(in->context, in) ? NULL : in;
+	at->at_ns = at->behind ? 0 : sk_cuda_enqueue(in, 0);
 	return sk_cuda_end(SK_CUDA_SUCCESS);
 }
 
@@ -280,12 +293,27 @@ SK_CUDA cuEventRecordWithFlags(struct event *at, void *handle, unsigned flags)
 	return record(__func__, at, handle);
 }
 
+/* Give an event its time when the fences before it are passed; later ones of its stream count as
+ * if they stood before it. Returns whether it has its time. */
+static bool is_timed(struct event *at)
+{
+	if (!at->behind)
+		return true;
+	if (!sk_cuda_pass_fences(at->behind->context, at->behind))
+		return false;
+	at->at_ns = at->behind->done_ns;
+	at->behind = NULL;
+	return true;
+}
+
 SK_CUDA cuEventQuery(struct event *at)
 {
 	int result = begin_event(__func__, at);
 
 	if (result)
 		return result;
+	if (!is_timed(at))
+		return sk_cuda_end(SK_CUDA_NOT_READY);
 	return sk_cuda_end(at->at_ns > sk_cuda_node()->now_ns ? SK_CUDA_NOT_READY
 							      : SK_CUDA_SUCCESS);
 }
@@ -296,6 +324,9 @@ static int wait_for(const char *function, struct event *at)
 
 	if (result)
 		return result;
+	if (at->behind)
+		sk_cuda_wait_fences(at->behind->context, at->behind);
+	is_timed(at);
 	sk_cuda_wait(at->at_ns);
 	return sk_cuda_end(SK_CUDA_SUCCESS);
 }
@@ -320,7 +351,8 @@ static int elapsed(const char *function, float *ret, struct event *from, struct 
 	if (!is_event(to) || !from->recorded || !to->recorded ||
 	    (from->flags | to->flags) & NO_TIMING)
 		return sk_cuda_end(SK_CUDA_INVALID_HANDLE);
-	if (from->at_ns > sk_cuda_node()->now_ns || to->at_ns > sk_cuda_node()->now_ns)
+	if (!is_timed(from) || !is_timed(to) || from->at_ns > sk_cuda_node()->now_ns ||
+	    to->at_ns > sk_cuda_node()->now_ns)
 		return sk_cuda_end(SK_CUDA_NOT_READY);
 	if (!ret)
 		return sk_cuda_end(SK_CUDA_INVALID_VALUE);
@@ -347,7 +379,9 @@ SK_CUDA cuStreamWaitEvent(void *handle, struct event *at, unsigned flags)
 		return result;
 	if (!is_event(at))
 		return sk_cuda_end(SK_CUDA_INVALID_HANDLE);
-	if (at->recorded && at->at_ns > in->done_ns)
+	if (!is_timed(at))
+		sk_cuda_copy_fences(at->behind, in);
+	else if (at->recorded && at->at_ns > in->done_ns)
 		in->done_ns = at->at_ns;
 	return sk_cuda_end(SK_CUDA_SUCCESS);
 }

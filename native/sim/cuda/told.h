@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * Events that a simulated CUDA driver reports to a profiler in its process: calls as they begin and
- * end, work as it is put into a stream, and waits of the host.
+ * end, work as it is put into a stream, and waits of the host; and fences for a simulated library
+ * whose work other processes take part in.
  *
  * Numbers and the layout of a call are CUPTI's; native/sim/cupti/layouts.h compares them.
  * Invariant: the listener is called in the program's thread, with no lock of the driver held.
@@ -94,6 +95,16 @@ struct sk_cuda_listener {
 
 /** Register the listener, which stays for ever. */
 void stoker_sim_cuda_listen(const struct sk_cuda_listener *listener);
+
+/** Return in how many ns the work behind a fence ends; negative: nobody can tell yet. It is called
+ * with the node locked, so it waits for nothing, and calls no driver. */
+typedef int64_t stoker_sim_cuda_look(void *data);
+
+/** Put a fence into a stream of the current context, for work whose end others decide. CUresult. */
+int stoker_sim_cuda_fence(void *stream, stoker_sim_cuda_look *look, void *data);
+
+/** In how many ns a stream has done what it can do without others. CUresult. */
+int stoker_sim_cuda_left(void *stream, uint64_t *ret);
 
 /** The clock of the devices, ns. */
 uint64_t stoker_sim_cuda_now(void);

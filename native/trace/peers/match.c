@@ -115,6 +115,17 @@ static void align(struct sk_trace_peers *peers, struct sk_trace_peers_group *gro
 	group->aligned = 1;
 }
 
+/* Return from when on a member may wait for its oldest operation: its call, or the operation before
+ * it, whose last member came later. */
+static uint64_t begun_ns(const struct sk_trace_peers *peers,
+			 const struct sk_trace_peers_stream *stream)
+{
+	uint64_t before = peers->groups[stream->group].last_ns;
+	uint64_t enter = stream->calls[stream->head].enter_ns;
+
+	return enter > before ? enter : before;
+}
+
 /* Tell what a member waited for the operation that the last entered at `last_ns`, and return it. */
 static uint64_t settle_member(struct sk_trace_peers *peers, struct sk_trace_peers_stream *stream,
 			      uint64_t last_ns)
@@ -123,7 +134,11 @@ static uint64_t settle_member(struct sk_trace_peers *peers, struct sk_trace_peer
 	uint64_t until = call->leave_ns && call->leave_ns < last_ns ? call->leave_ns : last_ns;
 	uint64_t from = call->told_ns, wait = until - call->enter_ns;
 
-	sk_trace_peers_tell(peers, stream->rank, call->tid, from, until);
+	if (peers->kinds[call->call] == SK_PEERS_LATER)
+		wait = sk_trace_peers_tell_device(peers, stream->process, begun_ns(peers, stream),
+						  last_ns);
+	else
+		sk_trace_peers_tell(peers, stream->rank, call->tid, from, until);
 	stream->wait_ns += wait;
 	pop(peers, stream);
 	return wait;

@@ -37,6 +37,26 @@ void sk_trace_peers_tell(struct sk_trace_peers *peers, unsigned rank, uint32_t t
 		(struct sk_trace_peers_wait){.from_ns = from, .to_ns = to, .tid = tid};
 }
 
+uint64_t sk_trace_peers_tell_device(struct sk_trace_peers *peers, unsigned process, uint64_t from,
+				    uint64_t to)
+{
+	uint64_t longest = 0;
+
+	for (unsigned row = 0; row < SK_PEERS_OPEN && peers->processes[process].in_device; row++) {
+		struct sk_trace_peers_open *open = &peers->open[row];
+		uint64_t since = later(open->enter_ns, from);
+
+		if (!open->tid || open->process != process ||
+		    peers->kinds[open->call] != SK_PEERS_DEVICE || since >= to)
+			continue;
+		sk_trace_peers_tell(peers, peers->processes[process].rank, open->tid,
+				    later(open->told_ns, from), to);
+		open->told_ns = later(open->told_ns, to);
+		longest = later(longest, to - since);
+	}
+	return longest;
+}
+
 /* Return the call that a thread is in, if it still waits in its stream. */
 static struct sk_trace_peers_call *waiting(struct sk_trace_peers *peers,
 					   const struct sk_trace_peers_open *open)
@@ -75,11 +95,29 @@ static void get_out(struct sk_trace_peers *peers, const struct sk_trace_peers_op
 	}
 	if (!call)
 		return;
+	if (peers->kinds[call->call] == SK_PEERS_LATER)
+		return; /* the operation goes on */
 	call->leave_ns = at_ns;
 	if (peers->kinds[call->call] != SK_PEERS_SOME || !is_counted(peers, open->stream))
 		return;
 	sk_trace_peers_tell(peers, rank_of(peers, open), call->tid, call->told_ns, at_ns);
 	call->told_ns = later(call->told_ns, at_ns);
+}
+
+/* Take the rank that a process has in a communicator for its own, if no launcher says one. */
+static void adopt_rank(struct sk_trace_peers *peers, unsigned at, uint32_t rank)
+{
+	struct sk_trace_peers_process *process = &peers->processes[at];
+	struct sk_trace_peers_rank *zero = &peers->ranks[0];
+
+	if (!process->loose || rank >= SK_PEERS_RANKS)
+		return;
+	process->loose = 0;
+	process->rank = (uint16_t)rank;
+	if (zero->pid == process->pid && !zero->calls)
+		*zero = (struct sk_trace_peers_rank){0};
+	peers->ranks[rank].pid = process->pid;
+	peers->ranks[rank].gone = 0;
 }
 
 static unsigned stream_for(struct sk_trace_peers *peers, unsigned process,
@@ -89,13 +127,15 @@ static unsigned stream_for(struct sk_trace_peers *peers, unsigned process,
 	unsigned found = SK_PEERS_NONE, group;
 
 	if (kind == SK_PEERS_JOINS) {
+		adopt_rank(peers, process, record->number);
 		group = sk_trace_peers_find_group(peers, mixed(record->id, 1), SK_PEERS_UNIQUE);
 		if (group == SK_PEERS_NONE)
 			return SK_PEERS_NONE;
 		peers->groups[group].size = record->size <= SK_PEERS_RANKS ? record->size : 0;
 		return sk_trace_peers_member(peers, process, group, 0);
 	}
-	if (kind != SK_PEERS_ALL && kind != SK_PEERS_SOME && kind != SK_PEERS_MAKES)
+	if (kind != SK_PEERS_ALL && kind != SK_PEERS_SOME && kind != SK_PEERS_MAKES &&
+	    kind != SK_PEERS_LATER)
 		return SK_PEERS_NONE;
 	if (record->handle)
 		found = sk_trace_peers_find_stream(peers, process, record->handle);
@@ -127,6 +167,8 @@ static void enter(struct sk_trace_peers *peers, unsigned process,
 	open->enter_ns = open->told_ns = record->at_ns;
 	if (peers->kinds[record->call] == SK_PEERS_START)
 		peers->processes[process].from_start = 1;
+	if (peers->kinds[record->call] == SK_PEERS_DEVICE)
+		peers->processes[process].in_device++;
 	open->stream = (uint16_t)stream_for(peers, process, record);
 	if (open->stream != SK_PEERS_NONE)
 		open->serial = sk_trace_peers_push(peers, open->stream, &call);
@@ -271,6 +313,11 @@ static void show_group(struct sk_trace_peers *peers, const struct sk_trace_peers
 		if (!stream->used)
 			continue;
 		call = sk_trace_peers_at(stream, stream->used - 1u);
+		if (peers->kinds[call->call] == SK_PEERS_LATER) {
+			sk_trace_peers_tell_device(peers, stream->process,
+						   sk_trace_peers_at(stream, 0)->enter_ns, to_ns);
+			continue;
+		}
 		if (call->leave_ns || call->told_ns >= to_ns)
 			continue;
 		sk_trace_peers_tell(peers, stream->rank, call->tid, call->told_ns, to_ns);

@@ -14,6 +14,10 @@
  *
  * A call that waits for messages is a wait as a whole, for nobody who is known.
  *
+ * A call that only begins an operation (NCCL's) waits for nobody. A thread that waits for its
+ * device while an operation which its process has begun lacks a member, and does not return before
+ * that member has come, waits for it meanwhile.
+ *
  * Records come in the order in which calls were made. Times are CLOCK_MONOTONIC ns of one host.
  * Invariant: a thread's waits never overlap, and each lies within one of its calls.
  * Memory: the caller's fixed block; plain data. Threads: one.
@@ -48,6 +52,8 @@ enum sk_trace_peers_kind {
 	SK_PEERS_MAKES,	  /* as ALL, and leaves a new communicator */
 	SK_PEERS_JOINS,	  /* as ALL, on a communicator that a unique id names */
 	SK_PEERS_MESSAGE, /* waits for a message */
+	SK_PEERS_LATER,	  /* returns at once; what it began goes on in the process's device */
+	SK_PEERS_DEVICE,  /* waits for the process's device, and so for what LATER calls began */
 };
 
 enum sk_trace_peers_loss {
@@ -81,6 +87,8 @@ struct sk_trace_peers_process {
 	uint16_t streams; /* its first, or SK_PEERS_NONE */
 	uint8_t from_start;
 	uint8_t gone;
+	uint8_t loose;	    /* no launcher says its rank, so its communicator does */
+	uint16_t in_device; /* threads of it that wait for its device */
 };
 
 struct sk_trace_peers_call {
@@ -203,7 +211,9 @@ struct sk_trace_peers {
 void sk_trace_peers_init(struct sk_trace_peers *peers, const uint8_t *kinds, size_t count);
 
 /** A process is rank `rank` of the `size` that `key` names; `handle` is what it calls all of them.
- * 0, or -ENOSPC beyond the tables. A second call for it changes nothing. */
+ * SK_PEERS_NONE: no launcher says its rank, so it has the one in its first communicator of a unique
+ * id, and 0 until then. Returns 0, or -ENOSPC beyond the tables. A second call for it changes
+ * nothing. */
 int sk_trace_peers_join(struct sk_trace_peers *peers, uint32_t pid, uint32_t rank, uint64_t key,
 			uint32_t size, uint64_t handle);
 

@@ -41,6 +41,11 @@ uint64_t sk_trace_peers_push(struct sk_trace_peers *peers, unsigned stream,
 /** Match what can be matched in a communicator. */
 void sk_trace_peers_settle(struct sk_trace_peers *peers, unsigned group);
 
+/** Tell up to `to` the waits for the device of a process's threads, for what began at `from`;
+ * returns the longest of them since then. */
+uint64_t sk_trace_peers_tell_device(struct sk_trace_peers *peers, unsigned process, uint64_t from,
+				    uint64_t to);
+
 /** Tell a wait of a rank's thread, if it is longer than nothing. */
 void sk_trace_peers_tell(struct sk_trace_peers *peers, unsigned rank, uint32_t tid, uint64_t from,
 			 uint64_t to);

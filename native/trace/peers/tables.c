@@ -74,6 +74,8 @@ void sk_trace_peers_close(struct sk_trace_peers *peers, unsigned row)
 {
 	unsigned hole = row;
 
+	if (peers->kinds[peers->open[row].call] == SK_PEERS_DEVICE)
+		peers->processes[peers->open[row].process].in_device--;
 	peers->open_used--;
 	for (unsigned at = (row + 1) % SK_PEERS_OPEN; peers->open[at].tid;
 	     at = (at + 1) % SK_PEERS_OPEN) {
@@ -215,8 +217,10 @@ static unsigned free_process(const struct sk_trace_peers *peers)
 int sk_trace_peers_join(struct sk_trace_peers *peers, uint32_t pid, uint32_t rank, uint64_t key,
 			uint32_t size, uint64_t handle)
 {
+	bool loose = rank == SK_PEERS_NONE;
 	unsigned process, group;
 
+	rank = loose ? 0 : rank;
 	if (!pid || rank >= SK_PEERS_RANKS || size > SK_PEERS_RANKS)
 		return -ENOSPC;
 	if (sk_trace_peers_find_process(peers, pid) != SK_PEERS_NONE)
@@ -226,7 +230,7 @@ int sk_trace_peers_join(struct sk_trace_peers *peers, uint32_t pid, uint32_t ran
 	if (process == SK_PEERS_NONE)
 		return -ENOSPC;
 	peers->processes[process] = (struct sk_trace_peers_process){
-		.pid = pid, .rank = (uint16_t)rank, .streams = SK_PEERS_NONE};
+		.pid = pid, .rank = (uint16_t)rank, .streams = SK_PEERS_NONE, .loose = loose};
 	peers->index[place_of(peers, pid)] = (uint16_t)(process + 1);
 	peers->ranks[rank].pid = pid;
 	peers->ranks[rank].gone = 0;

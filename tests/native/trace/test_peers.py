@@ -15,8 +15,11 @@ from hypothesis import strategies as st
 from stoker.native import _peers
 from stoker.probes.calls.call_targets import WAITS
 
-ALLREDUCE, BCAST, SPLIT, RECV, INIT, START = range(6)
-KINDS = bytes(WAITS.index(kind) for kind in ("all", "some", "makes", "message", "joins", "start"))
+ALLREDUCE, BCAST, SPLIT, RECV, INIT, START, BEGIN, DEVICE = range(8)
+KINDS = bytes(
+    WAITS.index(kind)
+    for kind in ("all", "some", "makes", "message", "joins", "start", "later", "device")
+)
 WORLD = 0xABC0
 RECORD = struct.Struct("<QQQIIHHIII")
 SPAN = struct.Struct("<QQIHH")
@@ -260,6 +263,64 @@ def test_ranks_that_join_by_a_unique_id_need_no_launcher() -> None:
             (80, 100, pid_of(2)),
         ]
     )
+
+
+def begun_together(ranks: int) -> _peers.Peers:
+    """Ranks of a communicator that a unique id names, which nobody had to wait for."""
+    peers = _peers.Peers(KINDS)
+    calls = []
+    for rank in range(ranks):
+        peers.join(pid_of(rank), _peers.RANK_NONE, 0, 0, 0)
+        about = {"id": 7, "number": rank, "size": ranks, "made": WORLD}
+        calls.append(Call(rank, 0, 0, INIT, 0, **about))
+    for what in (0, 1):
+        peers.add(b"".join(list(call.records())[what][1] for call in calls))
+    return peers
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 1 << 40))
+def test_a_wait_for_the_device_is_one_for_ranks_that_have_not_begun(seed: int) -> None:
+    """Each rank begins some operations and then waits for its device until all have begun them."""
+    chance = random.Random(seed)
+    ranks = chance.randrange(2, 6)
+    clocks = [10 + chance.randrange(300) for _ in range(ranks)]
+    calls: list[Call] = []
+    waits: list[Wait] = []
+    for _ in range(10):
+        begun, puts = chance.randrange(1, 5), []
+        for rank in range(ranks):
+            at = [clocks[rank]]
+            for _ in range(begun):
+                at.append(at[-1] + 2 + chance.choice((0, 5, 200)))
+            puts.append(at[1:])
+            calls += [Call(rank, each, each + 1, BEGIN) for each in at[1:]]
+        last = max(at[-1] for at in puts)
+        for rank in range(ranks):
+            since = puts[rank][-1] + 2 + chance.choice((0, 3, 50))
+            until = max(since, last) + 1 + chance.randrange(9)
+            calls.append(Call(rank, since, until, DEVICE, handle=0))
+            clocks[rank] = until + chance.choice((1, 40, 400))
+            if last > since:
+                waits.append((since, last, pid_of(rank)))
+    peers = begun_together(ranks)
+    records = sorted((r for call in calls for r in call.records()), key=lambda r: r[0])
+    assert merged(feed(peers, records, chance)) == sorted(waits)
+    waited = sum(stop - start for start, stop, _ in waits)
+    assert sum(row[5] for row in peers.ranks()) == waited
+    assert sum(row[8] for row in peers.ranks()) == waited
+    assert [row[0] for row in peers.ranks()] == list(range(ranks))
+    assert not any(peers.losses().values())
+
+
+def test_a_begun_operation_that_a_rank_does_not_join_is_stuck() -> None:
+    peers = begun_together(3)
+    for rank in (0, 2):
+        for record in Call(rank, 100 + rank, 103, BEGIN).records():
+            peers.add(record[1])
+    ((_, call, number, since, waits, missing),) = peers.stuck(300, 50)
+    assert (call, number, since, waits) == (BEGIN, 2, 100, (0, 2))
+    assert missing == ((1, None, 0),)
 
 
 def test_messages_are_waits_for_nobody_known() -> None:

@@ -61,7 +61,7 @@ def test_nonsense_is_a_process_alone(environment: dict[str, str]) -> None:
 def test_a_process_that_is_gone_is_alone_and_has_no_communicator(tmp_path: Path) -> None:
     (copy,) = copies_of(os.getpid(), ("libc.so",))
     reader = RankReader(tmp_path)
-    assert reader.read(1 << 22, copy) == RankIdentity(0, 1, rank_of({}, 1 << 22).key, 0)
+    assert reader.read(1 << 22, copy) == RankIdentity(0, 1, rank_of({}, 1 << 22).key, 0, False)
 
 
 @pytest.mark.skipif(shutil.which("mpicc") is None, reason="Open MPI is not installed")
