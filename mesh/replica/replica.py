@@ -576,9 +576,9 @@ class Replica:
 
     def _charge(self, now: Instant) -> None:
         """Charge device time to running jobs, and end gangs that do not become ready."""
-        observed = {node: sample for node, (sample, _) in self.nodes.observations.items()}
         tick, at = self._leadership.tick, (now.log_ns, now.boot_ns)
-        usages, late = tick.charges(self.state, observed, *at), tick.late_gangs(self.state, *at)
+        usages = tick.charges(self.state, self.nodes.observations, *at)
+        late = tick.late_gangs(self.state, *at)
         if usages or late:
             self._appends.enqueue(TickWork([*usages, *late]), now)
 

@@ -18,6 +18,8 @@ from stoker.scheduler.nouns import MILLI, JobSample, Observation, TaskKey
 from stoker.scheduler.policies import Order
 from stoker.scheduler.records import DeviceUsage, GiveUp
 
+Observed = Mapping[str, tuple[Observation, int]]
+"""The newest sample of each node by its name, and when it came."""
 LOOK_NS = 1_000_000_000
 """Waiting jobs are looked at this often: reservations begin, shares decay and jobs become
 preemptible without any request."""
@@ -60,7 +62,7 @@ class LeaderTick:
         ]
 
     def charges(
-        self, state: ReplicaState, observed: Mapping[str, Observation], real_ns: int, now_ns: int
+        self, state: ReplicaState, observed: Observed, real_ns: int, now_ns: int
     ) -> list[DeviceUsage]:
         """Return the device time of running jobs that is not charged yet, if a round is due."""
         if self._charged_ns is None:
@@ -82,15 +84,13 @@ def _matters(state: ReplicaState, real_ns: int) -> bool:
     return len(queues) > 1 or (only is not None and only.order == Order.LEAST_ATTAINED)
 
 
-def _charges(
-    state: ReplicaState, observed: Mapping[str, Observation], real_ns: int
-) -> Iterator[DeviceUsage]:
+def _charges(state: ReplicaState, observed: Observed, real_ns: int) -> Iterator[DeviceUsage]:
     """Yield the device time of each running job, all of its tasks together: as measured by their
     nodes, else their shares of devices times the time since the job was placed."""
     used_ns: Counter[tuple[int, int]] = Counter()
     for node in state.book.nodes:
-        sample = observed.get(node)
-        measured = _measured(sample.jobs if sample is not None else ())
+        newest = observed.get(node)
+        measured = _measured(newest[0].jobs if newest is not None else ())
         for task in state.core.node_tasks(name_id(node)):
             info = state.core.job(task.job)
             if not task.shares or task.state != "running" or info is None:

@@ -105,8 +105,9 @@ class NodeWatch:
     def heard(self, rows: Sequence[events.NodeHeard]) -> None:
         """Note when lease requests of nodes came, and when they were answered."""
         for row in rows:
-            if row.answered_ns is not None:
-                self.answered(row.node, row.answered_ns)
+            at_ns = row.answered_ns
+            if at_ns is not None and at_ns > self._answered.get(row.node, NEVER):
+                self._answered[row.node] = at_ns
             if (silence := self._silences.get(row.node)) is not None:
                 silence.heard(row.heard_ns)
 
@@ -134,23 +135,27 @@ class NodeWatch:
         self._settle()
         if not self.watches:
             return
-        for name in self._state.book.nodes:
-            self._silences.setdefault(name, NodeSilence(now.boot_ns))
-        silent = [name for name in self._watched() if self._silences[name].is_silent(now.boot_ns)]
+        silent = self._silent(now)
         self._note_mass(len(silent))
         for name in silent:
             self._ping(name, now)
             if (why := self._verdict(name, now)) and name not in self._withheld:
                 self._withhold(name, _Withheld(why, None))
 
-    def _watched(self) -> list[str]:
-        """Return the nodes that can be given up: those that hold jobs or could get some."""
-        core, found = self._state.core, []
-        for name in sorted(self._state.book.nodes):
-            info = core.node(name_id(name))
-            if info is not None and (info.up or info.tasks):
+    def _silent(self, now: Instant) -> list[str]:
+        """Return the silent nodes that can be given up: those that hold jobs or could get some."""
+        found: list[str] = []
+        silences = self._silences
+        for name in self._state.book.nodes:
+            if name not in silences:
+                silences[name] = NodeSilence(now.boot_ns)
+            if silences[name].is_silent(now.boot_ns) and self._is_watched(name):
                 found.append(name)
-        return found
+        return sorted(found)
+
+    def _is_watched(self, name: str) -> bool:
+        info = self._state.core.node(name_id(name))
+        return info is not None and bool(info.up or info.tasks)
 
     def _note_mass(self, silent: int) -> None:
         mass = is_mass(silent, len(self._state.book.nodes))

@@ -52,10 +52,10 @@ def test_running_jobs_are_charged_by_measure_or_by_what_they_hold(state: Replica
     sample = Observation(
         1, "n1", 1, 0, 0, jobs=(JobSample(1, 1, 0, 0, 3), JobSample(9, 1, 0, 0, 99))
     )
-    assert made.charges(state, {"n1": sample}, 11 * S, S) == []
-    charged = made.charges(state, {"n1": sample}, 11 * S, 11 * S)
+    assert made.charges(state, {"n1": (sample, 0)}, 11 * S, S) == []
+    charged = made.charges(state, {"n1": (sample, 0)}, 11 * S, 11 * S)
     assert [(each.job, each.device_ns) for each in charged] == [(1, 3), (2, 5 * S)]
-    assert made.charges(state, {"n1": sample}, 12 * S, 12 * S) == []
+    assert made.charges(state, {"n1": (sample, 0)}, 12 * S, 12 * S) == []
 
 
 def test_all_tasks_of_a_job_are_charged_together() -> None:
@@ -77,8 +77,8 @@ def test_all_tasks_of_a_job_are_charged_together() -> None:
     first = next(name for name in ("n1", "n2") if name_id(name) == tasks[0])
     other = next(name for name in ("n1", "n2") if name_id(name) == tasks[1])
     observed = {
-        first: Observation(1, first, 1, 0, 0, jobs=(JobSample(1, 1, 0, 0, 3),)),
-        other: Observation(1, other, 1, 0, 0, jobs=(JobSample(1, 1, 1, 0, 40),)),
+        first: (Observation(1, first, 1, 0, 0, jobs=(JobSample(1, 1, 0, 0, 3),)), 0),
+        other: (Observation(1, other, 1, 0, 0, jobs=(JobSample(1, 1, 1, 0, 40),)), 0),
     }
     made = LeaderTick()
     made.charges(state, observed, 11 * S, S)
