@@ -42,6 +42,8 @@ REQUEST_NS = 2_500 * MS
 REFUSED_NS = 2 * MS
 """The time after which the broker says that nobody listens to a request."""
 LIST_NS = SECOND
+SAMPLE_TICKS = 4
+"""A sample of telemetry goes with one of so many lists of attempts: no decision here needs one."""
 TAKEN_NS = 2 * MS
 WAKE_NS = 10 * MS
 LEASE_LOOK_NS = 250 * MS
@@ -87,7 +89,7 @@ class NodeProcess(SimProcess):
         self._incarnation = 0
         self._boots = 0
         self._numbers = 0
-        self._samples = 0
+        self._samples = self._ticks = 0
         self._wake_ns = 0
         """The simulated time of the next planned step of the core, or a past one."""
         self.pings = PingModel(around, name)
@@ -250,12 +252,18 @@ class NodeProcess(SimProcess):
         if start != self.starts or self.is_absent(self._tick, start):
             return
         self._list_attempts()
+        self._ticks += 1
+        if self._ticks % SAMPLE_TICKS == 0:
+            self._observe()
+        self.around.timeline.after(LIST_NS, self._tick, start)
+
+    def _observe(self) -> None:
+        """Send a sample of telemetry to all schedulers."""
         self._samples += 1
         sample = Observation(self._samples, self.name, self.clock.real(), 500, 1 << 30)
         event = events.Observed(self.name, sample)
         for scheduler in self.schedulers:
             self.around.network.post(self.name, scheduler.name, scheduler.take_event, event)
-        self.around.timeline.after(LIST_NS, self._tick, start)
 
     def _list_attempts(self) -> None:
         has, expected = self.spawner.attempts(), self.core.taken()

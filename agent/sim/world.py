@@ -2,7 +2,8 @@
 """One simulated cluster from its first entry to its last outcome, determined by a seed.
 
 Faults happen up to FAULTS_NS; then everything is healed, and within LIVENESS_NS all that was
-acknowledged must end. Owns what makes a run count: its size, its length, its faults.
+acknowledged must end, or run its last. Owns what makes a run count: its size, its length and its
+faults.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from stoker.agent.sim.fault_plan import FaultPlan
 from stoker.agent.sim.figures import ENTRIES_MIN, SeedFigures, Shape
 from stoker.agent.sim.node_process import NodeProcess, TrustedCluster
 from stoker.agent.sim.run_audit import RunAudit
-from stoker.agent.sim.users import SimUser
+from stoker.agent.sim.users import LONG_MS, SimUser
 from stoker.mesh.log.genesis import Genesis, RosterMember
 from stoker.mesh.replica.new_cluster import FORMATS
 from stoker.mesh.sim import stream_faults
@@ -26,12 +27,12 @@ from stoker.mesh.sim.opened_entries import OpenedEntries
 from stoker.mesh.sim.scheduler_process import SchedulerProcess, Seat, Surroundings
 from stoker.mesh.sim.scheduler_watch import SchedulerWatch
 from stoker.mesh.sim.story import Story
-from stoker.mesh.sim.timeline import SECOND, Timeline
+from stoker.mesh.sim.timeline import MS, SECOND, Timeline
 from stoker.scheduler.core import Limits
 
 FAULTS_NS = 20 * SECOND
 LIVENESS_NS = 20 * SECOND
-LENGTH_NS = 31 * SECOND
+LENGTH_NS = 30 * SECOND
 MORE_NS = 8 * SECOND
 """The time after the last fault in which users submit more, if the log is short."""
 MORE_EACH = 4
@@ -41,7 +42,7 @@ REPLAY_EVERY = 8
 """Every so many seeds the whole log is replayed and compared with a snapshot and its tail."""
 ALONE, ALONE_EVERY = 9, 100
 """One of so many seeds has one scheduler and one server of the log; it does not count."""
-WISHES = 26
+WISHES = 22
 """Jobs of each user: with their repeats, about as many as make a log of ENTRIES_MIN entries."""
 LIMITS = Limits(nodes=32, devices=128, jobs=512, finished=512, tasks=512, node_tasks=64, keys=2048)
 LOG_BYTES = 64 << 20
@@ -166,9 +167,18 @@ class World:
             if self.timeline.now < healed + MORE_NS:
                 self._wish_more()
             self.timeline.run(self.timeline.now + LOOK_NS)
+        if self._only_runs():  # a program that was begun in time may take its own
+            self.timeline.run(self.timeline.now + LONG_MS[1] * MS + LOOK_NS)
         if not self.is_over():
             self.runs.violations.append(f"{LIVENESS_NS // SECOND} s after all faults {self._why()}")
         self.timeline.run(max(self.timeline.now, LENGTH_NS))
+
+    def _only_runs(self) -> bool:
+        """True if every request was answered and a program runs of each job that is not over."""
+        begun = {key.job for key in self.runs.active}
+        jobs = self.runs.acknowledged.values()
+        waits = any(job not in begun and job not in self.audit.ended for job in jobs)
+        return bool(begun) and not waits and not any(user.unanswered for user in self.users)
 
     def _is_done(self) -> bool:
         return self.is_over() and len(self.audit.known) >= self._entries_min

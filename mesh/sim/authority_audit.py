@@ -118,9 +118,9 @@ class AuthorityAudit:
                 voters += 1
         if voters < self._majority:
             self._violated(f"{scheduler.name} {what} with the pledges of {voters} schedulers")
-        for other in self._schedulers:
-            if other is not scheduler and self._holds(other) and self._holds(scheduler):
-                self._violated(f"{scheduler.name} {what} while {other.name} holds pledges, too")
+        others = [each for each in self._schedulers if each is not scheduler and self._holds(each)]
+        if others and self._holds(scheduler):
+            self._violated(f"{scheduler.name} {what} while {others[0].name} holds pledges, too")
 
     def _holds(self, scheduler: AuditedScheduler) -> bool:
         """True if a scheduler believes that it may lead, and its clock gives it no excuse.

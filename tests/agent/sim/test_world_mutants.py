@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tests.agent.sim.mutants.hunt import hunt
 from tests.agent.sim.mutants.planting import planted_text
-from tests.agent.sim.mutants.table import MUTANTS
+from tests.agent.sim.mutants.table import COVERED, MUTANTS
 
 SOME = {"answer-early", "batch-any", "key-forgotten"}
 
@@ -17,7 +17,8 @@ def test_some_planted_faults_are_noticed() -> None:
 
 
 def test_every_planted_fault_can_be_planted() -> None:
-    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
-    for mutant in MUTANTS:
+    every = [*MUTANTS, *COVERED]
+    assert len({mutant.name for mutant in every}) == len(every)
+    for mutant in every:
         assert mutant.before in planted_text(mutant._replace(after=mutant.before)), mutant.name
         assert planted_text(mutant) != planted_text(mutant._replace(after=mutant.before))

@@ -3,7 +3,8 @@
 
     python -m tests.agent.sim.mutants.hunt [NAME ...]
 
-Prints how many seeds each took, and the median and the worst of all.
+Prints how many seeds each took, and the median and the worst of all. Guards that another one covers
+(`COVERED` in `table.py`) are hunted only by name.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from __future__ import annotations
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from typing import NamedTuple
 
 from stoker.agent.sim.campaign import figures_of
 from tests.agent.sim.mutants.planting import Mutant, plant
-from tests.agent.sim.mutants.table import MUTANTS
+from tests.agent.sim.mutants.table import COVERED, MUTANTS
 
 SEEDS_MAX = 10_000
 
@@ -40,15 +41,16 @@ def hunted(mutant: Mutant, seeds_max: int = SEEDS_MAX) -> Caught:
 
 
 def hunt(mutants: Sequence[Mutant], seeds_max: int = SEEDS_MAX) -> Iterator[Caught]:
-    """Yield what became of each mutant, each in a process of its own."""
-    limits = [seeds_max] * len(mutants)
+    """Yield what became of each mutant as soon as that is known, each in a process of its own."""
     with ProcessPoolExecutor(None, get_context("spawn"), max_tasks_per_child=1) as pool:
-        yield from pool.map(hunted, mutants, limits)
+        hunts = [pool.submit(hunted, mutant, seeds_max) for mutant in mutants]
+        yield from (done.result() for done in as_completed(hunts))
 
 
 def main(names: set[str]) -> int:
     """Hunt these mutants, or all; return how many escaped."""
-    wanted = [mutant for mutant in MUTANTS if not names or mutant.name in names]
+    named = [mutant for mutant in (*MUTANTS, *COVERED) if mutant.name in names]
+    wanted = named if names else MUTANTS
     guards = {mutant.name: mutant.guard for mutant in wanted}
     found = []
     for caught in hunt(wanted):

@@ -48,11 +48,6 @@ MUTANTS = [
         "a node notices that commands are missing",
     ),
     Mutant(
-        "not-caught-up", CORE, "NodeCore._command_received",
-        "if not self._caught_up:", "if False:",
-        "a new agent obeys no command before it read its desired state",
-    ),
-    Mutant(
         "hello-once", CORE, "NodeCore._not_greeted",
         "self._hello.failed(now_s)", "pass",
         "a hello that was not answered is repeated",
@@ -233,3 +228,14 @@ MUTANTS = [
         "a new agent reports the tasks that are ready",
     ),
 ]  # fmt: skip
+
+COVERED = [
+    Mutant(
+        "not-caught-up", CORE, "NodeCore._command_received",
+        "if not self._caught_up:", "if False:",
+        "a new agent obeys no command before it read its desired state",
+    ),
+]  # fmt: skip
+"""Guards behind which another one stands, so that no seed finds anything without them: here, that
+nothing starts before the desired state was read under the present lease. A story takes both away
+(`test_a_machine_that_lost_its_newest_position_repeats_no_start`)."""
