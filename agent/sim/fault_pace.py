@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When the faults of one seed come: steadily, or in spells with calm between them.
+"""The times of the faults of one seed: steady, or in spells with calm between them.
 
 Steady faults find what a cluster does that never recovers from the last one; spells find what they
 do to a cluster that works. Owns the share of seeds of each kind.

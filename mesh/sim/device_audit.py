@@ -40,7 +40,7 @@ class DeviceAudit:
         """The tasks that hold something, by job."""
         self._violated = violated
         self._devices: dict[str, dict[int, dict[TaskKey, int]]] = {}
-        """What each task holds of each device, by node and index."""
+        """The milli-devices of each task, by node and index of a device."""
 
     def applied(
         self, state: ReplicaState, entry: Entry, applied: Applied, lost: Iterable[str]

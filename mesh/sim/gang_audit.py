@@ -29,7 +29,7 @@ class PlacedGang:
         self.told: set[int] = set()
         """The tasks that were stopped."""
         self.broken = ""
-        """What was wrong with the first task that did not succeed; empty if nothing is."""
+        """The end of the first task that did not succeed; empty if there is none."""
 
     def ended(self, task: int, state: str) -> None:
         """Note the end of a task."""
