@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated users: they submit, repeat what was not answered, cancel, and repeat what was.
+"""Simulated users: they submit, repeat what was not answered, cancel, repeat what was, and read.
 
 A user knows only what it was told. Owns the promise that every request is repeated with its key
-until there is an answer.
+until there is an answer. A read is sent once, to any scheduler.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ LONG_UNTIL = 0.5
 GANGS, TASKS = 0.15, (2, 2, 3, 4, 6)
 """The share of jobs that are gangs, and their numbers of tasks."""
 CANCELS, REPEATS = 0.12, 0.1
+READS, READS_EACH, READ_GAP_MS = 8, 4, 12
+"""A user reads so many times, each time so often in a row, with at most so many ms in between."""
 GPU_MILLI = (250, 500, 1000, 1000, 1000, 2000)
 GANG_MILLI = (250, 500, 1000, 1000)
 
@@ -63,6 +65,8 @@ class SimUser:
         self._audit = audit
         self._owner = Owner(name, 1000, 1000)
         self._numbers = 0
+        self._known: int | None = None
+        """The job of which this user was told last."""
         self._open: dict[int, Wish] = {}
         self._timeouts = Timeouts(around.timeline, ANSWER_NS, self._open, self._too_late)
 
@@ -71,6 +75,8 @@ class SimUser:
         for _ in range(wishes):
             at = int(until_ns * chance.random())
             self._plan(chance, at, may_be_long=at < until_ns * LONG_UNTIL)
+        for _ in range(READS):
+            self._around.timeline.at(int(until_ns * chance.random()), self._read_on, None)
 
     def wish_more(self, chance: random.Random, within_ns: int) -> None:
         """Plan one more submit of a short job at a random time within this one."""
@@ -104,6 +110,27 @@ class SimUser:
         request = SchedulerRequest(self.name, number, make, self._take)
         return post(request, self.schedulers)
 
+    def _read_on(self, _: None) -> None:
+        """Read some times in a row at a scheduler by chance."""
+        chance, timeline = self._around.chance, self._around.timeline
+        chosen = chance.choice(self.schedulers)
+        wait = 0
+        for _each in range(READS_EACH):
+            timeline.after(wait, self._read, chosen)
+            wait += chance.randint(1, READ_GAP_MS) * MS
+
+    def _read(self, chosen: SchedulerProcess) -> None:
+        """Read at this scheduler; the auditor looks at what it answers."""
+        self._numbers += 1
+        self._around.watch.reads.begins((self.name, self._numbers), self._known)
+        request = SchedulerRequest(
+            self.name,
+            self._numbers,
+            lambda token: events.ReadRequested(token, self.name),
+            lambda answered: None,
+        )
+        self._around.network.post(self.name, chosen.name, chosen.take_read, request)
+
     def _take(self, answered: SchedulerAnswer) -> None:
         wish = self._open.get(answered.number)
         value = answered.value
@@ -119,6 +146,7 @@ class SimUser:
         self.unanswered.discard(wish.key)
         self._around.audit.acknowledged_job(wish.key, job.job)
         self._audit.told_job(wish.key, job.job)
+        self._known = job.job
         draw = self._around.chance.random()
         if draw < CANCELS:
             wait = int(1500 * MS * self._around.chance.random())

@@ -214,6 +214,10 @@ def _control(keys: BrokerKeys, settings: BrokerSettings) -> list[str]:
         f'{{ service: "{PREFIX}.user.*.{noun}.*", account_token_position: {_USER_POSITION} }}'
         for noun in _NOUNS
     ]
+    exports += [
+        f'{{ service: "{PREFIX}.read.*.*.{noun}.*", account_token_position: {_USER_POSITION} }}'
+        for noun in _NOUNS
+    ]
     exports.append('{ service: "$SRV.>", response_type: "Stream" }')
     exports.append(
         f"{{ stream: {json.dumps(subjects.EVERY_RECORDS)},"
@@ -260,11 +264,18 @@ def _user(user: str, keys: BrokerKeys, budgets: Budgets) -> list[str]:
         f" to: {json.dumps(subjects.request(noun, '*'))} }}"
         for noun in _NOUNS
     ]
+    imports += [
+        f"{{ service: {{ account: {CONTROL},"
+        f" subject: {json.dumps(subjects.user_read(user, '*', noun, '*'))} }},"
+        f" to: {json.dumps(subjects.read('*', noun, '*'))} }}"
+        for noun in _NOUNS
+    ]
     imports.append(f'{{ service: {{ account: {CONTROL}, subject: "$SRV.>" }} }}')
     records = subjects.records_of_user(user)
     imports.append(f"{{ stream: {{ account: {CONTROL}, subject: {json.dumps(records)} }} }}")
     may = subjects.REQUESTS if user in keys.admins else subjects.USER_REQUESTS
     publish = [subjects.request(noun, verb) for noun, verb in may]
+    publish += [subjects.read("*", noun, verb) for noun, verb in subjects.CHOSEN_READS]
     return [
         f"  {account(user)}: {{",
         f"    limits {{ max_connections: {budgets.connections},"
@@ -293,6 +304,7 @@ def _scheduler_may_hear() -> list[str]:
     discovered = [subjects.request(noun, verb) for noun, verb in subjects.REQUESTS]
     return [
         subjects.EVERY_USER_REQUEST,
+        subjects.EVERY_READ,
         *discovered,  # nobody can publish on these; `nats micro` lists them
         subjects.EVERY_NODE_REQUEST,
         subjects.EVERY_OBSERVATION,

@@ -22,6 +22,8 @@ WAITERS_MAX = 4096
 """The most held replies of all users together."""
 PROXIED_MAX = 4096
 """The most requests of all users together that nodes are answering."""
+READS_MAX = 4096
+"""The most reads of all users together that wait at a follower for the leader's word."""
 SPEC_BYTES_MAX = 128 << 20
 """The most bytes of requests of all jobs that are not over, as encoded in the log."""
 REPLY_BYTES_PER_S = 64 << 20
@@ -37,7 +39,8 @@ class Budgets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     spec_bytes: int = 8 << 20
     """Bytes of the requests of those jobs, as encoded in the log."""
     waiters: int = 256
-    """Requests `job.get` that are held back by `wait_s`."""
+    """Requests `job.get` that are held back by `wait_s`; counted apart, as many reads may wait at a
+    follower."""
     proxied: int = 256
     """Requests that a node answers: output that is followed, input, traces."""
     queued: int = 512

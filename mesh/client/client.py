@@ -18,10 +18,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from stoker.mesh.client.read_choice import AT_THE_LEADER, ReadChoice
 from stoker.mesh.connection import context as contexts
 from stoker.mesh.connection.client_connection import ClientConnection, connect
 from stoker.mesh.connection.context import Context
-from stoker.mesh.wire import schema, subjects
+from stoker.mesh.wire import schema
 from stoker.native.errors import (
     BadRequest,
     Busy,
@@ -60,9 +61,12 @@ class Client:
     """A client of one node. It connects when needed, and again after a loss, at the node's present
     address."""
 
-    def __init__(self, find: Find, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self, find: Find, patience_s: float = PATIENCE_S, reads: ReadChoice = AT_THE_LEADER
+    ) -> None:
         self._find = find
         self.patience_s = patience_s
+        self.reads = reads
         self.on_trouble: Callable[[StokerError], None] | None = None
         """Called once per outage that lasts NOTICE_S, to tell a person why nothing happens."""
         self._connection: ClientConnection | None = None
@@ -74,12 +78,16 @@ class Client:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, where: Context | str | None = None, *, patience_s: float = PATIENCE_S
+        cls,
+        where: Context | str | None = None,
+        *,
+        patience_s: float = PATIENCE_S,
+        reads: ReadChoice = AT_THE_LEADER,
     ) -> AsyncIterator[Client]:
         """Yield a connected client; `where` is a context, a state folder, or None for the default
-        order of `contexts.find`."""
+        order of `contexts.find`. `reads` chooses the scheduler that reads are sent to."""
         find: Find = (lambda: where) if isinstance(where, Context) else _finder(where)
-        client = cls(find, patience_s)
+        client = cls(find, patience_s, reads)
         try:
             await client._first(min(patience_s, OPEN_S))
             yield client
@@ -144,15 +152,20 @@ class Client:
         """Return one page of jobs, newest first."""
         return await self._call("job", "list", request, schema.JobList)
 
-    async def list_all(self, request: schema.ListRequest) -> AsyncIterator[schema.JobView]:
-        """Yield the jobs of all pages."""
+    async def pages(self, request: schema.ListRequest) -> AsyncIterator[schema.JobList]:
+        """Yield all pages of jobs, newest first."""
         while True:
             page = await self.list(request)
-            for job in page.jobs:
-                yield job
+            yield page
             if page.next is None:
                 return
             request = msgspec.structs.replace(request, before=page.next)
+
+    async def list_all(self, request: schema.ListRequest) -> AsyncIterator[schema.JobView]:
+        """Yield the jobs of all pages."""
+        async for page in self.pages(request):
+            for job in page.jobs:
+                yield job
 
     async def cancel(self, select: str, reason: str = "") -> schema.CancelView:
         """Stop the selected jobs that are not over."""
@@ -239,7 +252,7 @@ class Client:
         repeat: schema.Message | None = None,
     ) -> T:
         """Send a request until it is answered; from the second time on, send `repeat` instead."""
-        subject = subjects.request(noun, verb)
+        subject, request = self.reads.applied(noun, verb, request)
         data = _encoded(request)
         began = time.monotonic()
         deadline, notice = began + wait_s + self.patience_s, began + wait_s + NOTICE_S

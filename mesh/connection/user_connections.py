@@ -49,27 +49,35 @@ class UserConnection:
         receive: Receive,
         count: Callable[[str], None],
         listens: Callable[[], bool],
+        at: str,
     ) -> None:
         self.user = user
         self._listens = listens
+        self._at = at
         self._open = False
         self._settling = asyncio.Lock()
         self.connection = LocalConnection()
         self._receive = receive
         self._count = count
         self._subscription: Subscription | None = None
+        self._reads: list[Subscription] = []
         self._shutting: asyncio.Task[None] | None = None
 
     async def open(self, connect: Connect) -> None:
-        """Connect, and take requests if this scheduler listens."""
+        """Connect; take reads at this scheduler, and all requests if it listens."""
         await connect(self.connection, f"scheduler for {self.user}")
         self._open = True
         await self.settle()
 
     async def settle(self) -> None:
-        """Begin or end to take requests, as `listens` says now."""
+        """Begin or end to take requests, as `listens` says now; reads are taken in any case."""
         async with self._settling:
-            wanted = self._open and self._shutting is None and self._listens()
+            is_open = self._open and self._shutting is None
+            if is_open and not self._reads:
+                await self._listen_to_reads()
+            elif not is_open and self._reads:
+                await self._end_reads()
+            wanted = is_open and self._listens()
             if wanted and self._subscription is None:
                 await self._listen()
             elif not wanted and self._subscription is not None:
@@ -79,6 +87,19 @@ class UserConnection:
         subject = subjects.requests_of_user(self.user)
         self._subscription = await self.connection.subscribe(subject, cb=self._request)
         await self.connection.flush()
+
+    async def _listen_to_reads(self) -> None:
+        """Hear the reads for this scheduler, and a share of those for any."""
+        for at, group in ((self._at, ""), (subjects.ANY, subjects.READERS)):
+            subject = subjects.reads_of_user(self.user, at)
+            heard = await self.connection.subscribe(subject, group, cb=self._request)
+            self._reads.append(heard)
+        await self.connection.flush()
+
+    async def _end_reads(self) -> None:
+        reads, self._reads = self._reads, []
+        for each in reads:
+            await each.unsubscribe()
 
     async def _end(self) -> None:
         subscription, self._subscription = self._subscription, None
@@ -120,9 +141,12 @@ class UserConnections:
         receive: Receive,
         count: Callable[[str], None],
         listens: Callable[[], bool],
+        at: str,
     ) -> None:
-        """`listens` is true while this scheduler takes requests; see `listen`."""
+        """`listens` is true while this scheduler takes requests; see `listen`. `at` names it to
+        users who read here."""
         self._listens = listens
+        self._at = at
         self._connect = connect
         self._receive = receive
         self._count = count
@@ -151,7 +175,7 @@ class UserConnections:
 
     async def _open(self, user: str, gate: asyncio.Semaphore) -> None:
         connection = self._of_user[user] = UserConnection(
-            user, self._receive, self._count, self._listens
+            user, self._receive, self._count, self._listens, self._at
         )
         async with gate:
             await connection.open(self._connect)

@@ -88,6 +88,16 @@ class Get(NamedTuple):
     deadline_ns: int
     user: str = ""
     """The user whose budget of held requests is used; empty if another limit applies."""
+    here: bool = False
+    """True for a read that this replica may answer whether or not it leads."""
+
+
+class ReadRequested(NamedTuple):
+    """A user reads here; answered by a ReadPosition once the state has all that the read must
+    reflect, or by a StokerError."""
+
+    token: Any
+    user: str
 
 
 class Outcomes(_Frequent, frozen=True):
@@ -260,6 +270,7 @@ Event = (
     | CancelRequested
     | Remove
     | Get
+    | ReadRequested
     | Outcomes
     | NodeReported
     | StateRequested
@@ -302,9 +313,16 @@ class Read(_Frequent, frozen=True):
     seq: int
 
 
+class ReadPosition(NamedTuple):
+    """The entry up to which the state has everything, when a read may be answered from it."""
+
+    term: int
+    at: int
+
+
 class Reply(_Frequent, frozen=True):
     """Answer a request: with a Job, list of Cancelled or Removed, AdminApplied, NodeReply, bytes of
-    a DesiredState, or a StokerError."""
+    a DesiredState, a ReadPosition, or a StokerError."""
 
     token: Any
     value: Any

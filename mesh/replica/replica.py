@@ -100,6 +100,7 @@ class Replica:
             read_envelope=read_envelope,
         )
         self.right = AnswerRight(self._peers, self._leadership)
+        self.reads = self._peers.reads_here
         self._reading = LogReader(state, tail, outbox)
         self._repaired: HeldEntry | None = None
         self._repair_name = ""
@@ -125,6 +126,7 @@ class Replica:
             events.CancelRequested: self._user_work,
             events.Remove: self._user_work,
             events.Get: self._get,
+            events.ReadRequested: self._peers.reads_here.want,
             events.Outcomes: self._for_the_leader(self.nodes.outcomes),
             events.NodeReported: self._for_the_leader(self.nodes.reported),
             events.StateRequested: self._for_the_leader(self.nodes.state_requested),
@@ -235,7 +237,7 @@ class Replica:
         return True
 
     def _get(self, event: events.Get, now: Instant) -> None:
-        if self._sends_on(event.token):
+        if not event.here and self._sends_on(event.token):
             return
         try:
             self._gets.get(event, now.boot_ns)

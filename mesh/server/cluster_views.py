@@ -117,6 +117,7 @@ def cluster_view(replica: Replica) -> schema.ClusterView:
         limits=config.limits._asdict(),
         users=len(config.accounts),
         formats=msgspec.structs.asdict(config.formats),
+        position=position(replica),
     )
 
 

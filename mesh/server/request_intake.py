@@ -19,7 +19,7 @@ import structlog
 
 from stoker.mesh.broker.budgets import Budgets
 from stoker.mesh.replica.boot_clock import boot_ns
-from stoker.mesh.replica.events import Event, Get, JobSubmitted
+from stoker.mesh.replica.events import Event, Get, JobSubmitted, ReadPosition, ReadRequested
 from stoker.mesh.replica.works.request_defects import Defects
 from stoker.mesh.server.fair_queue import NS, FairQueue
 from stoker.mesh.server.node_proxy import NodeProxy
@@ -88,9 +88,10 @@ class RequestIntake:
         """Put a request into its user's queue; refuse it if that is full.
 
         Returns True if this user sends more than can be refused. A request that another scheduler
-        may answer is left to it, since a refusal from here could come before its answer.
+        may answer is left to it, since a refusal from here could come before its answer. A read
+        that came to this scheduler alone is answered here.
         """
-        if not self._daemon.answers():
+        if not subjects.is_read(request.subject) and not self._daemon.answers():
             self._daemon.tally("request_left_to_the_leader")
             return False
         try:
@@ -154,7 +155,7 @@ class RequestIntake:
         elif isinstance(taken, Caller):
             self._daemon.spawn(self._answer_later(taken, self._proxy.cluster(taken)))
         else:
-            if not isinstance(taken, Get):
+            if not isinstance(taken, Get | ReadRequested):
                 jobs = len(taken.array) if isinstance(taken, JobSubmitted) else 1
                 taken.token.weight = len(request.data) * max(jobs, 1)
                 self._queue.begin(address.user, taken.token.weight)
@@ -172,6 +173,9 @@ class RequestIntake:
 
     async def reply(self, caller: Caller, value: Any) -> None:
         """Send the replica's answer to a request."""
+        if isinstance(value, ReadPosition):
+            await self._read(caller)
+            return
         try:
             data = self._service.encode(caller, value)
             if isinstance(value, Internal) and value.__cause__ is not None:
@@ -182,6 +186,20 @@ class RequestIntake:
             self._queue.end(caller.user, caller.weight)
             self._offered.set()
         await self._send(caller.user, caller.reply, data)
+
+    async def _read(self, caller: Caller) -> None:
+        """Answer a read from the state, which has all that it must reflect by now."""
+        try:
+            taken = self._service.confirmed(caller, boot_ns())
+        except StokerError as error:
+            await self._send(caller.user, caller.reply, schema.error_reply(error))
+        except Exception as error:
+            await self._send(caller.user, caller.reply, self._defect(error, _title(caller)))
+        else:
+            if isinstance(taken, bytes):
+                await self._send(caller.user, caller.reply, taken, OWN_WEIGHT)
+            else:
+                await self._daemon.feed(taken)
 
     async def _send(self, user: str, to: Any, data: bytes, weight: int = 1) -> None:
         self._queue.replied(user, len(data) * weight, time.monotonic_ns())

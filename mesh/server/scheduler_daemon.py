@@ -102,7 +102,11 @@ class SchedulerDaemon:
         self.intake = RequestIntake(self.service, self.proxy, calls, self.replica.settings.budgets)
         self.nc = LocalConnection()
         self.users = UserConnections(
-            self._connect_user, self.intake.receive, self.replica.count, self._answers
+            self._connect_user,
+            self.intake.receive,
+            self.replica.count,
+            self._answers,
+            subjects.at(self.number),
         )
         self._node_requests: Subscription | None = None
         self._listening = asyncio.Lock()

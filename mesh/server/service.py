@@ -13,7 +13,14 @@ from typing import Any
 
 import msgspec
 
-from stoker.mesh.replica.events import CancelRequested, Event, Get, JobSubmitted, Remove
+from stoker.mesh.replica.events import (
+    CancelRequested,
+    Event,
+    Get,
+    JobSubmitted,
+    ReadRequested,
+    Remove,
+)
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.works.work import AdminApplied, Removed
 from stoker.mesh.server import administration, admission, cluster_views, explanation, job_views
@@ -22,7 +29,7 @@ from stoker.mesh.wire.command import NodeReply
 from stoker.mesh.wire.job_request import Afters
 from stoker.mesh.wire.request_signature import RequestPolicy
 from stoker.mesh.wire.schema import Message
-from stoker.mesh.wire.subjects import LOOKS, UserRequest
+from stoker.mesh.wire.subjects import LOOKS, READS, UserRequest
 from stoker.native.errors import BadRequest, Denied, Refused, StokerError
 from stoker.scheduler.book import Job
 from stoker.scheduler.nouns import Account
@@ -119,12 +126,35 @@ class Service:
         request = schema.decode_request(address.noun, address.verb, data)
         caller = Caller(reply, address.user, address.noun, address.verb, user.admin, request)
         if not self.replica.right.serves(now_ns):
+            if address.chosen and self._is_read_here(caller, request):
+                return self._read_here(caller, request, now_ns)
             raise self.replica.right.not_serving()
         if (address.noun, address.verb) in PROXY_ANSWERS:
             return caller
         if (address.noun, address.verb) in administration.HANDLERS:
             return self._administer(caller, request)
         return self._handlers[address.noun, address.verb](caller, request, now_ns)
+
+    def _is_read_here(self, caller: Caller, request: Any) -> bool:
+        """True for a read that needs nothing but the replicated state."""
+        traced = isinstance(request, schema.GetRequest) and request.trace
+        is_read = (caller.noun, caller.verb) in READS
+        return is_read and not traced and not self.replica.right.alone
+
+    def _read_here(self, caller: Caller, request: Any, now_ns: int) -> Any:
+        """Return what a read at this follower becomes: at once if it may be stale, or once the
+        leader has confirmed a position."""
+        if not request.stale:
+            return ReadRequested(caller, caller.user)
+        refusal = self.replica.reads.not_stale()
+        if refusal is not None:
+            raise refusal
+        return self.confirmed(caller, now_ns)
+
+    def confirmed(self, caller: Caller, now_ns: int) -> Any:
+        """Return what a read becomes that the state of this replica, as it is now, may answer."""
+        taken = self._handlers[caller.noun, caller.verb](caller, caller.request, now_ns)
+        return taken._replace(here=True) if isinstance(taken, Get) else taken
 
     def encode(self, caller: Caller, value: Any) -> bytes:
         """Return the reply for a value of the replica."""

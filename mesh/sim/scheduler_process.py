@@ -257,6 +257,11 @@ class SchedulerProcess(SimProcess):
         if self._listens and not self.is_absent(self.take, request):
             self.feed(request.make(request))
 
+    def take_read(self, request: SchedulerRequest) -> None:
+        """Take a read that a user sent to this scheduler, whether it leads or not."""
+        if not self.is_absent(self.take_read, request):
+            self.feed(request.make(request))
+
     def take_event(self, event: events.Event) -> None:
         """Take a message that needs no answer."""
         if not self.is_absent(self.take_event, event):

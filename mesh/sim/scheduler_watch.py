@@ -18,6 +18,7 @@ from stoker.mesh.sim.lease_audit import LeaseAudit
 from stoker.mesh.sim.log_audit import LogAudit
 from stoker.mesh.sim.model_stream import ModelStream
 from stoker.mesh.sim.opened_entries import OpenedEntries
+from stoker.mesh.sim.read_audit import ReadAudit
 from stoker.mesh.sim.timeline import Timeline
 from stoker.mesh.wire import peer_messages as wire
 
@@ -41,6 +42,7 @@ class SchedulerWatch:
         self.authority = AuthorityAudit(violated, timeline, self._schedulers, count)
         self.durability = DurabilityAudit(violated, log, self._schedulers, count, opened)
         self.leases = LeaseAudit(violated, log, timeline)
+        self.reads = ReadAudit(violated, log)
         self._stream = stream
         self._opened = opened
         self._several = count > 1
@@ -98,6 +100,9 @@ class SchedulerWatch:
         """A leader alone tells a node what to do; whoever applied an entry may tell its result."""
         if isinstance(effect.value, bytes):
             self.authority.acts(scheduler, "tells a node its state")
+        elif isinstance(effect.value, events.ReadPosition):
+            name = (effect.token.sender, effect.token.number)
+            self.reads.shows(scheduler, name, effect.value)
 
     def _renew(self, scheduler: AuditedScheduler, effect: events.RenewLeases) -> None:
         if effect.authority is not None:

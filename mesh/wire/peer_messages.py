@@ -148,6 +148,24 @@ class SnapshotPart(Record, tag="snapshot_part", frozen=True):
     data: bytes
 
 
+class ReadIndexRequest(Record, tag="read_index_request", frozen=True):
+    """Requests the position that reads which have come by now must reflect; `number` names it."""
+
+    number: int
+
+
+class ReadIndexReply(Record, tag="read_index_reply", frozen=True):
+    """The position that reads must reflect: the sender led when, or after, the request came.
+
+    `why` says why there is none; it is empty otherwise.
+    """
+
+    number: int
+    term: int
+    index: int
+    why: str = ""
+
+
 Message = (
     PledgeRequest
     | Promised
@@ -161,6 +179,8 @@ Message = (
     | Diverged
     | SnapshotRequest
     | SnapshotPart
+    | ReadIndexRequest
+    | ReadIndexReply
 )
 
 

@@ -144,6 +144,8 @@ class GetRequest(Message, frozen=True):
     wait_s: Wait = 0.0
     trace: bool = False
     """True to include the node's trace summary."""
+    stale: bool = False
+    """True to read at once what a chosen scheduler has, which may lack the newest entries."""
 
 
 class ListRequest(Message, frozen=True):
@@ -156,6 +158,8 @@ class ListRequest(Message, frozen=True):
     """The user whose jobs are listed, for administrators; empty means all users."""
     before: Int | None = None
     limit: Int = 100
+    stale: bool = False
+    """True to read at once what a chosen scheduler has, which may lack the newest entries."""
 
 
 class CancelRequest(Message, frozen=True):

@@ -32,8 +32,8 @@ class Part(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, frozen=True
 
 
 class LogPosition(Part, frozen=True):
-    """The last entry of the log that a reply reflects. A later reply of any leader has an equal or
-    higher `index`; `term` says in whose rule the entry was made."""
+    """The last entry of the log that a reply reflects. A later reply of any scheduler has an equal
+    or higher `index` unless it may be stale; `term` says in whose rule the entry was made."""
 
     term: int
     index: int
@@ -48,6 +48,9 @@ class NodeRequest(Message, frozen=True):
 
 class QueueRequest(Message, frozen=True):
     """`queue.list`."""
+
+    stale: bool = False
+    """True to read at once what a chosen scheduler has, which may lack the newest entries."""
 
 
 class QueueSetRequest(Message, frozen=True):
@@ -123,6 +126,9 @@ class DeviceUncordonRequest(Message, frozen=True):
 
 class ClusterRequest(Message, frozen=True):
     """`cluster.get`."""
+
+    stale: bool = False
+    """True to read at once what a chosen scheduler has, which may lack the newest entries."""
 
 
 class ClusterLimitsRequest(Message, frozen=True):
@@ -244,6 +250,8 @@ class ClusterView(Message, frozen=True):
     users: int
     formats: dict[str, int]
     """The formats of entries, snapshots and commands."""
+    position: LogPosition | None = None
+    """The position in the log that the reply reflects."""
 
 
 class Done(Message, frozen=True):

@@ -47,6 +47,22 @@ USER_REQUESTS: tuple[tuple[str, str], ...] = (
 )
 """All (noun, verb) that any user may send."""
 REQUESTS = (*USER_REQUESTS, *ADMIN_REQUESTS)
+READS: tuple[tuple[str, str], ...] = (
+    ("job", "get"),
+    ("job", "list"),
+    ("queue", "list"),
+    CLUSTER_GET,
+)
+"""The (noun, verb) that every scheduler can answer, because the replicated state has all of it."""
+LEADER_READS: tuple[tuple[str, str], ...] = (
+    ("job", "explain"),
+    *((noun, "list") for noun in ("node", "device", "kernel")),
+)
+"""The reads that the leader alone answers, with what it heard or remembers; others name it."""
+CHOSEN_READS = (*READS, *LEADER_READS)
+"""All (noun, verb) that a user may send to a scheduler of their choice."""
+ANY = "any"
+"""Names no scheduler: the broker chooses one."""
 QUERIES = ("logs", "stdin", "trace", "devices", "ping")
 """The kinds of queries to a node: on behalf of a user, and `ping` to look after another node."""
 
@@ -64,6 +80,8 @@ class UserRequest(NamedTuple):
     user: str
     noun: str
     verb: str
+    chosen: bool = False
+    """True if the user chose this scheduler, so that no other one answers."""
 
 
 class NodeMessage(NamedTuple):
@@ -113,14 +131,55 @@ def requests_of_user(user: str) -> str:
 
 
 def parse_user_request(subject: str) -> UserRequest:
-    """Parse the subject that `user_request` makes."""
-    parts = _fields(subject, "user", 3)
-    if (parts[1], parts[2]) not in REQUESTS:
-        raise BadRequest(f"no such request: {parts[1][:40]}.{parts[2][:40]}")
-    return UserRequest(name_of(parts[0]), parts[1], parts[2])
+    """Parse the subject that `user_request` or `user_read` makes."""
+    chosen = is_read(subject)
+    user, *_, noun, verb = _fields(subject, *(("read", 4) if chosen else ("user", 3)))
+    if (noun, verb) not in (CHOSEN_READS if chosen else REQUESTS):
+        raise BadRequest(f"no such request: {noun[:40]}.{verb[:40]}")
+    return UserRequest(name_of(user), noun, verb, chosen)
 
 
 EVERY_USER_REQUEST = f"{PREFIX}.user.*.*.*"
+
+
+def at(number: int) -> str:
+    """Return the token of a scheduler, by its number: as `stoker cluster` shows it."""
+    return f"{number:016x}"
+
+
+def check_at(text: str) -> str:
+    """Return the token of a scheduler as a person writes it, or BadRequest."""
+    if text == ANY or re.fullmatch("[0-9a-f]{16}", text, re.ASCII):
+        return text
+    raise BadRequest(
+        f"{text[:80]!r} names no scheduler",
+        hint=f"16 hexadecimal digits as `stoker cluster` shows them, or {ANY}",
+    )
+
+
+def read(at: str, noun: str, verb: str) -> str:
+    """Return the subject, inside the user's account, of a read at a chosen scheduler."""
+    return f"{PREFIX}.read.{at}.{noun}.{verb}"
+
+
+def user_read(user: str, at: str, noun: str, verb: str) -> str:
+    """Return the subject of such a read in the control account, with the user's name."""
+    return f"{PREFIX}.read.{token(user)}.{at}.{noun}.{verb}"
+
+
+def reads_of_user(user: str, at: str) -> str:
+    """Return the subject of all reads of one user at a scheduler, to subscribe to."""
+    return f"{PREFIX}.read.{token(user)}.{at}.*.*"
+
+
+def is_read(subject: str) -> bool:
+    """True if a subject was made by `user_read`."""
+    return subject.startswith(f"{PREFIX}.read.")
+
+
+EVERY_READ = f"{PREFIX}.read.*.*.*.*"
+READERS = "readers"
+"""The queue group of all schedulers, of which one gets a read at ANY."""
 EVERY_AGENT_INBOX = "_INBOX.agent.*.>"
 
 

@@ -207,18 +207,22 @@ class SeveralSchedulers:
     def logs(self) -> str:
         return "\n\n".join(f"{each.folder.name}: {each.log()[-3000:]}" for each in self.schedulers)
 
-    async def request(self, user: str, noun: str, verb: str, /, **fields: Any) -> Any:
-        """Send one request once; return the decoded reply or raise its error."""
+    async def request(
+        self, user: str, noun: str, verb: str, /, at: SchedulerProcess | str = "", **fields: Any
+    ) -> Any:
+        """Send one request once, to the leader or to a chosen scheduler; return the decoded reply
+        or raise its error."""
         door = user, self.server.settings.port
         if door not in self._connections:
             self._connections[door] = await self.server.connect(user)
         request: schema.Message = schema.ENDPOINTS[noun, verb].request(**fields)
-        subject, data = f"stoker.v1.{noun}.{verb}", schema.encode(request)
-        reply = await self._connections[door].request(subject, data, timeout=5)
+        place = f"{at.number:016x}" if isinstance(at, SchedulerProcess) else at
+        subject = f"stoker.v1.read.{place}.{noun}.{verb}" if place else f"stoker.v1.{noun}.{verb}"
+        reply = await self._connections[door].request(subject, schema.encode(request), timeout=5)
         return schema.decode_reply(noun, verb, reply.data)
 
     async def persist(self, user: str, noun: str, verb: str, /, **fields: Any) -> Any:
-        """Send one request until a leader answers it."""
+        """Send one request until it is answered."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:

@@ -7,9 +7,11 @@ import asyncio
 from typing import Any
 
 from stoker.mesh.client.client import Client
+from stoker.mesh.client.read_choice import ReadChoice
 from stoker.mesh.wire import schema
 from stoker.native.errors import NotFound
 from stoker.tui.calls import views
+from stoker.tui.calls.views import ReadRows
 
 Row = dict[str, Any]
 
@@ -38,15 +40,16 @@ async def topology(state: str | None, name: str) -> tuple[Row, list[Row]]:
         return views.part(view), [views.part(each) for each in found.devices if each.node == name]
 
 
-async def queues(state: str | None) -> list[Row]:
-    """All queues."""
-    async with Client.open(state) as client:
-        return [views.part(queue) for queue in (await client.queues()).queues]
+async def queues(state: str | None, reads: ReadChoice) -> ReadRows:
+    """All queues, as the chosen scheduler has them."""
+    async with Client.open(state, reads=reads) as client:
+        found = await client.queues()
+        return ReadRows([views.part(queue) for queue in found.queues], found.position)
 
 
-async def cluster(state: str | None) -> Row:
+async def cluster(state: str | None, reads: ReadChoice) -> Row:
     """The configuration of the cluster."""
-    async with Client.open(state) as client:
+    async with Client.open(state, reads=reads) as client:
         return views.part(await client.cluster())
 
 

@@ -10,10 +10,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from stoker.mesh.client.client import Client
+from stoker.mesh.client.read_choice import ReadChoice
 from stoker.mesh.wire import schema
 from stoker.native.errors import NotFound
 from stoker.tui.calls import attachment, rank_output, views
 from stoker.tui.calls.rank_output import Which
+from stoker.tui.calls.views import ReadRows
 from stoker.tui.options.selectors import Selector
 
 WAITS_MAX = 16
@@ -40,18 +42,25 @@ async def _selected(
 
 
 async def jobs(
-    state: str | None, *, states: Sequence[str], user: str, limit: int | None
-) -> list[Row]:
-    """The jobs, newest first, at most `limit`."""
-    async with Client.open(state) as client:
+    state: str | None,
+    reads: ReadChoice,
+    *,
+    states: Sequence[str],
+    user: str,
+    limit: int | None,
+) -> ReadRows:
+    """The jobs, newest first, at most `limit`, with the position of the first page."""
+    async with Client.open(state, reads=reads) as client:
         page = min(limit or schema.LIST_MAX, schema.LIST_MAX)
         request = schema.ListRequest(states=tuple(states), user=user, limit=page)  # type: ignore[arg-type]
         rows: list[Row] = []
-        async for job in client.list_all(request):
-            rows.append(views.part(job))
-            if len(rows) == limit:
+        position: schema.LogPosition | None = None
+        async for found in client.pages(request):
+            position = position or found.position
+            rows += map(views.part, found.jobs)
+            if limit is not None and len(rows) >= limit:
                 break
-        return rows
+        return ReadRows(rows[:limit], position)
 
 
 async def job_objects(state: str | None, selector: Selector, words: str) -> list[Row]:

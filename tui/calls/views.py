@@ -8,7 +8,7 @@ the rows of its devices at the top level.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,6 +18,13 @@ from stoker.native.errors import NotFound
 NO_SUCH_PROGRAM = ("no such file", "not found", "enoent")
 TIMED_OUT, LOST, NOT_STARTED, NOT_FOUND, TERMINATED = 124, 125, 126, 127, 143
 """The exit codes of `run` and `wait` beside the job's own, as in timeout(1) and env(1)."""
+
+
+class ReadRows(NamedTuple):
+    """Rows that any scheduler can show, and the position in the log that they reflect."""
+
+    rows: list[dict[str, Any]]
+    position: schema.LogPosition | None
 
 
 def row(message: schema.Message) -> dict[str, Any]:

@@ -7,20 +7,26 @@ A change may be repeated: if the limits are in force already, the verb says so a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from stoker.tui.commands.replies import call, settle
-from stoker.tui.options.verb_options import json_option, node_option
+from stoker.tui.options.verb_options import json_option, node_option, read_options
 from stoker.tui.render import tables, text
+
+if TYPE_CHECKING:
+    from stoker.mesh.client.read_choice import ReadChoice
 
 
 @click.group("cluster", invoke_without_command=True)
 @node_option
+@read_options
 @json_option
 @click.pass_context
-def cluster_command(ctx: click.Context, state: str | None, as_json: bool) -> None:
+def cluster_command(
+    ctx: click.Context, state: str | None, as_json: bool, reads: ReadChoice
+) -> None:
     """Show the cluster: its schedulers, users, limits, and the place in its log.
 
     All of it is in the log, so that every scheduler has the same.
@@ -29,7 +35,7 @@ def cluster_command(ctx: click.Context, state: str | None, as_json: bool) -> Non
         return
     from stoker.tui.calls import cluster_calls
 
-    found = call(cluster_calls.cluster(state))
+    found = call(cluster_calls.cluster(state, reads))
     if as_json:
         text.show(tables.render_one({"schema": tables.SCHEMA, **found}))
     else:

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from stoker.tui.commands.replies import call, show
+from stoker.tui.commands.replies import call, show, show_read
 from stoker.tui.options import selectors
 from stoker.tui.options.job_options import job_options, request
 from stoker.tui.options.quantity import SPAN
-from stoker.tui.options.verb_options import node_option, output_option
+from stoker.tui.options.verb_options import node_option, output_option, read_options
 from stoker.tui.render import explain, report, tables, text
+
+if TYPE_CHECKING:
+    from stoker.mesh.client.read_choice import ReadChoice
 
 COMMAND = {"allow_interspersed_args": False}
 JOB_STATES = (
@@ -101,6 +104,7 @@ def submit_command(
 @click.option(
     "--state", metavar="DIR", help="State folder of the node; a job's state works as --status."
 )
+@read_options
 @output_option("table")
 def jobs_command(
     *,
@@ -110,16 +114,16 @@ def jobs_command(
     status: Sequence[str],
     state: str | None,
     output: tables.Output,
+    reads: ReadChoice,
 ) -> None:
     """List jobs, newest first."""
     from stoker.tui.calls import job_calls
 
     if state in JOB_STATES:  # people who mean --status write --state
         status, state = (*status, state), None
-    rows = call(
-        job_calls.jobs(state, states=status, user=user, limit=None if everything else limit)
-    )
-    show(tables.JOBS, rows, output)
+    most = None if everything else limit
+    read = call(job_calls.jobs(state, reads, states=status, user=user, limit=most))
+    show_read(tables.JOBS, read, output, reads)
 
 
 @click.command("job")

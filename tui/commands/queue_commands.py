@@ -6,16 +6,19 @@ A change may be repeated: if there is nothing left to change, the verb says so a
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from stoker.tui.commands.replies import call, settle, show
+from stoker.tui.commands.replies import call, settle, show_read
 from stoker.tui.options import quantity_parser
 from stoker.tui.options.job_flags import PLACEMENTS
 from stoker.tui.options.quantity import Quantity
-from stoker.tui.options.verb_options import node_option, output_option
+from stoker.tui.options.verb_options import node_option, output_option, read_options
 from stoker.tui.render import tables
+
+if TYPE_CHECKING:
+    from stoker.mesh.client.read_choice import ReadChoice
 
 ORDERS = ("fifo", "any", "backfill", "conservative", "shortest", "least-attained")
 DEVICES = Quantity("N", lambda value: quantity_parser.milli(value, "a number of devices"))
@@ -28,12 +31,13 @@ def queue_command() -> None:
 
 @queue_command.command("list")
 @node_option
+@read_options
 @output_option("table")
-def queue_list_command(state: str | None, output: tables.Output) -> None:
+def queue_list_command(state: str | None, output: tables.Output, reads: ReadChoice) -> None:
     """List queues with their jobs, quotas and use."""
     from stoker.tui.calls import cluster_calls
 
-    show(tables.QUEUES, call(cluster_calls.queues(state)), output)
+    show_read(tables.QUEUES, call(cluster_calls.queues(state, reads)), output, reads)
 
 
 @queue_command.command("set")

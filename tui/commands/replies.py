@@ -7,11 +7,15 @@ import asyncio
 import sys
 import time
 from collections.abc import Coroutine, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from stoker.tui.render import tables, text
+
+if TYPE_CHECKING:
+    from stoker.mesh.client.read_choice import ReadChoice
+    from stoker.tui.calls.views import ReadRows
 
 T = TypeVar("T")
 
@@ -30,6 +34,14 @@ def show(
         return
     colour = text.colours(sys.stdout)
     text.show(tables.render(noun, rows, output, now_ns=time.time_ns(), colour=colour))
+
+
+def show_read(noun: tables.Noun, read: ReadRows, output: tables.Output, reads: ReadChoice) -> None:
+    """Print rows, and on stderr what they reflect if that may be an older state."""
+    show(noun, read.rows, output)
+    if reads.stale and read.position is not None:
+        entry = f"entry {read.position.index}, term {read.position.term}"
+        click.echo(f"stoker: this is the state after {entry}; newer entries may exist", err=True)
 
 
 def settle(state: str | None, noun: str, verb: str, request: Any, what: str) -> None:

@@ -45,5 +45,5 @@ class AnswerRight:
         """Return the answer to a request that another scheduler must take."""
         leader = self._leadership.leader
         if leader:
-            return NotLeader("this scheduler does not lead", hint=f"Ask scheduler {leader}")
+            return NotLeader("this scheduler does not lead", hint=f"Ask scheduler {leader:016x}")
         return NotLeader("no scheduler leads now", hint="Try again in a second")

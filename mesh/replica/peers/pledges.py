@@ -17,6 +17,8 @@ class Pledges:
     def __init__(self, majority: int) -> None:
         self.term = 0
         self.majority = majority
+        self.requested_ns = 0
+        """The stamp of the newest request for pledges."""
         self.until_ns = 0
         """The moment up to which a majority's pledges hold; 0 if there is no majority."""
         self._until: dict[int, int] = {}
@@ -49,6 +51,11 @@ class Pledges:
     def _count(self) -> None:
         ends = sorted(self._until.values(), reverse=True)
         self.until_ns = ends[self.majority - 1] if len(ends) >= self.majority else 0
+
+    @property
+    def since_ns(self) -> int:
+        """The moment of the requests that a majority has answered; far in the past without one."""
+        return self.until_ns - PLEDGE_NS
 
     @property
     def count(self) -> int:

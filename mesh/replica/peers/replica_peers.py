@@ -21,7 +21,9 @@ from stoker.mesh.replica.log.roster import Roster
 from stoker.mesh.replica.nodes.leadership import Leadership
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.peers.confirmations import Confirmations
+from stoker.mesh.replica.peers.follower_reads import FollowerReads
 from stoker.mesh.replica.peers.pledges import Pledges
+from stoker.mesh.replica.peers.read_index import ReadIndexes
 from stoker.mesh.replica.peers.snapshot_exchange import SnapshotExchange
 from stoker.mesh.replica.peers.state_agreement import StateAgreement
 from stoker.mesh.replica.peers.voter import PLEDGE_NS, Voter
@@ -41,6 +43,8 @@ from stoker.mesh.wire.peer_messages import (
     Pledge,
     PledgeRequest,
     Promised,
+    ReadIndexReply,
+    ReadIndexRequest,
     SnapshotPart,
     SnapshotRequest,
     SnapshotTaken,
@@ -118,6 +122,18 @@ class ReplicaPeers:
         self._read_envelope = read_envelope
         self.exchange = SnapshotExchange(self.send, outbox)
         self._agreement = StateAgreement(self.number, majority, state, self.send, outbox)
+        self.reads_here = FollowerReads(
+            state,
+            leadership,
+            self.voter,
+            outbox,
+            self.send,
+            each=settings.budgets.waiters,
+            first=random.Random(f"reads {settings.seed}").getrandbits(48),
+        )
+        self._read_indexes = ReadIndexes(
+            state, leadership, self.pledges, self.send, self._request_pledges
+        )
         self._own_snapshot: SnapshotBlob | None = None
         self.agreed: SnapshotBlob | None = None
         """The own snapshot that a majority was found to have, until the replica takes it."""
@@ -127,14 +143,18 @@ class ReplicaPeers:
         """The newest term that a voter named."""
         self._ends: dict[int, ChainPlace] = {}
         """The end of the chain of each voter of this candidate."""
-        self._renewed_ns = self._begun_ns = self._read_ns = self._fetched_ns = 0
+        self._begun_ns = self._read_ns = self._fetched_ns = 0
         self._campaign_ns: int | None = None
         self._read_again = False
         self._recorded = 0
         """The index of the newest snapshot that a majority has."""
         self._waits_at = (0, 0)
         """The confirmed index for which this leader waits, and since when."""
-        self._handlers: dict[type, Callable[[int, Any, Instant], None]] = {
+        self._handlers = self._message_handlers()
+
+    def _message_handlers(self) -> dict[type, Callable[[int, Any, Instant], None]]:
+        """Return what handles each kind of message."""
+        return {
             PledgeRequest: self._pledge_requested,
             Promised: self._promised,
             NotPledged: self._not_pledged,
@@ -147,6 +167,8 @@ class ReplicaPeers:
             SnapshotPart: self._part,
             SnapshotTaken: self._snapshot_taken,
             Diverged: self._diverged,
+            ReadIndexRequest: self._read_indexes.requested,
+            ReadIndexReply: self.reads_here.answered,
         }
 
     # --- time -------------------------------------------------------------------------------------
@@ -164,10 +186,14 @@ class ReplicaPeers:
 
     def tick(self, now: Instant) -> None:
         """Renew pledges, stand for leadership, or read what the leader appended."""
-        if self.alone or self._leadership.halted:
+        if self.alone:
+            return
+        self.reads_here.tick(now)
+        self._read_indexes.look(now)
+        if self._leadership.halted:
             return
         if self._leadership.stands:
-            if now.boot_ns - self._renewed_ns >= RENEW_NS:
+            if now.boot_ns - self.pledges.requested_ns >= RENEW_NS:
                 self._request_pledges(now)
             self._fetch_again(now)
         elif self._leadership.role == "pledging":
@@ -226,7 +252,7 @@ class ReplicaPeers:
         term, stamp_ns = self.pledges.term, now.boot_ns
         if self._leadership.stands:
             self._pledge_to_itself(now)
-        self._renewed_ns = now.boot_ns
+        self.pledges.requested_ns = now.boot_ns
         index = self._state.index
         self.broadcast(
             PledgeRequest(
@@ -282,6 +308,7 @@ class ReplicaPeers:
             self._outbox.count("pledge_refused")
             return
         self._ends[sender] = ChainPlace(message.end_term, message.end_index, message.end_hash)
+        self._read_indexes.look(now)
         if self._leadership.role == "pledging" and self.pledges.count == self.pledges.majority - 1:
             self._pledge_to_itself(now)
             if self.pledges.hold(now.boot_ns):
@@ -356,6 +383,7 @@ class ReplicaPeers:
         """Note that the state has the next entry."""
         if not self.alone:
             self._agreement.applied()
+            self.reads_here.applied()
 
     def saved(self, blob: SnapshotBlob) -> None:
         """Tell the leader of a snapshot of this replica, which is durable."""

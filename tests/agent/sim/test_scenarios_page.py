@@ -11,6 +11,7 @@ from tests.agent.sim import (
     test_scenarios_host,
     test_scenarios_leases,
     test_scenarios_log,
+    test_scenarios_reads,
     test_scenarios_terms,
 )
 from tests.agent.sim.scenario import SCENARIOS, Scenario
@@ -22,6 +23,7 @@ FILES = (
     test_scenarios_host,
     test_scenarios_leases,
     test_scenarios_log,
+    test_scenarios_reads,
     test_scenarios_terms,
 )
 

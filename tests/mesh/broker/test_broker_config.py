@@ -33,6 +33,7 @@ async def echo_subject(server: Server) -> list[Msg]:
         await scheduler.publish(message.reply, message.subject.encode())
 
     await scheduler.subscribe(subjects.EVERY_USER_REQUEST, cb=answer)
+    await scheduler.subscribe(subjects.EVERY_READ, cb=answer)
     await scheduler.subscribe(subjects.EVERY_NODE_REQUEST, cb=answer)
     await settle(scheduler)
     return seen
@@ -231,7 +232,10 @@ async def test_names_that_are_no_tokens_cross_encoded(server: Server) -> None:
     name = "Jörg.K *>"
     await server.add_user(name)
     nc = await server.connect(name)
-    assert subjects.parse_user_request(await ask(nc, "stoker.v1.job.list")) == (name, "job", "list")
+    arrived = subjects.parse_user_request(await ask(nc, "stoker.v1.job.list"))
+    assert arrived == (name, "job", "list", False)
+    arrived = subjects.parse_user_request(await ask(nc, "stoker.v1.read.any.job.list"))
+    assert arrived == (name, "job", "list", True)
 
 
 async def test_connections_and_subscriptions_of_a_user_are_bounded(stopped_server: Server) -> None:

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from stoker.mesh.client.client import Client
+from stoker.mesh.client.read_choice import AT_THE_LEADER, ReadChoice
 from stoker.mesh.connection.context import Context
 from stoker.mesh.wire import schema, subjects
 from stoker.mesh.wire.schema import JobRequest, LogsRequest
@@ -152,11 +153,11 @@ async def small(server_stopped_with_admin: Server) -> AsyncIterator[Node]:
     await node.stop()
 
 
-def client_of(node: Node, user: str) -> Client:
+def client_of(node: Node, user: str, reads: ReadChoice = AT_THE_LEADER) -> Client:
     folder = node.folder
     certificate = Path(node.server.settings.certificate_file)
     where = Context(node.server.url, folder / f"{user}.nk", user, certificate)
-    return Client(lambda: where)
+    return Client(lambda: where, reads=reads)
 
 
 async def test_a_wait_that_is_not_held_is_repeated(small: Node) -> None:
@@ -265,3 +266,22 @@ async def test_more_are_removed_than_one_entry_holds(node: Node) -> None:
     done = await node.ask("alice", "job", "remove", select="all")
     assert len(done.jobs) == 768
     assert (await node.ask("alice", "job", "list")).jobs == ()
+
+
+async def test_a_scheduler_that_is_alone_answers_reads_at_its_name(node: Node) -> None:
+    await node.ask("alice", "job", "submit", argv=("true",))
+    at = f"{(await node.ask('alice', 'cluster', 'get')).schedulers[0].number:016x}"
+    for choice in (ReadChoice(at), ReadChoice(subjects.ANY), ReadChoice(stale=True)):
+        client = client_of(node, "alice", choice)
+        assert (await client.get(1)).job == 1
+        listed = await client.list(schema.ListRequest())
+        assert [job.job for job in listed.jobs] == [1] and listed.position is not None
+        assert (await client.cluster()).position is not None
+        assert [each.node for each in (await client.nodes()).nodes] == ["node1"]
+        await client.close()
+    nc = await node.server.connect("bob")
+    asked = await nc.request(f"stoker.v1.read.{at}.node.list", b"{}", timeout=5)
+    assert schema.decode_reply("node", "list", asked.data)
+    with pytest.raises(NotFound):
+        answer = await nc.request(f"stoker.v1.read.{at}.job.get", b'{"job": 1}', timeout=5)
+        schema.decode_reply("job", "get", answer.data)

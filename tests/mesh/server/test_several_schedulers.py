@@ -10,6 +10,8 @@ import pytest
 from stoker.mesh.log import genesis
 from stoker.mesh.replica import snapshots
 from stoker.mesh.replica.state import ReplicaState
+from stoker.mesh.wire import subjects
+from stoker.native.errors import NotLeader, Unavailable
 from tests.mesh.fake_agent import HOLD
 from tests.mesh.founding import replay
 from tests.mesh.nats_server import Server
@@ -86,3 +88,54 @@ async def test_schedulers_that_hold_the_same_entries_have_equal_states(
     last = min(max(each) for each in chains)
     assert last > 3
     assert len({digest(cluster, each, last) for each in chains}) == 1
+
+
+async def test_a_job_is_read_at_a_follower_as_soon_as_it_was_acknowledged(
+    cluster: SeveralSchedulers,
+) -> None:
+    first = cluster.leader()
+    followers = [each for each in cluster.schedulers if each is not first]
+    for number in range(1, 6):
+        done = await cluster.persist("alice", "job", "submit", argv=("true",))
+        for each in followers:
+            view = await cluster.request("alice", "job", "get", at=each, job=number)
+            assert view.job == number and view.position.index >= done.position.index
+            found = await cluster.request("alice", "job", "list", at=each)
+            assert [job.job for job in found.jobs][:1] == [number]
+    shown = await cluster.request("alice", "cluster", "get", at=followers[0])
+    assert [each.number for each in shown.schedulers if each.leads] == [first.number]
+    assert (await cluster.request("alice", "queue", "list", at=followers[1])).queues
+    with pytest.raises(NotLeader, match=f"{first.number:016x}"):
+        await cluster.request("alice", "node", "list", at=followers[0])
+    assert (await cluster.request("alice", "node", "list", at=first)).nodes
+
+
+async def test_reads_without_a_majority_are_refused_or_stale(cluster: SeveralSchedulers) -> None:
+    first = cluster.leader()
+    done = await cluster.persist("alice", "job", "submit", argv=("true",))
+    paused, last = (each for each in cluster.schedulers if each is not first)
+    before = await cluster.request("alice", "job", "get", at=last, job=1)
+    for each in (first, paused):
+        each.pause()
+    with pytest.raises(Unavailable) as refused:
+        await cluster.request("alice", "job", "get", at=last, job=1)
+    assert "--stale" in refused.value.hint
+    old = await cluster.request("alice", "job", "get", at=last, job=1, stale=True)
+    assert old.position.index >= before.position.index >= done.position.index
+    listed = await cluster.request("alice", "job", "list", at=last, stale=True)
+    assert [job.job for job in listed.jobs] == [1]
+    first.kill()
+    paused.resume()
+    await cluster.until_another_leads(first)
+    again = await cluster.persist("alice", "job", "submit", argv=("true",))
+    for each in (paused, last):
+        view = await cluster.persist("alice", "job", "get", at=each, job=again.job)
+        assert view.position.index >= again.position.index
+        assert view.position.term > done.position.term
+
+
+async def test_any_scheduler_answers_a_read_at_any(cluster: SeveralSchedulers) -> None:
+    await cluster.persist("alice", "job", "submit", argv=("true",))
+    for _ in range(20):
+        listed = await cluster.request("alice", "job", "list", at=subjects.ANY)
+        assert [job.job for job in listed.jobs] == [1]

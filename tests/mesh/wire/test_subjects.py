@@ -36,8 +36,26 @@ def test_two_names_never_share_a_token(one: str, other: str) -> None:
 @given(NAMES, st.sampled_from(subjects.REQUESTS))
 def test_user_requests(name: str, request: tuple[str, str]) -> None:
     subject = subjects.user_request(name, *request)
-    assert subjects.parse_user_request(subject) == (name, *request)
+    assert subjects.parse_user_request(subject) == (name, *request, False)
     assert subject.count(".") == 5
+
+
+@given(NAMES, st.integers(0, (1 << 64) - 1), st.sampled_from(subjects.REQUESTS))
+def test_reads_at_a_scheduler(name: str, number: int, request: tuple[str, str]) -> None:
+    at = subjects.check_at(subjects.at(number))
+    subject = subjects.user_read(name, at, *request)
+    if request in subjects.CHOSEN_READS:
+        assert subjects.parse_user_request(subject) == (name, *request, True)
+        assert subject.startswith(subjects.reads_of_user(name, at).removesuffix("*.*"))
+    else:
+        with pytest.raises(BadRequest, match="no such request"):
+            subjects.parse_user_request(subject)
+
+
+@pytest.mark.parametrize("text", ["", "*", ">", "Any", "1", "0" * 15, "G" * 16, "a.b", "0" * 17])
+def test_what_names_no_scheduler_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match="names no scheduler"):
+        subjects.check_at(text)
 
 
 @given(NAMES, st.sampled_from(subjects.QUERIES))

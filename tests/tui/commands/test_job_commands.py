@@ -262,6 +262,25 @@ def test_jobs_are_filtered_by_the_node_and_shown(fakes: Any, node: Any) -> None:
     assert b"\x1b" not in stoker(node, "jobs").stdout
 
 
+def test_a_stale_list_says_what_it_reflects(fakes: Any, node: Any) -> None:
+    listed = {
+        "schema": "stoker/v1",
+        "jobs": [fakes.job_view(9, "running")],
+        "next": None,
+        "position": {"term": 3, "index": 41},
+    }
+    at = "41424a4b4e4d5655"
+    node.answers["read.any.job.list"] = node.answers[f"read.{at}.job.list"] = lambda asked: listed
+    done = stoker(node, "jobs", "--stale", "-o", "name")
+    assert done.stdout == b"9\n" and b"entry 41, term 3; newer entries may exist" in done.stderr
+    assert node.seen[-1] == ("read.any.job.list", node.seen[-1][1])
+    assert node.seen[-1][1]["stale"] is True
+    done = stoker(node, "jobs", "--at", at, "-o", "name")
+    assert (done.stdout, done.stderr) == (b"9\n", b"") and node.seen[-1][1]["stale"] is False
+    done = stoker(node, "jobs", "--at", "s1")
+    assert done.returncode and b"names no scheduler" in done.stderr
+
+
 def test_a_terminal_that_knows_no_unicode_gets_the_table_all_the_same(
     fakes: Any, node: Any
 ) -> None:

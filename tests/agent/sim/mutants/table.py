@@ -22,6 +22,8 @@ VOTER = "stoker.mesh.replica.peers.voter"
 PLEDGES = "stoker.mesh.replica.peers.pledges"
 AGREEMENT = "stoker.mesh.replica.peers.state_agreement"
 ROSTER = "stoker.mesh.replica.log.roster"
+READ_INDEX = "stoker.mesh.replica.peers.read_index"
+FOLLOWER_READS = "stoker.mesh.replica.peers.follower_reads"
 ANSWERS = "stoker.mesh.replica.nodes.lease_answers"
 CHANNEL = "stoker.mesh.replica.nodes.node_channel"
 JUDGE = "stoker.agent.jobs.lease_judge"
@@ -201,6 +203,26 @@ MUTANTS = [
         "candidate-thaws", JUDGE, "LeaseJudge._worthless",
         "if answer.extend_only and", "if False and",
         "a candidate only extends leases that have not run out",
+    ),
+    Mutant(
+        "read-unproven", READ_INDEX, "ReadIndexes._is_proven",
+        "return self._pledges.since_ns > pending.after_ns", "return True",
+        "a leader confirms a read only under pledges that were requested after it came",
+    ),
+    Mutant(
+        "read-early", FOLLOWER_READS, "FollowerReads.applied",
+        "if index > self._state.index:", "if False:",
+        "a follower answers a read once it has applied the position",
+    ),
+    Mutant(
+        "read-joins", FOLLOWER_READS, "FollowerReads.want",
+        "self._new.append(", "(self._requested.reads if self._requested else self._new).append(",
+        "a read index serves only the reads that came before it was requested",
+    ),
+    Mutant(
+        "read-any-answer", FOLLOWER_READS, "_Requested.is_answered",
+        "return (sender, number) == (self.leader, self.number)", "return True",
+        "a read index counts for the last request alone",
     ),
     Mutant(
         "lease-unpledged", ANSWERS, "LeaseAnswers.due",

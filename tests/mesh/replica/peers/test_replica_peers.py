@@ -44,7 +44,7 @@ def test_a_follower_names_the_leader_at_once(cluster: Cluster) -> None:
     cluster.pass_time(0.6)
     answer = cluster.submit(other, "a")
     assert isinstance(answer, NotLeader)
-    assert f"scheduler {leader}" in answer.hint
+    assert f"scheduler {leader:016x}" in answer.hint
 
 
 def test_another_leads_after_the_leader_died(cluster: Cluster) -> None:
