@@ -27,6 +27,7 @@ from stoker.mesh.connection import context
 from stoker.mesh.connection.context import Context
 from stoker.mesh.connection.process_connection import key_file
 from stoker.mesh.identity import certificate, identity
+from stoker.mesh.log.genesis import member_number
 from stoker.native.errors import Unavailable
 
 CLUSTER = "bench"
@@ -52,18 +53,22 @@ class Broker(NamedTuple):
 
 
 @contextlib.contextmanager
-def running(folder: Path, count: int) -> Iterator[list[Broker]]:
-    """Start `count` brokers of one cluster with new keys, each in a folder below `folder`."""
+def running(folder: Path, count: int, *, servers: bool = False) -> Iterator[list[Broker]]:
+    """Start `count` brokers of one cluster with new keys, each in a folder below `folder`.
+
+    With `servers`, each is the broker of a scheduler with a key of its own.
+    """
     program = broker_program()
     states = [folder / f"broker-{number}" for number in range(1, count + 1)]
     _make_keys(states)
+    schedulers = _scheduler_keys(states) if servers else {}
     ports = _free_ports(2 * count)
     routes = _routes(ports[count:])
     brokers: list[Broker] = []
     try:
         for state, port, own in zip(states, ports, routes, strict=False):
             settings = _settings(state, port, own)
-            text = broker_config.render(settings, _keys(state))
+            text = broker_config.render(settings, _keys(state, schedulers))
             brokers.append(_start(program, settings, state, text))
         for broker in brokers:
             _wait_listening(broker)
@@ -106,9 +111,19 @@ def _make_keys(states: Sequence[Path]) -> None:
         shutil.copytree(first / "keys", state / "keys")
 
 
-def _keys(state: Path) -> BrokerKeys:
+def _scheduler_keys(states: Sequence[Path]) -> dict[int, str]:
+    """Give each broker a scheduler's key of its own; return all by their numbers."""
+    for state in states[1:]:
+        key_file(state).unlink()
+        identity.create(key_file(state))
+    public = [identity.load(key_file(state)).public for state in states]
+    return {member_number(key): key for key in public}
+
+
+def _keys(state: Path, schedulers: dict[int, str]) -> BrokerKeys:
     user = identity.load(_user_key(state)).public
-    return BrokerKeys(identity.load(key_file(state)).public, users={USER: user})
+    own = identity.load(key_file(state)).public
+    return BrokerKeys(own, users={USER: user}, schedulers=schedulers)
 
 
 def _settings(state: Path, port: int, routes: BrokerRoutes | None) -> BrokerSettings:

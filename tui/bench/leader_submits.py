@@ -31,10 +31,12 @@ from stoker.mesh.connection.context import Context
 from stoker.mesh.connection.process_connection import key_file
 from stoker.mesh.identity import identity, sealed_json
 from stoker.mesh.log import log_record
+from stoker.mesh.log.genesis import Genesis
 from stoker.mesh.replica.new_cluster import founding
 from stoker.mesh.wire import schema, subjects
 from stoker.native.errors import StokerError
 from stoker.scheduler.core import Limits
+from stoker.scheduler.nouns import Account
 from stoker.tui.bench import brokers
 from stoker.tui.bench.brokers import CLUSTER, LISTEN_S, USER, Broker
 
@@ -69,7 +71,15 @@ class LeaderRow(msgspec.Struct, frozen=True, kw_only=True):
 @contextlib.contextmanager
 def running(broker: Broker) -> Iterator[int]:
     """Run a scheduler in this broker's folder; yield its pid."""
-    _write_state(broker.state)
+    key = identity.load(key_file(broker.state)).public
+    write_state(broker, founding(CLUSTER, key, Limits(), accounts(broker)))
+    with started(broker) as pid:
+        yield pid
+
+
+@contextlib.contextmanager
+def started(broker: Broker) -> Iterator[int]:
+    """Run a scheduler whose state was written; yield its pid."""
     argv = [sys.executable, "-m", _DAEMON, "--state", str(broker.state)]
     with (broker.state / "scheduler.log").open("wb") as log:
         process = subprocess.Popen(argv, stdout=log, stderr=log)
@@ -79,20 +89,24 @@ def running(broker: Broker) -> Iterator[int]:
         brokers.end(process)
 
 
-def _write_state(state: Path) -> None:
-    """Write what the scheduler reads at its start; limits of one user are out of the way."""
-    key = identity.load(key_file(state)).public
-    public = identity.load(state / "keys" / f"user-{USER}.nk").public
+def accounts(broker: Broker) -> dict[str, Account]:
+    """Write the table of users, which has the bench's alone; return it as the log has it."""
+    public = identity.load(broker.state / "keys" / f"user-{USER}.nk").public
     table = {USER: User(public_key=public, uid=NOBODY, gid=NOBODY)}
-    users.save(state / "users.json", table)
+    users.save(broker.state / "users.json", table)
+    return users.accounts(table)
+
+
+def write_state(broker: Broker, founds: Genesis) -> None:
+    """Write what a scheduler reads at its start; limits of one user are out of the way."""
+    state = broker.state
     record = {
         **msgspec.json.decode((state / "cluster.json").read_bytes()),
         "cluster": CLUSTER,
         "node": "bench",
-        "scheduler_public_key": key,
+        "scheduler_public_key": identity.load(key_file(state)).public,
     }
     (state / "cluster.json").write_bytes(msgspec.json.encode(record))
-    founds = founding(CLUSTER, key, Limits(), users.accounts(table))
     (state / "genesis.json").write_bytes(sealed_json.encode(founds))
     budgets = {"pending_jobs": 1 << 20, "spec_bytes": 1 << 30, "requests_per_s": 1 << 20}
     lines = [f"{name} = {value}\n" for name, value in budgets.items()]

@@ -59,14 +59,19 @@ def bench_submit_command(as_json: bool, jobs: int, state: str | None) -> None:
 @click.option(
     "--submits", type=click.IntRange(100, 20_000), default=4000, help="Submits of a round."
 )
-def bench_log_command(as_json: bool, rounds: int, appends: int, submits: int) -> None:
-    """Measure appends to the replicated log beside raw ones, and submits through one leader."""
+@click.option("--reads", type=click.IntRange(10, 20_000), default=1000, help="Reads of a kind.")
+def bench_log_command(as_json: bool, rounds: int, appends: int, submits: int, reads: int) -> None:
+    """Measure the replicated log: appends, submits, and reads at leader and follower.
+
+    Appends stand beside raw ones, and submits go through one leader. The reads of a round are at
+    the leader, at a follower, and stale ones at that follower.
+    """
     from stoker.tui.bench import log
     from stoker.tui.demo import private_node
     from stoker.tui.render import tables
 
     with private_node.terminable():
-        result = log.measure(log.LogLoad(rounds, appends, submits), _say)
+        result = log.measure(log.LogLoad(rounds, appends, submits, reads), _say)
     click.echo(tables.render_one(result) if as_json else log.text(result), nl=False)
 
 

@@ -10,9 +10,10 @@ from click.testing import CliRunner, Result
 from stoker.tui.bench import log
 from stoker.tui.bench.leader_submits import LeaderRow
 from stoker.tui.bench.log_appends import AppendRow
+from stoker.tui.bench.scheduler_reads import ReadRow
 from stoker.tui.commands.bench_commands import bench_command
 
-QUICK = ("--rounds", "1", "--appends", "10", "--submits", "100")
+QUICK = ("--rounds", "1", "--appends", "10", "--submits", "100", "--reads", "10")
 
 
 def run(*words: str) -> Result:
@@ -33,6 +34,8 @@ def test_one_object() -> None:
         assert row["ratio"] == row["appends_per_s"] / row["raw_per_s"]
     assert told["leader"]["submits"] == 100
     assert len(told["leader"]["rounds_per_s"]) == 1
+    assert [row["kind"] for row in told["reads"]] == ["leader", "follower", "follower, stale"]
+    assert all(row["reads"] == 10 and row["p50_ms"] <= row["p99_ms"] for row in told["reads"])
     assert "CPUs" in told["cpu"]
 
 
@@ -45,9 +48,14 @@ def test_a_table() -> None:
         submits=100, in_flight=128, submits_per_s=7500.0, rounds_per_s=(7500.0,),
         leader_cpu_us=100.0, broker_cpu_us=40.0, client_cpu_us=20.0, leader_limit_per_s=10_000.0,
     )  # fmt: skip
-    lines = log.text(log.LogResult(rows=(row,), leader=leader, cpu="a CPU")).splitlines()
+    read = ReadRow(
+        kind="follower", reads=30, p50_ms=2.5, p99_ms=4.25, ratio=2.0, added_p50_ms=1.25
+    )  # fmt: skip
+    result = log.LogResult(rows=(row,), leader=leader, reads=(read,), cpu="a CPU")
+    lines = log.text(result).splitlines()
     assert lines[0].startswith("entries of 64 commands of 256 B")
     wanted = "3 700 44800 1.25 ms 2.50 ms 800 1.00 ms 2.00 ms 0.88"
     assert lines[2].split() == wanted.split()
     assert lines[3] == "one leader: 7500 submits/s, 128 in flight"
     assert "leader 100 us (at most 10000/s on one core)" in lines[4]
+    assert lines[7].split() == ["follower", "30", "2.50", "ms", "4.25", "ms", "2.00"]
