@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a client reads, and whether it may be shown an older state.
+"""The scheduler at which a client reads, and whether it may be shown an older state.
 
 Owns which requests that choice applies to: those that every scheduler can answer by itself.
 """

@@ -21,7 +21,7 @@ Name = tuple[str, int]
 
 
 class _Begun(NamedTuple):
-    """What a read must show at least."""
+    """The least that a read must show."""
 
     last: int
     """The last entry that any scheduler had applied."""

@@ -220,11 +220,6 @@ MUTANTS = [
         "a read index serves only the reads that came before it was requested",
     ),
     Mutant(
-        "read-any-answer", FOLLOWER_READS, "_Requested.is_answered",
-        "return (sender, number) == (self.leader, self.number)", "return True",
-        "a read index counts for the last request alone",
-    ),
-    Mutant(
         "lease-unpledged", ANSWERS, "LeaseAnswers.due",
         "if now_ns >= self._ends_ns(authority):", "if False:",
         "no lease is renewed when the pledges ran out",
