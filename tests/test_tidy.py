@@ -54,6 +54,7 @@ ACROSS = {
     "tests/probes/test_cupti_parts.py": "probes/cupti/: joins, buffers",
     "tests/probes/test_cupti.py": "probes/cupti/ on a simulated driver and a simulated CUPTI",
     "tests/probes/test_tracer_plan.py": "probes/tracer/plan.c",
+    "tests/probes/test_thread_clock.py": "probes/tracer/thread_clock.c",
     "tests/probes/test_tracer_driver.py": "probes/tracer/driver.c",
     "tests/probes/test_governed_totals.py": "probes/tracer/ in every tracer, with the fold",
     "tests/probes/test_rocprofiler.py": "probes/rocprofiler/ on a simulated runtime",

@@ -25,7 +25,7 @@ class BrokenCore(Core):
 @pytest.fixture
 def world() -> World:
     """A world whose log has entries and whose auditor has found nothing."""
-    made = World(9, shape_of(9)._replace(nodes=3, wishes=10), faults=False)
+    made = World(9, shape_of(9)._replace(wishes=10), faults=False)
     figures = made.run()
     assert figures.violations == () and figures.entries > 20
     return made
