@@ -117,7 +117,11 @@ class FaultPlan:
             self._later(200, 3000, lambda _: one.start() if not one.alive else None)
 
     def _pause_scheduler(self) -> None:
-        one = self._chance.choice(self._schedulers)
+        """Stop a scheduler, often the leader: its lease answers are on their way just then."""
+        leads = [each for each in self._schedulers if each.leads]
+        one = self._chance.choice(
+            leads if leads and self._chance.random() < 0.6 else self._schedulers
+        )
         if one.alive and not one.paused:
             one.pause(clock=self._chance.random() < 0.5)
             self._later(100, 9000, lambda _: one.go_on())

@@ -285,20 +285,27 @@ class SchedulerFaults:
         return entries.seal(_following(last, last.entry.term, one.number), one.signer).data
 
     def _unpledged(self, last: Opened, one: SchedulerProcess) -> bytes:
-        """Return an entry with which a scheduler begins a term by the pledges of an older one."""
-        term = next_term(last.entry.term, one.number - 1)
-        forged = _following(last, term, one.number, self._stale_pledges(one.number))
-        return entries.seal(forged, one.signer).data
+        """Return an entry with which a scheduler begins a term by the pledges of an older one.
 
-    def _stale_pledges(self, number: int) -> tuple[Blob, ...]:
-        """Return the pledges of an earlier term of a scheduler, if the log has any."""
-        for data in reversed(self._around.stream.entries):
-            found = entries.unseal(0, data).entry if data is not None else None
-            if found is not None and found.leader == number:
-                pledges = tuple(blob for blob in found.blobs if isinstance(blob, TermBlob))
-                if pledges:
-                    return pledges
-        return (TermBlob(()),)
+        It is one of those that led before, if any did; `one` has no pledges at all.
+        """
+        led = self._stale_pledges(last.entry.leader)
+        forger = self._schedulers[self._chance.choice(sorted(led)) - 1] if led else one
+        term = next_term(last.entry.term, forger.number - 1)
+        blob = led.get(forger.number, TermBlob(()))
+        return entries.seal(_following(last, term, forger.number, (blob,)), forger.signer).data
+
+    def _stale_pledges(self, leader: int) -> dict[int, TermBlob]:
+        """Return the pledges of each scheduler but the leader with which it began its last term.
+
+        A forger remembers them, though the log was trimmed.
+        """
+        found: dict[int, TermBlob] = {}
+        for known in self._around.audit.known.values():
+            for blob in known.entry.blobs:
+                if isinstance(blob, TermBlob) and known.entry.leader != leader:
+                    found[known.entry.leader] = blob
+        return found
 
 
 def _following(last: Opened, term: int, leader: int, blobs: tuple[Blob, ...] = ()) -> Entry:
