@@ -11,6 +11,8 @@ import contextlib
 import filecmp
 import os
 import shutil
+import stat
+import sys
 import time
 import tomllib
 from collections.abc import Mapping
@@ -21,6 +23,7 @@ from typing import Any
 
 import msgspec
 
+from stoker.agent.jobs import rank_launcher
 from stoker.agent.jobs.job_launch import LOADER_PATH, JobPlace
 from stoker.agent.jobs.retention import RetentionLimits
 from stoker.agent.power.plan.rules import PowerRules
@@ -35,6 +38,7 @@ from stoker.native.errors import BadRequest
 from stoker.probes.kernels.tracer_environment import LIBCUPTI, LIBRARIES, find_cupti
 
 LAYER = LIBRARIES["opencl"]
+SYSTEM_PYTHON = Path("/usr/bin/python3")
 SIM_NODE = "STOKER_SIM_NODE"
 SIM_DRIVERS = ("libcuda.so.1", "libnccl.so.2", "libnvidia-ml.so.1")
 
@@ -127,6 +131,7 @@ def load(option: str | None) -> AgentSettings:
             tracers,
             place_simulated(where.run / "lib", os.environ),
             config.jobs.resolve(host_facts.processes_max(), host_facts.jobs_memory_bytes()),
+            place_launcher(where.run / "lib"),
         ),
         missing=(why,) if why else (),
         labels=node_labels.of_node(config.node.labels, where),
@@ -189,6 +194,24 @@ def place_simulated(folder: Path, variables: Mapping[str, str]) -> dict[str, str
             source = next(place / name for place in folders if (place / name).exists())
             _placed(folder / "sim", source)
     return {SIM_NODE: node, LOADER_PATH: str(folder / "sim")}
+
+
+def place_launcher(folder: Path) -> tuple[str, ...]:
+    """Put the launcher of ranks where every job can read it; return the words that begin it, or
+    none if there is no interpreter that every job can run: this one may be in root's own folder."""
+    known = (Path(sys.executable).resolve(), SYSTEM_PYTHON)
+    interpreter = next(filter(_is_public, known), None)
+    if interpreter is None:
+        return ()
+    return str(interpreter), "-I", "-S", _placed(folder, Path(rank_launcher.__file__))
+
+
+def _is_public(program: Path) -> bool:
+    """True if every user may run a program."""
+    try:
+        return all(place.stat().st_mode & stat.S_IXOTH for place in (program, *program.parents))
+    except OSError:
+        return False
 
 
 def _placed(folder: Path, source: Path) -> str:

@@ -122,6 +122,11 @@ class JobOptions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Preferences for its devices, the most important first; the last is given up first."""
     after_fail: tuple[int, ...] = ()
     """It starts when these jobs have ended otherwise than well."""
+    mpi: bool = False
+    """Rank 0 of its gang alone runs the program, and mpirun in it starts processes in the others.
+    """
+    launch_key: str = ""
+    """The secret by which the ranks of an mpi gang know each other."""
 
 
 class OptionLimit(NamedTuple):

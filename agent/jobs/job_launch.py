@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from stoker.agent.devices import visibility
-from stoker.agent.jobs import gang_environment
+from stoker.agent.jobs import gang_environment, gang_launch
 from stoker.agent.jobs.attempt_folders import folder_name
 from stoker.agent.jobs.spawner_messages import Exited, Launch
 from stoker.agent.state.job_bounds import NodeBounds
@@ -58,6 +58,8 @@ class JobPlace:
     tracers: Mapping[str, str] = field(default_factory=dict)
     simulated: Mapping[str, str] = field(default_factory=dict)
     bounds: NodeBounds = field(default_factory=NodeBounds)
+    launcher: tuple[str, ...] = ()
+    """The words that begin `rank_launcher.py`, as jobs can read it."""
 
 
 def launch(
@@ -72,7 +74,7 @@ def launch(
         attempt=start.attempt,
         task=start.task,
         placing=start.placing,
-        argv=spec.argv,
+        argv=gang_launch.argv(start, place.launcher),
         env=environment(start, granted, home, place, segments),
         cwd=spec.cwd,
         uid=owner.uid,
@@ -112,6 +114,7 @@ def environment(
     if segments:
         variables.update(_offer(spec, granted, place, segments, variables).variables)
     variables.update(gang_environment.variables(start))
+    variables.update(gang_launch.variables(start))
     variables["STOKER_JOB_ID"] = str(start.job)
     variables["STOKER_ATTEMPT"] = str(start.attempt)
     variables["STOKER_NODE"] = place.node

@@ -33,6 +33,7 @@ CWD_BYTES_MAX = 4095
 """The length of PATH_MAX without its NUL (limits.h)."""
 NAME_CHARS_MAX = 128
 KEY_CHARS_MAX = 128
+LAUNCH_KEY_CHARS_LEAST = 16
 MODEL_BYTES_MAX = 128
 ARRAY_MAX = 256
 """The most jobs in one array; they are committed together, in one log entry."""
@@ -61,10 +62,19 @@ def admit(request: JobRequest, afters: Afters = NO_AFTERS) -> JobSpec:
     _check_again(request)
     _check_afters(afters)
     tasks, each = gang_shape(request)
+    if request.mpi and tasks == 1:
+        raise BadRequest("mpi is for a gang, but there is one task: --tasks or --nodes")
     whole = msgspec.structs.replace(
         request, retries=attempts_more(request), tasks=tasks, tasks_per_node=each
     )
-    return job_spec(whole, afters)
+    spec = job_spec(whole, afters)
+    return msgspec.structs.replace(spec, launch_key=_launch_key(request)) if spec.mpi else spec
+
+
+def _launch_key(request: JobRequest) -> str:
+    """Return a secret of this job: its key is known to nobody else, and is the same in a repeat."""
+    key = request.idempotency_key.encode()
+    return hashlib.blake2b(key, digest_size=16, person=b"stoker-launch").hexdigest()
 
 
 def key_bytes(key: str) -> bytes:
@@ -216,6 +226,11 @@ def _check_again(request: JobRequest) -> None:
         )
     if (request.same_link or request.device_memory_bytes) and not request.gpu_milli:
         raise BadRequest("same_link and device_memory_bytes speak of devices, but gpu_milli is 0")
+    if request.mpi and len(request.idempotency_key) < LAUNCH_KEY_CHARS_LEAST:
+        raise BadRequest(
+            f"mpi needs an idempotency_key of at least {LAUNCH_KEY_CHARS_LEAST} characters that"
+            " nobody can guess: its ranks know each other by it"
+        )
     if request.min_run_s and not request.preemptible:
         raise BadRequest("min_run_s is set, but the job is not preemptible")
 

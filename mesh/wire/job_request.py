@@ -125,6 +125,9 @@ class JobRequest(Message, frozen=True):
     key of that time, the repeat is refused as `key_window` instead of making a second job."""
     after_fail: tuple[JobRef, ...] = ()
     """It starts when these jobs have ended otherwise than well."""
+    mpi: bool = False
+    """Rank 0 of its gang alone runs the program, and mpirun in it starts processes in the others.
+    """
 
 
 class Spec(Part, frozen=True):
@@ -175,6 +178,7 @@ class Spec(Part, frozen=True):
     profiles: tuple[str, ...] = ()
     prefer: tuple[str, ...] = ()
     after_fail: tuple[int, ...] = ()
+    mpi: bool = False
 
 
 class Afters(NamedTuple):
@@ -234,6 +238,7 @@ def job_spec(request: JobRequest, afters: Afters) -> JobSpec:
         profiles=request.profiles,
         prefer=request.prefer,
         after_fail=afters.after_fail,
+        mpi=request.mpi,
     )
 
 
@@ -287,4 +292,5 @@ def shown_spec(
         profiles=spec.profiles,
         prefer=spec.prefer,
         after_fail=spec.after_fail,
+        mpi=spec.mpi,
     )

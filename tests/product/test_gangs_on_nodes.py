@@ -10,6 +10,7 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -37,6 +38,7 @@ STAMP = "import os, time; print(time.time_ns(), os.getpid(), *map(os.environ.get
 NAMES = ("STOKER_ATTEMPT", "RANK", "LOCAL_RANK", "STOKER_NODE", "MASTER_ADDR", "MASTER_PORT")
 WORKER = STAMP.format(NAMES) + "; time.sleep(600)"
 PROFILE = "8xH200"
+needs_mpi = pytest.mark.skipif(shutil.which("mpicc") is None, reason="Open MPI is not installed")
 
 
 class Cards:
@@ -156,6 +158,105 @@ async def test_eight_ranks_begin_together_end_together_and_go_on_elsewhere(
     assert ended.reason == f"rank 2 on node {again[2][5]}: ended by signal 9"
     assert not [row[1] for row in again if lives(row[1])]
     assert {rank.state for rank in ended.ranks} == {"cancelled", "failed"}
+
+
+@pytest.fixture(scope="module")
+def rendezvous(public_folder: Path) -> str:
+    """A worker that needs nothing but the variables of torch's env:// rendezvous."""
+    return shutil.copy(Path(__file__).parent / "rendezvous.py", public_folder)
+
+
+@pytest.mark.parametrize(
+    ("words", "shape"),
+    [((), {"tasks_per_node": 2}), (("2",), {})],
+    ids=["a plain script in each task", "a launcher on each node, as torchrun is"],
+)
+async def test_workers_on_two_nodes_meet_by_their_environment(
+    pair: Servers, rendezvous: str, words: tuple[str, ...], shape: dict[str, int]
+) -> None:
+    job = await pair.submit("/usr/bin/python3", rendezvous, *words, nodes=2, **shape, trace="off")
+    ended = await pair.until_state(job, *ENDED)
+    assert ended.state == "succeeded", await said(pair, job)
+    rows = []
+    for rank in range(len(ended.ranks)):
+        logs = await pair.persist("alice", "job", "logs", job=job, rank=rank)
+        rows += logs.data.decode().splitlines()
+    first, second = ended.nodes
+    assert sorted(rows) == [
+        f"0 4 0 {first} 1111", f"1 4 1 {first} 1111", f"2 4 0 {second} 1111", f"3 4 1 {second} 1111"
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def allreduce(public_folder: Path) -> str:
+    """An MPI program whose ranks check a sum over all of them."""
+    program = public_folder / "allreduce"
+    source = Path(__file__).parent / "allreduce.c"
+    compile_ = ("mpicc", "-O2", "-Wall", "-Werror", "-o", str(program), str(source))
+    subprocess.run(compile_, check=True)
+    return str(program)
+
+
+async def mpi_lines(servers: Servers, job: int, ranks: int) -> list[list[str]]:
+    """Wait until each rank of the MPI program has said where it is; return that by rank."""
+    async with asyncio.timeout(60):
+        while True:
+            logs: schema.LogsView = await servers.persist("alice", "job", "logs", job=job, rank=0)
+            rows = [line.split() for line in logs.data.decode().splitlines()]
+            if len(rows) == ranks:
+                return sorted(rows, key=lambda row: int(row[0]))
+            view = await servers.persist("alice", "job", "get", job=job)
+            assert view.state not in ENDED or view.state == "succeeded", await said(servers, job)
+            await asyncio.sleep(0.05)
+
+
+async def said(servers: Servers, job: int) -> str:
+    """Return how a job ended and what its ranks wrote, to explain a test that fails."""
+    view: schema.JobView = await servers.persist("alice", "job", "get", job=job)
+    texts = [view.reason]
+    for rank in range(len(view.ranks)):
+        logs: schema.LogsView = await servers.persist(
+            "alice", "job", "logs", job=job, rank=rank, stream="err"
+        )
+        texts.append(f"{rank}: {logs.data.decode()}")
+    return "\n".join(texts)
+
+
+@needs_mpi
+async def test_mpirun_starts_its_ranks_in_the_tasks_of_the_gang(
+    pair: Servers, allreduce: str
+) -> None:
+    """Four tasks of two GPUs (SIM) on two nodes are eight ranks of one allreduce."""
+    job = await pair.submit(
+        "mpirun", allreduce, nodes=2, tasks_per_node=2, gpu_milli=2000, mpi=True, trace="off"
+    )
+    ended = await pair.until_state(job, *ENDED)
+    assert ended.state == "succeeded", await said(pair, job)
+    rows = await mpi_lines(pair, job, 8)
+    assert [row[:3] for row in rows] == [[str(rank), "8", str(999 * 36)] for rank in range(8)]
+    assert [row[4] for row in rows] == [str(rank // 2) for rank in range(8)]
+    assert [row[5] for row in rows] == [ended.nodes[rank // 4] for rank in range(8)]
+    assert [rank.exit_code for rank in ended.ranks] == [0] * 4
+    cgroups = [row[6] for row in rows]
+    assert cgroups[::2] == cgroups[1::2] and len(set(cgroups)) == 4, "each in that of its task"
+
+
+@needs_mpi
+async def test_mpi_ranks_end_with_their_gang(pair: Servers, allreduce: str) -> None:
+    argv = ("mpirun", allreduce, "stay")
+    job = await pair.submit(*argv, nodes=2, cpu_milli=1000, mpi=True, retries=1, trace="off")
+    first = await mpi_lines(pair, job, 2)
+    assert all(lives(row[3]) for row in first)
+    os.kill(int(first[1][3]), signal.SIGKILL)
+    second = await until_attempt(pair, job, 2)
+    (before,) = second.attempts
+    assert before.reason.startswith(f"rank 0 on node {before.node}: "), "that of mpirun"
+    assert before.exit_code == 128 + signal.SIGKILL, "as mpirun says of the process"
+    again = await mpi_lines(pair, job, 2)
+    assert {row[3] for row in again}.isdisjoint(row[3] for row in first)
+    await pair.persist("alice", "job", "cancel", select=str(job))
+    assert (await pair.until_state(job, *ENDED)).state == "cancelled"
+    assert not [row[3] for row in (*first, *again) if lives(row[3])]
 
 
 async def test_a_leader_dies_while_a_gang_gathers(three: Servers) -> None:

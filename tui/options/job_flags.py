@@ -73,6 +73,7 @@ FLAGS: Final = (
         help="Jobs of a higher one go first.",
     ),
     click.option("--queue", default="", metavar="NAME", help="Queue to wait in."),
+    click.option("--mpi", is_flag=True, help="Run it in rank 0; its mpirun starts in all."),
     click.option(
         "--placement", type=click.Choice(["best", "fgd", "pack", "spread", "least-loaded",
         "random", "cost", "power", "thermal"]), default=None, help="Policy for choosing devices.",

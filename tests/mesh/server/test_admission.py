@@ -7,6 +7,7 @@ import math
 import re
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,7 +40,8 @@ def test_the_logged_spec_is_the_requested_one() -> None:
         output_bytes_max=0,
     )
     spec = admission.admit(request)
-    for field in set(spec.__struct_fields__) - {"array_size", "array_index", "array_place"}:
+    made = {"array_size", "array_index", "array_place", "launch_key"}
+    for field in set(spec.__struct_fields__) - made:
         assert getattr(spec, field) == getattr(request, field), field
 
 
@@ -96,6 +98,7 @@ def test_the_shape_of_a_gang(asked: dict[str, int], shape: tuple[int, int] | str
         ("array", tuple(range(257)), "array has 257 jobs, at most 256"),
         ("array", (1, 1), "an index twice"),
         ("array", (-1,), "array is -1"),
+        ("mpi", True, "mpi needs an idempotency_key of at least 16 characters"),
         ("retries", 11, "retries is 11, from 0 to 10"),
         ("backoff_s", 0, "backoff_s is 0"),
         ("estimate_s", 0.0, "estimate_s is 0"),
@@ -143,6 +146,19 @@ def test_each_wrong_field_is_named(field: str, value: Any, says: str) -> None:
 
 
 TEXT = st.text(max_size=40)
+
+
+def test_the_ranks_of_an_mpi_gang_get_a_secret_that_a_repeat_has_as_well() -> None:
+    def key(request: JobRequest) -> str:
+        return admission.admit(request).launch_key
+
+    gang = JobRequest(("mpirun",), mpi=True, tasks=2, idempotency_key="k" * 16)
+    assert key(gang) == key(gang) and len(key(gang)) == 32
+    assert key(gang) != key(msgspec.structs.replace(gang, idempotency_key="l" * 16))
+    assert admission.key_bytes("k" * 16).hex() != key(gang), "what the core keeps is not the secret"
+    assert key(msgspec.structs.replace(gang, mpi=False)) == ""
+    with pytest.raises(BadRequest, match="mpi is for a gang, but there is one task"):
+        admission.admit(msgspec.structs.replace(gang, tasks=1))
 
 
 def test_jobs_to_follow_are_named_once_and_not_too_many() -> None:
