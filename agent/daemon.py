@@ -50,6 +50,7 @@ from stoker.agent.process.core_loop import CoreLoop
 from stoker.agent.process.effect_runner import EffectRunner
 from stoker.agent.process.node_health import NodeHealth
 from stoker.agent.process.node_power import start_power
+from stoker.agent.process.node_ranks import NodeRanks
 from stoker.agent.process.node_reports import NodeReports
 from stoker.agent.process.spawner_events import SpawnerEvents
 from stoker.agent.state.command_position import PositionFile
@@ -125,6 +126,7 @@ class AgentDaemon:
         self._queries: QueryAnswers | None = None
         self._power: PowerLoop | None = None
         self._health: NodeHealth | None = None
+        self._ranks: NodeRanks | None = None
 
     def stop(self) -> None:
         """End soon; jobs go on."""
@@ -168,6 +170,7 @@ class AgentDaemon:
             post=self.post,
             from_thread=self._tasks.from_thread,
         )
+        self._ranks = NodeRanks(self._tracer)
         report = await self._telemetry.report()
         self._power = start_power(
             setting,
@@ -314,8 +317,8 @@ class AgentDaemon:
         parts = (self._core, self, self._link, self._lease_thread, self._tracer, self._folders)
         watch = self._health.watch if self._health is not None else None
         made = (self._telemetry, self._executor, self._queries, self._exporter, watch)
-        pinged = self._responder
-        return [part.counters for part in (*parts, *made, pinged) if part is not None]
+        pinged, ranks = self._responder, self._ranks
+        return [part.counters for part in (*parts, *made, pinged, ranks) if part is not None]
 
 
 def _boot_ns() -> int:

@@ -9,7 +9,7 @@ RANK_NONE: int
 """The rank of a process for which no launcher says one."""
 RANKS_MAX: int
 
-_Rank = tuple[int, int, bool, int, int, int, int, int, int, int, int]
+_Rank = tuple[int, int, bool, int, int, int, int, int, int, int, int, int, int]
 Group = tuple[int, int, int, bool, int, int, tuple[tuple[int, int, int, int], ...]]
 _Missing = tuple[int, int | None, int]
 
@@ -25,10 +25,11 @@ class Peers:
     def add(self, records: bytes) -> int:
         """The number of records that were of these ranks."""
     def show(self, to_ns: int) -> None: ...
-    def take(self) -> bytes:
-        """The waits told since the last call, as thread spans."""
+    def take(self) -> dict[int, bytes]:
+        """The waits told since the last call, as thread spans, by process."""
     def ranks(self) -> list[_Rank]:
-        """(rank, pid, gone, calls, inside, wait, message, last, caused, seen, until)."""
+        """(rank, pid, gone, calls, inside, wait, message, last, caused, seen, until, queued,
+        own)."""
     def groups(self) -> list[Group]:
         """(number, origin, size, aligned, operations, wait, ((rank, last, caused, wait), ...))."""
     def operations(self) -> list[tuple[int, int, int]]:

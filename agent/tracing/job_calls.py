@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from stoker.agent.jobs.attempt_folders import cgroup_folder
-from stoker.agent.tracing.rank_watch import RankWatch
+from stoker.agent.tracing.rank_watch import RankWatch, TroubledRank
 from stoker.agent.tracing.untraced_processes import HiddenUse, UntracedProcesses
 from stoker.probes.calls import site_report
 from stoker.probes.calls.call_probes import CallProbes
@@ -25,6 +25,7 @@ from stoker.probes.calls.call_targets import TARGETS
 from stoker.probes.calls.call_watch import CallWatch
 from stoker.probes.calls.trap_cost import known_costs
 from stoker.probes.collectives.collective_rows import Collectives
+from stoker.probes.collectives.rank_judge import RankTrouble
 from stoker.probes.cost.cost_budget import GovernorAction, SiteReading
 from stoker.probes.cost.cost_governor import Governor, Readings
 from stoker.probes.doctor.site_doctor import COSTS_FILE
@@ -85,7 +86,7 @@ class JobCalls:
             self._hidden.setdefault(cgroup_id, HiddenUse(now_ns, segments))
         self._groups.setdefault(cgroup_id, (group, now_ns))
         self._lost.setdefault(cgroup_id, self.dropped())
-        self._ranks.begin(cgroup_id)
+        self._ranks.begin(cgroup_id, (key.job, key.attempt, key.placing))
 
     def end(self, cgroup_id: int) -> None:
         """Forget a job that is over; its rows were read before."""
@@ -129,6 +130,14 @@ class JobCalls:
     def collectives(self, cgroup_id: int, now_ns: int) -> Collectives | None:
         """Return which of the job's ranks waited for which; None if it has none."""
         return self._ranks.collectives(cgroup_id, now_ns)
+
+    def judge(self) -> list[TroubledRank]:
+        """Return the ranks that began or ceased to keep others waiting; call it once a second."""
+        return self._ranks.judge()
+
+    def troubles(self, cgroup_id: int) -> tuple[RankTrouble, ...]:
+        """Return what is wrong now with the ranks of a task's gang."""
+        return self._ranks.troubles(cgroup_id)
 
     def untold(self, cgroup_id: int) -> str:
         """Return why waiting for other ranks is not told apart; empty if it is."""

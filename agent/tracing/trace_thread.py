@@ -31,6 +31,7 @@ from stoker.agent.tracing.job_calls import JobCalls
 from stoker.agent.tracing.job_governor import HostCost
 from stoker.agent.tracing.job_trace import FOLD_FILE, TracedJob
 from stoker.agent.tracing.launch_throttle import LaunchThrottle
+from stoker.agent.tracing.rank_watch import TroubledRank
 from stoker.agent.tracing.record_publisher import Allowance
 from stoker.agent.tracing.trace_window import RecordSink
 from stoker.mesh.wire.queries import TracingQuery
@@ -78,6 +79,21 @@ class _Candidate:
         return bool(self.record.gpu_milli) or self.record.trace == "full"
 
 
+@dataclass(frozen=True, slots=True)
+class RankNotice:
+    """A rank that keeps others waiting, or does so no more. `home`: the start that it is in, if it
+    is on this node; `starts`: those of its gang on this node."""
+
+    found: TroubledRank
+    home: StartRecord | None
+    starts: tuple[StartRecord, ...]
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices of its task."""
+        return self.home.devices if self.home is not None else ()
+
+
 Done = Callable[[Any], None]
 """Called in the daemon's loop with the answer: a value, or a StokerError."""
 
@@ -93,6 +109,9 @@ class TraceThread:
         """Takes batches of records, in the daemon's loop; set by the daemon."""
         self.xid: Callable[[Notice], object] = lambda notice: None
         """Takes each Xid, in the tracing thread; set by the daemon."""
+        self.ranks: Callable[[RankNotice], object] = lambda notice: None
+        """Takes each rank that begins or ceases to keep others waiting, in the daemon's loop; set
+        by the daemon."""
         self.ended: Callable[[JobReading], object] | None = None
         """Takes the final values of each traced job, in the daemon's loop; set by the daemon."""
         self.throttle = LaunchThrottle()
@@ -410,6 +429,7 @@ class TraceThread:
         read = now_s >= self._read_at
         if read:
             self._read_at = now_s + READ_EVERY_S
+            self._guard(self._judge_ranks)
         fill = 0.0
         for job in list(self._traced.values()):
             try:
@@ -430,6 +450,16 @@ class TraceThread:
     def _drain_calls(self) -> None:
         if self._calls is not None and self._traced:
             self._guard(self._calls.drain)
+
+    def _judge_ranks(self) -> None:
+        """Report ranks that began or ceased to keep others waiting."""
+        if self._calls is None or not self._traced:
+            return
+        for found in self._calls.judge():
+            places = [self._by_cgroup[id].record for id in found.tasks if id in self._by_cgroup]
+            home = self._by_cgroup.get(found.cgroup_id)
+            record = home.record if home is not None else None
+            self._post(self.ranks, RankNotice(found, record, tuple(places)))
 
     def _feed_spans(self) -> None:
         if self._host is None:

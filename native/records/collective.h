@@ -34,9 +34,10 @@ struct sk_collective {
 	__u32 tid;
 	__u16 call;
 	__u16 what;
-	__u32 number; /* the colour, or the rank */
-	__u32 size;   /* ranks of the communicator that is made; 0: not told */
-	__u32 unused;
+	__u32 number;	 /* the colour, or the rank */
+	__u32 size;	 /* ranks of the communicator that is made; 0: not told */
+	__u32 queued_us; /* how long the thread has waited for a CPU in its life, modulo 2^32; 0:
+			    not told */
 };
 
 _Static_assert(sizeof(struct sk_collective) == 48, "no padding in a collective's record");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Python's view of who waits for whom: a thin handle over trace/peers, without logic. */
 #include <cstring>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -53,17 +54,21 @@ public:
 		return sk_trace_peers_add(body_.get(), copy.data(), count);
 	}
 
-	/* The waits told since the last call, as spans of threads. */
-	nb::bytes take()
+	/* The waits told since the last call, as spans of threads, by process. */
+	nb::dict take()
 	{
-		std::vector<sk_trace_thread_span> spans;
+		std::map<uint32_t, std::vector<sk_trace_thread_span>> spans;
+		nb::dict found;
 
 		for (size_t i = 0; i < body_->waits_used; i++)
-			spans.push_back({waits_[i].from_ns, waits_[i].to_ns, waits_[i].tid,
-					 SK_THREAD_PEER, 0});
+			spans[waits_[i].pid].push_back({waits_[i].from_ns, waits_[i].to_ns,
+							waits_[i].tid, SK_THREAD_PEER, 0});
 		body_->waits_used = 0;
-		return nb::bytes(reinterpret_cast<const char *>(spans.data()),
-				 spans.size() * sizeof(sk_trace_thread_span));
+		for (const auto &[pid, own] : spans)
+			found[nb::int_(pid)] =
+				nb::bytes(reinterpret_cast<const char *>(own.data()),
+					  own.size() * sizeof(sk_trace_thread_span));
+		return found;
 	}
 
 	nb::list ranks() const
@@ -77,7 +82,7 @@ public:
 				rows.append(nb::make_tuple(rank, of.pid, of.gone != 0, of.calls,
 							   of.inside_ns, of.wait_ns, of.message_ns,
 							   of.last, of.caused_ns, of.seen_ns,
-							   of.until_ns));
+							   of.until_ns, of.queued_ns, of.own_ns));
 		}
 		return rows;
 	}

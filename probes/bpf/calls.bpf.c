@@ -96,6 +96,16 @@ static __always_inline __u32 log2_of(__u64 value)
 	return log < SK_CALL_BUCKETS ? log : SK_CALL_BUCKETS - 1;
 }
 
+/* Return how long the thread has waited for a CPU in its life; 0 if the kernel does not keep it. */
+static __always_inline __u32 queued_us(void)
+{
+	struct task_struct___queued *task = (void *)bpf_get_current_task();
+
+	if (!bpf_core_field_exists(task->sched_info))
+		return 0;
+	return (__u32)(BPF_CORE_READ(task, sched_info.run_delay) / 1000);
+}
+
 /* Tell of a call; the stamp is the last thing that is done before others can see the record. */
 static __always_inline int tell(const struct sk_collective *about)
 {
@@ -108,6 +118,7 @@ static __always_inline int tell(const struct sk_collective *about)
 	*record = *about;
 	record->pid = id >> 32;
 	record->tid = (__u32)id;
+	record->queued_us = queued_us();
 	record->at_ns = bpf_ktime_get_ns();
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return 0;

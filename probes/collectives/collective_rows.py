@@ -26,6 +26,10 @@ class RankRow(msgspec.Struct, frozen=True):
     caused_ns: int
     seen_ns: int
     until_ns: int
+    queued_ns: int = 0
+    """The time between its calls in which its thread waited for a CPU."""
+    own_ns: int = 0
+    """The rest of the time between its calls, and what its device took for itself."""
 
 
 class MemberRow(msgspec.Struct, frozen=True):

@@ -80,10 +80,18 @@ class JobRanks:
         self._peers.show(to_ns)
         self._told_ns = to_ns
 
-    def waits(self) -> tuple[bytes, int]:
-        """Return the waits of threads since the last call, as spans, and up to when they are all
-        known."""
-        return self._peers.take(), self._told_ns
+    def take(self) -> dict[int, bytes]:
+        """Return the waits of threads since the last call, as spans, by process."""
+        return self._peers.take()
+
+    @property
+    def told_ns(self) -> int:
+        """The time up to which all waits are known."""
+        return self._told_ns
+
+    def pids(self) -> list[tuple[int, int]]:
+        """Return (rank, its newest process)."""
+        return [(row[0], row[1]) for row in self._peers.ranks()]
 
     @property
     def seen(self) -> bool:

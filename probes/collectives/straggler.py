@@ -1,30 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rank that the others wait for, from what each rank has cost the others.
+"""The rank whose own work takes longer than that of the others, so that they wait for it.
 
-Pure. Somebody always comes last, so a rank is a straggler only if most of the waiting is for it and
-if that takes a share of the others' time that is worth a word.
+Pure. Somebody always comes last, and on busy CPUs a rank comes last because it had to wait for one.
+So ranks are compared by their own time: what passes between their calls, without the time in which
+they had no CPU. A rank is a straggler if its own time is longer than that of each other rank by
+more than these differ, and if what the others lose by it is worth a word.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import median
 
-from stoker.probes.collectives.collective_rows import Collectives, CommunicatorRow
+from stoker.probes.collectives.collective_rows import (
+    Collectives,
+    CommunicatorRow,
+    MemberRow,
+    RankRow,
+)
 
 LEAST_OPERATIONS = 10
-MOST_OF = 0.5
-"""The part of all waiting in a communicator that must be for one rank."""
-LEAST_SHARE = 0.05
-"""The part of the other ranks' time that must be lost to it."""
+LEAST_LONGER = 0.05
+"""The part by which its own time is longer than that in the middle of the others."""
+LEAST_LOST = 0.02
+"""The part of the time with a CPU that is lost by that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Straggler:
-    """`share`: the part of the others' time that they waited for it; `last` of `operations`: how
-    often it came last."""
+    """`longer`: the part by which its own time is longer than that in the middle of the others;
+    `share`: the part of the others' time that they waited for it; `last` of `operations`: how often
+    it came last."""
 
     rank: int
     communicator: str
+    longer: float
     share: float
     last: int
     operations: int
@@ -32,16 +42,26 @@ class Straggler:
     @property
     def text(self) -> str:
         """Return one sentence."""
-        lost = f"the others waited {self.share * 100:.1f} % of their time for it"
         count = f"rank {self.rank} came last in {self.last} of {self.operations} operations"
-        return f"{count}: {lost}"
+        lost = f"the others waited {self.share * 100:.1f} % of their time for it"
+        return f"{count}: {lost}, and its own work takes {self.longer * 100:.0f} % longer"
 
 
-def straggler(now: Collectives, before: Collectives | None = None) -> Straggler | None:
-    """Return the straggler since `before` (None: since the ranks were first seen), or None."""
+def straggler(
+    now: Collectives, before: Collectives | None = None, *, least: int = LEAST_OPERATIONS
+) -> Straggler | None:
+    """Return the straggler since `before` (None: since the ranks were first seen), or None.
+
+    `least`: the operations without which nothing is said.
+    """
     earlier = {row.name: row for row in before.communicators} if before is not None else {}
-    found = (_in(row, earlier.get(row.name), _passed(now, before)) for row in now.communicators)
-    return max((each for each in found if each is not None), key=lambda s: s.share, default=None)
+    passed_ns = _passed(now, before)
+    if passed_ns <= 0:
+        return None
+    ranks = _ranks_since(now, before)
+    rows = (_since(row, earlier.get(row.name)) for row in now.communicators)
+    found = (_in(row, ranks, passed_ns) for row in rows if row.operations >= least)
+    return max((each for each in found if each is not None), key=lambda s: s.longer, default=None)
 
 
 def _passed(now: Collectives, before: Collectives | None) -> int:
@@ -50,20 +70,54 @@ def _passed(now: Collectives, before: Collectives | None) -> int:
     return max((rank.until_ns - rank.seen_ns for rank in now.ranks), default=0)
 
 
-def _in(row: CommunicatorRow, before: CommunicatorRow | None, passed_ns: int) -> Straggler | None:
-    if before is not None and before.operations > row.operations:
-        before = None  # another communicator has its name by now
-    caused = {member.rank: member.caused_ns for member in row.members}
-    last = {member.rank: member.last for member in row.members}
-    for member in before.members if before is not None else ():
-        caused[member.rank] = caused.get(member.rank, 0) - member.caused_ns
-        last[member.rank] = last.get(member.rank, 0) - member.last
-    operations = row.operations - (before.operations if before is not None else 0)
-    others = len(row.members) - 1
-    if operations < LEAST_OPERATIONS or others < 1 or passed_ns <= 0:
+def _ranks_since(now: Collectives, before: Collectives | None) -> dict[int, tuple[int, int]]:
+    """Return by rank its own time and that without a CPU."""
+    earlier = {row.rank: row for row in before.ranks} if before is not None else {}
+    return {row.rank: _times(row, earlier.get(row.rank)) for row in now.ranks}
+
+
+def _times(row: RankRow, before: RankRow | None) -> tuple[int, int]:
+    if before is None:
+        return row.own_ns, row.queued_ns
+    return row.own_ns - before.own_ns, row.queued_ns - before.queued_ns
+
+
+def _since(row: CommunicatorRow, before: CommunicatorRow | None) -> CommunicatorRow:
+    """Return a row less what it was before; all of it if another communicator had its name."""
+    if before is None or before.operations > row.operations:
+        return row
+    was = {member.rank: member for member in before.members}
+    members = tuple(_member_since(each, was.get(each.rank)) for each in row.members)
+    operations = row.operations - before.operations
+    return CommunicatorRow(row.name, row.size, row.aligned, operations, 0, members)
+
+
+def _member_since(row: MemberRow, before: MemberRow | None) -> MemberRow:
+    if before is None:
+        return row
+    last, caused = row.last - before.last, row.caused_ns - before.caused_ns
+    return MemberRow(row.rank, last, caused, row.wait_ns - before.wait_ns)
+
+
+def _in(
+    row: CommunicatorRow, ranks: dict[int, tuple[int, int]], passed_ns: int
+) -> Straggler | None:
+    own = {each.rank: ranks.get(each.rank, (0, 0))[0] for each in row.members}
+    if len(own) < 2:
         return None
-    rank = max(caused, key=lambda each: (caused[each], -each))
-    share = caused[rank] / (others * passed_ns)
-    if caused[rank] < MOST_OF * sum(caused.values()) or share < LEAST_SHARE:
+    slowest = max(row.members, key=lambda each: (own[each.rank], -each.rank))
+    rest = [ns for rank, ns in own.items() if rank != slowest.rank]
+    middle = median(rest)
+    late = own[slowest.rank] - middle
+    with_cpu = passed_ns - ranks.get(slowest.rank, (0, 0))[1]
+    if late < max(LEAST_LONGER * middle, LEAST_LOST * with_cpu, max(rest) - min(rest), 1):
         return None
-    return Straggler(rank, row.name, min(share, 1.0), last[rank], operations)
+    share = slowest.caused_ns / (len(rest) * passed_ns)
+    return Straggler(
+        slowest.rank,
+        row.name,
+        late / max(middle, 1),
+        min(share, 1.0),
+        slowest.last,
+        row.operations,
+    )

@@ -33,8 +33,8 @@ void sk_trace_peers_tell(struct sk_trace_peers *peers, unsigned rank, uint32_t t
 		peers->losses[SK_PEERS_LOST_WAIT]++;
 		return;
 	}
-	peers->waits[peers->waits_used++] =
-		(struct sk_trace_peers_wait){.from_ns = from, .to_ns = to, .tid = tid};
+	peers->waits[peers->waits_used++] = (struct sk_trace_peers_wait){
+		.from_ns = from, .to_ns = to, .tid = tid, .pid = peers->ranks[rank].pid};
 }
 
 uint64_t sk_trace_peers_tell_device(struct sk_trace_peers *peers, unsigned process, uint64_t from,
@@ -51,6 +51,8 @@ uint64_t sk_trace_peers_tell_device(struct sk_trace_peers *peers, unsigned proce
 			continue;
 		sk_trace_peers_tell(peers, peers->processes[process].rank, open->tid,
 				    later(open->told_ns, from), to);
+		if (later(open->told_ns, from) < to)
+			open->peers_ns += to - later(open->told_ns, from);
 		open->told_ns = later(open->told_ns, to);
 		longest = later(longest, to - since);
 	}
@@ -143,6 +145,24 @@ static unsigned stream_for(struct sk_trace_peers *peers, unsigned process,
 	return found;
 }
 
+/* Count the time since a thread left the call before: its own, and that in which it had no CPU. */
+static void count_own(struct sk_trace_peers *peers, unsigned process,
+		      const struct sk_collective *record)
+{
+	const struct sk_trace_peers_process *of = &peers->processes[process];
+	uint64_t passed_ns = record->at_ns - of->left_ns;
+	uint64_t queued_ns = (uint64_t)(uint32_t)(record->queued_us - of->queued_us) * 1000;
+
+	if (of->tid != record->tid)
+		return;
+	if (!record->queued_us || !of->queued_us)
+		queued_ns = 0;
+	if (queued_ns > passed_ns)
+		queued_ns = passed_ns;
+	peers->ranks[of->rank].queued_ns += queued_ns;
+	peers->ranks[of->rank].own_ns += passed_ns - queued_ns;
+}
+
 static void enter(struct sk_trace_peers *peers, unsigned process,
 		  const struct sk_collective *record)
 {
@@ -223,6 +243,8 @@ static void leave(struct sk_trace_peers *peers, const struct sk_collective *reco
 		sk_trace_peers_tell(peers, rank_of(peers, &open), record->tid, open.told_ns,
 				    record->at_ns);
 	}
+	if (kind == SK_PEERS_DEVICE)
+		rank->own_ns += record->at_ns - open.enter_ns - open.peers_ns;
 	get_out(peers, &open, record->at_ns);
 	if (kind == SK_PEERS_JOINS && open.stream != SK_PEERS_NONE)
 		peers->streams[open.stream].handle = record->handle;
@@ -247,10 +269,15 @@ size_t sk_trace_peers_add(struct sk_trace_peers *peers, const struct sk_collecti
 		rank = &peers->ranks[peers->processes[process].rank];
 		rank->seen_ns = rank->seen_ns ? rank->seen_ns : record->at_ns;
 		rank->until_ns = record->at_ns;
-		if (record->what == SK_COLLECTIVE_ENTER)
+		if (record->what == SK_COLLECTIVE_ENTER) {
+			count_own(peers, process, record);
 			enter(peers, process, record);
-		else
-			leave(peers, record);
+			continue;
+		}
+		leave(peers, record);
+		peers->processes[process].tid = record->tid;
+		peers->processes[process].queued_us = record->queued_us;
+		peers->processes[process].left_ns = record->at_ns;
 	}
 	return taken;
 }

@@ -77,6 +77,8 @@ struct sk_trace_peers_rank {
 	uint64_t message_ns;
 	uint64_t last;	    /* operations that it entered last */
 	uint64_t caused_ns; /* what others waited in these, added up */
+	uint64_t queued_ns; /* for a CPU, between its calls */
+	uint64_t own_ns;    /* the rest of the time between them, and of waits for its device */
 	uint64_t seen_ns;   /* its first record */
 	uint64_t until_ns;  /* its newest record */
 };
@@ -89,6 +91,9 @@ struct sk_trace_peers_process {
 	uint8_t gone;
 	uint8_t loose;	    /* no launcher says its rank, so its communicator does */
 	uint16_t in_device; /* threads of it that wait for its device */
+	uint32_t tid;	    /* the thread that left a call last, */
+	uint32_t queued_us; /* how long it had waited for a CPU by then, */
+	uint64_t left_ns;   /* and when that was */
 };
 
 struct sk_trace_peers_call {
@@ -160,6 +165,7 @@ struct sk_trace_peers_open {
 	uint64_t serial;
 	uint64_t enter_ns;
 	uint64_t told_ns;
+	uint64_t peers_ns; /* of a wait for the device: for peers */
 };
 
 /** A time in which a thread waited for others. */
@@ -167,7 +173,7 @@ struct sk_trace_peers_wait {
 	uint64_t from_ns;
 	uint64_t to_ns;
 	uint32_t tid;
-	uint32_t unused;
+	uint32_t pid;
 };
 
 /** An operation that does not go on. Ranks are in ascending order. */

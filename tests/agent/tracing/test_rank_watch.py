@@ -72,6 +72,28 @@ def test_each_job_gets_its_own_and_the_rest_is_counted(sleeper: subprocess.Popen
     assert found is not None and [(row.rank, row.wait_ns) for row in found.ranks] == [(3, 20)]
 
 
+def test_tasks_of_a_gang_are_ranks_of_one_another(sleeper: subprocess.Popen[bytes]) -> None:
+    """Each task gets the waits of its own threads; both tell of all ranks."""
+    told, watch = Told(), RankWatch()
+    probes = cast(CallProbes, cast(Any, told))
+    (copy,) = copies_of(os.getpid(), ("libc.so",))
+    told.processes = {1: {os.getpid(): copy}, 2: {sleeper.pid: copy}}
+    for task in (1, 2):
+        watch.begin(task, (77, 1))
+    told.call(os.getpid(), 10, 20)
+    told.call(sleeper.pid, 30, 50)
+    watch.drain(probes)
+    assert waits(watch, 1) == [(10, 20)] and waits(watch, 2) == [(30, 50)]
+    assert watch.strays == 0
+    for task in (1, 2):
+        found = watch.collectives(task, 100)
+        assert found is not None and [row.rank for row in found.ranks] == [0, 3]
+    watch.end(1)
+    assert watch.collectives(1, 100) is None and watch.collectives(2, 100) is not None
+    watch.end(2)
+    assert watch.collectives(2, 100) is None and watch.judge() == []
+
+
 def test_the_last_records_of_a_process_are_taken_when_it_is_gone(
     sleeper: subprocess.Popen[bytes],
 ) -> None:

@@ -110,8 +110,15 @@ def joined(ranks: int) -> _peers.Peers:
     return peers
 
 
-def spans(data: bytes) -> list[Wait]:
-    return [(a, b, tid) for a, b, tid, state, _ in SPAN.iter_unpack(data) if state == 8]
+def spans(data: dict[int, bytes]) -> list[Wait]:
+    """Every process has one thread here, of its own number."""
+    found = [
+        (a, b, tid, pid, state)
+        for pid, each in data.items()
+        for a, b, tid, state, _ in SPAN.iter_unpack(each)
+    ]
+    assert all(tid == pid for _, _, tid, pid, _ in found)
+    return [(a, b, tid) for a, b, tid, _, state in found if state == 8]
 
 
 def merged(waits: list[Wait]) -> list[Wait]:
@@ -311,6 +318,28 @@ def test_a_wait_for_the_device_is_one_for_ranks_that_have_not_begun(seed: int) -
     assert sum(row[8] for row in peers.ranks()) == waited
     assert [row[0] for row in peers.ranks()] == list(range(ranks))
     assert not any(peers.losses().values())
+
+
+def test_own_time_is_without_calls_peers_and_want_of_a_cpu() -> None:
+    """Rank 0 computes from 20 to 60 us, of which it has no CPU for 10, and waits for rank 1 from 60
+    to 100 and for its own device until 130."""
+    peers = begun_together(2)
+
+    def tell(rank: int, at_us: int, call: int, what: int, queued_us: int) -> None:
+        about = call, what, 0, 0, queued_us
+        peers.add(RECORD.pack(at_us * 1000, WORLD, 0, pid_of(rank), pid_of(rank), *about))
+
+    for rank in range(2):
+        tell(rank, 10, DEVICE, _peers.ENTER, 0xFFFFFFFA)
+        tell(rank, 20, DEVICE, _peers.LEAVE, 0xFFFFFFFB)
+    tell(0, 60, BEGIN, _peers.ENTER, 5)  # the kernel's count has begun anew
+    tell(0, 60, BEGIN, _peers.LEAVE, 5)
+    tell(0, 60, DEVICE, _peers.ENTER, 5)
+    tell(1, 100, BEGIN, _peers.ENTER, 0xFFFFFFFB)
+    tell(0, 130, DEVICE, _peers.LEAVE, 7)
+    (first, second) = peers.ranks()
+    assert (first[11], first[12] - 20_000) == (10_000, 30_000 + 30_000)
+    assert (second[11], second[12] - 20_000) == (0, 80_000)
 
 
 def test_a_begun_operation_that_a_rank_does_not_join_is_stuck() -> None:

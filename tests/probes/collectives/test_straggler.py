@@ -18,37 +18,59 @@ from stoker.probes.collectives.straggler import straggler
 S = 1_000_000_000
 
 
-def at(t_s: float, caused_s: list[float], last: list[int], name: str = "world") -> Collectives:
-    """Return rows after `t_s` seconds of ranks that cost the others so much."""
-    members = tuple(
-        MemberRow(rank, last[rank], int(each * S), 0) for rank, each in enumerate(caused_s)
-    )
+def at(
+    t_s: float,
+    own_s: list[float],
+    last: list[int],
+    *,
+    queued_s: float = 0.0,
+    caused_s: list[float] | None = None,
+    name: str = "world",
+) -> Collectives:
+    """Return rows after `t_s` seconds of ranks that took so long for themselves."""
+    caused = caused_s or [0.0] * len(own_s)
+    members = tuple(MemberRow(r, last[r], int(each * S), 0) for r, each in enumerate(caused))
     row = CommunicatorRow(name, len(members), True, sum(last), 0, members)
-    ranks = (RankRow(0, 1, False, 1, 1, 1, 0, 0, 0, 1, int(t_s * S) + 1),)
+    ranks = tuple(
+        RankRow(r, 1, False, 1, 1, 1, 0, 0, 0, 1, int(t_s * S) + 1, int(queued_s * S), int(own * S))
+        for r, own in enumerate(own_s)
+    )
     return Collectives(int(t_s * S), ranks, (row,), ())
 
 
-def test_a_rank_for_which_the_others_wait_is_named() -> None:
-    found = straggler(at(10, [0.1, 0.1, 0.0, 4.5], [10, 10, 0, 80]))
+def test_a_rank_whose_work_takes_longer_is_named() -> None:
+    found = straggler(at(10, [5, 5, 5.1, 6], [10, 10, 0, 80], caused_s=[0.1, 0.1, 0, 4.5]))
     assert found is not None and (found.rank, found.last, found.operations) == (3, 80, 100)
     assert found.text == (
-        "rank 3 came last in 80 of 100 operations: the others waited 15.0 % of their time for it"
+        "rank 3 came last in 80 of 100 operations: the others waited 15.0 % of their time for it,"
+        " and its own work takes 20 % longer"
     )
 
 
-def test_somebody_always_comes_last() -> None:
-    assert straggler(at(10, [0.01, 0.01, 0.01, 0.04], [10, 10, 0, 80])) is None  # hardly any wait
-    assert straggler(at(10, [2, 2, 2, 2.5], [25, 25, 25, 25])) is None  # for all alike
-    assert straggler(at(10, [0, 0, 0, 9], [0, 0, 0, 9])) is None  # a few operations say nothing
+def test_who_comes_last_for_want_of_a_cpu_is_no_straggler() -> None:
+    """A neighbour takes the CPU of rank 0: it comes last, and its work takes no longer."""
+    assert straggler(at(10, [5, 5, 5, 5], [90, 5, 5, 0], caused_s=[9, 1, 1, 1])) is None
+    # The rank with more work is named although it seldom comes last.
+    found = straggler(at(10, [5, 6, 5, 5], [90, 10, 0, 0], caused_s=[9, 1, 0, 0]))
+    assert found is not None and found.rank == 1
+
+
+def test_somebody_always_takes_longest() -> None:
+    assert straggler(at(10, [5, 5, 5, 5.2], [25, 25, 25, 25])) is None  # by little
+    assert straggler(at(10, [0.5, 0.5, 0.5, 0.6], [0, 0, 0, 100])) is None  # of little
+    assert straggler(at(10, [4, 5, 6, 6.5], [25, 25, 25, 25])) is None  # less than they differ
+    assert straggler(at(10, [5, 5, 5, 9], [0, 0, 0, 9])) is None  # a few operations say nothing
     assert straggler(at(10, [9.0], [100])) is None
+    # It is much of the time in which the ranks had a CPU.
+    assert straggler(at(10, [0.5, 0.5, 0.5, 0.6], [0, 0, 0, 100], queued_s=8)) is not None
 
 
 def test_only_what_is_new_counts() -> None:
-    before = at(10, [0.0, 5.0], [0, 100])
-    assert straggler(at(15, [2.0, 5.0], [50, 100]), before) == straggler(at(5, [2.0, 0.0], [50, 0]))
-    assert straggler(at(15, [0.0, 5.0], [50, 100]), before) is None
+    before = at(10, [5, 9], [0, 100])
+    assert straggler(at(15, [9, 12], [50, 100]), before) == straggler(at(5, [4, 3], [50, 0]))
+    assert straggler(at(15, [8, 12], [50, 100]), before) is None
     # Another communicator has the name by now.
-    assert straggler(at(15, [2.0, 0.0], [50, 0]), before) is not None
+    assert straggler(at(15, [9, 12], [50, 0]), before) is not None
 
 
 def test_ranks_are_told_in_few_words() -> None:

@@ -236,6 +236,14 @@ struct task_struct {
 	struct css_set *cgroups;
 };
 
+struct sched_info {
+	unsigned long long run_delay;
+};
+
+struct task_struct___queued { /* CONFIG_SCHED_INFO */
+	struct sched_info sched_info;
+};
+
 struct task_struct___psi { /* CONFIG_PSI */
 	unsigned in_memstall : 1;
 };
