@@ -33,7 +33,7 @@ from stoker.scheduler.core import Limits
 FAULTS_NS = 20 * SECOND
 LIVENESS_NS = 20 * SECOND
 LENGTH_NS = 30 * SECOND
-MORE_NS = 8 * SECOND
+MORE_NS = 14 * SECOND
 """The time after the last fault in which users submit more, if the log is short."""
 MORE_EACH = 4
 """Entries for each of which that lack, users submit one more job."""
@@ -186,11 +186,11 @@ class World:
     def _wish_more(self) -> None:
         """Let users submit more jobs if the log would stay shorter than that of a run that counts.
 
-        Those that are not over make two entries each at least, nearly always.
+        Those that are not over make two or three entries each.
         """
         waits = sum(len(user.unanswered) for user in self.users)
         waits += len(self.runs.acknowledged) - len(self.audit.ended)
-        for number in range(self._entries_min - len(self.audit.known) - 2 * waits):
+        for number in range(self._entries_min - len(self.audit.known) - 5 * waits // 2):
             if number % MORE_EACH == 0:
                 self.chance.choice(self.users).wish_more(self.chance, LOOK_NS)
 
