@@ -127,6 +127,7 @@ class AgentDaemon:
         self._power: PowerLoop | None = None
         self._health: NodeHealth | None = None
         self._ranks: NodeRanks | None = None
+        self._reports: NodeReports | None = None
 
     def stop(self) -> None:
         """End soon; jobs go on."""
@@ -196,6 +197,8 @@ class AgentDaemon:
         reports = NodeReports(
             self._setting.node, self._telemetry, self._link, health.watch, self.post
         )
+        self._tracer.summarized = reports.ended
+        self._reports = reports
         for work in (
             events.listen,
             self._link.run,
@@ -318,7 +321,9 @@ class AgentDaemon:
         watch = self._health.watch if self._health is not None else None
         made = (self._telemetry, self._executor, self._queries, self._exporter, watch)
         pinged, ranks = self._responder, self._ranks
-        return [part.counters for part in (*parts, *made, pinged, ranks) if part is not None]
+        kernels = self._reports.kernels if self._reports is not None else None
+        others = (*made, pinged, ranks, kernels)
+        return [part.counters for part in (*parts, *others) if part is not None]
 
 
 def _boot_ns() -> int:

@@ -61,6 +61,38 @@ def test_submit_with_nothing_but_nats(node: private_node.PrivateNode) -> None:
     assert refused.returncode == 1 and refused.stderr.startswith(b"job.submit: ")
 
 
+def test_looking_back_on_telemetry(node: private_node.PrivateNode) -> None:
+    """Events from before the reader came, and those that follow, are each told once."""
+    script = str(EXAMPLES / "look_back.py")
+    assert example(node, "stoker", "run", "--", "true").returncode == 0
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    reader = subprocess.Popen(
+        [sys.executable, "-u", script, *address(node), "events", "600", "3600"],
+        env=os.environ | {"STOKER_STATE": str(node.state), "PATH": path},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert reader.stdout is not None
+        lines = [reader.stdout.readline()]
+        assert example(node, "stoker", "run", "--", "true").returncode == 0
+        newest = json.loads(example(node, "stoker", "job", "last", "-o", "json").stdout)["job"]
+        ends = {newest - 1: 0, newest: 0}
+        while not ends[newest]:
+            lines.append(reader.stdout.readline())
+            row = json.loads(lines[-1].split(" ", 3)[3])
+            if row["what"] == "succeeded" and row["job"] in ends:
+                ends[row["job"]] += 1
+    finally:
+        reader.kill()
+        reader.wait()
+    assert ends == {newest - 1: 1, newest: 1}
+    numbers = [int(line.split()[0]) for line in lines]
+    assert numbers == sorted(numbers)
+    wrong = example(node, sys.executable, script, *address(node), "gossip", "600", "0")
+    assert wrong.returncode == 1 and b"KIND is events" in wrong.stderr
+
+
 @pytest.mark.skipif(shutil.which("nats") is None, reason="the nats command line is not installed")
 def test_the_nats_command_line(node: private_node.PrivateNode) -> None:
     done = example(node, "sh", str(EXAMPLES / "nats_req.sh"), *address(node))

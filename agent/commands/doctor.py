@@ -9,6 +9,7 @@ the machine.
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import importlib
 import os
@@ -16,9 +17,10 @@ import resource
 import shutil
 import sys
 import sysconfig
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -35,6 +37,9 @@ from stoker.agent.supervise import (
 )
 from stoker.mesh.broker.broker_program import broker_program
 from stoker.native.errors import StokerError
+
+if TYPE_CHECKING:
+    from stoker.mesh.wire.schema_telemetry import TelemetryList
 
 Status = Literal["PASS", "WARN", "FAIL"]
 
@@ -359,6 +364,32 @@ def _power(where: StateFolder) -> Iterator[Check]:
     yield Check("power.record", "WARN", f"limits set by stoker were left on {cards}", hint)
 
 
+def _telemetry(where: StateFolder) -> Iterator[Check]:
+    """Check the streams that keep telemetry; nothing to check while the node does not run."""
+    if lock.holder(where) is None:
+        return
+    streams = asyncio.run(_telemetry_streams(where))
+    for each in streams.streams:
+        id = f"telemetry.{each.kind}"
+        if each.why:
+            yield Check(id, "WARN", f"not kept, only live: {each.why}")
+            continue
+        size, room = (each.bytes or 0) / (1 << 20), each.max_bytes >> 20
+        back = (time.time_ns() - each.oldest_t_ns) / 1e9 if each.oldest_t_ns is not None else 0
+        text = f"{each.messages} messages, {size:.1f} of {room} MiB, back to {back:.0f} s"
+        yield Check(id, "PASS", f"{text}; {each.discarded} discarded to make room")
+    if streams.dropped:
+        text = f"{streams.dropped} decisions, outcomes or events were never published"
+        yield Check("telemetry.dropped", "WARN", text, "The scheduler's log file tells why")
+
+
+async def _telemetry_streams(where: StateFolder) -> TelemetryList:
+    from stoker.mesh.client.client import Client
+
+    async with Client.open(str(where.root), patience_s=2.0) as client:
+        return await client.telemetry_streams()
+
+
 def _probes(where: StateFolder) -> Iterator[Check]:
     from stoker.probes.doctor.probe_doctor import probe_report
 
@@ -385,5 +416,6 @@ _CHECKS: dict[str, Callable[[StateFolder], Iterator[Check]]] = {
     "health.xids": _xids,
     "opencl.loader": _opencl,
     "power.record": _power,
+    "telemetry.streams": _telemetry,
     "probe.any": _probes,
 }

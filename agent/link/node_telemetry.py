@@ -74,6 +74,10 @@ class NodeTelemetry:
         """The address at which the node answers pings, or empty; set by the daemon."""
         self.cgroups = False
         """True if jobs have cgroups, which tell their processes from others."""
+        self.summarized: Callable[[Mapping[TaskKey, tuple[StartRecord, TraceSummary]]], None] = (
+            lambda found: None
+        )
+        """Takes the summaries of all traced jobs once a second."""
         self.devices = Devices.of(
             {"device": setting.config.device},
             lambda pid: processes.in_jobs(pid, instance, self.cgroups),
@@ -158,6 +162,7 @@ class NodeTelemetry:
         if self._tracer.busy:
             self._tracer.sampled(samples, time.monotonic_ns())
         running = await self._summaries()
+        self.summarized(running)
         summaries = {key: summary for key, (_, summary) in running.items()}
         ratios = self._busy.ratios(summaries, time.monotonic_ns())
         filled = node_observation.with_busy(samples, ratios)

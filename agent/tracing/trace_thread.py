@@ -114,6 +114,8 @@ class TraceThread:
         by the daemon."""
         self.ended: Callable[[JobReading], object] | None = None
         """Takes the final values of each traced job, in the daemon's loop; set by the daemon."""
+        self.summarized: Callable[[StartRecord, TraceSummary], object] | None = None
+        """Takes the last summary of each traced job, in the daemon's loop; set by the daemon."""
         self.throttle = LaunchThrottle()
         """Shares of the time in which launches begin, set by the power loop."""
         self._drain_idle = False
@@ -354,6 +356,8 @@ class TraceThread:
 
     def _post_final(self, job: TracedJob) -> None:
         """Pass on the final values before the fold is closed: the next export comes too late."""
+        if self.summarized is not None and job.last is not None:
+            self._post(self.summarized, job.record, job.last)
         reading = job.reading(_offset_ns()) if self.ended is not None else None
         if reading is not None:
             self._post(self.ended, reading)

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from stoker.mesh.broker.broker_routes import BrokerRoutes
 from stoker.mesh.broker.budgets import Budgets
 from stoker.mesh.identity import identity
-from stoker.mesh.wire import subjects
+from stoker.mesh.wire import subjects, telemetry_streams
 from stoker.mesh.wire.subjects import PREFIX, token
+from stoker.mesh.wire.telemetry_streams import STREAMS
 from stoker.native.errors import BadRequest, NotSupported
 
 MINIMUM_VERSION = (2, 15, 1)
@@ -33,7 +34,9 @@ WRITE_DEADLINE_S = 3
 """The broker closes a connection that reads nothing for this long."""
 AUTHENTICATE_S = 2.0
 """The broker closes a connection that is not authenticated after this time."""
-MEMORY_STORE_BYTES = 16 << 20
+LOG_MEMORY_BYTES = 16 << 20
+"""The memory for what reads the log, which no telemetry can take: each stream has its own bound."""
+MEMORY_STORE_BYTES = LOG_MEMORY_BYTES + telemetry_streams.MEMORY_BYTES
 LOG_STORE_FACTOR = 2
 """Room on disk as a multiple of the log's limit: a block file is freed only when all of its entries
 were trimmed."""
@@ -223,6 +226,7 @@ def _control(keys: BrokerKeys, settings: BrokerSettings) -> list[str]:
         f"{{ stream: {json.dumps(subjects.EVERY_RECORDS)},"
         f" account_token_position: {subjects.RECORDS_USER_POSITION} }}"
     )
+    exports += _telemetry_exports(keys)
     # JetStream counts each copy of the stream against the limit of its account.
     copies = settings.routes.copies if settings.routes is not None else 1
     return [
@@ -230,7 +234,7 @@ def _control(keys: BrokerKeys, settings: BrokerSettings) -> list[str]:
         "    jetstream {",
         f"      max_file: {settings.log_max_bytes * LOG_STORE_FACTOR * copies}",
         f"      max_memory: {MEMORY_STORE_BYTES}",
-        "      max_streams: 1, max_consumers: 16",
+        f"      max_streams: {1 + len(STREAMS)}, max_consumers: 16",
         "    }",
         *_list("users", users),
         *_list("exports", exports),
@@ -271,22 +275,65 @@ def _user(user: str, keys: BrokerKeys, budgets: Budgets) -> list[str]:
         for noun in _NOUNS
     ]
     imports.append(f'{{ service: {{ account: {CONTROL}, subject: "$SRV.>" }} }}')
-    records = subjects.records_of_user(user)
-    imports.append(f"{{ stream: {{ account: {CONTROL}, subject: {json.dumps(records)} }} }}")
-    may = subjects.REQUESTS if user in keys.admins else subjects.USER_REQUESTS
+    admin = user in keys.admins
+    live = [subjects.records_of_user(user), *_live_telemetry(user, admin=admin)]
+    imports += [
+        f"{{ stream: {{ account: {CONTROL}, subject: {json.dumps(subject)} }} }}"
+        for subject in live
+    ]
+    may = subjects.REQUESTS if admin else subjects.USER_REQUESTS
     publish = [subjects.request(noun, verb) for noun, verb in may]
     publish += [subjects.read("*", noun, verb) for noun, verb in subjects.CHOSEN_READS]
+    if admin:
+        publish += _READS_OF_STREAMS
+        imports += [
+            f'{{ service: {{ account: {CONTROL}, subject: "{call}" }} }}'
+            for call in _READS_OF_STREAMS
+        ]
     return [
         f"  {account(user)}: {{",
         f"    limits {{ max_connections: {budgets.connections},"
         f" max_subscriptions: {budgets.subscriptions} }}",
         *_list(
             "users",
-            [_identity(keys.users[user], [*publish, "$SRV.>"], ["_INBOX.>", records])],
+            [_identity(keys.users[user], [*publish, "$SRV.>"], ["_INBOX.>", *live])],
         ),
         *_list("imports", imports),
         "  }",
     ]
+
+
+_READS_OF_STREAMS = [f"$JS.API.DIRECT.GET.{stream.name}" for stream in STREAMS]
+"""The calls with which administrators read the streams of telemetry; none changes anything."""
+
+
+def _telemetry_exports(keys: BrokerKeys) -> list[str]:
+    """Return the exports of live telemetry to the user it is about, and of all to administrators.
+
+    Each names its accounts: a subject that two exports match would be judged by either.
+    """
+    exports = [
+        f"{{ stream: {json.dumps(subject)}, accounts: {json.dumps([account(user)])} }}"
+        for user in sorted(keys.users.keys() - keys.admins)
+        for subject in _live_telemetry(user, admin=False)
+    ]
+    if keys.admins:
+        admins = json.dumps([account(user) for user in sorted(keys.admins)])
+        exports += [
+            f"{{ stream: {json.dumps(stream.subject)}, accounts: {admins} }}" for stream in STREAMS
+        ]
+        exports += [
+            f'{{ service: "{call}", accounts: {admins}, response_type: "Stream" }}'
+            for call in _READS_OF_STREAMS
+        ]
+    return exports
+
+
+def _live_telemetry(user: str, *, admin: bool) -> list[str]:
+    """Return the subjects of live telemetry that a user may hear."""
+    if admin:
+        return [stream.subject for stream in STREAMS]
+    return [stream.of_user.format(account(user)) for stream in STREAMS if stream.of_user]
 
 
 def _scheduler_may_publish() -> list[str]:
@@ -295,6 +342,9 @@ def _scheduler_may_publish() -> list[str]:
     api = [f"$JS.API.{call}.{stream}" for call in calls]
     api += [f"$JS.API.CONSUMER.{call}.{stream}.>" for call in ("CREATE", "MSG.NEXT", "DELETE")]
     api.append(f"$JS.API.DIRECT.GET.{stream}")
+    owns = ("STREAM.CREATE", "STREAM.UPDATE", "STREAM.INFO", "STREAM.DELETE", "DIRECT.GET")
+    api += [f"$JS.API.{call}.{each.name}" for each in STREAMS for call in owns]
+    api += [f"{PREFIX}.decisions.*", f"{PREFIX}.outcomes.*", f"{PREFIX}.events.>"]
     nodes = [f"{PREFIX}.cmd.*", subjects.EVERY_LEASE_ANSWER, f"{PREFIX}.ask.*.*"]
     replies = ["_R_.>", subjects.EVERY_AGENT_INBOX, f"{subjects.inbox('scheduler')}.>"]
     return [subjects.LOG, *api, "$JS.API.INFO", *nodes, *replies]
@@ -322,6 +372,7 @@ def _agent_may_publish(node: str) -> list[str]:
         subjects.observation(node),
         subjects.lease_request(node),
         subjects.records_of_node(node),
+        subjects.kernels_of_node(node),
     ]
 
 

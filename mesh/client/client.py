@@ -22,7 +22,7 @@ from stoker.mesh.client.read_choice import AT_THE_LEADER, ReadChoice
 from stoker.mesh.connection import context as contexts
 from stoker.mesh.connection.client_connection import ClientConnection, connect
 from stoker.mesh.connection.context import Context
-from stoker.mesh.wire import schema
+from stoker.mesh.wire import schema, schema_telemetry
 from stoker.native.errors import (
     BadRequest,
     Busy,
@@ -229,6 +229,17 @@ class Client:
     async def cluster(self) -> schema.ClusterView:
         """Return the configuration of the cluster."""
         return await self._call("cluster", "get", schema.ClusterRequest(), schema.ClusterView)
+
+    async def telemetry(
+        self, request: schema_telemetry.TelemetryReadRequest
+    ) -> schema_telemetry.TelemetryView:
+        """Return kept telemetry of one kind."""
+        return await self._call("telemetry", "read", request, schema_telemetry.TelemetryView)
+
+    async def telemetry_streams(self) -> schema_telemetry.TelemetryList:
+        """Return the kinds of telemetry that are kept, and what is kept of each."""
+        request = schema_telemetry.TelemetryRequest()
+        return await self._call("telemetry", "list", request, schema_telemetry.TelemetryList)
 
     async def settle(self, noun: str, verb: str, request: schema.Message) -> schema.Done:
         """Send one of `subjects.ADMIN_REQUESTS`; repeating is safe."""

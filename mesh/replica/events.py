@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from stoker.mesh.log.entry import Setting
+from stoker.mesh.log.entry import Entry, Setting
 from stoker.mesh.replica.authority import Authority
+from stoker.mesh.replica.changes import Changes
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.mesh.wire.command import StateRequest
 from stoker.scheduler.nouns import Account, JobSpec, NodeReport, Observation, Outcome, Owner
@@ -406,6 +407,13 @@ class PingNode(NamedTuple):
     address: str
 
 
+class EntryTold(_Frequent, frozen=True):
+    """An entry of this leader counts; for those who look on, with ReplicaSettings.tells alone."""
+
+    entry: Entry
+    changes: Changes
+
+
 class Lead(NamedTuple):
     """This replica leads from now on."""
 
@@ -433,6 +441,7 @@ Effect = (
     | Withhold
     | Resume
     | PingNode
+    | EntryTold
     | Lead
     | Halt
 )

@@ -515,9 +515,10 @@ class Replica:
         if applied.is_snapshot_point and not self._peers.alone:
             self._outbox.put(events.SaveSnapshot(self.state.snapshot()))
         if self._leadership.owns_term:
-            channels = self._leadership.channels
-            log_ns = held.opened.entry.now_ns
-            self._outbox.put(*channels.commands(held.index, log_ns, applied.actions))
+            entry, channels = held.opened.entry, self._leadership.channels
+            self._outbox.put(*channels.commands(held.index, entry.now_ns, applied.actions))
+            if self.settings.tells:
+                self._outbox.put(events.EntryTold(entry, applied.changes))
             self._compaction.recorded(self._trim_to(applied))
 
     def _trim_to(self, applied: Applied) -> int:

@@ -54,6 +54,9 @@ class ReplicaSettings:
     promised: int = 0
     """The newest term that this replica has promised to follow, as its disk has it."""
 
+    tells: bool = False
+    """True to have each entry of this leader followed by a EntryTold, for telemetry."""
+
     watts: Mapping[str, ModelPower] = field(default_factory=dict)
     """The watts of device models that an operator has stated, by name."""
 

@@ -33,6 +33,7 @@ from stoker.mesh.log.entry import (
 )
 from stoker.mesh.log.genesis import ClusterConfig, Genesis, digest, first_config
 from stoker.mesh.replica import followed_jobs, gangs, snapshots
+from stoker.mesh.replica.changes import Changes, ToldOutcome
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.native.errors import Corrupt, StokerError
 from stoker.scheduler.book import Attempt, Book, Eviction, Job
@@ -100,6 +101,8 @@ class Applied(msgspec.Struct):
     is_snapshot_point: bool = False
     trim_to: int = 0
     """The log may be trimmed up to this entry; 0 if the entry says nothing about that."""
+    changes: Changes = msgspec.field(default_factory=Changes)
+    """The changes as telemetry tells them."""
 
 
 class ReplicaState:
@@ -351,7 +354,7 @@ class ReplicaState:
             record.reason = self._why(effect, outcome, record, step)
         self._note_start(record, outcome)
         self._note_time(record, step.entry.now_ns if outcome is None else outcome.t_ns)
-        step.applied.changed.append(effect.job)
+        step.changed(record)
         if effect.state in ENDED:
             self._end(record, effect, outcome)
         elif effect.state == "stopping" and record.ranks:
@@ -373,7 +376,10 @@ class ReplicaState:
         ignored = {each.command for each in effects if isinstance(each, Ignored)}
         for command, outcome in step.outcomes.items():
             record = self.book.live(outcome.job)
-            if record is not None and record.ranks and command not in ignored:
+            if record is None or command in ignored:
+                continue
+            step.applied.changes.outcomes.append(ToldOutcome(record, outcome))
+            if record.ranks:
                 gangs.note(record, outcome)
 
     def _waits_again(self, effect: StateChanged, record: Job, step: _Step) -> None:
@@ -402,14 +408,15 @@ class ReplicaState:
         record.state = "pending"
         again = sentence(effect.reason if retried else Reason.PREEMPTED)
         record.reason = f"{again}: {why}" if retried and why != again else again
-        step.applied.changed.append(effect.job)
+        step.changed(record)
 
     def _submitted(self, effect: StateChanged, step: _Step) -> None:
         blob = step.jobs.get(effect.command)
         if blob is None:
             raise Corrupt(f"log entry {step.index}: command {effect.command} has no job with it")
         why = sentence(effect.reason)
-        self.book.submit(effect.job, blob.owner, bytes(blob.spec), step.entry.now_ns, why)
+        job = self.book.submit(effect.job, blob.owner, bytes(blob.spec), step.entry.now_ns, why)
+        step.applied.changes.changed(job)
         step.applied.submitted[effect.command] = effect.job
 
     @staticmethod
@@ -466,6 +473,7 @@ class ReplicaState:
             step.placing,
         )
         record.reason = why
+        step.applied.changes.decided(record, effect.task, decision)
         if effect.tasks > 1:
             self._start_rank(record, decision, effect, step)
             return
@@ -538,6 +546,10 @@ class _Step:
         self.gangs: dict[int, list[Decision]] = {}
         """The decisions of gangs that this entry places, by job, in the order of their ranks."""
         self.applied = Applied()
+
+    def changed(self, record: Job) -> None:
+        self.applied.changed.append(record.job)
+        self.applied.changes.changed(record)
 
     def act(self, node: str, action: Action) -> None:
         self.applied.actions.setdefault(node, []).append(action)

@@ -41,6 +41,8 @@ KERNEL_ROWS_MAX = 1000
 
 QueryNode = Callable[[str, str, bytes, float], Awaitable[bytes]]
 """Sends a query (node, what, payload, timeout_s); returns the reply or raises Unavailable."""
+AnswerTelemetry = Callable[[Caller], Awaitable[bytes]]
+"""Returns the reply to a request about telemetry."""
 AwaitJob = Callable[[int, str, float], Awaitable[Job]]
 """Waits for a job (job, until, wait_s) and returns it."""
 
@@ -60,8 +62,15 @@ class _Ran(NamedTuple):
 class NodeProxy:
     """The open requests to nodes."""
 
-    def __init__(self, replica: Replica, query_node: QueryNode, await_job: AwaitJob) -> None:
+    def __init__(
+        self,
+        replica: Replica,
+        query_node: QueryNode,
+        await_job: AwaitJob,
+        telemetry: AnswerTelemetry,
+    ) -> None:
         self._replica = replica
+        self._telemetry = telemetry
         self._query_node = query_node
         self._await_job = await_job
         each = replica.settings.budgets.proxied
@@ -254,6 +263,8 @@ class NodeProxy:
 
     async def _cluster(self, caller: Caller) -> bytes:
         request = caller.request
+        if caller.noun == "telemetry":
+            return await self._telemetry(caller)
         if isinstance(request, ReadingsRequest | TopologyRequest):
             payload = queries.encode(node_proxy_devices.query_of(self._replica, request))
             found = await self._query_node(

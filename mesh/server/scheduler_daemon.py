@@ -54,6 +54,7 @@ from stoker.mesh.server.request_intake import DaemonCalls, RequestIntake, respon
 from stoker.mesh.server.scheduler_options import SchedulerOptions
 from stoker.mesh.server.service import Caller, Service
 from stoker.mesh.server.status_watch import StatusWatch
+from stoker.mesh.server.telemetry_desk import TelemetryDesk
 from stoker.mesh.server.users_file import UsersFile
 from stoker.mesh.wire import node_messages, queries, request_signature, subjects
 from stoker.mesh.wire.command import NodeReply
@@ -97,7 +98,14 @@ class SchedulerDaemon:
         policy = request_signature.read(options.state / "config.toml")
         self.service = Service(self.replica, policy)
         self.users_file = UsersFile(options.state / "users.json")
-        self.proxy = NodeProxy(self.replica, self._query_node, self._await_job)
+        self.telemetry = TelemetryDesk(
+            f"{self.number:x}-{time.time_ns():x}",
+            self._answers,
+            lambda: self.replica.state.book.nodes,
+        )
+        self.proxy = NodeProxy(
+            self.replica, self._query_node, self._await_job, self.telemetry.answer
+        )
         calls = DaemonCalls(self.loop.feed, self.tasks.spawn, self.replica.count, self._answers)
         self.intake = RequestIntake(self.service, self.proxy, calls, self.replica.settings.budgets)
         self.nc = LocalConnection()
@@ -141,6 +149,7 @@ class SchedulerDaemon:
             events.Withhold: self._withhold,
             events.Resume: self._resume,
             events.PingNode: self.loop.in_background(self._ping),
+            events.EntryTold: self.telemetry.committed,
             events.Lead: self._lead,
             events.Halt: self._halt,
         }
@@ -170,6 +179,7 @@ class SchedulerDaemon:
             watts=watts_file.read(self.options.state / "config.toml"),
             known_tail=self.record.tail,
             promised=promised,
+            tells=True,
             began_ns=boot_record.began_ns(self.folder.path, boot_record.boot_id(), boot_ns()),
         )
         return Replica(settings, self.identity, found.snapshot, found.digest, entries)
@@ -201,6 +211,7 @@ class SchedulerDaemon:
             process_connection.connect(self.nc, state, "scheduler", callbacks),
             process_connection.connect(self.log_nc, state, "scheduler log", callbacks),
         )
+        self.tasks.spawn(self._open_telemetry())
         if self.peers is not None:
             others = ConnectionCallbacks(self._on_error, self._follow_broker, _nothing)
             await process_connection.connect(self.peers.nc, state, "scheduler peers", others)
@@ -212,6 +223,16 @@ class SchedulerDaemon:
         self.tasks.repeat(TICK_S, self._tick)
         self.tasks.repeat(SECOND_S, self._second)
         self.tasks.repeat(HEARD_S, self._note_heard)
+
+    async def _open_telemetry(self) -> None:
+        """Connect what nothing waits for, so that it delays no start."""
+        desk = self.telemetry
+        callbacks = ConnectionCallbacks(self._on_telemetry_error, self._on_telemetry_lost, _nothing)
+        await process_connection.connect(
+            desk.nc, self.options.state, "scheduler telemetry", callbacks
+        )
+        self.tasks.repeat(TICK_S, desk.flush)
+        self.tasks.repeat(SECOND_S, desk.second)
 
     async def _serve(self) -> None:
         """Hear nodes here, and each user on a connection of their own.
@@ -253,6 +274,14 @@ class SchedulerDaemon:
         await self._follow_broker()
         await self.log_requests.on_lost()
 
+    async def _on_telemetry_error(self, error: Exception) -> None:
+        self.replica.count("telemetry_connection_error")
+        await self.telemetry.requests.on_error(error)
+
+    async def _on_telemetry_lost(self) -> None:
+        await self._follow_broker()
+        await self.telemetry.lost()
+
     async def _on_back(self) -> None:
         await self.loop.feed(events.LogReachable())
 
@@ -261,7 +290,8 @@ class SchedulerDaemon:
         process_connection.follow(connections, self.options.state)
 
     def _own_connections(self) -> list[LocalConnection]:
-        return [self.nc, self.log_nc, *([self.peers.nc] if self.peers is not None else [])]
+        peers = [self.peers.nc] if self.peers is not None else []
+        return [self.nc, self.log_nc, self.telemetry.nc, *peers]
 
     def _answers(self) -> bool:
         """True if no other scheduler can answer a request that arrives now."""
@@ -377,6 +407,7 @@ class SchedulerDaemon:
 
     async def _lead(self, effect: events.Lead) -> None:
         log.info("leading", term=effect.term, seq=self.replica.state.seen)
+        self.telemetry.leads(effect.term, self.replica.real_ns, self.replica.state.index)
         self.tasks.spawn(self._be_ready())
 
     async def _be_ready(self) -> None:
@@ -428,6 +459,7 @@ class SchedulerDaemon:
         await self.loop.feed(events.Disk(self.watch.disk()))
         self.record.record(self.replica)
         self.replica.counters.update(self.leases.counters)
+        self.replica.counters.update(self.telemetry.counters)
         self.watch.look()
 
 

@@ -29,7 +29,7 @@ from stoker.mesh.wire.command import NodeReply
 from stoker.mesh.wire.job_request import Afters
 from stoker.mesh.wire.request_signature import RequestPolicy
 from stoker.mesh.wire.schema import Message
-from stoker.mesh.wire.subjects import LOOKS, READS, UserRequest
+from stoker.mesh.wire.subjects import LOOKS, READS, TELEMETRY_READ, UserRequest
 from stoker.native.errors import BadRequest, Denied, Refused, StokerError
 from stoker.scheduler.book import Job
 from stoker.scheduler.nouns import Account
@@ -39,8 +39,8 @@ ROWS_AT_ONCE = 200
 """The most jobs in one JobList, which bounds the time of one request."""
 JOBS_AT_ONCE = 4096
 """The most jobs that are looked at for one JobList."""
-PROXY_ANSWERS = (("kernel", "list"), *LOOKS)
-"""The requests that nodes answer and that do not belong to one job."""
+PROXY_ANSWERS = (("kernel", "list"), *LOOKS, ("telemetry", "list"), TELEMETRY_READ)
+"""The requests that nodes or the broker answer and that do not belong to one job."""
 NS = 1_000_000_000
 _NO_DEMANDS = RequestPolicy()
 

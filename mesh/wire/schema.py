@@ -54,6 +54,12 @@ from stoker.mesh.wire.schema_devices import (
     TopologyView,
 )
 from stoker.mesh.wire.schema_removal import RemovedJob, RemoveRequest, RemoveView
+from stoker.mesh.wire.schema_telemetry import (
+    TelemetryList,
+    TelemetryReadRequest,
+    TelemetryRequest,
+    TelemetryView,
+)
 from stoker.mesh.wire.schema_trace import (
     WINDOW_S_MAX,
     WINDOW_S_MIN,
@@ -506,6 +512,8 @@ ENDPOINTS: dict[tuple[str, str], Endpoint] = {
     ("node", "topology"): Endpoint(TopologyRequest, TopologyView),
     ("kernel", "list"): Endpoint(KernelRequest, KernelList),
     ("queue", "list"): Endpoint(QueueRequest, QueueList),
+    ("telemetry", "list"): Endpoint(TelemetryRequest, TelemetryList),
+    ("telemetry", "read"): Endpoint(TelemetryReadRequest, TelemetryView),
     ("queue", "set"): Endpoint(QueueSetRequest, Done),
     ("queue", "remove"): Endpoint(QueueRemoveRequest, Done),
     ("queue", "quota"): Endpoint(QueueQuotaRequest, Done),

@@ -28,8 +28,9 @@ JOB_VERBS = (
     "trace",
     "tracing",
 )
-LIST_NOUNS = ("node", "device", "kernel", "queue")
+LIST_NOUNS = ("node", "device", "kernel", "queue", "telemetry")
 CLUSTER_GET = ("cluster", "get")
+TELEMETRY_READ = ("telemetry", "read")
 LOOKS: tuple[tuple[str, str], ...] = (("device", "readings"), ("node", "topology"))
 """The (noun, verb) about a node that any user may send and the node answers."""
 ADMIN_REQUESTS: tuple[tuple[str, str], ...] = (
@@ -44,6 +45,7 @@ USER_REQUESTS: tuple[tuple[str, str], ...] = (
     *((noun, "list") for noun in LIST_NOUNS),
     *LOOKS,
     CLUSTER_GET,
+    TELEMETRY_READ,
 )
 """All (noun, verb) that any user may send."""
 REQUESTS = (*USER_REQUESTS, *ADMIN_REQUESTS)
@@ -252,6 +254,16 @@ def records_of_node(node: str) -> str:
     return f"{PREFIX}.records.*.{token(node)}.*"
 
 
+def kernels(user: str, node: str, job: int) -> str:
+    """Return the subject of summaries of a job's kernels, at most one a second."""
+    return f"{PREFIX}.kernels.{token(user)}.{token(node)}.{job}"
+
+
+def kernels_of_node(node: str) -> str:
+    """Return the subject of all summaries that one node may publish."""
+    return f"{PREFIX}.kernels.*.{token(node)}.*"
+
+
 EVERY_RECORDS = f"{PREFIX}.records.*.>"
 RECORDS_USER_POSITION = 4
 """The position of the user's token in a records subject; only that user's account may import it."""
@@ -283,6 +295,28 @@ def parse_lease_request(subject: str) -> str:
 def parse_observation(subject: str) -> str:
     """Return the node of an observation's subject."""
     return name_of(_fields(subject, "obs", 1)[0])
+
+
+# --- scheduler -> whoever subscribes --------------------------------------------------------------
+
+
+def decisions(user: str) -> str:
+    """Return the subject of the decisions about one user's jobs, in batches."""
+    return f"{PREFIX}.decisions.{token(user)}"
+
+
+def outcomes(user: str) -> str:
+    """Return the subject of the outcomes of one user's jobs, in batches."""
+    return f"{PREFIX}.outcomes.{token(user)}"
+
+
+def job_events(user: str) -> str:
+    """Return the subject of the changes of one user's jobs, in batches."""
+    return f"{PREFIX}.events.job.{token(user)}"
+
+
+CLUSTER_EVENTS = f"{PREFIX}.events.cluster"
+"""The changes of nodes, devices and leaders."""
 
 
 # --- scheduler -> schedulers ----------------------------------------------------------------------

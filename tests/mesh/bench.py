@@ -51,6 +51,7 @@ class Bench:
         self.saves: list[Snapshot] = []
         self.trims: list[int] = []
         self.pings: list[events.PingNode] = []
+        self.committed: list[events.EntryTold] = []
         self.halted = ""
         self.leads = 0
         chosen = {"log_max_bytes": 1 << 30, "snapshot_entries": 10**9, **settings}
@@ -93,12 +94,15 @@ class Bench:
         return []
 
     def watch(self, effect: events.Effect) -> list[events.Event]:
-        """Carry out an effect of the watch over nodes."""
+        """Carry out an effect of the watch over nodes, or one for those who look on."""
         if isinstance(effect, events.Withhold):
             self.leases.withhold(effect.node)
             return [events.Withheld(effect.node, self.leases.answered_ns(effect.node))]
         if isinstance(effect, events.Resume):
             self.leases.resume(effect.node)
+            return []
+        if isinstance(effect, events.EntryTold):
+            self.committed.append(effect)
             return []
         assert isinstance(effect, events.PingNode), effect
         self.pings.append(effect)

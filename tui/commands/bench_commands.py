@@ -75,6 +75,23 @@ def bench_log_command(as_json: bool, rounds: int, appends: int, submits: int, re
     click.echo(tables.render_one(result) if as_json else log.text(result), nl=False)
 
 
+@bench_command.command("telemetry")
+@json_option
+@click.option("--rounds", type=click.IntRange(1, 1000), default=5, help="Groups of four blocks.")
+@click.option(
+    "--messages", type=click.IntRange(64, 100_000), default=4000, help="Messages of a block."
+)
+def bench_telemetry_command(as_json: bool, rounds: int, messages: int) -> None:
+    """Measure the CPU of a published message, kept in a memory stream and only live."""
+    from stoker.tui.bench import telemetry
+    from stoker.tui.demo import private_node
+    from stoker.tui.render import tables
+
+    with private_node.terminable():
+        result = telemetry.measure(rounds, messages, _say)
+    click.echo(tables.render_one(result) if as_json else telemetry.text(result), nl=False)
+
+
 @contextlib.contextmanager
 def _node(state: str | None) -> Iterator[PrivateNode]:
     """A node of its own, or the named one with a folder that its jobs' users can read."""

@@ -9,6 +9,7 @@ import subprocess
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import nats
 import nats.errors
 import pytest
@@ -18,7 +19,8 @@ from stoker.mesh.broker import broker_config
 from stoker.mesh.broker.broker_config import BrokerKeys, BrokerSettings
 from stoker.mesh.broker.budgets import Budgets
 from stoker.mesh.identity import identity
-from stoker.mesh.wire import subjects
+from stoker.mesh.wire import subjects, telemetry_streams
+from stoker.mesh.wire.telemetry_streams import STREAMS
 from stoker.native.errors import BadRequest, NotSupported
 from tests.mesh.nats_server import SERVER, Server, settle
 
@@ -184,6 +186,104 @@ async def test_records_reach_the_user_they_are_for_and_nobody_else(server: Serve
     for link in server.connections:
         await settle(link)
     assert heard == {"alice": [subjects.records("alice", "node1", 7)], "bob": []}
+
+
+async def test_live_telemetry_reaches_the_user_it_is_about_and_administrators(
+    server_stopped_with_admin: Server,
+) -> None:
+    server = server_stopped_with_admin
+    server.start()
+    try:
+        heard: dict[str, list[str]] = {"alice": [], "bob": [], "admin": []}
+        told = [subjects.decisions("alice"), subjects.outcomes("alice"), subjects.job_events("bob")]
+        for name, seen in heard.items():
+            link = await server.connect(name)
+
+            async def hear(message: Msg, seen: list[str] = seen) -> None:
+                seen.append(message.subject)
+
+            streams = STREAMS if name == "admin" else [s for s in STREAMS if s.of_user]
+            for stream in streams:
+                await link.subscribe(stream.readable(None if name == "admin" else name), cb=hear)
+            await settle(link)
+        assert server.errors == []
+        for subject in (subjects.EVERY_OBSERVATION, subjects.decisions("bob"), "stoker.v1.>"):
+            await server.connections[0].subscribe(subject)
+        await settle(server.connections[0])
+        assert await violations(server, "subscription", 3)
+        scheduler, node = await server.connect("scheduler"), await server.connect("node1")
+        for subject in (*told, subjects.CLUSTER_EVENTS):
+            await scheduler.publish(subject, b"x")
+        await settle(scheduler)
+        await node.publish(subjects.kernels("bob", "node1", 3), b"x")
+        await node.publish(subjects.observation("node1"), b"x")
+        await settle(node)
+        for link in server.connections:
+            await settle(link)
+        of_node = [subjects.kernels("bob", "node1", 3), subjects.observation("node1")]
+        assert sorted(heard["admin"]) == sorted([*told, subjects.CLUSTER_EVENTS, *of_node])
+        assert heard["alice"] == told[:2]
+        assert heard["bob"] == [told[2], of_node[0]]
+        server.errors.clear()
+        for subject in (subjects.kernels("bob", "node2", 3), subjects.decisions("bob")):
+            await node.publish(subject, b"forged")
+        await settle(node)
+        assert await violations(server, "publish", 2)
+    finally:
+        await server.close_connections()
+
+
+async def fetched(nc: Any, stream: str, seq: int) -> Msg:
+    """Fetch a message of a stream, which takes it in after the broker has it."""
+    while True:
+        message: Msg = await nc.request(
+            f"$JS.API.DIRECT.GET.{stream}", b'{"seq":%d}' % seq, timeout=2
+        )
+        if message.headers is not None and "Nats-Sequence" in message.headers:
+            return message
+
+
+async def test_only_administrators_read_streams_and_nobody_but_the_scheduler_changes_them(
+    server_stopped_with_admin: Server,
+) -> None:
+    server = server_stopped_with_admin
+    server.start()
+    scheduler = await server.connect("scheduler")
+    stream = STREAMS[2]
+    body = msgspec.json.encode(telemetry_streams.config_of(stream))
+    made = await scheduler.request(f"$JS.API.STREAM.CREATE.{stream.name}", body, timeout=2)
+    assert b'"error"' not in made.data
+    await scheduler.publish(subjects.decisions("alice"), b"placed")
+    kept = await fetched(await server.connect("admin"), stream.name, 1)
+    assert (kept.data, kept.headers["Nats-Subject"]) == (b"placed", subjects.decisions("alice"))
+    api = [f"DIRECT.GET.{subjects.LOG_STREAM}", f"CONSUMER.CREATE.{stream.name}.x"]
+    api += [f"STREAM.{call}.{stream.name}" for call in ("UPDATE", "DELETE", "PURGE", "MSG.GET")]
+    calls = [f"$JS.API.{call}" for call in api]
+    for who, refused in (
+        ("admin", calls),
+        ("alice", [*calls, f"$JS.API.DIRECT.GET.{stream.name}"]),
+        ("node1", [*calls, f"$JS.API.DIRECT.GET.{stream.name}"]),
+        ("scheduler", [calls[1], *calls[4:]]),
+    ):
+        link = await server.connect(who)
+        for subject in refused:
+            server.errors.clear()
+            await link.publish(subject, b"{}")
+            await settle(link)
+            assert await violations(server, "publish", 1), (who, subject)
+
+
+async def test_kept_telemetry_survives_a_reload_of_the_broker(server: Server) -> None:
+    scheduler = await server.connect("scheduler")
+    for stream in STREAMS:
+        body = msgspec.json.encode(telemetry_streams.config_of(stream))
+        await scheduler.request(f"$JS.API.STREAM.CREATE.{stream.name}", body, timeout=2)
+    await scheduler.publish(subjects.decisions("alice"), b"before")
+    await settle(scheduler)
+    await server.add_user("carol")
+    await scheduler.publish(subjects.decisions("carol"), b"after")
+    found = [await fetched(scheduler, STREAMS[2].name, seq) for seq in (1, 2)]
+    assert [each.data for each in found] == [b"before", b"after"]
 
 
 async def test_an_agent_may_answer_a_query(server: Server) -> None:

@@ -67,7 +67,7 @@ def test_only_changes_need_a_signature(keyring: dict[str, Identity]) -> None:
 
 def test_every_request_that_changes_something_is_known() -> None:
     """A new verb that only reads is listed here; any other must be in CHANGES."""
-    looks = {"get", "list", "logs", "explain", "trace", "readings", "topology"}
+    looks = {"get", "list", "read", "logs", "explain", "trace", "readings", "topology"}
     for noun, verb in schema.ENDPOINTS:
         assert ((noun, verb) in request_signature.CHANGES) != (verb in looks), (noun, verb)
 

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The changes that one entry made to jobs, as telemetry tells them: states, decisions, outcomes.
+
+A job goes on to change with later entries, so each change has its own copy of what may differ then.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stoker.scheduler.book import Job
+from stoker.scheduler.nouns import Decision, JobState, Outcome
+
+
+class JobChange(NamedTuple):
+    """A job's state after a change, and why."""
+
+    job: Job
+    state: JobState
+    attempt: int
+    reason: str
+
+
+class Decided(NamedTuple):
+    """A decision about one task of a job in this attempt."""
+
+    job: Job
+    attempt: int
+    task: int
+    decision: Decision
+
+
+class ToldOutcome(NamedTuple):
+    """An outcome that the entry records."""
+
+    job: Job
+    outcome: Outcome
+
+
+class Changes:
+    """The changes of one entry, each kind in its order."""
+
+    __slots__ = ("decisions", "jobs", "outcomes")
+
+    def __init__(self) -> None:
+        self.jobs: list[JobChange] = []
+        self.decisions: list[Decided] = []
+        self.outcomes: list[ToldOutcome] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.jobs or self.decisions or self.outcomes)
+
+    def changed(self, job: Job) -> None:
+        """Note the state that a job has now."""
+        self.jobs.append(JobChange(job, job.state, job.attempt, job.reason))
+
+    def decided(self, job: Job, task: int, decision: Decision) -> None:
+        """Note where a task of a job goes."""
+        self.decisions.append(Decided(job, job.attempt, task, decision))
