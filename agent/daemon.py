@@ -25,6 +25,8 @@ import structlog
 from nats.aio.msg import Msg
 
 from stoker.agent.agent_settings import AgentSettings, load
+from stoker.agent.bus.device_points import DevicePoints
+from stoker.agent.bus.local_bus import LocalBus
 from stoker.agent.job_executor import JobExecutor
 from stoker.agent.jobs import steps
 from stoker.agent.jobs.attempt_folders import FENCED
@@ -100,10 +102,16 @@ class AgentDaemon:
         self._lease_thread = connections.lease_thread(
             chain, self._lease, lambda renewed: self._tasks.from_thread(self.post, renewed)
         )
+        self._bus = LocalBus(setting.state.run)
         self._tracer = TraceThread(
-            setting.jobs, setting.state.shm, self._tasks.from_thread, node=setting.node
+            setting.jobs,
+            setting.state.shm,
+            self._tasks.from_thread,
+            node=setting.node,
+            bus=self._bus,
         )
         self._telemetry = NodeTelemetry(setting, self._tracer)
+        self._bus.points = DevicePoints(setting.node, self._telemetry.cards)
         self._responder = self._lease_thread.responder = _responder(setting)
         self._telemetry.ping = self._responder.address if self._responder is not None else ""
         self._exporter = AgentMetrics(setting, self._telemetry, self._counters).exporter()
@@ -160,6 +168,7 @@ class AgentDaemon:
         setting = self._setting
         spawner = self._spawner = await self._meet_spawner()
         self._telemetry.features = spawner.features
+        self._bus.start()
         await self._start_tracing()
         executor = self._executor = self._effects.executor = self._make_executor(spawner)
         self._queries = self._make_queries(spawner, executor)
@@ -285,6 +294,7 @@ class AgentDaemon:
         if self._power is not None:
             self._power.stop()
         self._tracer.close()
+        self._bus.stop()
         self._telemetry.close()
         if self._exporter is not None:
             self._exporter.close()
@@ -317,7 +327,15 @@ class AgentDaemon:
         await self._status.count(self._counters)
 
     def _counters(self) -> list[Mapping[str, int]]:
-        parts = (self._core, self, self._link, self._lease_thread, self._tracer, self._folders)
+        parts = (
+            self._core,
+            self,
+            self._link,
+            self._bus,
+            self._lease_thread,
+            self._tracer,
+            self._folders,
+        )
         watch = self._health.watch if self._health is not None else None
         made = (self._telemetry, self._executor, self._queries, self._exporter, watch)
         pinged, ranks = self._responder, self._ranks

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from stoker.agent.state.state_folder import locate
 from stoker.mesh.connection import context
+from stoker.native import paths
 from stoker.tui.demo import private_node
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -91,6 +93,29 @@ def test_looking_back_on_telemetry(node: private_node.PrivateNode) -> None:
     assert numbers == sorted(numbers)
     wrong = example(node, sys.executable, script, *address(node), "gossip", "600", "0")
     assert wrong.returncode == 1 and b"KIND is events" in wrong.stderr
+
+
+def test_reading_the_local_bus(node: private_node.PrivateNode) -> None:
+    run = str(locate(node.state).run)
+    script = [sys.executable, str(EXAMPLES / "local_bus.py"), run]
+    reader = subprocess.Popen(
+        [*script, "kernels", "5"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        program = str(paths.program("stoker-demo-opencl"))
+        words = ["--gpus", "0.1", "--device-kind", "cpu", "--trace", "full"]
+        begun = example(node, "stoker", "submit", *words, "--", program, "--rounds", "1000000")
+        assert begun.returncode == 0, begun.stderr
+        out, said = reader.communicate(timeout=100)
+        example(node, "stoker", "cancel", "last")
+    finally:
+        reader.kill()
+        reader.wait()
+    assert reader.returncode == 0 and said.startswith("0 records missing"), said
+    rows = [line.split() for line in out.splitlines()]
+    assert rows and all(row[0] == "job" and int(row[3]) > 0 for row in rows)
+    wrong = example(node, *script, "gossip", "1")
+    assert wrong.returncode == 1 and b"Usage: local_bus.py" in wrong.stderr
 
 
 @pytest.mark.skipif(shutil.which("nats") is None, reason="the nats command line is not installed")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ import structlog
 from stoker.agent.agent_settings import AgentSettings
 from stoker.agent.devices.host import processes
 from stoker.agent.devices.registry import Devices
+from stoker.agent.devices.samplers.sampled import Sampled
 from stoker.agent.export.node_metrics import JobReading
 from stoker.agent.health.sources import PROBE
 from stoker.agent.jobs.spawner_messages import Feature
@@ -146,6 +147,13 @@ class NodeTelemetry:
             number += 1
             due = max(due + OBSERVE_EVERY_S, loop.time())
             await asyncio.sleep(due - loop.time())
+
+    def cards(self) -> Iterator[tuple[str, bool, Sampled]]:
+        """Yield the id of each card that is read, whether it is simulated, and its points."""
+        samplers = self.devices.samplers
+        for card in samplers.cards():
+            if (found := samplers.get(card.id)) is not None:
+                yield card.id, bool(card.sim), found
 
     def close(self) -> None:
         """Stop reading drivers; a thread that hangs in one is left behind."""

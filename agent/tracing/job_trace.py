@@ -22,6 +22,7 @@ from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.tracing.detailed_probes import DetailedProbes
 from stoker.agent.tracing.job_calls import JobCalls
 from stoker.agent.tracing.job_governor import HostCost, JobGovernor
+from stoker.agent.tracing.local_records import LocalRecords
 from stoker.agent.tracing.trace_window import RecordSink, TraceWindow
 from stoker.agent.tracing.untraced_processes import UntracedProcesses, hidden_reason, without
 from stoker.mesh.wire.queries import TracingQuery
@@ -88,6 +89,11 @@ class TracedJob:
         self._removal = removal or FolderRemoval()
         self.record = record
         self.window = TraceWindow(record, store, sink)
+        self._local = (
+            LocalRecords(sink.node, record, sink.bus, sink.local_allowance)
+            if sink.bus is not None
+            else None
+        )
         self._governor: JobGovernor | None = None
         self.cgroup_id = cgroup_id
         self._segments, self._store = segments, store
@@ -196,6 +202,8 @@ class TracedJob:
         if read and stats.threads:
             self._read_host()
         self.window.drained(time.monotonic_ns(), self._write_part)
+        if self._local is not None:
+            self._local.drained(self._trace, time.monotonic_ns())
         return stats.fill
 
     def throttle(self, share: int) -> None:
@@ -306,6 +314,8 @@ class TracedJob:
                     summary, pressure=self._pressure(), waits=self._waits()
                 )
                 self.window.finish(ended_ns, time.monotonic_ns(), self._write_part)
+                if self._local is not None:
+                    self._local.end(time.monotonic_ns())
                 self._store_summary(summary)
                 if summary.kernels or summary.copies:
                     self.write_timeline(self._store / TIMELINE_FILE)
@@ -400,6 +410,9 @@ class TracedJob:
         if self._followed and self._host is not None:
             self._host.unfollow(self.cgroup_id)
             self._followed = False
+        if self._local is not None:
+            self._local.close()
+            self._local = None
         if self._calls is not None:
             self._calls.end(self.cgroup_id)
         if self._trace is not None:

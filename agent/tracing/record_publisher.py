@@ -20,7 +20,8 @@ RECORDS_PER_S_MAX = 200_000
 """The limit of all jobs of a node together, 12.8 MB/s, which core NATS carries beside the rest."""
 ROWS_EVERY_NS = 1_000_000_000
 
-Send = Callable[[str, bytes], None]
+Send = Callable[[str, bytes], object]
+"""Sends a message; returns False if it could not be sent."""
 
 
 class Allowance:
@@ -131,4 +132,5 @@ class Publication:
             task=self._target.key.task,
         )
         self._sequence += 1
-        self._send(self._subject, record_batches.encode(envelope))
+        if self._send(self._subject, record_batches.encode(envelope)) is False:
+            self.dropped += count if what == "events" else 0

@@ -31,6 +31,7 @@ from stoker.agent.tracing.job_calls import JobCalls
 from stoker.agent.tracing.job_governor import HostCost
 from stoker.agent.tracing.job_trace import FOLD_FILE, TracedJob
 from stoker.agent.tracing.launch_throttle import LaunchThrottle
+from stoker.agent.tracing.local_records import Bus
 from stoker.agent.tracing.rank_watch import TroubledRank
 from stoker.agent.tracing.record_publisher import Allowance
 from stoker.agent.tracing.trace_window import RecordSink
@@ -102,7 +103,13 @@ class TraceThread:
     """The thread, its orders and its jobs. `post` runs a call in the daemon's loop."""
 
     def __init__(
-        self, jobs: Path, segments: Path, post: Callable[..., None], *, node: str = ""
+        self,
+        jobs: Path,
+        segments: Path,
+        post: Callable[..., None],
+        *,
+        node: str = "",
+        bus: Bus | None = None,
     ) -> None:
         self._jobs_folder = jobs
         self.publish: Callable[[str, bytes], object] = lambda subject, data: None
@@ -119,7 +126,7 @@ class TraceThread:
         self.throttle = LaunchThrottle()
         """Shares of the time in which launches begin, set by the power loop."""
         self._drain_idle = False
-        self._sink = RecordSink(node, self._send, Allowance())
+        self._sink = RecordSink(node, self._send, Allowance(), bus)
         self._segments = segments
         self._post = post
         self._orders: deque[Callable[[], None]] = deque()

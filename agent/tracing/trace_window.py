@@ -8,13 +8,14 @@ the agent, and a window's file exists from the moment its state is `ready`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
 from stoker.agent.jobs.start_records import StartRecord
+from stoker.agent.tracing.local_records import LOCAL_RECORDS_PER_S_MAX, Bus
 from stoker.agent.tracing.record_publisher import Allowance, Publication, RecordTarget, Send
 from stoker.agent.tracing.tracers import Tracers
 from stoker.agent.tracing.tracing_plan import TracingPlan
@@ -39,6 +40,9 @@ class RecordSink:
     node: str
     send: Send
     allowance: Allowance
+    bus: Bus | None = None
+    """The node-local bus, for records at full rate; None without one."""
+    local_allowance: Allowance = field(default_factory=lambda: Allowance(LOCAL_RECORDS_PER_S_MAX))
 
 
 class TraceWindow:
