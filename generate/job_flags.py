@@ -17,7 +17,7 @@ SAYS: Final = (
 ARGUMENTS: Final = {
     "GPUS": "N", "CPUS": "N", "SIZE": "SIZE", "GPU_MEM": "SIZE",
     "DEVICE_MEM": "SIZE", "TIME": "TIME", "SPAN": "TIME",
-    "WHOLE_S": "TIME", "JOBS": "JOBS", "ARRAY": "LIST",
+    "WHOLE_S": "TIME", "JOBS": "JOBS", "ARRAY": "LIST", "IDS": "LIST",
 }  # fmt: skip
 """A table's word for the value of a flag of this type."""
 
@@ -57,7 +57,7 @@ def _arguments(flag: Flag, option: Option) -> list[str]:
         found.append(f"type=click.IntRange({option.least}, {option.most})")
     elif "type" in given:
         found.append(f"type={given['type']}")
-    if "choices" in given:
+    if "choices" in given and "type" not in given:
         found.append(f"type=click.Choice({json.dumps(given['choices'])})")
     if "default" in given:
         found.append("default=" + given["default"].replace("'", '"'))

@@ -38,7 +38,7 @@ def module(options: list[Option], folder: str) -> str:
         "",
         f"from {package}.schema_cluster import Int, Message, Part",
         f"from {package}.schema_trace import JobRef",
-        "from stoker.scheduler.nouns import JobSpec, TraceMode, Wanted",
+        "from stoker.scheduler.nouns import JobSpec, TraceMode",
     ]
     lines = [*head(SAYS, imports), "", "class JobRequest(Message, frozen=True):"]
     lines += [*docstring(REQUEST, "    "), ""]

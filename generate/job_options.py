@@ -147,8 +147,6 @@ def module(declared: Declared) -> str:
         "from typing import Final, Literal, NamedTuple",
         "",
         "import msgspec",
-        "",
-        "from stoker.scheduler.wire_names import Wanted",
     ]
     lines = head(SAYS, imports)
     for name, values in declared.types.items():

@@ -12,8 +12,6 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from stoker.scheduler.wire_names import Wanted
-
 TraceMode = Literal["off", "governed", "full", "dormant"]
 
 
@@ -52,7 +50,7 @@ class JobOptions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Output that is kept of each stream."""
     queue: str = ""
     """The queue it waits in; empty: the default queue."""
-    placement: Wanted = ""
+    placement: str = ""
     """The way a node is chosen; empty: as the queue says."""
     models: tuple[str, ...] = ()
     """Device models that will do: names, parts of names or patterns with * and ?, whatever the
@@ -127,6 +125,19 @@ class JobOptions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """
     launch_key: str = ""
     """The secret by which the ranks of an mpi gang know each other."""
+    device_ids: tuple[str, ...] = ()
+    """Devices among which its own are: ids, or numbers on whatever node, both also after NODE:."""
+    device_ids_mode: Literal["prefer", "require"] = "prefer"
+    """prefer: others will do while those in device_ids are not free; require: the job waits for
+    them."""
+    exclusivity: Literal["", "exclusive", "shared", "mig"] = ""
+    """exclusive: whole cards for it alone; shared: a part of a card; mig: partitions of cards;
+    empty: as gpu_milli says."""
+    topology: Literal["none", "preferred", "required"] = "none"
+    """required: its devices on one node share a fast link, those of all tasks of a gang; preferred:
+    while such are free; none: as they come."""
+    min_link_gbps: int | None = None
+    """GB/s between each two of its devices at least, both directions together."""
 
 
 class OptionLimit(NamedTuple):
@@ -156,5 +167,6 @@ LIMITS: Final = (
     OptionLimit("tasks_per_node", 0, 64),
     OptionLimit("nodes", 0, 64),
     OptionLimit("device_memory_least_bytes", 1_048_576, 1_125_899_906_842_624, "bytes"),
+    OptionLimit("min_link_gbps", 1, 65_535),
 )
 """Limits that hold at every door."""

@@ -160,6 +160,8 @@ class DeviceInfo(Record, frozen=True):
     """The version of its driver, as the driver tells it; empty: not known."""
     profile: str = ""
     """The partition profile, for example "1g.10gb" of MIG; empty: it is no partition."""
+    link_gbps: int = 0
+    """GB/s to each device with the same `link`, in both directions, at least; 0: not known."""
 
 
 class NodeReport(Record, frozen=True):

@@ -3,11 +3,25 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
+from stoker.native.errors import BadRequest
 from stoker.scheduler.wire_names import VENDORS_MAX, Kind, Option, Order, Placement
 
-__all__ = ["FIRST_ORDER", "VENDORS", "VENDORS_MAX", "Kind", "Option", "Order", "Placement"]
+__all__ = [
+    "FIRST_ORDER",
+    "PLACEMENTS",
+    "VENDORS",
+    "VENDORS_MAX",
+    "Kind",
+    "Option",
+    "Order",
+    "Placement",
+    "placement_name",
+    "placement_of",
+    "word_of",
+]
 
 FIRST_ORDER: Final = Order.BACKFILL
 """The order of queue 0 in a new cluster and of queues made without one. It was measured against the
@@ -17,3 +31,36 @@ starves, and nothing depends on estimates, which few jobs have."""
 VENDORS: Final = {"nvidia": 1, "amd": 2, "intel": 3}
 """The vendors with a number of their own; the log stores it. Other names share the other numbers.
 """
+
+_ALIASES: Final = {"pack": "binpack", "bin-pack": "binpack", "cost": "cost-optimized"}
+"""Other spellings of placements, and their names."""
+
+
+def word_of(placement: Placement) -> str:
+    """Return the name of a placement as people write it: "least-loaded"."""
+    return placement.name.lower().replace("_", "-")
+
+
+PLACEMENTS: Final = tuple(
+    word_of(each) for each in Placement if each not in (Placement.QUEUE, Placement.CUSTOM)
+)
+"""The names of placements that anybody may ask for."""
+
+
+def placement_of(name: str) -> Placement:
+    """Return the placement with this name; empty is QUEUE. KeyError if there is none."""
+    return Placement[name.upper().replace("-", "_") or "QUEUE"]
+
+
+def placement_name(text: str) -> str:
+    """Return the name that a placement is kept by; BadRequest if there is none.
+
+    `leastLoaded` and `least_loaded` are `least-loaded`; `pack` and `cost` have longer names now.
+    """
+    spelled = re.sub("(?<=[a-z])(?=[A-Z])", "-", text.strip()).replace("_", "-").lower()
+    name = _ALIASES.get(spelled, spelled)
+    if name and name not in PLACEMENTS:
+        raise BadRequest(
+            f"there is no placement {text[:64]!r}", hint=f"There are: {', '.join(PLACEMENTS)}"
+        )
+    return name

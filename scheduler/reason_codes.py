@@ -136,7 +136,7 @@ class Reason(IntEnum):
     LEAST_BUSY = 203
     LEAST_FRAGMENTED = 204
     SPREAD_OUT = 205
-    LEAST_LOADED = 206
+    LEAST_LOAD = 206
     BY_CHANCE = 207
     CHEAPEST = 208
     LEAST_POWER = 209
@@ -148,6 +148,10 @@ class Reason(IntEnum):
     LOAD_UNKNOWN = 215
     COST_UNKNOWN = 216
     DEVICE_LOAD_UNKNOWN = 217
+    MOST_FREE = 218
+    CONTIGUOUS = 219
+    NOT_CONTIGUOUS = 220  # no devices with such numbers were free together
+    CHOICE_FAILED = 221  # its scoring function did not choose: the policy best did
 
     # Reasons why a job waits, and inputs that mattered for one that does not.
     NO_NODES = 300

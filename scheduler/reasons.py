@@ -190,7 +190,7 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.NOT_READY: "not all of its tasks were ready in time, so none of them was started",
     Reason.LEAST_FRAGMENTED: "the least added fragmentation; nodes looked at: {count}",
     Reason.SPREAD_OUT: "the least used node; nodes looked at: {count}",
-    Reason.LEAST_LOADED: "the least observed load; nodes looked at: {count}",
+    Reason.LEAST_LOAD: "the least observed load; nodes looked at: {count}",
     Reason.BY_CHANCE: "chosen by chance; nodes looked at: {count}",
     Reason.CHEAPEST: "the cheapest node; nodes looked at: {count}",
     Reason.LEAST_POWER: "the least added power; nodes looked at: {count}",
@@ -211,7 +211,18 @@ _SENTENCES: Final[dict[int, str]] = {
         " nodes looked at: {count}"
     ),
     Reason.COST_UNKNOWN: (
-        "no node that fits has a cost label; the least observed load; nodes looked at: {count}"
+        "no node that fits has a cost label: the most free devices instead;"
+        " nodes looked at: {count}"
+    ),
+    Reason.MOST_FREE: "the most free devices; nodes looked at: {count}",
+    Reason.CONTIGUOUS: "devices with numbers that follow each other; nodes looked at: {count}",
+    Reason.NOT_CONTIGUOUS: (
+        "no devices with numbers that follow each other were free: the closest ones instead;"
+        " nodes looked at: {count}"
+    ),
+    Reason.CHOICE_FAILED: (
+        "its scoring function did not choose: placed by the policy best instead;"
+        " nodes looked at: {count}"
     ),
     Reason.AS_PREFERRED: "placed as the scoring function said; nodes looked at: {count}",
     Reason.BACKFILLED: "it delays nobody who stands before it; nodes looked at: {count}",

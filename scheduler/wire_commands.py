@@ -57,7 +57,7 @@ class NodeUp(NamedTuple):
     cpu_milli: int
     memory_bytes: int
     devices: int
-    """Device indexes; those from here on are gone, DEVICE_SET says the rest."""
+    """Device indexes; those from here on are gone."""
     domain: int = 0
     """Hash of a domain of failure or network, e.g. a rack; 0: none."""
 
@@ -143,8 +143,7 @@ class DeviceSet(NamedTuple):
 _DEVICE_TRAITS = Struct("<HHIQQQQQIHH")
 
 class DeviceTraits(NamedTuple):
-    """The traits of a device: properties that a job may ask for and that placement does not need
-    otherwise. 0: the node does not know it, and no condition on it is met."""
+    """The traits of a device, for jobs to ask for. 0: not known, no condition on it is met."""
 
     node: int
     device: int
@@ -156,17 +155,18 @@ class DeviceTraits(NamedTuple):
     """Hash of the name of its partition profile."""
     driver: int = 0
     """Version of its driver: major << 40 | minor << 20 | patch."""
+    link_gbps: int = 0
 
     def pack(self) -> bytes:
         return _DEVICE_TRAITS.pack(
             56, DEVICE_TRAITS, 0, 0, self.node, self.arch, self.profile, self.driver, self.compute,
-            self.device, 0,
+            self.device, self.link_gbps,
         )
 
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
         f = _DEVICE_TRAITS.unpack(raw)
-        return tuple.__new__(cls, (f[4], f[9], f[8], f[5], f[6], f[7]))
+        return tuple.__new__(cls, (f[4], f[9], f[8], f[5], f[6], f[7], f[10]))
 
 
 _NODE_LABEL = Struct("<HHIQQQQ")
@@ -181,7 +181,7 @@ class NodeLabel(NamedTuple):
     taint: bool = False
     """Only jobs that tolerate it are placed there."""
     cost: bool = False
-    """`value` is the node's cost, for SK_PLACEMENT_COST."""
+    """`value` is the node's cost, for SK_PLACEMENT_COST_OPTIMIZED."""
     clear: bool = False
     """The node loses the label."""
 

@@ -21,6 +21,8 @@ class Condition(NamedTuple):
     value: int
     rank: int = 0
     """0: it is required; n: it is the n-th preference."""
+    place: int = 0
+    """The position of a named device on its node, from 1."""
 
 
 Conditions = tuple[Condition, ...]
@@ -32,7 +34,9 @@ def pack_conditions(conditions: Conditions) -> bytes:
     """The bytes of the conditions, without what pads them; ValueError for too many."""
     if len(conditions) > JOB_CONDITIONS_MAX:
         raise ValueError(f"{len(conditions)} conditions, at most {JOB_CONDITIONS_MAX}")
-    return b"".join(_CONDITION.pack(c.value, c.property, c.relation, c.rank, 0) for c in conditions)
+    return b"".join(
+        _CONDITION.pack(c.value, c.property, c.relation, c.rank, c.place) for c in conditions
+    )
 
 
 def unpack_conditions(raw: bytes) -> Conditions:
@@ -40,7 +44,7 @@ def unpack_conditions(raw: bytes) -> Conditions:
     if not raw[8]:
         return ()
     rows = _CONDITION.iter_unpack(raw)
-    return tuple(Condition(f, r, value, rank) for value, f, r, rank, _ in rows if f)
+    return tuple(Condition(f, r, value, rank, at) for value, f, r, rank, at in rows if f)
 
 
 def shortened(raw: bytes) -> bytes:

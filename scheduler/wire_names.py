@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 from typing import Final, Literal
 
-DIGEST: Final = "564cf8aa2f369a03"
+DIGEST: Final = "e4a672640e2890a8"
 """The layout that this is for; the compiled core has the same."""
 MILLI: Final = 1_000
 """Milli-shares of one whole device or one CPU."""
@@ -76,7 +76,7 @@ LABEL_CLEAR: Final = 1
 LABEL_TAINT: Final = 2
 """Only jobs that tolerate it are placed there."""
 LABEL_COST: Final = 4
-"""`value` is the node's cost, for SK_PLACEMENT_COST."""
+"""`value` is the node's cost, for SK_PLACEMENT_COST_OPTIMIZED."""
 QUEUE_REMOVE: Final = 1
 """The queue goes; it must be empty."""
 SUBMIT_LEAST: Final = 352
@@ -136,14 +136,16 @@ class Placement(IntEnum):
     QUEUE = 0
     BEST = 1  # least fragmentation, finely quantised, then best fit
     FGD = 2  # fragmentation gradient descent as published
-    PACK = 3  # most used device or node that still fits
+    BINPACK = 3  # most used device or node that still fits
     SPREAD = 4  # least used node
-    LEAST_LOADED = 5  # least observed load
+    LEAST_BUSY = 5  # least observed load
     RANDOM = 6
-    COST = 7  # cheapest node by its label, then most free devices
+    COST_OPTIMIZED = 7  # cheapest node by its label, then as LEAST_LOADED
     POWER = 8  # least added power, then as BEST
     THERMAL = 9  # most thermal headroom, then as BEST
     CUSTOM = 10  # only where an SK_PREFER says
+    LEAST_LOADED = 11  # most free devices
+    CONTIGUOUS = 12  # devices whose numbers follow each other, on one link
 
 
 class Order(IntEnum):
@@ -167,6 +169,9 @@ class Property(IntEnum):
     ARCH = 5
     PROFILE = 6
     DRIVER = 7
+    LINK = 8  # linked devices of each node, with so many GB/s; 1: any
+    PARTITION = 9  # 1: a whole card, 2: a partition
+    DEVICE = 10  # the device at `place` 1 of the node with this id; 0: any
 
 
 class Relation(IntEnum):
@@ -217,14 +222,16 @@ Wanted = Literal[
     "",
     "best",  # least fragmentation, finely quantised, then best fit
     "fgd",  # fragmentation gradient descent as published
-    "pack",  # most used device or node that still fits
+    "binpack",  # most used device or node that still fits
     "spread",  # least used node
-    "least-loaded",  # least observed load
+    "least-busy",  # least observed load
     "random",
-    "cost",  # cheapest node by its label, then most free devices
+    "cost-optimized",  # cheapest node by its label, then as LEAST_LOADED
     "power",  # least added power, then as BEST
     "thermal",  # most thermal headroom, then as BEST
     "custom",  # only where an SK_PREFER says
+    "least-loaded",  # most free devices
+    "contiguous",  # devices whose numbers follow each other, on one link
 ]
 """The way in which a node and its devices are chosen. QUEUE leaves it to the job's queue, and there
 to BEST."""

@@ -222,7 +222,7 @@ class Label(NamedTuple):
     taint: bool
     """Only jobs that tolerate it are placed there."""
     cost: bool
-    """`value` is the node's cost, for SK_PLACEMENT_COST."""
+    """`value` is the node's cost, for SK_PLACEMENT_COST_OPTIMIZED."""
 
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
@@ -263,6 +263,7 @@ class DeviceState(NamedTuple):
     arch: int = 0
     profile: int = 0
     driver: int = 0
+    link_gbps: int = 0
 
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
@@ -279,7 +280,7 @@ class DeviceState(NamedTuple):
         """Make it from values in the order of the record."""
         return tuple.__new__(cls, (
             f[0], f[2], f[7], f[8], bool(f[9]), f[10], f[1], f[3], f[11], f[12], f[13], f[14],
-            f[15], f[16], f[4], f[5], f[6],
+            f[15], f[16], f[4], f[5], f[6], f[17],
         ))
 
 

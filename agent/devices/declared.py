@@ -10,6 +10,7 @@
     memory_bytes = 8589934592                 # optional
     numa = 0                                  # optional; its NUMA node
     link = 1                                  # optional; equal numbers share a fast link
+    link_gbps = 300                           # optional; its GB/s, both directions together
     bus = 1                                   # optional; equal numbers share a PCIe switch
     arch = "versal"                           # optional; what jobs may ask for with --arch
     driver = "2.16.204"                       # optional; --driver
@@ -56,6 +57,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     memory_bytes: int | None = None
     numa: Place | None = None
     link: Place = 0
+    link_gbps: Place = 0
     bus: Place = 0
     arch: Word = ""
     driver: Word = ""
@@ -113,6 +115,7 @@ class Declared(Vendor):
             unavailable=unavailable,
             numa=entry.numa,
             link=entry.link,
+            link_gbps=entry.link_gbps,
             bus=entry.bus,
             arch=entry.arch,
             driver=entry.driver,

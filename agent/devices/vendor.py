@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any, TypeVar
 
 import msgspec
@@ -101,7 +102,15 @@ def neighbours(
     """Return the devices with the numbers of their groups by direct links and by PCIe switch."""
     ids = [device.id for device in devices]
     links = groups(ids, lambda one, other: pair(one, other) in bonds)
+    widths = {link: _width(link, ids, links, bonds) for link in set(links)}
     return tuple(
-        msgspec.structs.replace(device, link=link, bus=bus)
+        msgspec.structs.replace(device, link=link, bus=bus, link_gbps=widths[link])
         for device, link, bus in zip(devices, links, buses, strict=True)
     )
+
+
+def _width(link: int, ids: Sequence[str], links: Sequence[int], bonds: Mapping[Pair, Bond]) -> int:
+    """Return the GB/s between each two devices of a group; 0 if two have no link of their own."""
+    group = [id for id, own in zip(ids, links, strict=True) if link and own == link]
+    pairs = [pair(one, other) for one, other in combinations(group, 2)]
+    return min((bonds[two].gbps if two in bonds else 0 for two in pairs), default=0)

@@ -30,7 +30,6 @@ from stoker.scheduler.policies import FIRST_ORDER, Order, Placement
 
 WEIGHT_MAX = 1_000_000
 MILLI_MAX = 1 << 40
-COST_LABEL = "cost"
 REASON_CHARS_MAX = 200
 CORDONS_MAX = 4096
 CHANGES_MAX = 32
@@ -112,7 +111,9 @@ def node_label(
     if request.cost is not None:
         if not 0 <= request.cost <= MILLI_MAX:
             raise BadRequest(f"cost is {request.cost}, from 0 to {MILLI_MAX}")
-        put.append(records.NodeLabel(number, name_id(COST_LABEL), request.cost, cost=True))
+        put.append(
+            records.NodeLabel(number, name_id(node_requests.COST_LABEL), request.cost, cost=True)
+        )
     return Admin(token, (*gone, *put), (_words((*new, *taints), state),))
 
 

@@ -12,6 +12,7 @@ import hashlib
 import msgspec
 
 from stoker.mesh.server.admission_conditions import check_conditions
+from stoker.mesh.server.admission_devices import check_devices
 from stoker.mesh.wire.job_request import Afters, JobRequest, job_spec
 from stoker.native.errors import BadRequest
 from stoker.scheduler.figures import Figure
@@ -25,6 +26,7 @@ from stoker.scheduler.nouns import (
     TASKS_PER_JOB_MAX,
     JobSpec,
 )
+from stoker.scheduler.policies import placement_name
 from stoker.scheduler.wire_names import JOB_AFTERS_MAX, JOB_LABELS_MAX, JOB_MODELS_MAX
 
 ARGV_MAX = 4096
@@ -58,6 +60,7 @@ def admit(request: JobRequest, afters: Afters = NO_AFTERS) -> JobSpec:
     _check_limits(request)
     _check_names(request)
     check_conditions(request)
+    check_devices(request)
     _check_array(request)
     _check_again(request)
     _check_afters(afters)
@@ -65,7 +68,11 @@ def admit(request: JobRequest, afters: Afters = NO_AFTERS) -> JobSpec:
     if request.mpi and tasks == 1:
         raise BadRequest("mpi is for a gang, but there is one task: --tasks or --nodes")
     whole = msgspec.structs.replace(
-        request, retries=attempts_more(request), tasks=tasks, tasks_per_node=each
+        request,
+        retries=attempts_more(request),
+        tasks=tasks,
+        tasks_per_node=each,
+        placement=placement_name(request.placement),
     )
     spec = job_spec(whole, afters)
     return msgspec.structs.replace(spec, launch_key=_launch_key(request)) if spec.mpi else spec
@@ -146,8 +153,6 @@ def _check_names(request: JobRequest) -> None:
         check_name(request.group, "group")
     if request.company and not request.group:
         raise BadRequest(f"company is {request.company!r}, but no group is named")
-    if request.placement == "custom":
-        raise BadRequest("placement custom needs a scoring function, which no request can give")
     for field in ("require", "avoid", "tolerate"):
         labels: tuple[str, ...] = getattr(request, field)
         if len(labels) > JOB_LABELS_MAX:

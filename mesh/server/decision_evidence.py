@@ -19,7 +19,7 @@ from stoker.scheduler.effects import Explained
 from stoker.scheduler.hints import EVIDENCE_MAX, Evidence, EvidenceSide, Sample
 from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import DeviceInfo
-from stoker.scheduler.policies import Placement
+from stoker.scheduler.policies import Placement, word_of
 from stoker.scheduler.reasons import Reason
 
 DEGREES: Final = 1000
@@ -35,7 +35,7 @@ STALE: Final = f"its last observation was older than {STALE_NS // 10**9} s and n
 NO_SIGNALS: Final = {
     Placement.BEST: "the placement best compares what is free with what is usually asked for",
     Placement.FGD: "the placement fgd compares what is free with what is usually asked for",
-    Placement.PACK: "the placement pack compares what is free",
+    Placement.BINPACK: "the placement binpack compares what is free",
     Placement.RANDOM: "the placement random compares nothing",
     Placement.CUSTOM: "its scoring function chose",
 }
@@ -43,7 +43,7 @@ NO_SIGNALS: Final = {
 _READ: Final[dict[Placement, tuple[str, ...]]] = {
     Placement.THERMAL: ("temperature_c", "limit_c"),
     Placement.POWER: ("power_w", "cap_w"),
-    Placement.LEAST_LOADED: ("busy", "memory", "clock"),
+    Placement.LEAST_BUSY: ("busy", "memory", "clock"),
 }
 """The figures of a device that each placement reads."""
 _NAMES: Final = {
@@ -55,7 +55,7 @@ _NAMES: Final = {
 """Public names of figures where they differ."""
 _NEEDED: Final = {
     Placement.THERMAL: ("temperature_c", "limit_c"),
-    Placement.LEAST_LOADED: ("busy",),
+    Placement.LEAST_BUSY: ("busy",),
 }
 """The figures without which a device cannot be compared."""
 
@@ -66,7 +66,7 @@ def evidence_view(replica: Replica, job: Job, lines: list[Explained]) -> schema.
     if job.decision is None or placed is None:
         return None
     how = Placement(placed.detail) if placed.detail else Placement.BEST
-    name = how.name.lower().replace("_", "-")
+    name = word_of(how)
     found = replica.state.core.evidence(job.job, job.attempt)
     if found is None or found.chosen.node != name_id(job.decision.node):
         why = "it started before others that wait" if placed.reason == Reason.BACKFILLED else ""
@@ -88,16 +88,20 @@ class _Words:
         self._figures: dict[Placement, Callable[[EvidenceSide], str]] = {
             Placement.THERMAL: self._heat,
             Placement.POWER: lambda side: f"would add {side.figure / 1000:g} W",
-            Placement.LEAST_LOADED: self._load,
-            Placement.COST: self._cost,
+            Placement.LEAST_BUSY: self._load,
+            Placement.COST_OPTIMIZED: self._cost,
             Placement.SPREAD: self._used,
+            Placement.LEAST_LOADED: self._free,
+            Placement.CONTIGUOUS: self._gaps,
         }
         self._flips: dict[Placement, Callable[[EvidenceSide, EvidenceSide], str]] = {
             Placement.THERMAL: self._flip_heat,
             Placement.POWER: self._flip_power,
-            Placement.LEAST_LOADED: self._flip_load,
-            Placement.COST: self._flip_cost,
+            Placement.LEAST_BUSY: self._flip_load,
+            Placement.COST_OPTIMIZED: self._flip_cost,
             Placement.SPREAD: self._flip_used,
+            Placement.LEAST_LOADED: self._flip_free,
+            Placement.CONTIGUOUS: self._flip_gaps,
         }
 
     def view(self, name: str) -> schema.EvidenceView:
@@ -147,20 +151,17 @@ class _Words:
         """True if the load of the node was read as well."""
         if not side.observation:
             return False
-        if self._found.placement == Placement.COST:
-            return self._found.reason == Reason.COST_UNKNOWN
-        return self._found.placement == Placement.LEAST_LOADED
+        return self._found.placement == Placement.LEAST_BUSY
 
     def _absent(self, side: EvidenceSide) -> str:
         """Return why what the placement needs was not known; empty if it was."""
         how, sample = self._found.placement, side.sample
         if side.device is None:
-            loads = how == Placement.LEAST_LOADED or self._found.reason == Reason.COST_UNKNOWN
-            return NONE_YET if loads and not side.observation else ""
+            return NONE_YET if how == Placement.LEAST_BUSY and not side.observation else ""
         missing = [name for name in _NEEDED.get(how, ()) if getattr(sample, name) is None]
         if sample.stale:
             return STALE
-        if not sample.id and how != Placement.SPREAD:
+        if not sample.id and how in (*_READ,):
             return NONE_YET
         if missing:
             return f"its driver gave no {', '.join(_NAMES.get(n, n) for n in missing)}"
@@ -186,11 +187,19 @@ class _Words:
 
     def _cost(self, side: EvidenceSide) -> str:
         if self._found.reason == Reason.COST_UNKNOWN:
-            return self._load(side)
+            return self._free(side)
         return f"cost {side.figure}" if self._has_cost(side) else "no cost label"
 
     def _has_cost(self, side: EvidenceSide) -> bool:
         return any(label.cost for label in self._replica.state.core.labels(side.node))
+
+    def _free(self, side: EvidenceSide) -> str:
+        return f"{side.figure / 1000:g} free"
+
+    def _gaps(self, side: EvidenceSide) -> str:
+        gaps, apart = side.figure // 2, side.figure % 2
+        numbers = f"{gaps} left out between its numbers" if gaps else "numbers follow each other"
+        return f"{numbers}, {'no link in common' if apart else 'one link'}"
 
     def _used(self, side: EvidenceSide) -> str:
         return f"{side.figure / 1000:g} in use"
@@ -232,8 +241,18 @@ class _Words:
 
     def _flip_cost(self, chosen: EvidenceSide, other: EvidenceSide) -> str:
         if self._found.reason == Reason.COST_UNKNOWN:
-            return self._flip_load(chosen, other)
+            return self._flip_free(chosen, other)
         return f"{self._name(other)} would have been chosen with a cost below {chosen.figure}"
+
+    def _flip_free(self, chosen: EvidenceSide, other: EvidenceSide) -> str:
+        name = self._name(other)
+        return f"{name} would have been chosen with more than {chosen.figure / 1000:g} free"
+
+    def _flip_gaps(self, chosen: EvidenceSide, other: EvidenceSide) -> str:
+        name, gaps = self._name(other), chosen.figure // 2
+        if not gaps:
+            return f"{name} could not have been chosen by numbers: those taken follow each other"
+        return f"{name} would have been chosen with fewer than {gaps} left out between its numbers"
 
     def _flip_used(self, chosen: EvidenceSide, other: EvidenceSide) -> str:
         name = self._name(other)

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from stoker.mesh.replica import followed_jobs
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.works import reason_text
+from stoker.mesh.replica.works.device_conditions import preference_words
 from stoker.mesh.replica.works.fence import FENCE_ID
-from stoker.mesh.server import cluster_views, decision_evidence, job_views
+from stoker.mesh.server import cluster_views, decision_evidence, job_views, link_words
 from stoker.mesh.wire import schema
 from stoker.scheduler import figures
 from stoker.scheduler.book import Job
@@ -82,7 +83,8 @@ class _Explanation:
         paused = any(line.reason == Reason.WAITS_UNTIL for line in self._lines)
         hidden = _HIDDEN | ({Reason.EXPECTED_START} if paused else set())
         shown = [line for line in self._lines if line.reason not in hidden]
-        reasons = tuple(map(self._reason, shown))
+        links = link_words.link_lines(self._book, self._job)
+        reasons = (*map(self._reason, shown), *links)
         return schema.ExplainView(
             job=self._job.job,
             state=self._job.state,
@@ -159,7 +161,7 @@ class _Explanation:
 
     def _preferred(self, line: Explained, text: str) -> str:
         """Name the first preference that is not met."""
-        terms = self._job.decoded_spec().prefer
+        terms = preference_words(self._job.decoded_spec())
         missed = terms[line.detail - 1] if 0 < line.detail <= len(terms) else ""
         return f"{text}; not {missed}" if missed else text
 

@@ -13,7 +13,7 @@ import msgspec
 
 from stoker.mesh.wire.schema_cluster import Int, Message, Part
 from stoker.mesh.wire.schema_trace import JobRef
-from stoker.scheduler.nouns import JobSpec, TraceMode, Wanted
+from stoker.scheduler.nouns import JobSpec, TraceMode
 
 
 class JobRequest(Message, frozen=True):
@@ -51,7 +51,7 @@ class JobRequest(Message, frozen=True):
     """Output that is kept of each stream."""
     queue: str = ""
     """The queue it waits in; empty: the default queue."""
-    placement: Wanted = ""
+    placement: str = ""
     """The way a node is chosen; empty: as the queue says."""
     models: tuple[str, ...] = ()
     """Device models that will do: names, parts of names or patterns with * and ?, whatever the
@@ -128,6 +128,19 @@ class JobRequest(Message, frozen=True):
     mpi: bool = False
     """Rank 0 of its gang alone runs the program, and mpirun in it starts processes in the others.
     """
+    device_ids: tuple[str, ...] = ()
+    """Devices among which its own are: ids, or numbers on whatever node, both also after NODE:."""
+    device_ids_mode: Literal["prefer", "require"] = "prefer"
+    """prefer: others will do while those in device_ids are not free; require: the job waits for
+    them."""
+    exclusivity: Literal["", "exclusive", "shared", "mig"] = ""
+    """exclusive: whole cards for it alone; shared: a part of a card; mig: partitions of cards;
+    empty: as gpu_milli says."""
+    topology: Literal["none", "preferred", "required"] = "none"
+    """required: its devices on one node share a fast link, those of all tasks of a gang; preferred:
+    while such are free; none: as they come."""
+    min_link_gbps: Int | None = None
+    """GB/s between each two of its devices at least, both directions together."""
 
 
 class Spec(Part, frozen=True):
@@ -179,6 +192,11 @@ class Spec(Part, frozen=True):
     prefer: tuple[str, ...] = ()
     after_fail: tuple[int, ...] = ()
     mpi: bool = False
+    device_ids: tuple[str, ...] = ()
+    device_ids_mode: str = "prefer"
+    exclusivity: str = ""
+    topology: str = "none"
+    min_link_gbps: int | None = None
 
 
 class Afters(NamedTuple):
@@ -239,6 +257,11 @@ def job_spec(request: JobRequest, afters: Afters) -> JobSpec:
         prefer=request.prefer,
         after_fail=afters.after_fail,
         mpi=request.mpi,
+        device_ids=request.device_ids,
+        device_ids_mode=request.device_ids_mode,
+        exclusivity=request.exclusivity,
+        topology=request.topology,
+        min_link_gbps=request.min_link_gbps,
     )
 
 
@@ -293,4 +316,9 @@ def shown_spec(
         prefer=spec.prefer,
         after_fail=spec.after_fail,
         mpi=spec.mpi,
+        device_ids=spec.device_ids,
+        device_ids_mode=spec.device_ids_mode,
+        exclusivity=spec.exclusivity,
+        topology=spec.topology,
+        min_link_gbps=spec.min_link_gbps,
     )

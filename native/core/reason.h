@@ -132,7 +132,7 @@ enum sk_reason {
 	SK_LEAST_BUSY = 203,
 	SK_LEAST_FRAGMENTED = 204,
 	SK_SPREAD_OUT = 205,
-	SK_LEAST_LOADED = 206,
+	SK_LEAST_LOAD = 206,
 	SK_BY_CHANCE = 207,
 	SK_CHEAPEST = 208,
 	SK_LEAST_POWER = 209,
@@ -144,6 +144,10 @@ enum sk_reason {
 	SK_LOAD_UNKNOWN = 215,
 	SK_COST_UNKNOWN = 216,
 	SK_DEVICE_LOAD_UNKNOWN = 217,
+	SK_MOST_FREE = 218,
+	SK_CONTIGUOUS = 219,
+	SK_NOT_CONTIGUOUS = 220, /* no devices with such numbers were free together */
+	SK_CHOICE_FAILED = 221,	 /* its scoring function did not choose: the policy best did */
 
 	/* Reasons why a job waits, and inputs that mattered for one that does not. */
 	SK_NO_NODES = 300,

@@ -90,16 +90,18 @@ enum sk_state {
  * to BEST. */
 enum sk_placement {
 	SK_PLACEMENT_QUEUE = 0,
-	SK_PLACEMENT_BEST = 1,	       /* least fragmentation, finely quantised, then best fit */
-	SK_PLACEMENT_FGD = 2,	       /* fragmentation gradient descent as published */
-	SK_PLACEMENT_PACK = 3,	       /* most used device or node that still fits */
-	SK_PLACEMENT_SPREAD = 4,       /* least used node */
-	SK_PLACEMENT_LEAST_LOADED = 5, /* least observed load */
+	SK_PLACEMENT_BEST = 1,	     /* least fragmentation, finely quantised, then best fit */
+	SK_PLACEMENT_FGD = 2,	     /* fragmentation gradient descent as published */
+	SK_PLACEMENT_BINPACK = 3,    /* most used device or node that still fits */
+	SK_PLACEMENT_SPREAD = 4,     /* least used node */
+	SK_PLACEMENT_LEAST_BUSY = 5, /* least observed load */
 	SK_PLACEMENT_RANDOM = 6,
-	SK_PLACEMENT_COST = 7,	  /* cheapest node by its label, then most free devices */
-	SK_PLACEMENT_POWER = 8,	  /* least added power, then as BEST */
-	SK_PLACEMENT_THERMAL = 9, /* most thermal headroom, then as BEST */
-	SK_PLACEMENT_CUSTOM = 10, /* only where an SK_PREFER says */
+	SK_PLACEMENT_COST_OPTIMIZED = 7, /* cheapest node by its label, then as LEAST_LOADED */
+	SK_PLACEMENT_POWER = 8,		 /* least added power, then as BEST */
+	SK_PLACEMENT_THERMAL = 9,	 /* most thermal headroom, then as BEST */
+	SK_PLACEMENT_CUSTOM = 10,	 /* only where an SK_PREFER says */
+	SK_PLACEMENT_LEAST_LOADED = 11,	 /* most free devices */
+	SK_PLACEMENT_CONTIGUOUS = 12,	 /* devices whose numbers follow each other, on one link */
 	SK_PLACEMENT_END,
 };
 
@@ -163,8 +165,7 @@ struct sk_node_up {
 	uint64_t memory_bytes;
 	uint64_t domain; /* Hash of a domain of failure or network, e.g. a rack; 0: none. */
 	uint32_t cpu_milli;
-	uint16_t devices; /* Device indexes; those from here on are gone, DEVICE_SET says the rest.
-			   */
+	uint16_t devices; /* Device indexes; those from here on are gone. */
 	uint16_t zero;
 };
 static_assert(sizeof(struct sk_node_up) == 64, "stored layout");
@@ -205,10 +206,10 @@ struct sk_device_set {
 };
 static_assert(sizeof(struct sk_device_set) == 64, "stored layout");
 
-/* The traits of a device: properties that a job may ask for and that placement does not need
- * otherwise. 0: the node does not know it, and no condition on it is met.
+/* The traits of a device, for jobs to ask for. 0: not known, no condition on it is met.
  *
- * Python: DeviceTraits(node, index as device, compute=0, arch=0, profile=0, driver=0) */
+ * Python: DeviceTraits(node, index as device, compute=0, arch=0, profile=0, driver=0,
+ * link_gbps=0) */
 struct sk_device_traits {
 	struct sk_header header;
 	uint64_t node;
@@ -217,13 +218,13 @@ struct sk_device_traits {
 	uint64_t driver;  /* Version of its driver: major << 40 | minor << 20 | patch. */
 	uint32_t compute; /* Compute capability: major << 16 | minor. */
 	uint16_t index;
-	uint16_t zero;
+	uint16_t link_gbps;
 };
 static_assert(sizeof(struct sk_device_traits) == 56, "stored layout");
 
 #define SK_LABEL_CLEAR 1u /* The node loses the label. */
 #define SK_LABEL_TAINT 2u /* Only jobs that tolerate it are placed there. */
-#define SK_LABEL_COST 4u  /* `value` is the node's cost, for SK_PLACEMENT_COST. */
+#define SK_LABEL_COST 4u  /* `value` is the node's cost, for SK_PLACEMENT_COST_OPTIMIZED. */
 /* A node gets a label or taint, another value for it, or loses it.
  *
  * Python: NodeLabel(node, label, value=0, taint=False, cost=False, clear=False) */
@@ -288,6 +289,9 @@ enum sk_property {
 	SK_PROPERTY_ARCH = 5,
 	SK_PROPERTY_PROFILE = 6,
 	SK_PROPERTY_DRIVER = 7,
+	SK_PROPERTY_LINK = 8,	   /* linked devices of each node, with so many GB/s; 1: any */
+	SK_PROPERTY_PARTITION = 9, /* 1: a whole card, 2: a partition */
+	SK_PROPERTY_DEVICE = 10,   /* the device at `place` - 1 of the node with this id; 0: any */
 	SK_PROPERTY_END,
 };
 
@@ -307,7 +311,7 @@ struct sk_condition {
 	uint16_t property; /* 0: no condition, nor any behind it */
 	uint16_t relation;
 	uint16_t rank;
-	uint16_t zero;
+	uint16_t place; /* The index plus 1 of the device that DEVICE names. */
 };
 static_assert(sizeof(struct sk_condition) == 16, "stored layout");
 

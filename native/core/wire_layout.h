@@ -13,7 +13,7 @@
 #include "core/wire.h"
 
 /* Equal digests mean equal records. */
-#define SK_WIRE_DIGEST "564cf8aa2f369a03"
+#define SK_WIRE_DIGEST "e4a672640e2890a8"
 
 /* clang-format off */
 #define SK_WIRE_AT(record, field, offset, size) \
@@ -60,7 +60,7 @@ SK_WIRE_AT(sk_device_traits, profile, 32, 8);
 SK_WIRE_AT(sk_device_traits, driver, 40, 8);
 SK_WIRE_AT(sk_device_traits, compute, 48, 4);
 SK_WIRE_AT(sk_device_traits, index, 52, 2);
-SK_WIRE_AT(sk_device_traits, zero, 54, 2);
+SK_WIRE_AT(sk_device_traits, link_gbps, 54, 2);
 SK_WIRE_AT(sk_node_label, header, 0, 16);
 SK_WIRE_AT(sk_node_label, node, 16, 8);
 SK_WIRE_AT(sk_node_label, label, 24, 8);
@@ -87,7 +87,7 @@ SK_WIRE_AT(sk_condition, value, 0, 8);
 SK_WIRE_AT(sk_condition, property, 8, 2);
 SK_WIRE_AT(sk_condition, relation, 10, 2);
 SK_WIRE_AT(sk_condition, rank, 12, 2);
-SK_WIRE_AT(sk_condition, zero, 14, 2);
+SK_WIRE_AT(sk_condition, place, 14, 2);
 SK_WIRE_AT(sk_request, memory_bytes, 0, 8);
 SK_WIRE_AT(sk_request, device_memory_bytes, 8, 8);
 SK_WIRE_AT(sk_request, estimate_ns, 16, 8);
@@ -270,7 +270,7 @@ SK_WIRE_AT(sk_device_view, numa, 68, 2);
 SK_WIRE_AT(sk_device_view, kind, 70, 1);
 SK_WIRE_AT(sk_device_view, vendor, 71, 1);
 SK_WIRE_AT(sk_device_view, compute, 72, 4);
-SK_WIRE_AT(sk_device_view, zero, 76, 4);
+SK_WIRE_AT(sk_device_view, link_gbps, 76, 4);
 SK_WIRE_AT(sk_quota_view, model, 0, 8);
 SK_WIRE_AT(sk_quota_view, guaranteed_milli, 8, 8);
 SK_WIRE_AT(sk_quota_view, limit_milli, 16, 8);

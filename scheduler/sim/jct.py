@@ -300,7 +300,7 @@ class _Simulation:
             models=tuple(name_id(m) for m, _ in job.by_model if m in self.cluster.models),
             queue=self.tenants[job.tenant] if self.policy.by_tenant else 0,
             min_run_s=self.policy.min_run_s,
-            placement=Placement.COST if job.by_model else Placement.QUEUE,
+            placement=Placement.COST_OPTIMIZED if job.by_model else Placement.QUEUE,
             options=self.policy.options,
         )
 

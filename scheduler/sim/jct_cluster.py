@@ -43,7 +43,7 @@ class TraceCluster(NamedTuple):
         return max(node.gpus for node in self.nodes)
 
     def requests(self, costs: dict[str, int]) -> list[Request]:
-        """Return commands that register these nodes; `costs` by model are for Placement.COST."""
+        """Return commands that register these nodes; `costs` are by model, for cost-optimized."""
         made: list[Request] = []
         for number, (model, gpus) in enumerate(self.nodes, 1):
             made.append(NodeUp(number, 1, 1, _HOST, _HOST, gpus))

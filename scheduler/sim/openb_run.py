@@ -24,7 +24,7 @@ from stoker.scheduler.sim.steady_state import replay_stays
 POLICIES: Final[dict[str, Placement]] = {
     "default": Placement.BEST,
     "fgd": Placement.FGD,
-    "pack": Placement.PACK,
+    "pack": Placement.BINPACK,
     "spread": Placement.SPREAD,
     "random": Placement.RANDOM,
     "power": Placement.POWER,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fakes.one_node import OneNode
 
+from stoker.agent.state import node_labels
 from stoker.agent.state import state_folder as states
 from stoker.agent.state.lease import Lease
 from stoker.agent.state.state_folder import ClusterFile
@@ -30,6 +31,8 @@ class JoinedNode(OneNode):
         self._record = record
         self._genesis = genesis
         self._seed = seed
+        self.labels: tuple[str, ...] = ()
+        """The labels of `up --label`."""
 
     async def __aenter__(self) -> JoinedNode:
         self._write_state()
@@ -47,6 +50,7 @@ class JoinedNode(OneNode):
         pinned.pair(where.keys)
         states.write_cluster(where, self._record)
         durable_file.replace(where.genesis, sealed_json.encode(self._genesis))
+        node_labels.keep(self.labels, where)
         states.seal_format(where)
         states.prepare_run(where)
 

@@ -35,6 +35,8 @@ class Servers(SeveralSchedulers):
         self.nodes: list[JoinedNode] = []
         self.environments: dict[str, dict[str, str]] = {}
         """Variables of the processes of some nodes, such as those of simulated cards."""
+        self.labels: dict[str, tuple[str, ...]] = {}
+        """The labels that some nodes give themselves."""
 
     async def start(self) -> Servers:
         await self.start_schedulers()
@@ -46,6 +48,7 @@ class Servers(SeveralSchedulers):
             seed = self.server.folder / f"{name}.nk"
             node = JoinedNode(self._folder / name, record, self.genesis, seed)
             node.environment = self.environments.get(name, {})
+            node.labels = self.labels.get(name, ())
             self.nodes.append(await self._running.enter_async_context(node))
         await self.until_nodes_are_ready()
         return self

@@ -89,6 +89,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "min_run_s": {"preemptible": True},
     "device_memory_bytes": {"gpu_milli": 1000},
     "device_memory_least_bytes": {"gpu_milli": 1000},
+    "min_link_gbps": {"gpu_milli": 2000, "topology": "required"},
 }
 """Other fields that a request with this option must have."""
 

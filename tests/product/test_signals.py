@@ -150,7 +150,7 @@ def clocked(cards: Cards) -> None:
     wait_until(
         lambda: all((d.busy_ratio or 0) > 0.2 for d in cards.devices()[:2]), "both cards work"
     )
-    assert cards.place("least-loaded")[1] == 0
+    assert cards.place("least-busy")[1] == 0
     cards.sim.lock_clocks(0, 210, 900)
 
 
@@ -159,8 +159,8 @@ def clocked(cards: Cards) -> None:
     [
         ("thermal", hot, "temperature_c"),
         ("thermal", braked, "temperature_c"),
-        ("least-loaded", working, "busy_ratio"),
-        ("least-loaded", clocked, "clock_ratio"),
+        ("least-busy", working, "busy_ratio"),
+        ("least-busy", clocked, "clock_ratio"),
         ("power", drawing, "power_w"),
         ("power", capped, "power_limit_w"),
     ],
@@ -214,10 +214,10 @@ def test_memory_in_use_flips_the_choice(resting: Cards) -> None:
     holder = node.submit("sh", "-c", "echo $$; exec sleep 300", gpu_milli=100, device_kind="gpu")
     node.wait(holder, "running")
     resting.uncordon(1)
-    resting.flips("least-loaded", 0, 500)  # a share goes where one is already
+    resting.flips("least-busy", 0, 500)  # a share goes where one is already
     wait_until(lambda: bool(node.output(holder).strip()), "its pid is known")
     resting.sim.add_process(0, int(node.output(holder)), 40 << 30, 0.0)
-    found = resting.flips("least-loaded", 1, 500)["evidence"]
+    found = resting.flips("least-busy", 1, 500)["evidence"]
     assert found["next_best"]["values"]["memory_used_ratio"] > 0.8
     assert found["chosen"]["values"]["memory_used_ratio"] < 0.1
     resting.sim.end_process(0, int(node.output(holder)))
@@ -233,7 +233,9 @@ def test_placements_without_signals_flip_by_what_they_compare(resting: Cards) ->
     node.wait(holder, "running")
     resting.uncordon(0)
     wait_until(lambda: not any(d.cordoned for d in resting.devices()[:2]), "both cards take jobs")
-    assert resting.flips("pack", 1, 300)["evidence"]["absent"].startswith("the placement pack")
+    assert resting.flips("binpack", 1, 300)["evidence"]["absent"].startswith(
+        "the placement binpack"
+    )
     spread = resting.flips("spread", 0, 300)
     assert "in use" in spread["evidence"]["chosen"]["compared"]
     drawn = {resting.place("random", 300)[1] for _ in range(3)}
@@ -251,7 +253,8 @@ def test_what_the_queue_usually_asks_for_flips_best_and_fgd(resting: Cards) -> N
     node.wait(holder, "running")
     resting.uncordon(0)
     usual = [
-        node.submit("true", gpu_milli=700, device_kind="gpu", placement="pack") for _ in range(400)
+        node.submit("true", gpu_milli=700, device_kind="gpu", placement="binpack")
+        for _ in range(400)
     ]
     node.wait(usual[-1])
     for how in ("fgd", "best"):
@@ -290,4 +293,4 @@ def test_a_warning_of_health_flips_the_choice(resting: Cards) -> None:
     found = resting.node.json("explain", str(resting.place("thermal")[0]))["evidence"]
     assert found["next_best"]["marks"] == ["warned"]
     assert "had it not been slowed or warned of" in found["flip"]
-    assert resting.place("pack")[1] == 1
+    assert resting.place("binpack")[1] == 1

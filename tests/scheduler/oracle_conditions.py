@@ -12,6 +12,8 @@ from stoker.scheduler import records as rec
 from stoker.scheduler.wire_names import Property, Relation
 
 TRAITS = (Property.COMPUTE, Property.ARCH, Property.PROFILE, Property.DRIVER)
+OF_TRAITS = (*TRAITS, Property.PARTITION)
+NO_TRAITS = (0, 0, 0, 0, 0)
 
 
 def meets(
@@ -46,15 +48,22 @@ def levels(request: rec.Submit) -> range:
     return range(max((c.rank for c in request.conditions), default=0), -1, -1)
 
 
-def condition_is_bad(condition: rec.Condition) -> bool:
+def condition_is_bad(condition: rec.Condition, gpu_milli: int) -> bool:
     """True if the core refuses the condition whatever devices there are."""
-    which, relation, value, rank = condition
-    names = (Property.VENDOR, Property.MODEL, Property.ARCH, Property.PROFILE)
+    which, relation, value, rank, place = condition
+    names = (
+        Property.VENDOR, Property.MODEL, Property.ARCH, Property.PROFILE, Property.PARTITION,
+        Property.DEVICE,
+    )  # fmt: skip
+    device = which == Property.DEVICE
     return (
         which not in list(Property)
         or relation not in list(Relation)
         or rank > 4
-        or not value
+        or not (value or device)
+        or device != bool(place)
+        or (which == Property.PARTITION and value > 2)
+        or (which == Property.LINK and (relation != Relation.LEAST or gpu_milli < 1000))
         or (which in names and relation != Relation.IS)
         or (which == Property.VENDOR and value > 15)
         or (which == Property.MODEL and not rank)

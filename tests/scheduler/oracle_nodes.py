@@ -9,7 +9,7 @@ from stoker.scheduler import records as rec
 from stoker.scheduler.policies import Option
 from stoker.scheduler.reasons import Reason as R
 from stoker.scheduler.wire_names import Property
-from tests.scheduler.oracle_conditions import TRAITS, meets
+from tests.scheduler.oracle_conditions import NO_TRAITS, OF_TRAITS, meets
 from tests.scheduler.oracle_nouns import LOST, Device, Job, No, Node, Task
 from tests.scheduler.oracle_state import State
 
@@ -113,12 +113,12 @@ class Nodes(State):
         node = self.node(c.node)
         if c.device >= len(node.devices):
             raise No(R.BAD_DEVICE_INDEX, c.device, len(node.devices))
-        traits = (c.compute, c.arch, c.profile, c.driver)
+        traits = (c.compute, c.arch, c.profile, c.driver, c.link_gbps)
         if node.devices[c.device].traits == traits:
             raise No(R.UNCHANGED)
         if traits not in self.traits and any(traits):
             if self.trial:
-                traits = (0, 0, 0, 0)
+                traits = NO_TRAITS
             else:
                 self.traits.append(traits)
         node.devices[c.device] = replace(node.devices[c.device], traits=traits)
@@ -199,7 +199,7 @@ class Nodes(State):
         if request.gpu_milli and models and not models & {d.model for d in node.devices}:
             raise No(R.WRONG_MODEL)
         if request.gpu_milli and not any(
-            (d.capacity or any(d.traits)) and meets(d.values, request, self.insists, TRAITS)
+            (d.capacity or any(d.traits)) and meets(d.values, request, self.insists, OF_TRAITS)
             for d in node.devices
         ):
             raise No(R.CONDITION_NOT_MET)
@@ -232,7 +232,9 @@ class Nodes(State):
         models = self.known_models(request)
         if not self.is_kind(request, node.devices[index]):
             raise No(R.WRONG_KIND)
-        if not meets(node.devices[index].values, request, self.insists, (*TRAITS, Property.MEMORY)):
+        if not meets(
+            node.devices[index].values, request, self.insists, (*OF_TRAITS, Property.MEMORY)
+        ):
             raise No(R.CONDITION_NOT_MET)
         if not meets(node.devices[index].values, request, self.insists, (Property.MODEL,)):
             raise No(R.WRONG_MODEL)

@@ -11,7 +11,7 @@ from stoker.scheduler import records as rec
 from stoker.scheduler.nouns import DeviceShare
 from stoker.scheduler.reasons import Reason as R
 from stoker.scheduler.wire_names import Property
-from tests.scheduler.oracle_conditions import TRAITS
+from tests.scheduler.oracle_conditions import NO_TRAITS, TRAITS
 
 M64 = (1 << 64) - 1
 SECOND = 1_000_000_000
@@ -47,14 +47,15 @@ class Device:
     numa: int = 0
     kind: int = 1
     vendor: int = 0
-    traits: tuple[int, int, int, int] = (0, 0, 0, 0)
-    """Compute capability, architecture, profile and driver."""
+    traits: tuple[int, ...] = NO_TRAITS
+    """Compute capability, architecture, profile, driver, GB/s of its link."""
 
     @property
     def values(self) -> dict[Property, int]:
-        pairs = zip(TRAITS, self.traits, strict=True)
+        pairs = zip(TRAITS, self.traits, strict=False)
+        partition = 2 if self.traits[2] else 1
         own = {Property.VENDOR: self.vendor, Property.MODEL: self.model}
-        return {**own, Property.MEMORY: self.memory, **dict(pairs)}
+        return {**own, Property.MEMORY: self.memory, **dict(pairs), Property.PARTITION: partition}
 
     @property
     def family(self) -> tuple[int, int]:

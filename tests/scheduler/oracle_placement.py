@@ -142,12 +142,20 @@ class Chooser:
 
     def allowed(self, view: View, suited: list[int], request: Submit, how: Placement) -> list[int]:
         suited = self.unwarned(view, suited, request)
-        if how in (Placement.THERMAL, Placement.POWER, Placement.LEAST_LOADED):
+        if how in (Placement.THERMAL, Placement.POWER, Placement.LEAST_BUSY):
             return self.best(view, suited, request, how)
-        if how == Placement.SPREAD and request.gpu_milli < MILLI:
+        if how == Placement.CONTIGUOUS and request.gpu_milli > MILLI:
+            return self.window(view, suited, request)
+        if how in (Placement.SPREAD, Placement.LEAST_LOADED) and request.gpu_milli < MILLI:
             room = max([view.free(i) for i in suited], default=0)
             return [i for i in suited if view.free(i) == room]
         return suited
+
+    def window(self, view: View, suited: list[int], request: Submit) -> list[int]:
+        count = request.gpu_milli // MILLI
+        windows = [suited[i : i + count] for i in range(len(suited) - count + 1)]
+        fit = [each for each in windows if taken(view, each, request) is not None]
+        return min(fit, key=lambda each: self.gaps(view, each), default=suited)
 
     def unwarned(self, view: View, suited: list[int], request: Submit) -> list[int]:
         well = [i for i in suited if not self.sample(view, i).warned]
@@ -158,7 +166,7 @@ class Chooser:
         figure = {
             Placement.THERMAL: lambda i: -self.headroom(view, i),
             Placement.POWER: lambda i: self.adds(view, i),
-            Placement.LEAST_LOADED: lambda i: self.load(view, i),
+            Placement.LEAST_BUSY: lambda i: self.load(view, i),
         }[how]
         if how == Placement.THERMAL:
             suited = [i for i in suited if self.headroom(view, i) >= 0]
@@ -180,7 +188,7 @@ class Chooser:
         used = sum(device.used_milli for device in view.devices)
         return (used if request.gpu_milli else view.info.cpu_used, view.info.tasks)
 
-    def by_least_loaded(
+    def by_least_busy(
         self, view: View, request: Submit, shares: tuple[tuple[int, int], ...]
     ) -> tuple[int, ...]:
         load, tasks = self.node_load(view)
@@ -202,12 +210,32 @@ class Chooser:
         clock = 1e6 if sample.clock is None else 1e6 * sample.clock
         return (1_000_000 - (1_000_000 - ppm) * round(clock) // 1_000_000) * 10 // 1_000_000
 
-    def by_cost(self, view: View, request: Submit, shares: object) -> tuple[int, ...]:
+    def by_cost_optimized(self, view: View, request: Submit, shares: object) -> tuple[int, ...]:
         costs = [one.value for one in self.core.labels(view.info.node) if one.cost]
         if costs:
             return (0, min(costs), -view.whole)
-        load, tasks = self.node_load(view)
-        return (1, load, tasks // 2)
+        return (1, *self.by_least_loaded(view, request, shares))
+
+    def by_least_loaded(self, view: View, request: Submit, shares: object) -> tuple[int, ...]:
+        if not request.gpu_milli:
+            return (-min(view.cpu_free, (1 << 21) - 1), view.info.tasks)
+        return (-sum(map(view.free, self.suited(view, request))), view.info.tasks)
+
+    def by_contiguous(
+        self, view: View, request: Submit, shares: tuple[tuple[int, int], ...]
+    ) -> tuple[int, ...]:
+        if not request.gpu_milli:
+            return (min(view.cpu_free, (1 << 32) - 2),)
+        if request.gpu_milli >= MILLI:
+            return (self.gaps(view, [i for i, _ in shares]), view.whole)
+        least = min(map(view.free, self.suited(view, request)))
+        return (least if least < MILLI else MILLI + view.whole,)
+
+    def gaps(self, view: View, taken: list[int]) -> int:
+        if len(taken) < 2:
+            return 0
+        links = {view.devices[i].link for i in taken}
+        return 2 * (max(taken) - min(taken) + 1 - len(taken)) + (len(links) > 1 or 0 in links)
 
     def by_power(
         self, view: View, request: Submit, shares: tuple[tuple[int, int], ...]
@@ -371,6 +399,8 @@ def taken(view: View, among: list[int], request: Submit) -> tuple[tuple[int, int
     count = request.gpu_milli // MILLI
     among = [i for i in among if view.free(i) == MILLI]
     linked = bool(request.options & Option.SAME_LINK) and count > 1
+    if linked:
+        among = [i for i in among if view.devices[i].link]
     for level in (("link", "numa", "bus"), ("link", "numa"), ("link",), ("numa",), ()):
         groups: dict[tuple[int, ...], list[int]] = {}
         names = level if request.options & Option.MIX_VENDORS else (*level, "kind", "vendor")
@@ -379,8 +409,8 @@ def taken(view: View, among: list[int], request: Submit) -> tuple[tuple[int, int
         enough = [group for group in groups.values() if len(group) >= count]
         if not enough:
             continue
-        best_group = min(enough, key=len)
-        if linked and ("link" not in level or not view.devices[best_group[0]].link):
+        if linked and "link" not in level:
             continue
+        best_group = min(enough, key=len)
         return tuple((i, MILLI) for i in best_group[:count])
     return None

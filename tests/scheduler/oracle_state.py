@@ -26,7 +26,7 @@ class State:
         self.tasks: list[Task] = []
         self.ended: list[int] = []
         self.models: list[int] = []
-        self.traits: list[tuple[int, int, int, int]] = []
+        self.traits: list[tuple[int, ...]] = []
         self.trial = False
         self.insists = 0
         """Preferences that are insisted on at the moment."""

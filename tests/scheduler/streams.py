@@ -17,6 +17,9 @@ from stoker.scheduler.wire_names import Property, Relation
 from tests.scheduler.oracle import Oracle
 from tests.scheduler.oracle_nouns import SECOND, Job, Node
 
+COMPARED = tuple(p for p in Property if p not in (Property.LINK, Property.DEVICE))
+"""The properties that each device has by itself."""
+
 SMALL = Limits(nodes=4, devices=14, jobs=12, finished=5, tasks=8, node_tasks=4, keys=4, queues=4)
 """Limits so tight that a stream runs into every one of them."""
 
@@ -111,12 +114,12 @@ class Stream:
 
     def condition(self, rank: int) -> rec.Condition:
         if self.rarely(0.03):
-            return rec.Condition(self.one_of(1, 2, 3, 8), self.one_of(1, 2, 4), 20, rank)
-        which = self.random.choice([p for p in Property if rank or p != Property.MODEL])
+            return rec.Condition(self.one_of(1, 2, 3, 11), self.one_of(1, 2, 4), 20, rank)
+        which = self.random.choice([p for p in COMPARED if rank or p != Property.MODEL])
         values = {
             Property.VENDOR: (1, 15), Property.MODEL: MODELS[:2], Property.MEMORY: (50, 80),
             Property.COMPUTE: (8, 9), Property.ARCH: (41, 42), Property.PROFILE: (51,),
-            Property.DRIVER: (550, 555, 560),
+            Property.DRIVER: (550, 555, 560), Property.PARTITION: (1, 2),
         }  # fmt: skip
         relations = {
             Property.MEMORY: (Relation.LEAST,), Property.COMPUTE: tuple(Relation),
@@ -156,7 +159,7 @@ class Stream:
             queue = self.random.randrange(100, 120)
         return rec.QueueSet(
             queue, max(0, parent), self.mostly((1, 20), (2, 5), (0, 1)),
-            self.random.choice([*Order, 0, 7]), self.random.choice([*Placement, 11]),
+            self.random.choice([*Order, 0, 7]), self.random.choice([*Placement, 13]),
             self.rarely(0.25),
         )  # fmt: skip
 
@@ -177,7 +180,7 @@ class Stream:
     def submit(self) -> rec.Submit:
         custom = self.decides and CUSTOM_QUEUE in self.oracle.queues and self.rarely(0.3)
         queue = 0 if self.decides else self.random.choice(self.queue_ids())
-        placement = Placement.PACK if self.decides else self.random.choice(list(Placement))
+        placement = Placement.BINPACK if self.decides else self.random.choice(list(Placement))
         gpus = ((0, 20), (1, 8), (300, 30), (500, 20), (999, 8), (1000, 20), (2000, 8))
         gpu_milli = self.mostly(*gpus)
         return self.unusual(rec.Submit(
@@ -231,11 +234,12 @@ class Stream:
             {"priority": 200}, {"gpu_milli": 4000}, {"gpu_milli": 1500}, {"gpu_milli": 17_000},
             {"cpu_milli": 9000}, {"memory_bytes": 1 << 34}, {"tasks": 7}, {"tasks": 0},
             {"tasks": 65}, {"options": 512}, {"options": 6}, {"options": 8, "group": 0},
-            {"placement": 11}, {"retries": 11}, {"backoff_s": 301}, {"queue": 77},
+            {"placement": 13}, {"retries": 11}, {"backoff_s": 301}, {"queue": 77},
             {"key": b"d" * 16}, {"after": (1 << 40,), **EACH_SUCCESS},
             {"after": (3, 3), **EACH_SUCCESS}, {"models": MODELS[:2]}, {"models": MODELS[1:]},
             {"models": MODELS[:1]}, {"device_memory_bytes": 50}, {"device_memory_bytes": 30},
-            {"kinds": 0}, {"kinds": 4}, {"require": (1,)}, {"avoid": (2, 3)}, {"tolerate": (1, 2)},
+            {"kinds": 0}, {"kinds": 4}, {"require": (1,)}, {"avoid": (2, 3)}, {"avoid": (1, 2, 3)},
+            {"tolerate": (1, 2)},
             {"require": (1, 2)},
         ]  # fmt: skip
         return request._replace(**self.random.choice(changes))

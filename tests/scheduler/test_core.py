@@ -279,7 +279,7 @@ def test_observations_are_hints_and_no_state() -> None:
     before = core.digest()
     assert core.observe(7, 41, 500)
     assert core.digest() == before
-    step(core, Submit(1, gpu_milli=10, placement=Placement.LEAST_LOADED))
+    step(core, Submit(1, gpu_milli=10, placement=Placement.LEAST_BUSY))
     info = core.job(1)
     assert info is not None
     assert info.observations == (41,)

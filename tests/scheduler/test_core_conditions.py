@@ -10,7 +10,7 @@ import pytest
 from stoker.scheduler import records as rec
 from stoker.scheduler.core import Core, Limits
 from stoker.scheduler.effects import DeviceState
-from stoker.scheduler.policies import Placement
+from stoker.scheduler.policies import Option, Placement
 from stoker.scheduler.reasons import Reason
 from stoker.scheduler.wire_names import TRAITS_MAX, Property, Relation
 from tests.scheduler.oracle_conditions import levels, meets
@@ -21,23 +21,24 @@ IS, LEAST, MOST = Relation
 VALUES: dict[Property, tuple[int, ...]] = {
     Property.VENDOR: (1, 2), Property.MODEL: (101, 102, 103), Property.MEMORY: (4 << 30, 8 << 30),
     Property.COMPUTE: (8, 9), Property.ARCH: (41, 42), Property.PROFILE: (51,),
-    Property.DRIVER: (550, 560),
+    Property.DRIVER: (550, 560), Property.LINK: (1, 300, 900), Property.PARTITION: (1, 2),
 }  # fmt: skip
 
 
-def condition(rng: Random, rank: int) -> rec.Condition:
-    which = rng.choice([p for p in Property if rank or p != Property.MODEL])
+def condition(rng: Random, rank: int, gpu_milli: int) -> rec.Condition:
+    possible = [p for p in VALUES if rank or p != Property.MODEL]
+    which = rng.choice([p for p in possible if gpu_milli >= 1000 or p != Property.LINK])
     relation = IS
     if which in (Property.COMPUTE, Property.DRIVER):
         relation = rng.choice((LEAST, MOST, LEAST))
-    elif which == Property.MEMORY:
+    elif which in (Property.MEMORY, Property.LINK):
         relation = LEAST
     return rec.Condition(which, relation, rng.choice(VALUES[which]), rank)
 
 
-def conditions(rng: Random) -> tuple[rec.Condition, ...]:
-    required = [condition(rng, 0) for _ in range(rng.choice((0, 0, 1, 2)))]
-    preferred = [condition(rng, rank) for rank in range(1, rng.choice((1, 1, 2, 4)))]
+def conditions(rng: Random, gpu_milli: int) -> tuple[rec.Condition, ...]:
+    required = [condition(rng, 0, gpu_milli) for _ in range(rng.choice((0, 0, 1, 2)))]
+    preferred = [condition(rng, rank, gpu_milli) for rank in range(1, rng.choice((1, 1, 2, 4)))]
     return (*required, *preferred)
 
 
@@ -53,7 +54,7 @@ class Described(World):
         rng = self.rng
         return rec.DeviceTraits(
             number, index, rng.choice((0, 8, 9)), rng.choice((0, 41, 42)), rng.choice((0, 0, 51)),
-            rng.choice((0, 550, 555, 560)),
+            rng.choice((0, 550, 555, 560)), rng.choice((0, 300, 300, 900)),
         )  # fmt: skip
 
 
@@ -64,10 +65,17 @@ class Conditioned(Chooser):
 
     def choose(self, request: rec.Submit, how: Placement) -> Choice | None:
         for self.insists in levels(request):
-            found = super().choose(request, how)
+            found = super().choose(self.linked(request), how)
             if found:
                 return found
         return None
+
+    def linked(self, request: rec.Submit) -> rec.Submit:
+        if not any(
+            c.property == Property.LINK and c.rank <= self.insists for c in request.conditions
+        ):
+            return request
+        return request._replace(options=request.options | Option.SAME_LINK)
 
     def suited(self, view: View, request: rec.Submit) -> list[int]:
         found = super().suited(view, request)
@@ -78,14 +86,21 @@ class Conditioned(Chooser):
         its families, all else is of each device."""
         named = {c.property for c in request.conditions if c.rank <= self.insists}
         several = len({device.model for device in view.devices}) > 1
-        return bool(named - {Property.VENDOR, Property.MODEL}) or (
+        named |= {
+            Property.COMPUTE
+            for c in request.conditions
+            if c.property == Property.LINK and c.value > 1 and c.rank <= self.insists
+        }
+        return bool(named - {Property.VENDOR, Property.MODEL, Property.LINK}) or (
             Property.MODEL in named and several
         )
 
 
 def values(device: DeviceState) -> dict[Property, int]:
     names = ("vendor", "model", "memory_bytes", "compute", "arch", "profile", "driver")
-    return {which: getattr(device, name) for which, name in zip(Property, names, strict=True)}
+    found = {which: getattr(device, name) for which, name in zip(Property, names, strict=False)}
+    link = device.link_gbps or 1  # that there is one at all is for the choice of a group
+    return {**found, Property.LINK: link, Property.PARTITION: 2 if device.profile else 1}
 
 
 @pytest.mark.parametrize("how", RATED, ids=lambda how: how.name.lower())
@@ -99,7 +114,7 @@ def test_the_choice_under_conditions_is_that_of_a_full_scan(how: Placement) -> N
             wanted = world.request(how)
             if not wanted.gpu_milli:
                 continue
-            wanted = wanted._replace(conditions=conditions(world.rng))
+            wanted = wanted._replace(conditions=conditions(world.rng, wanted.gpu_milli))
             chooser = Conditioned(world.core, world.inputs)
             expected = chooser.choose(wanted, how)
             _, start = world.job(wanted)

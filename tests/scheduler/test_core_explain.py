@@ -87,7 +87,7 @@ def any_submit(chance: Chance) -> Submit:
 def test_nobody_who_waits_could_start(seed: int) -> None:
     """With the order that lets nobody block, whoever is told that he fits must have been placed."""
     core, chance, jobs = Core(LIMITS), Chance(seed), 0
-    queues = [QueueSet(queue, order=Order.ANY, placement=Placement.PACK) for queue in range(3)]
+    queues = [QueueSet(queue, order=Order.ANY, placement=Placement.BINPACK) for queue in range(3)]
     step(core, [*nodes(), *queues, QuotaSet(1, limit_milli=6000), QuotaSet(2, 5, 0, 3000)], 1)
     for now in range(2, 90):
         told: list[Request] = [any_submit(chance) for _ in range(2)]

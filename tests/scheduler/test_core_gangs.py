@@ -14,7 +14,7 @@ from stoker.scheduler.policies import Option, Placement
 from stoker.scheduler.reasons import Reason
 
 LIMITS = Limits(nodes=8, devices=64, jobs=64, finished=8, tasks=256, node_tasks=16, keys=8)
-PLACEMENTS = (Placement.QUEUE, Placement.PACK, Placement.SPREAD, Placement.RANDOM)
+PLACEMENTS = (Placement.QUEUE, Placement.BINPACK, Placement.SPREAD, Placement.RANDOM)
 
 
 def cluster(random: Random, nodes: int) -> Core:

@@ -94,7 +94,7 @@ class Pair:
             1, gpu_milli=gpu, cpu_milli=pick((0, 500, 2000)), tasks=pick((1, 1, 1, 2, 3)),
             memory_bytes=pick((0, 1 << 27)), priority=pick((0, 0, 1, 5)),
             estimate_ns=pick((0, 1, 3, 9, 30)) * SECOND, queue=pick((0, 2, 3, 4)),
-            options=options | pick((0, Option.PREEMPTOR)), placement=Placement.PACK,
+            options=options | pick((0, Option.PREEMPTOR)), placement=Placement.BINPACK,
             min_run_s=pick((0, 0, 4)), models=pick(((), (), MODELS[:1], MODELS[1:])),
         )  # fmt: skip
 

@@ -84,7 +84,7 @@ def job_of(random: Random, queue: int = 0, options: int = 0, priority: int = 0) 
     estimate = random.choice((1, 2, 3, 5, 8, 20)) * SECOND
     return rec.Submit(
         1, gpu_milli=gpu, tasks=tasks, estimate_ns=estimate, queue=queue, options=options,
-        priority=priority, placement=Placement.PACK,
+        priority=priority, placement=Placement.BINPACK,
     )  # fmt: skip
 
 
@@ -157,7 +157,7 @@ def test_without_estimates_who_overtakes_leaves_the_head_its_room(order: Order) 
     """Eight devices: jobs 1 and 2 hold two each, job 3 needs six; a stream of single ones follows.
     Two of them may pass, for ever; job 3 starts when 1 and 2 are over, whoever else still runs."""
     run = Run(rec.QueueSet(0, 0, 1, order))
-    one = rec.Submit(1, gpu_milli=1000, placement=Placement.PACK)
+    one = rec.Submit(1, gpu_milli=1000, placement=Placement.BINPACK)
     pair, six = one._replace(gpu_milli=2000), one._replace(tasks=6)
     run.step(pair, pair)
     run.step(six)
@@ -178,7 +178,7 @@ def test_without_estimates_who_overtakes_leaves_the_head_its_room(order: Order) 
 def test_what_can_not_start_as_things_are_holds_up_nobody(order: Order) -> None:
     """Its device is cordoned; when it is there again those that stand before it go on."""
     run = Run(rec.QueueSet(0, 0, 1, order))
-    one = rec.Submit(1, gpu_milli=1000, placement=Placement.PACK)
+    one = rec.Submit(1, gpu_milli=1000, placement=Placement.BINPACK)
     run.step(rec.DeviceSet(1, 0, available=False))
     run.step(one._replace(tasks=8))
     run.step(*[one] * 7)

@@ -24,10 +24,12 @@ RATED = [
     Placement.BEST,
     Placement.FGD,
     Placement.SPREAD,
-    Placement.LEAST_LOADED,
-    Placement.COST,
+    Placement.LEAST_BUSY,
+    Placement.COST_OPTIMIZED,
     Placement.POWER,
     Placement.THERMAL,
+    Placement.LEAST_LOADED,
+    Placement.CONTIGUOUS,
 ]
 
 
@@ -340,7 +342,7 @@ def test_a_whole_device_is_the_best_one_of_its_node() -> None:
     for index, heat in enumerate((51, 70, 34, 60)):
         sample = Sample(7, temperature_c=heat, limit_c=90, busy=heat / 100, power_w=30 + heat)
         core.observe_device(1, index, sample)
-    for how in (Placement.THERMAL, Placement.LEAST_LOADED):
+    for how in (Placement.THERMAL, Placement.LEAST_BUSY):
         assert [s.index for s in decided(core, whole(how))[0].shares] == [2]
         assert sorted(s.index for s in decided(core, whole(how, 2))[0].shares) == [0, 2]
     core.observe_device(1, 3, Sample(8, cap_w=100))
@@ -366,13 +368,13 @@ def test_links_come_before_signals_only_where_they_are_asked_for() -> None:
         (Placement.THERMAL, {"limit_c": 91.0}, {"limit_c": 90.0}),
         (Placement.THERMAL, {}, {"slowed": True}),
         (Placement.THERMAL, {}, {"warned": True}),
-        (Placement.LEAST_LOADED, {"busy": 0.1}, {"busy": 0.9}),
-        (Placement.LEAST_LOADED, {"memory": 0.1}, {"memory": 0.9}),
-        (Placement.LEAST_LOADED, {"clock": 1.0}, {"clock": 0.5}),
-        (Placement.LEAST_LOADED, {}, {"slowed": True}),
+        (Placement.LEAST_BUSY, {"busy": 0.1}, {"busy": 0.9}),
+        (Placement.LEAST_BUSY, {"memory": 0.1}, {"memory": 0.9}),
+        (Placement.LEAST_BUSY, {"clock": 1.0}, {"clock": 0.5}),
+        (Placement.LEAST_BUSY, {}, {"slowed": True}),
         (Placement.POWER, {"power_w": 200.0}, {"power_w": 30.0}),
         (Placement.POWER, {"cap_w": 150.0}, {"cap_w": 300.0}),
-        (Placement.PACK, {}, {"warned": True}),
+        (Placement.BINPACK, {}, {"warned": True}),
         (Placement.SPREAD, {}, {"warned": True}),
         (Placement.RANDOM, {}, {"warned": True}),
     ],
@@ -426,7 +428,7 @@ def test_the_next_best_may_be_beside_the_chosen_one() -> None:
 def test_evidence_is_kept_of_the_newest_decisions() -> None:
     core = Core(Limits(nodes=2, devices=4, jobs=4000, finished=50, tasks=4000))
     core.apply(core.propose([rec.NodeUp(1, 1, 1, 64000, 64 * GIB, 0)], 1).commands, 1)
-    wanted = rec.Submit(client=1, placement=Placement.LEAST_LOADED)
+    wanted = rec.Submit(client=1, placement=Placement.LEAST_BUSY)
     while core.counters()["placed"] <= EVIDENCE_MAX:
         more = [wanted] * 500 if core.counters()["submitted"] < 3000 else []
         core.apply(core.propose(more, 2).commands, 2)

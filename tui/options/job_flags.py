@@ -13,7 +13,7 @@ from typing import Final
 import click
 
 from stoker.tui.options.quantity import (
-    ARRAY, CPUS, DEVICE_MEM, GPUS, GPU_MEM, INPUT, JOBS, SIZE, SPAN, TIME, WHOLE_S,
+    ARRAY, CPUS, DEVICE_MEM, GPUS, GPU_MEM, IDS, INPUT, JOBS, PLACEMENT, SIZE, SPAN, TIME, WHOLE_S,
 )
 
 FLAGS: Final = (
@@ -62,7 +62,27 @@ FLAGS: Final = (
         help="Prefer such devices and take others while none is free.",
     ),
     click.option(
+        "--device-ids", type=IDS, default="",
+        help="Prefer these devices: 0,1 or ids; see --device-ids-mode.",
+    ),
+    click.option(
+        "--device-ids-mode", type=click.Choice(["prefer", "require"]), default="prefer",
+        show_default=True, help="Whether other devices will do.",
+    ),
+    click.option(
         "--mix-vendors", is_flag=True, help="Allow devices of several vendors in one job.",
+    ),
+    click.option(
+        "--exclusivity", type=click.Choice(["exclusive", "shared", "mig"]), default=None,
+        help="Whole cards, a part of one, or partitions.",
+    ),
+    click.option(
+        "--topology", type=click.Choice(["none", "preferred", "required"]), default="none",
+        show_default=True, help="Whether its devices share a fast link (NVLink, XGMI).",
+    ),
+    click.option(
+        "--min-link-gbps", type=click.IntRange(1, 65535),
+        help="GB/s that the link has at least, both directions together: 300.",
     ),
     click.option("--cpus", type=CPUS, help="CPU limit: 2, 0.5."),
     click.option("--mem", type=SIZE, help="Memory limit: 512M, 4G."),
@@ -75,8 +95,8 @@ FLAGS: Final = (
     click.option("--queue", default="", metavar="NAME", help="Queue to wait in."),
     click.option("--mpi", is_flag=True, help="Run it in rank 0; its mpirun starts in all."),
     click.option(
-        "--placement", type=click.Choice(["best", "fgd", "pack", "spread", "least-loaded",
-        "random", "cost", "power", "thermal"]), default=None, help="Policy for choosing devices.",
+        "--placement", type=PLACEMENT, default=None,
+        help="Policy for choosing devices: binpack, spread, least-loaded, ...",
     ),
     click.option(
         "--gpu-model", "--model", "models", multiple=True, metavar="TEXT",
@@ -85,7 +105,7 @@ FLAGS: Final = (
     click.option("--gpu-mem", type=GPU_MEM, help="Memory to reserve on each device: 16G."),
     click.option("--same-link", is_flag=True, help="Only devices that share a fast link."),
     click.option(
-        "--constraint", "require", multiple=True, metavar="K=V",
+        "--constraint", "--node-label", "require", multiple=True, metavar="K=V",
         help="Only nodes with this label; repeat to require several.",
     ),
     click.option("--avoid", multiple=True, metavar="K=V", help="Only nodes without this label."),
@@ -153,5 +173,6 @@ FIELDS: Final = {
 """Arguments of a verb whose field of the request has another name."""
 
 PLACEMENTS: Final = (
-    "best", "fgd", "pack", "spread", "least-loaded", "random", "cost", "power", "thermal",
+    "best", "fgd", "binpack", "spread", "least-busy", "random", "cost-optimized", "power",
+    "thermal", "least-loaded", "contiguous",
 )

@@ -45,6 +45,7 @@ def request(
     after_fail: Jobs,
     placement: Any,
     restart: Any,
+    exclusivity: Any,
     min_run_s: int | None,
     **fields: Any,
 ) -> JobRequest:
@@ -62,6 +63,7 @@ def request(
         after_fail=tuple(chain(*after_fail)),
         placement=placement or "",
         restart=restart or "",
+        exclusivity=exclusivity or "",
         min_run_s=min_run_s or 0,
         idempotency_key=idempotency_key or new_key(),
         **{FIELDS.get(name, name): value for name, value in fields.items()},

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from stoker.native.errors import StokerError
+from stoker.scheduler.policies import placement_name
 from stoker.tui.options import quantity_parser
 
 
@@ -41,4 +42,6 @@ SPAN = Quantity("TIME", lambda value: quantity_parser.seconds(value, "a time"))
 WHOLE_S = Quantity("TIME", lambda value: quantity_parser.whole_seconds(value, "a time"))
 JOBS = Quantity("JOBS", lambda value: quantity_parser.jobs(value, "a list of jobs"))
 ARRAY = Quantity("LIST", lambda value: quantity_parser.indexes(value, "--array"))
+IDS = Quantity("LIST", quantity_parser.names)
+PLACEMENT = Quantity("NAME", placement_name)
 INPUT = click.Path(exists=True, dir_okay=False, readable=True)

@@ -121,3 +121,8 @@ def indexes(text: str, what: str) -> tuple[int, ...]:
             raise BadRequest(f"{what} {text!r} has more than {INDEXES_MAX} jobs")
         found += range(first, last + 1, step)
     return tuple(found)
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Return the names of a list with commas, without blanks; none for an empty text."""
+    return tuple(word.strip() for word in text.split(",") if word.strip())

@@ -92,7 +92,7 @@ def sim_thermal_command(
     TELEMETRY holds the percentiles of power, temperature and use to fit the devices to, as rows
     of metric,cdf_pct,value.
     """
-    from stoker.scheduler.policies import Placement
+    from stoker.scheduler.policies import placement_name, placement_of
     from stoker.scheduler.sim.telemetry import read_telemetry
     from stoker.scheduler.sim.thermal import ThermalRoom
     from stoker.scheduler.sim.thermal_model import fit
@@ -100,7 +100,7 @@ def sim_thermal_command(
 
     known = fit(read_telemetry(telemetry), cluster)
     room = ThermalRoom(node_gpus=gpus, **room_options)
-    rows = [_run(known, room, Placement[name.upper()]) for name in names]
+    rows = [_run(known, room, placement_of(placement_name(name))) for name in names]
     if plot:
         _plot(plot, rows)
     if as_json:

@@ -31,6 +31,8 @@ class Bond(NamedTuple):
     kind: str
     """NV, XGMI or XE."""
     links: int
+    gbps: int = 0
+    """GB/s of all of them, both directions together; 0: not known."""
 
     def __str__(self) -> str:
         return f"{self.kind}{self.links or ''}"

@@ -17,6 +17,8 @@ from stoker.agent.devices.record import Link
 PORTS_MAX = 18
 """NVML_NVLINK_MAX_LINKS."""
 NOBODY = ("", "")
+GBPS = {1: 40, 2: 50, 3: 50, 4: 50, 5: 100}
+"""GB/s of one link, both directions together, by the version of NVLink (NVIDIA's data sheets)."""
 PEERS = {0: "gpu", 1: "npu", 2: "switch"}
 """nvmlIntNvLinkDeviceType_t."""
 
@@ -49,6 +51,11 @@ class Peers:
         self._known = {}
         self.meet(None)
         return list(self._known.values())
+
+    def gbps(self) -> int:
+        """Return the GB/s of one of its links, both directions together; 0 if not known."""
+        version = call(self._nvml, "nvmlDeviceGetNvLinkVersion", self._handle, 0)
+        return 0 if isinstance(version, Absent) else GBPS.get(int(version), 0)
 
     def _find(self, calls: Calls | None) -> None:
         for port in range(PORTS_MAX):

@@ -54,6 +54,8 @@ class _Found:
     address: str
     peers: tuple[tuple[str, str], ...]
     """Address and kind of the peer of each port that is up."""
+    gbps: int
+    """GB/s of one of its NVLinks; 0: not known."""
 
 
 @register
@@ -159,9 +161,9 @@ class Nvidia(Vendor):
             compute=known.compute,
             driver=known.driver,
         )
-        card = self._card(handle, id, sim=sim)
+        card, peers = self._card(handle, id, sim=sim), Peers(self._nvml, handle)
         card.pids = pids_on(self._nvml, handle)
-        return _Found(info, handle, card, address, tuple(Peers(self._nvml, handle).linked()))
+        return _Found(info, handle, card, address, tuple(peers.linked()), peers.gbps())
 
     def _card(self, handle: Any, id: str, *, sim: bool) -> NvidiaCard:
         """The card of the scan before if it is the same, so that its threads go on undisturbed,
@@ -185,7 +187,8 @@ class Nvidia(Vendor):
             for other in found[:i]:
                 if self._linked(one.handle, other.handle):
                     count = _between(one, other)
-                    bonds[topology.pair(one.info.id, other.info.id)] = Bond("NV", count)
+                    gbps = count * min(one.gbps, other.gbps)
+                    bonds[topology.pair(one.info.id, other.info.id)] = Bond("NV", count, gbps)
 
         buses = topology.groups(found, self._same_switch)
         return Scan(

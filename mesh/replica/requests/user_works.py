@@ -18,6 +18,7 @@ from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.replica.works import core_request
 from stoker.mesh.replica.works.decide import repeats
 from stoker.mesh.replica.works.device_conditions import conditions_of
+from stoker.mesh.replica.works.named_devices import check_labels
 from stoker.mesh.replica.works.user_room import UserRoom
 from stoker.mesh.replica.works.work import AdminWork, SubmitWork, Work, cancel_works, remove_works
 from stoker.native.errors import Refused
@@ -56,6 +57,8 @@ class UserWorks:
             raise Refused(f"no job is taken now: {refusal}")
         state = self._state
         reports = list(state.book.nodes.values())
+        if event.spec.require and reports:
+            check_labels(event.spec.require, self._labels())
         models = core_request.models_of(event.spec, reports)
         known = core_request.known_models(reports) if event.spec.prefer else ()
         conditions = conditions_of(event.spec, reports, known)
@@ -72,6 +75,11 @@ class UserWorks:
             self._outbox.count("budget_refused")
             raise refused
         yield work
+
+    def _labels(self) -> Iterator[str]:
+        """Yield the labels of all nodes."""
+        core, book = self._state.core, self._state.book
+        return (book.word(label.label) for node in core.nodes() for label in core.labels(node))
 
     def _admin(self, event: events.Admin, now: Instant) -> Iterator[Work]:
         yield AdminWork(*event)

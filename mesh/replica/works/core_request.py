@@ -19,7 +19,7 @@ from stoker.native.errors import BadRequest, KeyWindow
 from stoker.scheduler.core import Core
 from stoker.scheduler.names import hash64, name_id, queue_id
 from stoker.scheduler.nouns import JobSpec, NodeReport, Owner
-from stoker.scheduler.policies import Kind, Option, Placement
+from stoker.scheduler.policies import Kind, Option, placement_of
 from stoker.scheduler.wire_commands import Submit
 from stoker.scheduler.wire_fields import Conditions
 from stoker.scheduler.wire_names import JOB_MODELS_MAX
@@ -144,7 +144,7 @@ def _afters(spec: JobSpec) -> _Afters:
 
 def placement(spec: JobSpec) -> int:
     """Return the core's number of a placement policy."""
-    return Placement[spec.placement.upper().replace("-", "_") or "QUEUE"]
+    return placement_of(spec.placement)
 
 
 def options(spec: JobSpec) -> int:

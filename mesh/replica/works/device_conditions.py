@@ -6,9 +6,10 @@ Pure. Owns the matching of names with what the nodes report, and the words for a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from stoker.mesh.replica.works.core_request import models_meant
+from stoker.mesh.replica.works.named_devices import named_devices
 from stoker.native.errors import BadRequest
 from stoker.scheduler.book import Book
 from stoker.scheduler.conditions import (
@@ -31,6 +32,10 @@ from stoker.scheduler.wire_fields import Condition, Conditions
 from stoker.scheduler.wire_names import Property, Relation
 
 SHOWN = 8
+LINK_ANY = 1
+"""The bandwidth of a condition on links that names none."""
+PARTITIONS = {"exclusive": 1, "mig": 2}
+"""The core's number for whole cards and for partitions of cards."""
 _NAMES = {
     Property.VENDOR: "vendor",
     Property.MODEL: "model",
@@ -39,6 +44,9 @@ _NAMES = {
     Property.ARCH: "architecture",
     Property.PROFILE: "partition profile",
     Property.DRIVER: "driver",
+    Property.LINK: "a link",
+    Property.PARTITION: "",
+    Property.DEVICE: "",
 }
 _SIGNS = {Relation.IS: "", Relation.LEAST: ">= ", Relation.MOST: "<= "}
 
@@ -50,19 +58,56 @@ def conditions_of(
 
     `models` are the names of all device models, for preferences.
     """
-    asked = (spec.vendors, spec.device_memory_least_bytes, spec.compute_least, spec.archs)
-    if not any((*asked, spec.drivers, spec.profiles, spec.prefer)):
+    if not asks(spec):
         return ()
-    devices = [d for report in reports for d in report.devices if not d.gone]
+    nodes = list(reports)
+    devices = [d for report in nodes for d in report.devices if not d.gone]
     found = [*_required(spec, devices)]
-    for rank, text in enumerate(spec.prefer, 1):
-        found += _preferred(preference(text), rank, devices, list(models))
+    if spec.device_ids_mode == "require":
+        found += named_devices(spec.device_ids, nodes, 0)
+    if spec.topology == "required":
+        found.append(_link(spec, 0))
+    for rank, wish in enumerate(preferences(spec), 1):
+        if isinstance(wish, Clause):
+            found += _preferred(wish, rank, devices, list(models))
+        elif wish == "device_ids":
+            found += named_devices(spec.device_ids, nodes, rank)
+        else:
+            found.append(_link(spec, rank))
     if len(found) > JOB_CONDITIONS_MAX:
         raise BadRequest(
             f"its conditions come to {len(found)}, at most {JOB_CONDITIONS_MAX}",
             hint="a preference for a model counts once for each model that it means",
         )
     return tuple(found)
+
+
+def asks(spec: JobSpec) -> bool:
+    """Return True if the spec has a condition on its devices."""
+    numbers = (spec.device_memory_least_bytes, spec.topology != "none")
+    names = (spec.vendors, spec.compute_least, spec.archs, spec.drivers, spec.profiles)
+    return any((*numbers, *names, spec.prefer, spec.device_ids, spec.exclusivity))
+
+
+def preferences(spec: JobSpec) -> tuple[Clause | str, ...]:
+    """Return the preferences of a spec by rank: named devices, then terms, then a link."""
+    ids = spec.device_ids and spec.device_ids_mode == "prefer"
+    linked = ("topology",) if spec.topology == "preferred" else ()
+    return (*(("device_ids",) if ids else ()), *map(preference, spec.prefer), *linked)
+
+
+def preference_words(spec: JobSpec) -> tuple[str, ...]:
+    """Return the preferences as words, by rank."""
+    terms = iter(spec.prefer)
+    said = {"device_ids": f"one of the devices {', '.join(spec.device_ids)}"}
+    said["topology"] = "a link between its devices"
+    if spec.min_link_gbps:
+        said["topology"] += f" of {spec.min_link_gbps} GB/s"
+    return tuple(said[w] if isinstance(w, str) else next(terms) for w in preferences(spec))
+
+
+def _link(spec: JobSpec, rank: int) -> Condition:
+    return Condition(Property.LINK, Relation.LEAST, spec.min_link_gbps or LINK_ANY, rank)
 
 
 def _required(spec: JobSpec, devices: list[DeviceInfo]) -> Iterator[Condition]:
@@ -83,6 +128,8 @@ def _required(spec: JobSpec, devices: list[DeviceInfo]) -> Iterator[Condition]:
             yield Condition(Property.DRIVER, *bound)
     for profile in spec.profiles:
         yield _named(Property.PROFILE, profile, devices)
+    if spec.exclusivity in PARTITIONS and spec.exclusivity != "shared":
+        yield Condition(Property.PARTITION, Relation.IS, PARTITIONS[spec.exclusivity])
 
 
 def _preferred(
@@ -135,12 +182,16 @@ def sentence_of(book: Book, name: int, value: int) -> str:
     `name` is property << 8 | relation, as the core's reasons have it.
     """
     which, relation = Property(name >> 8), Relation(name & 0xFF)
+    if which in _SENTENCES:
+        return _SENTENCES[which](value)
     return f"{_NAMES[which]} {_SIGNS[relation]}{_value(book, which, value)}"
 
 
 def words(book: Book, name: int, value: int, have: int, count: int) -> str:
     """Return that `count` of `have` devices do not meet a condition; with no count, that none does
     and `have` is the nearest."""
+    if count and Property(name >> 8) in _IS:
+        return f"devices that are not {sentence_of(book, name, value)}: {count} of {have}"
     if count:
         return f"devices that do not have {sentence_of(book, name, value)}: {count} of {have}"
     return not_met(book, name, value, have)
@@ -150,6 +201,10 @@ def not_met(book: Book, name: int, value: int, nearest: int) -> str:
     """Return that no device meets a condition, and what there is instead."""
     which, relation = Property(name >> 8), Relation(name & 0xFF)
     text = f"no device has {sentence_of(book, name, value)}"
+    if which == Property.LINK:
+        return f"{text}; the widest has {nearest} GB/s" if nearest > LINK_ANY else text
+    if which in _SENTENCES:
+        return f"no device is {_SENTENCES[which](value)}"
     if relation == Relation.IS:
         there = words_of(which, _devices(book))
         return f"{text}; there are: {', '.join(there[:SHOWN])}" if there else text
@@ -171,6 +226,19 @@ def _value(book: Book, which: Property, value: int) -> str:
     number = vendor_number if which == Property.VENDOR else name_id
     words = (*words_of(which, _devices(book)), *VENDORS)
     return next((word for word in words if number(word) == value), "that is not known here")
+
+
+def _link_words(value: int) -> str:
+    return "a link to another" if value == LINK_ANY else f"a link of {value} GB/s to another"
+
+
+_IS = frozenset({Property.PARTITION, Property.DEVICE})
+"""Properties of which one says what a device is, not what it has."""
+_SENTENCES: dict[Property, Callable[[int], str]] = {
+    Property.LINK: _link_words,
+    Property.PARTITION: lambda value: "a whole card" if value == 1 else "a partition of a card",
+    Property.DEVICE: lambda value: "one of those that are named",
+}
 
 
 def _devices(book: Book) -> list[DeviceInfo]:

@@ -6,6 +6,8 @@ Pure. Guarantees that a report made twice says the same, so that a repeat change
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from stoker.mesh.replica.state import ReplicaState
 from stoker.scheduler import records
 from stoker.scheduler.conditions import capability, version_number
@@ -13,6 +15,10 @@ from stoker.scheduler.names import hash64, name_id, vendor_number
 from stoker.scheduler.nouns import DeviceInfo, NodeReport
 from stoker.scheduler.policies import Kind
 from stoker.scheduler.reasons import Reason
+
+COST_LABEL = "cost"
+"""The name of the label that holds the cost of a node."""
+COST_MAX = (1 << 32) - 1
 
 
 def node_requests(
@@ -46,7 +52,28 @@ def node_requests(
     gone = set(before.labels) - set(report.labels) if before is not None else set()
     cleared = [records.NodeLabel(number, name_id(label), clear=True) for label in sorted(gone)]
     labels = [records.NodeLabel(number, name_id(label)) for label in report.labels]
+    cost = cost_of(report.labels)
+    if cost is not None:
+        labels.append(records.NodeLabel(number, name_id(COST_LABEL), cost, cost=True))
+    elif before is not None and cost_of(before.labels) is not None:
+        cleared.append(records.NodeLabel(number, name_id(COST_LABEL), clear=True))
     return [up, *devices, *traits, *cleared, *labels]
+
+
+def cost_of(labels: Iterable[str]) -> int | None:
+    """Return the cost that a node gives itself by `cost=N`, or 0 by `cheap-node=true`; else None.
+
+    A prefix such as `gpu-orchestrator/` does not matter.
+    """
+    costs = []
+    for label in labels:
+        key, _, value = label.partition("=")
+        key = key.rpartition("/")[2]
+        if key == "cost" and value.isascii() and value.isdigit():
+            costs.append(min(int(value[:10]), COST_MAX))
+        elif (key, value) == ("cheap-node", "true"):
+            costs.append(0)
+    return min(costs, default=None)
 
 
 def device_set(report: NodeReport, index: int, allowed: bool) -> records.DeviceSet:
@@ -69,7 +96,8 @@ def device_set(report: NodeReport, index: int, allowed: bool) -> records.DeviceS
 
 def has_traits(device: DeviceInfo) -> bool:
     """Return True if its node knows a trait of the device."""
-    return bool(device.arch or device.compute or device.driver or device.profile)
+    known = (device.arch, device.compute, device.driver, device.profile, device.link_gbps)
+    return any(known)
 
 
 def device_traits(node: int, index: int, device: DeviceInfo) -> records.DeviceTraits:
@@ -81,4 +109,5 @@ def device_traits(node: int, index: int, device: DeviceInfo) -> records.DeviceTr
         arch=name_id(device.arch) if device.arch else 0,
         profile=name_id(device.profile) if device.profile else 0,
         driver=version_number(device.driver),
+        link_gbps=device.link_gbps,
     )

@@ -86,7 +86,7 @@ static bool conditions_shape(const struct sk_condition *conditions)
 	for (uint32_t i = 0; i < SK_JOB_CONDITIONS_MAX; i++) {
 		const struct sk_condition *at = &conditions[i];
 
-		if (at->zero || (!at->property && (at->value || at->relation || at->rank)) ||
+		if ((!at->property && (at->value || at->relation || at->rank || at->place)) ||
 		    (i && at->property && !at[-1].property))
 			return false;
 	}
@@ -155,8 +155,6 @@ static bool shape(const union sk_command_record *record)
 		return zeros(((const struct sk_node_down *)at)->zero);
 	case SK_DEVICE_SET:
 		return ((const struct sk_device_set *)at)->available <= 1;
-	case SK_DEVICE_TRAITS:
-		return !((const struct sk_device_traits *)at)->zero;
 	case SK_SUBMIT:
 		return submit_shape(at);
 	case SK_NODE_RESERVE:

@@ -22,6 +22,7 @@ struct sk_room {
 	uint16_t link[SK_NODE_DEVICES_MAX];
 	uint8_t family[SK_NODE_DEVICES_MAX];
 	uint32_t families; /* families of devices that the job accepts, each a bit */
+	uint8_t linked;	   /* as the job's wish has it */
 };
 
 #define SK_ANY_FAMILY UINT8_MAX
@@ -62,6 +63,7 @@ static void room_at(const struct sk_core *core, uint32_t slot, uint32_t node, ui
 		    struct sk_blocked blocked, struct sk_room *room)
 {
 	const struct sk_node *at = &core->nodes[node];
+	uint64_t named;
 
 	room->places = core->limits.node_tasks - lower(at->tasks_count, core->limits.node_tasks);
 	room->cpu = sk_node_cpu_free(at);
@@ -76,12 +78,15 @@ static void room_at(const struct sk_core *core, uint32_t slot, uint32_t node, ui
 		room->family[index] = device->family;
 	}
 	room->families = 0;
+	room->linked = core->jobs[slot].wish.linked;
+	named = sk_wish_named(core, &core->jobs[slot].request, &core->jobs[slot].wish, node);
 	if (at_ns > core->now_ns)
 		for (uint32_t task = at->tasks.first; task; task = core->tasks[task].on_node.next)
 			if (sk_job_end_ns(core, core->tasks[task].job) <= at_ns)
 				room_release(core, &core->tasks[task], room);
 	for (uint32_t index = 0; index < at->devices; index++)
-		if (!accepts(&core->jobs[slot], sk_device_at(core, node, index), blocked))
+		if (!(named >> index & 1) ||
+		    !accepts(&core->jobs[slot], sk_device_at(core, node, index), blocked))
 			room->milli[index] = 0;
 		else
 			room->families |= 1u << room->family[index];
@@ -110,11 +115,12 @@ static uint64_t whole_free(const struct sk_request *request, const struct sk_roo
 	return free;
 }
 
-/* Tasks whose devices share a link, and the most free devices that one link has. */
+/* Tasks whose devices share a link, each its own or all of them the same, and the most free devices
+ * that one link has. */
 static uint64_t linked_tasks(const struct sk_request *request, const struct sk_room *room,
 			     uint8_t family, uint64_t *most)
 {
-	uint64_t tasks = 0;
+	uint64_t tasks = 0, here;
 
 	*most = 0;
 	for (uint32_t index = 0; index < room->devices; index++) {
@@ -124,7 +130,11 @@ static uint64_t linked_tasks(const struct sk_request *request, const struct sk_r
 		for (uint32_t before = 0; before < index && first; before++)
 			first = room->link[before] != room->link[index];
 		free = first ? whole_free(request, room, family, true, room->link[index]) : 0;
-		tasks += free / (request->gpu_milli / SK_MILLI);
+		here = free / (request->gpu_milli / SK_MILLI);
+		if (room->linked == SK_LINKED_GANG)
+			tasks = here > tasks ? here : tasks;
+		else
+			tasks += here;
 		*most = free > *most ? free : *most;
 	}
 	return tasks;
@@ -192,7 +202,7 @@ static void whole_add(const struct sk_request *request, const struct sk_room *ro
 	uint64_t roomy = whole_free(request, room, family, true, 0);
 	uint64_t linked = roomy, tasks = roomy / wanted;
 
-	if (request->options & SK_SAME_LINK && wanted > 1)
+	if (room->linked == SK_LINKED_GANG || (room->linked && wanted > 1))
 		tasks = linked_tasks(request, room, family, &linked);
 	whole->tasks += tasks;
 	whole->free = free > whole->free ? free : whole->free;

@@ -65,18 +65,29 @@ static uint16_t share_ok(const struct sk_core *core, const struct sk_job *job, u
 	if (share.milli > sk_device_free(device))
 		return sk_because(why, SK_DEVICE_FULL, share.milli, sk_device_free(device));
 	reason = sk_fit_device(job, device);
+	if (!reason && job->wish.named &&
+	    !(sk_wish_named(core, &job->request, &job->wish, node) >> share.index & 1))
+		return SK_CONDITION_NOT_MET;
 	if (reason == SK_DEVICE_MEMORY_FULL)
 		sk_because(why, reason, job->request.device_memory_bytes,
 			   sk_device_memory_free(device));
 	return reason;
 }
 
-static bool linked(const struct sk_core *core, uint32_t node, const struct sk_place *place)
+/* True if the devices share a link: those of a task, or those of all tasks of the job on the node.
+ */
+static bool linked(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+		   const struct sk_place *place)
 {
+	bool gang = job->wish.linked == SK_LINKED_GANG;
 	uint16_t link = sk_device_at(core, node, place->shares[0].index)->link;
 
-	for (uint32_t i = 1; i < place->shares_n; i++)
+	for (uint32_t i = gang ? 0 : 1; i < place->shares_n; i++)
 		if (!link || sk_device_at(core, node, place->shares[i].index)->link != link)
+			return false;
+	for (uint32_t at = job->tasks_first; gang && at; at = core->tasks[at].job_next)
+		if (core->tasks[at].node == node &&
+		    sk_device_at(core, node, core->tasks[at].shares[0].index)->link != link)
 			return false;
 	return true;
 }
@@ -118,7 +129,7 @@ uint16_t sk_task_shares_ok(const struct sk_core *core, const struct sk_job *job,
 	}
 	if (!one_family(core, job, node, place))
 		return sk_because(why, SK_VENDORS_MIXED, wanted, 0);
-	if (job->request.options & SK_SAME_LINK && !linked(core, node, place))
+	if (job->wish.linked && !linked(core, job, node, place))
 		return sk_because(why, SK_LINK_BROKEN, wanted, 0);
 	return sk_queue_admits(core, job->queue, node, place->shares, place->shares_n, why);
 }

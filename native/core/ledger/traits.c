@@ -49,6 +49,9 @@ struct sk_wish sk_wish_of(const struct sk_core *core, const struct sk_request *r
 	wish.memory_least = 0;
 	wish.families = sk_families_of(request->kinds);
 	wish.available = 0;
+	wish.linked = request->options & SK_SAME_LINK ? SK_LINKED_TASK : 0;
+	wish.named = 0;
+	wish.zero = 0;
 	if (request->conditions[0].property)
 		sk_wish_narrow(core, request, 0, &wish);
 	return wish;
@@ -57,7 +60,7 @@ struct sk_wish sk_wish_of(const struct sk_core *core, const struct sk_request *r
 static bool same(const struct sk_traits *a, const struct sk_traits *b)
 {
 	return a->arch == b->arch && a->profile == b->profile && a->driver == b->driver &&
-	       a->compute == b->compute;
+	       a->compute == b->compute && a->link_gbps == b->link_gbps;
 }
 
 uint32_t sk_traits_find(const struct sk_core *core, const struct sk_traits *traits)
@@ -117,6 +120,10 @@ static uint64_t trait_of(const struct sk_traits *traits, uint32_t property)
 		return traits->arch;
 	case SK_PROPERTY_PROFILE:
 		return traits->profile;
+	case SK_PROPERTY_PARTITION:
+		return traits->profile ? 2 : 1;
+	case SK_PROPERTY_LINK:
+		return traits->link_gbps;
 	default:
 		return traits->driver;
 	}
@@ -132,6 +139,10 @@ uint64_t sk_condition_have(const struct sk_core *core, const struct sk_condition
 		return device->model ? core->models[device->model - 1] : 0;
 	case SK_PROPERTY_MEMORY:
 		return device->memory_bytes;
+	case SK_PROPERTY_LINK:
+		return device->link && !core->traits[device->traits].link_gbps
+			       ? SK_LINK_ANY
+			       : core->traits[device->traits].link_gbps;
 	default:
 		return trait_of(&core->traits[device->traits], condition->property);
 	}
@@ -141,6 +152,15 @@ bool sk_condition_met(const struct sk_core *core, const struct sk_condition *con
 		      const struct sk_device *device)
 {
 	return compare(sk_condition_have(core, condition, device), condition);
+}
+
+/* True if the traits decide whether a device meets the condition. */
+static bool of_traits(const struct sk_condition *condition)
+{
+	if (condition->property == SK_PROPERTY_LINK)
+		return condition->value > SK_LINK_ANY;
+	return condition->property >= SK_PROPERTY_COMPUTE &&
+	       condition->property != SK_PROPERTY_DEVICE;
 }
 
 /* True if the traits meet the conditions of this rank: of those that say IS on one field any, of
@@ -155,7 +175,7 @@ static bool traits_do(const struct sk_traits *traits, const struct sk_request *r
 		bool is = condition->relation == SK_RELATION_IS;
 		bool holds;
 
-		if (condition->rank != rank || condition->property < SK_PROPERTY_COMPUTE)
+		if (condition->rank != rank || !of_traits(condition))
 			continue;
 		holds = compare(trait_of(traits, condition->property), condition);
 		if (!is && !holds)
@@ -199,8 +219,12 @@ bool sk_wish_narrow(const struct sk_core *core, const struct sk_request *request
 
 		if (condition->rank != rank)
 			continue;
-		named |= 1u << condition->property;
-		if (condition->property == SK_PROPERTY_VENDOR)
+		named |= 1u << (of_traits(condition) ? SK_PROPERTY_COMPUTE : condition->property);
+		if (condition->property == SK_PROPERTY_LINK)
+			wish->linked = request->tasks > 1 ? SK_LINKED_GANG : SK_LINKED_TASK;
+		else if (condition->property == SK_PROPERTY_DEVICE)
+			wish->named |= (uint8_t)(1u << rank);
+		else if (condition->property == SK_PROPERTY_VENDOR)
 			families |= vendor_families(condition->value);
 		else if (condition->property == SK_PROPERTY_MODEL)
 			models |= model_bit(core, condition->value);
@@ -210,12 +234,38 @@ bool sk_wish_narrow(const struct sk_core *core, const struct sk_request *request
 	}
 	if (named >> SK_PROPERTY_VENDOR & 1)
 		wish->families &= families;
-	if (named >> SK_PROPERTY_COMPUTE)
+	if (named >> SK_PROPERTY_COMPUTE & 1)
 		wish->traits &= traits_mask(core, request, rank);
 	if (!(named >> SK_PROPERTY_MODEL & 1))
 		return true;
 	wish->models = wish->models ? wish->models & models : models;
 	return wish->models != 0;
+}
+
+/* The devices of a node that the conditions DEVICE of one rank name. */
+static uint64_t devices_of_rank(const struct sk_request *request, uint64_t node, uint32_t rank)
+{
+	uint64_t mask = 0;
+
+	for (uint32_t i = 0; i < SK_JOB_CONDITIONS_MAX && request->conditions[i].property; i++) {
+		const struct sk_condition *condition = &request->conditions[i];
+
+		if (condition->property == SK_PROPERTY_DEVICE && condition->rank == rank &&
+		    (!condition->value || condition->value == node))
+			mask |= (uint64_t)1 << (condition->place - 1);
+	}
+	return mask;
+}
+
+uint64_t sk_wish_named(const struct sk_core *core, const struct sk_request *request,
+		       const struct sk_wish *wish, uint32_t node)
+{
+	uint64_t mask = UINT64_MAX;
+
+	for (uint32_t left = wish->named; left; left &= left - 1)
+		mask &= devices_of_rank(request, core->nodes[node].id,
+					(uint32_t)__builtin_ctz(left));
+	return mask;
 }
 
 uint32_t sk_wish_ranks(const struct sk_request *request)
@@ -231,9 +281,12 @@ uint32_t sk_wish_ranks(const struct sk_request *request)
  * that are required stand in the list of models. */
 static bool condition_ok(const struct sk_condition *condition)
 {
+	bool device = condition->property == SK_PROPERTY_DEVICE;
+
 	if (condition->property >= SK_PROPERTY_END || !condition->relation ||
 	    condition->relation >= SK_RELATION_END || condition->rank > SK_PREFERENCES_MAX ||
-	    !condition->value)
+	    !(condition->value || device) || !condition->place == device ||
+	    condition->place > SK_NODE_DEVICES_MAX)
 		return false;
 	switch (condition->property) {
 	case SK_PROPERTY_VENDOR:
@@ -243,6 +296,11 @@ static bool condition_ok(const struct sk_condition *condition)
 	case SK_PROPERTY_ARCH:
 	case SK_PROPERTY_PROFILE:
 		return condition->relation == SK_RELATION_IS;
+	case SK_PROPERTY_DEVICE:
+		return condition->relation == SK_RELATION_IS;
+	case SK_PROPERTY_PARTITION:
+		return condition->relation == SK_RELATION_IS && condition->value <= 2;
+	case SK_PROPERTY_LINK:
 	case SK_PROPERTY_MEMORY:
 		return condition->relation == SK_RELATION_LEAST;
 	default:
@@ -253,7 +311,9 @@ static bool condition_ok(const struct sk_condition *condition)
 uint32_t sk_conditions_bad(const struct sk_request *request)
 {
 	for (uint32_t i = 0; i < SK_JOB_CONDITIONS_MAX && request->conditions[i].property; i++)
-		if (!condition_ok(&request->conditions[i]) || !request->gpu_milli)
+		if (!condition_ok(&request->conditions[i]) || !request->gpu_milli ||
+		    (request->conditions[i].property == SK_PROPERTY_LINK &&
+		     request->gpu_milli < SK_MILLI))
 			return i + 1;
 	return 0;
 }

@@ -9,6 +9,8 @@
 
 #include "core/state/state.h"
 
+#define SK_LINK_ANY 1u /* the value of a condition LINK that names no bandwidth */
+
 /* The position of a model in the list of the state, from 1; 0 if it is unknown. */
 uint32_t sk_model_find(const struct sk_core *core, uint64_t model);
 /* Does what sk_model_find does, but adds a new model; 0 if the list is full. `model` is not 0. */
@@ -31,10 +33,13 @@ bool sk_wish_narrow(const struct sk_core *core, const struct sk_request *request
 		    struct sk_wish *wish);
 /* The position from 1 of the first condition that says nothing sensible; 0 if all do. */
 uint32_t sk_conditions_bad(const struct sk_request *request);
+/* The devices of a node, as a mask, among which those of a job must be by their names; all if it
+ * names none. */
+uint64_t sk_wish_named(const struct sk_core *core, const struct sk_request *request,
+		       const struct sk_wish *wish, uint32_t node);
 /* The highest rank among the conditions: the number of preferences. */
 uint32_t sk_wish_ranks(const struct sk_request *request);
-/* True if these traits of a device meet this one condition on its vendor, model, memory or traits.
- */
+/* True if the device meets this one condition, which is not DEVICE. */
 bool sk_condition_met(const struct sk_core *core, const struct sk_condition *condition,
 		      const struct sk_device *device);
 /* The figure or name that the condition compares; 0: it is not known. */

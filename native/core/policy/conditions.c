@@ -16,8 +16,13 @@ static bool alternatives(const struct sk_condition *a, const struct sk_condition
 
 /* True if the device meets the condition at this position, or one that is an alternative to it. */
 static bool met(const struct sk_core *core, const struct sk_request *request, uint32_t at,
-		const struct sk_device *device)
+		uint32_t slot, uint32_t index)
 {
+	const struct sk_device *device = sk_device_at(core, slot, index);
+	struct sk_wish named = {.named = 1};
+
+	if (request->conditions[at].property == SK_PROPERTY_DEVICE)
+		return sk_wish_named(core, request, &named, slot) >> index & 1;
 	for (uint32_t i = 0; i < SK_JOB_CONDITIONS_MAX && request->conditions[i].property; i++)
 		if ((i == at || alternatives(&request->conditions[i], &request->conditions[at])) &&
 		    sk_condition_met(core, &request->conditions[i], device))
@@ -52,7 +57,7 @@ struct sk_condition_count sk_conditions_count(const struct sk_core *core,
 			if (!of_kind(request, device))
 				continue;
 			count.devices++;
-			count.met += met(core, request, at, device);
+			count.met += met(core, request, at, slot, index);
 			count.nearest = nearer(condition, count.nearest,
 					       sk_condition_have(core, condition, device));
 		}
@@ -77,12 +82,15 @@ static uint32_t accepted(const struct sk_core *core, const struct sk_request *re
 	uint32_t count = 0;
 
 	for (uint32_t slot = sk_node_next(core, 1); slot; slot = sk_node_next(core, slot + 1)) {
+		uint64_t named = sk_wish_named(core, request, wish, slot);
+
 		if (sk_fit_labels(request, &core->nodes[slot]))
 			continue;
 		for (uint32_t index = 0; index < core->nodes[slot].devices; index++) {
 			const struct sk_device *device = sk_device_at(core, slot, index);
 
-			count += device->capacity && sk_fit_wish(wish, device);
+			count +=
+				device->capacity && named >> index & 1 && sk_fit_wish(wish, device);
 		}
 	}
 	return count;
@@ -110,6 +118,40 @@ uint16_t sk_conditions_lack(const struct sk_core *core, const struct sk_request 
 	return sk_because(why, SK_NO_DEVICE_MEETS_ALL, required, count.devices);
 }
 
+/* True if the devices that the job has on one node share a link. */
+static bool node_linked(const struct sk_core *core, const struct sk_job *job, uint32_t node)
+{
+	int32_t link = -1;
+
+	for (uint32_t at = job->tasks_first; at; at = core->tasks[at].job_next)
+		for (uint32_t i = 0; i < core->tasks[at].shares_n; i++) {
+			int32_t own =
+				sk_device_at(core, node, core->tasks[at].shares[i].index)->link;
+
+			if (core->tasks[at].node != node)
+				break;
+			if (!own || (link >= 0 && own != link))
+				return false;
+			link = own;
+		}
+	return true;
+}
+
+static bool task_met(const struct sk_core *core, const struct sk_job *job,
+		     const struct sk_wish *wish, const struct sk_task *task)
+{
+	uint64_t named = sk_wish_named(core, &job->request, wish, task->node);
+
+	for (uint32_t i = 0; i < task->shares_n; i++) {
+		uint32_t index = task->shares[i].index;
+
+		if (!(named >> index & 1) ||
+		    !sk_fit_wish(wish, sk_device_at(core, task->node, index)))
+			return false;
+	}
+	return !wish->linked || node_linked(core, job, task->node);
+}
+
 static bool rank_met(const struct sk_core *core, const struct sk_job *job, uint32_t rank)
 {
 	struct sk_wish wish = {.traits = UINT64_MAX, .families = UINT32_MAX};
@@ -117,10 +159,8 @@ static bool rank_met(const struct sk_core *core, const struct sk_job *job, uint3
 	if (!sk_wish_narrow(core, &job->request, rank, &wish))
 		return false;
 	for (uint32_t at = job->tasks_first; at; at = core->tasks[at].job_next)
-		for (uint32_t i = 0; i < core->tasks[at].shares_n; i++)
-			if (!sk_fit_wish(&wish, sk_device_at(core, core->tasks[at].node,
-							     core->tasks[at].shares[i].index)))
-				return false;
+		if (!task_met(core, job, &wish, &core->tasks[at]))
+			return false;
 	return true;
 }
 

@@ -8,36 +8,62 @@
 #include "core/ledger/device.h"
 #include "core/ledger/fit.h"
 #include "core/ledger/node.h"
+#include "core/policy/contiguous.h"
 #include "core/policy/evidence.h"
 #include "core/policy/signal.h"
 
-/* The figure of a node where no device is rated: its cost, its use or its load. */
-static uint32_t node_figure(const struct sk_core *core, enum sk_placement how, uint32_t node,
-			    bool devices)
+/* The milli in use on a node: of its devices, or of its processors. */
+static uint64_t node_used(const struct sk_core *core, uint32_t node, bool devices)
 {
 	const struct sk_node *at = &core->nodes[node];
+	uint64_t used = devices ? 0 : at->cpu_used;
+
+	for (uint32_t index = 0; devices && index < at->devices; index++)
+		used += sk_device_at(core, node, index)->used;
+	return used;
+}
+
+/* The milli that are free on a node for a job: of devices that it accepts, or of processors. */
+static uint64_t node_free(const struct sk_core *core, const struct sk_job *job, uint32_t node)
+{
+	const struct sk_node *at = &core->nodes[node];
+	uint64_t free = job->request.gpu_milli ? 0 : sk_node_cpu_free(at);
+
+	for (uint32_t index = 0; job->request.gpu_milli && index < at->devices; index++) {
+		const struct sk_device *device = sk_device_at(core, node, index);
+
+		free += sk_fit_device(job, device) ? 0 : sk_device_free(device);
+	}
+	return free;
+}
+
+/* The figure of a node where no device is rated: its cost, its use, what is free or its load. */
+static uint32_t node_figure(const struct sk_core *core, const struct sk_job *job,
+			    enum sk_placement how, uint32_t node, const struct sk_place *place)
+{
+	const struct sk_label *cost = sk_node_cost(&core->nodes[node]);
 	uint64_t figure = core->observed[node].load_milli;
 
-	if (how == SK_PLACEMENT_COST && sk_node_cost(at))
-		figure = sk_node_cost(at)->value;
-	if (how == SK_PLACEMENT_SPREAD && !devices)
-		figure = at->cpu_used;
-	if (how == SK_PLACEMENT_SPREAD && devices) {
-		figure = 0;
-		for (uint32_t index = 0; index < at->devices; index++)
-			figure += sk_device_at(core, node, index)->used;
-	}
+	if (how == SK_PLACEMENT_COST_OPTIMIZED && cost)
+		figure = cost->value;
+	else if (how == SK_PLACEMENT_LEAST_LOADED || how == SK_PLACEMENT_COST_OPTIMIZED)
+		figure = node_free(core, job, node);
+	else if (how == SK_PLACEMENT_SPREAD)
+		figure = node_used(core, node, place->shares_n != 0);
+	else if (how == SK_PLACEMENT_CONTIGUOUS)
+		figure = sk_contiguous_gaps(core, node, place);
 	return figure < UINT32_MAX ? (uint32_t)figure : UINT32_MAX;
 }
 
 static bool rates_devices(enum sk_placement how)
 {
 	return how == SK_PLACEMENT_POWER || how == SK_PLACEMENT_THERMAL ||
-	       how == SK_PLACEMENT_LEAST_LOADED;
+	       how == SK_PLACEMENT_LEAST_BUSY;
 }
 
-static void side_fill(const struct sk_core *core, enum sk_placement how, uint32_t node,
-		      uint32_t index, bool devices, struct sk_evidence_side *ret)
+static void side_fill(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,
+		      uint32_t node, uint32_t index, const struct sk_place *place,
+		      struct sk_evidence_side *ret)
 {
 	const struct sk_sample *sample = NULL;
 
@@ -49,7 +75,7 @@ static void side_fill(const struct sk_core *core, enum sk_placement how, uint32_
 		sample = sk_signal_of(core, node, index);
 	if (sample)
 		ret->sample = *sample;
-	ret->figure = index == SK_EVIDENCE_NODE ? node_figure(core, how, node, devices)
+	ret->figure = index == SK_EVIDENCE_NODE ? node_figure(core, job, how, node, place)
 						: sk_signal_figure(core, how, node, index);
 }
 
@@ -82,14 +108,16 @@ static bool is_taken(const struct sk_place *place, uint32_t index)
 static uint32_t left_over(const struct sk_core *core, const struct sk_job *job,
 			  enum sk_placement how, uint32_t node, const struct sk_place *place)
 {
+	uint64_t named = sk_wish_named(core, &job->request, &job->wish, node);
 	uint32_t best = SK_EVIDENCE_NODE, least = 0;
 
 	for (uint32_t index = 0; index < core->nodes[node].devices; index++) {
 		const struct sk_device *device = sk_device_at(core, node, index);
 		uint32_t figure = sk_signal_figure(core, how, node, index);
 
-		if (is_taken(place, index) || sk_device_free(device) < place->shares[0].milli ||
-		    sk_fit_device(job, device) || (best != SK_EVIDENCE_NODE && figure >= least))
+		if (is_taken(place, index) || !(named >> index & 1) ||
+		    sk_device_free(device) < place->shares[0].milli || sk_fit_device(job, device) ||
+		    (best != SK_EVIDENCE_NODE && figure >= least))
 			continue;
 		best = index;
 		least = figure;
@@ -105,15 +133,15 @@ static void other_fill(const struct sk_core *core, const struct sk_job *job, enu
 	uint32_t left = SK_EVIDENCE_NODE;
 
 	if (other_node) {
-		side_fill(core, how, other_node, deciding(core, how, other_node, other),
-			  place->shares_n != 0, &ret->sides[1]);
+		side_fill(core, job, how, other_node, deciding(core, how, other_node, other), other,
+			  &ret->sides[1]);
 		ret->head.sides = 2;
 	}
 	if (ret->sides[0].index != SK_EVIDENCE_NODE)
 		left = left_over(core, job, how, node, place);
 	if (left == SK_EVIDENCE_NODE)
 		return;
-	side_fill(core, how, node, left, true, &beside);
+	side_fill(core, job, how, node, left, place, &beside);
 	if (ret->head.sides == 2 && ret->sides[1].figure < beside.figure)
 		return;
 	ret->sides[1] = beside;
@@ -133,8 +161,7 @@ void sk_evidence_keep(const struct sk_core *core, const struct sk_job *job, enum
 						 .placement = (uint16_t)how,
 						 .reason = place->reason,
 						 .sides = 1}};
-	side_fill(core, how, node, deciding(core, how, node, place), place->shares_n != 0,
-		  &at->sides[0]);
+	side_fill(core, job, how, node, deciding(core, how, node, place), place, &at->sides[0]);
 	other_fill(core, job, how, node, place, other_node, other, at);
 }
 

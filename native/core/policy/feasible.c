@@ -22,9 +22,9 @@ static uint64_t larger(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-static bool wants_link(const struct sk_request *request)
+static bool wants_link(const struct sk_request *request, const struct sk_wish *wish)
 {
-	return request->options & SK_SAME_LINK && request->gpu_milli > SK_MILLI;
+	return wish->linked == SK_LINKED_GANG || (wish->linked && request->gpu_milli > SK_MILLI);
 }
 
 /* True if tasks may ever use this device, as far as it alone decides. */
@@ -40,12 +40,13 @@ static bool device_serves(const struct sk_request *request, const struct sk_wish
 static uint64_t serving(const struct sk_core *core, uint32_t slot, const struct sk_request *request,
 			const struct sk_wish *wish, uint16_t link)
 {
-	uint64_t count = 0;
+	uint64_t count = 0, named = sk_wish_named(core, request, wish, slot);
 
 	for (uint32_t index = 0; index < core->nodes[slot].devices; index++) {
 		const struct sk_device *device = sk_device_at(core, slot, index);
 
-		count += (!link || device->link == link) && device_serves(request, wish, device);
+		count += (!link || device->link == link) && named >> index & 1 &&
+			 device_serves(request, wish, device);
 	}
 	return count;
 }
@@ -60,12 +61,13 @@ static bool link_is_new(const struct sk_core *core, uint32_t slot, uint32_t inde
 	return link != 0;
 }
 
-/* Tasks whose devices share a link; `most` is the most devices of one link. */
+/* Tasks whose devices share a link, each its own or all of them the same; `most` is the most
+ * devices of one link. */
 static uint64_t linked_tasks(const struct sk_core *core, uint32_t slot,
 			     const struct sk_request *request, const struct sk_wish *wish,
 			     uint64_t *most)
 {
-	uint64_t tasks = 0;
+	uint64_t tasks = 0, here;
 
 	*most = 0;
 	for (uint32_t index = 0; index < core->nodes[slot].devices; index++) {
@@ -74,7 +76,8 @@ static uint64_t linked_tasks(const struct sk_core *core, uint32_t slot,
 					 ? serving(core, slot, request, wish, link)
 					 : 0;
 
-		tasks += count / (request->gpu_milli / SK_MILLI);
+		here = count / (request->gpu_milli / SK_MILLI);
+		tasks = wish->linked == SK_LINKED_GANG ? larger(tasks, here) : tasks + here;
 		*most = larger(*most, count);
 	}
 	return tasks;
@@ -84,16 +87,17 @@ static uint64_t linked_tasks(const struct sk_core *core, uint32_t slot,
 static uint64_t family_capacity(const struct sk_core *core, uint32_t slot,
 				const struct sk_request *request, const struct sk_wish *wish)
 {
-	uint64_t tasks = 0, each, most;
+	uint64_t tasks = 0, each, most, named;
 
-	if (wants_link(request))
+	if (wants_link(request, wish))
 		return linked_tasks(core, slot, request, wish, &most);
 	if (request->gpu_milli >= SK_MILLI)
 		return serving(core, slot, request, wish, 0) / (request->gpu_milli / SK_MILLI);
+	named = sk_wish_named(core, request, wish, slot);
 	for (uint32_t index = 0; index < core->nodes[slot].devices; index++) {
 		const struct sk_device *device = sk_device_at(core, slot, index);
 
-		if (!device_serves(request, wish, device))
+		if (!(named >> index & 1) || !device_serves(request, wish, device))
 			continue;
 		each = device->capacity / request->gpu_milli;
 		if (request->device_memory_bytes)
@@ -181,7 +185,7 @@ static void largest_devices(const struct sk_core *core, uint32_t slot,
 		largest->device_memory = larger(largest->device_memory, device->memory_bytes);
 	}
 	largest->devices = larger(largest->devices, serving(core, slot, request, wish, 0));
-	if (wants_link(request))
+	if (wants_link(request, wish))
 		linked_tasks(core, slot, request, wish, &linked);
 	largest->linked = larger(largest->linked, linked);
 }
@@ -219,8 +223,8 @@ static struct sk_largest largest_of(const struct sk_core *core, const struct sk_
 	return largest;
 }
 
-static uint16_t devices_lack(const struct sk_request *request, const struct sk_largest *largest,
-			     struct sk_why *why)
+static uint16_t devices_lack(const struct sk_request *request, const struct sk_wish *wish,
+			     const struct sk_largest *largest, struct sk_why *why)
 {
 	uint64_t asked = request->gpu_milli / SK_MILLI;
 
@@ -234,7 +238,7 @@ static uint16_t devices_lack(const struct sk_request *request, const struct sk_l
 			       : SK_REASON_NONE;
 	if (asked > largest->devices)
 		return sk_because(why, SK_NO_NODE_HAS_DEVICES, asked, largest->devices);
-	if (wants_link(request) && asked > largest->linked)
+	if (wants_link(request, wish) && asked > largest->linked)
 		return sk_because(why, SK_LINK_BROKEN, asked, largest->linked);
 	return SK_REASON_NONE;
 }
@@ -255,7 +259,7 @@ static uint16_t infeasible(const struct sk_core *core, const struct sk_request *
 		return sk_because(why, SK_NO_NODE_HAS_KIND, request->kinds, largest.kinds);
 	if (!largest.of_model)
 		return sk_because(why, SK_NO_NODE_HAS_MODEL, request->models[0], largest.nodes);
-	reason = request->gpu_milli ? devices_lack(request, &largest, why) : SK_REASON_NONE;
+	reason = request->gpu_milli ? devices_lack(request, wish, &largest, why) : SK_REASON_NONE;
 	if (reason)
 		return reason;
 	if (request->cpu_milli > largest.cpu)

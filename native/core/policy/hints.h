@@ -29,14 +29,14 @@ struct sk_shape_key {
 	uint64_t traits;
 	uint64_t memory_least;
 	uint32_t families;
-	uint32_t zero;
+	uint32_t linked;
 	uint64_t require[SK_JOB_LABELS_MAX];
 	uint64_t avoid[SK_JOB_LABELS_MAX];
 	uint64_t tolerate[SK_JOB_LABELS_MAX];
 	uint32_t gpu_milli;
 	uint32_t cpu_milli;
 	uint32_t how;	  /* enum sk_placement */
-	uint32_t options; /* SK_SAME_LINK, SK_MIX_VENDORS */
+	uint32_t options; /* SK_MIX_VENDORS */
 };
 
 struct sk_shape {

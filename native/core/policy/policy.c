@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * PACK takes the first node of the lowest sufficient class of an index. All other placements use
+ * BINPACK takes the first node of the lowest sufficient class of an index. All other placements use
  * the ratings of score.c; the conditions of the job itself are checked for the best node only, and
  * for all in order if that one fails.
  */
@@ -302,7 +302,7 @@ static bool packs(const struct sk_core *core, const struct sk_job *job, enum sk_
 {
 	const struct sk_request *request = &job->request;
 
-	if (how == SK_PLACEMENT_PACK)
+	if (how == SK_PLACEMENT_BINPACK)
 		return true;
 	sk_workload_look(core);
 	return (how == SK_PLACEMENT_BEST || how == SK_PLACEMENT_FGD) &&
@@ -320,7 +320,7 @@ bool sk_policy_choose(const struct sk_core *core, uint32_t slot, uint64_t now_ns
 		return false;
 	if (!packs(core, &core->jobs[slot], search.how))
 		return policy_rated(&search);
-	search.how = SK_PLACEMENT_PACK;
+	search.how = SK_PLACEMENT_BINPACK;
 	if (!core->jobs[slot].request.gpu_milli)
 		return policy_host(&search);
 	return policy_pack(&search);

@@ -2,7 +2,7 @@
  *
  * The choice of a node and of devices: the only choices in the core. Each placement is a rating of
  * nodes (rate.h), of which the lowest wins; ties go to the lowest node slot and device index.
- * SK_PLACEMENT_PACK uses the indexes of free amounts. A fraction goes onto the most used device
+ * SK_PLACEMENT_BINPACK uses the indexes of free amounts. A fraction goes onto the most used device
  * that still fits. A task of whole devices goes to the node with the fewest free ones that suffice,
  * and a task without devices to the least busy of a few nodes. Invariant: apply never chooses.
  */

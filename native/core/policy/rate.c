@@ -6,6 +6,7 @@
 #include "core/ledger/device.h"
 #include "core/ledger/fit.h"
 #include "core/ledger/node.h"
+#include "core/policy/contiguous.h"
 #include "core/policy/rate.h"
 #include "core/policy/signal.h"
 #include "core/policy/subset.h"
@@ -15,6 +16,7 @@
 #define SK_COST_HALF (INT64_C(1) << 30)
 #define SK_COSTS_MAX ((1u << 24) - 1u)	     /* larger costs count as this */
 #define SK_LOADS_MAX ((1u << 21) - 1u)	     /* larger loads count as this */
+#define SK_FREE_CPU_MAX ((1u << 21) - 1u)    /* more free processors, in milli, count as these */
 #define SK_TASKS_COUNT_MAX ((1u << 10) - 1u) /* more tasks count as these */
 
 static uint32_t under(uint64_t value, uint32_t most)
@@ -45,7 +47,31 @@ static uint64_t suited_devices(const struct sk_core *core, const struct sk_job *
 		if (sk_device_free(device) >= each && !sk_fit_device(job, device))
 			mask |= (uint64_t)1 << index;
 	}
-	return mask;
+	return job->wish.named ? mask & sk_wish_named(core, &job->request, &job->wish, node) : mask;
+}
+
+/* The devices of the link group of the node that tasks of the job use already, or else of the group
+ * with most of these devices. */
+static uint64_t gang_link(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			  uint64_t suited)
+{
+	uint64_t most = 0;
+
+	for (uint64_t left = suited; left; left &= left - 1) {
+		uint16_t link = sk_device_at(core, node, (uint32_t)__builtin_ctzll(left))->link;
+		uint64_t mask = 0;
+
+		for (uint64_t all = link ? suited : 0; all; all &= all - 1)
+			if (sk_device_at(core, node, (uint32_t)__builtin_ctzll(all))->link == link)
+				mask |= all & -all;
+		for (uint32_t at = job->tasks_first; at; at = core->tasks[at].job_next)
+			if (core->tasks[at].node == node &&
+			    sk_device_at(core, node, core->tasks[at].shares[0].index)->link != link)
+				mask = 0;
+		if (__builtin_popcountll(mask) > __builtin_popcountll(most))
+			most = mask;
+	}
+	return most;
 }
 
 /* ---- fragmentation ---- */
@@ -135,7 +161,8 @@ static bool frag_on(const struct sk_core *core, const struct sk_job *job, uint32
 
 	if (!job->request.gpu_milli ||
 	    !(job->request.device_memory_bytes || job->wish.memory_least || ~job->wish.traits ||
-	      several_families(core, node) || (core->hints->mixed[node] && job->wish.models)))
+	      job->wish.named || several_families(core, node) ||
+	      (core->hints->mixed[node] && job->wish.models)))
 		return sk_frag_place(table, kept, &request, ret);
 	frag_fill(core, node, suited_together(core, job, node, suited_devices(core, job, node)),
 		  &own);
@@ -231,7 +258,7 @@ static uint32_t rate_device_load(const struct sk_core *core, const struct sk_job
 
 	if (!job->request.gpu_milli)
 		return rate_load(core, node);
-	if (!sk_rate_shares(core, job, SK_PLACEMENT_LEAST_LOADED, node, &place))
+	if (!sk_rate_shares(core, job, SK_PLACEMENT_LEAST_BUSY, node, &place))
 		return SK_SCORE_NONE;
 	for (uint32_t i = 0; i < place.shares_n; i++) {
 		uint32_t load = sk_signal_load(core, node, place.shares[i].index);
@@ -241,16 +268,35 @@ static uint32_t rate_device_load(const struct sk_core *core, const struct sk_job
 	return most << 28 | load_of(core, node) / 8 << 10 | tasks_count(core, node);
 }
 
+/* ---- most free ---- */
+
+/* Most free milli of the devices that the job accepts, or most free processors; then fewest tasks.
+ */
+static uint32_t rate_free(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			  uint64_t suited)
+{
+	uint64_t cpu = sk_node_cpu_free(&core->nodes[node]);
+	uint32_t free = 0;
+
+	if (!job->request.gpu_milli)
+		return (SK_FREE_CPU_MAX - under(cpu, SK_FREE_CPU_MAX)) << 10 |
+		       tasks_count(core, node);
+	for (; suited; suited &= suited - 1)
+		free += sk_device_free(sk_device_at(core, node, (uint32_t)__builtin_ctzll(suited)));
+	return (SK_NODE_DEVICES_MAX * SK_MILLI - free) << 10 | tasks_count(core, node);
+}
+
 /* ---- cost ---- */
 
-/* Lowest cost, then most free devices; nodes without a cost come last, least loaded first. */
-static uint32_t rate_cost(const struct sk_core *core, uint32_t node)
+/* Lowest cost, then most free devices; nodes without a cost come last, most free first. */
+static uint32_t rate_cost(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			  uint64_t suited)
 {
 	const struct sk_node *at = &core->nodes[node];
 	const struct sk_label *label = sk_node_cost(at);
 
 	if (!label)
-		return 1u << 31 | rate_load(core, node) >> 1;
+		return 1u << 31 | rate_free(core, job, node, suited);
 	return under(label->value, SK_COSTS_MAX) << 7 |
 	       (uint32_t)(SK_NODE_DEVICES_MAX - at->devices_free);
 }
@@ -298,6 +344,22 @@ static uint32_t rate_heat(const struct sk_core *core, const struct sk_job *job, 
 		least = headroom < least ? headroom : least;
 	}
 	return (uint32_t)(SK_DEGREES_MAX - least);
+}
+
+/* ---- numbers of devices ---- */
+
+/* Fewest gaps between the numbers of the devices that would be taken, then fewest unused devices.
+ */
+static uint32_t rate_contiguous(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+				uint64_t suited)
+{
+	uint32_t gaps;
+
+	if (job->request.gpu_milli <= SK_MILLI)
+		return rate_fit(core, job, node, suited);
+	if (!sk_contiguous_choose(core, job, node, suited, &gaps))
+		return SK_SCORE_NONE;
+	return gaps << 7 | core->nodes[node].devices_free;
 }
 
 /* ---- which devices ---- */
@@ -400,14 +462,21 @@ static uint64_t allowed(const struct sk_core *core, const struct sk_job *job, en
 			uint32_t node)
 {
 	uint64_t suited = unwarned(core, job, node, suited_devices(core, job, node));
+	uint32_t gaps;
+
+	if (job->wish.linked == SK_LINKED_GANG)
+		suited = gang_link(core, job, node, suited);
 
 	switch (how) {
 	case SK_PLACEMENT_SPREAD:
+	case SK_PLACEMENT_LEAST_LOADED:
 		return emptiest(core, job, node, suited);
 	case SK_PLACEMENT_POWER:
 	case SK_PLACEMENT_THERMAL:
-	case SK_PLACEMENT_LEAST_LOADED:
+	case SK_PLACEMENT_LEAST_BUSY:
 		return best_figures(core, job, how, node, suited);
+	case SK_PLACEMENT_CONTIGUOUS:
+		return sk_contiguous_choose(core, job, node, suited, &gaps);
 	default:
 		return suited;
 	}
@@ -422,7 +491,8 @@ bool sk_rate_shares(const struct sk_core *core, const struct sk_job *job, enum s
 	place->shares_n = 0;
 	if (!job->request.gpu_milli)
 		return true;
-	if (!frag || job->request.gpu_milli >= SK_MILLI || !sk_workload_known(core))
+	if (!frag || job->request.gpu_milli >= SK_MILLI || job->wish.linked ||
+	    !sk_workload_known(core))
 		return sk_subset_choose_among(core, job, node, allowed(core, job, how, node),
 					      place);
 	if (!frag_on(core, job, node, frag_policy(how), &at))
@@ -455,8 +525,8 @@ static bool devices_do(const struct sk_core *core, const struct sk_job *job, uin
 	if ((uint32_t)__builtin_popcountll(suited) < wanted(job))
 		return false;
 	if (job->request.gpu_milli <= SK_MILLI)
-		return true;
-	return (!(job->request.options & SK_SAME_LINK) &&
+		return job->wish.linked != SK_LINKED_GANG || gang_link(core, job, node, suited);
+	return (!job->wish.linked &&
 		(!sk_fit_one_family(&job->request) || !several_families(core, node))) ||
 	       sk_subset_choose_among(core, job, node, suited, &place);
 }
@@ -470,12 +540,12 @@ uint32_t sk_rate(const struct sk_core *core, const struct sk_job *job, enum sk_p
 	if (job->request.gpu_milli && !(core->nodes[node].families & job->wish.families))
 		return SK_SCORE_NONE;
 	if (frag && core->hints->summary.plain[node] && !job->request.require[0] &&
-	    sk_workload_known(core) && !(job->request.options & SK_SAME_LINK))
+	    sk_workload_known(core) && !job->wish.linked)
 		return rate_frag(core, job, frag_policy(how), node); /* the command checks this as
 									well */
 	if (!room(core, job, node))
 		return SK_SCORE_NONE;
-	if (frag && sk_workload_known(core) && !(job->request.options & SK_SAME_LINK))
+	if (frag && sk_workload_known(core) && !job->wish.linked)
 		return rate_frag(core, job, frag_policy(how), node);
 	suited = job->request.gpu_milli ? suited_devices(core, job, node) : 0;
 	if (!devices_do(core, job, node, suited))
@@ -483,13 +553,17 @@ uint32_t sk_rate(const struct sk_core *core, const struct sk_job *job, enum sk_p
 	switch (how) {
 	case SK_PLACEMENT_SPREAD:
 		return rate_spread(core, job, node);
-	case SK_PLACEMENT_LEAST_LOADED:
+	case SK_PLACEMENT_LEAST_BUSY:
 		return rate_device_load(core, job, node);
 	case SK_PLACEMENT_RANDOM:
 	case SK_PLACEMENT_CUSTOM:
 		return 0;
-	case SK_PLACEMENT_COST:
-		return rate_cost(core, node);
+	case SK_PLACEMENT_COST_OPTIMIZED:
+		return rate_cost(core, job, node, suited);
+	case SK_PLACEMENT_LEAST_LOADED:
+		return rate_free(core, job, node, suited);
+	case SK_PLACEMENT_CONTIGUOUS:
+		return rate_contiguous(core, job, node, suited);
 	case SK_PLACEMENT_POWER:
 		return rate_power(core, job, node);
 	case SK_PLACEMENT_THERMAL:

@@ -5,6 +5,7 @@
  */
 #include "core/ledger/device.h"
 #include "core/ledger/node.h"
+#include "core/policy/contiguous.h"
 #include "core/policy/rate.h"
 #include "core/policy/signal.h"
 
@@ -39,12 +40,12 @@ static bool figures_known(const struct sk_core *core, enum sk_placement how, uin
 
 static uint16_t why_load(const struct sk_core *core, uint32_t node, struct sk_place *place)
 {
-	bool known = figures_known(core, SK_PLACEMENT_LEAST_LOADED, node, place);
+	bool known = figures_known(core, SK_PLACEMENT_LEAST_BUSY, node, place);
 
 	sk_rate_note(place, core->observed[node].id);
 	if (!core->observed[node].id && (!known || !place->shares_n))
 		return SK_LOAD_UNKNOWN;
-	return known ? SK_LEAST_LOADED : SK_DEVICE_LOAD_UNKNOWN;
+	return known ? SK_LEAST_LOAD : SK_DEVICE_LOAD_UNKNOWN;
 }
 
 /* A device that has a task already adds nothing, so neither table nor sample is named. */
@@ -89,15 +90,19 @@ uint16_t sk_rate_why(const struct sk_core *core, enum sk_placement how, uint32_t
 	switch (how) {
 	case SK_PLACEMENT_SPREAD:
 		return SK_SPREAD_OUT;
-	case SK_PLACEMENT_LEAST_LOADED:
+	case SK_PLACEMENT_LEAST_BUSY:
 		return why_load(core, node, place);
 	case SK_PLACEMENT_RANDOM:
 		return SK_BY_CHANCE;
-	case SK_PLACEMENT_COST:
+	case SK_PLACEMENT_COST_OPTIMIZED:
 		if (sk_node_cost(&core->nodes[node]))
 			return SK_CHEAPEST;
-		sk_rate_note(place, core->observed[node].id);
 		return SK_COST_UNKNOWN;
+	case SK_PLACEMENT_LEAST_LOADED:
+		return SK_MOST_FREE;
+	case SK_PLACEMENT_CONTIGUOUS:
+		return sk_contiguous_gaps(core, node, place) / 2 ? SK_NOT_CONTIGUOUS
+								 : SK_CONTIGUOUS;
 	case SK_PLACEMENT_POWER:
 		return why_power(core, node, place);
 	case SK_PLACEMENT_THERMAL:

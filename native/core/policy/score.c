@@ -134,7 +134,8 @@ static void shape_key(const struct sk_job *job, enum sk_placement how, struct sk
 	ret->gpu_milli = request->gpu_milli;
 	ret->cpu_milli = request->cpu_milli;
 	ret->how = how;
-	ret->options = request->options & (SK_SAME_LINK | SK_MIX_VENDORS);
+	ret->options = request->options & SK_MIX_VENDORS;
+	ret->linked = job->wish.linked;
 }
 
 /* A job with this shape and nothing else. */
@@ -145,6 +146,7 @@ static void shape_job(const struct sk_shape_key *key, struct sk_job *ret)
 	ret->wish.traits = key->traits;
 	ret->wish.memory_least = key->memory_least;
 	ret->wish.families = key->families;
+	ret->wish.linked = (uint8_t)key->linked;
 	ret->request.memory_bytes = key->memory_bytes;
 	ret->request.device_memory_bytes = key->device_memory_bytes;
 	memcpy(ret->request.require, key->require, sizeof key->require);
@@ -485,6 +487,16 @@ static void shape_rate(const struct sk_core *core, const struct sk_job *job, str
 	shape->seen = hints->changes.count;
 }
 
+/* Named devices and the tasks placed before are no part of a shape: a job with such is rated as one
+ * without them, and the choice of its devices on a node heeds them. */
+static void shape_rate_bare(const struct sk_core *core, struct sk_shape *shape, uint32_t *scores)
+{
+	struct sk_job job;
+
+	shape_job(&shape->key, &job);
+	shape_rate(core, &job, shape, scores);
+}
+
 const uint32_t *sk_score_all(const struct sk_core *core, const struct sk_job *job,
 			     enum sk_placement how)
 {
@@ -503,7 +515,10 @@ const uint32_t *sk_score_all(const struct sk_core *core, const struct sk_job *jo
 	shape = &hints->shapes[at - 1];
 	scores = &hints->scores[(size_t)(at - 1) * hints->stride];
 	hints->used_at[at - 1] = ++hints->clock;
-	shape_rate(core, job, shape, scores);
+	if (job->wish.named || job->wish.linked == SK_LINKED_GANG)
+		shape_rate_bare(core, shape, scores);
+	else
+		shape_rate(core, job, shape, scores);
 	return scores;
 }
 

@@ -11,9 +11,10 @@
 
 bool sk_signal_reads(enum sk_placement how)
 {
-	return how == SK_PLACEMENT_LEAST_LOADED || how == SK_PLACEMENT_POWER ||
-	       how == SK_PLACEMENT_THERMAL || how == SK_PLACEMENT_COST ||
-	       how == SK_PLACEMENT_SPREAD;
+	return how == SK_PLACEMENT_LEAST_BUSY || how == SK_PLACEMENT_POWER ||
+	       how == SK_PLACEMENT_THERMAL || how == SK_PLACEMENT_COST_OPTIMIZED ||
+	       how == SK_PLACEMENT_SPREAD || how == SK_PLACEMENT_LEAST_LOADED ||
+	       how == SK_PLACEMENT_CONTIGUOUS;
 }
 
 const struct sk_sample *sk_signal_of(const struct sk_core *core, uint32_t node, uint32_t index)
@@ -110,7 +111,7 @@ uint32_t sk_signal_figure(const struct sk_core *core, enum sk_placement how, uin
 	case SK_PLACEMENT_THERMAL:
 		headroom = sk_signal_headroom(core, node, index);
 		return headroom < 0 ? SK_FIGURE_NEVER : (uint32_t)(SK_DEGREES_MAX - headroom);
-	case SK_PLACEMENT_LEAST_LOADED:
+	case SK_PLACEMENT_LEAST_BUSY:
 		return sk_signal_load(core, node, index);
 	default:
 		return 0;
@@ -128,7 +129,7 @@ bool sk_signal_known(const struct sk_core *core, enum sk_placement how, uint32_t
 		return device->used || core->hints->watts[device->model].full_mw;
 	case SK_PLACEMENT_THERMAL:
 		return has(sample, SK_SAMPLE_TEMPERATURE | SK_SAMPLE_LIMIT);
-	case SK_PLACEMENT_LEAST_LOADED:
+	case SK_PLACEMENT_LEAST_BUSY:
 		return has(sample, SK_SAMPLE_BUSY);
 	default:
 		return true;

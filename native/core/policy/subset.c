@@ -72,12 +72,11 @@ static uint64_t group_best(const uint64_t *places, uint64_t candidates, uint32_t
 	return best;
 }
 
-static bool link_allowed(const struct sk_job *job, const uint64_t *places, uint64_t group,
-			 uint64_t level)
+/* True if the devices of the task must share a link. */
+static bool wants_link(const struct sk_job *job)
 {
-	if (!(job->request.options & SK_SAME_LINK) || job->request.gpu_milli <= SK_MILLI)
-		return true;
-	return level & SK_PLACE_LINK && places[__builtin_ctzll(group)] & SK_PLACE_LINK;
+	return job->wish.linked == SK_LINKED_GANG ||
+	       (job->wish.linked && job->request.gpu_milli > SK_MILLI);
 }
 
 static bool subset_whole(const struct sk_core *core, const struct sk_job *job, uint32_t node,
@@ -86,20 +85,20 @@ static bool subset_whole(const struct sk_core *core, const struct sk_job *job, u
 	uint32_t count = job->request.gpu_milli / SK_MILLI, found = 0;
 	uint64_t places[SK_NODE_DEVICES_MAX], candidates = 0, group = 0;
 	uint64_t together = job->request.options & SK_MIX_VENDORS ? 0 : SK_PLACE_FAMILY;
+	bool linked = wants_link(job);
 
 	for (uint32_t index = 0; index < core->nodes[node].devices; index++)
-		if (among >> index & 1 && takes_whole(core, job, node, index)) {
+		if (among >> index & 1 && takes_whole(core, job, node, index) &&
+		    (!linked || sk_device_at(core, node, index)->link)) {
 			places[index] = place_of(sk_device_at(core, node, index));
 			candidates |= (uint64_t)1 << index;
 			found++;
 		}
 	if (found < count)
 		return false;
-	for (uint32_t i = 0; i < SK_LEVELS_COUNT && !group; i++) {
-		group = group_best(places, candidates, count, levels[i] | together);
-		if (group && !link_allowed(job, places, group, levels[i]))
-			group = 0;
-	}
+	for (uint32_t i = 0; i < SK_LEVELS_COUNT && !group; i++)
+		if (!linked || levels[i] & SK_PLACE_LINK)
+			group = group_best(places, candidates, count, levels[i] | together);
 	if (!group)
 		return false;
 	for (uint32_t i = 0; i < count; i++, group &= group - 1)

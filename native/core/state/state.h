@@ -52,8 +52,12 @@ struct sk_traits {
 	uint64_t arch;
 	uint64_t profile;
 	uint64_t driver;
-	uint64_t compute;
+	uint32_t compute;
+	uint32_t link_gbps;
 };
+
+#define SK_LINKED_TASK 1u /* the devices of each task share a link */
+#define SK_LINKED_GANG 2u /* all devices of the job on one node share a link */
 
 /* The devices that a job accepts, as masks. */
 struct sk_wish {
@@ -61,7 +65,10 @@ struct sk_wish {
 	uint64_t traits;       /* bit n: traits n will do; all bits: any */
 	uint64_t memory_least; /* of the whole device, in bytes */
 	uint32_t families;
-	uint32_t available; /* 1: only available devices of nodes that are up now */
+	uint8_t available; /* 1: only available devices of nodes that are up now */
+	uint8_t linked;	   /* 0, or one of the above */
+	uint8_t named;	   /* bit n: the conditions DEVICE of rank n hold */
+	uint8_t zero;
 };
 
 struct sk_device {

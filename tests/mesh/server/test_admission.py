@@ -86,7 +86,7 @@ def test_the_shape_of_a_gang(asked: dict[str, int], shape: tuple[int, int] | str
         ("queue", "A b", "queue 'A b' is no name"),
         ("group", "-", "group '-' is no name"),
         ("company", "repel", "no group is named"),
-        ("placement", "custom", "scoring function"),
+        ("placement", "custom", "no placement 'custom'"),
         ("require", ("a",), "require 'a' is not KEY=VALUE"),
         ("avoid", tuple(f"k{n}=v" for n in range(5)), "avoid has 5 labels, at most 4"),
         ("models", ("",), "a device model has 1 to"),

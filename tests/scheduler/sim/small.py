@@ -21,6 +21,8 @@ def machine(name: str, gpus: int, model: str = "T4", cpu_milli: int = 8000) -> M
 
 
 def cluster(
-    machines: Sequence[Machine], tasks: Sequence[TraceTask], placement: Placement = Placement.PACK
+    machines: Sequence[Machine],
+    tasks: Sequence[TraceTask],
+    placement: Placement = Placement.BINPACK,
 ) -> Cluster:
     return Cluster(machines, tasks, placement, 1, 100)

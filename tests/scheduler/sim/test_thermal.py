@@ -78,7 +78,7 @@ def test_time_on_devices_with_faulty_cooling_is_told() -> None:
 
 def test_less_work_is_lost_where_heat_is_known() -> None:
     room = SMALL._replace(load=0.4, hours=24, limit_c=50)
-    warm, cool = (simulate(VARIED, room, each) for each in (Placement.PACK, Placement.THERMAL))
+    warm, cool = (simulate(VARIED, room, each) for each in (Placement.BINPACK, Placement.THERMAL))
     assert cool.lost is not None and warm.lost is not None and cool.lost < warm.lost
 
 

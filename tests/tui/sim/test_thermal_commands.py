@@ -50,7 +50,7 @@ def test_the_table_has_a_line_for_each_placement(sim: Sim) -> None:
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert lines[0].startswith("2 nodes of 4 devices, 2 h, limit 85 C; ")
-    assert [line.split()[0] for line in lines[2:]] == ["thermal", "best", "pack"]
+    assert [line.split()[0] for line in lines[2:]] == ["thermal", "best", "binpack"]
 
 
 def test_a_plot_is_written(sim: Sim, tmp_path: Path) -> None:

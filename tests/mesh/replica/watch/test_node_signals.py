@@ -82,9 +82,9 @@ def evidence(bench: Bench, job: Job) -> schema.EvidenceView:
         ("thermal", {"temperature_c": 41.0}, {"temperature_c": 51.0}),
         ("thermal", {"limit_c": 95.0}, {"limit_c": 90.0}),
         ("thermal", {}, {"throttle": ("thermal",)}),
-        ("least-loaded", {"busy_ratio": 0.2}, {"busy_ratio": 1.0}),
-        ("least-loaded", {}, {"memory_free_bytes": 1 << 28}),
-        ("least-loaded", {"clock_ratio": 1.0}, {"clock_ratio": 0.4}),
+        ("least-busy", {"busy_ratio": 0.2}, {"busy_ratio": 1.0}),
+        ("least-busy", {}, {"memory_free_bytes": 1 << 28}),
+        ("least-busy", {"clock_ratio": 1.0}, {"clock_ratio": 0.4}),
         ("power", {"power_limit_w": 150.0}, {}),
         ("power", {"power_w": 250.0, "busy_ratio": 0.9}, {}),
     ],
@@ -128,7 +128,7 @@ def test_what_would_have_flipped_it_is_true(bench: Bench) -> None:
 def test_the_load_of_nodes_decides_for_jobs_without_devices(bench: Bench) -> None:
     seen(bench, 1, "n1", {}, {}, load=900)
     seen(bench, 1, "n2", {}, {}, load=500)
-    job = placed(bench, placement="least-loaded", gpu_milli=0)
+    job = placed(bench, placement="least-busy", gpu_milli=0)
     assert job.decision
     assert job.decision.node == "n2"
     found = evidence(bench, job)
@@ -141,7 +141,7 @@ def test_a_policy_without_its_signal_says_what_it_used(bench: Bench) -> None:
     for placement, words in (
         ("thermal", "no temperature of the devices taken is known here: placed by the policy best"),
         ("power", "no power figures of this device's model are known here: placed by the policy"),
-        ("least-loaded", "no load of this node is known, so the fewest tasks"),
+        ("least-busy", "no load of this node is known, so the fewest tasks"),
     ):
         job = placed(bench, placement=placement)
         assert words in job.decision.reason if job.decision else ""

@@ -53,13 +53,13 @@ def test_known_models_are_those_of_all_reports() -> None:
 
 def test_every_wish_reaches_the_core() -> None:
     spec = JobSpec(
-        ("x",), gpu_milli=2000, queue="q", placement="least-loaded", require=("a=b",),
+        ("x",), gpu_milli=2000, queue="q", placement="least-busy", require=("a=b",),
         avoid=("c=d",), tolerate=("e=f",), group="g", company="repel", estimate_s=1.5, after=(7, 9),
         after_any=(8,), after_fail=(5, 6), retries=3, backoff_s=9, preemptible=True,
         preemptor=True, min_run_s=60, same_link=True, device_memory_bytes=1 << 30, priority=-5,
     )  # fmt: skip
     made = core_request.submit(OWNER, b"k" * 16, spec, encode_spec(spec), ("m",))
-    assert (made.queue, made.placement) == (queue_id("q"), Placement.LEAST_LOADED)
+    assert (made.queue, made.placement) == (queue_id("q"), Placement.LEAST_BUSY)
     assert (made.require, made.avoid) == ((name_id("a=b"),), (name_id("c=d"),))
     assert (made.tolerate, made.models) == ((name_id("e=f"), FENCE_ID), (name_id("m"),))
     assert (made.estimate_ns, made.retries) == (1_500_000_000, 3)
