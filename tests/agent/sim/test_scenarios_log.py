@@ -335,3 +335,41 @@ def test_a_leader_lives_on_after_its_server_was_deposed() -> None:
     assert stage.comes(lambda: stage.end("job") == "succeeded", 10), "the job is taken and runs"
     assert stage.leaders == [leader], "nobody had to take over"
     assert stage.violations == [] and stage.halts == []
+
+
+ONE_NAME = Mutant(
+    "one-name", TAIL, "HeldEntry.repair_name",
+    "-{tail:x}", "",
+    "an entry is appended again under another name at each place",
+)  # fmt: skip
+
+
+@scenario(
+    8,
+    "An entry that was appended again once is appended again at another place under another name,"
+    " since the log's servers answer a name that they know with its first place.",
+    ONE_NAME,
+)
+def test_the_log_loses_an_entry_that_was_appended_again_before() -> None:
+    stage = Stage()
+    stream, first = stage.world.stream, stage.ready()
+    stage.submit("kept")
+    stage.taken("kept")
+    stage.lose_entries(1)
+    first.crash()
+    second = stage.leader(but=first)
+    stage.until(lambda: second.replica.counters.get("entries_repaired"), "the first repair")
+    repaired = stream.last
+    first.start()
+    for number in range(60):
+        stage.submit(f"job-{number}", run_s=0.1)
+        stage.taken(f"job-{number}")
+        if stream.first > repaired:
+            break
+    if stream.first <= repaired:
+        raise Unplayable("the log was not trimmed behind what was appended again")
+    stage.lose_entries(stream.last - stream.first + 1)
+    stage.submit("next", user=BOB)
+    assert stage.comes(lambda: stage.end("next") == "succeeded", 40), "work goes on"
+    assert stage.keeps("kept"), "the acknowledged job is there"
+    assert stage.violations == [] and stage.halts == []
