@@ -152,16 +152,17 @@ class ReadIndexRequest(Record, tag="read_index_request", frozen=True):
     """Requests the position that reads which have come by now must reflect; `number` names it."""
 
     number: int
+    term: int
+    """The newest term that the sender has promised: it has followed no newer leader until now."""
 
 
 class ReadIndexReply(Record, tag="read_index_reply", frozen=True):
-    """The position that reads must reflect: the sender led when, or after, the request came.
+    """The position that reads must reflect: no later leader had confirmed anything when they came.
 
     `why` says why there is none; it is empty otherwise.
     """
 
     number: int
-    term: int
     index: int
     why: str = ""
 

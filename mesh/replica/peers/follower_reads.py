@@ -120,16 +120,13 @@ class FollowerReads:
         leader = self._leadership.leader
         self._requested = _Requested(self._number, leader, now.boot_ns, self._new)
         self._new = []
-        self._send(leader, ReadIndexRequest(self._number))
+        self._send(leader, ReadIndexRequest(self._number, self._voter.promised))
 
     def answered(self, sender: int, message: ReadIndexReply, now: Instant) -> None:
-        """Take a read index; one that was not requested last, or of an older term, counts not."""
+        """Take a read index; one that was not requested last counts for nothing."""
         requested = self._requested
         if requested is None or not requested.is_answered(sender, message.number):
             self._outbox.count("read_index_late")
-            return
-        if not message.why and message.term < self._voter.promised:
-            self._outbox.count("read_index_term")
             return
         self._requested = None
         if message.why:

@@ -52,10 +52,9 @@ class Pledges:
         ends = sorted(self._until.values(), reverse=True)
         self.until_ns = ends[self.majority - 1] if len(ends) >= self.majority else 0
 
-    @property
-    def since_ns(self) -> int:
-        """The moment of the requests that a majority has answered; far in the past without one."""
-        return self.until_ns - PLEDGE_NS
+    def since(self, stamp_ns: int) -> set[int]:
+        """Return the voters that have pledged on a request of a later stamp than this one."""
+        return {voter for voter, until in self._until.items() if until - PLEDGE_NS > stamp_ns}
 
     @property
     def count(self) -> int:

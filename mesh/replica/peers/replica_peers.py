@@ -132,7 +132,13 @@ class ReplicaPeers:
             first=random.Random(f"reads {settings.seed}").getrandbits(48),
         )
         self._read_indexes = ReadIndexes(
-            state, leadership, self.pledges, self.send, self._request_pledges
+            state,
+            leadership,
+            self.pledges,
+            self.voter,
+            number=self.number,
+            send=self.send,
+            request_pledges=self._request_pledges,
         )
         self._own_snapshot: SnapshotBlob | None = None
         self.agreed: SnapshotBlob | None = None

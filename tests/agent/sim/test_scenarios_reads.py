@@ -18,8 +18,8 @@ FOLLOWER_READS = "stoker.mesh.replica.peers.follower_reads"
 
 UNPROVEN = Mutant(
     "unproven", "stoker.mesh.replica.peers.read_index", "ReadIndexes._is_proven",
-    "return self._pledges.since_ns > pending.after_ns", "return True",
-    "a leader confirms a read only under pledges that were requested after it came",
+    "return len(voters) >= self._pledges.majority", "return True",
+    "a read is confirmed by a majority that follows no later leader",
 )  # fmt: skip
 EARLY = Mutant(
     "early", FOLLOWER_READS, "FollowerReads.applied",

@@ -206,8 +206,8 @@ MUTANTS = [
     ),
     Mutant(
         "read-unproven", READ_INDEX, "ReadIndexes._is_proven",
-        "return self._pledges.since_ns > pending.after_ns", "return True",
-        "a leader confirms a read only under pledges that were requested after it came",
+        "return len(voters) >= self._pledges.majority", "return True",
+        "a read is confirmed by a majority that follows no later leader",
     ),
     Mutant(
         "read-early", FOLLOWER_READS, "FollowerReads.applied",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,11 +20,14 @@ from tests.mesh.replica_cluster import Cluster
 EACH = 3
 
 
-@pytest.fixture
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> ReadCluster:
-    folder = tmp_path_factory.mktemp("keys")
-    signers = [identity.create(folder / f"{number}.nk") for number in range(3)]
+def made(folder: Path, schedulers: int) -> ReadCluster:
+    signers = [identity.create(folder / f"{number}.nk") for number in range(schedulers)]
     return ReadCluster(signers, budgets=Budgets(waiters=EACH))
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> ReadCluster:
+    return made(tmp_path, 3)
 
 
 class ReadCluster(Cluster):
@@ -68,10 +72,9 @@ class ReadCluster(Cluster):
         self.feed(number, ReadRequested(token, user))
         return self.replies.get(token)
 
-    def followers(self) -> tuple[int, int]:
-        """The two that do not lead."""
-        first, second = (n for n, each in self.replicas.items() if each.role != "leading")
-        return first, second
+    def followers(self) -> list[int]:
+        """Those that do not lead."""
+        return [n for n, each in self.replicas.items() if each.role != "leading"]
 
 
 def test_a_read_at_a_follower_shows_what_was_acknowledged(cluster: ReadCluster) -> None:
@@ -99,14 +102,35 @@ def test_a_follower_that_is_behind_waits_until_it_has_the_entry(cluster: ReadClu
     assert cluster.replies["read"].at >= acknowledged
 
 
-def test_a_leader_confirms_nothing_without_new_pledges(cluster: ReadCluster) -> None:
+def test_one_of_five_more_must_pledge(tmp_path: Path) -> None:
+    cluster = made(tmp_path, 5)
     leader = cluster.settle()
-    follower, _ = cluster.followers()
+    follower = cluster.followers()[0]
     cluster.hold(wire.Promised)
     assert cluster.read(follower, "read") is None
     assert cluster.replicas[leader].role == "leading", "its old pledges still hold"
     cluster.deliver()
     assert isinstance(cluster.replies["read"], ReadPosition)
+
+
+def test_two_of_three_are_enough(cluster: ReadCluster) -> None:
+    cluster.settle()
+    follower, other = cluster.followers()
+    cluster.cut = {other}
+    pledged = sum(isinstance(message, wire.PledgeRequest) for *_, message in cluster.sent_messages)
+    assert isinstance(cluster.read(follower, "read"), ReadPosition)
+    sent = sum(isinstance(message, wire.PledgeRequest) for *_, message in cluster.sent_messages)
+    assert sent == pledged, "a read costs one round trip"
+
+
+def test_a_follower_of_a_newer_term_needs_the_word_of_the_third(cluster: ReadCluster) -> None:
+    leader = cluster.settle()
+    follower, other = cluster.followers()
+    cluster.replicas[follower].voter.promise(cluster.replicas[leader].state.term + 8)
+    cluster.cut = {other}
+    cluster.read(follower, "read")
+    cluster.pass_time(3)
+    assert isinstance(cluster.replies["read"], Unavailable)
 
 
 def test_a_deposed_leader_says_that_it_does_not_lead(cluster: ReadCluster) -> None:
