@@ -44,6 +44,7 @@ class SchedulerFaults:
             "several_restart": self._restart_several,
             "leader_deposed": self._depose,
             "killed_after_vote": self._kill_after_vote,
+            "stopped_with_leases": self._stop_with_leases,
             "dies_in_batch": self._die_in_batch,
             "tail_lost": self._lose_tail,
             "append_orphaned": self._orphan_append,
@@ -127,6 +128,25 @@ class SchedulerFaults:
             self._later(0, 3, lambda _: self._kill(one, 20, 1500))
 
         self._around.watch.ambush.lay(Promised, spring)
+
+    def _stop_with_leases(self) -> None:
+        """Stop the leader between the renewal of its authority and the answers that this allows,
+        until the authority is over: it must not give them when it goes on."""
+        around = self._around
+
+        def stop(one: SchedulerProcess) -> None:
+            if one.leads and not one.paused and around.timeline.now < self._until_ns:
+                one.pause(clock=True)
+                self._later(2200, 4500, lambda _: one.go_on())
+
+        def spring(number: int, _: int, effect: events.RenewLeases) -> None:
+            one = self._schedulers[number - 1]
+            if one.leads and effect.authority is not None:
+                around.timeline.after(0, stop, one)
+            else:
+                around.watch.ambush.lay(events.RenewLeases, spring)
+
+        around.watch.ambush.lay(events.RenewLeases, spring)
 
     def _die_in_batch(self) -> None:
         """Let a process die between two effects of one step."""

@@ -32,6 +32,8 @@ from stoker.mesh.sim.timeouts import Timeouts
 from stoker.native.errors import StokerError
 
 TICK_NS = 100 * MS
+WAKE_NS = MS // 2
+"""The time after which the thread for leases knows what the replica has decided."""
 APPEND_NS = 2 * SECOND
 READ_NS = 5 * SECOND
 DISK_NS = (2 * MS, 30 * MS)
@@ -226,7 +228,8 @@ class SchedulerProcess(SimProcess):
             self.feed(events.NodesHeard(self._leases.heard()))
         self.feed(events.TimePassed())
         self._listen()
-        self._answer_leases()
+        if self._renews:
+            self.around.timeline.after(WAKE_NS, self._look_at_leases, start)
         self.around.timeline.after(TICK_NS, self._tick, start)
 
     def feed(self, event: events.Event) -> None:

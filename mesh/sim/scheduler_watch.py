@@ -107,6 +107,7 @@ class SchedulerWatch:
     def _renew(self, scheduler: AuditedScheduler, effect: events.RenewLeases) -> None:
         if effect.authority is not None:
             self.authority.acts(scheduler, "renews leases")
+        self.ambush.sent(scheduler.number, 0, effect)
 
     def _send(self, scheduler: AuditedScheduler, effect: events.SendPeer) -> None:
         message = self._opened.read_envelope(effect.data).message

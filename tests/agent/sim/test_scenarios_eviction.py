@@ -145,7 +145,7 @@ def test_a_node_that_is_cut_off_runs_on_under_its_lease() -> None:
 
 
 OLD_SILENCE = Mutant(
-    "old-silence", WATCH, "NodeWatch.tick",
+    "old-silence", WATCH, "NodeWatch._silent",
     "NodeSilence(now.boot_ns)", "NodeSilence(now.boot_ns - 60 * 10**9)",
     "a new leader waits before it takes a node for silent",
 )  # fmt: skip

@@ -16,6 +16,7 @@ KINDS = (
     "several_restart",
     "leader_deposed",
     "killed_after_vote",
+    "stopped_with_leases",
     "dies_in_batch",
     "tail_lost",
     "append_orphaned",
