@@ -42,9 +42,14 @@ def key_file(state: Path) -> Path:
 
 
 async def connect(
-    nc: LocalConnection, state: Path, name: str, callbacks: ConnectionCallbacks
+    nc: LocalConnection,
+    state: Path,
+    name: str,
+    callbacks: ConnectionCallbacks,
+    *,
+    again_s: float = RECONNECT_S,
 ) -> None:
-    """Connect, with retries without limit; nats-py reconnects from then on."""
+    """Connect, with retries without limit every `again_s`; nats-py reconnects from then on."""
     while True:
         try:
             await nc.connect(
@@ -60,7 +65,7 @@ async def connect(
                 ping_interval=2,
                 max_outstanding_pings=2,
                 max_reconnect_attempts=-1,
-                reconnect_time_wait=RECONNECT_S,  # type: ignore[arg-type]  # passed to sleep
+                reconnect_time_wait=again_s,  # type: ignore[arg-type]  # passed to sleep
             )
             nc.check_proven()
             return
@@ -68,7 +73,7 @@ async def connect(
             raise
         except (nats.errors.Error, StokerError, OSError, TimeoutError) as error:
             log.warning("no broker yet", error=repr(error))
-            await asyncio.sleep(RECONNECT_S)
+            await asyncio.sleep(again_s)
 
 
 def follow(connections: Iterable[Connection], state: Path) -> None:

@@ -229,7 +229,7 @@ class SchedulerDaemon:
         desk = self.telemetry
         callbacks = ConnectionCallbacks(self._on_telemetry_error, self._on_telemetry_lost, _nothing)
         await process_connection.connect(
-            desk.nc, self.options.state, "scheduler telemetry", callbacks
+            desk.nc, self.options.state, "scheduler telemetry", callbacks, again_s=SECOND_S
         )
         self.tasks.repeat(TICK_S, desk.flush)
         self.tasks.repeat(SECOND_S, desk.second)

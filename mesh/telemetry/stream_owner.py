@@ -7,6 +7,8 @@ The scheduler that leads calls `look` every few seconds. What JetStream refuses 
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import Any
 
 import msgspec
@@ -16,11 +18,11 @@ from stoker.mesh.wire.telemetry_streams import STREAMS, TelemetryStream, config_
 from stoker.native.errors import StokerError, Unavailable
 
 API_TIMEOUT_S = 3.0
+INFO_TIMEOUT_S = 1.0
 LOST_AFTER = 5
-"""A stream whose broker is away for this many looks is given up and made again elsewhere."""
+"""A stream that is silent for this many looks, while others answer, is made again elsewhere."""
+SILENT = "its broker does not answer"
 _STREAM_NOT_FOUND = 10059
-_OFFLINE = (10118, 10008)
-"""The answers for a stream whose only broker is away (nats-server errors.json)."""
 
 
 class StreamFigures(msgspec.Struct, kw_only=True, frozen=True):
@@ -60,21 +62,29 @@ class StreamOwner:
         """True once all streams were looked at."""
         self.made = 0
         self.corrected = 0
-        self._away: dict[str, int] = {}
+        self._silent: dict[str, int] = {}
 
     async def look(self) -> None:
         """Look at all streams once; make or correct what is not as it should be."""
-        for stream in STREAMS:
-            try:
-                problem = await self._look_at(stream)
-            except StokerError as error:
-                problem = error.message
+        found = await asyncio.gather(*(self._problem(stream) for stream in STREAMS))
+        answered = any(problem != SILENT for problem in found)
+        for stream, problem in zip(STREAMS, found, strict=True):
             if problem:
                 self.problems[stream.kind] = problem
                 self.figures.pop(stream.kind, None)
             else:
                 self.problems.pop(stream.kind, None)
+            if problem != SILENT:
+                self._silent.pop(stream.kind, None)
+            elif answered:
+                await self._give_up(stream)
         self.looked = True
+
+    async def _problem(self, stream: TelemetryStream) -> str:
+        try:
+            return await self._look_at(stream)
+        except StokerError as error:
+            return error.message
 
     async def figures_now(self, stream: TelemetryStream) -> StreamFigures:
         """Return what a stream holds now; Unavailable if it is not there."""
@@ -88,12 +98,13 @@ class StreamOwner:
         """Return why the stream is not as it should be, or an empty string."""
         body = msgspec.json.encode(config_of(stream))
         wanted = msgspec.json.decode(body)
-        info = await self._call("STREAM.INFO", stream, b"")
+        try:
+            info = await self._call("STREAM.INFO", stream, b"", INFO_TIMEOUT_S)
+        except Unavailable:
+            return SILENT
         if info.error is not None and info.error.err_code == _STREAM_NOT_FOUND:
             info = await self._call("STREAM.CREATE", stream, body)
             self.made += info.error is None
-        elif info.error is not None and info.error.err_code in _OFFLINE:
-            return await self._give_up(stream, info.error.description)
         elif info.error is None and (other := _differing(info.config, wanted)):
             info = await self._call("STREAM.UPDATE", stream, body)
             if info.error is not None:
@@ -104,21 +115,22 @@ class StreamOwner:
             self.corrected += 1
         if info.error is not None:
             return f"{stream.name}: {info.error.description}"
-        self._away.pop(stream.kind, None)
         if info.state is not None:
             self.figures[stream.kind] = info.state
         return ""
 
-    async def _give_up(self, stream: TelemetryStream, why: str) -> str:
-        """Remove a stream whose broker stays away, so that the next look makes it elsewhere."""
-        away = self._away[stream.kind] = self._away.get(stream.kind, 0) + 1
-        if away >= LOST_AFTER:
-            await self._call("STREAM.DELETE", stream, b"")
-        return f"{stream.name}: {why}"
+    async def _give_up(self, stream: TelemetryStream) -> None:
+        """Remove a stream whose only broker is away while others answer, after some looks. What it
+        held is lost with its broker, and the next look makes it at another one."""
+        silent = self._silent[stream.kind] = self._silent.get(stream.kind, 0) + 1
+        if silent >= LOST_AFTER:
+            with contextlib.suppress(Unavailable):  # it is removed, though nobody may say so
+                await self._call("STREAM.DELETE", stream, b"", INFO_TIMEOUT_S)
 
-    async def _call(self, call: str, stream: TelemetryStream, body: bytes) -> _Info:
-        subject = f"$JS.API.{call}.{stream.name}"
-        data = await self._requests.request(subject, body, API_TIMEOUT_S)
+    async def _call(
+        self, call: str, stream: TelemetryStream, body: bytes, timeout_s: float = API_TIMEOUT_S
+    ) -> _Info:
+        data = await self._requests.request(f"$JS.API.{call}.{stream.name}", body, timeout_s)
         try:
             return _infos.decode(data)
         except msgspec.MsgspecError as error:
