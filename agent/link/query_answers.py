@@ -244,6 +244,7 @@ class QueryAnswers:
                 kernel.error_ns,
                 kernel.unseen,
                 kernel.seen,
+                key.task,
             )
             for key, (_, summary) in (await self._summaries()).items()
             if job in (0, key.job)

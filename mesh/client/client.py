@@ -133,10 +133,17 @@ class Client:
             ) from None
 
     async def get(
-        self, job: schema.JobRef, *, until: str = "", wait_s: float = 0.0, trace: bool = False
+        self,
+        job: schema.JobRef,
+        *,
+        until: str = "",
+        wait_s: float = 0.0,
+        trace: bool = False,
+        rank: int = 0,
     ) -> schema.JobView:
-        """Return one job; `until` waits up to `wait_s` for `running` or `ended`."""
-        request = schema.GetRequest(job=job, until=until, wait_s=wait_s, trace=trace)  # type: ignore[arg-type]
+        """Return one job; `until` waits up to `wait_s` for `running` or `ended`. `rank`: the one of
+        a gang whose trace is included."""
+        request = schema.GetRequest(job=job, until=until, wait_s=wait_s, trace=trace, rank=rank)  # type: ignore[arg-type]
         return await self._call("job", "get", request, schema.JobView, wait_s)
 
     async def wait(self, job: schema.JobRef, until: str = "ended") -> schema.JobView:
@@ -185,9 +192,9 @@ class Client:
         """Send one piece of a job's input."""
         return await self._call("job", "stdin", request, schema.StdinView, request.wait_s)
 
-    async def explain(self, job: schema.JobRef) -> schema.ExplainView:
-        """Explain why a job waits, or why it was placed where it is."""
-        request = schema.ExplainRequest(job=job)
+    async def explain(self, job: schema.JobRef, rank: int = 0) -> schema.ExplainView:
+        """Explain why a job waits, or why it, or one rank of a gang, was placed where it is."""
+        request = schema.ExplainRequest(job=job, rank=rank)
         return await self._call("job", "explain", request, schema.ExplainView)
 
     async def trace(self, request: schema.TraceRequest) -> schema.TraceView:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from stoker.native.errors import NotFound
 from stoker.scheduler.book import Attempt, Job
 from stoker.scheduler.effects import StateChanged
 from stoker.scheduler.nouns import ENDED, Gang, NodeReport, Outcome, Usage
@@ -40,6 +41,13 @@ def _address(names: tuple[str, ...], nodes: Mapping[str, NodeReport]) -> str:
     report = nodes.get(names[0])
     host = report.ping.rpartition(":")[0].strip("[]") if report is not None else ""
     return host or names[0]
+
+
+def check_rank(record: Job, rank: int) -> None:
+    """Raise NotFound if the job has no such rank; every job has a rank 0."""
+    tasks = record.decoded_spec().tasks if rank else 1
+    if not 0 <= rank < tasks:
+        raise NotFound(f"job {record.job} has no rank {rank}: it has {tasks} from 0")
 
 
 def note(record: Job, outcome: Outcome) -> None:

@@ -60,15 +60,18 @@ _NEEDED: Final = {
 """The figures without which a device cannot be compared."""
 
 
-def evidence_view(replica: Replica, job: Job, lines: list[Explained]) -> schema.EvidenceView | None:
-    """Return what the job's placement read; None for a job that was not placed."""
+def evidence_view(
+    replica: Replica, job: Job, lines: list[Explained], rank: int = 0
+) -> schema.EvidenceView | None:
+    """Return what the placement of a rank read; None for a job that was not placed."""
     placed = next((line for line in lines if 200 <= line.reason < 300), None)
     if job.decision is None or placed is None:
         return None
     how = Placement(placed.detail) if placed.detail else Placement.BEST
     name = word_of(how)
-    found = replica.state.core.evidence(job.job, job.attempt)
-    if found is None or found.chosen.node != name_id(job.decision.node):
+    node = job.ranks[rank].decision.node if job.ranks else job.decision.node
+    found = replica.state.core.evidence(job.job, job.attempt, rank)
+    if found is None or found.chosen.node != name_id(node):
         why = "it started before others that wait" if placed.reason == Reason.BACKFILLED else ""
         return schema.EvidenceView(
             placement=name, absent=NO_SIGNALS.get(how) or why or _not_kept(how, placed.reason)

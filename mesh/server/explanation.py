@@ -49,9 +49,10 @@ _PLAIN = {"shim killed": _SHIM_KILLED, "keeper killed": _SHIM_KILLED}
 """Sentences for reasons that nodes report in short form; older logs say keeper."""
 
 
-def explain_view(replica: Replica, job: Job, real_ns: int) -> schema.ExplainView:
-    """Return the core's ranked reasons and the actions that would help."""
-    return _Explanation(replica, job, real_ns).view()
+def explain_view(replica: Replica, job: Job, real_ns: int, rank: int = 0) -> schema.ExplainView:
+    """Return the core's ranked reasons and the actions that would help; of a gang the decision and
+    the evidence are those of one rank."""
+    return _Explanation(replica, job, real_ns).view(rank)
 
 
 class _Explanation:
@@ -79,7 +80,8 @@ class _Explanation:
             Remedy.TOLERATE_TAINT: self._tolerate,
         }
 
-    def view(self) -> schema.ExplainView:
+    def view(self, rank: int) -> schema.ExplainView:
+        decision = self._job.ranks[rank].decision if self._job.ranks else self._job.decision
         paused = any(line.reason == Reason.WAITS_UNTIL for line in self._lines)
         hidden = _HIDDEN | ({Reason.EXPECTED_START} if paused else set())
         shown = [line for line in self._lines if line.reason not in hidden]
@@ -91,8 +93,9 @@ class _Explanation:
             summary=self._summary(reasons),
             reasons=reasons,
             actions=tuple(dict.fromkeys(self._actions(shown)))[:ACTIONS_MAX],
-            decision=job_views.decision_view(self._replica, self._job.decision),
-            evidence=decision_evidence.evidence_view(self._replica, self._job, self._lines),
+            decision=job_views.decision_view(self._replica, decision),
+            evidence=decision_evidence.evidence_view(self._replica, self._job, self._lines, rank),
+            rank=rank,
         )
 
     def _reason(self, line: Explained) -> schema.ReasonView:

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from stoker.mesh.broker.budgets import PROXIED_MAX, Seats
+from stoker.mesh.replica import gangs
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.server import job_views, node_proxy_devices
 from stoker.mesh.server.service import Caller, Proxied
@@ -155,7 +156,7 @@ class NodeProxy:
 
     async def _trace(self, request: TraceRequest, job: Job) -> schema.TraceView:
         limit = _limit(request.limit, request.offset)
-        ran = _chosen(job)
+        ran = _chosen(job, rank=request.rank)
         if ran is None:
             raise NotFound(f"job {job.job} has not run, so there is no trace")
         query = queries.TraceQuery(
@@ -183,7 +184,7 @@ class NodeProxy:
             _check_window(request)
         if job.decoded_spec().trace == "off":
             raise BadRequest(f"job {job.job} was submitted with --trace off: it has no tracer")
-        ran = _chosen(job)
+        ran = _chosen(job, rank=request.rank)
         if ran is None:
             raise NotFound(f"job {job.job} has not run, so nothing of it can be traced")
         if ran.over and request.do in ("mode", "open"):
@@ -218,14 +219,14 @@ class NodeProxy:
             job = await self._await_job(job.job, request.until, request.wait_s)
         view = job_views.reply_view(self._replica, job)
         try:
-            data = await self._summary(job)
+            data = await self._summary(job, request.rank)
         except StokerError as error:
             return msgspec.structs.replace(view, trace_absent=error.message)
         # `_summary` has checked that the data is JSON.
         return _fitted(msgspec.structs.replace(view, trace=msgspec.Raw(data)))
 
-    async def _summary(self, job: Job) -> bytes:
-        ran = _chosen(job)
+    async def _summary(self, job: Job, rank: int) -> bytes:
+        ran = _chosen(job, rank=rank)
         if ran is None:
             raise NotFound("it has not run")
         data = b""
@@ -323,9 +324,7 @@ def _chosen(job: Job, attempt: int = 0, rank: int = 0) -> _Ran | None:
 
     None if no attempt was placed, NotFound if the attempt is not kept or there is no such rank.
     """
-    tasks = job.decoded_spec().tasks if rank else 1
-    if rank and not 0 <= rank < tasks:
-        raise NotFound(f"job {job.job} has no rank {rank}: it has {tasks} from 0")
+    gangs.check_rank(job, rank)
     if attempt and job.decision is not None and attempt == job.attempt:
         attempt = 0
     if not attempt and job.decision is not None:

@@ -64,6 +64,9 @@ from stoker.mesh.wire.schema_trace import (
     WINDOW_S_MAX,
     WINDOW_S_MIN,
     JobRef,
+    KernelList,
+    KernelRequest,
+    KernelRow,
     Steered,
     TraceRequest,
     TracerView,
@@ -92,6 +95,9 @@ __all__ = [
     "Int",
     "JobRef",
     "JobRequest",
+    "KernelList",
+    "KernelRequest",
+    "KernelRow",
     "LogPosition",
     "Message",
     "NodeDrainRequest",
@@ -150,6 +156,8 @@ class GetRequest(Message, frozen=True):
     wait_s: Wait = 0.0
     trace: bool = False
     """True to include the node's trace summary."""
+    rank: Int = 0
+    """The rank of a gang whose trace is included."""
     stale: bool = False
     """True to read at once what a chosen scheduler has, which may lack the newest entries."""
 
@@ -204,12 +212,8 @@ class ExplainRequest(Message, frozen=True):
     """`job.explain`: why a job waits, runs where it runs, or ended as it did."""
 
     job: JobRef = "last"
-
-
-class KernelRequest(Message, frozen=True):
-    """`kernel.list`: GPU kernels of the caller's running jobs, or of one job."""
-
-    job: JobRef | None = None
+    rank: Int = 0
+    """The rank of a gang whose decision and evidence are shown."""
 
 
 # --- replies --------------------------------------------------------------------------------------
@@ -445,33 +449,8 @@ class ExplainView(Message, frozen=True):
     decision: DecisionView | None = None
     evidence: EvidenceView | None = None
     """The values that the placement read; null for a job that was not placed."""
-
-
-class KernelRow(Part, frozen=True):
-    """One GPU kernel name of one job. With `estimate`, total_ns is exact to +-error_ns.
-
-    `seen` is the part of the time in which launches were counted; below 1, `count` is a lower
-    bound. `unseen` estimates the launches beyond `count` that sampling left out.
-    """
-
-    job: int
-    node: str
-    name: str
-    count: int
-    total_ns: int
-    p50_ns: int | None = None
-    p99_ns: int | None = None
-    estimate: bool = False
-    error_ns: int = 0
-    unseen: int = 0
-    seen: float = 1.0
-
-
-class KernelList(Message, frozen=True):
-    """Kernels by total time; `absent` has the reason of each node that has none."""
-
-    kernels: tuple[KernelRow, ...]
-    absent: dict[str, str] = msgspec.field(default_factory=dict)
+    rank: int = 0
+    """The rank of a gang that `decision` and `evidence` are of."""
 
 
 class Failure(Part, frozen=True):

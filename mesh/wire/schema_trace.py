@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The public messages about traces: a job's timeline, and the tracing of a running job.
+"""The public messages about traces: a job's timeline, the tracing of a running job, its kernels.
 
 The agent makes a TracingView, which the scheduler passes on.
 """
@@ -7,6 +7,8 @@ The agent makes a TracingView, which the scheduler passes on.
 from __future__ import annotations
 
 from typing import Literal
+
+import msgspec
 
 from stoker.mesh.wire.schema_cluster import Int, Message, Part, Wait
 
@@ -32,6 +34,8 @@ class TraceRequest(Message, frozen=True):
     wait_s: Wait = 0.0
     window: Int = 0
     """The number of a window that `job.tracing` opened; 0 is everything that is kept of the job."""
+    rank: Int = 0
+    """The rank of a gang whose timeline is requested."""
 
 
 class TraceView(Message, frozen=True):
@@ -63,6 +67,8 @@ class TracingRequest(Message, frozen=True):
     records: bool = False
     """True if `open` is to publish the records on `stoker.v1.records.<user>.<node>.<job>`."""
     wait_s: Wait = 0.0
+    rank: Int = 0
+    """The rank of a gang that is meant; each is traced by itself."""
 
 
 class WindowView(Part, frozen=True):
@@ -124,3 +130,38 @@ class TracingView(Message, frozen=True):
     subject: str = ""
     """The subject on which records are published for the caller while the caller's window with
     `records` is open."""
+
+
+class KernelRequest(Message, frozen=True):
+    """`kernel.list`: GPU kernels of the caller's running jobs, or of one job."""
+
+    job: JobRef | None = None
+
+
+class KernelRow(Part, frozen=True):
+    """One GPU kernel name of one job. With `estimate`, total_ns is exact to +-error_ns.
+
+    `seen` is the part of the time in which launches were counted; below 1, `count` is a lower
+    bound. `unseen` estimates the launches beyond `count` that sampling left out.
+    """
+
+    job: int
+    node: str
+    name: str
+    count: int
+    total_ns: int
+    p50_ns: int | None = None
+    p99_ns: int | None = None
+    estimate: bool = False
+    error_ns: int = 0
+    unseen: int = 0
+    seen: float = 1.0
+    rank: int = 0
+    """The rank in a gang whose processes launched it."""
+
+
+class KernelList(Message, frozen=True):
+    """Kernels by total time; `absent` has the reason of each node that has none."""
+
+    kernels: tuple[KernelRow, ...]
+    absent: dict[str, str] = msgspec.field(default_factory=dict)

@@ -137,6 +137,36 @@ def slices(path: Path) -> dict[str, int]:
     return dict(Counter(name for track, name in begun if tracks.get(track, "").startswith("queue")))
 
 
+def test_each_rank_of_a_gang_has_a_trace_of_its_own(
+    node: LiveNode, launches: str, tmp_path: Path
+) -> None:
+    script = f"exec {launches} $((20 + RANK)) $((100 * (RANK + 1)))"
+    job = node.submit("sh", "-c", script, tasks=2, gpu_milli=400, trace="full")
+    assert node.wait(job).state == "succeeded"
+    wanted = [{"grind": 20 + rank, "touch": 100 * (rank + 1)} for rank in range(2)]
+    for rank in range(2):
+        view = node.ask(lambda client, rank=rank: client.get(job, trace=True, rank=rank))
+        assert view.trace is not None, view.trace_absent
+        found = kernels(view.trace)
+        assert {name: row["count"] for name, row in found.items()} == wanted[rank]
+        check_causes(view.trace)
+    path = tmp_path / "timeline"
+    node.stoker("trace", str(job), "--rank", "1", "-o", str(path))
+    assert slices(path) == wanted[1]
+
+    whole = node.json("job", str(job))
+    (devices, *more) = [time["window_ns"] for time in whole["rank_times"]]
+    assert devices > 0 and len(more) == 1 and more[0] > 0
+    assert [time["causes"]["kernel_ns"] > 0 for time in whole["rank_times"]] == [True, True]
+    shown = node.stoker("job", str(job)).stdout.decode()
+    assert "time of the devices of 2 ranks" in shown and "\n  rank 1 " in shown, shown
+    alone = node.stoker("job", str(job), "--rank", "1").stdout.decode()
+    assert "200" in alone and "time of the devices" not in alone, alone
+    for verb in ("job", "trace", "explain"):
+        refused = node.stoker(verb, str(job), "--rank", "2", check=False)
+        assert refused.returncode != 0 and b"has no rank 2" in refused.stderr, refused
+
+
 def test_governed_counts_exactly_and_says_what_it_estimates(node: LiveNode, launches: str) -> None:
     job = node.submit(launches, str(LONG), str(SHORT), gpu_milli=1000, trace="governed")
     trace = summary(node, job)

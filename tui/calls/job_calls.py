@@ -63,11 +63,27 @@ async def jobs(
         return ReadRows(rows[:limit], position)
 
 
-async def job_objects(state: str | None, selector: Selector, words: str) -> list[Row]:
-    """Each selected job with its trace, its devices and what its node lacks."""
+async def job_objects(
+    state: str | None, selector: Selector, words: str, rank: int | None = None
+) -> list[Row]:
+    """Each selected job with its trace, its devices and what its node lacks; of a gang the trace
+    of one rank, or that of rank 0 with the device time of all."""
     async with _selected(state, selector, words) as (client, numbers):
-        found = [await client.get(number, trace=True) for number in numbers]
-        return await describe(client, found)
+        found = [await client.get(number, trace=True, rank=rank or 0) for number in numbers]
+        if rank is not None:
+            for job in found:
+                views.check_rank(job.job, job.spec.tasks, rank)
+            return await describe(client, found)
+        times = [await rank_times(client, job) for job in found]
+        rows = await describe(client, found)
+        return [{**row, "rank_times": time} for row, time in zip(rows, times, strict=True)]
+
+
+async def rank_times(client: Client, job: schema.JobView) -> list[Row]:
+    """The device time of each rank of a gang, from its trace, or why there is none of it."""
+    others = [client.get(job.job, trace=True, rank=rank.rank) for rank in job.ranks[1:]]
+    ranks = [job, *await asyncio.gather(*others)] if job.ranks else []
+    return [views.rank_time(rank, view) for rank, view in enumerate(ranks)]
 
 
 async def describe(client: Client, found: Sequence[schema.JobView]) -> list[Row]:
@@ -146,7 +162,7 @@ async def wait(
         return code, [views.part(view) for view in ended]
 
 
-async def explain(state: str | None, selector: Selector, words: str) -> list[Row]:
+async def explain(state: str | None, selector: Selector, words: str, rank: int = 0) -> list[Row]:
     """The explanation of each selected job."""
     async with _selected(state, selector, words) as (client, numbers):
-        return [views.part(await client.explain(number)) for number in numbers]
+        return [views.part(await client.explain(number, rank)) for number in numbers]

@@ -12,20 +12,25 @@ import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
+
 from stoker.mesh.client.client import HOLD_S, Client
 from stoker.mesh.wire import schema
 
 PAUSE_S = 0.1
 
 
-async def save(client: Client, job: schema.JobRef, path: Path, *, window: int = 0) -> int:
-    """Write the Perfetto file of a job, or of a window of it; returns its size in bytes."""
+async def save(
+    client: Client, job: schema.JobRef, path: Path, *, window: int = 0, rank: int = 0
+) -> int:
+    """Write the Perfetto file of a rank of a job, or of a window of it; returns its bytes."""
+    whole = schema.TraceRequest(job=job, wait_s=HOLD_S, window=window, rank=rank)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
             size = 0
-            async for piece in _pieces(client, job, window):
+            async for piece in _pieces(client, whole):
                 file.write(piece)
                 size += len(piece)
             os.fchmod(file.fileno(), 0o644)
@@ -36,11 +41,10 @@ async def save(client: Client, job: schema.JobRef, path: Path, *, window: int = 
     return size
 
 
-async def _pieces(client: Client, job: schema.JobRef, window: int) -> AsyncIterator[bytes]:
+async def _pieces(client: Client, whole: schema.TraceRequest) -> AsyncIterator[bytes]:
     offset = 0
     while True:
-        request = schema.TraceRequest(job=job, offset=offset, wait_s=HOLD_S, window=window)
-        view = await client.trace(request)
+        view = await client.trace(msgspec.structs.replace(whole, offset=offset))
         if view.data:
             yield view.data
         if view.eof:

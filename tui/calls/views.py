@@ -7,6 +7,7 @@ the rows of its devices at the top level.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -56,6 +57,17 @@ def job_object(
     here = [node for node in nodes if node.node in where]
     value["missing"] = [sentence for node in here for sentence in node.missing]
     return value
+
+
+def rank_time(rank: int, job: schema.JobView) -> dict[str, Any]:
+    """The time of a rank's devices by causes, added up; `absent` is the reason if it is unknown."""
+    trace = row(job).get("trace") or {}
+    causes: Counter[str] = Counter()
+    for device in trace.get("devices") or ():
+        causes.update({name: spent or 0 for name, spent in device["causes"].items()})
+    window_ns = sum(device["window_ns"] for device in trace.get("devices") or ())
+    absent = job.trace_absent or ("" if window_ns else "no device of it was called")
+    return {"rank": rank, "window_ns": window_ns, "causes": dict(causes), "absent": absent}
 
 
 def check_rank(job: int, tasks: int, rank: int | None) -> None:

@@ -13,6 +13,8 @@ import secrets
 import time
 from collections.abc import Callable
 
+import msgspec
+
 from stoker.mesh.client.client import Client
 from stoker.mesh.wire import schema
 from stoker.native.errors import StokerError, Unavailable
@@ -34,46 +36,51 @@ async def record(
     *,
     mode: schema.Steered = "full",
     records: bool = False,
+    rank: int = 0,
     progress: Progress = lambda window: None,
 ) -> schema.WindowView:
-    """Open a window, wait for its end or for `early`, and return it with its records ready."""
+    """Open a window, wait for its end or for `early`, and return it with its records ready.
+
+    `rank`: the one of a gang that is traced in it.
+    """
     number = secrets.randbelow(1 << 48) + 1
+    which = schema.TracingRequest(job=job, rank=rank)
     view = await client.tracing(
-        schema.TracingRequest(
-            job=job, do="open", mode=mode, seconds=seconds, window=number, records=records
+        msgspec.structs.replace(
+            which, do="open", mode=mode, seconds=seconds, window=number, records=records
         )
     )
     try:
-        return await _finish(client, view, _of(view, job, number), early, progress)
+        return await _finish(client, which, _of(view, number), early, progress)
     except BaseException:
         with contextlib.suppress(StokerError, TimeoutError, asyncio.CancelledError):
             async with asyncio.timeout(CLOSE_S):
-                await _close(client, job, number)
+                await _close(client, which, number)
         raise
 
 
 async def _finish(
     client: Client,
-    view: schema.TracingView,
+    which: schema.TracingRequest,
     window: schema.WindowView,
     early: asyncio.Event,
     progress: Progress,
 ) -> schema.WindowView:
-    job, number = view.job, window.window
+    number = window.window
     ends = time.monotonic() + window.seconds
     asked = False
     while window.state in ("opening", "open", "closing"):
         progress(window)
         if early.is_set() and not asked:
             asked, ends = True, time.monotonic()
-            view = await _close(client, job, number)
+            view = await _close(client, which, number)
         else:
             left = ends - time.monotonic()
             if left < -LATE_S:
-                raise Unavailable(f"the window of job {job} was not written in {LATE_S:g} s")
+                raise Unavailable(f"the window of job {which.job} was not written in {LATE_S:g} s")
             await _pause(early, asked, left)
-            view = await client.tracing(schema.TracingRequest(job=job))
-        window = _of(view, job, number)
+            view = await client.tracing(which)
+        window = _of(view, number)
     if window.state == "failed":
         raise StokerError(f"the window has no records: {window.reason}")
     return window
@@ -89,11 +96,13 @@ async def _pause(early: asyncio.Event, asked: bool, left: float) -> None:
             await early.wait()
 
 
-async def _close(client: Client, job: int, number: int) -> schema.TracingView:
-    return await client.tracing(schema.TracingRequest(job=job, do="close", window=number))
+async def _close(client: Client, which: schema.TracingRequest, number: int) -> schema.TracingView:
+    return await client.tracing(msgspec.structs.replace(which, do="close", window=number))
 
 
-def _of(view: schema.TracingView, job: int, number: int) -> schema.WindowView:
+def _of(view: schema.TracingView, number: int) -> schema.WindowView:
     if view.window is None or view.window.window != number:
-        raise Unavailable(f"the node of job {job} no longer knows the window: it was restarted")
+        raise Unavailable(
+            f"the node of job {view.job} no longer knows the window: it was restarted"
+        )
     return view.window

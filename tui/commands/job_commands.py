@@ -128,16 +128,17 @@ def jobs_command(
 
 @click.command("job")
 @click.argument("selector", default="last")
+@click.option("--rank", type=click.IntRange(0), default=None, help="Show the trace of this rank.")
 @node_option
 @output_option("table")
-def job_command(selector: str, state: str | None, output: tables.Output) -> None:
+def job_command(selector: str, state: str | None, output: tables.Output, rank: int | None) -> None:
     """Show jobs with their placement, kernels and device time.
 
     SELECTOR is a job number, a list such as 1,4-6, `last` or `all`.
     """
     from stoker.tui.calls import job_calls
 
-    rows = call(job_calls.job_objects(state, selectors.parse(selector), selector))
+    rows = call(job_calls.job_objects(state, selectors.parse(selector), selector, rank))
     if output in ("table", "wide"):
         text.show("\n\n".join(_report(row) for row in rows) + "\n")
     else:
@@ -245,13 +246,14 @@ def wait_command(
 
 @click.command("explain")
 @click.argument("selector", default="last")
+@click.option("--rank", type=click.IntRange(0), default=0, help="Show the decision of this rank.")
 @node_option
 @output_option("table")
-def explain_command(selector: str, state: str | None, output: tables.Output) -> None:
+def explain_command(selector: str, state: str | None, output: tables.Output, rank: int) -> None:
     """Tell why a job waits, runs where it runs, or ended as it did."""
     from stoker.tui.calls import job_calls
 
-    rows = call(job_calls.explain(state, selectors.parse(selector), selector))
+    rows = call(job_calls.explain(state, selectors.parse(selector), selector, rank))
     if output in ("table", "wide"):
         text.show("\n\n".join(explain.render(row) for row in rows) + "\n")
     else:

@@ -28,6 +28,7 @@ MODES = ("dormant", "governed", "full")
 @click.option("--mode", type=click.Choice(MODES), help="Tracing mode from now on, or with "
               "--for in the window.")  # fmt: skip
 @click.option("--status", is_flag=True, help="Show how the job is traced.")
+@click.option("--rank", type=click.IntRange(0), default=0, help="This rank of a gang, not rank 0.")
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write."
 )
@@ -38,6 +39,7 @@ def trace_command(
     span: str | None,
     mode: Any,
     status: bool,
+    rank: int,
     output: Path | None,
     state: str | None,
 ) -> None:
@@ -54,13 +56,14 @@ def trace_command(
     if mode and not span and output:
         raise BadRequest("--mode alone writes no file; with --for it is the mode of the window")
     seconds = quantity_parser.seconds(span, "--for") if span else 0.0
-    asked = _Asked(job, seconds, mode, status, output)
+    asked = _Asked(job, rank, seconds, mode, status, output)
     for line in asyncio.run(_trace(state, asked)):
         click.echo(line)
 
 
 class _Asked(NamedTuple):
     job: str
+    rank: int
     seconds: float
     mode: Any
     status: bool
@@ -74,15 +77,19 @@ async def _trace(state: str | None, asked: _Asked) -> list[str]:
 
     async with Client.open(state) as client:
         number = await _number(client, asked.job)
-        path = asked.output or Path(f"job-{number}.perfetto-trace")
+        rank = f"-rank-{asked.rank}" if asked.rank else ""
+        path = asked.output or Path(f"job-{number}{rank}.perfetto-trace")
         if asked.seconds:
-            return await _window(client, number, asked.seconds, asked.mode or "full", path)
+            return await _window(client, number, asked, path)
         if asked.status or asked.mode:
             request = schema.TracingRequest(
-                job=number, do="mode" if asked.mode else "look", mode=asked.mode or "full"
+                job=number,
+                do="mode" if asked.mode else "look",
+                mode=asked.mode or "full",
+                rank=asked.rank,
             )
             return lines(await client.tracing(request))
-        size = await timeline.save(client, number, path)
+        size = await timeline.save(client, number, path, rank=asked.rank)
         return [f"{path} ({size} bytes)"]
 
 
@@ -97,12 +104,11 @@ async def _number(client: Client, job: str) -> int:
     return numbers[0] if numbers else (await client.get("last")).job
 
 
-async def _window(
-    client: Client, job: int, seconds: float, mode: schema.Steered, path: Path
-) -> list[str]:
+async def _window(client: Client, job: int, asked: _Asked, path: Path) -> list[str]:
     from stoker.tui.calls import timeline, windows
 
-    early = asyncio.Event()
+    early, seconds, rank = asyncio.Event(), asked.seconds, asked.rank
+    mode: schema.Steered = asked.mode or "full"
     loop = asyncio.get_running_loop()
 
     def interrupted() -> None:
@@ -113,10 +119,10 @@ async def _window(
     loop.add_signal_handler(signal.SIGINT, interrupted)
     try:
         click.echo(f"job {job}: {mode} for {seconds:g} s; Ctrl-C ends it early", err=True)
-        window = await windows.record(client, job, seconds, early, mode=mode)
+        window = await windows.record(client, job, seconds, early, mode=mode, rank=rank)
     finally:
         loop.remove_signal_handler(signal.SIGINT)
-    size = await timeline.save(client, job, path, window=window.window)
+    size = await timeline.save(client, job, path, window=window.window, rank=rank)
     took = ((window.to_ns or window.from_ns) - window.from_ns) / 1e9
     said = [f"{path} ({size} bytes): {window.records} records in {took:.3f} s"]
     if window.records_lost:

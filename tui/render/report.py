@@ -11,26 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from stoker.tui.render import ranks, text, units
+from stoker.tui.render import rank_times, ranks, text, units
+from stoker.tui.render.device_causes import CAUSES, percentages
 
 WIDTH = 100
 LABEL = 11
 KERNELS_MAX = 12
 BAR = 30
-
-CAUSES = {
-    "kernel_ns": "busy: kernel",
-    "copy_ns": "busy: copy",
-    "host_on_cpu_ns": "host: on CPU",
-    "host_runnable_ns": "host: waits for a CPU",
-    "host_blocked_ns": "host: blocked",
-    "host_paging_ns": "host: paging or I/O",
-    "peer_ns": "waiting for a peer",
-    "throttled_ns": "throttled",
-    "held_idle_ns": "held but idle",
-    "not_observed_ns": "not observed",
-}
-"""The causes of a trace summary in the order of the accounting, with their names in a report."""
 
 HOST_CAUSES = tuple(name for name in CAUSES if name.startswith("host_"))
 """The causes that only thread spans can distinguish."""
@@ -64,24 +51,11 @@ def render(job: Object, *, colour: bool = False, unicode: bool = True) -> str:
     lines += [*_job(job), *_placed(job), *_kernels(job, trace, ink)]
     for device in trace.get("devices") or ():
         lines += _device_time(device, trace.get("absent") or {}, ink)
-    lines += ranks.lines(trace)
+    lines += [*rank_times.lines(job), *ranks.lines(trace)]
     lines += [*_hardware(job), *_measuring(trace, ink), *_missing(job, trace), *_files(job)]
     whole = "\n".join(lines)
     # Each character is replaced by one of the same width, so that lines still fit.
     return whole if unicode else whole.replace("…", "~").encode("ascii", "replace").decode()
-
-
-def percentages(parts: Sequence[int], whole: int) -> list[float]:
-    """Shares in tenths of a percent, by largest remainder: 100.0 in all if parts fill the whole."""
-    if whole <= 0:
-        return [0.0] * len(parts)
-    exact = [part * 1000 / whole for part in parts]
-    floors = [int(value) for value in exact]
-    spare = round(sum(exact)) - sum(floors)
-    by_remainder = sorted(range(len(parts)), key=lambda i: floors[i] - exact[i])
-    for index in by_remainder[:spare]:
-        floors[index] += 1
-    return [floor / 10 for floor in floors]
 
 
 def _line(label: str, words: str) -> str:

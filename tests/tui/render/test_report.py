@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.tui.render import report, text
+from stoker.tui.render import device_causes, report, text
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "report"
 
 
 def causes(**spent: int) -> dict[str, int]:
-    return {name: spent.get(name, 0) for name in report.CAUSES}
+    return {name: spent.get(name, 0) for name in device_causes.CAUSES}
 
 
 def trace() -> dict[str, Any]:
@@ -220,7 +220,7 @@ def test_without_thread_spans_host_time_is_not_measured() -> None:
 
 @given(st.lists(st.integers(0, 10**15), min_size=1, max_size=10).filter(any))
 def test_percentages_add_up_to_a_hundred(parts: list[int]) -> None:
-    shares = report.percentages(parts, sum(parts))
+    shares = device_causes.percentages(parts, sum(parts))
     assert round(sum(shares) * 10) == 1000
     for part, share in zip(parts, shares, strict=True):
         assert abs(part / sum(parts) * 100 - share) < 0.1 + 1e-6

@@ -76,6 +76,20 @@ def evidence(bench: Bench, job: Job) -> schema.EvidenceView:
     return found
 
 
+def test_each_rank_of_a_gang_has_its_own_evidence(bench: Bench) -> None:
+    """Rank 0 has the coolest card and rank 1 the next one; each names what it read."""
+    seen(bench, 7, "n1", {"temperature_c": 51.0}, {"temperature_c": 60.0})
+    seen(bench, 8, "n2", {"temperature_c": 41.0}, {"temperature_c": 70.0})
+    job = placed(bench, placement="thermal", tasks=2)
+    found = [explain_view(bench.replica, job, bench.now, rank) for rank in range(2)]
+    assert [each.rank for each in found] == [0, 1]
+    assert [each.decision and each.decision.node for each in found] == ["n2", "n1"]
+    sides = [each.evidence and each.evidence.chosen for each in found]
+    assert [side and (side.device, side.values["temperature_c"]) for side in sides] == [
+        ("n2-gpua", 41.0), ("n1-gpua", 51.0),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("placement", "better", "worse"),
     [
