@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.agent.sim import (
     test_scenarios_authority,
     test_scenarios_eviction,
+    test_scenarios_gangs,
     test_scenarios_host,
     test_scenarios_leases,
     test_scenarios_log,
@@ -20,6 +21,7 @@ PAGE = Path(__file__).parents[3] / "docs/developer/scenarios.md"
 FILES = (
     test_scenarios_authority,
     test_scenarios_eviction,
+    test_scenarios_gangs,
     test_scenarios_host,
     test_scenarios_leases,
     test_scenarios_log,
