@@ -45,6 +45,7 @@ class SchedulerFaults:
             "leader_deposed": self._depose,
             "killed_after_vote": self._kill_after_vote,
             "stopped_with_leases": self._stop_with_leases,
+            "minority_in_the_past": self._leave_in_the_past,
             "dies_in_batch": self._die_in_batch,
             "tail_lost": self._lose_tail,
             "append_orphaned": self._orphan_append,
@@ -147,6 +148,26 @@ class SchedulerFaults:
                 around.watch.ambush.lay(events.RenewLeases, spring)
 
         around.watch.ambush.lay(events.RenewLeases, spring)
+
+    def _leave_in_the_past(self) -> None:
+        """Stop the leader and as many followers as make no majority, with their clocks, until
+        others lead; when they go on they hear each other alone and believe in the old leader."""
+        leader = self._leader()
+        others = [each for each in self._schedulers if each is not leader]
+        past = [leader, *self._chance.sample(others, len(self._schedulers) // 2 - 1)]
+        if any(not each.alive or each.paused for each in past):
+            return
+        present = [each for each in self._schedulers if each not in past]
+        links = [(one.name, other.name) for one in past for other in present]
+        self._cut([*links, *((other, one) for one, other in links)], 4500, 7000)
+        for one in past:
+            one.pause(clock=False)
+
+        def go_on(_: None) -> None:
+            for one in past:
+                one.go_on()
+
+        self._later(3500, 4400, go_on)
 
     def _die_in_batch(self) -> None:
         """Let a process die between two effects of one step."""

@@ -17,6 +17,7 @@ KINDS = (
     "leader_deposed",
     "killed_after_vote",
     "stopped_with_leases",
+    "minority_in_the_past",
     "dies_in_batch",
     "tail_lost",
     "append_orphaned",

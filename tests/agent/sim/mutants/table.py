@@ -22,6 +22,7 @@ VOTER = "stoker.mesh.replica.peers.voter"
 PLEDGES = "stoker.mesh.replica.peers.pledges"
 AGREEMENT = "stoker.mesh.replica.peers.state_agreement"
 ROSTER = "stoker.mesh.replica.log.roster"
+READ_INDEX = "stoker.mesh.replica.peers.read_index"
 FOLLOWER_READS = "stoker.mesh.replica.peers.follower_reads"
 ANSWERS = "stoker.mesh.replica.nodes.lease_answers"
 CHANNEL = "stoker.mesh.replica.nodes.node_channel"
@@ -202,6 +203,11 @@ MUTANTS = [
         "candidate-thaws", JUDGE, "LeaseJudge._worthless",
         "if answer.extend_only and", "if False and",
         "a candidate only extends leases that have not run out",
+    ),
+    Mutant(
+        "read-unproven", READ_INDEX, "ReadIndexes._is_proven",
+        "return len(voters) >= self._pledges.majority", "return True",
+        "a read is confirmed by a majority that follows no later leader",
     ),
     Mutant(
         "read-early", FOLLOWER_READS, "FollowerReads.applied",
