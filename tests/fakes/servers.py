@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,28 @@ from stoker.mesh.wire import schema
 from stoker.scheduler.nouns import ENDED
 from tests.mesh.founding import replay
 from tests.mesh.nats_server import Server
+from tests.mesh.several_brokers import joined
 from tests.mesh.several_schedulers import CLUSTER, SeveralSchedulers
+
+SERVERS = 3
+
+
+@contextlib.asynccontextmanager
+async def running(
+    folder: Path,
+    names: Sequence[str],
+    first: Server,
+    environments: dict[str, dict[str, str]] | None = None,
+    labels: dict[str, tuple[str, ...]] | None = None,
+) -> AsyncIterator[Servers]:
+    """Three servers, of which `first` is one that has not been started, and nodes of these names;
+    all are ready. `environments`: variables of the processes of some nodes."""
+    made = Servers(folder, names, *joined(first, SERVERS))
+    made.environments, made.labels = environments or {}, labels or {}
+    try:
+        yield await made.start()
+    finally:
+        await made.stop()
 
 
 class Servers(SeveralSchedulers):

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from fakes.servers import Servers
+from fakes.servers import Servers, running
 
 from stoker.mesh.wire import schema
 from stoker.scheduler.nouns import ENDED
@@ -20,7 +20,6 @@ from tests.mesh.conftest import (  # noqa: F401  # fixtures
     stopped_server,
 )
 from tests.mesh.nats_server import Server
-from tests.mesh.several_brokers import joined
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
 
@@ -30,11 +29,8 @@ async def servers(
     server_stopped_with_admin: Server,  # noqa: F811
     tmp_path: Path,
 ) -> AsyncIterator[Servers]:
-    made = Servers(tmp_path, NODES, *joined(server_stopped_with_admin, 3))
-    try:
-        yield await made.start()
-    finally:
-        await made.stop()
+    async with running(tmp_path, NODES, server_stopped_with_admin) as made:
+        yield made
 
 
 async def node_view(servers: Servers, name: str) -> schema.NodeView:

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from fakes.servers import Servers
+from fakes.servers import Servers, running
 
 from stoker.mesh.wire import schema
 from stoker.native import _sim
@@ -30,7 +30,6 @@ from tests.mesh.conftest import (  # noqa: F401  # fixtures
     stopped_server,
 )
 from tests.mesh.nats_server import Server
-from tests.mesh.several_brokers import joined
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
 
@@ -73,12 +72,9 @@ async def pair(
     cards: dict[str, Cards],
 ) -> AsyncIterator[Servers]:
     """Two nodes with eight simulated cards each, and three schedulers."""
-    made = Servers(tmp_path, NODES[:2], *joined(server_stopped_with_admin, 3))
-    made.environments = {name: each.environment for name, each in cards.items()}
-    try:
-        yield await made.start()
-    finally:
-        await made.stop()
+    environments = {name: each.environment for name, each in cards.items()}
+    async with running(tmp_path, NODES[:2], server_stopped_with_admin, environments) as made:
+        yield made
 
 
 @pytest.fixture
@@ -87,11 +83,8 @@ async def three(
     tmp_path: Path,
 ) -> AsyncIterator[Servers]:
     """Three nodes, each beside a broker and a scheduler."""
-    made = Servers(tmp_path, NODES, *joined(server_stopped_with_admin, 3))
-    try:
-        yield await made.start()
-    finally:
-        await made.stop()
+    async with running(tmp_path, NODES, server_stopped_with_admin) as made:
+        yield made
 
 
 async def lines(servers: Servers, job: int, ranks: int, attempt: int = 0) -> list[list[str]]:

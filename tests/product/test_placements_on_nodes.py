@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from fakes.servers import Servers
+from fakes.servers import Servers, running
 
 from stoker.mesh.wire import schema
 from stoker.native import _sim
@@ -22,7 +22,6 @@ from tests.mesh.conftest import (  # noqa: F401  # fixtures
     stopped_server,
 )
 from tests.mesh.nats_server import Server
-from tests.mesh.several_brokers import joined
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
 
@@ -57,12 +56,9 @@ async def pair(
     environments: dict[str, dict[str, str]],
     labels: dict[str, tuple[str, ...]],
 ) -> AsyncIterator[Servers]:
-    made = Servers(tmp_path, NODES[:2], *joined(server_stopped_with_admin, 3))
-    made.environments, made.labels = environments, labels
-    try:
-        yield await made.start()
-    finally:
-        await made.stop()
+    first = server_stopped_with_admin
+    async with running(tmp_path, NODES[:2], first, environments, labels) as made:
+        yield made
 
 
 async def hold(servers: Servers, node: str, count: int) -> None:

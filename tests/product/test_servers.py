@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.servers import Servers
+from fakes.servers import Servers, running
 
 from stoker.mesh.replica.authority import LEASE_MS
 from stoker.mesh.replica.boot_clock import boot_ns
@@ -23,7 +23,6 @@ from tests.mesh.conftest import (  # noqa: F401  # fixtures
     stopped_server,
 )
 from tests.mesh.nats_server import Server, settle
-from tests.mesh.several_brokers import joined
 from tests.mesh.several_schedulers import SchedulerProcess
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
@@ -36,11 +35,8 @@ async def servers(
     server_stopped_with_admin: Server,  # noqa: F811
     tmp_path: Path,
 ) -> AsyncIterator[Servers]:
-    made = Servers(tmp_path, NODES, *joined(server_stopped_with_admin, 3))
-    try:
-        yield await made.start()
-    finally:
-        await made.stop()
+    async with running(tmp_path, NODES, server_stopped_with_admin) as made:
+        yield made
 
 
 async def test_a_server_dies_together_with_the_leader(
