@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 
 import pytest
@@ -19,7 +20,7 @@ from stoker.mesh.telemetry.stream_reader import (
 from stoker.mesh.wire import subjects
 from stoker.mesh.wire.telemetry_streams import STREAM_AGE_S, stream_of
 from stoker.native.errors import Unavailable
-from tests.mesh.nats_server import Server
+from tests.mesh.nats_server import Server, settle
 
 DECISIONS = stream_of("decisions")
 PAGE, BYTES = 7, 1 << 18
@@ -42,9 +43,10 @@ async def kept(reader: StreamReader) -> None:
     end = b"end %d" % next(_ends)
     await reader._nc.publish(subjects.decisions("end"), end)
     while True:
-        found, _ = await reader.since(DECISIONS, subjects.decisions("end"), 0, 500, BYTES)
-        if found and found[-1].data == end:
-            return
+        with contextlib.suppress(Unavailable):  # on a busy machine
+            found, _ = await reader.since(DECISIONS, subjects.decisions("end"), 0, 500, BYTES)
+            if found and found[-1].data == end:
+                return
 
 
 _ends = itertools.count()
@@ -110,8 +112,10 @@ async def test_a_discarded_cursor_is_a_gap(server: Server) -> None:
     subject = DECISIONS.readable("alice")
     await publish(reader, "alice", 0, 1)
     first = (await pages(reader, "alice"))[0]
-    for _ in range(260):
+    for number in range(260):
         await reader._nc.publish(subjects.decisions("bob"), b"x" * 200_000)
+        if number % 10 == 0:
+            await settle(reader._nc)  # else a reading waits behind all of it
     await publish(reader, "alice", 1, 1)
     cursor = Cursor(first.seq, first.t_ns)
     found = await reader.after(DECISIONS, subject, cursor, PAGE, BYTES)
