@@ -49,6 +49,8 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     labels: tuple[str, ...] = ()
     ping_host: str = "127.0.0.1"
     """The own address at which the node answers the pings of other nodes."""
+    rank_cordon: bool = False
+    """Jobs may ask that a device gets no more jobs because a rank on it keeps others waiting."""
 
 
 class Config(msgspec.Struct, frozen=True):

@@ -52,7 +52,7 @@ from stoker.agent.process.core_loop import CoreLoop
 from stoker.agent.process.effect_runner import EffectRunner
 from stoker.agent.process.node_health import NodeHealth
 from stoker.agent.process.node_power import start_power
-from stoker.agent.process.node_ranks import NodeRanks
+from stoker.agent.process.node_ranks import NodeRanks, RankRule
 from stoker.agent.process.node_reports import NodeReports
 from stoker.agent.process.spawner_events import SpawnerEvents
 from stoker.agent.state.command_position import PositionFile
@@ -180,7 +180,13 @@ class AgentDaemon:
             post=self.post,
             from_thread=self._tasks.from_thread,
         )
-        self._ranks = NodeRanks(self._tracer)
+        self._ranks = NodeRanks(
+            self._tracer,
+            RankRule(self._setting.config.node.rank_cordon),
+            lives=lambda key: key in self._starts.owners(),
+            accuse=health.watch.accuse,
+            post=self.post,
+        )
         report = await self._telemetry.report()
         self._power = start_power(
             setting,

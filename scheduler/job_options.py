@@ -138,6 +138,11 @@ class JobOptions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     while such are free; none: as they come."""
     min_link_gbps: int | None = None
     """GB/s between each two of its devices at least, both directions together."""
+    rank_trouble: Literal["none", "warn", "restart", "cordon"] = "warn"
+    """The rule for a rank that keeps the others waiting: nothing, a word, another attempt, or that
+    and no more jobs on its devices."""
+    rank_patience_s: int = 60
+    """The seconds for which a rank may keep the others waiting before `rank_trouble` acts."""
 
 
 class OptionLimit(NamedTuple):
@@ -168,5 +173,6 @@ LIMITS: Final = (
     OptionLimit("nodes", 0, 64),
     OptionLimit("device_memory_least_bytes", 1_048_576, 1_125_899_906_842_624, "bytes"),
     OptionLimit("min_link_gbps", 1, 65_535),
+    OptionLimit("rank_patience_s", 3, 86_400),
 )
 """Limits that hold at every door."""

@@ -30,6 +30,10 @@ LABELS_PER_REPORT_MAX = 8
 PLACING_BYTES = 8
 JOB_SAMPLES_MAX = 512
 """The most tasks in one Observation."""
+TROUBLE_CHARS_MAX = 160
+"""The longest text on the ranks of a job in an Observation, in characters."""
+TROUBLES_MAX = 32
+"""The most of these in one Observation."""
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -213,6 +217,8 @@ class JobSample(TaskRecord, frozen=True):
     """Device time of a running attempt so far, as its trace measured it."""
 
     device_ns: int
+    trouble: str = ""
+    """The trouble of its ranks now; empty if there is none."""
 
 
 class DeviceSample(Record, frozen=True):

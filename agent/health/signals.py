@@ -40,6 +40,8 @@ Kind = Literal[
     "reset_failed",
     "wedged",  # the driver gave the card up
     "reset_seen",  # the card was reset, so its counters began anew
+    "rank_late",  # a rank on it kept the others of its job waiting
+    "rank_cordon",  # as before, and its job and the node ask that it gets no more jobs
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 

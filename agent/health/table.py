@@ -104,6 +104,8 @@ RULES: dict[Kind, tuple[Rule, ...]] = {
     "reset_failed": (Rule("reset", "its reset failed", clean_s=5, ends=True),),
     "wedged": (Rule("reset", "the driver gave the card up", clean_s=5, ends=True),),
     "reset_seen": (Rule("warn", "the card was reset", clean_s=10),),
+    "rank_late": (Rule("warn", "a rank on it kept others waiting", clean_s=300),),
+    "rank_cordon": (Rule("cordon", "a rank on it kept others waiting", clean_s=3600),),
 }
 RECOVERY: dict[int, Rule] = {
     RESET: Rule("reset", "the driver asks for a reset of the card", clean_s=3, ends=True),

@@ -30,7 +30,7 @@ from stoker.agent.health.examine import Examiner
 from stoker.agent.health.kernel_log import KernelLogLine, bus_of
 from stoker.agent.health.log_place import LogPlace
 from stoker.agent.health.nvml_events import NvmlEvent, NvmlEvents
-from stoker.agent.health.signals import Signal
+from stoker.agent.health.signals import Kind, Signal
 from stoker.agent.health.sources import NVML, Source, kernel_log, sentence
 from stoker.agent.health.verdict import Finding, Verdict
 from stoker.probes.host.notices import Notice
@@ -241,6 +241,11 @@ class HealthWatch:
             return
         at_ns = now_ns() - age_ns
         self._hear("tracepoint", Signal(device, "xid", at_ns, notice.xid, notice.text))
+
+    def accuse(self, device: str, text: str, *, cordon: bool) -> None:
+        """Take in that a rank on a card kept others waiting; called in the agent's loop."""
+        kind: Kind = "rank_cordon" if cordon else "rank_late"
+        self._take([Signal(device, kind, now_ns(), text=text)], now_ns())
 
     def _from_thread(self, events: list[NvmlEvent]) -> None:
         self._loop.call_soon_threadsafe(self._heard, events)

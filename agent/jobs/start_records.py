@@ -40,6 +40,9 @@ class StartRecord(TaskRecord, frozen=True):
     """The Unix user as whom the job runs."""
     output_bytes_max: int = 0
     """Bytes of output that the attempt may write."""
+    rank_trouble: str = "warn"
+    """The rule for a rank of it that keeps the others waiting."""
+    rank_patience_s: int = 60
 
 
 UNKNOWN_GRACE_S = 5.0
@@ -66,6 +69,8 @@ def start_record(
         tuple((aside or {}).items()),
         start.owner.user,
         output_bytes_max,
+        spec.rank_trouble,
+        spec.rank_patience_s,
     )
 
 

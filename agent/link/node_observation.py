@@ -7,7 +7,8 @@ without a load counter gets its load from the traces of its jobs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -17,6 +18,8 @@ from stoker.probes.kernels.job_trace import TraceSummary
 from stoker.scheduler.nouns import (
     JOB_SAMPLES_MAX,
     MILLI,
+    TROUBLE_CHARS_MAX,
+    TROUBLES_MAX,
     DeviceSample,
     JobSample,
     Observation,
@@ -81,12 +84,19 @@ def device_ns(summary: TraceSummary, gpu_milli: int) -> int | None:
     )
 
 
+def _trouble(summary: TraceSummary, told: Iterator[int]) -> str:
+    """Return what is wrong with a job's ranks, for as many jobs as one observation may tell."""
+    trouble = summary.collectives.trouble if summary.collectives is not None else ""
+    return trouble[:TROUBLE_CHARS_MAX] if trouble and next(told) < TROUBLES_MAX else ""
+
+
 def job_samples(
     running: Mapping[TaskKey, tuple[StartRecord, TraceSummary]],
 ) -> tuple[JobSample, ...]:
     """Return the device time used so far by jobs with a device, as far as it is traced."""
+    told = itertools.count()
     samples = [
-        JobSample(*key, used)
+        JobSample(*key, used, _trouble(summary, told))
         for key, (record, summary) in sorted(running.items())
         if (used := device_ns(summary, record.gpu_milli)) is not None
     ]

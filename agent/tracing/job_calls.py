@@ -133,7 +133,11 @@ class JobCalls:
 
     def judge(self) -> list[TroubledRank]:
         """Return the ranks that began or ceased to keep others waiting; call it once a second."""
-        return self._ranks.judge()
+        return self._ranks.judge(self._is_frozen)
+
+    def _is_frozen(self, cgroup_id: int) -> bool:
+        group = self._groups.get(cgroup_id)
+        return group is not None and is_frozen(group[0])
 
     def troubles(self, cgroup_id: int) -> tuple[RankTrouble, ...]:
         """Return what is wrong now with the ranks of a task's gang."""
@@ -294,6 +298,14 @@ class JobCalls:
             libraries = self._unseen.setdefault(job, {})
             if job in self._groups and len(libraries) < UNSEEN_MAX:
                 libraries.setdefault(f"calls of {library}", reason)
+
+
+def is_frozen(group: Path) -> bool:
+    """Return whether a cgroup is frozen; False if it is gone."""
+    try:
+        return "frozen 1" in (group / "cgroup.events").read_text()
+    except OSError:
+        return False
 
 
 def processes_of(group: Path) -> list[int]:

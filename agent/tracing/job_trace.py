@@ -30,7 +30,7 @@ from stoker.mesh.wire.schema import TracingView
 from stoker.native.errors import BadRequest, NotFound, NotSupported, Refused
 from stoker.probes.calls.call_records import CallRow
 from stoker.probes.catalogue import SPAN_PROBES
-from stoker.probes.collectives.collective_rows import Collectives
+from stoker.probes.collectives.collective_rows import Collectives, at_the_end
 from stoker.probes.host.host_probes import HostProbes
 from stoker.probes.host.pressure import JobPressure
 from stoker.probes.host.wait_stacks import StackWait
@@ -379,7 +379,7 @@ class TracedJob:
             pressure=self._pressure(),
             waits=self._waits(),
             absent=absent,
-            collectives=self.collectives(),
+            collectives=self._ranks(over=True),
         )
 
     def _store_summary(self, summary: TraceSummary) -> None:
@@ -464,7 +464,7 @@ class TracedJob:
             absent=absent,
             calls=self._call_rows(),
             clocks=(*clock_table(), *summary.clocks),
-            collectives=self.collectives(),
+            collectives=self._ranks(over=now_ns is not None),
         )
         return without(whole, self._hidden(now_ns or summary.window.to_ns) or UntracedProcesses())
 
@@ -472,6 +472,11 @@ class TracedJob:
         """Return why waiting is unknown if NCCL's kernels ran: ranks wait there."""
         name = next((row.name for row in summary.kernels if row.name.startswith("nccl")), "")
         return f"{name}: ranks wait in NCCL's kernels, whose time counts as busy" if name else ""
+
+    def _ranks(self, *, over: bool) -> Collectives | None:
+        """Return the ranks of the job; of one that is over without its present troubles."""
+        found = self.collectives()
+        return at_the_end(found) if found is not None and over else found
 
     def _silent(self, summary: TraceSummary) -> dict[str, str]:
         """Return why counts are incomplete if tracers were dormant for a part of the time."""

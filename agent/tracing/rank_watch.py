@@ -9,14 +9,14 @@ calls, and what no job took is counted.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
 from stoker.probes.calls.call_probes import CallProbes
 from stoker.probes.calls.library_copies import start_time
-from stoker.probes.collectives.collective_rows import Collectives
+from stoker.probes.collectives.collective_rows import PRESENT, Collectives
 from stoker.probes.collectives.job_ranks import RECORD_BYTES, JobRanks
 from stoker.probes.collectives.rank_identity import RankIdentity, RankReader
 from stoker.probes.collectives.rank_judge import RankJudge, RankTrouble
@@ -114,20 +114,28 @@ class RankWatch:
         if task is None or not self._gangs[task.gang].seen:
             return None
         found = self._gangs[task.gang].collectives(now_ns)
-        slow = (each for each in self._judges[task.gang].troubles if each.kind == "slow")
-        now = tuple(f"at present: {each.text}" for each in slow)
-        return msgspec.structs.replace(found, said=now + found.said) if now else found
+        troubles = self._judges[task.gang].troubles
+        if not troubles:
+            return found
+        now = tuple(f"{PRESENT}{each.text}" for each in troubles if each.kind == "slow")
+        return msgspec.structs.replace(found, said=now + found.said, trouble=troubles[0].text)
 
     def strange(self, cgroup_id: int) -> bool:
         """Return True if a job may have called NCCL on communicators not seen to be made."""
         task = self._tasks.get(cgroup_id)
         return task is None or self._gangs[task.gang].strange
 
-    def judge(self) -> list[TroubledRank]:
-        """Return the ranks that began or ceased to keep others waiting; call it once a second."""
+    def judge(self, frozen: Callable[[int], bool]) -> list[TroubledRank]:
+        """Return the ranks that began or ceased to keep others waiting; call it once a second.
+
+        `frozen`: whether a task is frozen now, which is no fault of its ranks.
+        """
         found: list[TroubledRank] = []
         for gang, job in self._gangs.items():
             if not job.seen:
+                continue
+            if any(map(frozen, self._of(gang))):
+                self._judges[gang].rest(job.told_ns)
                 continue
             began, ended = self._judges[gang].judge(job.collectives(job.told_ns))
             tasks, homes = tuple(self._of(gang)), self._homes_of(job)

@@ -225,6 +225,12 @@ def _check_again(request: JobRequest) -> None:
     """Refuse options of further attempts and of devices that contradict each other."""
     if request.restart == "never" and request.retries:
         raise BadRequest(f"restart is 'never', but retries is {request.retries}")
+    if request.rank_trouble == "restart" and (
+        not attempts_more(request) or request.restart == "on-node-loss"
+    ):
+        raise BadRequest(
+            "rank_trouble is 'restart', but no attempt follows one that failed: give retries"
+        )
     if request.stdin and (attempts_more(request) or request.preemptible):
         raise BadRequest(
             "stdin with further attempts: input is given once; let the job read a file instead"

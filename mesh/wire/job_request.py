@@ -141,6 +141,11 @@ class JobRequest(Message, frozen=True):
     while such are free; none: as they come."""
     min_link_gbps: Int | None = None
     """GB/s between each two of its devices at least, both directions together."""
+    rank_trouble: Literal["none", "warn", "restart", "cordon"] = "warn"
+    """The rule for a rank that keeps the others waiting: nothing, a word, another attempt, or that
+    and no more jobs on its devices."""
+    rank_patience_s: Int = 60
+    """The seconds for which a rank may keep the others waiting before `rank_trouble` acts."""
 
 
 class Spec(Part, frozen=True):
@@ -197,6 +202,8 @@ class Spec(Part, frozen=True):
     exclusivity: str = ""
     topology: str = "none"
     min_link_gbps: int | None = None
+    rank_trouble: str = "warn"
+    rank_patience_s: int = 60
 
 
 class Afters(NamedTuple):
@@ -262,6 +269,8 @@ def job_spec(request: JobRequest, afters: Afters) -> JobSpec:
         exclusivity=request.exclusivity,
         topology=request.topology,
         min_link_gbps=request.min_link_gbps,
+        rank_trouble=request.rank_trouble,
+        rank_patience_s=request.rank_patience_s,
     )
 
 
@@ -321,4 +330,6 @@ def shown_spec(
         exclusivity=spec.exclusivity,
         topology=spec.topology,
         min_link_gbps=spec.min_link_gbps,
+        rank_trouble=spec.rank_trouble,
+        rank_patience_s=spec.rank_patience_s,
     )

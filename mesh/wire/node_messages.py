@@ -20,6 +20,7 @@ from stoker.scheduler.nouns import (
     JOB_SAMPLES_MAX,
     LABELS_PER_REPORT_MAX,
     TASKS_PER_JOB_MAX,
+    TROUBLE_CHARS_MAX,
     DeviceInfo,
     DeviceSample,
     NodeReport,
@@ -123,6 +124,8 @@ def observation(data: bytes, node: str) -> Observation:
         raise BadRequest(f"{len(found.jobs)} jobs in a sample, at most {JOB_SAMPLES_MAX}")
     if not all(_is_key(each.key) and 0 <= each.device_ns < _U63 for each in found.jobs):
         raise BadRequest(f"the sample of {node} has a task or a device time out of range")
+    if any(len(each.trouble) > TROUBLE_CHARS_MAX for each in found.jobs):
+        raise BadRequest(f"the sample of {node} has a trouble of too many characters")
     if not all(map(_finite, found.devices)):
         raise BadRequest(f"the sample of {node} has a reading that is not a number")
     return found

@@ -92,6 +92,18 @@ class Collectives(msgspec.Struct, frozen=True):
     loss: dict[str, int] = {}
     said: tuple[str, ...] = ()
     """Sentences for people: the first things to know."""
+    trouble: str = ""
+    """The worst of what is wrong at present; empty if nothing is."""
+
+
+PRESENT = "at present: "
+"""The beginning of a sentence that is true only while the job runs."""
+
+
+def at_the_end(rows: Collectives) -> Collectives:
+    """Return the rows without what was so only while the job ran."""
+    said = tuple(each for each in rows.said if not each.startswith(PRESENT))
+    return msgspec.structs.replace(rows, said=said, trouble="")
 
 
 def ranks_text(ranks: tuple[int, ...]) -> str:

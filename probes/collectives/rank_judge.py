@@ -21,6 +21,8 @@ WINDOW_NS = 3 * S
 """The shortest time over which a rank is judged; it grows until there are enough operations."""
 WINDOW_MAX_NS = 60 * S
 KEPT_MAX = 128
+HUNG_NS = 3 * S
+"""A rank that does not come while others wait for this time is named."""
 WELL_NS = 5 * S
 """The time without cause after which a rank is named no more."""
 
@@ -48,17 +50,23 @@ class RankJudge:
         self._kept: deque[Collectives] = deque(maxlen=KEPT_MAX)
         self._now: dict[tuple[str, tuple[int, ...], str], tuple[RankTrouble, int]] = {}
         """The troubles that go on, and when each was seen last."""
+        self._resumed_ns = 0
 
     @property
     def troubles(self) -> tuple[RankTrouble, ...]:
         """The troubles that go on; ranks that do not come stand first."""
         return tuple(sorted((each for each, _ in self._now.values()), key=lambda t: t.kind))
 
+    def rest(self, at_ns: int) -> None:
+        """Judge nothing that was before `at_ns`: the job was frozen."""
+        self._kept.clear()
+        self._resumed_ns = at_ns
+
     def judge(self, now: Collectives) -> tuple[list[RankTrouble], list[RankTrouble]]:
         """Return the troubles that began and those that ended."""
         while self._kept and now.at_ns - self._kept[0].at_ns > WINDOW_MAX_NS:
             self._kept.popleft()
-        seen = [_hung(row, now.at_ns) for row in now.stuck if row.missing]
+        seen = [_hung(row, now.at_ns) for row in now.stuck if self._is_hung(row, now.at_ns)]
         if not seen and (slow := self._slow(now)) is not None:
             seen.append(slow)
         self._kept.append(now)
@@ -73,6 +81,10 @@ class RankJudge:
         for each in ended:
             del self._now[each.key]
         return began, ended
+
+    def _is_hung(self, row: StuckRow, at_ns: int) -> bool:
+        since_ns = max(row.since_ns, self._resumed_ns)
+        return bool(row.missing) and at_ns - since_ns >= HUNG_NS
 
     def _slow(self, now: Collectives) -> RankTrouble | None:
         """Return the rank that the whole window and both halves of it name."""

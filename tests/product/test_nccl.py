@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,17 +22,21 @@ CARD = "NVIDIA H200"
 POINTS = 0.05
 """The largest error of a wait, as a part of the time that was measured."""
 JOIN, REDUCE, WAIT = "nccl.ncclCommInitRank", "nccl.ncclAllReduce", "cuda.cuStreamSynchronize"
-WATCHED = {JOIN: 4, REDUCE: 4, WAIT: 3}
-"""The processes that have such a function: the first one makes the unique id and is no rank."""
 
 
 @pytest.fixture(scope="module")
 def node(public_folder: Path) -> Iterator[LiveNode]:
     place = public_folder / "node"
     profiles.node("8xH200", place, seed=11).set_open(True)
-    with live_node(device_kind="gpu", **libraries.environment(place, [1], {})) as live:
+    environment = libraries.environment(place, [1], {})
+    with live_node(prepare=allow_cordons, device_kind="gpu", **environment) as live:
         wait_until(lambda: len(cards(live)) == 8, "eight cards")
         yield live
+
+
+def allow_cordons(node: LiveNode) -> None:
+    node.root.mkdir(mode=0o700)
+    (node.root / "config.toml").write_text("[node]\nrank_cordon = true\n")
 
 
 def cards(node: LiveNode) -> list[Any]:
@@ -62,11 +66,13 @@ class Met:
 
 def run(node: LiveNode, program: str, go: Path, *words: str) -> Met:
     """One job, whose ranks meet when the probes are on all of them."""
+    earlier = watched(node).keys()
     job = node.submit(
         *(program, "--go", str(go), *words), gpu_milli=1000, models=(CARD,), trace="full"
     )
     try:
-        wait_until(lambda: {call: watched(node, call) for call in WATCHED} == WATCHED, "probes", 60)
+        # The first process makes the unique id and is no rank.
+        until_watched(node, earlier, join=4, reduce=4, wait=3)
     finally:
         go.touch()
     view = node.wait(job, trace=True)
@@ -75,10 +81,48 @@ def run(node: LiveNode, program: str, go: Path, *words: str) -> Met:
     return Met(json.loads(node.output(job)), view.trace)
 
 
-def watched(node: LiveNode, call: str) -> int:
-    """The number of processes in which a call's sites are attached."""
+def gang(node: LiveNode, program: str, id: Path, *words: str, **fields: Any) -> int:
+    """Submit a gang of three ranks, each a task with a card of its own, which meet when the probes
+    are on all of them; its first attempt is in trouble."""
+    go = id.with_suffix(".go")
+    fields = {"tasks": 3, "gpu_milli": 1000, "models": (CARD,), "trace": "full", **fields}
+    earlier = watched(node).keys()
+    job = node.submit(program, "--go", str(go), "--id", str(id), *words, **fields)
+    try:
+        until_watched(node, earlier, join=3, reduce=3, wait=3)
+    finally:
+        go.touch()
+    return job
+
+
+def trouble(node: LiveNode, job: int) -> str:
+    """Return the trouble of its ranks that a running job's live trace tells."""
+    view = node.ask(lambda client: client.get(job, trace=True))
+    found = (view.trace or {}).get("collectives") or {}
+    return str(found.get("trouble") or "")
+
+
+def watched(node: LiveNode) -> dict[tuple[int, str], int]:
+    """(cgroup, call) -> the number of processes in which the call's sites are attached."""
     report = site_report.load(node.state.agent / site_report.FILE)
-    return sum(each.processes for each in report.states if each.id == call) if report else 0
+    found: dict[tuple[int, str], int] = {}
+    for each in report.states if report else ():
+        found[each.job, each.id] = found.get((each.job, each.id), 0) + each.processes
+    return found
+
+
+def until_watched(node: LiveNode, earlier: Collection[tuple[int, str]], **wanted: int) -> None:
+    """Wait until so many processes are watched that were not there when the job was submitted."""
+
+    def now() -> dict[str, int]:
+        new = {place: n for place, n in watched(node).items() if place not in earlier}
+        calls = {"join": JOIN, "reduce": REDUCE, "wait": WAIT}
+        return {
+            name: sum(n for (_, each), n in new.items() if each == call)
+            for name, call in calls.items()
+        }
+
+    wait_until(lambda: now() == wanted, f"probes on {wanted}", 60)
 
 
 def test_ranks_wait_as_long_as_they_say_and_the_slow_one_is_named(
@@ -101,3 +145,38 @@ def test_ranks_wait_as_long_as_they_say_and_the_slow_one_is_named(
     assert max(comm["members"], key=lambda member: member["caused_ns"])["rank"] == 1
     assert found["said"][0].startswith("rank 1 came last in ")
     assert "causes.peer_ns" not in met.trace["absent"]
+
+
+def test_a_rank_that_does_not_come_is_named_and_its_gang_begins_again_elsewhere(
+    node: LiveNode, program: str, public_folder: Path
+) -> None:
+    words = ("--rounds", "60", "--absent", "1:20")
+    rule = {"rank_trouble": "restart", "rank_patience_s": 5, "retries": 1, "backoff_s": 1}
+    job = gang(node, program, public_folder / "restarted", *words, **rule)
+    wait_until(lambda: trouble(node, job) != "", "the rank is named", 30)
+    said = trouble(node, job)
+    assert said.startswith("ncclAllReduce #22: ranks 0,2 wait since ") and said.endswith(
+        "for rank 1"
+    )
+    first = node.ask(lambda client: client.get(job))
+    (late,) = [rank.devices[0].id for rank in first.ranks if rank.rank == 1]
+    view = node.wait(job)
+    assert view.state == "succeeded" and view.attempt == 2, view.reason
+    (before,) = view.attempts
+    assert f"rank 1 on device {late}: ncclAllReduce #22: " in before.reason
+    assert late not in {device.id for rank in view.ranks for device in rank.devices}
+
+
+def test_a_device_gets_no_more_jobs_where_job_and_node_say_so(
+    node: LiveNode, program: str, public_folder: Path
+) -> None:
+    words = ("--rounds", "2000", "--slow", "2:100")
+    rule = {"rank_trouble": "cordon", "rank_patience_s": 3}
+    job = gang(node, program, public_folder / "cordoned", *words, **rule)
+    first = node.ask(lambda client: client.get(job))
+    (late,) = [rank.devices[0].id for rank in first.ranks if rank.rank == 2]
+    view = node.wait(job)
+    assert view.state == "failed"
+    assert f"rank 2 on device {late}: rank 2 came last in " in view.reason
+    (row,) = [row for row in cards(node) if row.id == late]
+    assert row.unavailable.startswith("sick: a rank on it kept others waiting"), row

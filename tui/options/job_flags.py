@@ -134,6 +134,14 @@ FLAGS: Final = (
         help="After which ends the job is tried again.",
     ),
     click.option(
+        "--rank-trouble", type=click.Choice(["none", "warn", "restart", "cordon"]), default="warn",
+        show_default=True, help="What follows when a rank is slow or does not come.",
+    ),
+    click.option(
+        "--rank-patience", "rank_patience_s", type=WHOLE_S, default=60,
+        help="How long a rank may keep the others waiting: 30s.",
+    ),
+    click.option(
         "--retries", type=click.IntRange(0, 10), default=0, help="Attempts after a failed one.",
     ),
     click.option("--backoff", "backoff_s", type=WHOLE_S, help="Pause before the first retry: 10s."),

@@ -91,7 +91,7 @@ def test_tasks_of_a_gang_are_ranks_of_one_another(sleeper: subprocess.Popen[byte
     watch.end(1)
     assert watch.collectives(1, 100) is None and watch.collectives(2, 100) is not None
     watch.end(2)
-    assert watch.collectives(2, 100) is None and watch.judge() == []
+    assert watch.collectives(2, 100) is None and watch.judge(lambda task: False) == []
 
 
 def test_the_last_records_of_a_process_are_taken_when_it_is_gone(

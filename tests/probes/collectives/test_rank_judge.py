@@ -111,3 +111,12 @@ def test_a_rank_that_does_not_come_is_named_at_once_and_until_it_comes() -> None
     assert trouble.text == "MPI_Barrier #7: ranks 0-2 wait since 4.0 s for rank 3"
     assert job.second(EVEN) == "-hung(3,)"
     assert job.judge.troubles == ()
+
+
+def test_the_time_in_which_a_job_was_frozen_is_no_fault_of_its_ranks() -> None:
+    job = Job()
+    list(seconds(job, 3, EVEN))
+    job.judge.rest((job.t_s + 1) * S)
+    for _ in range(3):
+        assert job.second(EVEN, stuck=(stuck(1),)) == ""
+    assert job.second(EVEN, stuck=(stuck(1),)) == "+hung(3,)"

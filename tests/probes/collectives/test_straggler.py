@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from stoker.probes.collectives.collective_rows import (
+    PRESENT,
     Collectives,
     CommunicatorRow,
     MemberRow,
     MissingRow,
     RankRow,
     StuckRow,
+    at_the_end,
     ranks_text,
     stuck_text,
 )
@@ -76,6 +80,13 @@ def test_only_what_is_new_counts() -> None:
 def test_ranks_are_told_in_few_words() -> None:
     assert ranks_text((3,)) == "rank 3"
     assert ranks_text((5, 0, 1, 2)) == "ranks 0-2,5"
+
+
+def test_a_job_that_is_over_has_no_present() -> None:
+    said = (f"{PRESENT}rank 1 came last", "rank 2 came last")
+    rows = msgspec.structs.replace(at(5, [1, 1], [1, 1]), said=said, trouble="rank 1 came last")
+    over = at_the_end(rows)
+    assert (over.said, over.trouble) == (("rank 2 came last",), "")
 
 
 def test_what_does_not_go_on_is_one_sentence() -> None:

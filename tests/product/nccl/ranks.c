@@ -5,6 +5,8 @@
 //
 // usage: ranks [--ranks N] [--rounds N] [--work US] [--slow RANK:PERCENT] [--absent RANK:ROUND]
 //              [--go PATH]   the ranks meet when this file is there
+//              [--id PATH]   it is one rank of a gang, whose ranks find the unique id there; only
+//                            in the first attempt a rank is slow or absent
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,8 +25,8 @@ struct id {
 
 static struct {
 	long ranks, rounds, work_us, slow_rank, slow_percent, absent_rank, absent_round;
-	const char *go;
-} options = {3, 100, 10000, -1, 0, -1, -1, NULL};
+	const char *go, *id;
+} options = {3, 100, 10000, -1, 0, -1, -1, NULL, NULL};
 
 struct round {
 	uint64_t put_ns, wait_ns, back_ns; /* the operation is put, the wait begins and ends */
@@ -148,21 +150,60 @@ static void parse(int argc, char **argv)
 			sscanf(argv[i + 1], "%ld:%ld", &options.absent_rank, &options.absent_round);
 		else if (!strcmp(argv[i], "--go"))
 			options.go = argv[i + 1];
+		else if (!strcmp(argv[i], "--id"))
+			options.id = argv[i + 1];
 		else
 			must(1, argv[i]);
 	}
 	must(options.ranks > RANKS_MAX || options.rounds > ROUNDS_MAX, "too many");
 }
 
+/* The first rank leaves the id, and the others wait for it. */
+static struct id shared_id(int rank, int attempt)
+{
+	char path[4096], made[4104];
+	struct id id = {{0}};
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s.%d", options.id, attempt);
+	snprintf(made, sizeof(made), "%s.new", path);
+	if (!rank) {
+		id = new_id();
+		file = fopen(made, "w");
+		must(!file || fwrite(&id, sizeof(id), 1, file) != 1 || fclose(file), made);
+		must(rename(made, path), path);
+		return id;
+	}
+	while (!(file = fopen(path, "r")))
+		compute(10000);
+	must(fread(&id, sizeof(id), 1, file) != 1, path);
+	fclose(file);
+	return id;
+}
+
+static int run_one(void)
+{
+	int rank = atoi(getenv("RANK")), attempt = atoi(getenv("STOKER_ATTEMPT"));
+
+	options.ranks = atol(getenv("WORLD_SIZE"));
+	if (attempt > 1)
+		options.slow_rank = options.absent_rank = -1;
+	run(rank, shared_id(rank, attempt));
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
-	struct id id = new_id();
+	struct id id;
 	int status, failed = 0;
 
 	parse(argc, argv);
 	rounds = mmap(NULL, RANKS_MAX * sizeof(*rounds), PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	must(rounds == MAP_FAILED, "memory");
+	if (options.id)
+		return run_one();
+	id = new_id();
 	for (int rank = 0; rank < options.ranks; rank++) {
 		if (!fork()) {
 			run(rank, id);
