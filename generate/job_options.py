@@ -18,6 +18,8 @@ KEYS: Final = {
     "name", "type", "default", "shown", "says", "least", "most", "unit", "request", "view", "log",
     "flag",
 }  # fmt: skip
+FROM_OUTSIDE: Final = {"QUEUE", "CUSTOM", "SCORED"}
+"""Placements that no flag names as they are."""
 FLAG_KEYS: Final = {
     "name", "place", "param", "type", "choices", "multiple", "is_flag", "default", "show_default",
     "metavar", "help", "arg", "table", "doc", "also",
@@ -130,7 +132,7 @@ def _flag(option: str, row: dict[str, Any], header: Header) -> Flag:
     given = {key: row[key] for key in row if key not in ("name", "place", "table", "doc")}
     if given.get("choices") == "placement":
         names = short(header.enums["placement"])
-        given["choices"] = [word(n.name) for n in names if n.name not in ("QUEUE", "CUSTOM")]
+        given["choices"] = [word(n.name) for n in names if n.name not in FROM_OUTSIDE]
     return Flag(row["name"], row["place"], row["table"], row["doc"], given)
 
 

@@ -193,6 +193,8 @@ class Book:
         self.evicted: dict[str, Eviction] = {}
         """The nodes that were given up and have not returned."""
         self._labels: dict[int, str] = {}
+        self.newest_number = 0
+        """The number of the newest job that this replica saw submitted."""
         self._removed: dict[str, dict[int, str]] = {}
         """The newest REMOVED_KEPT removed jobs of each user, with the user who removed them."""
 
@@ -205,9 +207,16 @@ class Book:
         """Add a new job; numbers only grow."""
         record = Job(job, owner, spec, now_ns, reason=reason)
         self._jobs[job] = record
+        self.newest_number = job
         self._last[owner.user] = job
         self.shares.put(owner.user, job, len(spec), ended=False)
         return record
+
+    def live_after(self, number: int) -> Iterator[Job]:
+        """Yield the jobs after this number that are not over, the oldest first."""
+        for job in range(number + 1, self.newest_number + 1) if number else sorted(self._jobs):
+            if (record := self.live(job)) is not None:
+                yield record
 
     def live(self, job: int) -> Job | None:
         """Return the mutable record of a job that is not over; None for any other number."""

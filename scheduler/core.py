@@ -8,8 +8,9 @@ snapshot and commands give the same bytes on every machine; time and chance are 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from struct import Struct
+from typing import Final, NamedTuple
 
 from stoker.native import _core
 from stoker.native.errors import BadRequest, Refused, StokerError, from_errno
@@ -31,6 +32,8 @@ from stoker.scheduler.wire_names import DIGEST
 
 if _core.LAYOUT != DIGEST:
     raise ImportError("stoker.scheduler and the compiled core do not match: run `make build`")
+
+_CHOICE_ROW: Final = Struct("<QQ")
 
 
 class Limits(NamedTuple):
@@ -183,6 +186,17 @@ class Core:
         while others are given. This discards all cached ratings.
         """
         return self._core.workload_learn()
+
+    def choice(
+        self, job: int, attempt: int, ranks: Sequence[tuple[int, int]], reason: int = 0
+    ) -> None:
+        """Tell the rank of each node for an attempt of a job with Placement.SCORED, the highest the
+        best; or by `reason` why there is none, so that Placement.BEST is used.
+
+        Raises BadRequest for more than CANDIDATES_MAX nodes.
+        """
+        rows = b"".join(_CHOICE_ROW.pack(*row) for row in ranks)
+        self._told(self._core.choice, job, attempt, reason, rows)
 
     def candidates(
         self, job: int, now_ns: int, seed: int = 0, chosen: Iterable[Place | Prefer] = ()

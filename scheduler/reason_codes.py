@@ -151,7 +151,10 @@ class Reason(IntEnum):
     MOST_FREE = 218
     CONTIGUOUS = 219
     NOT_CONTIGUOUS = 220  # no devices with such numbers were free together
-    CHOICE_FAILED = 221  # its scoring function did not choose: the policy best did
+    CHOICE_RAISED = 221
+    CHOICE_LATE = 222
+    CHOICE_INVALID = 223
+    CHOICE_ABSENT = 224
 
     # Reasons why a job waits, and inputs that mattered for one that does not.
     NO_NODES = 300

@@ -220,8 +220,20 @@ _SENTENCES: Final[dict[int, str]] = {
         "no devices with numbers that follow each other were free: the closest ones instead;"
         " nodes looked at: {count}"
     ),
-    Reason.CHOICE_FAILED: (
-        "its scoring function did not choose: placed by the policy best instead;"
+    Reason.CHOICE_RAISED: (
+        "its scoring function raised an error: placed by the policy best instead;"
+        " nodes looked at: {count}"
+    ),
+    Reason.CHOICE_LATE: (
+        "its scoring function took too long: placed by the policy best instead;"
+        " nodes looked at: {count}"
+    ),
+    Reason.CHOICE_INVALID: (
+        "its scoring function gave no valid scores: placed by the policy best instead;"
+        " nodes looked at: {count}"
+    ),
+    Reason.CHOICE_ABSENT: (
+        "its scoring function cannot be loaded: placed by the policy best instead;"
         " nodes looked at: {count}"
     ),
     Reason.AS_PREFERRED: "placed as the scoring function said; nodes looked at: {count}",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 from typing import Final, Literal
 
-DIGEST: Final = "e4a672640e2890a8"
+DIGEST: Final = "ae244c2d12820e3b"
 """The layout that this is for; the compiled core has the same."""
 MILLI: Final = 1_000
 """Milli-shares of one whole device or one CPU."""
@@ -103,6 +103,8 @@ EVIDENCE_MAX: Final = 2_048
 """Newest decisions whose evidence is kept."""
 EVIDENCE_NODE: Final = 4_294_967_295
 """No device was rated, but the node."""
+CHOICES_MAX: Final = 64
+"""Jobs whose latest choice is kept."""
 CANDIDATES_MAX: Final = 256
 SETTLE_EACH: Final = 256
 """Budget after each apply, some 10 us at most."""
@@ -146,6 +148,7 @@ class Placement(IntEnum):
     CUSTOM = 10  # only where an SK_PREFER says
     LEAST_LOADED = 11  # most free devices
     CONTIGUOUS = 12  # devices whose numbers follow each other, on one link
+    SCORED = 13  # the node with the best score of a function outside
 
 
 class Order(IntEnum):
@@ -232,6 +235,7 @@ Wanted = Literal[
     "custom",  # only where an SK_PREFER says
     "least-loaded",  # most free devices
     "contiguous",  # devices whose numbers follow each other, on one link
+    "scored",  # the node with the best score of a function outside
 ]
 """The way in which a node and its devices are chosen. QUEUE leaves it to the job's queue, and there
 to BEST."""

@@ -40,6 +40,7 @@ ACROSS = {
     "tests/product/test_gangs_on_nodes.py": "gangs over several real nodes",
     "tests/product/test_placements.py": "the words for a place, from the command line to devices",
     "tests/product/test_placements_on_nodes.py": "placements that choose between nodes",
+    "tests/product/test_scoring_functions.py": "from the file of a function to placements",
     "tests/product/test_servers.py": "three brokers, three schedulers and real agents",
     "tests/test_tidy.py": "every tracked file",
     "tests/test_words.py": "docs/developer/glossary.md and every name",

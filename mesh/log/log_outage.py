@@ -86,6 +86,10 @@ class LogOutage:
         since = self._full_since_ns
         return since is not None and now_ns - since >= FULL_NS
 
+    def disk_is(self, why: str) -> None:
+        """Note why the disk takes no more jobs; empty if it does."""
+        self.disk = why
+
     def refusal(self, now_ns: int) -> str:
         """Return why no job is taken now, or an empty string."""
         return self.disk or (self.full if self.is_full(now_ns) else "")

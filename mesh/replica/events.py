@@ -131,6 +131,17 @@ class Observed(_Frequent, frozen=True):
     observation: Observation
 
 
+class Scored(NamedTuple):
+    """The ranks that a scoring function gave nodes for an attempt of a job, or the reason why there
+    are none. The highest rank is the best."""
+
+    job: int
+    attempt: int
+    ranks: tuple[tuple[int, int], ...]
+    """Nodes by the ids of the core, with their ranks."""
+    reason: int = 0
+
+
 class TimePassed(_Frequent, frozen=True):
     """Some time has passed; send one every 0.1 s."""
 
@@ -277,6 +288,7 @@ Event = (
     | StateRequested
     | Observed
     | TimePassed
+    | Scored
     | LogEntries
     | LogEnd
     | LogFailed
@@ -414,6 +426,18 @@ class EntryTold(_Frequent, frozen=True):
     changes: Changes
 
 
+class Score(NamedTuple):
+    """Have a scoring function rank nodes for an attempt of a job; answered by Scored."""
+
+    job: int
+    attempt: int
+    name: str
+    nodes: tuple[int, ...]
+    """The candidates by the ids of the core, in the order of the request."""
+    request: dict[str, Any]
+    """The job and its candidates as the function is given them."""
+
+
 class Lead(NamedTuple):
     """This replica leads from now on."""
 
@@ -442,6 +466,7 @@ Effect = (
     | Resume
     | PingNode
     | EntryTold
+    | Score
     | Lead
     | Halt
 )

@@ -132,6 +132,7 @@ class Replica:
             events.StateRequested: self._for_the_leader(self.nodes.state_requested),
             events.Observed: self.nodes.observed,
             events.TimePassed: self._tick,
+            events.Scored: self.nodes.scored,
             events.LogEntries: self._log_entries,
             events.LogEnd: self._log_end,
             events.LogFailed: lambda event, now: self._log_failed(event.why, event.last, now),
@@ -148,7 +149,7 @@ class Replica:
             events.NodesHeard: lambda event, now: self.watch.heard(event.rows),
             events.PingReported: self.watch.pinged,
             events.Withheld: self.watch.withheld,
-            events.Disk: self._disk_changed,
+            events.Disk: lambda event, now: self._outage.disk_is(event.why),
         }
 
     def step(self, event: events.Event, real_ns: int, now_ns: int) -> list[events.Effect]:
@@ -247,9 +248,6 @@ class Replica:
     def _peer_message(self, event: events.PeerMessage, now: Instant) -> None:
         self._peers.receive(event.data, now)
         self._record_snapshot(now)
-
-    def _disk_changed(self, event: events.Disk, now: Instant) -> None:
-        self._outage.disk = event.why
 
     # --- appends ----------------------------------------------------------------------------------
 
@@ -563,6 +561,7 @@ class Replica:
         self._retry_full_log(now)
         if self._leadership.leads:
             self.watch.tick(now)
+            self.nodes.call_functions(now)
             self._forget_if_due()
             self._charge(now)
             if self._appends.is_empty and (work := self._accounts.next_work()) is not None:

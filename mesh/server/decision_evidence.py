@@ -38,6 +38,7 @@ NO_SIGNALS: Final = {
     Placement.BINPACK: "the placement binpack compares what is free",
     Placement.RANDOM: "the placement random compares nothing",
     Placement.CUSTOM: "its scoring function chose",
+    Placement.SCORED: "its scoring function chose",
 }
 """The reason why a placement has no values of signals."""
 _READ: Final[dict[Placement, tuple[str, ...]]] = {

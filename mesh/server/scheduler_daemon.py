@@ -52,6 +52,8 @@ from stoker.mesh.server.peer_link import PeerLink
 from stoker.mesh.server.recorded_log import RecordedLog
 from stoker.mesh.server.request_intake import DaemonCalls, RequestIntake, respond
 from stoker.mesh.server.scheduler_options import SchedulerOptions
+from stoker.mesh.server.score_folder import ScoreFolder
+from stoker.mesh.server.score_runner import ScoreRunner
 from stoker.mesh.server.service import Caller, Service
 from stoker.mesh.server.status_watch import StatusWatch
 from stoker.mesh.server.telemetry_desk import TelemetryDesk
@@ -96,7 +98,9 @@ class SchedulerDaemon:
         self.tasks = CriticalTasks()
         self.loop = EffectLoop(self.replica, self.tasks)
         policy = request_signature.read(options.state / "config.toml")
-        self.service = Service(self.replica, policy)
+        offered = ScoreFolder(options.state)
+        self.functions = ScoreRunner(offered)
+        self.service = Service(self.replica, policy, offered.check)
         self.users_file = UsersFile(options.state / "users.json")
         self.telemetry = TelemetryDesk(
             f"{self.number:x}-{time.time_ns():x}",
@@ -149,6 +153,7 @@ class SchedulerDaemon:
             events.Withhold: self._withhold,
             events.Resume: self._resume,
             events.PingNode: self.loop.in_background(self._ping),
+            events.Score: self.loop.in_background(self._score),
             events.EntryTold: self.telemetry.committed,
             events.Lead: self._lead,
             events.Halt: self._halt,
@@ -258,6 +263,7 @@ class SchedulerDaemon:
     async def _close(self) -> None:
         notify.stopping()
         self.leases.stop()
+        self.functions.close()
         self.record.record(self.replica)
         await self.users.close()
         for nc in self._own_connections():
@@ -389,6 +395,9 @@ class SchedulerDaemon:
             answered, unable = reply.result == "answered", reply.result == "unable"
             reported = events.PingReported(effect.pinger, effect.target, answered, unable)
             await self.loop.feed(reported)
+
+    async def _score(self, effect: events.Score) -> None:
+        await self.loop.feed(await self.functions.score(effect))
 
     async def _reply(self, effect: events.Reply) -> None:
         token, value = effect.token, effect.value

@@ -34,6 +34,7 @@ from stoker.mesh.wire.subjects import LOOKS, READS, TELEMETRY_READ, UserRequest
 from stoker.native.errors import BadRequest, Denied, Refused, StokerError
 from stoker.scheduler.book import Job
 from stoker.scheduler.nouns import Account
+from stoker.scheduler.policies import USER, function_name
 
 REASON_CHARS_MAX = 200
 ROWS_AT_ONCE = 200
@@ -78,9 +79,15 @@ class Proxied:
 class Service:
     """The service of one replica."""
 
-    def __init__(self, replica: Replica, requests: RequestPolicy = _NO_DEMANDS) -> None:
+    def __init__(
+        self,
+        replica: Replica,
+        requests: RequestPolicy = _NO_DEMANDS,
+        check_function: Callable[[str], object] = function_name,
+    ) -> None:
         self.replica = replica
         self.requests = requests
+        self._check_function = check_function
         self._handlers: dict[tuple[str, str], Callable[[Caller, Any, int], Any]] = {
             ("job", "submit"): self._submit,
             ("job", "get"): self._get,
@@ -185,6 +192,8 @@ class Service:
 
     def _submit(self, caller: Caller, request: schema.JobRequest, now_ns: int) -> Event:
         spec = admission.admit(request, self._afters(caller, request))
+        if spec.placement.startswith(USER):
+            self._check_function(spec.placement.removeprefix(USER))
         account = self.users[caller.user]
         if account.owner is None:
             raise Denied(account.why_not)

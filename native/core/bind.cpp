@@ -251,6 +251,17 @@ class Core
 			raise_errno(error, "workload");
 	}
 
+	void choice(uint64_t job, uint32_t attempt, uint16_t reason, nb::bytes rows)
+	{
+		std::vector<sk_choice_row> found(rows.size() / sizeof(sk_choice_row));
+
+		std::memcpy(found.data(), rows.c_str(), found.size() * sizeof(sk_choice_row));
+		int error = sk_core_choice(idle(), job, attempt, reason, found.data(),
+					   uint32_t(found.size()));
+		if (error)
+			raise_errno(error, "choice");
+	}
+
 	nb::bytes candidates(uint64_t job, nb::bytes chosen, uint64_t now_ns, uint64_t seed)
 	{
 		BusyGuard guard(busy_);
@@ -558,6 +569,7 @@ NB_MODULE(_core, module)
 		.def("cpu_power", &Core::cpu_power, "socket_milli"_a, "idle_mw"_a, "full_mw"_a)
 		.def("workload_learn", &Core::workload_learn)
 		.def("workload", &Core::workload, "classes"_a)
+		.def("choice", &Core::choice, "job"_a, "attempt"_a, "reason"_a, "rows"_a)
 		.def("candidates", &Core::candidates, "job"_a, "chosen"_a, "now_ns"_a, "seed"_a)
 		.def("scores_check", &Core::scores_check)
 		.def("digest", &Core::digest)

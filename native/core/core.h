@@ -160,6 +160,19 @@ static_assert(sizeof(struct sk_evidence) == 24, "binding layout");
 int sk_core_evidence(const struct sk_core *core, uint64_t job, uint32_t attempt, uint32_t task,
 		     struct sk_evidence *ret, struct sk_evidence_side sides[2]);
 
+#define SK_CHOICES_MAX 64u /* jobs whose latest choice is kept */
+/* The rank that a scoring function gives a node; the highest is the best. */
+struct sk_choice_row {
+	uint64_t node;
+	uint64_t rank;
+};
+static_assert(sizeof(struct sk_choice_row) == 16, "binding layout");
+/* Tell what a scoring function said for an attempt of a job with the placement SCORED, or by
+ * `reason` why it said nothing, so that the policy BEST is used. -EINVAL: too many rows, or both.
+ */
+int sk_core_choice(struct sk_core *core, uint64_t job, uint32_t attempt, uint16_t reason,
+		   const struct sk_choice_row *rows, uint32_t count);
+
 #define SK_CANDIDATES_MAX 256u
 /* A node on which a task would fit, and the devices it would take. */
 struct sk_candidate {

@@ -147,7 +147,10 @@ enum sk_reason {
 	SK_MOST_FREE = 218,
 	SK_CONTIGUOUS = 219,
 	SK_NOT_CONTIGUOUS = 220, /* no devices with such numbers were free together */
-	SK_CHOICE_FAILED = 221,	 /* its scoring function did not choose: the policy best did */
+	SK_CHOICE_RAISED = 221,
+	SK_CHOICE_LATE = 222,
+	SK_CHOICE_INVALID = 223,
+	SK_CHOICE_ABSENT = 224,
 
 	/* Reasons why a job waits, and inputs that mattered for one that does not. */
 	SK_NO_NODES = 300,

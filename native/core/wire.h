@@ -102,6 +102,7 @@ enum sk_placement {
 	SK_PLACEMENT_CUSTOM = 10,	 /* only where an SK_PREFER says */
 	SK_PLACEMENT_LEAST_LOADED = 11,	 /* most free devices */
 	SK_PLACEMENT_CONTIGUOUS = 12,	 /* devices whose numbers follow each other, on one link */
+	SK_PLACEMENT_SCORED = 13,	 /* the node with the best score of a function outside */
 	SK_PLACEMENT_END,
 };
 

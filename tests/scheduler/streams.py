@@ -159,7 +159,7 @@ class Stream:
             queue = self.random.randrange(100, 120)
         return rec.QueueSet(
             queue, max(0, parent), self.mostly((1, 20), (2, 5), (0, 1)),
-            self.random.choice([*Order, 0, 7]), self.random.choice([*Placement, 13]),
+            self.random.choice([*Order, 0, 7]), self.random.choice([*Placement, 14]),
             self.rarely(0.25),
         )  # fmt: skip
 
@@ -234,7 +234,7 @@ class Stream:
             {"priority": 200}, {"gpu_milli": 4000}, {"gpu_milli": 1500}, {"gpu_milli": 17_000},
             {"cpu_milli": 9000}, {"memory_bytes": 1 << 34}, {"tasks": 7}, {"tasks": 0},
             {"tasks": 65}, {"options": 512}, {"options": 6}, {"options": 8, "group": 0},
-            {"placement": 13}, {"retries": 11}, {"backoff_s": 301}, {"queue": 77},
+            {"placement": 14}, {"retries": 11}, {"backoff_s": 301}, {"queue": 77},
             {"key": b"d" * 16}, {"after": (1 << 40,), **EACH_SUCCESS},
             {"after": (3, 3), **EACH_SUCCESS}, {"models": MODELS[:2]}, {"models": MODELS[1:]},
             {"models": MODELS[:1]}, {"device_memory_bytes": 50}, {"device_memory_bytes": 30},

@@ -13,6 +13,7 @@ from stoker.mesh.replica import events
 from stoker.mesh.replica.log.append_pipeline import AppendPipeline
 from stoker.mesh.replica.nodes.leadership import Leadership
 from stoker.mesh.replica.outbox import Outbox
+from stoker.mesh.replica.requests.choices import Choices
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.replica.watch.node_signals import ReplicaSignals
 from stoker.mesh.replica.watch.node_watch import NodeWatch
@@ -20,6 +21,7 @@ from stoker.mesh.replica.works.outcome_work import OutcomeWork
 from stoker.native.errors import Unavailable
 from stoker.scheduler.hints import ModelPower
 from stoker.scheduler.nouns import Observation
+from stoker.scheduler.reasons import Reason
 
 
 class NodeRequests:
@@ -45,6 +47,20 @@ class NodeRequests:
         self._watch = watch
         self.signals = ReplicaSignals(state, outbox, watts)
         self._outbox = outbox
+        self._choices = Choices(state)
+
+    def call_functions(self, now: Instant) -> None:
+        """Ask scoring functions for the jobs that leave the choice to one."""
+        for question in self._choices.due(now):
+            self._outbox.put(question)
+
+    def scored(self, event: events.Scored, now: Instant) -> None:
+        """Decide with what a scoring function said, if this replica still leads."""
+        name = Reason(event.reason).name.lower() if event.reason else "choice_scored"
+        self._outbox.count(name)
+        if self._leadership.leads and self._choices.take(event, now):
+            self._appends.more = True
+            self._appends.flush(now)
 
     def outcomes(self, event: events.Outcomes, now: Instant) -> None:
         """Log what a node reports about its attempts."""

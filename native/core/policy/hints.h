@@ -8,6 +8,7 @@
 #ifndef SK_CORE_POLICY_HINTS_H
 #define SK_CORE_POLICY_HINTS_H
 
+#include "core/policy/choice.h"
 #include "core/policy/frag.h"
 #include "core/state/state.h"
 
@@ -118,6 +119,8 @@ struct sk_hints {
 	struct sk_sampled *samples;	   /* SK_CHUNK_DEVICES for each chunk */
 	struct sk_kept_evidence *evidence; /* SK_EVIDENCE_MAX */
 	uint64_t evidence_n;		   /* kept so far, overwritten ones among them */
+	struct sk_choice *choices;	   /* SK_CHOICES_MAX */
+	uint64_t choices_n;		   /* told so far, overwritten ones among them */
 	struct sk_power power[SK_MODELS_MAX];
 	uint32_t power_n;
 	struct sk_power watts[SK_MODELS_MAX + 1]; /* by a device's model; model 0: not known */

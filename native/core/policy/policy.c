@@ -8,6 +8,7 @@
 #include "core/ledger/node.h"
 #include "core/ledger/queue.h"
 #include "core/ledger/task.h"
+#include "core/policy/choice.h"
 #include "core/policy/evidence.h"
 #include "core/policy/policy.h"
 #include "core/policy/rate.h"
@@ -310,6 +311,57 @@ static bool packs(const struct sk_core *core, const struct sk_job *job, enum sk_
 		!(request->gpu_milli || request->cpu_milli || request->memory_bytes));
 }
 
+static bool policy_built_in(struct sk_search *search, uint32_t slot)
+{
+	const struct sk_core *core = search->core;
+
+	if (!packs(core, &core->jobs[slot], search->how))
+		return policy_rated(search);
+	search->how = SK_PLACEMENT_BINPACK;
+	if (!core->jobs[slot].request.gpu_milli)
+		return policy_host(search);
+	return policy_pack(search);
+}
+
+/* Take the node with the highest rank on which the task fits; the first of equals. */
+static bool policy_ranked(const struct sk_search *search, const struct sk_choice *choice)
+{
+	const struct sk_core *core = search->core;
+	struct sk_place best = {0};
+	uint64_t most = 0;
+	uint32_t taken = 0;
+
+	for (uint32_t i = 0; i < choice->count; i++) {
+		uint32_t slot = sk_node_find(core, choice->rows[i].node);
+
+		if (!slot || (taken && choice->rows[i].rank <= most) || !search_try(search, slot))
+			continue;
+		taken = slot;
+		most = choice->rows[i].rank;
+		best = *search->place;
+	}
+	if (!taken)
+		return false;
+	*search->place = best;
+	search->place->candidates = choice->count;
+	search_take(search, taken, SK_AS_PREFERRED);
+	return true;
+}
+
+/* Heed what a function outside said; where it said nothing in time, the policy is BEST. */
+static bool policy_scored(struct sk_search *search, uint32_t slot)
+{
+	const struct sk_choice *choice = sk_choice_find(search->core, &search->core->jobs[slot]);
+
+	search->how = SK_PLACEMENT_BEST;
+	if (!choice || !choice->reason)
+		return choice && policy_ranked(search, choice);
+	if (!policy_built_in(search, slot))
+		return false;
+	search->place->reason = choice->reason;
+	return true;
+}
+
 bool sk_policy_choose(const struct sk_core *core, uint32_t slot, uint64_t now_ns, uint64_t seed,
 		      struct sk_place *place)
 {
@@ -318,10 +370,7 @@ bool sk_policy_choose(const struct sk_core *core, uint32_t slot, uint64_t now_ns
 
 	if (search.how == SK_PLACEMENT_CUSTOM)
 		return false;
-	if (!packs(core, &core->jobs[slot], search.how))
-		return policy_rated(&search);
-	search.how = SK_PLACEMENT_BINPACK;
-	if (!core->jobs[slot].request.gpu_milli)
-		return policy_host(&search);
-	return policy_pack(&search);
+	if (search.how == SK_PLACEMENT_SCORED)
+		return policy_scored(&search, slot);
+	return policy_built_in(&search, slot);
 }

@@ -166,6 +166,7 @@ static void carve_hints(struct sk_core *core, struct sk_carve *carve)
 	hints->samples =
 		carve_zeroed(carve, (uint64_t)chunks * SK_CHUNK_DEVICES, sizeof *hints->samples);
 	hints->evidence = carve_zeroed(carve, SK_EVIDENCE_MAX, sizeof *hints->evidence);
+	hints->choices = carve_zeroed(carve, SK_CHOICES_MAX, sizeof *hints->choices);
 }
 
 static bool limit_ok(uint32_t value, uint32_t max)
