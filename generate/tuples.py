@@ -97,14 +97,8 @@ class Writer:
 
     @property
     def is_cut(self) -> bool:
-        """True if the record ends with conditions, of which those that say nothing are left out."""
-        return self.is_command and self._ends_with_conditions(self.record)
-
-    def _ends_with_conditions(self, record: Record) -> bool:
-        last = record.members[-1]
-        if last.type in self.header.records and last.type != "condition":
-            return self._ends_with_conditions(self.header.records[last.type])
-        return last.type == "condition"
+        """True if the record ends with a request, whose end is left out where it says nothing."""
+        return self.is_command and self.record.members[-1].type == "request"
 
     @property
     def is_command(self) -> bool:

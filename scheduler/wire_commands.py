@@ -273,10 +273,10 @@ class QuotaSet(NamedTuple):
         return tuple.__new__(cls, (f[7], f[4], f[5], f[6]))
 
 
-_SUBMIT = Struct("<HHIQQ16sQIIQQQQQ8Q4Q4Q4Q8QIIIIIhBBHHBBBB192s")
+_SUBMIT = Struct("<HHIQQ16sQIIQQQQQ8Q4Q4Q4QIIIIIhBBHHBBBB192s8Q")
 
 class Submit(NamedTuple):
-    """A user submits a job. The record may end before the first condition that says nothing."""
+    """A user submits a job. The record may end before conditions and jobs that say nothing."""
 
     client: int
     """Id of who submits; keys are per client."""
@@ -335,21 +335,21 @@ class Submit(NamedTuple):
             544, SUBMIT, 0, 0, self.client, self.key, self.spec_hash, self.uid, self.tenant,
             self.memory_bytes, self.device_memory_bytes, self.estimate_ns, self.group, self.array,
             *padded(self.models, 8), *padded(self.require, 4), *padded(self.avoid, 4),
-            *padded(self.tolerate, 4), *padded(self.after, 8), self.gpu_milli, self.cpu_milli,
-            self.queue, self.min_run_s, self.backoff_s, self.priority, self.tasks, self.per_node,
-            self.placement, self.options, self.retries, self.kinds, self.after_any,
-            self.after_fail, pack_conditions(self.conditions),
+            *padded(self.tolerate, 4), self.gpu_milli, self.cpu_milli, self.queue, self.min_run_s,
+            self.backoff_s, self.priority, self.tasks, self.per_node, self.placement, self.options,
+            self.retries, self.kinds, self.after_any, self.after_fail,
+            pack_conditions(self.conditions), *padded(self.after, 8),
         ))
 
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
         f = _SUBMIT.unpack(raw.ljust(544, b"\0"))
         return tuple.__new__(cls, (
-            f[4], f[5] if any(f[5]) else b"", f[6], f[7], f[8], f[47], f[42], f[43], f[9], f[48],
+            f[4], f[5] if any(f[5]) else b"", f[6], f[7], f[8], f[39], f[34], f[35], f[9], f[40],
             f[10], f[11], f[12], f[13], tuple(filter(None, f[14:22])),
             tuple(filter(None, f[22:26])), tuple(filter(None, f[26:30])),
-            tuple(filter(None, f[30:34])), tuple(filter(None, f[34:42])), f[54], f[55], f[44],
-            f[45], f[46], f[50], f[51], f[52], f[53], f[49], unpack_conditions(f[56]),
+            tuple(filter(None, f[30:34])), tuple(filter(None, f[49:57])), f[46], f[47], f[36],
+            f[37], f[38], f[42], f[43], f[44], f[45], f[41], unpack_conditions(f[48]),
         ))
 
 

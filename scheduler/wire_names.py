@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 from typing import Final, Literal
 
-DIGEST: Final = "ae244c2d12820e3b"
+DIGEST: Final = "2747cd7ad07e8313"
 """The layout that this is for; the compiled core has the same."""
 MILLI: Final = 1_000
 """Milli-shares of one whole device or one CPU."""
@@ -79,8 +79,8 @@ LABEL_COST: Final = 4
 """`value` is the node's cost, for SK_PLACEMENT_COST_OPTIMIZED."""
 QUEUE_REMOVE: Final = 1
 """The queue goes; it must be empty."""
-SUBMIT_LEAST: Final = 352
-"""Bytes of a request without conditions."""
+SUBMIT_LEAST: Final = 288
+"""Bytes of a request without conditions that follows no job."""
 HAS_EXIT_CODE: Final = 1
 HAS_SIGNAL: Final = 2
 HAS_DEVICE_NS: Final = 4

@@ -84,7 +84,7 @@ class ExplainRecord(NamedTuple):
         return tuple.__new__(cls, (f[0], f[2], f[3], f[4], f[5], f[6], f[1]))
 
 
-_JOB_INFO = Struct("<QQQQQQQ4QQQQQQIIIIiiIHHHHHHHHHHQQQQQ8Q4Q4Q4Q8QIIIIIhBBHHBBBB192s")
+_JOB_INFO = Struct("<QQQQQQQ4QQQQQQIIIIiiIHHHHHHHHHHQQQQQ8Q4Q4Q4QIIIIIhBBHHBBBB192s8Q")
 
 class JobInfo(NamedTuple):
     """Everything that the core knows of a job. Times are those of the entries that caused them, or
@@ -155,14 +155,14 @@ class JobInfo(NamedTuple):
         """Make it from values in the order of the record."""
         return tuple.__new__(cls, (
             f[0], f[1], f[2], f[33], f[3], f[4], f[5], f[6], tuple(filter(None, f[7:11])), f[11],
-            f[16], f[17], f[66], f[67], f[18], f[20] if f[19] & 1 else None,
-            f[21] if f[19] & 2 else None, f[71], f[72], f[23], STATES[f[24] - 1], f[25], f[26],
+            f[16], f[17], f[58], f[59], f[18], f[20] if f[19] & 1 else None,
+            f[21] if f[19] & 2 else None, f[63], f[64], f[23], STATES[f[24] - 1], f[25], f[26],
             f[22], f[12], f[13], f[14], f[15], f[27], f[28], f[29], f[30], f[31], f[32],
-            Submit(f[1], b"", f[2], f[16], f[17], f[71], f[66], f[67], f[33], f[72], f[34], f[35],
+            Submit(f[1], b"", f[2], f[16], f[17], f[63], f[58], f[59], f[33], f[64], f[34], f[35],
             f[36], f[37], tuple(filter(None, f[38:46])), tuple(filter(None, f[46:50])),
             tuple(filter(None, f[50:54])), tuple(filter(None, f[54:58])), tuple(filter(None,
-            f[58:66])), f[78], f[79], f[68], f[69], f[70], f[74], f[75], f[76], f[77], f[73],
-            unpack_conditions(f[80])),
+            f[73:81])), f[70], f[71], f[60], f[61], f[62], f[66], f[67], f[68], f[69], f[65],
+            unpack_conditions(f[72])),
         ))
 
 

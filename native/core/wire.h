@@ -328,7 +328,6 @@ struct sk_request {
 	uint64_t require[SK_JOB_LABELS_MAX];  /* Hashes of labels that the node must have. */
 	uint64_t avoid[SK_JOB_LABELS_MAX];    /* Hashes of labels that the node must not have. */
 	uint64_t tolerate[SK_JOB_LABELS_MAX]; /* Hashes of taints that do not matter. */
-	uint64_t after[SK_JOB_AFTERS_MAX];    /* The jobs that must have ended before. */
 	uint32_t gpu_milli;		      /* Milli-shares of devices of each task. */
 	uint32_t cpu_milli;
 	uint32_t queue;
@@ -344,11 +343,12 @@ struct sk_request {
 	uint8_t after_any;  /* Bit n: job n of `after` may have ended in any way. */
 	uint8_t after_fail; /* Bit n: job n of `after` must have ended otherwise than well. */
 	struct sk_condition conditions[SK_JOB_CONDITIONS_MAX]; /* Conditions on its devices. */
+	uint64_t after[SK_JOB_AFTERS_MAX]; /* The jobs that must have ended before. */
 };
 static_assert(sizeof(struct sk_request) == 488, "stored layout");
 static_assert(SK_JOB_AFTERS_MAX <= 8, "each has a bit of after_any and after_fail");
 
-/* A user submits a job. The record may end before the first condition that says nothing.
+/* A user submits a job. The record may end before conditions and jobs that say nothing.
  *
  * Python: Submit(client, key=b"", spec_hash=0, uid=0, tenant=0, priority=0, gpu_milli=0,
  * cpu_milli=0, memory_bytes=0, tasks=1, device_memory_bytes=0, estimate_ns=0, group=0, array=0,
@@ -365,10 +365,11 @@ struct sk_submit {
 	struct sk_request request;
 };
 static_assert(sizeof(struct sk_submit) == 544, "stored layout");
-#define SK_SUBMIT_LEAST 352u /* Bytes of a request without conditions. */
-static_assert(SK_SUBMIT_LEAST + SK_JOB_CONDITIONS_MAX * sizeof(struct sk_condition) ==
+#define SK_SUBMIT_LEAST 288u /* Bytes of a request without conditions that follows no job. */
+static_assert(SK_SUBMIT_LEAST + SK_JOB_CONDITIONS_MAX * sizeof(struct sk_condition) +
+			      SK_JOB_AFTERS_MAX * sizeof(uint64_t) ==
 		      sizeof(struct sk_submit),
-	      "the conditions come last");
+	      "the conditions and the jobs that it follows come last");
 
 struct sk_share {
 	uint16_t index;

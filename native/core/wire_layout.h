@@ -13,7 +13,7 @@
 #include "core/wire.h"
 
 /* Equal digests mean equal records. */
-#define SK_WIRE_DIGEST "ae244c2d12820e3b"
+#define SK_WIRE_DIGEST "2747cd7ad07e8313"
 
 /* clang-format off */
 #define SK_WIRE_AT(record, field, offset, size) \
@@ -97,22 +97,22 @@ SK_WIRE_AT(sk_request, models, 40, 64);
 SK_WIRE_AT(sk_request, require, 104, 32);
 SK_WIRE_AT(sk_request, avoid, 136, 32);
 SK_WIRE_AT(sk_request, tolerate, 168, 32);
-SK_WIRE_AT(sk_request, after, 200, 64);
-SK_WIRE_AT(sk_request, gpu_milli, 264, 4);
-SK_WIRE_AT(sk_request, cpu_milli, 268, 4);
-SK_WIRE_AT(sk_request, queue, 272, 4);
-SK_WIRE_AT(sk_request, min_run_s, 276, 4);
-SK_WIRE_AT(sk_request, backoff_s, 280, 4);
-SK_WIRE_AT(sk_request, priority, 284, 2);
-SK_WIRE_AT(sk_request, tasks, 286, 1);
-SK_WIRE_AT(sk_request, per_node, 287, 1);
-SK_WIRE_AT(sk_request, placement, 288, 2);
-SK_WIRE_AT(sk_request, options, 290, 2);
-SK_WIRE_AT(sk_request, retries, 292, 1);
-SK_WIRE_AT(sk_request, kinds, 293, 1);
-SK_WIRE_AT(sk_request, after_any, 294, 1);
-SK_WIRE_AT(sk_request, after_fail, 295, 1);
-SK_WIRE_AT(sk_request, conditions, 296, 192);
+SK_WIRE_AT(sk_request, gpu_milli, 200, 4);
+SK_WIRE_AT(sk_request, cpu_milli, 204, 4);
+SK_WIRE_AT(sk_request, queue, 208, 4);
+SK_WIRE_AT(sk_request, min_run_s, 212, 4);
+SK_WIRE_AT(sk_request, backoff_s, 216, 4);
+SK_WIRE_AT(sk_request, priority, 220, 2);
+SK_WIRE_AT(sk_request, tasks, 222, 1);
+SK_WIRE_AT(sk_request, per_node, 223, 1);
+SK_WIRE_AT(sk_request, placement, 224, 2);
+SK_WIRE_AT(sk_request, options, 226, 2);
+SK_WIRE_AT(sk_request, retries, 228, 1);
+SK_WIRE_AT(sk_request, kinds, 229, 1);
+SK_WIRE_AT(sk_request, after_any, 230, 1);
+SK_WIRE_AT(sk_request, after_fail, 231, 1);
+SK_WIRE_AT(sk_request, conditions, 232, 192);
+SK_WIRE_AT(sk_request, after, 424, 64);
 SK_WIRE_AT(sk_submit, header, 0, 16);
 SK_WIRE_AT(sk_submit, client, 16, 8);
 SK_WIRE_AT(sk_submit, key, 24, 16);

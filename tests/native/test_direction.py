@@ -75,6 +75,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     f"{SIM}/cuda": (f"{SIM}/card", f"{SIM}/node"),
     f"{SIM}/cupti": (f"{SIM}/cuda",),
     f"{SIM}/levelzero": (f"{SIM}/card", f"{SIM}/node"),
+    f"{SIM}/nccl": (f"{SIM}/cuda",),
     f"{SIM}/nvml": (f"{SIM}/card", f"{SIM}/node"),
     CORE: (),
     "native/core/state": (CORE,),

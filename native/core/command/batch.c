@@ -94,7 +94,7 @@ static bool conditions_shape(const struct sk_condition *conditions)
 }
 
 static_assert(offsetof(struct sk_request, gpu_milli) - offsetof(struct sk_request, models) ==
-		      8 * (SK_JOB_MODELS_MAX + 3 * SK_JOB_LABELS_MAX + SK_JOB_AFTERS_MAX),
+		      8 * (SK_JOB_MODELS_MAX + 3 * SK_JOB_LABELS_MAX),
 	      "the lists lie one behind the other");
 
 /* True if the request names no model, no label and no job, which is usual. */
@@ -103,11 +103,12 @@ static bool lists_empty(const struct sk_request *request)
 	const char *lists = (const char *)request + offsetof(struct sk_request, models);
 	uint64_t any = 0, name;
 
-	for (uint32_t i = 0; i < SK_JOB_MODELS_MAX + 3 * SK_JOB_LABELS_MAX + SK_JOB_AFTERS_MAX;
-	     i++) {
+	for (uint32_t i = 0; i < SK_JOB_MODELS_MAX + 3 * SK_JOB_LABELS_MAX; i++) {
 		memcpy(&name, lists + i * sizeof name, sizeof name);
 		any |= name;
 	}
+	for (uint32_t i = 0; i < SK_JOB_AFTERS_MAX; i++)
+		any |= request->after[i];
 	return !any;
 }
 
@@ -190,16 +191,20 @@ static bool size_ok(uint32_t kind, uint32_t size)
 }
 
 /* Copy one record. Of a SUBMIT that was cut at its first condition only that one becomes zero,
- * which ends the list; otherwise all that is lacking. */
+ * which ends the list, and the jobs that it follows; otherwise all that is lacking. */
 static void copy(const uint8_t *bytes, size_t size, union sk_command_record *ret)
 {
 	memcpy(ret, bytes, size);
 	if (ret->header.kind != SK_SUBMIT || size == sizeof(struct sk_submit))
 		return;
-	if (size == SK_SUBMIT_LEAST)
-		memset((uint8_t *)ret + SK_SUBMIT_LEAST, 0, sizeof(struct sk_condition));
-	else
+	if (size == SK_SUBMIT_LEAST) {
+		struct sk_request *request = &ret->submit.request;
+
+		memset(request->conditions, 0, sizeof request->conditions[0]);
+		memset(request->after, 0, sizeof request->after);
+	} else {
 		memset((uint8_t *)ret + size, 0, sizeof(struct sk_submit) - size);
+	}
 }
 
 /* True if size, kind and flags of the record at the start of `left` bytes are valid. */

@@ -13,6 +13,7 @@
 union sk_command_record {
 	struct sk_header header;
 	struct sk_place places[SK_TASKS_MAX];
+	struct sk_submit submit;
 	uint64_t align;
 };
 

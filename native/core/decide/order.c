@@ -7,7 +7,6 @@
 #include "core/decide/order.h"
 #include "core/ledger/queue.h"
 #include "core/policy/feasible.h"
-#include "core/policy/choice.h"
 #include "core/policy/policy.h"
 
 #define SK_SHARE_ONE (1ull << 30)
@@ -67,7 +66,7 @@ uint32_t sk_covered_depth(const struct sk_core *core, const struct sk_job *job)
 uint32_t sk_line_settle(const struct sk_core *core, uint32_t slot)
 {
 	for (uint32_t i = 0; slot && i < SK_LINE_TRIES_MAX; i++) {
-		if (!sk_choice_missing(core, &core->jobs[slot]))
+		if (!sk_policy_lacks_choice(core, &core->jobs[slot]))
 			return slot;
 		slot = sk_pending_next(core, slot);
 	}

@@ -16,7 +16,6 @@
 #include "core/ledger/pending.h"
 #include "core/ledger/queue.h"
 #include "core/ledger/traits.h"
-#include "core/policy/choice.h"
 #include "core/policy/conditions.h"
 #include "core/policy/feasible.h"
 #include "core/policy/policy.h"
@@ -215,7 +214,7 @@ static void explain_start(const struct sk_core *core, const struct sk_waiting_jo
 {
 	uint64_t at_ns;
 
-	if (waiting->free || !core->nodes_up || sk_choice_missing(core, waiting->job))
+	if (waiting->free || !core->nodes_up || sk_policy_lacks_choice(core, waiting->job))
 		return;
 	if (sk_eta_start(core, waiting->slot, &at_ns))
 		add_line(lines, (struct sk_explain){.reason = SK_EXPECTED_START, .have = at_ns});
@@ -252,7 +251,7 @@ static void explain_waiting(const struct sk_core *core, uint32_t slot, struct sk
 	struct sk_waiting_job waiting = {.slot = slot, .job = &core->jobs[slot]};
 	uint32_t head = sk_line_head(core, slot);
 	struct sk_explain ahead = line_ahead(core, slot, head);
-	bool custom = sk_choice_missing(core, waiting.job);
+	bool custom = sk_policy_lacks_choice(core, waiting.job);
 
 	waiting.blocked = sk_limits_block(core, slot, core->now_ns, waiting.limits,
 					  SK_EXPLAIN_LIMITS, &waiting.limits_n);

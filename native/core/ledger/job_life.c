@@ -30,12 +30,13 @@ static void job_tell(const struct sk_act *act, const struct sk_job *job, uint64_
 	effect->tasks = job->request.tasks;
 }
 
-/* `to` is zero. Behind the first condition that says nothing a request need not be filled. */
+/* `to` is zero. Conditions behind the first one that says nothing need not be filled. */
 static void request_copy(struct sk_request *to, const struct sk_request *from)
 {
 	memcpy(to, from, offsetof(struct sk_request, conditions));
 	if (from->conditions[0].property)
 		memcpy(to->conditions, from->conditions, sizeof to->conditions);
+	memcpy(to->after, from->after, sizeof to->after);
 }
 
 static void job_fill(const struct sk_core *core, struct sk_job *job, const struct sk_submit *submit)

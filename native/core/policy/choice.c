@@ -7,8 +7,6 @@
 #include <string.h>
 
 #include "core/policy/choice.h"
-#include "core/policy/hints.h"
-#include "core/policy/policy.h"
 
 static struct sk_choice *choice_of(const struct sk_core *core, uint64_t job)
 {
@@ -25,14 +23,6 @@ const struct sk_choice *sk_choice_find(const struct sk_core *core, const struct 
 	const struct sk_choice *choice = choice_of(core, job->id);
 
 	return choice && choice->attempt == job->attempt + 1 ? choice : NULL;
-}
-
-bool sk_choice_missing(const struct sk_core *core, const struct sk_job *job)
-{
-	enum sk_placement how = sk_policy_placement(core, job);
-
-	return how == SK_PLACEMENT_CUSTOM ||
-	       (how == SK_PLACEMENT_SCORED && !sk_choice_find(core, job));
 }
 
 int sk_core_choice(struct sk_core *core, uint64_t job, uint32_t attempt, uint16_t reason,

@@ -8,7 +8,6 @@
 #ifndef SK_CORE_POLICY_HINTS_H
 #define SK_CORE_POLICY_HINTS_H
 
-#include "core/policy/choice.h"
 #include "core/policy/frag.h"
 #include "core/state/state.h"
 
@@ -68,6 +67,15 @@ struct sk_sampled {
 struct sk_kept_evidence {
 	struct sk_evidence head;
 	struct sk_evidence_side sides[2]; /* the chosen one and the next best */
+};
+
+/* A choice holds what a scoring function outside said of the nodes for one attempt of a job. */
+struct sk_choice {
+	uint64_t job; /* 0: none */
+	uint32_t attempt;
+	uint16_t reason; /* 0, or why the built-in policy is used instead */
+	uint16_t count;
+	struct sk_choice_row rows[SK_CANDIDATES_MAX];
 };
 
 struct sk_power {

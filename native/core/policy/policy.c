@@ -323,6 +323,14 @@ static bool policy_built_in(struct sk_search *search, uint32_t slot)
 	return policy_pack(search);
 }
 
+bool sk_policy_lacks_choice(const struct sk_core *core, const struct sk_job *job)
+{
+	enum sk_placement how = sk_policy_placement(core, job);
+
+	return how == SK_PLACEMENT_CUSTOM ||
+	       (how == SK_PLACEMENT_SCORED && !sk_choice_find(core, job));
+}
+
 /* Take the node with the highest rank on which the task fits; the first of equals. */
 static bool policy_ranked(const struct sk_search *search, const struct sk_choice *choice)
 {

@@ -21,4 +21,7 @@ enum sk_placement sk_policy_placement(const struct sk_core *core, const struct s
 bool sk_policy_choose(const struct sk_core *core, uint32_t job, uint64_t now_ns, uint64_t seed,
 		      struct sk_place *place);
 
+/* True if the job can be placed only once a choice for it is there. */
+bool sk_policy_lacks_choice(const struct sk_core *core, const struct sk_job *job);
+
 #endif
