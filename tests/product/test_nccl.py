@@ -170,7 +170,8 @@ def test_a_rank_that_does_not_come_is_named_and_its_gang_begins_again_elsewhere(
 def test_a_device_gets_no_more_jobs_where_job_and_node_say_so(
     node: LiveNode, program: str, public_folder: Path
 ) -> None:
-    words = ("--rounds", "2000", "--slow", "2:100")
+    # It would take more than a minute, so it ends by the rule.
+    words = ("--rounds", "4000", "--work", "10000", "--slow", "2:100")
     rule = {"rank_trouble": "cordon", "rank_patience_s": 3}
     job = gang(node, program, public_folder / "cordoned", *words, **rule)
     first = node.ask(lambda client: client.get(job))
