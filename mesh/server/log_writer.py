@@ -42,6 +42,8 @@ class LogWriter:
         self._folder = folder
         self._feed = feed
         self._archive = archive
+        self._trimming = asyncio.Lock()
+        """Trims follow one another: a full log requests a second one while the first archives."""
 
     async def append(self, effect: events.Append) -> None:
         event: events.Event
@@ -97,8 +99,9 @@ class LogWriter:
     async def trim(self, effect: events.Trim) -> None:
         event: events.Event = events.Trimmed(effect.seq)
         try:
-            await self._keep(effect.seq)
-            await self._log.trim(effect.seq)
+            async with self._trimming:
+                await self._keep(effect.seq)
+                await self._log.trim(effect.seq)
             log.info("log trimmed", seq=effect.seq)
         except (StokerError, OSError) as error:
             event = events.TrimFailed(str(error))
@@ -109,6 +112,8 @@ class LogWriter:
         """Archive all entries up to `seq`, which are then trimmed."""
         kept: list[tuple[int, bytes]] = []
         reached = self._archive.last_seq
+        if reached >= seq:
+            return
         async for batch in self._log.read_from(reached + 1):
             kept += [each for each in batch if each[0] <= seq]
             reached = batch[-1][0]
