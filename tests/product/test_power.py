@@ -16,10 +16,10 @@ from product_node import LiveNode, live_node, wait_until
 
 from stoker.agent.commands.power_commands import power_command
 from stoker.agent.devices.readings import Absent
+from stoker.agent.jobs.cpu_quota import v1_cpu
 from stoker.agent.power import status
 from stoker.agent.power.plan.card import RETURN_SHARE
 from stoker.agent.power.setters import record
-from stoker.agent.power.setters.cpu_limit_v1 import v1_cpu
 from stoker.agent.supervise import pids
 from stoker.mesh.wire import schema
 from stoker.native.errors import StokerError

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stoker.agent.devices.readings import Absent
+from stoker.agent.jobs.cpu_quota import held_group, node_groups, v1_cpu
 from stoker.agent.power.plan.card import PowerRange
 from stoker.agent.power.setters.cpu_limit_v2 import CpuLimitV2, enable
 from stoker.agent.power.setters.record import RecordedSetting
@@ -27,16 +28,6 @@ LEAST = 0.1
 PERIOD_US = 100_000
 PROCESSES_MAX = 4096
 """The most processes of one device that are moved."""
-
-
-def v1_cpu(proc: Path = Path("/proc")) -> Path | Absent:
-    """The mount point of the cgroup v1 cpu controller."""
-    for line in (proc / "self/mountinfo").read_text().splitlines():
-        fields, _, rest = line.partition(" - ")
-        kind, _, options = rest.split(" ")[:3]
-        if kind == "cgroup" and "cpu" in options.split(","):
-            return Path(fields.split(" ")[4])
-    return Absent("the cpu controller of cgroup v1 is not mounted")
 
 
 def own_group(mount: Path, proc: Path = Path("/proc")) -> Path:
@@ -166,8 +157,8 @@ def cpu_hold(
     mount = v1_cpu()
     if isinstance(mount, Absent):
         return held_cpus(mount, folder, draws_w, jobs)
-    own = mount / f"stoker-{instance}"
-    groups = Groups(own / f"held-{device}", own_group(mount), own)
+    own = node_groups(mount, instance)
+    groups = Groups(own / held_group(device), own_group(mount), own)
     return held_cpus(groups, folder, draws_w, jobs)
 
 

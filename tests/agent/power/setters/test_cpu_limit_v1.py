@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from stoker.agent.devices.readings import Absent
+from stoker.agent.jobs.cpu_quota import v1_cpu
 from stoker.agent.power.setters.cpu_limit_v1 import (
     PERIOD_US,
     CpuLimitV1,
     Groups,
     cpu_hold,
     own_group,
-    v1_cpu,
 )
 from stoker.agent.power.setters.record import restore, store
 from stoker.agent.state.host_facts import boot_id
