@@ -31,6 +31,7 @@ from stoker.agent.job_executor import JobExecutor
 from stoker.agent.jobs import steps
 from stoker.agent.jobs.attempt_folders import FENCED
 from stoker.agent.jobs.attempt_states import attempt_lookup
+from stoker.agent.jobs.cpu_quota import QuotaGroups, v1_groups
 from stoker.agent.jobs.job_folders import JobFolders
 from stoker.agent.jobs.job_output import JobOutput, Watches
 from stoker.agent.jobs.job_waiters import JobWaiters
@@ -58,6 +59,7 @@ from stoker.agent.process.spawner_events import SpawnerEvents
 from stoker.agent.state.command_position import PositionFile
 from stoker.agent.state.job_freezer import JobFreezer
 from stoker.agent.state.lease import Lease
+from stoker.agent.tracing.throttle_sources import ThrottleSources
 from stoker.agent.tracing.trace_thread import TraceThread
 from stoker.mesh.server import notify
 from stoker.mesh.server.log_output import configure_logging
@@ -245,6 +247,9 @@ class AgentDaemon:
         self._telemetry.unfenced = lambda: freezer.why_not(
             time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         )
+        quotas = QuotaGroups(cgroup, v1_groups(self._setting.state.instance))
+        telemetry = self._telemetry
+        self._tracer.throttling = ThrottleSources(telemetry.kind, telemetry.card_readings, quotas)
         attached: asyncio.Future[Any] = self._loop.create_future()
         self._tracer.start(cgroup, attached.set_result)
         await attached

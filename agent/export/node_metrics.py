@@ -15,7 +15,7 @@ import msgspec
 
 from stoker.mesh.wire.schema import Steered
 from stoker.probes.cost.cost_budget import GovernorRecord
-from stoker.probes.kernels.job_trace import KernelSummary, TraceSummary
+from stoker.probes.kernels.job_trace import DeviceRow, KernelSummary, TraceSummary
 from stoker.probes.otlp.metric_names import NAMES
 from stoker.probes.otlp.otlp_encoder import Attributes, Histogram, Kind, Metric, Number
 from stoker.scheduler.nouns import DeviceInfo, DeviceSample, TaskKey
@@ -169,11 +169,21 @@ def _job(job: JobReading) -> Iterator[Point]:
                 ("stoker.estimate", device.estimate),
             )
             yield "stoker.job.device.time", Number(at, ns, start)
+        yield from _throttled(job, device)
     for copy in summary.copies:
         bound = ("stoker.lower_bound", copy.seen < 1)
         at = _of(job, ("stoker.copy.kind", copy.name), bound)
         yield "stoker.job.copies", Number(at, copy.count, start)
         yield "stoker.job.copy.io", Number(at, copy.bytes, start)
+
+
+def _throttled(job: JobReading, device: DeviceRow) -> Iterator[Point]:
+    if (throttle := device.throttle) is None:
+        return
+    for row in throttle.causes:
+        by = (("stoker.throttle", row.cause), ("stoker.source", throttle.source))
+        at = _of(job, ("hw.id", device.id), *by)
+        yield "stoker.job.device.throttled", Number(at, row.ns, job.start_ns)
 
 
 def top(kernels: Iterable[KernelSummary], count: int = KERNELS_MAX) -> list[KernelSummary]:

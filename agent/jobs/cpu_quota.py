@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For how long a CPU quota let no thread of a job run, by the kernel's own counters (cpu.stat).
+"""The time in which a CPU quota let no thread of a job run, by the kernel's counters (cpu.stat).
 
 The kernel adds up what every CPU lost, so a job that was stopped on two CPUs at once has twice the
 time. It also counts the periods in which the quota was used up. A job that keeps c CPUs busy uses
@@ -38,7 +38,7 @@ class Quota(NamedTuple):
     periods: int
     """The periods in which the quota was used up."""
     lost_ns: int
-    """What all CPUs lost by it, added up."""
+    """The time that it took from every CPU, added up."""
     quota_us: int | None
     period_us: int = PERIOD_US
 

@@ -40,7 +40,7 @@ class DeviceLoad:
         Only devices with a job that was traced in both calls are returned.
         """
         used_ns = {
-            (key, device.id): device.causes.kernel_ns + device.causes.copy_ns
+            (key, device.id): device.busy_ns
             for key, summary in summaries.items()
             for device in summary.devices
         }
@@ -77,9 +77,7 @@ def device_ns(summary: TraceSummary, gpu_milli: int) -> int | None:
         return None
     share = min(gpu_milli, MILLI)
     return sum(
-        device.causes.kernel_ns
-        + device.causes.copy_ns
-        + device.causes.not_observed_ns * share // MILLI
+        device.busy_ns + device.causes.not_observed_ns * share // MILLI
         for device in summary.devices
     )
 

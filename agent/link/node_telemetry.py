@@ -17,6 +17,7 @@ import structlog
 
 from stoker.agent.agent_settings import AgentSettings
 from stoker.agent.devices.host import processes
+from stoker.agent.devices.readings import CardReadings
 from stoker.agent.devices.registry import Devices
 from stoker.agent.devices.samplers.sampled import Sampled
 from stoker.agent.export.node_metrics import JobReading
@@ -154,6 +155,15 @@ class NodeTelemetry:
         for card in samplers.cards():
             if (found := samplers.get(card.id)) is not None:
                 yield card.id, bool(card.sim), found
+
+    def kind(self, device: str) -> str | None:
+        """Return the kind of a device; None if there is none of this id. For any thread."""
+        return next((each.kind for each in self.devices.known if each.id == device), None)
+
+    def card_readings(self, device: str) -> CardReadings | None:
+        """Return the newest readings of a card; None if no driver is read. For any thread."""
+        found = self.devices.samplers.get(device)
+        return found.readings() if found is not None else None
 
     def close(self) -> None:
         """Stop reading drivers; a thread that hangs in one is left behind."""

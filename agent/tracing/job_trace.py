@@ -22,6 +22,7 @@ from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.tracing.detailed_probes import DetailedProbes
 from stoker.agent.tracing.job_calls import JobCalls
 from stoker.agent.tracing.job_governor import HostCost, JobGovernor
+from stoker.agent.tracing.job_throttles import NO_SOURCES, JobThrottles, Sources
 from stoker.agent.tracing.local_records import LocalRecords
 from stoker.agent.tracing.trace_window import RecordSink, TraceWindow
 from stoker.agent.tracing.untraced_processes import UntracedProcesses, hidden_reason, without
@@ -84,6 +85,7 @@ class TracedJob:
         sink: RecordSink,
         calls: JobCalls | None = None,
         removal: FolderRemoval | None = None,
+        throttling: Sources = NO_SOURCES,
     ) -> None:
         """`feed` gives the spans that wait in the ring to their jobs."""
         self._removal = removal or FolderRemoval()
@@ -95,6 +97,8 @@ class TracedJob:
             else None
         )
         self._governor: JobGovernor | None = None
+        self._throttles = JobThrottles(record, store, began_ns, throttling)
+        self._throttles.start()
         self.cgroup_id = cgroup_id
         self._segments, self._store = segments, store
         self._began_ns = began_ns
@@ -191,6 +195,7 @@ class TracedJob:
         """Fold all new records and return the fill of the fullest ring. `read`: thread times
         too."""
         waits = self._calls.waits(self.cgroup_id) if self._calls is not None else None
+        self._throttles.read(quotas_alone=not read)
         if self._trace is None:
             return 0.0
         self.window.apply_mode()
@@ -250,7 +255,12 @@ class TracedJob:
 
     def summary(self) -> TraceSummary | None:
         """Return the summary up to now; None while nothing is folded."""
-        return None if self._trace is None else self._complete(self._trace.summary())
+        if self._trace is None:
+            return None
+        folded = self._trace.summary()
+        self._throttles.worked(folded)
+        self._throttles.keep()
+        return self._complete(folded)
 
     def govern(self, summary: TraceSummary, host: HostCost) -> bool:
         """Keep the cost of tracing this job under its budget, once a second. True if the host's
@@ -308,6 +318,7 @@ class TracedJob:
                 self.drain(read=False)
                 self._read_host()
                 folded = self._trace.finish(ended_ns)
+                self._throttles.end(folded)
                 self._report_segments()
                 summary = self._complete(folded, ended_ns)
                 summary = msgspec.structs.replace(
@@ -466,7 +477,8 @@ class TracedJob:
             clocks=(*clock_table(), *summary.clocks),
             collectives=self._ranks(over=now_ns is not None),
         )
-        return without(whole, self._hidden(now_ns or summary.window.to_ns) or UntracedProcesses())
+        hidden = self._hidden(now_ns or summary.window.to_ns) or UntracedProcesses()
+        return self._throttles.applied(without(whole, hidden))
 
     def _waits_on_device(self, summary: TraceSummary) -> str:
         """Return why waiting is unknown if NCCL's kernels ran: ranks wait there."""

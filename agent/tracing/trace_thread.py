@@ -29,6 +29,7 @@ from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.tracing.host_cost import HostMeter
 from stoker.agent.tracing.job_calls import JobCalls
 from stoker.agent.tracing.job_governor import HostCost
+from stoker.agent.tracing.job_throttles import NO_SOURCES, Sources
 from stoker.agent.tracing.job_trace import FOLD_FILE, TracedJob
 from stoker.agent.tracing.launch_throttle import LaunchThrottle
 from stoker.agent.tracing.local_records import Bus
@@ -125,6 +126,8 @@ class TraceThread:
         """Takes the last summary of each traced job, in the daemon's loop; set by the daemon."""
         self.throttle = LaunchThrottle()
         """Shares of the time in which launches begin, set by the power loop."""
+        self.throttling: Sources = NO_SOURCES
+        """The sources of what throttles devices, for the tracing thread; set by the daemon."""
         self._drain_idle = False
         self._sink = RecordSink(node, self._send, Allowance(), bus)
         self._segments = segments
@@ -340,6 +343,7 @@ class TraceThread:
             sink=self._sink,
             calls=self._calls,
             removal=self._removal,
+            throttling=self.throttling,
         )
         if not self._traced:
             self._meter.restart()

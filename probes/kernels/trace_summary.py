@@ -30,6 +30,9 @@ HOLD_WHOLE = 1024
 
 _TRACERS = {1: "opencl", 2: "cupti", 3: "rocprofiler", 4: "level_zero"}
 _SIMULATED = 0x80
+THROTTLED = {False: "causes.throttled_ns", True: "clocks_lowered"}
+"""The key under which a summary says why slowed devices are not told apart: beside launches that
+were held back, which are throttled time that is known, it is the second one."""
 _THROTTLED = 7
 """SK_CAUSE_THROTTLED of native/trace/causes/causes.h."""
 _PHASES: tuple[Phase, ...] = ("", "timed", "counted", "blind")
@@ -136,6 +139,28 @@ class Causes(msgspec.Struct, frozen=True):
     not_observed_ns: int = 0
 
 
+class ThrottleRow(msgspec.Struct, frozen=True):
+    """One cause of throttling: for how long it was in force while the device worked for the job."""
+
+    cause: str
+    ns: int
+    error_ns: int
+
+
+class Throttle(msgspec.Struct, frozen=True):
+    """The throttles of a device; causes may overlap, and the whole counts once.
+
+    `source`: "counter" (the driver's), "quota" (the kernel's, of a CPU quota), "sampled" (the
+    driver's present reasons, once a second), or empty: only launches held back are known.
+    `busy_ns`: part of `throttled_ns` in which kernels and copies ran; it is in neither of these.
+    """
+
+    source: str
+    busy_ns: int
+    error_ns: int
+    causes: tuple[ThrottleRow, ...] = ()
+
+
 class DeviceRow(msgspec.Struct, frozen=True):
     """One granted or used device. `error_ns`: 95 % half width of its busy time where that is an
     estimate; `observed_ns`: part of the window in which launches were timed or sampled."""
@@ -146,6 +171,14 @@ class DeviceRow(msgspec.Struct, frozen=True):
     estimate: bool = False
     error_ns: int = 0
     observed_ns: int = 0
+    throttle: Throttle | None = None
+    """The causes of `throttled_ns`; None where nothing was read of them. The agent adds it."""
+
+    @property
+    def busy_ns(self) -> int:
+        """The time in which it ran kernels or copies, throttled or not."""
+        slowed_ns = self.throttle.busy_ns if self.throttle is not None else 0
+        return self.causes.kernel_ns + self.causes.copy_ns + slowed_ns
 
 
 class ClockAlignment(msgspec.Struct, frozen=True):
@@ -411,8 +444,7 @@ def _clock(row: _trace.Device) -> ClockAlignment:
 def _absent(found: _trace.Summary) -> dict[str, str]:
     held = any(row[4][_THROTTLED] for row in found["devices"])
     # A tracer sees the launches that it delayed, and cannot see a device slow itself down.
-    throttled = "clocks_lowered" if held else "causes.throttled_ns"
-    absent = {PEERS: _NO_PEERS, throttled: _NO_THROTTLE}
+    absent = {PEERS: _NO_PEERS, THROTTLED[held]: _NO_THROTTLE}
     if not found["segments"]:
         absent["kernels"] = absent["copies"] = absent["cost"] = absent["clock"] = (
             "no process of the job has called a GPU runtime that stoker traces"

@@ -85,6 +85,13 @@ NAMES: tuple[Name, ...] = (
         (*_JOB, "hw.id", "stoker.cause", "stoker.estimate"),
     ),
     Name(
+        "stoker.job.device.throttled",
+        "ns",
+        "updown",
+        "For how long each throttle was in force while the device worked; they may overlap",
+        (*_JOB, "hw.id", "stoker.throttle", "stoker.source"),
+    ),
+    Name(
         "stoker.job.tracing",
         "1",
         "updown",

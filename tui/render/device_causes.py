@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from stoker.tui.render import text, units
 
 CAUSES = {
     "kernel_ns": "busy: kernel",
@@ -31,3 +34,22 @@ def percentages(parts: Sequence[int], whole: int) -> list[float]:
     for index in by_remainder[:spare]:
         floors[index] += 1
     return [floor / 10 for floor in floors]
+
+
+_SOURCES = {
+    "counter": "by the driver's counters",
+    "quota": "by the kernel's counters",
+    "sampled": "by the driver's reasons, looked up once a second",
+}
+
+
+def throttles(device: Mapping[str, Any]) -> str:
+    """The throttles of a device with their times; empty if there were none, or none is known."""
+    found = device.get("throttle") or {}
+    rows = found.get("causes") or ()
+    if not rows:
+        return ""
+    said = ", ".join(f"{text.clean(row['cause'])} {units.duration(row['ns'])}" for row in rows)
+    source = _SOURCES.get(found["source"], "")
+    error = f", within {units.duration(found['error_ns'])}" if found["error_ns"] else ""
+    return f"throttled by {said}{' ' + source if source else ''}{error}"

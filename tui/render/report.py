@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from stoker.tui.render import rank_times, ranks, text, units
-from stoker.tui.render.device_causes import CAUSES, percentages
+from stoker.tui.render.device_causes import CAUSES, percentages, throttles
 
 WIDTH = 100
 LABEL = 11
@@ -250,6 +250,8 @@ def _device_time(device: Object, absent: Object, ink: Ink) -> Iterator[str]:
         if spent:
             bar = ink.full * max(round(BAR * spent / window), 0)
             yield f"  {CAUSES[name]:<24}{bar:<{BAR}}{percent:>8.1f} %{units.duration(spent):>12}"
+    if said := throttles(device):
+        yield "  " + text.wrap(said, WIDTH - 2, 2)
     empty = [CAUSES[name] for name, spent in known.items() if not spent]
     if empty:
         yield "  " + text.wrap("0: " + ", ".join(empty), WIDTH - 2, 2)

@@ -27,6 +27,7 @@ from stoker.probes.kernels.job_trace import (
     TimeWindow,
     TraceSummary,
 )
+from stoker.probes.kernels.trace_summary import Throttle, ThrottleRow
 from stoker.probes.otlp import metric_names
 from stoker.probes.otlp.otlp_encoder import Histogram, Metric, Number
 from stoker.scheduler.nouns import DeviceInfo, DeviceSample, TaskKey
@@ -98,6 +99,16 @@ def test_the_causes_of_a_device_still_add_up() -> None:
     causes = points(found, "stoker.job.device.time")
     assert sum(point.value for point in causes.values()) == 1000
     assert causes[7, 1, "train", "GPU-1", "kernel", False].value == 600
+
+
+def test_a_throttled_device_says_by_what() -> None:
+    rows = (ThrottleRow("power", 80, 0), ThrottleRow("thermal", 30, 0))
+    row = DeviceRow("GPU-1", 1000, CAUSES, throttle=Throttle("counter", 90, 5, rows))
+    found, _ = metrics(node(job(summary=msgspec.structs.replace(summary(), devices=(row,)))))
+    throttled = points(found, "stoker.job.device.throttled")
+    assert {key[-2:]: point.value for key, point in throttled.items()} == {
+        ("power", "counter"): 80, ("thermal", "counter"): 30,
+    }  # fmt: skip
 
 
 def test_no_two_tasks_of_a_job_share_a_series() -> None:

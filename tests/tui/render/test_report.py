@@ -183,6 +183,19 @@ def test_a_cause_that_is_not_known_is_not_zero() -> None:
     assert not any(line.startswith("  0:") and "throttled" in line for line in shown.split("\n"))
 
 
+def test_a_throttled_device_says_by_what_and_who_says_so() -> None:
+    job = pocl_job()
+    device = job["trace"]["devices"][0]
+    rows = [{"cause": "power", "ns": 1_500_000_000, "error_ns": 0},
+            {"cause": "thermal", "ns": 20_000_000, "error_ns": 0}]  # fmt: skip
+    device["throttle"] = {"source": "counter", "busy_ns": 9, "error_ns": 10**7, "causes": rows}
+    shown = " ".join(report.render(job).split())
+    words = "throttled by power 1.50 s, thermal 20 ms by the driver's counters, within 10 ms"
+    assert words in shown
+    device["throttle"] = {"source": "quota", "busy_ns": 0, "error_ns": 0, "causes": []}
+    assert "throttled by" not in report.render(job)
+
+
 def test_a_count_that_is_not_whole_says_so_on_its_own_line() -> None:
     """A tracer that misses a part of the time, or samples windows, has a lower bound as count.
 
