@@ -11,6 +11,7 @@ RANKS_MAX: int
 
 _Rank = tuple[int, int, bool, int, int, int, int, int, int, int, int, int, int]
 Group = tuple[int, int, int, bool, int, int, tuple[tuple[int, int, int, int], ...]]
+Doing = tuple[int, int, int, int | None, int, bool]
 _Missing = tuple[int, int | None, int]
 
 class Peers:
@@ -38,4 +39,7 @@ class Peers:
         self, now_ns: int, after_ns: int
     ) -> list[tuple[int, int, int, int, tuple[int, ...], tuple[_Missing, ...]]]:
         """(communicator, call, number, since, ranks that wait, (rank, its call, since) missing)."""
+    def spread(self) -> list[tuple[int, int, int, tuple[Doing, ...]]]:
+        """(communicator, key, size, (rank, pid, calls entered, the newest, since when it waits in
+        it or 0, all calls are counted) of its members here) of those with ranks elsewhere."""
     def losses(self) -> dict[str, int]: ...

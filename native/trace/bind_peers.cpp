@@ -125,6 +125,20 @@ public:
 		return rows;
 	}
 
+	/* The communicators with ranks on other hosts, and what their members here have done. */
+	nb::list spread() const
+	{
+		nb::list rows;
+
+		for (unsigned g = 0; g < SK_PEERS_GROUPS; g++) {
+			const sk_trace_peers_group &of = body_->groups[g];
+
+			if (sk_trace_peers_is_spread(&of))
+				rows.append(nb::make_tuple(g, of.key, of.size, doings(g)));
+		}
+		return rows;
+	}
+
 	nb::dict losses() const
 	{
 		nb::dict named;
@@ -149,6 +163,20 @@ private:
 			rows.append(nb::make_tuple(stream.rank, stream.last, stream.caused_ns,
 						   stream.wait_ns));
 		}
+		return nb::tuple(rows);
+	}
+
+	nb::tuple doings(unsigned group) const
+	{
+		std::vector<sk_trace_peers_member> found(SK_PEERS_RANKS);
+		size_t count = sk_trace_peers_find_members(body_.get(), group, found.data(),
+							   found.size());
+		nb::list rows;
+
+		for (size_t i = 0; i < count; i++)
+			rows.append(nb::make_tuple(found[i].rank, found[i].pid, found[i].entered,
+						   call(found[i].call), found[i].since_ns,
+						   found[i].from_start != 0));
 		return nb::tuple(rows);
 	}
 
@@ -193,5 +221,6 @@ NB_MODULE(_peers, module)
 		.def("groups", &Peers::groups)
 		.def("operations", &Peers::operations)
 		.def("stuck", &Peers::stuck, nb::arg("now_ns"), nb::arg("after_ns"))
+		.def("spread", &Peers::spread)
 		.def("losses", &Peers::losses);
 }

@@ -227,7 +227,8 @@ uint64_t sk_trace_peers_push(struct sk_trace_peers *peers, unsigned at,
 
 	if (stream->used == SK_PEERS_DEEP) {
 		pop(peers, stream);
-		peers->losses[SK_PEERS_UNMATCHED]++;
+		peers->losses[SK_PEERS_UNMATCHED] +=
+			sk_trace_peers_whole(&peers->groups[stream->group]);
 	}
 	serial = stream->serial + stream->used;
 	peers->groups[stream->group].missing -= !stream->used;

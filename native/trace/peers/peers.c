@@ -190,8 +190,12 @@ static void enter(struct sk_trace_peers *peers, unsigned process,
 	if (peers->kinds[record->call] == SK_PEERS_DEVICE)
 		peers->processes[process].in_device++;
 	open->stream = (uint16_t)stream_for(peers, process, record);
-	if (open->stream != SK_PEERS_NONE)
-		open->serial = sk_trace_peers_push(peers, open->stream, &call);
+	if (open->stream == SK_PEERS_NONE)
+		return;
+	if (peers->kinds[record->call] == SK_PEERS_LATER &&
+	    sk_trace_peers_is_spread(&peers->groups[peers->streams[open->stream].group]))
+		peers->processes[process].elsewhere = 1;
+	open->serial = sk_trace_peers_push(peers, open->stream, &call);
 }
 
 /* Note a member of the communicator that the call with this number made on `group`. All are known
@@ -221,6 +225,19 @@ static void add_made(struct sk_trace_peers *peers, const struct sk_trace_peers_o
 		}
 }
 
+/* Count a wait for the device as the rank's own, less what it waited for others. How much of it was
+ * for ranks of other hosts is not known, so none of such a wait is its own. */
+static void count_device(struct sk_trace_peers *peers, const struct sk_trace_peers_open *open,
+			 uint64_t at_ns)
+{
+	struct sk_trace_peers_process *process = &peers->processes[open->process];
+
+	if (!process->elsewhere)
+		peers->ranks[process->rank].own_ns += at_ns - open->enter_ns - open->peers_ns;
+	if (!process->in_device)
+		process->elsewhere = 0;
+}
+
 static void leave(struct sk_trace_peers *peers, const struct sk_collective *record)
 {
 	unsigned row = sk_trace_peers_find_open(peers, record->tid);
@@ -244,7 +261,7 @@ static void leave(struct sk_trace_peers *peers, const struct sk_collective *reco
 				    record->at_ns);
 	}
 	if (kind == SK_PEERS_DEVICE)
-		rank->own_ns += record->at_ns - open.enter_ns - open.peers_ns;
+		count_device(peers, &open, record->at_ns);
 	get_out(peers, &open, record->at_ns);
 	if (kind == SK_PEERS_JOINS && open.stream != SK_PEERS_NONE)
 		peers->streams[open.stream].handle = record->handle;

@@ -18,6 +18,10 @@
  * device while an operation which its process has begun lacks a member, and does not return before
  * that member has come, waits for it meanwhile.
  *
+ * A communicator with ranks on other hosts has fewer members here than its size. Nothing is matched
+ * in it, because clocks of hosts differ by more than an operation takes; what its members here have
+ * done can be read, so that whoever knows those of all hosts can judge.
+ *
  * Records come in the order in which calls were made. Times are CLOCK_MONOTONIC ns of one host.
  * Invariant: a thread's waits never overlap, and each lies within one of its calls.
  * Memory: the caller's fixed block; plain data. Threads: one.
@@ -90,6 +94,7 @@ struct sk_trace_peers_process {
 	uint8_t from_start;
 	uint8_t gone;
 	uint8_t loose;	    /* no launcher says its rank, so its communicator does */
+	uint8_t elsewhere;  /* it has begun operations that ranks of other hosts may lack */
 	uint16_t in_device; /* threads of it that wait for its device */
 	uint32_t tid;	    /* the thread that left a call last, */
 	uint32_t queued_us; /* how long it had waited for a CPU by then, */
@@ -168,6 +173,17 @@ struct sk_trace_peers_open {
 	uint64_t peers_ns; /* of a wait for the device: for peers */
 };
 
+/** One rank, on a communicator that has ranks on other hosts. */
+struct sk_trace_peers_member {
+	uint64_t entered;  /* calls on it */
+	uint64_t since_ns; /* when it began to wait in the newest; 0: it does not wait */
+	uint32_t pid;
+	uint16_t rank;
+	uint16_t call;	     /* the newest, or SK_PEERS_NONE */
+	uint32_t from_start; /* all of its calls are counted */
+	uint32_t unused;
+};
+
 /** A time in which a thread waited for others. */
 struct sk_trace_peers_wait {
 	uint64_t from_ns;
@@ -240,5 +256,13 @@ void sk_trace_peers_show(struct sk_trace_peers *peers, uint64_t to_ns);
 /** Find the operations that have not gone on for `after_ns`; returns how many, at most `room`. */
 size_t sk_trace_peers_find_stuck(const struct sk_trace_peers *peers, uint64_t now_ns,
 				 uint64_t after_ns, struct sk_trace_peers_stuck *ret, size_t room);
+
+/** Return whether a communicator has ranks that no process here is. */
+bool sk_trace_peers_is_spread(const struct sk_trace_peers_group *group);
+
+/** Find what the living members here of such a communicator have done; returns how many, at most
+ * `room`. */
+size_t sk_trace_peers_find_members(const struct sk_trace_peers *peers, unsigned group,
+				   struct sk_trace_peers_member *ret, size_t room);
 
 #endif

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Communicators with ranks on other hosts: what their members here have done."""
+
+from __future__ import annotations
+
+import pytest
+
+from stoker.native import _peers
+from tests.native.trace.test_peers import (
+    ALLREDUCE,
+    BEGIN,
+    DEVICE,
+    INIT,
+    KINDS,
+    RECORD,
+    START,
+    WORLD,
+    pid_of,
+)
+
+SIZE = 4
+"""The ranks of the communicator, of which two are here."""
+
+
+@pytest.fixture
+def peers() -> _peers.Peers:
+    made = _peers.Peers(KINDS)
+    for rank in range(2):
+        assert made.join(pid_of(rank), rank, 5, SIZE, WORLD) == 0
+    return made
+
+
+def call(peers: _peers.Peers, rank: int, at: int, number: int, *, handle: int = WORLD) -> None:
+    pid = pid_of(rank)
+    peers.add(RECORD.pack(at, handle, 9, pid, pid, number, _peers.ENTER, rank, SIZE, 0))
+
+
+def leave(peers: _peers.Peers, rank: int, at: int, number: int, *, handle: int = 0) -> None:
+    pid = pid_of(rank)
+    peers.add(RECORD.pack(at, handle, 0, pid, pid, number, _peers.LEAVE, 0, 0, 0))
+
+
+def doings(peers: _peers.Peers) -> list[tuple[int, int, int | None, int, bool]]:
+    """(rank, entered, call, since, from the start) of the members of the only one."""
+    ((_, _, size, members),) = peers.spread()
+    assert size == SIZE
+    return sorted((rank, n, call, ns, start) for rank, _, n, call, ns, start in members)
+
+
+def test_calls_are_counted_and_nothing_is_matched(peers: _peers.Peers) -> None:
+    call(peers, 0, 5, START)
+    leave(peers, 0, 6, START)
+    for n in range(100):  # more than wait for others at a time
+        for rank in range(2):
+            call(peers, rank, 10 * n + 10, ALLREDUCE)
+            leave(peers, rank, 10 * n + 12, ALLREDUCE)
+    call(peers, 1, 2000, ALLREDUCE)
+    assert doings(peers) == [(0, 100, ALLREDUCE, 0, True), (1, 101, ALLREDUCE, 2000, False)]
+    ((_, _, _, aligned, operations, _, _),) = peers.groups()
+    assert (aligned, operations) == (False, 0)
+    assert {name for name, n in peers.losses().items() if n} == set()
+    assert peers.stuck(10_000, 10) == [] and peers.take() == {}
+
+
+def test_the_members_that_are_gone_are_not_told(peers: _peers.Peers) -> None:
+    call(peers, 0, 10, ALLREDUCE)
+    peers.leave(pid_of(0))
+    assert [row[0] for row in doings(peers)] == [1]
+
+
+def test_a_communicator_whose_ranks_are_all_here_is_none(peers: _peers.Peers) -> None:
+    for rank in (2, 3):
+        peers.join(pid_of(rank), rank, 5, SIZE, WORLD)
+    assert peers.spread() == []
+
+
+def test_what_a_device_waits_for_ranks_elsewhere_is_not_its_own(peers: _peers.Peers) -> None:
+    """NCCL: ranks put operations, which return at once, and wait for their device."""
+    handle = 77
+    for rank in range(2):
+        call(peers, rank, 100 + rank, INIT)
+        leave(peers, rank, 200 + rank, INIT, handle=handle)
+    nccl = [row for row in peers.spread() if row[1] != 5]
+    ((_, _, _, members),) = nccl
+    assert [row[2] for row in members] == [1, 1]
+    call(peers, 0, 1000, BEGIN, handle=handle)
+    leave(peers, 0, 1001, BEGIN)
+    call(peers, 0, 1002, DEVICE)
+    ((_, _, _, members),) = [row for row in peers.spread() if row[1] != 5]
+    assert {row[0]: (row[2], row[4], row[5]) for row in members} == {
+        0: (2, 1002, True),
+        1: (1, 0, True),
+    }
+    leave(peers, 0, 9000, DEVICE)
+    assert own(peers)[0] == 800 + 1  # before the operation, and before the wait
+    call(peers, 0, 9010, DEVICE)  # nothing is under way any more
+    leave(peers, 0, 9110, DEVICE)
+    assert own(peers)[0] == 801 + 10 + 100
+
+
+def own(peers: _peers.Peers) -> dict[int, int]:
+    return {row[0]: row[12] for row in peers.ranks()}
