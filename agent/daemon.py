@@ -51,6 +51,7 @@ from stoker.agent.process.agent_metrics import AgentMetrics
 from stoker.agent.process.background_tasks import BackgroundTasks
 from stoker.agent.process.core_loop import CoreLoop
 from stoker.agent.process.effect_runner import EffectRunner
+from stoker.agent.process.gang_verdicts import GangVerdicts
 from stoker.agent.process.node_health import NodeHealth
 from stoker.agent.process.node_power import start_power
 from stoker.agent.process.node_ranks import NodeRanks, RankRule
@@ -137,6 +138,7 @@ class AgentDaemon:
         self._power: PowerLoop | None = None
         self._health: NodeHealth | None = None
         self._ranks: NodeRanks | None = None
+        self._verdicts: GangVerdicts | None = None
         self._reports: NodeReports | None = None
 
     def stop(self) -> None:
@@ -189,6 +191,7 @@ class AgentDaemon:
             accuse=health.watch.accuse,
             post=self.post,
         )
+        self._verdicts = GangVerdicts(self._starts.living, self._ranks.notice)
         report = await self._telemetry.report()
         self._power = start_power(
             setting,
@@ -281,6 +284,7 @@ class AgentDaemon:
             tracer=self._tracer,
             changed=self._waiters.change,
             devices=self._telemetry.devices,
+            ranks=lambda query: self._verdicts is not None and self._verdicts.told(query),
         )
 
     # --- end --------------------------------------------------------------------------------------

@@ -34,6 +34,12 @@ TROUBLE_CHARS_MAX = 160
 """The longest text on the ranks of a job in an Observation, in characters."""
 TROUBLES_MAX = 32
 """The most of these in one Observation."""
+RANKS_MAX = 1 << 16
+"""Ranks of one communicator are numbered below this."""
+GANG_SAMPLES_MAX = 64
+"""The most gangs of which one Observation tells."""
+MEMBER_SAMPLES_MAX = 512
+"""The most ranks of communicators in one Observation."""
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -211,6 +217,65 @@ class Observation(Record, frozen=True):
     memory_free_bytes: int
     devices: tuple[DeviceSample, ...] = ()
     jobs: tuple[JobSample, ...] = ()
+    gangs: tuple[GangSample, ...] = ()
+    """The ranks of its jobs, as far as something of them is to be told."""
+
+
+class GangSample(TaskRecord, frozen=True):
+    """Ranks of one job on this node, whose tasks here are all meant: its task is one of them."""
+
+    communicators: tuple[CommunicatorSample, ...] = ()
+    """Those with ranks on other nodes as well."""
+    troubles: tuple[TroubleSample, ...] = ()
+    """The troubles that the node finds by itself: among ranks that are all here."""
+
+
+class CommunicatorSample(Record, frozen=True):
+    """The ranks of a communicator that are on this node."""
+
+    key: int
+    """A number that it has on all nodes."""
+    size: int
+    """All of its ranks."""
+    call: str
+    """The newest call on it here."""
+    members: tuple[MemberSample, ...]
+
+
+class MemberSample(Record, frozen=True):
+    """One rank. Counts and times grow from its beginning."""
+
+    rank: int
+    """Its number in the communicator of all ranks."""
+    task: int
+    entered: int
+    """The operations of the communicator that it has entered."""
+    own_ns: int
+    """The time between its calls in which it had a CPU."""
+    queued_ns: int
+    """The time between its calls in which it waited for a CPU."""
+    waits_ns: int | None = None
+    """The time for which it has waited in the newest operation; None: it is not in one."""
+    from_start: bool = True
+    """False if its first operations were not seen."""
+
+
+class TroubleSample(Record, frozen=True):
+    """A rank that keeps others waiting."""
+
+    rank: int
+    kind: Literal["slow", "hung"]
+    text: str
+    task: int | None = None
+    """The task that it is in; None: it is not known."""
+    longer: float | None = None
+    """The part by which the own work of a slow one takes longer."""
+    since_ns: int = 0
+    """The time from which on it is known to be so (CLOCK_REALTIME)."""
+    named_ns: int = 0
+    """The time of the judgement (CLOCK_REALTIME)."""
+    lag_ns: int = 0
+    """The part of the time between these two in which whoever judges had no CPU to do so."""
 
 
 class JobSample(TaskRecord, frozen=True):

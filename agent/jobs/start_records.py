@@ -116,6 +116,10 @@ class StartRecords:
         """Return the record of a start; an unknown start gets one without decision or trace."""
         return self._alive.get(key) or StartRecord(*key, 0, 0, UNKNOWN_GRACE_S)
 
+    def living(self, key: TaskKey) -> StartRecord | None:
+        """Return the record of a start that is not over; None for any other."""
+        return self._alive.get(key)
+
     def is_adopted(self, key: TaskKey) -> bool:
         """True if an earlier agent made this start, which may have left files of it."""
         return key in self._adopted

@@ -21,6 +21,7 @@ from stoker.scheduler.nouns import (
     TROUBLE_CHARS_MAX,
     TROUBLES_MAX,
     DeviceSample,
+    GangSample,
     JobSample,
     Observation,
     TaskKey,
@@ -107,6 +108,8 @@ def observation(
     t_ns: int,
     devices: Iterable[DeviceSample],
     jobs: tuple[JobSample, ...] = (),
+    *,
+    gangs: tuple[GangSample, ...] = (),
 ) -> Observation:
     """Return the observation of this moment; reads /proc."""
     return Observation(
@@ -117,4 +120,5 @@ def observation(
         memory_free_bytes=host_facts.memory_free_bytes(),
         devices=tuple(devices),
         jobs=jobs,
+        gangs=gangs,
     )

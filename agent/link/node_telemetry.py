@@ -186,8 +186,9 @@ class NodeTelemetry:
         filled = node_observation.with_busy(samples, ratios)
         self.samples = tuple(filled)
         used = node_observation.job_samples(running)
+        gangs = await self._call_tracer(self._tracer.gangs, ()) if self._tracer.busy else ()
         return node_observation.observation(
-            number, self._setting.node, time.time_ns(), filled, used
+            number, self._setting.node, time.time_ns(), filled, used, gangs=gangs
         )
 
     async def readings(self) -> tuple[JobReading, ...]:

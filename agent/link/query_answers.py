@@ -37,6 +37,8 @@ from stoker.mesh.wire.queries import (
     PingQuery,
     PingReply,
     Query,
+    RanksQuery,
+    RanksReply,
     Reply,
     StdinQuery,
     StdinReply,
@@ -76,7 +78,9 @@ class QueryAnswers:
         tracer: TraceThread,
         changed: Changed,
         devices: Devices,
+        ranks: Callable[[RanksQuery], bool] = lambda query: False,
     ) -> None:
+        """`ranks` takes what the leader says of ranks here, and returns whether they are here."""
         self._name = name
         self._jobs = jobs
         self._node = node
@@ -85,6 +89,7 @@ class QueryAnswers:
         self._tracer = tracer
         self._changed = changed
         self._devices = devices
+        self._ranks = ranks
         self._tasks: set[asyncio.Task[None]] = set()
         self.counters: Counter[str] = Counter()
 
@@ -124,13 +129,18 @@ class QueryAnswers:
             case TracingQuery():
                 data = msgspec.json.encode(await self._tracing(query))
                 return TraceReply(data, len(data), eof=True, size=len(data))
-            case DevicesQuery():
-                return DevicesReply(
-                    await asyncio.to_thread(device_answers.data, self._devices, self._name, query)
-                )
-            case PingQuery():
-                return PingReply(await ping(query.address))
+            case DevicesQuery() | PingQuery() | RanksQuery():
+                return await self._about_node(query)
         return await self._trace(query)
+
+    async def _about_node(self, query: DevicesQuery | PingQuery | RanksQuery) -> Reply:
+        if isinstance(query, PingQuery):
+            return PingReply(await ping(query.address))
+        if isinstance(query, RanksQuery):
+            return RanksReply(self._ranks(query))
+        return DevicesReply(
+            await asyncio.to_thread(device_answers.data, self._devices, self._name, query)
+        )
 
     async def _trace(self, query: TraceQuery) -> TraceReply:
         match query:

@@ -19,7 +19,7 @@ from stoker.agent.jobs import steps
 from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.jobs.steps import Event
 from stoker.agent.tracing.trace_thread import RankNotice, TraceThread
-from stoker.probes.collectives.rank_judge import HUNG_NS
+from stoker.native.slow_rank import HUNG_NS
 from stoker.scheduler.nouns import TaskKey
 
 WAITING_MAX = 1024

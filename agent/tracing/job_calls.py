@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from stoker.agent.jobs.attempt_folders import cgroup_folder
-from stoker.agent.tracing.rank_watch import RankWatch, TroubledRank
+from stoker.agent.tracing.rank_watch import RankWatch, ToldGang, TroubledRank
 from stoker.agent.tracing.untraced_processes import HiddenUse, UntracedProcesses
 from stoker.probes.calls import site_report
 from stoker.probes.calls.call_probes import CallProbes
@@ -135,6 +135,10 @@ class JobCalls:
         """Return the ranks that began or ceased to keep others waiting; call it once a second."""
         return self._ranks.judge(self._is_frozen)
 
+    def gangs(self) -> list[ToldGang]:
+        """Return the gangs of whose ranks the scheduler is told."""
+        return self._ranks.gangs()
+
     def _is_frozen(self, cgroup_id: int) -> bool:
         group = self._groups.get(cgroup_id)
         return group is not None and is_frozen(group[0])
@@ -155,6 +159,8 @@ class JobCalls:
         first = min(called & BEGIN_LATER, default="")
         if first and self._ranks.strange(cgroup_id):
             return f"{first}: called on a communicator that was not seen to be made"
+        if call := self._ranks.elsewhere(cgroup_id):
+            return f"{call}: has ranks on other nodes, so waits for them are not told one by one"
         partly = self._sampled.get(cgroup_id, set()) & WAIT_FOR_DEVICE
         if first and partly:
             return f"{min(partly)}: seen for a part of the time, so waits for {first} are not known"

@@ -17,7 +17,7 @@ import msgspec
 from stoker.probes.calls.call_probes import CallProbes
 from stoker.probes.calls.library_copies import start_time
 from stoker.probes.collectives.collective_rows import PRESENT, Collectives
-from stoker.probes.collectives.job_ranks import RECORD_BYTES, JobRanks
+from stoker.probes.collectives.job_ranks import RECORD_BYTES, JobRanks, SpreadGroup
 from stoker.probes.collectives.rank_identity import RankIdentity, RankReader
 from stoker.probes.collectives.rank_judge import RankJudge, RankTrouble
 
@@ -56,6 +56,18 @@ class TroubledRank:
     over: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class ToldGang:
+    """The knowledge of one gang that others are told. `homes`: rank -> the cgroup id of its task."""
+
+    gang: Gang
+    spread: tuple[SpreadGroup, ...]
+    troubles: tuple[RankTrouble, ...]
+    homes: Mapping[int, int]
+    resumed_ns: int
+    """The end of the last time in which it was frozen."""
+
+
 class RankWatch:
     """The ranks of all jobs, by the ids of their cgroups."""
 
@@ -65,6 +77,8 @@ class RankWatch:
         self._tasks: dict[int, _Task] = {}
         self._homes: dict[int, int] = {}
         """Process -> the cgroup id of its task."""
+        self._frozen: set[Gang] = set()
+        """The gangs that were frozen when they were judged last."""
         self._reader = RankReader()
         self.strays = 0
         """Records that were of no job any more."""
@@ -81,6 +95,7 @@ class RankWatch:
         task = self._tasks.pop(cgroup_id, None)
         if task is not None and not self._of(task.gang):
             del self._gangs[task.gang], self._judges[task.gang]
+            self._frozen.discard(task.gang)
         self._homes = {pid: home for pid, home in self._homes.items() if home != cgroup_id}
 
     def drain(self, probes: CallProbes) -> None:
@@ -125,6 +140,12 @@ class RankWatch:
         task = self._tasks.get(cgroup_id)
         return task is None or self._gangs[task.gang].strange
 
+    def elsewhere(self, cgroup_id: int) -> str:
+        """Return a call on a communicator with ranks on other nodes; empty if there is none."""
+        task = self._tasks.get(cgroup_id)
+        rows = self._gangs[task.gang].spread() if task is not None else ()
+        return next((row.call for row in rows if row.call), "")
+
     def judge(self, frozen: Callable[[int], bool]) -> list[TroubledRank]:
         """Return the ranks that began or ceased to keep others waiting; call it once a second.
 
@@ -136,8 +157,11 @@ class RankWatch:
                 continue
             if any(map(frozen, self._of(gang))):
                 self._judges[gang].rest(job.told_ns)
+                self._frozen.add(gang)
                 continue
-            began, ended = self._judges[gang].judge(job.collectives(job.told_ns))
+            self._frozen.discard(gang)
+            rows = job.collectives(job.told_ns)
+            began, ended = self._judges[gang].judge(rows, time.monotonic_ns())
             tasks, homes = tuple(self._of(gang)), self._homes_of(job)
             for troubles, over in ((began, False), (ended, True)):
                 for trouble in troubles:
@@ -151,6 +175,17 @@ class RankWatch:
         """Return what is wrong with the ranks of a task's gang now."""
         task = self._tasks.get(cgroup_id)
         return () if task is None else self._judges[task.gang].troubles
+
+    def gangs(self) -> list[ToldGang]:
+        """Return the gangs with ranks on other nodes, and those whose ranks are in trouble."""
+        found = []
+        for gang, job in self._gangs.items():
+            judge = self._judges[gang]
+            spread = job.spread() if job.seen and gang not in self._frozen else ()
+            if spread or judge.troubles:
+                homes = self._homes_of(job)
+                found.append(ToldGang(gang, spread, judge.troubles, homes, judge.resumed_ns))
+        return found
 
     def _homes_of(self, job: JobRanks) -> Mapping[int, int]:
         """Return rank -> the cgroup id of its newest process."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +26,7 @@ from stoker.agent.jobs.folder_removal import FolderRemoval
 from stoker.agent.jobs.job_audit import Audit
 from stoker.agent.jobs.spawner_messages import Exited, Started
 from stoker.agent.jobs.start_records import StartRecord
+from stoker.agent.tracing.gang_samples import GangSamples
 from stoker.agent.tracing.host_cost import HostMeter
 from stoker.agent.tracing.job_calls import JobCalls
 from stoker.agent.tracing.job_governor import HostCost
@@ -43,7 +44,7 @@ from stoker.probes.catalogue import ProbeState
 from stoker.probes.host.host_probes import HostProbes
 from stoker.probes.host.notices import Notice
 from stoker.probes.kernels.job_trace import HOLD_WHOLE, TraceSummary
-from stoker.scheduler.nouns import DeviceSample, TaskKey
+from stoker.scheduler.nouns import DeviceSample, GangSample, TaskKey
 
 DRAIN_EVERY_S = 0.05
 LOOK_MAX_S = 0.2
@@ -147,9 +148,10 @@ class TraceThread:
         self._meter = HostMeter()
         self.probes: list[ProbeState] = []
         """The kernel's answer for each host probe; set before `start` is done."""
-        self.counters: dict[str, int] = {"trace_refused": 0, "trace_failed": 0}
+        self.counters: Counter[str] = Counter({"trace_refused": 0, "trace_failed": 0})
         self._audit = Audit(self.counters, self._number_of)
         self._removal = FolderRemoval()
+        self._gangs = GangSamples(self._key_of, self.counters)
         self._thread = threading.Thread(target=self._run, name="tracing", daemon=True)
 
     # --- from the daemon's loop -------------------------------------------------------------------
@@ -223,6 +225,10 @@ class TraceThread:
     def summaries(self, done: Done) -> None:
         """Pass `done` the summaries of all traced jobs: TaskKey -> (StartRecord, TraceSummary)."""
         self._order(lambda: self._answer(done, self._summaries))
+
+    def gangs(self, done: Done) -> None:
+        """Pass `done` what an observation tells of the ranks of jobs: a tuple of GangSample."""
+        self._order(lambda: self._answer(done, self._gang_samples))
 
     def sampled(self, samples: Sequence[DeviceSample], t_ns: int) -> None:
         """Add samples of devices at `t_ns`, CLOCK_MONOTONIC, to the timelines of their jobs with
@@ -396,6 +402,15 @@ class TraceThread:
             for key, summary in opened.items()
             if summary is not None
         }
+
+    def _gang_samples(self) -> tuple[GangSample, ...]:
+        self._drain_calls()
+        gangs = self._calls.gangs() if self._calls is not None else ()
+        return self._gangs.of(gangs, time.monotonic_ns(), time.time_ns())
+
+    def _key_of(self, cgroup_id: int) -> TaskKey | None:
+        job = self._by_cgroup.get(cgroup_id)
+        return job.record.key if job is not None else None
 
     def _sampled(self, samples: Sequence[DeviceSample], t_ns: int) -> None:
         for job in self._traced.values():

@@ -419,6 +419,13 @@ class PingNode(NamedTuple):
     address: str
 
 
+class TellRanks(NamedTuple):
+    """Tell a node which ranks of one of its tasks keep others waiting: a RanksQuery."""
+
+    node: str
+    data: bytes
+
+
 class EntryTold(_Frequent, frozen=True):
     """An entry of this leader counts; for those who look on, with ReplicaSettings.tells alone."""
 
@@ -465,6 +472,7 @@ Effect = (
     | Withhold
     | Resume
     | PingNode
+    | TellRanks
     | EntryTold
     | Score
     | Lead

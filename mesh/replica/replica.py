@@ -162,7 +162,7 @@ class Replica:
         self.real_ns = self._time.read(real_ns, now_ns, self.state.time_ns)
         now = self._now = Instant(self.real_ns, now_ns)
         self._peers.check(now)
-        self.nodes.signals.expire(now_ns)
+        self.nodes.expire(now_ns)
         self._handlers[type(event)](event, now)
         return self._outbox.take()
 

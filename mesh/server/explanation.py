@@ -96,6 +96,7 @@ class _Explanation:
             decision=job_views.decision_view(self._replica, decision),
             evidence=decision_evidence.evidence_view(self._replica, self._job, self._lines, rank),
             rank=rank,
+            troubles=tuple(job_views.troubles(self._replica, self._job)),
         )
 
     def _reason(self, line: Explained) -> schema.ReasonView:

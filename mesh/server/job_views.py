@@ -60,6 +60,7 @@ def job_view(replica: Replica, job: Job, *, short: bool = False) -> schema.JobVi
         ranks=() if short else tuple(_ranks(replica, job)),
         master=_master(replica, job),
         follows=() if short else tuple(_follows(replica, spec)),
+        troubles=tuple(troubles(replica, job)),
     )
 
 
@@ -109,6 +110,34 @@ def _ranks(replica: Replica, job: Job) -> Iterator[schema.RankView]:
             signal=rank.signal,
             decision=rank.decision.id,
         )
+
+
+def troubles(replica: Replica, job: Job) -> Iterator[schema.RankTroubleView]:
+    """Yield the ranks of a job that keep others waiting now."""
+    for node, said in replica.nodes.ranks.troubles(job):
+        report = replica.state.book.nodes.get(node)
+        decision = _decision_of(job, said.task)
+        shares = decision.devices if decision is not None else ()
+        devices = [_share(report, share) for share in shares]
+        yield schema.RankTroubleView(
+            rank=said.rank,
+            kind=said.kind,
+            text=said.text,
+            node=node,
+            task=said.task,
+            devices=tuple(each.id for each in devices),
+            sim=any(each.sim for each in devices),
+            longer=said.longer,
+            since_ns=said.since_ns,
+            named_ns=said.named_ns,
+            lag_ns=said.lag_ns,
+        )
+
+
+def _decision_of(job: Job, task: int | None) -> Decision | None:
+    if task is None or task >= max(1, len(job.ranks)):
+        return None
+    return job.ranks[task].decision if job.ranks else job.decision
 
 
 def _master(replica: Replica, job: Job) -> str:

@@ -153,6 +153,7 @@ class SchedulerDaemon:
             events.Withhold: self._withhold,
             events.Resume: self._resume,
             events.PingNode: self.loop.in_background(self._ping),
+            events.TellRanks: self._tell_ranks,
             events.Score: self.loop.in_background(self._score),
             events.EntryTold: self.telemetry.committed,
             events.Lead: self._lead,
@@ -395,6 +396,13 @@ class SchedulerDaemon:
             answered, unable = reply.result == "answered", reply.result == "unable"
             reported = events.PingReported(effect.pinger, effect.target, answered, unable)
             await self.loop.feed(reported)
+
+    async def _tell_ranks(self, effect: events.TellRanks) -> None:
+        """Tell a node of its ranks; what is lost is told again in a second."""
+        try:
+            await self.nc.publish(subjects.query(effect.node, "ranks"), effect.data)
+        except (nats.errors.Error, OSError):
+            self.replica.count("ranks_untold")
 
     async def _score(self, effect: events.Score) -> None:
         await self.loop.feed(await self.functions.score(effect))

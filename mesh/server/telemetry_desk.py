@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 import nats.errors
@@ -32,7 +33,7 @@ from stoker.mesh.wire.telemetry_streams import (
     stream_of,
 )
 from stoker.native.errors import BadRequest, StokerError
-from stoker.scheduler.nouns import NodeReport, Observation
+from stoker.scheduler.nouns import NodeReport, Observation, Record
 
 UNSENT_BYTES_MAX = 4 << 20
 """Telemetry waits here while the connection has this much of it that the broker does not read."""
@@ -223,7 +224,16 @@ def _published(kind: str, kept: KeptMessage) -> bytes:
 def _named(sample: Observation) -> bytes:
     """Return an observation as JSON with names, which it has not on the wire."""
     whole = {name: getattr(sample, name) for name in sample.__struct_fields__}
-    for part in ("devices", "jobs"):
-        rows = whole[part]
-        whole[part] = [{name: getattr(row, name) for name in row.__struct_fields__} for row in rows]
+    for part in ("devices", "jobs", "gangs"):
+        whole[part] = [_parts(row) for row in whole[part]]
+    for gang in whole["gangs"]:
+        gang["troubles"] = [_parts(row) for row in gang["troubles"]]
+        gang["communicators"] = [_parts(row) for row in gang["communicators"]]
+        for row in gang["communicators"]:
+            row["members"] = [_parts(member) for member in row["members"]]
     return msgspec.json.encode(whole)
+
+
+def _parts(row: Record) -> dict[str, Any]:
+    """Return the fields of a record by their names."""
+    return {name: getattr(row, name) for name in row.__struct_fields__}

@@ -17,16 +17,22 @@ from stoker.native.errors import BadRequest
 from stoker.scheduler.names import check_label
 from stoker.scheduler.nouns import (
     DEVICES_PER_NODE_MAX,
+    GANG_SAMPLES_MAX,
     JOB_SAMPLES_MAX,
     LABELS_PER_REPORT_MAX,
+    MEMBER_SAMPLES_MAX,
+    RANKS_MAX,
     TASKS_PER_JOB_MAX,
     TROUBLE_CHARS_MAX,
+    TROUBLES_MAX,
     DeviceInfo,
     DeviceSample,
+    MemberSample,
     NodeReport,
     Observation,
     Outcome,
     TaskKey,
+    TroubleSample,
 )
 from stoker.scheduler.records import BATCH_REQUESTS_MAX
 
@@ -126,9 +132,56 @@ def observation(data: bytes, node: str) -> Observation:
         raise BadRequest(f"the sample of {node} has a task or a device time out of range")
     if any(len(each.trouble) > TROUBLE_CHARS_MAX for each in found.jobs):
         raise BadRequest(f"the sample of {node} has a trouble of too many characters")
+    _check_gangs(found, node)
     if not all(map(_finite, found.devices)):
         raise BadRequest(f"the sample of {node} has a reading that is not a number")
     return found
+
+
+def _check_gangs(found: Observation, node: str) -> None:
+    """Raise BadRequest if what is told of ranks is too much or out of range."""
+    gangs = found.gangs
+    members = [m for gang in gangs for row in gang.communicators for m in row.members]
+    troubles = [each for gang in gangs for each in gang.troubles]
+    for count, most, what in (
+        (len(gangs), GANG_SAMPLES_MAX, "gangs"),
+        (len(members), MEMBER_SAMPLES_MAX, "ranks"),
+        (len(troubles), TROUBLES_MAX, "troubles of ranks"),
+    ):
+        if count > most:
+            raise BadRequest(f"{count} {what} in a sample, at most {most}")
+    good = (
+        all(_is_key(gang.key) for gang in gangs)
+        and all(
+            0 <= row.key < _U64 and len(row.call) <= TROUBLE_CHARS_MAX and 0 < row.size <= RANKS_MAX
+            for gang in gangs
+            for row in gang.communicators
+        )
+        and all(map(_is_member, members))
+        and all(map(_is_trouble, troubles))
+    )
+    if not good:
+        raise BadRequest(f"the sample of {node} has a rank with a number out of range")
+
+
+def _is_member(member: MemberSample) -> bool:
+    counts = member.entered, member.own_ns, member.queued_ns, member.waits_ns or 0
+    return (
+        0 <= member.rank < RANKS_MAX
+        and 0 <= member.task < TASKS_PER_JOB_MAX
+        and all(0 <= count < _U63 for count in counts)
+    )
+
+
+def _is_trouble(trouble: TroubleSample) -> bool:
+    times = trouble.since_ns, trouble.named_ns, trouble.lag_ns
+    return (
+        0 <= trouble.rank < RANKS_MAX
+        and 0 <= (trouble.task or 0) < TASKS_PER_JOB_MAX
+        and len(trouble.text) <= TROUBLE_CHARS_MAX
+        and (trouble.longer is None or math.isfinite(trouble.longer))
+        and all(0 <= time < _U63 for time in times)
+    )
 
 
 def _finite(sample: DeviceSample) -> bool:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queries of the scheduler to a node: output, stdin, traces, devices, and pings of others.
+"""The queries of the scheduler to a node: output, stdin, traces, devices, pings of others,
+and what it is told of its ranks.
 
 Owns the limits of one piece. An offset is a byte position in the whole, so any query may be
 repeated.
@@ -12,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from stoker.native import errors
-from stoker.scheduler.nouns import TASKS_PER_JOB_MAX, Record, TaskKey, TaskRecord
+from stoker.scheduler.nouns import TASKS_PER_JOB_MAX, Record, TaskKey, TaskRecord, TroubleSample
 
 CHUNK_BYTES_MAX = 256 * 1024
 """The most bytes in one reply; as base64 they still fit the broker's max_payload of 512 KB."""
@@ -130,6 +131,22 @@ class PingReply(Record, tag="ping", frozen=True):
     result: Literal["answered", "silent", "unable"]
 
 
+class RanksQuery(TaskRecord, tag="ranks", frozen=True):
+    """Tells the ranks of a task that keep others on other nodes waiting now; empty: none any more.
+
+    It is sent again about once a second while that is so.
+    """
+
+    troubles: tuple[TroubleSample, ...] = ()
+    wait_s: float = 0.0
+
+
+class RanksReply(Record, tag="ranks", frozen=True):
+    """The node has heard it; `known` is false if the attempt is not there any more."""
+
+    known: bool
+
+
 class TraceReply(Record, tag="trace", frozen=True):
     """Trace data from the requested offset; `size` is that of the whole, None while it grows."""
 
@@ -147,8 +164,8 @@ class QueryError(Record, tag="error", frozen=True):
     hint: str = ""
 
 
-Query = LogsQuery | StdinQuery | TraceQuery | TracingQuery | DevicesQuery | PingQuery
-Answer = LogsReply | StdinReply | TraceReply | DevicesReply | PingReply
+Query = LogsQuery | StdinQuery | TraceQuery | TracingQuery | DevicesQuery | PingQuery | RanksQuery
+Answer = LogsReply | StdinReply | TraceReply | DevicesReply | PingReply | RanksReply
 Reply = Answer | QueryError
 
 _encoder = msgspec.msgpack.Encoder()
@@ -173,7 +190,7 @@ def decode_query(data: bytes) -> Query:
         return query
     if not 0 <= query.task < TASKS_PER_JOB_MAX:
         raise errors.BadRequest(f"task {query.task}: out of range")
-    if isinstance(query, TracingQuery):
+    if isinstance(query, TracingQuery | RanksQuery):
         return query
     if query.offset < 0:
         raise errors.BadRequest(f"offset {query.offset}: out of range")

@@ -53,6 +53,7 @@ from stoker.mesh.wire.schema_devices import (
     TopologyRequest,
     TopologyView,
 )
+from stoker.mesh.wire.schema_ranks import RankTroubleView
 from stoker.mesh.wire.schema_removal import RemovedJob, RemoveRequest, RemoveView
 from stoker.mesh.wire.schema_telemetry import (
     TelemetryList,
@@ -115,6 +116,7 @@ __all__ = [
     "QueueSetRequest",
     "QueueView",
     "QuotaView",
+    "RankTroubleView",
     "ReadingsRequest",
     "ReadingsView",
     "RemoveRequest",
@@ -342,6 +344,8 @@ class JobView(Message, frozen=True):
     """The address at which the ranks of a gang meet, "host:port", while it is placed."""
     follows: tuple[FollowedView, ...] = ()
     """The jobs that it follows, as they are now; not in the rows of a list."""
+    troubles: tuple[RankTroubleView, ...] = ()
+    """The ranks that keep others waiting now, those that do not come first."""
 
 
 class JobList(Message, frozen=True):
@@ -451,6 +455,8 @@ class ExplainView(Message, frozen=True):
     """The values that the placement read; null for a job that was not placed."""
     rank: int = 0
     """The rank of a gang that `decision` and `evidence` are of."""
+    troubles: tuple[RankTroubleView, ...] = ()
+    """The ranks that keep others waiting now."""
 
 
 class Failure(Part, frozen=True):

@@ -65,8 +65,9 @@ CHOSEN_READS = (*READS, *LEADER_READS)
 """All (noun, verb) that a user may send to a scheduler of their choice."""
 ANY = "any"
 """Names no scheduler: the broker chooses one."""
-QUERIES = ("logs", "stdin", "trace", "devices", "ping")
-"""The kinds of queries to a node: on behalf of a user, and `ping` to look after another node."""
+QUERIES = ("logs", "stdin", "trace", "devices", "ping", "ranks")
+"""The kinds of queries to a node: on behalf of a user, `ping` to look after another node, and
+`ranks`, which tells it the leader's verdict on ranks of its own."""
 
 LOG_STREAM = "SCHED_LOG"
 LOG = f"{PREFIX}.log.entry"

@@ -8,6 +8,7 @@ first record until it is gone, and that one whose calls are not seen any more wa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -34,6 +35,32 @@ RECORD_BYTES = _peers.RECORD_BYTES
 
 _ORIGINS = {1: "world", 2: "made", 3: "nccl"}
 """sk_trace_peers_origin -> the first word of a communicator's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadGroup:
+    """A communicator with ranks on other nodes, and its members here."""
+
+    key: int
+    """A number that it has on all nodes."""
+    size: int
+    call: str
+    """The newest call on it here."""
+    members: tuple[SpreadMember, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadMember:
+    """A rank of such a communicator; `since_ns`: it waits in the newest of the operations that it
+    has entered since then, 0 if it does not."""
+
+    rank: int
+    pid: int
+    entered: int
+    own_ns: int
+    queued_ns: int
+    since_ns: int
+    from_start: bool
 
 
 class JobRanks:
@@ -103,6 +130,21 @@ class JobRanks:
         """True if calls of NCCL may have been on communicators that were not seen to be made."""
         made = any(_ORIGINS[row[1]] == "nccl" for row in self._peers.groups())
         return not made or bool(self._peers.losses()["peers.handle"])
+
+    def spread(self) -> tuple[SpreadGroup, ...]:
+        """Return the communicators with ranks on other nodes, the most used first."""
+        times = {row[0]: (row[12], row[11]) for row in self._peers.ranks()}
+        found = [
+            SpreadGroup(
+                key,
+                size,
+                max((self._doing(m[3]) for m in members if m[3] is not None), default=""),
+                tuple(SpreadMember(m[0], m[1], m[2], *times[m[0]], m[4], m[5]) for m in members),
+            )
+            for _, key, size, members in self._peers.spread()
+            if members
+        ]
+        return tuple(sorted(found, key=lambda row: -max(m.entered for m in row.members)))
 
     def stuck(self, now_ns: int, after_ns: int = STUCK_NS) -> tuple[StuckRow, ...]:
         """Return the operations that have not gone on for `after_ns`."""

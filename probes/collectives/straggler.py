@@ -10,20 +10,14 @@ more than these differ, and if what the others lose by it is worth a word.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import median
 
+from stoker.native.slow_rank import LEAST_OPERATIONS, slow_rank
 from stoker.probes.collectives.collective_rows import (
     Collectives,
     CommunicatorRow,
     MemberRow,
     RankRow,
 )
-
-LEAST_OPERATIONS = 10
-LEAST_LONGER = 0.05
-"""The part by which its own time is longer than that in the middle of the others."""
-LEAST_LOST = 0.02
-"""The part of the time with a CPU that is lost by that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,22 +96,12 @@ def _member_since(row: MemberRow, before: MemberRow | None) -> MemberRow:
 def _in(
     row: CommunicatorRow, ranks: dict[int, tuple[int, int]], passed_ns: int
 ) -> Straggler | None:
-    own = {each.rank: ranks.get(each.rank, (0, 0))[0] for each in row.members}
-    if len(own) < 2:
+    times = {each.rank: ranks.get(each.rank, (0, 0)) for each in row.members}
+    own = {rank: float(ns) for rank, (ns, _) in times.items()}
+    with_cpu = {rank: float(passed_ns - queued_ns) for rank, (_, queued_ns) in times.items()}
+    slow = slow_rank(own, with_cpu)
+    if slow is None:
         return None
-    slowest = max(row.members, key=lambda each: (own[each.rank], -each.rank))
-    rest = [ns for rank, ns in own.items() if rank != slowest.rank]
-    middle = median(rest)
-    late = own[slowest.rank] - middle
-    with_cpu = passed_ns - ranks.get(slowest.rank, (0, 0))[1]
-    if late < max(LEAST_LONGER * middle, LEAST_LOST * with_cpu, max(rest) - min(rest), 1):
-        return None
-    share = slowest.caused_ns / (len(rest) * passed_ns)
-    return Straggler(
-        slowest.rank,
-        row.name,
-        late / max(middle, 1),
-        min(share, 1.0),
-        slowest.last,
-        row.operations,
-    )
+    member = next(each for each in row.members if each.rank == slow.rank)
+    share = member.caused_ns / ((len(own) - 1) * passed_ns)
+    return Straggler(slow.rank, row.name, slow.longer, min(share, 1.0), member.last, row.operations)

@@ -33,6 +33,8 @@ class JoinedNode(OneNode):
         self._seed = seed
         self.labels: tuple[str, ...] = ()
         """The labels of `up --label`."""
+        self.config = ""
+        """The text of its config.toml."""
 
     async def __aenter__(self) -> JoinedNode:
         self._write_state()
@@ -50,6 +52,8 @@ class JoinedNode(OneNode):
         pinned.pair(where.keys)
         states.write_cluster(where, self._record)
         durable_file.replace(where.genesis, sealed_json.encode(self._genesis))
+        if self.config:
+            where.root.joinpath("config.toml").write_text(self.config)
         node_labels.keep(self.labels, where)
         states.seal_format(where)
         states.prepare_run(where)

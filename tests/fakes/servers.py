@@ -34,11 +34,15 @@ async def running(
     first: Server,
     environments: dict[str, dict[str, str]] | None = None,
     labels: dict[str, tuple[str, ...]] | None = None,
+    *,
+    config: str = "",
 ) -> AsyncIterator[Servers]:
     """Three servers, of which `first` is one that has not been started, and nodes of these names;
-    all are ready. `environments`: variables of the processes of some nodes."""
+    all are ready. `environments`: variables of the processes of some nodes; `config`: the text of
+    the config.toml of all."""
     made = Servers(folder, names, *joined(first, SERVERS))
     made.environments, made.labels = environments or {}, labels or {}
+    made.config = config
     try:
         yield await made.start()
     finally:
@@ -58,6 +62,8 @@ class Servers(SeveralSchedulers):
         """Variables of the processes of some nodes, such as those of simulated cards."""
         self.labels: dict[str, tuple[str, ...]] = {}
         """The labels that some nodes give themselves."""
+        self.config = ""
+        """The text of the config.toml of each node."""
 
     async def start(self) -> Servers:
         await self.start_schedulers()
@@ -70,6 +76,7 @@ class Servers(SeveralSchedulers):
             node = JoinedNode(self._folder / name, record, self.genesis, seed)
             node.environment = self.environments.get(name, {})
             node.labels = self.labels.get(name, ())
+            node.config = self.config
             self.nodes.append(await self._running.enter_async_context(node))
         await self.until_nodes_are_ready()
         return self

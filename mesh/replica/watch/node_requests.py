@@ -15,6 +15,7 @@ from stoker.mesh.replica.nodes.leadership import Leadership
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.requests.choices import Choices
 from stoker.mesh.replica.state import ReplicaState
+from stoker.mesh.replica.watch.gang_ranks import GangRanks
 from stoker.mesh.replica.watch.node_signals import ReplicaSignals
 from stoker.mesh.replica.watch.node_watch import NodeWatch
 from stoker.mesh.replica.works.outcome_work import OutcomeWork
@@ -46,6 +47,7 @@ class NodeRequests:
         self._appends = appends
         self._watch = watch
         self.signals = ReplicaSignals(state, outbox, watts)
+        self.ranks = GangRanks(state, outbox, lambda: leadership.leads)
         self._outbox = outbox
         self._choices = Choices(state)
 
@@ -89,3 +91,10 @@ class NodeRequests:
             return
         self.observations[event.node] = (event.observation, now.boot_ns)
         self.signals.observe(event.node, event.observation, now.boot_ns)
+        if event.observation.gangs:
+            self.ranks.observe(event.node, event.observation, now)
+
+    def expire(self, now_ns: int) -> None:
+        """Forget what nodes said too long ago."""
+        self.signals.expire(now_ns)
+        self.ranks.expire(now_ns)

@@ -18,14 +18,22 @@ from stoker.native.errors import BadRequest
 from stoker.scheduler.core import Limits
 from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import (
+    GANG_SAMPLES_MAX,
     JOB_SAMPLES_MAX,
+    MEMBER_SAMPLES_MAX,
+    TASKS_PER_JOB_MAX,
+    TROUBLES_MAX,
+    CommunicatorSample,
     DeviceInfo,
     DeviceSample,
+    GangSample,
     JobSample,
+    MemberSample,
     NodeReport,
     Observation,
     Outcome,
     TaskKey,
+    TroubleSample,
 )
 from stoker.scheduler.records import STATE_CODES, TaskOutcome
 from tests.mesh.founding import founded
@@ -141,6 +149,59 @@ def test_numbers_of_things_are_bounded() -> None:
     refused(lambda data: node_messages.report(data, "n1"), report, "65 devices")
     large = NodeReport("n1", "b" * 200_000, 1, 1, 1)
     refused(lambda data: node_messages.report(data, "n1"), large, "bytes, at most")
+
+
+def one_gang(**changes: Any) -> GangSample:
+    """A gang with one rank and one trouble; `changes` are those of its parts, by their name."""
+    parts = {
+        "member": MemberSample(0, 0, 1, 1, 1),
+        "row": CommunicatorSample(5, 2, "mpi.MPI_Barrier", ()),
+        "trouble": TroubleSample(0, "slow", "slow"),
+    }
+    for name, change in changes.items():
+        parts[name] = msgspec.structs.replace(parts[name], **change)
+    row = msgspec.structs.replace(parts["row"], members=(parts["member"],))
+    return GangSample(1, 1, 0, 5, (row,), (parts["trouble"],))  # type: ignore[arg-type]
+
+
+def of_gangs(*gangs: GangSample) -> Observation:
+    return Observation(1, "n1", 1, 1, 1, gangs=gangs)
+
+
+def test_what_is_told_of_ranks_is_bounded() -> None:
+    def observed(data: bytes) -> Observation:
+        return node_messages.observation(data, "n1")
+
+    gang = one_gang()
+    assert observed(encode(of_gangs(gang))).gangs == (gang,)
+    refused(observed, of_gangs(*(gang,) * (TROUBLES_MAX + 1)), "33 troubles of ranks in a sample")
+    bare = GangSample(1, 1, 0, 5)
+    refused(observed, of_gangs(*(bare,) * (GANG_SAMPLES_MAX + 1)), "65 gangs in a sample")
+    (row,) = gang.communicators
+    many = msgspec.structs.replace(row, members=row.members * (MEMBER_SAMPLES_MAX + 1))
+    refused(observed, of_gangs(GangSample(1, 1, 0, 5, (many,))), "513 ranks in a sample")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"member": {"rank": -1}},
+        {"member": {"task": TASKS_PER_JOB_MAX}},
+        {"member": {"entered": -1}},
+        {"member": {"own_ns": 1 << 63}},
+        {"member": {"waits_ns": -1}},
+        {"row": {"key": -1}},
+        {"row": {"size": 0}},
+        {"row": {"call": "c" * 200}},
+        {"trouble": {"text": "t" * 200}},
+        {"trouble": {"longer": float("nan")}},
+        {"trouble": {"rank": 1 << 16}},
+        {"trouble": {"lag_ns": -1}},
+    ],
+)
+def test_a_rank_that_cannot_be_is_refused(changes: dict[str, Any]) -> None:
+    sample = of_gangs(one_gang(**changes))
+    refused(lambda data: node_messages.observation(data, "n1"), sample, "rank with a number out")
 
 
 def test_a_node_speaks_for_itself() -> None:

@@ -3,11 +3,13 @@
 // stream, round after round, and wait for their device. Computing is sleeping. At the end rank 0
 // prints what really happened, by the ranks' own clocks, as JSON. No launcher says any rank.
 //
-// usage: ranks [--ranks N] [--rounds N] [--work US] [--slow RANK:PERCENT] [--absent RANK:ROUND]
+// usage: ranks [--ranks N] [--rounds N] [--work US] [--slow RANK:PERCENT[:ROUND]]
+//              [--absent RANK:ROUND]
 //              [--go PATH]   the ranks meet when this file is there
 //              [--id PATH]   it is one rank of a gang, whose ranks find the unique id there; only
 //                            in the first attempt a rank is slow or absent
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,9 +26,9 @@ struct id {
 };
 
 static struct {
-	long ranks, rounds, work_us, slow_rank, slow_percent, absent_rank, absent_round;
+	long ranks, rounds, work_us, slow_rank, slow_percent, slow_round, absent_rank, absent_round;
 	const char *go, *id;
-} options = {3, 100, 10000, -1, 0, -1, -1, NULL, NULL};
+} options = {3, 100, 10000, -1, 0, 0, -1, -1, NULL, NULL};
 
 struct round {
 	uint64_t put_ns, wait_ns, back_ns; /* the operation is put, the wait begins and ends */
@@ -61,17 +63,34 @@ static void compute(long us)
 	nanosleep(&nap, NULL);
 }
 
+/* Tell at which time (CLOCK_REALTIME) this rank begins to keep the others waiting. */
+static void tell_planted(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	printf("planted %lld\n", (long long)now.tv_sec * 1000000000 + now.tv_nsec);
+	fflush(stdout);
+}
+
+static long work_us(int rank, long round)
+{
+	bool slow = rank == options.slow_rank && round >= options.slow_round;
+	bool absent = rank == options.absent_rank && round == options.absent_round;
+
+	if (options.id && (absent || (slow && round == options.slow_round)))
+		tell_planted();
+	if (absent)
+		return 60000000;
+	return slow ? options.work_us * (100 + options.slow_percent) / 100 : options.work_us;
+}
+
 static void meet(int rank, void *comm)
 {
-	long own_us = rank == options.slow_rank
-			      ? options.work_us * (100 + options.slow_percent) / 100
-			      : options.work_us;
-
 	for (long i = 0; i < options.rounds; i++) {
 		struct round *round = &rounds[rank][i];
 
-		compute(rank == options.absent_rank && i == options.absent_round ? 60000000
-										 : own_us);
+		compute(work_us(rank, i));
 		round->put_ns = now_ns();
 		NCCL(ncclAllReduce, (const void *, void *, size_t, int, int, void *, void *), NULL,
 		     NULL, COUNT, FLOAT32, SUM, comm, NULL);
@@ -145,7 +164,8 @@ static void parse(int argc, char **argv)
 		else if (!strcmp(argv[i], "--work"))
 			options.work_us = atol(argv[i + 1]);
 		else if (!strcmp(argv[i], "--slow"))
-			sscanf(argv[i + 1], "%ld:%ld", &options.slow_rank, &options.slow_percent);
+			sscanf(argv[i + 1], "%ld:%ld:%ld", &options.slow_rank,
+			       &options.slow_percent, &options.slow_round);
 		else if (!strcmp(argv[i], "--absent"))
 			sscanf(argv[i + 1], "%ld:%ld", &options.absent_rank, &options.absent_round);
 		else if (!strcmp(argv[i], "--go"))

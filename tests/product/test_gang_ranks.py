@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rank of a gang over two nodes keeps ranks of the other one waiting: it is named, and its device
+is cordoned on its own node. Cards and NCCL are simulated (SIM), MPI is real."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes.joined_node import JoinedNode
+from fakes.servers import Servers, running
+
+from stoker.mesh.wire import schema
+from stoker.probes.calls import site_report
+from stoker.scheduler.nouns import ENDED
+from tests.mesh.conftest import (  # noqa: F401  # fixtures
+    NODES,
+    keyring,
+    server_stopped_with_admin,
+    stopped_server,
+)
+from tests.mesh.nats_server import Server
+from tests.product.test_gangs_on_nodes import Cards, cards  # noqa: F401  # fixture
+
+pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
+
+REDUCE = "nccl.ncclAllReduce"
+needs_mpi = pytest.mark.skipif(shutil.which("mpicc") is None, reason="Open MPI is not installed")
+
+
+@pytest.fixture
+async def pair(
+    server_stopped_with_admin: Server,  # noqa: F811
+    tmp_path: Path,
+    cards: dict[str, Cards],  # noqa: F811
+) -> AsyncIterator[Servers]:
+    """Two nodes with eight simulated cards each, whose jobs may cordon them."""
+    environments = {name: each.environment for name, each in cards.items()}
+    config = "[node]\nrank_cordon = true\n"
+    first, names = server_stopped_with_admin, NODES[:2]
+    async with running(tmp_path, names, first, environments, config=config) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def ranks(public_folder: Path) -> str:
+    built = public_folder / "ranks"
+    source = Path(__file__).parent / "nccl/ranks.c"
+    subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-o", built, source, "-ldl"], check=True)
+    return str(built)
+
+
+def watched(node: JoinedNode, call: str) -> int:
+    """Return the number of processes of a node in which the sites of a call are attached."""
+    report = site_report.load(node.state.agent / site_report.FILE)
+    return sum(each.processes for each in (report.states if report else ()) if each.id == call)
+
+
+async def until_watched(servers: Servers, call: str, each: int) -> None:
+    await servers.until(lambda: [watched(n, call) for n in servers.nodes] == [each, each])
+
+
+async def until_troubled(servers: Servers, job: int) -> schema.JobView:
+    async with asyncio.timeout(90):
+        while True:
+            view: schema.JobView = await servers.persist("alice", "job", "get", job=job)
+            assert view.state not in ENDED, view.reason
+            if view.troubles:
+                return view
+            await asyncio.sleep(0.1)
+
+
+async def planted_ns(servers: Servers, job: int, rank: int) -> int:
+    """Return the instant at which a rank began to keep the others waiting, by its own word."""
+    logs: schema.LogsView = await servers.persist(
+        "alice", "job", "logs", job=job, rank=rank, wait_s=10.0
+    )
+    word, number = logs.data.decode().split()
+    assert word == "planted"
+    return int(number)
+
+
+async def gang(servers: Servers, ranks: str, id: Path, *words: str, **fields: Any) -> int:
+    """Submit eight ranks on two nodes, which meet when the probes are on all of them."""
+    go = id.with_suffix(".go")
+    job = await servers.submit(
+        ranks, "--go", str(go), "--id", str(id), "--rounds", "4000", *words,
+        nodes=2, tasks_per_node=4, gpu_milli=1000, trace="full", **fields,
+    )  # fmt: skip
+    try:
+        await until_watched(servers, REDUCE, 4)
+    finally:
+        go.touch()
+    return job
+
+
+NAMED_NS = 5_000_000_000
+"""A rank is named within this time, less the time in which whoever judges had no CPU."""
+
+
+def named_in_time(trouble: schema.RankTroubleView, began_ns: int) -> bool:
+    return 0 < trouble.named_ns - began_ns <= NAMED_NS + trouble.lag_ns
+
+
+async def test_a_slow_rank_of_two_nodes_is_named_and_its_device_cordoned(
+    pair: Servers, ranks: str, public_folder: Path
+) -> None:
+    rule = {"rank_trouble": "cordon", "rank_patience_s": 5}
+    job = await gang(pair, ranks, public_folder / "slow", "--slow", "6:100:50", **rule)
+    view = await until_troubled(pair, job)
+    where = view.ranks[6]
+    (trouble,) = view.troubles
+    assert (trouble.kind, trouble.rank, trouble.task) == ("slow", 6, 6)
+    assert (trouble.node, trouble.devices) == (where.node, (where.devices[0].id,))
+    assert trouble.longer is not None and trouble.longer > 0.5, trouble
+    assert named_in_time(trouble, await planted_ns(pair, job, 6)), trouble
+    why = await pair.persist("alice", "job", "explain", job=job)
+    assert [each.rank for each in why.troubles] == [6]
+    ended = await pair.until_state(job, *ENDED)
+    (late,) = trouble.devices
+    began = f"rank 6 on node {where.node}: rank 6 on device {late}: rank 6 of 8: in "
+    assert ended.reason.startswith(began)
+    cordoned = []
+    async with asyncio.timeout(30):
+        while not cordoned:
+            rows = (await pair.persist("alice", "device", "list")).devices
+            cordoned = [row for row in rows if row.unavailable.startswith("sick: a rank on it ")]
+            await asyncio.sleep(0.05)
+    assert [(row.node, row.id) for row in cordoned] == [(where.node, late)]
+
+
+async def test_a_rank_of_another_node_that_does_not_come_has_its_gang_begin_again(
+    pair: Servers, ranks: str, public_folder: Path
+) -> None:
+    rule = {"rank_trouble": "restart", "rank_patience_s": 5, "retries": 1, "backoff_s": 1}
+    words = ("--rounds", "60", "--absent", "1:20")
+    job = await gang(pair, ranks, public_folder / "hung", *words, **rule)
+    view = await until_troubled(pair, job)
+    (trouble,) = view.troubles
+    where = view.ranks[1]
+    assert (trouble.kind, trouble.rank, trouble.node) == ("hung", 1, where.node)
+    assert trouble.text.startswith("ncclAllReduce #22: 7 ranks from 0 wait since ")
+    assert trouble.text.endswith(" s for rank 1")
+    assert named_in_time(trouble, await planted_ns(pair, job, 1)), trouble
+    ended = await pair.until_state(job, *ENDED)
+    assert (ended.state, ended.attempt) == ("succeeded", 2), ended.reason
+    (before,) = ended.attempts
+    assert before.reason.startswith(f"rank 1 on node {where.node}: rank 1 on device ")
+    assert trouble.devices[0] not in {each.id for rank in ended.ranks for each in rank.devices}
+    assert ended.troubles == ()
+
+
+@pytest.fixture(scope="module")
+def allreduce(public_folder: Path) -> str:
+    """Ranks of MPI that sleep and add up a number, of which one sleeps longer from a round on."""
+    program = public_folder / "late_rank"
+    source = Path(__file__).parent / "late_rank.c"
+    subprocess.run(["mpicc", "-O2", "-Wall", "-Werror", "-o", program, source], check=True)
+    return str(program)
+
+
+@needs_mpi
+async def test_a_slow_rank_of_mpirun_is_named_with_the_task_that_it_is_in(
+    pair: Servers, allreduce: str, public_folder: Path
+) -> None:
+    """Two tasks of two cards (SIM) are four ranks of MPI."""
+    go = public_folder / "mpi.go"
+    job = await pair.submit(
+        "mpirun", allreduce, str(go), "3", "50",
+        nodes=2, gpu_milli=2000, mpi=True, trace="full", rank_trouble="warn",
+    )  # fmt: skip
+    try:
+        await until_watched(pair, "mpi.MPI_Allreduce", 2)
+    finally:
+        go.touch()
+    view = await until_troubled(pair, job)
+    (trouble,) = view.troubles
+    assert (trouble.kind, trouble.rank, trouble.task) == ("slow", 3, 1)
+    assert trouble.node == view.ranks[1].node
+    assert trouble.devices == tuple(each.id for each in view.ranks[1].devices)
+    assert named_in_time(trouble, await planted_ns(pair, job, 0)), trouble
+    await pair.persist("alice", "job", "cancel", select=str(job))
+    await pair.until_state(job, *ENDED)
