@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from stoker.tui.render import text, units
+from stoker.tui.render import rank_troubles, text, units
 from stoker.tui.render.report import WIDTH
 
 Object = Mapping[str, Any]
@@ -18,6 +18,8 @@ Object = Mapping[str, Any]
 def render(explained: Object) -> str:
     """The explanation of one job, without a final newline."""
     lines = [_wrapped(f"job {explained['job']}, {explained['state']}: ", explained["summary"])]
+    for kind, sentence in rank_troubles.sentences(explained):
+        lines.append(_wrapped(f"  {kind} rank: " if kind else "  ", sentence))
     lines += _reasons(explained)
     lines += _actions(explained)
     if explained.get("decision"):

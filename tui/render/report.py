@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from stoker.tui.render import rank_times, ranks, text, units
+from stoker.tui.render import rank_times, rank_troubles, ranks, text, units
 from stoker.tui.render.device_causes import CAUSES, percentages, throttles
 
 WIDTH = 100
@@ -92,6 +92,8 @@ def _job(job: Object) -> Iterator[str]:
     yield _line("owner", text.joined([who, asked, _times(job["times"])], ", "))
     if job.get("reason"):
         yield _line("reason", job["reason"])
+    for kind, sentence in rank_troubles.sentences(job):
+        yield _line(f"{kind} rank" if kind else "", sentence)
     if array := job.get("array"):
         last = array["first"] + array["size"] - 1
         yield _line("array", f"index {array['index']} of jobs {array['first']}-{last}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from stoker.mesh.wire.schema import DeviceView, JobView, KernelRow, NodeView
+from stoker.mesh.wire.schema import DeviceView, JobView, KernelRow, NodeView, RankTroubleView
 from stoker.scheduler.nouns import ENDED
 from stoker.tui.render import units
 from stoker.tui.top.table_view import ViewColumn, ViewRow
@@ -129,6 +129,8 @@ def _headline(answers: ClusterAnswers) -> str:
         f"{running} running",
         f"{len(active) - running} waiting",
     ]
+    if troubled := sum(bool(job.troubles) for job in active):
+        parts.append(f"{troubled} with a rank that keeps others waiting")
     if any(device.sim for device in answers.devices):
         parts.append("SIM: some devices are simulated")
     return "stoker   " + "   ".join(parts)
@@ -184,9 +186,17 @@ def _job(job: JobView, now_ns: int) -> ViewRow:
         units.share(job.spec.gpu_milli * job.spec.tasks),
         ",".join(job.nodes) or (job.decision.node if job.decision else "-"),
         units.age(since, now_ns),
-        job.reason,
+        "; ".join(filter(None, (*(_trouble(each, now_ns) for each in job.troubles), job.reason))),
     )
-    return ViewRow(str(job.job), cells, _TONES.get(job.state, ""))
+    return ViewRow(str(job.job), cells, "bad" if job.troubles else _TONES.get(job.state, ""))
+
+
+def _trouble(trouble: RankTroubleView, now_ns: int) -> str:
+    """A rank that keeps others waiting: `slow rank 6 +20 % for 12 s: n2, GPU-1 (SIM)`."""
+    longer = f" +{units.percent(trouble.longer)}" if trouble.longer is not None else ""
+    since = units.age(trouble.since_ns, now_ns)
+    where = ", ".join((trouble.node, *trouble.devices)) + (" (SIM)" if trouble.sim else "")
+    return f"{trouble.kind} rank {trouble.rank}{longer} for {since}: {where}"
 
 
 def _kernel(kernel: KernelRow) -> ViewRow:

@@ -3,7 +3,7 @@
 
 from fakes.views import SECOND, answers, device, job, node
 
-from stoker.mesh.wire.schema import KernelRow
+from stoker.mesh.wire.schema import KernelRow, RankTroubleView
 from stoker.tui.top.top_model import TABLES, frame, plain
 
 
@@ -74,3 +74,14 @@ def test_the_plain_form_names_every_table_and_what_is_empty() -> None:
     for name, layout in TABLES.items():
         assert f"\n{name}\n" in text
         assert layout.empty in text
+
+
+def test_a_rank_that_keeps_others_waiting_stands_before_the_reason() -> None:
+    late = RankTroubleView(
+        6, "slow", "", "n2", 6, ("GPU-1",), True, 0.2, 50 * SECOND, 53 * SECOND, 0
+    )
+    shown = frame(answers(jobs=[job(1, "running", troubles=(late,))], read_ns=62 * SECOND))
+    (row,) = shown.tables["jobs"]
+    assert row.cells[-1].startswith("slow rank 6 +20 % for 12 s: n2, GPU-1 (SIM)")
+    assert row.tone == "bad"
+    assert "1 with a rank that keeps others waiting" in shown.headline
