@@ -110,7 +110,7 @@ def named_in_time(trouble: schema.RankTroubleView, began_ns: int) -> bool:
 async def test_a_slow_rank_of_two_nodes_is_named_and_its_device_cordoned(
     pair: Servers, ranks: str, public_folder: Path
 ) -> None:
-    rule = {"rank_trouble": "cordon", "rank_patience_s": 5}
+    rule = {"rank_trouble": "cordon", "rank_patience_s": 12}
     job = await gang(pair, ranks, public_folder / "slow", "--slow", "6:100:50", **rule)
     view = await until_troubled(pair, job)
     where = view.ranks[6]
@@ -137,7 +137,7 @@ async def test_a_slow_rank_of_two_nodes_is_named_and_its_device_cordoned(
 async def test_a_rank_of_another_node_that_does_not_come_has_its_gang_begin_again(
     pair: Servers, ranks: str, public_folder: Path
 ) -> None:
-    rule = {"rank_trouble": "restart", "rank_patience_s": 5, "retries": 1, "backoff_s": 1}
+    rule = {"rank_trouble": "restart", "rank_patience_s": 12, "retries": 1, "backoff_s": 1}
     words = ("--rounds", "60", "--absent", "1:20")
     job = await gang(pair, ranks, public_folder / "hung", *words, **rule)
     view = await until_troubled(pair, job)

@@ -13,12 +13,15 @@ from typing import Any
 import pytest
 from product_node import LiveNode, live_node, wait_until
 
+from stoker.mesh.wire.schema import JobView, LogsRequest, RankTroubleView
 from stoker.probes.calls import site_report
 from stoker.probes.simdriver import libraries, profiles
 
 pytestmark = pytest.mark.needs_root
 
 CARD = "NVIDIA H200"
+NAMED_NS = 5_000_000_000
+"""A rank is named within this time after it begins to keep others waiting."""
 POINTS = 0.05
 """The largest error of a wait, as a part of the time that was measured."""
 JOIN, REDUCE, WAIT = "nccl.ncclCommInitRank", "nccl.ncclAllReduce", "cuda.cuStreamSynchronize"
@@ -102,6 +105,27 @@ def trouble(node: LiveNode, job: int) -> str:
     return str(found.get("trouble") or "")
 
 
+def named(node: LiveNode, job: int, kind: str, rank: int) -> RankTroubleView:
+    """Wait until this rank alone is named, and hold that it was in time: by its own word of when
+    it began, and without the time in which the agent had no CPU to judge."""
+    seen: list[JobView] = []
+
+    def is_named() -> bool:
+        seen.append(node.ask(lambda client: client.get(job)))
+        return bool(seen[-1].troubles)
+
+    wait_until(is_named, "a rank is named", 60)
+    view = seen[-1]
+    (found,) = view.troubles
+    (device,) = view.ranks[rank].devices
+    assert (found.kind, found.rank, found.task, found.devices) == (kind, rank, rank, (device.id,))
+    request = LogsRequest(job=job, rank=rank)
+    word, began_ns = node.ask(lambda client: client.logs(request)).data.decode().split()
+    assert word == "planted"
+    assert 0 < found.named_ns - int(began_ns) <= NAMED_NS + found.lag_ns, found
+    return found
+
+
 def watched(node: LiveNode) -> dict[tuple[int, str], int]:
     """(cgroup, call) -> the number of processes in which the call's sites are attached."""
     report = site_report.load(node.state.agent / site_report.FILE)
@@ -151,9 +175,10 @@ def test_a_rank_that_does_not_come_is_named_and_its_gang_begins_again_elsewhere(
     node: LiveNode, program: str, public_folder: Path
 ) -> None:
     words = ("--rounds", "60", "--absent", "1:20")
-    rule = {"rank_trouble": "restart", "rank_patience_s": 5, "retries": 1, "backoff_s": 1}
+    rule = {"rank_trouble": "restart", "rank_patience_s": 12, "retries": 1, "backoff_s": 1}
     job = gang(node, program, public_folder / "restarted", *words, **rule)
-    wait_until(lambda: trouble(node, job) != "", "the rank is named", 30)
+    named(node, job, "hung", 1)
+    wait_until(lambda: trouble(node, job) != "", "the live trace names the rank", 30)
     said = trouble(node, job)
     assert said.startswith("ncclAllReduce #22: ranks 0,2 wait since ") and said.endswith(
         "for rank 1"
@@ -171,9 +196,11 @@ def test_a_device_gets_no_more_jobs_where_job_and_node_say_so(
     node: LiveNode, program: str, public_folder: Path
 ) -> None:
     # It would take more than a minute, so it ends by the rule.
-    words = ("--rounds", "4000", "--work", "10000", "--slow", "2:100")
-    rule = {"rank_trouble": "cordon", "rank_patience_s": 3}
+    words = ("--rounds", "4000", "--work", "10000", "--slow", "2:100:50")
+    rule = {"rank_trouble": "cordon", "rank_patience_s": 12}
     job = gang(node, program, public_folder / "cordoned", *words, **rule)
+    found = named(node, job, "slow", 2)
+    assert found.longer is not None and found.longer > 0.5
     first = node.ask(lambda client: client.get(job))
     (late,) = [rank.devices[0].id for rank in first.ranks if rank.rank == 2]
     view = node.wait(job)
