@@ -58,7 +58,7 @@ class TroubledRank:
 
 @dataclass(frozen=True, slots=True)
 class ToldGang:
-    """The knowledge of one gang that others are told. `homes`: rank -> the cgroup id of its task."""
+    """One gang as others are told of it. `homes`: rank -> the cgroup id of its task."""
 
     gang: Gang
     spread: tuple[SpreadGroup, ...]

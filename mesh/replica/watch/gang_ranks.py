@@ -48,7 +48,7 @@ class KnownTrouble(NamedTuple):
 class _Gang:
     judge: GangJudge = field(default_factory=GangJudge)
     heard_ns: int = 0
-    """When a node spoke of it last (CLOCK_BOOTTIME)."""
+    """The time of the last word about it (CLOCK_BOOTTIME)."""
     own: dict[str, tuple[TroubleSample, ...]] = field(default_factory=dict)
     """The troubles that nodes found by themselves."""
     judged: tuple[KnownTrouble, ...] = ()

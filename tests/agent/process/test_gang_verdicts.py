@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the leader says of ranks here holds while it says so."""
+"""A verdict of the leader on ranks here holds while the leader repeats it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nodes tell of a gang's ranks, at one replica without I/O: who is believed, and who hears."""
+"""Nodes tell of a gang's ranks, at one replica without I/O: who is believed, and who hears."""
 
 from __future__ import annotations
 
