@@ -19,7 +19,8 @@ from stoker.mesh.log.log_outage import LogOutage
 from stoker.mesh.log.log_time import Instant, LogTime
 from stoker.mesh.replica import events
 from stoker.mesh.replica.log.append_pipeline import AppendPipeline
-from stoker.mesh.replica.log.held_tail import BrokenChain, HeldEntry, HeldTail
+from stoker.mesh.replica.log.held_entry import HeldEntry
+from stoker.mesh.replica.log.held_tail import BrokenChain, HeldTail
 from stoker.mesh.replica.log.log_compaction import LogCompaction
 from stoker.mesh.replica.log.log_follower import LogFollower
 from stoker.mesh.replica.log.log_reader import LogReader

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stoker.mesh.log import entry as entries
-from stoker.mesh.replica.log.held_tail import ChainPlace
+from stoker.mesh.replica.log.held_entry import ChainPlace
 from stoker.mesh.sim.authority_audit import AuditedScheduler
 from stoker.mesh.sim.log_audit import LogAudit
 from stoker.mesh.sim.opened_entries import OpenedEntries

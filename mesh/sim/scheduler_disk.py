@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from stoker.mesh.replica import events, snapshots
-from stoker.mesh.replica.log.held_tail import ChainPlace
+from stoker.mesh.replica.log.held_entry import ChainPlace
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.native.errors import Corrupt
 

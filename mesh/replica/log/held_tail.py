@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-import msgspec
 from msgspec.structs import replace
 
 from stoker.mesh.log import entry as entries
 from stoker.mesh.log.entry import Blob, Entry, Opened
 from stoker.mesh.log.jetstream_log import LogGap
+from stoker.mesh.replica.log.held_entry import ChainPlace, HeldEntry
 from stoker.mesh.replica.log.roster import Roster
 from stoker.mesh.replica.state import ReplicaState
 from stoker.native.errors import Corrupt
@@ -26,39 +26,6 @@ RECENT_MAX = 1024
 its end. A log that loses more than that is restored from a backup."""
 AGAIN = "entry_again"
 """The verdict on an entry that is held already."""
-
-
-class ChainPlace(msgspec.Struct, frozen=True, gc=False):
-    """A place in the chain of entries: the entry of `index`, of this term and hash."""
-
-    term: int
-    index: int
-    hash: bytes
-
-    @property
-    def rank(self) -> tuple[int, int]:
-        """The order of ends of chains: the one of the newest term is best, then the longest."""
-        return self.term, self.index
-
-
-class HeldEntry(msgspec.Struct, frozen=True, gc=False):
-    """An entry with its place to read it."""
-
-    index: int
-    seq: int
-    """The sequence in the log; 0 if the log has not shown it since the last `forget_places`."""
-    data: bytes
-    opened: Opened
-    place: ChainPlace
-    """The place of this entry in the chain."""
-
-    def repair_name(self, tail: int) -> str:
-        """Return the name under which this entry is appended again at this tail of the log.
-
-        The log's servers know the names of two minutes. After a second loss they would answer a
-        name that they know with a place that is gone, and the entry would never be there.
-        """
-        return f"again-{self.index:x}-{tail:x}-{self.opened.hash[:8].hex()}"
 
 
 class HeldTail:

@@ -16,7 +16,8 @@ from stoker.mesh.identity.identity import Signs
 from stoker.mesh.log.entry import SnapshotBlob
 from stoker.mesh.log.log_time import Instant
 from stoker.mesh.replica import events
-from stoker.mesh.replica.log.held_tail import ChainPlace, HeldTail
+from stoker.mesh.replica.log.held_entry import ChainPlace
+from stoker.mesh.replica.log.held_tail import HeldTail
 from stoker.mesh.replica.log.roster import Roster
 from stoker.mesh.replica.nodes.leadership import Leadership
 from stoker.mesh.replica.outbox import Outbox
