@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from stoker.agent.sim.campaign import campaign
+from stoker.agent.sim.code_digest import code_digest
 from stoker.agent.sim.figures import SeedFigures, summary
 from stoker.agent.sim.world import run_seed
 
@@ -47,7 +48,7 @@ def sim_cluster_command(
         wanted = [seed] if seed is not None else range(first, first + seeds)
         started = time.monotonic()
         runs = list(_told(campaign(wanted, jobs or len(os.sched_getaffinity(0))), len(wanted)))
-        report = {"schema": "stoker/v1", "simulated": True}
+        report = {"schema": "stoker/v1", "simulated": True, "code": code_digest()}
         report |= summary(runs, time.monotonic() - started)
     if not explain:
         click.echo(json.dumps(report, indent=2) if as_json else _text(report))

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from stoker.agent.sim import world
+from stoker.agent.sim.code_digest import code_digest
 from stoker.tui.commands.sim_commands import sim_command
 
 
@@ -21,6 +22,7 @@ def test_json_has_the_figures_of_all_seeds() -> None:
     code, output = call("--seeds", "4", "--first", "3", "--jobs", "1", "--json")
     told = json.loads(output)
     assert code == 0 and told["simulated"] and told["violations"] == []
+    assert told["code"] == code_digest()
     assert told["seeds"] == 4 and told["seeds_per_h"] > 0 and told["state_coverage"] > 1
     assert told["events_per_seed"] > 1000 and told["entries_per_seed"] > 50
     assert len(told["fault_kinds"]) >= 3

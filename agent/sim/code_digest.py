@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The digest of the code that a seed runs, so that records of several campaigns can be added.
+
+Owns what counts as that code: every module that the simulated cluster imports, however far down,
+and the core. Equal digests mean equal texts; whoever changes one comment gets another digest.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import stoker
+
+ROOT = "stoker.agent.sim.world"
+CORE = "stoker.native._core"
+PACKAGE = Path(stoker.__file__).parent
+SOURCES = ("*.c", "*.cpp", "*.h")
+
+
+def code_digest() -> str:
+    """Return the digest of the modules and of the core, in 16 hexadecimal digits."""
+    whole = hashlib.sha256()
+    for name, path in sorted((*modules_of(ROOT).items(), *_core_files())):
+        whole.update(name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return whole.hexdigest()[:16]
+
+
+def modules_of(root: str) -> dict[str, Path]:
+    """Return the files of a module and of all modules of this package that it imports, by name."""
+    found: dict[str, Path] = {}
+    waiting = [root]
+    while waiting:
+        name = waiting.pop()
+        path = _file_of(name)
+        if path is None or name in found:
+            continue
+        found[name] = path
+        waiting += _imported(path.read_text())
+    return found
+
+
+def _file_of(name: str) -> Path | None:
+    """Return the file of a module; None for a compiled one, and for a name inside a module."""
+    place = PACKAGE.joinpath(*name.split(".")[1:])
+    files = place.with_suffix(".py"), place / "__init__.py"
+    return next((file for file in files if file.is_file()), None)
+
+
+def _imported(text: str) -> Iterator[str]:
+    """Yield what a module imports from this package: modules, their packages, and names in them."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names = [each.name for each in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
+        else:
+            continue
+        yield from (name for name in names if name.split(".")[0] == stoker.__name__)
+
+
+def _core_files() -> Iterator[tuple[str, Path]]:
+    """Yield the sources of the core in a checkout, or else the compiled core."""
+    folder = PACKAGE / "native" / "core"
+    files = [file for kind in SOURCES for file in folder.rglob(kind)]
+    if files:
+        yield from ((file.relative_to(folder).as_posix(), file) for file in files)
+    elif (spec := find_spec(CORE)) is not None and spec.origin is not None:
+        yield CORE, Path(spec.origin)
