@@ -37,6 +37,7 @@ ACROSS = {
     "tests/mesh/log/test_log_copies.py": "a stream with a copy at each of three brokers",
     "tests/product/test_eviction.py": "a node that falls silent, on real processes",
     "tests/product/test_gangs.py": "gangs on one node, from the command line to the processes",
+    "tests/product/test_exported.py": "metrics of a live node, at a collector",
     "tests/product/test_gang_ranks.py": "late ranks of gangs over several real nodes",
     "tests/product/test_gangs_on_nodes.py": "gangs over several real nodes",
     "tests/product/test_placements.py": "the words for a place, from the command line to devices",

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from stoker.agent.export import scheduler_metrics
+from stoker.mesh.wire.scheduler_figures import SchedulerFigures
 from stoker.mesh.wire.schema import Steered
 from stoker.probes.cost.cost_budget import GovernorRecord
 from stoker.probes.kernels.job_trace import DeviceRow, KernelSummary, TraceSummary
@@ -61,6 +63,8 @@ class NodeReading:
     counters: Mapping[str, int]
     failed: int = 0
     refused: Mapping[str, int] = field(default_factory=dict)
+    scheduler: SchedulerFigures | None = None
+    """The scheduler on this node; None if there is none, or if it does not run."""
 
 
 def metrics(reading: NodeReading) -> tuple[list[Metric], Counter[str]]:
@@ -90,6 +94,8 @@ def _points(reading: NodeReading) -> Iterator[Point]:
     for counter, count in sorted(reading.counters.items()):
         attributes = (("stoker.counter", counter),)
         yield "stoker.agent.events", Number(attributes, count, reading.start_ns)
+    if reading.scheduler is not None:
+        yield from scheduler_metrics.points(reading.scheduler)
     yield from _devices(reading)
     for job in reading.jobs:
         yield from _job(job)

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from stoker import __version__
 from stoker.agent.agent_settings import AgentSettings
+from stoker.agent.export import scheduler_metrics
 from stoker.agent.export.node_metrics import NodeReading
 from stoker.agent.link.node_telemetry import NodeTelemetry
 from stoker.agent.state.otlp_config import resource
@@ -51,4 +53,5 @@ class AgentMetrics:
             self._telemetry.samples,
             await self._telemetry.readings(),
             counters,
+            scheduler=scheduler_metrics.read(self._setting.state.scheduler, time.time_ns()),
         )

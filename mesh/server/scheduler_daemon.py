@@ -44,6 +44,7 @@ from stoker.mesh.replica.snapshots import SnapshotFolder
 from stoker.mesh.server import boot_record, notify, scheduler_options, watts_file
 from stoker.mesh.server.critical_tasks import CriticalTasks
 from stoker.mesh.server.effect_loop import EffectLoop, Handlers
+from stoker.mesh.server.figures_file import FiguresFile
 from stoker.mesh.server.lease_answer_thread import LeaseAnswerThread
 from stoker.mesh.server.log_output import configure_logging
 from stoker.mesh.server.log_writer import LogWriter
@@ -91,6 +92,7 @@ class SchedulerDaemon:
         self.identity = scheduler_options.read_key(options.state, self.cluster)
         self.folder = SnapshotFolder(options.state / "scheduler")
         self.record = RecordedLog(self.folder.path)
+        self.figures = FiguresFile(self.folder.path, time.time_ns())
         self.genesis = scheduler_options.read_genesis(options.state, self.cluster)
         self.number = member_number(self.identity.public)
         self.held = HeldEntries(self.folder.path) if len(self.genesis.schedulers) > 1 else None
@@ -477,6 +479,7 @@ class SchedulerDaemon:
         self.record.record(self.replica)
         self.replica.counters.update(self.leases.counters)
         self.replica.counters.update(self.telemetry.counters)
+        await self.figures.second(self.replica, time.time_ns())
         self.watch.look()
 
 

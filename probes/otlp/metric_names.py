@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from stoker.probes.otlp.otlp_encoder import Kind
 
-VERSION = "2"
+VERSION = "3"
 SCOPE = "stoker.agent"
 
 
@@ -118,6 +118,51 @@ NAMES: tuple[Name, ...] = (
     ),
     Name("stoker.clock.error", "ns", "gauge", "Error of the alignment", (*_JOB, "stoker.clock")),
     Name("stoker.agent.events", "{event}", "sum", "The agent's counters", ("stoker.counter",)),
+    Name(
+        "stoker.scheduler.events",
+        "{event}",
+        "sum",
+        "The counters of the scheduler on this node",
+        ("stoker.counter",),
+    ),
+    Name("stoker.scheduler.leads", "1", "updown", "1 while that scheduler leads", ()),
+    Name("stoker.log.term", "{term}", "gauge", "Term of the log that it has read", ()),
+    Name("stoker.log.index", "{entry}", "gauge", "Log entry that its state reflects", ()),
+    Name(
+        "stoker.cluster.events",
+        "{event}",
+        "gauge",
+        "Events since the first entry of the log; told by the leader's node",
+        ("stoker.counter",),
+    ),
+    Name(
+        "stoker.cluster.objects",
+        "{object}",
+        "gauge",
+        "Nodes, devices, tasks and waiting jobs; told by the leader's node",
+        ("stoker.object",),
+    ),
+    Name(
+        "stoker.queue.pending",
+        "{job}",
+        "gauge",
+        "Jobs that wait in the queue and those below it; told by the leader's node",
+        ("stoker.queue",),
+    ),
+    Name(
+        "stoker.queue.live",
+        "{job}",
+        "gauge",
+        "Jobs of the queue itself that wait or run; told by the leader's node",
+        ("stoker.queue",),
+    ),
+    Name(
+        "stoker.queue.devices",
+        "{device}",
+        "gauge",
+        "Devices that jobs of the queue and those below it hold; told by the leader's node",
+        ("stoker.queue",),
+    ),
     Name("stoker.export.failed", "{point}", "sum", "Points that reached no collector", ()),
     Name(
         "stoker.export.refused",
