@@ -8,6 +8,7 @@ happened, whatever else the machine did meanwhile.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -115,6 +116,44 @@ def test_the_slow_rank_is_named_and_the_device_waits_for_it(node: LiveNode, meet
     assert most["rank"] == truth == 2
     (said,) = met.trace["collectives"]["said"]
     assert said.startswith(f"rank 2 came last in {met.members[2]['last']} of "), said
+
+
+@pytest.fixture(scope="module")
+def slow_rank(public_folder: Path) -> str:
+    """Four ranks that compute, of which one may have more work than the others."""
+    program = public_folder / "slow_rank"
+    source = Path(__file__).parents[1] / "soak/slow_rank.c"
+    subprocess.run(["mpicc", "-O1", "-Wall", "-Werror", "-o", program, source], check=True)
+    return str(program)
+
+
+@pytest.fixture
+def neighbour() -> Iterator[None]:
+    """Processes of another user take half of the CPUs."""
+    argv = ("sh", "-c", "while :; do :; done")
+    half = range(max(1, (os.cpu_count() or 1) // 2))
+    running = [subprocess.Popen(argv, user=65534, group=65534) for _ in half]
+    yield
+    for each in running:
+        each.kill()
+        each.wait()
+
+
+@pytest.mark.parametrize("planted", [2, None], ids=["one is slow", "nobody is slow"])
+def test_beside_a_neighbour_the_slow_rank_is_named_and_nobody_else(
+    node: LiveNode, slow_rank: str, neighbour: None, planted: int | None
+) -> None:
+    """More ranks than CPUs come last in turn; own time alone tells who has more work. The same is
+    done a hundred times, with a fifth more work, by tests/soak/slow_ranks.py."""
+    words = ("2000000", "100", str(-1 if planted is None else planted), "40")
+    job = node.submit(*MPIRUN, "4", slow_rank, *words, gpu_milli=1000, trace="full")
+    view = node.wait(job, trace=True)
+    assert view.state == "succeeded" and view.trace is not None, view.reason
+    said = view.trace["collectives"]["said"]
+    if planted is None:
+        assert said == [], view.trace["collectives"]
+    else:
+        assert [each.partition(" came last")[0] for each in said] == ["rank 2"]
 
 
 def test_ranks_of_split_communicators_wait_within_them(node: LiveNode, meeting: str) -> None:

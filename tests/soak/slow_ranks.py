@@ -1,21 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks of Open MPI of which one works a known part longer: is it named, and with what part?
 
-    python -m tests.soak.slow_ranks [--runs N] [--ranks N] [--percent P]        (make soak)
+    python -m tests.soak.slow_ranks [--runs N] [--ranks N] [--percent P] [--neighbours N]
 
 Each second run has no slow rank, so that a false accusation shows. The ranks spin while they wait,
-and may be more than there are CPUs. Writes what it saw to docs/measurements/slow-ranks.md, and
-exits with 1 if a rank was not named, or a wrong one, or by a part that is off by more than 5
-points. Needs root and Open MPI.
+and may be more than there are CPUs; neighbours are processes of another user that take a CPU each.
+Counted are the rank that the report of a run names and those that the agent named meanwhile.
+Writes what it saw to docs/measurements/slow-ranks.md, or slow-ranks-neighbours.md with neighbours,
+and exits with 1 if a report did not name the rank, or a wrong one, or by a part that is off by more
+than 5 points, or if anybody else was named. Needs root and Open MPI.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,27 +31,37 @@ from stoker.probes.collectives.collective_rows import Collectives
 from stoker.probes.collectives.straggler import Straggler, straggler
 from tests.product_node import LiveNode, live_node, wait_until
 
-RECORD = Path(__file__).parents[2] / "docs" / "measurements" / "slow-ranks.md"
-ITERATIONS, ROUNDS = 2_000_000, 100
+RECORDS = Path(__file__).parents[2] / "docs" / "measurements"
+ITERATIONS, ROUNDS = 2_000_000, 120
 POINTS = 0.05
 """The largest error of the part by which a rank is slower."""
+TOLD = "a rank keeps others waiting"
+"""The line of the agent's log file that names a rank."""
 MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n")
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run: the rank that was slow (None: none), the one that was named, and the order."""
+    """One run: the rank that was slow (None: none), the one its report named, and the order."""
 
     planted: int | None
     named: Straggler | None
     first: int
     """The rank that came last most often."""
+    live: frozenset[int]
+    """The ranks that the agent named while it ran."""
+    seconds: float
+
+    @property
+    def accused(self) -> bool:
+        """True if somebody was named who was not slow."""
+        return bool(self.live - {self.planted})
 
     def right(self, percent: int) -> bool:
         if self.planted is None or self.named is None:
-            return self.planted is None and self.named is None
+            return self.planted is None and self.named is None and not self.accused
         error = abs(self.named.longer - percent / 100)
-        return self.named.rank == self.planted and error <= POINTS
+        return self.named.rank == self.planted and error <= POINTS and not self.accused
 
 
 def built(folder: Path) -> str:
@@ -64,35 +79,69 @@ def run(node: LiveNode, program: str, ranks: int, planted: int | None, percent: 
         raise SystemExit(f"job {job}: {view.reason} {view.trace_absent}")
     found = _rows(view.trace["collectives"])
     most = max(found.communicators[0].members, key=lambda member: member.last)
-    return Run(planted, straggler(found), most.rank)
+    ran_ns = (view.times.ended_ns or 0) - (view.times.started_ns or 0)
+    return Run(planted, straggler(found), most.rank, live(node, job), ran_ns / 1e9)
+
+
+def live(node: LiveNode, job: int) -> frozenset[int]:
+    """Return the ranks of a job that the agent's log file names as slow."""
+    found = set()
+    for line in (node.root / "log" / "agent.log").read_text().splitlines():
+        with contextlib.suppress(ValueError):
+            row = json.loads(line)
+            if row.get("event") == TOLD and row.get("job") == job and row["trouble"] == "slow":
+                found.add(int(row["rank"]))
+    return frozenset(found)
+
+
+@contextlib.contextmanager
+def neighbours(count: int) -> Iterator[None]:
+    """Have this many processes of another user take a CPU each."""
+    argv = ("sh", "-c", "while :; do :; done")
+    running = [subprocess.Popen(argv, user=65534, group=65534) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for each in running:
+            each.kill()
+            each.wait()
 
 
 def _rows(found: dict[str, Any]) -> Collectives:
     return msgspec.convert(found, Collectives)
 
 
-def page(runs: list[Run], ranks: int, percent: int, load: float) -> str:
+def page(runs: list[Run], told: argparse.Namespace, load: float) -> str:
     planted = [each for each in runs if each.planted is not None]
     calm = [each for each in runs if each.planted is None]
     named = [each for each in planted if each.named and each.named.rank == each.planted]
     parts = sorted(each.named.longer * 100 for each in named if each.named)
     ordered = sum(each.first == each.planted for each in planted)
-    accused = sum(each.named is not None for each in calm)
     span = f"{parts[0]:.1f} to {parts[-1]:.1f} %" if parts else "none"
-    command = f"tests.soak.slow_ranks --runs {len(runs)} --ranks {ranks} --percent {percent}"
-    return f"""# Slow ranks
+    options = f"--runs {len(runs)} --ranks {told.ranks} --percent {told.percent}"
+    options += f" --neighbours {told.neighbours}" if told.neighbours else ""
+    beside = f", beside {told.neighbours} spinning of another user" if told.neighbours else ""
+    took = sorted(each.seconds for each in runs)
+    caught = sum(each.planted in each.live for each in planted)
+    accused = [sum(each.accused for each in some) for some in (planted, calm)]
+    wrong = sum(each.named is not None for each in calm)
+    return f"""# Slow ranks{" beside a neighbour" if told.neighbours else ""}
 
-`python -m {command}` on {os.cpu_count()} CPUs, load {load:.1f} before it began.
-{ranks} ranks of Open MPI compute and call `MPI_Allreduce`, {ROUNDS} rounds a run; they spin while
-they wait. In half of the runs one rank, each in turn, has {percent} % more work. The report of
-each run names a rank or nobody.
+`python -m tests.soak.slow_ranks {options}` on {os.cpu_count()} CPUs, load {load:.1f} before it.
+{told.ranks} ranks of Open MPI compute and call `MPI_Allreduce`, {ROUNDS} rounds a run; they spin
+while they wait{beside}. In half of the runs one rank, each in turn, has {told.percent} % more work.
+A run took {took[0]:.1f} to {took[-1]:.1f} s, {took[len(took) // 2]:.1f} in the middle. *Named*
+is what the report of a run says; *live* what the agent said meanwhile, which takes more than 3 s.
 
 | | |
 |---|---|
 | runs with a slow rank, in which it was named | {len(named)} of {len(planted)} |
 | the part by which it was said to be slower | {span} |
 | runs in which it was also the one that came last most often | {ordered} of {len(planted)} |
-| runs without a slow rank, in which one was named | {accused} of {len(calm)} |
+| runs with a slow rank, in which it was named live | {caught} of {len(planted)} |
+| runs in which another one was named live | {accused[0]} of {len(planted)} |
+| runs without a slow rank, in which one was named | {wrong} of {len(calm)} |
+| runs without a slow rank, in which one was named live | {accused[1]} of {len(calm)} |
 """
 
 
@@ -101,20 +150,24 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--percent", type=int, default=20)
+    parser.add_argument("--neighbours", type=int, default=0)
     told = parser.parse_args()
     load = os.getloadavg()[0]
     runs: list[Run] = []
     with (
         tempfile.TemporaryDirectory(prefix="stoker-soak-", dir="/tmp") as folder,
         live_node("--root-jobs-as", "root") as node,
+        neighbours(told.neighbours),
+        contextlib.suppress(KeyboardInterrupt),  # what was seen until then is written
     ):
         program = built(Path(folder))
         wait_until(lambda: bool(node.ask(lambda client: client.devices()).devices), "a device")
         for number in range(told.runs):
             planted = None if number % 2 else number // 2 % told.ranks
             runs.append(run(node, program, told.ranks, planted, told.percent))
-            print(number, runs[-1].planted, runs[-1].named, flush=True)
-    RECORD.write_text(page(runs, told.ranks, told.percent, load))
+            print(number, runs[-1], flush=True)
+    name = "slow-ranks-neighbours.md" if told.neighbours else "slow-ranks.md"
+    (RECORDS / name).write_text(page(runs, told, load))
     return 0 if all(each.right(told.percent) for each in runs) else 1
 
 
