@@ -151,7 +151,7 @@ async def _alternate(
 ) -> AppendRow:
     tail = 0
     for append in (packed.append, raw.append):
-        tail, _ = await _block(append, tail, WARM_UP)
+        tail, _ = await block(append, tail, WARM_UP)
     packed_ns: list[int] = []
     raw_ns: list[int] = []
     for _ in range(rounds):
@@ -159,13 +159,13 @@ async def _alternate(
             (packed.append, packed_ns), (raw.append, raw_ns),
             (raw.append, raw_ns), (packed.append, packed_ns),
         ):  # fmt: skip
-            tail, latencies = await _block(append, tail, appends)
+            tail, latencies = await block(append, tail, appends)
             taken.extend(latencies)
             await packed.trim(tail)
     return row(packed_ns, raw_ns, packed.entry_bytes, replicas)
 
 
-async def _block(append: Append, tail: int, count: int) -> tuple[int, list[int]]:
+async def block(append: Append, tail: int, count: int) -> tuple[int, list[int]]:
     """Append `count` times behind `tail`; return the new tail and the ns of each append."""
     latencies = []
     async with asyncio.timeout(BLOCK_S):

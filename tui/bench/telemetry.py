@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The benchmark of telemetry: CPU per published message, kept in a memory stream and only live.
+"""The benchmark of telemetry: CPU per published message, kept in a memory stream and only live, and
+the latency of the log beside a flood of them.
 
 One broker with the product's configuration and one publisher that waits for nothing. Blocks with
 and without the stream take turns in ABBA order, so that both see the same machine. Times are CPU
@@ -24,7 +25,7 @@ from stoker.mesh.connection.requests import Requests
 from stoker.mesh.telemetry.stream_owner import API_TIMEOUT_S, StreamOwner
 from stoker.mesh.wire import subjects
 from stoker.mesh.wire.telemetry_streams import stream_of
-from stoker.tui.bench import brokers
+from stoker.tui.bench import brokers, telemetry_flood
 from stoker.tui.bench.brokers import USER, Broker
 
 SIZES: Final = (400, 8_000)
@@ -54,14 +55,22 @@ class _Spent:
         self.broker_ns = self.publisher_ns = self.messages = 0
 
 
-def measure(rounds: int, messages: int, say: Callable[[str], None]) -> dict[str, object]:
-    """Measure all sizes; `messages` are those of one block."""
+def measure(
+    rounds: int, messages: int, appends: int, say: Callable[[str], None]
+) -> dict[str, object]:
+    """Measure all sizes, and the log beside a flood; `messages` and `appends` are those of one
+    block."""
     with (
         tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder,
         brokers.running(Path(folder), 1) as (broker,),
     ):
         rows = asyncio.run(_rows(broker, rounds, messages, say))
-    return {"schema": "stoker/v1", "rows": [msgspec.to_builtins(row) for row in rows]}
+        flood = asyncio.run(telemetry_flood.measure(broker, rounds, appends, say))
+    return {
+        "schema": "stoker/v1",
+        "rows": [msgspec.to_builtins(row) for row in rows],
+        "log": msgspec.to_builtins(flood),
+    }
 
 
 def text(result: dict[str, object]) -> str:
@@ -72,7 +81,8 @@ def text(result: dict[str, object]) -> str:
         broker = f"{row['broker_kept_ns']:>9.0f} ns {row['broker_live_ns']:>6.0f} ns"
         own = f"{row['publisher_kept_ns']:>12.0f} ns {row['publisher_live_ns']:>6.0f} ns"
         lines.append(f"{row['message_bytes']:>6} {broker} {own}")
-    return "\n".join(lines) + "\n"
+    flood: dict[str, float] = result["log"]  # type: ignore[assignment]
+    return "\n".join(lines) + "\n\n" + telemetry_flood.text(flood)
 
 
 async def _rows(
