@@ -16,7 +16,7 @@ SAYS: Final = (
 )
 ARGUMENTS: Final = {
     "GPUS": "N", "CPUS": "N", "SIZE": "SIZE", "GPU_MEM": "SIZE",
-    "DEVICE_MEM": "SIZE", "TIME": "TIME", "SPAN": "TIME",
+    "DEVICE_MEM": "SIZE", "TIME": "TIME", "ESTIMATE": "TIME",
     "WHOLE_S": "TIME", "JOBS": "JOBS", "ARRAY": "LIST", "IDS": "LIST",
 }  # fmt: skip
 """A table's word for the value of a flag of this type."""

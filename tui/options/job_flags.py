@@ -13,7 +13,8 @@ from typing import Final
 import click
 
 from stoker.tui.options.quantity import (
-    ARRAY, CPUS, DEVICE_MEM, GPUS, GPU_MEM, IDS, INPUT, JOBS, PLACEMENT, SIZE, SPAN, TIME, WHOLE_S,
+    ARRAY, CPUS, DEVICE_MEM, ESTIMATE, GPUS, GPU_MEM, IDS, INPUT, JOBS, PLACEMENT, SIZE, TIME,
+    WHOLE_S,
 )
 
 FLAGS: Final = (
@@ -87,7 +88,7 @@ FLAGS: Final = (
     click.option("--cpus", type=CPUS, help="CPU limit: 2, 0.5."),
     click.option("--mem", type=SIZE, help="Memory limit: 512M, 4G."),
     click.option("--pids", type=click.IntRange(1, 4194304), help="Limit of processes and threads."),
-    click.option("--time", "time_s", type=TIME, help="Time limit: 90s, 2h, 1h30m."),
+    click.option("--time", "time_s", type=TIME, help="Time limit: 90s, 2h, 1:30:00."),
     click.option(
         "--priority", type=click.IntRange(-100, 100), default=0, show_default=True,
         help="Jobs of a higher one go first.",
@@ -113,7 +114,7 @@ FLAGS: Final = (
     click.option("--group", default="", metavar="NAME", help="Group for --attract and --repel."),
     click.option("--attract", is_flag=True, help="Run only where a job of the group runs, if any."),
     click.option("--repel", is_flag=True, help="Never run where a job of the group runs."),
-    click.option("--time-estimate", "estimate_s", type=SPAN, help="Expected run time: 30m."),
+    click.option("--time-estimate", "estimate_s", type=ESTIMATE, help="Expected run time: 30m."),
     click.option(
         "--after", type=JOBS, multiple=True,
         help="Start when these jobs have succeeded: 7, or 7,9.",

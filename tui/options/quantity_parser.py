@@ -20,8 +20,11 @@ _SECONDS: dict[str, Decimal] = {
     "h": Decimal(3600),
     "d": Decimal(86400),
 }
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:iB|i|B)?", re.IGNORECASE)
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
+_CLOCK = re.compile(r"(?:(\d{1,4})-)?(\d{1,5})(?::(\d{1,5}))?(?::(\d{1,2}))?", re.ASCII)
+"""Slurm's forms: DAYS-HOURS[:MINUTES[:SECONDS]], HOURS:MINUTES:SECONDS and MINUTES:SECONDS."""
+_BARE = re.compile(r"\d+(?:\.\d+)?")
 _INDEXES = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
 _JOBS = re.compile(r"last|(\d{1,18})(?:-(\d{1,18}))?", re.ASCII)
 INDEXES_MAX = 256
@@ -30,6 +33,8 @@ AFTERS_MAX = 8
 """The most jobs that one job may follow."""
 _TIME_MAX_S = 10 * 365 * 86400
 _SIZE_MAX = 1 << 60
+_BARE_BYTES_MIN = 1 << 20
+"""A smaller size without a unit is taken for one in Slurm's unit, which is MiB."""
 _SHARE_MAX = 1_000_000 * MILLI
 
 
@@ -56,28 +61,53 @@ def gpu_milli(text: str) -> int:
 
 
 def size_bytes(text: str, what: str) -> int:
-    """Bytes, in units that are powers of 1024: `4G`, `512M`, `1.5GiB`, `4096`."""
-    match = _SIZE.fullmatch(text.strip())
+    """Bytes, in units that are powers of 1024: `4G`, `512M`, `1.5GiB`, `4Gi`, `1048576`."""
+    text = text.strip()
+    match = _SIZE.fullmatch(text)
     if match is None:
         raise BadRequest(f"{what} {text!r} is not a size such as 512M or 4G")
+    if _BARE.fullmatch(text) and 0 < Decimal(text) < _BARE_BYTES_MIN:
+        raise BadRequest(f"{what} {text!r} has no unit: say {text}M for MiB, which Slurm means")
     value = Decimal(match[1]) * _SIZES[match[2].upper()]
     if value != value.to_integral_value() or not 0 < value <= _SIZE_MAX:
         raise BadRequest(f"{what} {text!r} is not a whole number of bytes between 1 and 2^60")
     return int(value)
 
 
-def seconds(text: str, what: str) -> float:
-    """Seconds: `90`, `90s`, `2h`, `1h30m`, `500ms`."""
+def limit_seconds(text: str, what: str) -> float:
+    """Seconds as `seconds` reads them, but no bare number, which Slurm reads as minutes."""
     text = text.strip()
-    if re.fullmatch(r"\d+(\.\d+)?", text):
+    if _BARE.fullmatch(text):
+        raise BadRequest(f"{what} {text!r} has no unit: say {text}s or {text}m, as Slurm means it")
+    return seconds(text, what)
+
+
+def seconds(text: str, what: str) -> float:
+    """Seconds: `90`, `90s`, `2h`, `1h30m`, `500ms`, `1:30:00`, `2-12:00:00`."""
+    text = text.strip()
+    if _BARE.fullmatch(text):
         text += "s"
     parts = _SPAN.findall(text)
-    if not parts or "".join(n + u for n, u in parts) != re.sub(r"\s", "", text):
-        raise BadRequest(f"{what} {text!r} is not a time such as 90s, 15m or 1h30m")
-    value = sum((Decimal(n) * _SECONDS[u] for n, u in parts), Decimal(0))
+    value = _clock_seconds(text)
+    if value is None:
+        if not parts or "".join(n + u for n, u in parts) != re.sub(r"\s", "", text):
+            raise BadRequest(f"{what} {text!r} is not a time such as 90s, 1h30m or 1:30:00")
+        value = sum((Decimal(n) * _SECONDS[u] for n, u in parts), Decimal(0))
     if not 0 < value <= _TIME_MAX_S:
         raise BadRequest(f"{what} {text!r} is not between 1ms and ten years")
     return float(value)
+
+
+def _clock_seconds(text: str) -> Decimal | None:
+    """Seconds of a time in Slurm's forms; None if it has none of them."""
+    match = _CLOCK.fullmatch(text)
+    if match is None or (match[1] is None and match[3] is None):
+        return None
+    numbers = [int(each) for each in match.group(2, 3, 4) if each is not None]
+    if match[1] is None and len(numbers) == 2:
+        numbers.insert(0, 0)
+    hours, minutes, seconds_ = (*numbers, 0, 0)[:3]
+    return Decimal(((int(match[1] or 0) * 24 + hours) * 60 + minutes) * 60 + seconds_)
 
 
 def whole_seconds(text: str, what: str) -> int:

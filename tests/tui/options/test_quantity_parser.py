@@ -28,7 +28,14 @@ def test_cpus_may_be_more_than_one_and_a_part() -> None:
 
 @pytest.mark.parametrize(
     ("text", "count"),
-    [("4G", 4 << 30), ("512M", 512 << 20), ("1.5GiB", 3 << 29), ("4096", 4096), ("1kb", 1024)],
+    [
+        ("4G", 4 << 30),
+        ("512M", 512 << 20),
+        ("1.5GiB", 3 << 29),
+        ("4Gi", 4 << 30),
+        ("1048576", 1 << 20),
+        ("1kb", 1024),
+    ],
 )
 def test_sizes(text: str, count: int) -> None:
     assert quantity_parser.size_bytes(text, "--mem") == count
@@ -40,17 +47,44 @@ def test_a_size_that_means_nothing_is_refused(text: str) -> None:
         quantity_parser.size_bytes(text, "--mem")
 
 
+def test_a_size_in_the_unit_of_another_scheduler_is_named() -> None:
+    with pytest.raises(BadRequest, match="'4096' has no unit: say 4096M for MiB, which Slurm"):
+        quantity_parser.size_bytes("4096", "--mem")
+
+
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("90", 90), ("90s", 90), ("2h", 7200), ("1h30m", 5400), ("500ms", 0.5)]
+    ("text", "seconds"),
+    [
+        ("90", 90),
+        ("90s", 90),
+        ("2h", 7200),
+        ("1h30m", 5400),
+        ("500ms", 0.5),
+        ("1:30:00", 5400),
+        ("90:00", 5400),
+        ("0:05", 5),
+        ("2-0", 172_800),
+        ("1-2:30", 95_400),
+        ("1-02:30:05", 95_405),
+    ],
 )
 def test_times(text: str, seconds: float) -> None:
     assert quantity_parser.seconds(text, "--time") == seconds
 
 
-@pytest.mark.parametrize("text", ["", "h", "-5s", "0", "1x", "5s5", "20000d"])
+@pytest.mark.parametrize(
+    "text", ["", "h", "-5s", "0", "1x", "5s5", "20000d", "1:2:3:4", ":30", "1-", "0:00"]
+)
 def test_a_time_that_means_nothing_is_refused(text: str) -> None:
     with pytest.raises(BadRequest, match="--time"):
         quantity_parser.seconds(text, "--time")
+
+
+def test_a_time_limit_without_a_unit_is_refused() -> None:
+    """Slurm reads it as minutes, `timeout` as seconds; a job must not end for the difference."""
+    with pytest.raises(BadRequest, match="--time '10' has no unit: say 10s or 10m, as Slurm"):
+        quantity_parser.limit_seconds("10", "--time")
+    assert quantity_parser.limit_seconds("10m", "--time") == 600
 
 
 @pytest.mark.parametrize(
