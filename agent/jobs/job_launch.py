@@ -18,6 +18,7 @@ from stoker.agent.jobs.spawner_messages import Exited, Launch
 from stoker.agent.state.job_bounds import NodeBounds
 from stoker.native.errors import BadRequest
 from stoker.probes.kernels.tracer_environment import Offer, offer
+from stoker.scheduler.job_path import default_path
 from stoker.scheduler.nouns import (
     DeviceInfo,
     DeviceShare,
@@ -27,8 +28,6 @@ from stoker.scheduler.nouns import (
     StartJob,
 )
 
-PATH_USER = "/usr/local/bin:/usr/bin:/bin"
-PATH_ROOT = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 LANG = "C.UTF-8"
 LOADER_PATH = "LD_LIBRARY_PATH"
 
@@ -128,7 +127,7 @@ def environment(
 def base(owner: Owner, home: Home) -> dict[str, str]:
     """Return the variables that a login sets, and nothing of the agent's own environment."""
     variables = {
-        "PATH": PATH_USER if owner.uid else PATH_ROOT,
+        "PATH": default_path(owner.uid),
         "HOME": home.folder,
         "USER": owner.user,
         "LOGNAME": owner.user,

@@ -14,7 +14,7 @@ from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.works import reason_text
 from stoker.mesh.replica.works.device_conditions import preference_words
 from stoker.mesh.replica.works.fence import FENCE_ID
-from stoker.mesh.server import cluster_views, decision_evidence, job_views, link_words
+from stoker.mesh.server import cluster_views, decision_evidence, end_remedies, job_views, link_words
 from stoker.mesh.wire import schema
 from stoker.scheduler import figures
 from stoker.scheduler.book import Job
@@ -239,7 +239,7 @@ class _Explanation:
     def _actions(self, lines: list[Explained]) -> Iterator[str]:
         """Yield what would help, in the order of the reasons."""
         if self._job.state in ENDED:
-            yield from self._after_the_end()
+            yield from end_remedies.remedies(self._job)
         elif self._job.state == "pending":
             for line in lines:
                 for remedy in line.remedies:
@@ -289,17 +289,6 @@ class _Explanation:
 
     def _hint(self, line: Explained) -> str:
         return reason_text.hint(self._book, line.detail, line.asked, line.have)
-
-    def _after_the_end(self) -> Iterator[str]:
-        job = self._job
-        if job.reason.startswith("memory limit"):
-            yield "give it more memory than that: --mem"
-        elif job.state == "timeout":
-            yield "give it more time: --time"
-        elif job.state == "lost":
-            yield "submit it again, or have it restarted next time: --restart on-node-loss"
-        if job.state in ("failed", "timeout", "lost"):
-            yield f"read its output: stoker logs {job.job}"
 
 
 def _where(job: Job) -> str:

@@ -85,6 +85,26 @@ def test_the_time_limit_ends_a_job_and_is_named(node: LiveNode) -> None:
     assert ended.state == "timeout" and "time limit" in ended.reason, ended.reason
 
 
+def test_run_tells_why_its_job_waits_and_how_to_help_a_program_that_is_not_there(
+    node: LiveNode,
+) -> None:
+    holder = node.submit("sleep", "600", gpu_milli=1000)
+    node.wait(holder, "running")
+    with subprocess.Popen(
+        [STOKER, "run", "--gpus", "1", "--device-kind", "cpu", "--", "true"],
+        env=node.environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    ) as running:  # fmt: skip
+        assert running.stderr is not None
+        said = running.stderr.readline()
+        assert "waits: needs 1 free CPU device, node" in said and "stoker explain" in said
+        node.stoker("cancel", str(holder))
+        assert running.wait(60) == 0
+    done = node.stoker("run", "--", "no-such-program", check=False)
+    assert done.returncode == 127
+    assert b"cannot start no-such-program: No such file or directory; write the" in done.stderr
+    assert b"job's PATH, now /usr/local/bin:/usr/bin:/bin: --env PATH\n" in done.stderr
+
+
 # --- one request, one job -------------------------------------------------------------------------
 
 

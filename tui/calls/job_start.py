@@ -15,7 +15,7 @@ from stoker.mesh.client.client import Client
 from stoker.mesh.wire import schema
 from stoker.native.errors import BadRequest, Busy, StokerError, Unavailable
 from stoker.scheduler.nouns import ENDED
-from stoker.tui.calls import attachment, rank_output, streams, views
+from stoker.tui.calls import attachment, rank_output, streams, views, wait_notice
 
 Row = dict[str, Any]
 
@@ -74,17 +74,18 @@ async def run(state: str | None, request: schema.JobRequest, fd: int | None) -> 
 async def _attend(client: Client, made: schema.JobView, fd: int | None) -> int:
     """Copy a job's output and input until it is over; returns its exit code."""
     job = made.job
-    feeding = asyncio.ensure_future(_feed(client, job, fd)) if fd is not None else None
+    aside = [asyncio.ensure_future(wait_notice.tell_why_it_waits(client, job))]
+    if fd is not None:
+        aside.append(asyncio.ensure_future(_feed(client, job, fd)))
     try:
         copies = rank_output.copies(client, job, made.spec.tasks, follow=True, again=_say_again)
         dropped = await attachment.together(*copies)
         view = await client.wait(job)
     finally:
-        if feeding is not None:
-            feeding.cancel()
+        for each in aside:
+            each.cancel()
     attachment.say_dropped(job, sum(dropped))
-    if view.state not in ("succeeded", "failed") or (view.exit_code is None and not view.signal):
-        attachment.warn(f"job {job}, {view.state}{view.reason and ': '}{view.reason}")
+    await wait_notice.tell_its_end(client, view)
     return views.exit_code(view)
 
 

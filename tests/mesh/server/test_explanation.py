@@ -7,6 +7,7 @@ texts under tests/golden/explain: read them before they are committed.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Callable
@@ -230,6 +231,50 @@ def ended_by_its_exit_code(bench: Bench) -> int:
 def ended_out_of_memory(bench: Bench) -> int:
     job = running(bench)
     bench.outcome(job, "failed", signal=9, reason="memory limit 20 MiB reached")
+    return job
+
+
+def not_started(bench: Bench, argv: tuple[str, ...], why: int, **spec: Any) -> int:
+    """A job whose program could not be started, as the node's shim reports it."""
+    job = submit(bench, argv=argv, gpu_milli=1000, **spec)
+    bench.outcome(job, "failed", reason=f"cannot start {argv[0]}: {os.strerror(why)}")
+    return job
+
+
+@scene
+def ended_without_its_program(bench: Bench) -> int:
+    return not_started(bench, ("python", "train.py"), errno.ENOENT)
+
+
+@scene
+def ended_without_its_program_in_its_own_path(bench: Bench) -> int:
+    return not_started(bench, ("train",), errno.ENOENT, env={"PATH": "/opt/bin"})
+
+
+@scene
+def ended_for_quotes_around_the_command(bench: Bench) -> int:
+    return not_started(bench, ("python3 train.py",), errno.ENOENT)
+
+
+@scene
+def ended_without_its_script(bench: Bench) -> int:
+    return not_started(bench, ("./train.sh",), errno.ENOENT, cwd="/data/run")
+
+
+@scene
+def ended_for_a_program_of_others(bench: Bench) -> int:
+    return not_started(bench, ("/root/train",), errno.EACCES)
+
+
+@scene
+def ended_for_a_script_without_interpreter(bench: Bench) -> int:
+    return not_started(bench, ("/data/train",), errno.ENOEXEC)
+
+
+@scene
+def ended_outside_its_folder(bench: Bench) -> int:
+    job = submit(bench, cwd="/root", gpu_milli=1000)
+    bench.outcome(job, "failed", reason="cannot enter /root as uid 1000: Permission denied")
     return job
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import signal
@@ -13,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from stoker.tui.calls import attachment
+from stoker.mesh.wire import schema
+from stoker.tui.calls import attachment, job_start, wait_notice
 
 BYTES = bytes(range(256)) * 3 + b"\xff\xfe no newline at the end"
 
@@ -28,9 +30,13 @@ class Job:
         self.got = b""
         self.closed = False
         self.torn: set[tuple[str, int]] = set()
+        self.waits: list[str] = []
+        """Why it waits, as one question after the other is answered; then it runs."""
+        self.actions = ["read its output: stoker logs 5"]
         node.answers |= {
             "job.submit": lambda asked: fakes.job_view(5, "pending"),
             "job.get": self.get,
+            "job.explain": self.explain,
             "job.logs": self.logs,
             "job.stdin": self.stdin,
         }
@@ -39,6 +45,15 @@ class Job:
         state = self.state if self.over else "running"
         view: dict[str, Any] = self.fakes.job_view(5, state)
         return view | (self.view if self.over else {})
+
+    def explain(self, asked: dict[str, Any]) -> dict[str, Any]:
+        if self.waits:
+            state, summary = "pending", self.waits.pop(0)
+        else:
+            state, summary = self.state if self.over else "running", "tells nothing"
+            self.over = True
+        found = {"job": 5, "state": state, "summary": summary, "actions": self.actions}
+        return {"schema": "stoker/v1", "reasons": [], **found}
 
     def logs(self, asked: dict[str, Any]) -> dict[str, Any] | None:
         stream, offset = asked["stream"], asked["offset"]
@@ -101,7 +116,7 @@ def test_run_copies_every_byte_once_though_answers_get_lost(
     job.streams = {"out": BYTES, "err": BYTES[::-1]}
     done = stoker(node, "run", "--gpus", "5m", "--", "prog", "-x", **short_waits)
     assert done.stdout == BYTES
-    assert done.stderr == BYTES[::-1]
+    assert done.stderr == BYTES[::-1] + b"stoker: job 5, failed\n"
     assert done.returncode == 3
     sent = next(asked for verb, asked in node.seen if verb == "job.submit")
     assert sent["argv"] == ["prog", "-x"]
@@ -128,6 +143,34 @@ def test_run_exits_as_the_job_ended(
     assert done.returncode == code
     if "reason" in view:
         assert view["reason"] in done.stderr.decode()
+
+
+def test_run_says_what_would_help_after_a_bad_end(fakes: Any, node: Any) -> None:
+    job = Job(fakes, node, "failed", signal=9, reason="memory limit 20 MiB reached")
+    job.actions = ["give it more memory than that: --mem", *job.actions]
+    words = stoker(node, "run", "true").stderr.decode()
+    assert words == (
+        "stoker: job 5, failed: memory limit 20 MiB reached; give it more memory than that: --mem\n"
+    )
+
+
+def test_run_tells_why_a_job_waits_each_time_that_changes(
+    fakes: Any, node: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    job = Job(fakes, node)
+    job.over = False
+    job.waits = ["waits: n1 has 0 free", "waits: n1 has 0 free", "waits: 1 ahead in the queue"]
+    monkeypatch.delenv("STOKER_STATE", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", node.environment["XDG_CONFIG_HOME"])
+    monkeypatch.setattr(wait_notice, "NOTICE_S", 0.0)
+    monkeypatch.setattr(wait_notice, "AGAIN_S", 0.0)
+    request = schema.JobRequest(argv=("true",))
+    assert asyncio.run(job_start.run(None, request, None)) == 0
+    assert capfd.readouterr().err.splitlines() == [
+        "stoker: job 5 waits: n1 has 0 free (more: stoker explain 5)",
+        "stoker: job 5 waits: 1 ahead in the queue (more: stoker explain 5)",
+        "stoker: job 5 waits no more",
+    ]
 
 
 def test_a_reason_moves_no_cursor_where_run_says_it(fakes: Any, node: Any) -> None:
