@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What would help after the end of a job, by the reason of its end.
+"""The actions that would help after the end of a job, by the reason of its end.
 
 Pure. Owns the sentences for a program that could not be started, which name the job's own PATH,
 folder and user: a person sees those of the shell and takes them for the job's.

@@ -60,13 +60,13 @@ def test_proposals_agree_with_the_oracle() -> None:
     assert set() == PROPOSED - reasons
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 1 << 32), st.integers(5, 60), st.booleans())
 def test_short_streams_agree_with_the_oracle(seed: int, steps: int, decides: bool) -> None:
     run(Random(seed), steps, streams.SMALL, decides=decides).replay()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 1 << 32), st.booleans())
 def test_streams_under_wide_limits_agree_with_the_oracle(seed: int, decides: bool) -> None:
     limits = Limits(

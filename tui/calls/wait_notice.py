@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `run` tells on stderr besides the job's output: why the job waits, and how it ended badly.
+"""The lines of `run` on stderr beside the job's output: why the job waits, and a bad end.
 
 A job that starts soon and ends with exit code 0 costs no line.
 """

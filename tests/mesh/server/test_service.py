@@ -263,7 +263,8 @@ async def test_more_are_removed_than_one_entry_holds(node: Node) -> None:
     states = ("pending", "starting", "running")
     while (await node.ask("alice", "job", "list", states=states)).jobs:
         pass
-    done = await node.ask("alice", "job", "remove", select="all")
+    # A request whose answer is late is repeated; named jobs are answered for each time.
+    done = await node.ask("alice", "job", "remove", select="1-768")
     assert len(done.jobs) == 768
     assert (await node.ask("alice", "job", "list")).jobs == ()
 

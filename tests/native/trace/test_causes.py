@@ -220,7 +220,7 @@ def waiting(world: World, chance: random.Random) -> World:
     return world
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.integers(0, 1 << 40))
 def test_who_waits_for_peers_waits_for_them_in_any_state(seed: int) -> None:
     chance = random.Random(seed)
@@ -230,7 +230,7 @@ def test_who_waits_for_peers_waits_for_them_in_any_state(seed: int) -> None:
         assert list(causes.read(device, ended=True)) == oracle(world, device)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.integers(0, 1 << 40), st.integers(1, 12))
 def test_late_spans_take_no_wait_for_peers_away(seed: int, steps: int) -> None:
     chance = random.Random(seed)
@@ -244,7 +244,7 @@ def test_late_spans_take_no_wait_for_peers_away(seed: int, steps: int) -> None:
         assert expected[PEER] - found[UNSEEN] <= found[PEER] <= expected[PEER]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.integers(0, 1 << 40))
 def test_one_sweep_is_the_oracle(seed: int) -> None:
     chance = random.Random(seed)
@@ -254,7 +254,7 @@ def test_one_sweep_is_the_oracle(seed: int) -> None:
         assert list(causes.read(device, ended=True)) == oracle(world, device)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.integers(0, 1 << 40), st.integers(1, 12))
 def test_sweeps_with_late_spans_are_the_oracle(seed: int, steps: int) -> None:
     chance = random.Random(seed)

@@ -151,7 +151,7 @@ def feed(
     return told
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(0, 1 << 40))
 def test_every_wait_is_told_once_and_for_the_last(seed: int) -> None:
     chance = random.Random(seed)
@@ -170,7 +170,7 @@ def test_every_wait_is_told_once_and_for_the_last(seed: int) -> None:
     assert not any(peers.losses().values())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(0, 1 << 40))
 def test_who_may_leave_early_waits_until_then(seed: int) -> None:
     chance = random.Random(seed)
@@ -184,7 +184,7 @@ def test_who_may_leave_early_waits_until_then(seed: int) -> None:
     assert [row[4] for row in peers.groups()] == [20]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.integers(0, 1 << 40))
 def test_probes_that_come_late_are_right_from_the_first_match_on(seed: int) -> None:
     chance = random.Random(seed)
@@ -285,7 +285,7 @@ def begun_together(ranks: int) -> _peers.Peers:
     return peers
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(0, 1 << 40))
 def test_a_wait_for_the_device_is_one_for_ranks_that_have_not_begun(seed: int) -> None:
     """Each rank begins some operations and then waits for its device until all have begun them."""

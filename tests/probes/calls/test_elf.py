@@ -130,7 +130,7 @@ def everything(elf: ElfFile) -> None:
     assert len(elf.usdt) < 100
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=st.data())
 def test_no_damage_raises_anything_else(library: Path, data: st.DataObject) -> None:
     """Bytes of headers and tables are changed, and the end is cut off."""

@@ -112,7 +112,7 @@ loads = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(first=loads, second=loads, seed=st.integers(0, 2**32))
 def test_costs_come_under_the_budget_and_stay_there(
     first: dict[str, object], second: dict[str, object], seed: int

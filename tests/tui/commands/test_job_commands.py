@@ -31,7 +31,7 @@ class Job:
         self.closed = False
         self.torn: set[tuple[str, int]] = set()
         self.waits: list[str] = []
-        """Why it waits, as one question after the other is answered; then it runs."""
+        """The reasons why it waits, one for each question; after the last one it is over."""
         self.actions = ["read its output: stoker logs 5"]
         node.answers |= {
             "job.submit": lambda asked: fakes.job_view(5, "pending"),

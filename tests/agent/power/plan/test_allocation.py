@@ -28,7 +28,7 @@ def menu(k: float, dynamic_w: float, rest: float) -> list[ClockPoint]:
 menus = st.builds(menu, st.floats(0.02, 0.9), st.floats(100, 700), st.floats(0.0, 0.1))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(menus, min_size=2, max_size=3), st.floats(0.3, 1.1))
 def test_no_other_division_gets_more_done(
     given_menus: list[list[ClockPoint]], share: float
@@ -49,7 +49,7 @@ def test_no_other_division_gets_more_done(
     assert found >= best - 1e-6
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(menus, min_size=2, max_size=8), st.floats(0.3, 1.0), st.floats(0, 0.05))
 def test_what_is_given_up_is_no_more_than_allowed_nor_below_equal_limits(
     given_menus: list[list[ClockPoint]], share: float, give_up: float
@@ -88,7 +88,7 @@ def test_floors_and_roofs_hold_and_the_rest_is_spread() -> None:
     assert sum(each.limit_w for each in shares.values()) == pytest.approx(1400)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.floats(60, 900), st.floats(60, 900)), min_size=1, max_size=8),
     st.floats(0.0, 1.0),

@@ -291,7 +291,7 @@ def test_new_rules_that_cannot_be_kept_leave_the_old_ones() -> None:
     assert controller.rules.budget_w == 500
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.integers(0, 6), min_size=2, max_size=5),
     st.floats(0.35, 1.0),
