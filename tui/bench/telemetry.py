@@ -27,6 +27,7 @@ from stoker.mesh.wire import subjects
 from stoker.mesh.wire.telemetry_streams import stream_of
 from stoker.tui.bench import brokers, telemetry_flood
 from stoker.tui.bench.brokers import USER, Broker
+from stoker.tui.bench.telemetry_flood import FloodLoad
 
 SIZES: Final = (400, 8_000)
 """Bytes of a message: one decision alone, and a batch of twenty."""
@@ -56,20 +57,19 @@ class _Spent:
 
 
 def measure(
-    rounds: int, messages: int, appends: int, say: Callable[[str], None]
+    rounds: int, messages: int, flood: FloodLoad, say: Callable[[str], None]
 ) -> dict[str, object]:
-    """Measure all sizes, and the log beside a flood; `messages` and `appends` are those of one
-    block."""
+    """Measure all sizes, and the log beside a flood; `messages` are those of one block."""
     with (
         tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder,
         brokers.running(Path(folder), 1) as (broker,),
     ):
         rows = asyncio.run(_rows(broker, rounds, messages, say))
-        flood = asyncio.run(telemetry_flood.measure(broker, rounds, appends, say))
+        row = asyncio.run(telemetry_flood.measure(broker, flood, say))
     return {
         "schema": "stoker/v1",
         "rows": [msgspec.to_builtins(row) for row in rows],
-        "log": msgspec.to_builtins(flood),
+        "log": msgspec.to_builtins(row),
     }
 
 

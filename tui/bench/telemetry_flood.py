@@ -3,7 +3,7 @@
 
 One broker with the product's configuration has the log on disk and the streams of telemetry in
 memory. Entries are sealed and appended as shipped, one in flight; the flood is a process of its own
-that publishes as fast as the broker reads. Blocks with and without it take turns in ABBA order.
+of a given rate. Blocks with and without it take turns in ABBA order.
 Owns that the flood has begun before a block with it begins, and has ended before one without.
 """
 
@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -39,10 +39,21 @@ MESSAGE_BYTES: Final = 8_000
 """Bytes of a message of the flood: a batch of twenty decisions."""
 FLUSH_EVERY: Final = 64
 """Messages between two waits for the broker to have read them."""
+BATCHES_A_SECOND: Final = 50
+"""A flood of a given rate comes in as many batches, if these are no larger than FLUSH_EVERY."""
 ORDER: Final = (False, True, True, False)
 BEGIN_S: Final = 30.0
 """The longest time until the flood flows."""
 FLOWS: Final = b"flows\n"
+
+
+class FloodLoad(NamedTuple):
+    """Rounds of four blocks, appends of a block, and messages of the flood in a second; with 0 it
+    publishes as many as the broker reads."""
+
+    rounds: int
+    appends: int
+    rate: int
 
 
 class FloodRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,10 +78,8 @@ class _Flood:
         self.ns = 0
 
 
-async def measure(
-    broker: Broker, rounds: int, appends: int, say: Callable[[str], None]
-) -> FloodRow:
-    """Measure `rounds` times four blocks of `appends`: quiet, flood, flood, quiet."""
+async def measure(broker: Broker, load: FloodLoad, say: Callable[[str], None]) -> FloodRow:
+    """Measure each round in four blocks of appends: quiet, flood, flood, quiet."""
     await log_appends.make_stream([broker])
     link = await log_appends.connected(broker)
     try:
@@ -82,14 +91,14 @@ async def measure(
         tail, _ = await log_appends.block(packed.append, 0, log_appends.WARM_UP)
         taken: dict[bool, list[int]] = {True: [], False: []}
         flood = _Flood()
-        for number in range(rounds):
+        for number in range(load.rounds):
             for flooded in ORDER:
-                around = _flowing(broker, flood) if flooded else contextlib.nullcontext()
+                around = _flowing(broker, load.rate, flood) if flooded else contextlib.nullcontext()
                 async with around:
-                    tail, latencies = await log_appends.block(packed.append, tail, appends)
+                    tail, latencies = await log_appends.block(packed.append, tail, load.appends)
                 taken[flooded].extend(latencies)
                 await packed.trim(tail)
-            say(f"appends beside a flood: round {number + 1} of {rounds}")
+            say(f"appends beside a flood: round {number + 1} of {load.rounds}")
     finally:
         await link.connection.close()
     return _row(taken[False], taken[True], packed.entry_bytes, flood)
@@ -124,45 +133,49 @@ def text(row: dict[str, float]) -> str:
     )
 
 
+def _pouring(broker: Broker, rate: int) -> subprocess.Popen[bytes]:
+    argv = (sys.executable, "-m", __name__, str(broker.state), str(rate))
+    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
 @contextlib.asynccontextmanager
-async def _flowing(broker: Broker, flood: _Flood) -> AsyncIterator[None]:
+async def _flowing(broker: Broker, rate: int, flood: _Flood) -> AsyncIterator[None]:
     """Have the flood flow inside the block, and count what it published there."""
-    argv = (sys.executable, "-m", __name__, str(broker.state))
-    process = await asyncio.create_subprocess_exec(
-        *argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert process.stdin is not None and process.stdout is not None
-    try:
-        async with asyncio.timeout(BEGIN_S):
-            if await process.stdout.readline() != FLOWS:
-                raise Unavailable("the flood of telemetry did not begin")
-        began_ns = time.monotonic_ns()
-        yield
-        process.stdin.close()
-        flood.messages += int(await process.stdout.read())
-        flood.ns += time.monotonic_ns() - began_ns
-    finally:
-        with contextlib.suppress(ProcessLookupError):
+    with _pouring(broker, rate) as process:
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            async with asyncio.timeout(BEGIN_S):
+                if await asyncio.to_thread(process.stdout.readline) != FLOWS:
+                    raise Unavailable("the flood of telemetry did not begin")
+            began_ns = time.monotonic_ns()
+            yield
+            process.stdin.close()
+            flood.messages += int(await asyncio.to_thread(process.stdout.read))
+            flood.ns += time.monotonic_ns() - began_ns
+        finally:
             process.kill()
-        await process.wait()
 
 
-async def _pour(state: Path, over: threading.Event) -> int:
-    """Publish until `over`; return how many messages were published since the flood flows."""
+async def _pour(state: Path, rate: int, over: threading.Event) -> int:
+    """Publish `rate` messages a second until `over`, with 0 as many as the broker reads; return
+    how many were published."""
     nc = LocalConnection()
     requests = Requests(nc)
     callbacks = ConnectionCallbacks(requests.on_error, requests.on_lost, _nothing)
     await process_connection.connect(nc, state, "bench flood", callbacks)
     subject, data = subjects.decisions(USER), b"x" * MESSAGE_BYTES
-    count = -FLUSH_EVERY  # those before it flows
+    batch = min(FLUSH_EVERY, max(1, rate // BATCHES_A_SECOND)) if rate else FLUSH_EVERY
+    count, began_s = 0, time.monotonic()
     while not over.is_set():
-        for _ in range(FLUSH_EVERY):
+        for _ in range(batch):
             await nc.publish(subject, data)
         await nc.flush()
-        count += FLUSH_EVERY
-        if not count:
+        count += batch
+        if count == batch:
             sys.stdout.buffer.write(FLOWS)
             sys.stdout.flush()
+        due_s = began_s + count / rate if rate else 0.0
+        await asyncio.sleep(max(0.0, due_s - time.monotonic()))
     await nc.close()
     return count
 
@@ -180,7 +193,7 @@ def main() -> None:
     """Pour telemetry into the broker of this state folder until the input ends."""
     over = threading.Event()
     threading.Thread(target=_until_closed, args=(over,), daemon=True).start()
-    print(asyncio.run(_pour(Path(sys.argv[1]), over)))
+    print(asyncio.run(_pour(Path(sys.argv[1]), int(sys.argv[2]), over)))
 
 
 if __name__ == "__main__":

@@ -84,18 +84,27 @@ def bench_log_command(as_json: bool, rounds: int, appends: int, submits: int, re
 @click.option(
     "--appends", type=click.IntRange(10, 20_000), default=200, help="Log appends of a block."
 )
-def bench_telemetry_command(as_json: bool, rounds: int, messages: int, appends: int) -> None:
+@click.option(
+    "--flood",
+    type=click.IntRange(0, 1_000_000),
+    default=4000,
+    help="Messages of the flood in a second; 0: as many as the broker reads.",
+)
+def bench_telemetry_command(
+    as_json: bool, rounds: int, messages: int, appends: int, flood: int
+) -> None:
     """Measure the CPU of a published message, kept in a memory stream and only live.
 
     Then the latency of one append to the log, with and without a flood of such messages at the
     same broker.
     """
     from stoker.tui.bench import telemetry
+    from stoker.tui.bench.telemetry_flood import FloodLoad
     from stoker.tui.demo import private_node
     from stoker.tui.render import tables
 
     with private_node.terminable():
-        result = telemetry.measure(rounds, messages, appends, _say)
+        result = telemetry.measure(rounds, messages, FloodLoad(rounds, appends, flood), _say)
     click.echo(tables.render_one(result) if as_json else telemetry.text(result), nl=False)
 
 

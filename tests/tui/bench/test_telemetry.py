@@ -6,11 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 from stoker.tui.bench import telemetry
+from stoker.tui.bench.telemetry_flood import FloodLoad
 
 
 def test_a_short_run() -> None:
     said: list[str] = []
-    result: dict[str, Any] = telemetry.measure(1, 64, 20, said.append)
+    result: dict[str, Any] = telemetry.measure(1, 64, FloodLoad(1, 20, 500), said.append)
     assert [row["message_bytes"] for row in result["rows"]] == list(telemetry.SIZES)
     for row in result["rows"]:
         assert row["messages"] == 128
