@@ -143,6 +143,9 @@ class JobOptions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     and no more jobs on its devices."""
     rank_patience_s: int = 60
     """The seconds for which a rank may keep the others waiting before `rank_trouble` acts."""
+    numa: Literal["none", "prefer", "require"] = "prefer"
+    """prefer: its CPUs and memory are those beside its devices as far as that can be; require: each
+    task's devices are in one NUMA node and nothing else serves it; none: as they come."""
 
 
 class OptionLimit(NamedTuple):

@@ -172,6 +172,12 @@ class DeviceInfo(Record, frozen=True):
     """The partition profile, for example "1g.10gb" of MIG; empty: it is no partition."""
     link_gbps: int = 0
     """GB/s to each device with the same `link`, in both directions, at least; 0: not known."""
+    near_cpus: str = ""
+    """The CPUs of its NUMA node that jobs may have, as the kernel lists them; empty: `numa_why`."""
+    near_memory: bool = False
+    """True if its NUMA node has memory on this machine."""
+    numa_why: str = ""
+    """The reason why jobs on it are not bound to its NUMA node, or empty."""
 
 
 class NodeReport(Record, frozen=True):

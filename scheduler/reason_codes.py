@@ -110,6 +110,7 @@ class Reason(IntEnum):
     CONDITION_NOT_MET = 91  # the device does not meet a condition of the job
     NO_DEVICE_MEETS = 92  # job: the condition, asked: its value, have: the nearest
     NO_DEVICE_MEETS_ALL = 93  # asked: conditions, have: devices of the kind
+    NUMA_SPLIT = 94  # no NUMA node has so many devices that serve
 
     # Reasons for the state of a job.
     SUBMITTED = 100
@@ -195,6 +196,7 @@ class Reason(IntEnum):
     NEEDS_CONDITION = 335  # count of have devices do not meet it; job, asked as above
     NEEDS_CONDITIONS = 336  # count: nodes without a device that meets the conditions
     PREFERENCES_MET = 337  # have of asked preferences are met where it was placed
+    NEEDS_NUMA = 338  # count: nodes without enough free devices in one NUMA node
 
     # Codes from here on belong to the outer layers and pass through unread.
     OUTER = 1000

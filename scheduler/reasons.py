@@ -158,6 +158,7 @@ _SENTENCES: Final[dict[int, str]] = {
         "the device has {have:bytes} of memory free, {asked:bytes} are needed"
     ),
     Reason.LINK_BROKEN: "needs {asked} devices that share a link, {have} do",
+    Reason.NUMA_SPLIT: "needs {asked} devices in one NUMA node, the most in one are {have}",
     Reason.HELD: "job {job} is held",
     Reason.NOT_CUSTOM: "the placement of job {job} is not left to outside",
     Reason.GANG_SPREAD: "a task of the same job runs there",
@@ -256,6 +257,9 @@ _SENTENCES: Final[dict[int, str]] = {
     ),
     Reason.NEEDS_GROUP: "nodes kept out by the company of its group: {count}",
     Reason.NEEDS_LINK: "nodes whose free devices share no link: {count}",
+    Reason.NEEDS_NUMA: (
+        "nodes without {asked} free devices in one NUMA node: {count}, the most in one are {have}"
+    ),
     Reason.EXPECTED_START: "expected to start at {have} ns",
     Reason.NEEDS_CHOICE: "its placement is left to a scoring function",
     Reason.ROOM_BEING_MADE: "preempted jobs that still stop where it could run: {count}",

@@ -38,6 +38,7 @@ class Remedy(StrEnum):
     SAY_ESTIMATE = "say_estimate"
     CHANGE_ORDER = "change_order"
     CHANGE_CONDITIONS = "change_conditions"
+    ALLOW_ANY_NUMA = "allow_any_numa"
 
 
 _LESS = (Remedy.WAIT, Remedy.ASK_FOR_LESS, Remedy.CANCEL_HOLDER)
@@ -71,6 +72,7 @@ REMEDIES: Final[dict[int, tuple[Remedy, ...]]] = {
     Reason.NEEDS_ONE_VENDOR: (Remedy.WAIT, Remedy.ASK_FOR_LESS, Remedy.MIX_VENDORS),
     Reason.NEVER_AS_IT_IS: (Remedy.CHANGE_KIND, Remedy.ASK_FOR_LESS, Remedy.ADD_NODES),
     Reason.NEEDS_LINK: (Remedy.WAIT, Remedy.ALLOW_ANY_LINK),
+    Reason.NEEDS_NUMA: (Remedy.WAIT, Remedy.ALLOW_ANY_NUMA),
     Reason.NEEDS_CHOICE: (Remedy.SAY_WHERE,),
     Reason.ROOM_BEING_MADE: (Remedy.WAIT,),
     Reason.WAS_PREEMPTED: (Remedy.FORBID_PREEMPTION, Remedy.RAISE_PRIORITY),

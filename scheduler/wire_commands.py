@@ -27,8 +27,7 @@ from stoker.scheduler.wire_names import (
 _TERM = Struct("<HHIQQ")
 
 class Term(NamedTuple):
-    """A scheduler takes the lead: header.term becomes the term if it is greater than every term
-    before."""
+    """A scheduler takes the lead, with a header.term that is greater than every term before."""
 
     term: int
     leader: int
@@ -45,8 +44,7 @@ class Term(NamedTuple):
 _NODE_UP = Struct("<HHIQQQQQQIHH")
 
 class NodeUp(NamedTuple):
-    """A node's agent is there. A new `boot` means that nothing of the previous boot runs any more:
-    its jobs are lost."""
+    """A node's agent is there. A new `boot` means that the jobs of the previous boot are lost."""
 
     node: int
     """An id chosen by the caller, not 0."""
@@ -140,7 +138,7 @@ class DeviceSet(NamedTuple):
         ))
 
 
-_DEVICE_TRAITS = Struct("<HHIQQQQQIHH")
+_DEVICE_TRAITS = Struct("<HHIQQQQQIHHH3H")
 
 class DeviceTraits(NamedTuple):
     """The traits of a device, for jobs to ask for. 0: not known, no condition on it is met."""
@@ -156,17 +154,19 @@ class DeviceTraits(NamedTuple):
     driver: int = 0
     """Version of its driver: major << 40 | minor << 20 | patch."""
     link_gbps: int = 0
+    near_cpus: int = 0
+    """CPUs of its NUMA node that jobs may have."""
 
     def pack(self) -> bytes:
         return _DEVICE_TRAITS.pack(
-            56, DEVICE_TRAITS, 0, 0, self.node, self.arch, self.profile, self.driver, self.compute,
-            self.device, self.link_gbps,
+            64, DEVICE_TRAITS, 0, 0, self.node, self.arch, self.profile, self.driver, self.compute,
+            self.device, self.link_gbps, self.near_cpus, 0, 0, 0,
         )
 
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
         f = _DEVICE_TRAITS.unpack(raw)
-        return tuple.__new__(cls, (f[4], f[9], f[8], f[5], f[6], f[7], f[10]))
+        return tuple.__new__(cls, (f[4], f[9], f[8], f[5], f[6], f[7], f[10], f[11]))
 
 
 _NODE_LABEL = Struct("<HHIQQQQ")
@@ -569,7 +569,7 @@ class RefusedRequests(NamedTuple):
 
 
 SIZES: Final[dict[int, int]] = {
-    TERM: 24, NODE_UP: 64, NODE_DOWN: 32, DEVICE_SET: 64, DEVICE_TRAITS: 56, NODE_LABEL: 40,
+    TERM: 24, NODE_UP: 64, NODE_DOWN: 32, DEVICE_SET: 64, DEVICE_TRAITS: 64, NODE_LABEL: 40,
     NODE_RESERVE: 48, QUEUE_SET: 32, QUOTA_SET: 48, SUBMIT: 544, PLACE: 152, PREFER: 152,
     OUTCOME: 64, USAGE: 40, PREEMPT: 40, CANCEL: 32, GIVE_UP: 32, FORGET: 24, REFUSED: 32,
 }

@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 from typing import Final, Literal
 
-DIGEST: Final = "2747cd7ad07e8313"
+DIGEST: Final = "b0850bec0de9efb9"
 """The layout that this is for; the compiled core has the same."""
 MILLI: Final = 1_000
 """Milli-shares of one whole device or one CPU."""
@@ -175,6 +175,7 @@ class Property(IntEnum):
     LINK = 8  # linked devices of each node, with so many GB/s; 1: any
     PARTITION = 9  # 1: a whole card, 2: a partition
     DEVICE = 10  # the device at `place` 1 of the node with this id; 0: any
+    NUMA = 11  # devices of a task in one NUMA node, so many CPUs beside
 
 
 class Relation(IntEnum):

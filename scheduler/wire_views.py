@@ -240,7 +240,7 @@ class Label(NamedTuple):
         return tuple.__new__(cls, (f[0], f[1], bool(f[2] & 2), bool(f[2] & 4)))
 
 
-_DEVICE_STATE = Struct("<QQQQQQQHHHHHHHBBII")
+_DEVICE_STATE = Struct("<QQQQQQQHHHHHHHBBIHH")
 
 class DeviceState(NamedTuple):
     """The ledger of one device: its capacity is used + free while available, else used +
@@ -264,6 +264,7 @@ class DeviceState(NamedTuple):
     profile: int = 0
     driver: int = 0
     link_gbps: int = 0
+    near_cpus: int = 0
 
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
@@ -280,7 +281,7 @@ class DeviceState(NamedTuple):
         """Make it from values in the order of the record."""
         return tuple.__new__(cls, (
             f[0], f[2], f[7], f[8], bool(f[9]), f[10], f[1], f[3], f[11], f[12], f[13], f[14],
-            f[15], f[16], f[4], f[5], f[6], f[17],
+            f[15], f[16], f[4], f[5], f[6], f[17], f[18],
         ))
 
 

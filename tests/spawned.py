@@ -34,6 +34,7 @@ VALIDATED = [
         "journal/index",
         "watchdog/lease",
         "cgroup/limit",
+        "cgroup/numa",
         "site/site",
     )
 ]

@@ -40,6 +40,7 @@ ACROSS = {
     "tests/product/test_exported.py": "metrics of a live node, at a collector",
     "tests/product/test_gang_ranks.py": "late ranks of gangs over several real nodes",
     "tests/product/test_gangs_on_nodes.py": "gangs over several real nodes",
+    "tests/product/test_numa.py": "the binding of jobs, from the command line to what they see",
     "tests/product/test_placements.py": "the words for a place, from the command line to devices",
     "tests/product/test_placements_on_nodes.py": "placements that choose between nodes",
     "tests/product/test_scoring_functions.py": "from the file of a function to placements",

@@ -9,6 +9,7 @@ run removes and names what a killed run left.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from stoker.probes.simdriver.faults import Fault
 
 Load = tuple[int, float, float, float]
+_CPUS = re.compile(r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*", re.ASCII)
 OPEN_TO_ALL = 0o666
 """The file mode of a node whose cards all users share; otherwise others get copies."""
 
@@ -45,10 +47,31 @@ def _load(text: str) -> Load:
     return index, numbers[0], numbers[1], numbers[2]
 
 
+def _numa_nodes(
+    ctx: click.Context, param: click.Parameter, given: tuple[str, ...]
+) -> dict[int, str]:
+    """Parse `0:0-3`: a NUMA node, then its CPUs as the kernel lists them."""
+    found: dict[int, str] = {}
+    for text in given:
+        node, _, cpus = text.partition(":")
+        if not node.isdecimal() or not _CPUS.fullmatch(cpus) or int(node) in found:
+            raise click.BadParameter(f"{text!r} is no NODE:CPUS such as 0:0-3, each node once")
+        found[int(node)] = cpus
+    return found
+
+
 @click.command("driver", context_settings={"allow_interspersed_args": False})
 @click.option("--profile", default="8xH200", help="Simulated cards.")
 @click.option("--list", "listed", is_flag=True, help="List profiles and exit.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, help="Seed of the cards.")
+@click.option(
+    "--numa",
+    "numa_nodes",
+    multiple=True,
+    callback=_numa_nodes,
+    metavar="NODE:CPUS",
+    help="CPUs of this machine that are a NUMA node of the cards: 0:0-3; repeatable.",
+)
 @click.option("--virtual", is_flag=True, help="Advance time only by --settle and calls.")
 @click.option(
     "--settle",
@@ -82,6 +105,7 @@ def sim_driver_command(  # noqa: PLR0917
     profile: str,
     listed: bool,
     seed: int,
+    numa_nodes: dict[int, str],
     virtual: bool,
     settle_s: float,
     script: Path | None,
@@ -108,6 +132,7 @@ def sim_driver_command(  # noqa: PLR0917
     try:
         node = _node(folder / "node", profile, virtual, seed)
         _prepare(node, loads, faults)
+        _place(folder, numa_nodes)
         node.set_latency(round(latency_us * 1e3))
         node.set_open(is_open)
         if is_open:
@@ -119,6 +144,12 @@ def sim_driver_command(  # noqa: PLR0917
         shutil.rmtree(folder, ignore_errors=True)
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _place(folder: Path, numa_nodes: dict[int, str]) -> None:
+    from stoker.probes.simdriver import numa
+
+    numa.write(folder, numa_nodes)
 
 
 def _list() -> None:

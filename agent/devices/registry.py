@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ import stoker.agent.devices.intel.vendor
 import stoker.agent.devices.nvidia.vendor  # noqa: F401
 from stoker.agent.devices import declared, opencl  # noqa: F401
 from stoker.agent.devices import order as orders
+from stoker.agent.devices.host import numa_nodes
+from stoker.agent.devices.host.numa_nodes import NumaNodes
 from stoker.agent.devices.host.processes import IsOurs
 from stoker.agent.devices.host.topology import Places, Topology, topology
 from stoker.agent.devices.order import DeviceOrder
@@ -48,6 +50,8 @@ class Devices:
         self._order = orders.of_boot(order, boot_id)
         self._found: dict[str, DeviceInfo] = {}
         self._scanned_s = 0.0
+        self.numa_nodes: Callable[[], NumaNodes] = numa_nodes.read
+        """Returns the NUMA nodes of this machine."""
         self.samplers = Samplers()
         self._plain: tuple[DeviceInfo, ...] = ()
         """The list without the verdicts of health."""
@@ -80,6 +84,8 @@ class Devices:
                     missing.append(f"device {device.id} is found twice; the second is left out")
                 else:
                     found[device.id] = device
+        nodes = self.numa_nodes()
+        found = {id: nodes.placed(device) for id, device in found.items()}
         kept = {id: self._found[id] for id in troubled if id in self._found and id not in found}
         self._found = found | kept
         self._remember(missing)

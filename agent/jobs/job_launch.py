@@ -27,6 +27,7 @@ from stoker.scheduler.nouns import (
     Owner,
     StartJob,
 )
+from stoker.scheduler.numa_plan import NumaPlan, cpu_list, numa_plan
 
 LANG = "C.UTF-8"
 LOADER_PATH = "LD_LIBRARY_PATH"
@@ -67,6 +68,7 @@ def launch(
     """Return the order to start this attempt; the spawner makes its folder when it is needed."""
     spec, owner, bounds = start.spec, start.owner, place.bounds
     name = folder_name(start.key)
+    numa = _bound(spec, granted)
     segments = f"{place.segments}/{name}" if traced else ""
     return Launch(
         job=start.job,
@@ -95,7 +97,18 @@ def launch(
         trace_folder=segments,
         fenced=spec.must_fence,
         gathers=start.gang is not None,
+        cpus=numa.cpus,
+        memory_nodes=cpu_list(numa.memory_nodes),
+        numa_required=numa.required,
     )
+
+
+def _bound(spec: JobSpec, granted: Sequence[DeviceInfo]) -> NumaPlan:
+    """Return the plan of its NUMA binding; BadRequest if it requires one that cannot be."""
+    plan = numa_plan(spec, granted)
+    if spec.numa == "require" and not plan.cpus:
+        raise BadRequest(f"it requires CPUs beside its devices: {'; '.join(plan.why)}")
+    return plan
 
 
 def environment(

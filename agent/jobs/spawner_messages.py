@@ -17,7 +17,7 @@ import msgspec
 from stoker.native.errors import BadRequest
 from stoker.scheduler.nouns import TaskKey, TaskRecord, Usage
 
-WIRE_VERSION = 3
+WIRE_VERSION = 4
 FRAME_BYTES_MAX = 1 << 20
 LAUNCH_BYTES_MAX = 384 * 1024
 """Bytes of one packed Launch: argv, environment and paths together."""
@@ -89,6 +89,12 @@ class Launch(TaskRecord, frozen=True):
     """True if it is frozen when the node's lease ends."""
     gathers: bool = False
     """True if it is one of a gang: made ready, it waits for its release."""
+    cpus: str = ""
+    """The CPUs to which it is bound, as the kernel lists them: 0-3,8; empty: any."""
+    memory_nodes: str = ""
+    """The NUMA nodes whose memory it gets, listed likewise; empty: any."""
+    numa_required: bool = False
+    """True if it gets no other memory, and does not start where it cannot be bound so."""
 
 
 class Prepared(TaskRecord, frozen=True):
@@ -170,7 +176,7 @@ _DONE = struct.Struct("<iIQ")
 
 _FLAG_STDIN, _FLAG_MEMORY, _FLAG_PIDS, _FLAG_CPU, _FLAG_TIME = 1, 2, 4, 8, 16
 _FLAG_PIDS_DEFAULT, _FLAG_MEMORY_DEFAULT, _FLAG_FENCED = 32, 64, 128
-_FLAG_GATHER = 256
+_FLAG_GATHER, _FLAG_NUMA = 256, 512
 _STARTED_BIT, _EXITED_BIT, _CODE_BIT, _SIGNAL_BIT, _USAGE_BIT = 1, 2, 4, 8, 16
 _READY_BIT, _CLEARED_BIT = 32, 64
 _BIT_OF: Mapping[type, int] = {
@@ -209,7 +215,8 @@ def _pack(launch: Launch) -> bytes:
 
 
 def _strings(launch: Launch) -> bytes:
-    parts = [launch.cwd, launch.folder, launch.trace_folder, *launch.argv]
+    parts = [launch.cwd, launch.folder, launch.trace_folder, launch.cpus, launch.memory_nodes]
+    parts += launch.argv
     parts += [f"{name}={value}" for name, value in launch.env.items()]
     if len(parts) > ARGUMENTS_MAX:
         raise BadRequest(f"job {launch.job}: more than {ARGUMENTS_MAX} arguments and variables")
@@ -227,6 +234,7 @@ def _pack_fixed(launch: Launch, size: int) -> bytes:
         flags |= _FLAG_MEMORY_DEFAULT
     flags |= _FLAG_FENCED if launch.fenced else 0
     flags |= _FLAG_GATHER if launch.gathers else 0
+    flags |= _FLAG_NUMA if launch.numa_required else 0
     for flag, limit in (
         (_FLAG_MEMORY, launch.memory_bytes),
         (_FLAG_PIDS, launch.pids),

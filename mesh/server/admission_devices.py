@@ -19,6 +19,7 @@ def check_devices(request: JobRequest) -> None:
     """Raise BadRequest for the first word on its devices that contradicts another."""
     said = [name for name in ("device_ids", "exclusivity") if getattr(request, name)]
     said += ["topology"] if request.topology != "none" else []
+    said += ["numa"] if request.numa == "require" else []
     if said and not request.gpu_milli:
         raise BadRequest(f"{said[0]} speaks of devices, but gpu_milli is 0")
     _check_ids(request)

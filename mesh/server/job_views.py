@@ -13,6 +13,7 @@ import msgspec
 from stoker.mesh.replica import followed_jobs, gangs
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.server.cluster_views import position
+from stoker.mesh.server.numa_words import numa_words
 from stoker.mesh.wire import schema
 from stoker.mesh.wire.job_request import shown_spec
 from stoker.native.errors import NotFound
@@ -42,7 +43,7 @@ def job_view(replica: Replica, job: Job, *, short: bool = False) -> schema.JobVi
             ended_ns=job.ended_ns,
         ),
         spec=_spec(spec, short),
-        decision=decision_view(replica, job.decision),
+        decision=decision_view(replica, job, job.decision, short=short),
         exit_code=job.exit_code,
         signal=job.signal,
         usage=None
@@ -181,8 +182,10 @@ def short_argv(argv: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
     return shortened, shortened != argv
 
 
-def decision_view(replica: Replica, decision: Decision | None) -> schema.DecisionView | None:
-    """Return where a job was placed and why, with its devices by id."""
+def decision_view(
+    replica: Replica, job: Job, decision: Decision | None, *, short: bool = False
+) -> schema.DecisionView | None:
+    """Return where a job was placed and why, with its devices by id; `short` omits its binding."""
     if decision is None:
         return None
     report = replica.state.book.nodes.get(decision.node)
@@ -193,6 +196,7 @@ def decision_view(replica: Replica, decision: Decision | None) -> schema.Decisio
         reason=decision.reason,
         latency_ns=decision.latency_ns,
         observations=decision.observations,
+        numa="" if short else numa_words(replica.state.book, job.decoded_spec(), decision),
     )
 
 

@@ -146,6 +146,9 @@ class JobRequest(Message, frozen=True):
     and no more jobs on its devices."""
     rank_patience_s: Int = 60
     """The seconds for which a rank may keep the others waiting before `rank_trouble` acts."""
+    numa: Literal["none", "prefer", "require"] = "prefer"
+    """prefer: its CPUs and memory are those beside its devices as far as that can be; require: each
+    task's devices are in one NUMA node and nothing else serves it; none: as they come."""
 
 
 class Spec(Part, frozen=True):
@@ -204,6 +207,7 @@ class Spec(Part, frozen=True):
     min_link_gbps: int | None = None
     rank_trouble: str = "warn"
     rank_patience_s: int = 60
+    numa: str = "prefer"
 
 
 class Afters(NamedTuple):
@@ -271,6 +275,7 @@ def job_spec(request: JobRequest, afters: Afters) -> JobSpec:
         min_link_gbps=request.min_link_gbps,
         rank_trouble=request.rank_trouble,
         rank_patience_s=request.rank_patience_s,
+        numa=request.numa,
     )
 
 
@@ -332,4 +337,5 @@ def shown_spec(
         min_link_gbps=spec.min_link_gbps,
         rank_trouble=spec.rank_trouble,
         rank_patience_s=spec.rank_patience_s,
+        numa=spec.numa,
     )

@@ -8,6 +8,7 @@ node may send is refused here, so that no message can stop the scheduler.
 from __future__ import annotations
 
 import math
+import re
 from typing import TypeVar
 
 import msgspec
@@ -34,6 +35,7 @@ from stoker.scheduler.nouns import (
     TaskKey,
     TroubleSample,
 )
+from stoker.scheduler.numa_plan import CPUS_MAX, LIST_BYTES_MAX, cpu_numbers
 from stoker.scheduler.records import BATCH_REQUESTS_MAX
 
 OUTCOMES_MAX = 512
@@ -45,6 +47,7 @@ PING_CHARS_MAX = 80
 """The longest address at which a node answers pings."""
 _U16, _U32, _U63, _U64 = 1 << 16, 1 << 32, 1 << 63, 1 << 64
 _I32 = range(-(1 << 31), 1 << 31)
+_LIST = re.compile(r"(\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*)?", re.ASCII)
 
 _outcomes = msgspec.msgpack.Decoder(tuple[Outcome, ...])
 _reports = msgspec.msgpack.Decoder(NodeReport)
@@ -107,6 +110,7 @@ def report(data: bytes, node: str) -> NodeReport:
         and 0 <= found.cpu_milli < _U32
         and all(0 <= size < _U63 for size in sizes)
         and all(0 <= place < _U16 for device in found.devices for place in _places(device))
+        and all(_is_list(device.near_cpus) for device in found.devices)
     )
     if not good:
         raise BadRequest(f"the report of {node} has a number out of range")
@@ -115,6 +119,16 @@ def report(data: bytes, node: str) -> NodeReport:
 
 def _places(device: DeviceInfo) -> tuple[int, int, int]:
     return device.link, device.bus, 0 if device.numa is None else device.numa + 1
+
+
+def _is_list(cpus: str) -> bool:
+    """Return True if it is a list of CPUs as the kernel writes it."""
+    if len(cpus) > LIST_BYTES_MAX or not _LIST.fullmatch(cpus):
+        return False
+    try:
+        return len(cpu_numbers(cpus)) <= CPUS_MAX
+    except ValueError:
+        return False
 
 
 def observation(data: bytes, node: str) -> Observation:

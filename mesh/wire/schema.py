@@ -249,6 +249,8 @@ class DecisionView(Part, frozen=True):
     reason: str
     latency_ns: int
     observations: tuple[int, ...]
+    numa: str = ""
+    """The CPUs and memory to which it is bound, or why it is not; empty for a job without cards."""
 
 
 class RankView(Part, frozen=True):

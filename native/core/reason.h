@@ -105,6 +105,7 @@ enum sk_reason {
 	SK_CONDITION_NOT_MET = 91,   /* the device does not meet a condition of the job */
 	SK_NO_DEVICE_MEETS = 92,     /* job: the condition, asked: its value, have: the nearest */
 	SK_NO_DEVICE_MEETS_ALL = 93, /* asked: conditions, have: devices of the kind */
+	SK_NUMA_SPLIT = 94,	     /* no NUMA node has so many devices that serve */
 	SK_REFUSAL_END,
 
 	/* Reasons for the state of a job. */
@@ -192,6 +193,7 @@ enum sk_reason {
 	SK_NEEDS_CONDITION = 335,  /* count of have devices do not meet it; job, asked as above */
 	SK_NEEDS_CONDITIONS = 336, /* count: nodes without a device that meets the conditions */
 	SK_PREFERENCES_MET = 337,  /* have of asked preferences are met where it was placed */
+	SK_NEEDS_NUMA = 338,	   /* count: nodes without enough free devices in one NUMA node */
 
 	/* Codes from here on belong to the outer layers and pass through unread. */
 	SK_REASON_OUTER = 1000,

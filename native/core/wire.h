@@ -145,7 +145,7 @@ struct sk_header {
 };
 static_assert(sizeof(struct sk_header) == 16, "stored layout");
 
-/* A scheduler takes the lead: header.term becomes the term if it is greater than every term before.
+/* A scheduler takes the lead, with a header.term that is greater than every term before.
  *
  * Python: Term(term, leader) */
 struct sk_term {
@@ -154,8 +154,7 @@ struct sk_term {
 };
 static_assert(sizeof(struct sk_term) == 24, "stored layout");
 
-/* A node's agent is there. A new `boot` means that nothing of the previous boot runs any more: its
- * jobs are lost.
+/* A node's agent is there. A new `boot` means that the jobs of the previous boot are lost.
  *
  * Python: NodeUp(node, boot, incarnation, cpu_milli, memory_bytes, devices, domain=0) */
 struct sk_node_up {
@@ -210,7 +209,7 @@ static_assert(sizeof(struct sk_device_set) == 64, "stored layout");
 /* The traits of a device, for jobs to ask for. 0: not known, no condition on it is met.
  *
  * Python: DeviceTraits(node, index as device, compute=0, arch=0, profile=0, driver=0,
- * link_gbps=0) */
+ * link_gbps=0, near_cpus=0) */
 struct sk_device_traits {
 	struct sk_header header;
 	uint64_t node;
@@ -220,8 +219,10 @@ struct sk_device_traits {
 	uint32_t compute; /* Compute capability: major << 16 | minor. */
 	uint16_t index;
 	uint16_t link_gbps;
+	uint16_t near_cpus; /* CPUs of its NUMA node that jobs may have. */
+	uint16_t zero[3];
 };
-static_assert(sizeof(struct sk_device_traits) == 56, "stored layout");
+static_assert(sizeof(struct sk_device_traits) == 64, "stored layout");
 
 #define SK_LABEL_CLEAR 1u /* The node loses the label. */
 #define SK_LABEL_TAINT 2u /* Only jobs that tolerate it are placed there. */
@@ -293,6 +294,7 @@ enum sk_property {
 	SK_PROPERTY_LINK = 8,	   /* linked devices of each node, with so many GB/s; 1: any */
 	SK_PROPERTY_PARTITION = 9, /* 1: a whole card, 2: a partition */
 	SK_PROPERTY_DEVICE = 10,   /* the device at `place` - 1 of the node with this id; 0: any */
+	SK_PROPERTY_NUMA = 11,	   /* devices of a task in one NUMA node, so many CPUs beside */
 	SK_PROPERTY_END,
 };
 

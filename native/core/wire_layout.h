@@ -13,7 +13,7 @@
 #include "core/wire.h"
 
 /* Equal digests mean equal records. */
-#define SK_WIRE_DIGEST "2747cd7ad07e8313"
+#define SK_WIRE_DIGEST "b0850bec0de9efb9"
 
 /* clang-format off */
 #define SK_WIRE_AT(record, field, offset, size) \
@@ -61,6 +61,8 @@ SK_WIRE_AT(sk_device_traits, driver, 40, 8);
 SK_WIRE_AT(sk_device_traits, compute, 48, 4);
 SK_WIRE_AT(sk_device_traits, index, 52, 2);
 SK_WIRE_AT(sk_device_traits, link_gbps, 54, 2);
+SK_WIRE_AT(sk_device_traits, near_cpus, 56, 2);
+SK_WIRE_AT(sk_device_traits, zero, 58, 6);
 SK_WIRE_AT(sk_node_label, header, 0, 16);
 SK_WIRE_AT(sk_node_label, node, 16, 8);
 SK_WIRE_AT(sk_node_label, label, 24, 8);
@@ -270,7 +272,8 @@ SK_WIRE_AT(sk_device_view, numa, 68, 2);
 SK_WIRE_AT(sk_device_view, kind, 70, 1);
 SK_WIRE_AT(sk_device_view, vendor, 71, 1);
 SK_WIRE_AT(sk_device_view, compute, 72, 4);
-SK_WIRE_AT(sk_device_view, link_gbps, 76, 4);
+SK_WIRE_AT(sk_device_view, link_gbps, 76, 2);
+SK_WIRE_AT(sk_device_view, near_cpus, 78, 2);
 SK_WIRE_AT(sk_quota_view, model, 0, 8);
 SK_WIRE_AT(sk_quota_view, guaranteed_milli, 8, 8);
 SK_WIRE_AT(sk_quota_view, limit_milli, 16, 8);

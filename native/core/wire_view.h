@@ -99,7 +99,7 @@ static_assert(sizeof(struct sk_label_view) == 24, "binding layout");
  *
  * Python: DeviceState(memory_bytes, owner, capacity_milli, used_milli, available: bool, reason,
  * memory_used, model, link, bus, numa, kind=Kind.GPU, vendor=0, compute=0, arch=0, profile=0,
- * driver=0, link_gbps=0) */
+ * driver=0, link_gbps=0, near_cpus=0) */
 struct sk_device_view {
 	uint64_t memory_bytes;
 	uint64_t memory_used;
@@ -118,7 +118,8 @@ struct sk_device_view {
 	uint8_t kind;
 	uint8_t vendor;
 	uint32_t compute;
-	uint32_t link_gbps;
+	uint16_t link_gbps;
+	uint16_t near_cpus;
 };
 static_assert(sizeof(struct sk_device_view) == 80, "binding layout");
 

@@ -13,7 +13,7 @@ from stoker.scheduler.wire_names import Property, Relation
 
 TRAITS = (Property.COMPUTE, Property.ARCH, Property.PROFILE, Property.DRIVER)
 OF_TRAITS = (*TRAITS, Property.PARTITION)
-NO_TRAITS = (0, 0, 0, 0, 0)
+NO_TRAITS = (0, 0, 0, 0, 0, 0)
 
 
 def meets(
@@ -64,6 +64,7 @@ def condition_is_bad(condition: rec.Condition, gpu_milli: int) -> bool:
         or device != bool(place)
         or (which == Property.PARTITION and value > 2)
         or (which == Property.LINK and (relation != Relation.LEAST or gpu_milli < 1000))
+        or (which == Property.NUMA and (relation != Relation.LEAST or rank))
         or (which in names and relation != Relation.IS)
         or (which == Property.VENDOR and value > 15)
         or (which == Property.MODEL and not rank)

@@ -113,7 +113,7 @@ class Nodes(State):
         node = self.node(c.node)
         if c.device >= len(node.devices):
             raise No(R.BAD_DEVICE_INDEX, c.device, len(node.devices))
-        traits = (c.compute, c.arch, c.profile, c.driver, c.link_gbps)
+        traits = (c.compute, c.arch, c.profile, c.driver, c.link_gbps, c.near_cpus)
         if node.devices[c.device].traits == traits:
             raise No(R.UNCHANGED)
         if traits not in self.traits and any(traits):

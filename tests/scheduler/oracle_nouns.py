@@ -48,7 +48,7 @@ class Device:
     kind: int = 1
     vendor: int = 0
     traits: tuple[int, ...] = NO_TRAITS
-    """Compute capability, architecture, profile, driver, GB/s of its link."""
+    """Compute capability, architecture, profile, driver, GB/s of its link, CPUs beside it."""
 
     @property
     def values(self) -> dict[Property, int]:

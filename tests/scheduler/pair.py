@@ -156,7 +156,7 @@ class Pair:
         assert [
             (d.capacity_milli, d.used_milli, d.available, d.owner, d.reason, d.memory_bytes,
              d.memory_used, d.model, d.link, d.bus, d.numa, d.kind, d.vendor, d.compute, d.arch,
-             d.profile, d.driver, d.link_gbps)
+             d.profile, d.driver, d.link_gbps, d.near_cpus)
             for d in self.core.devices(id)
         ] == [
             (d.capacity, self.oracle.used(node, i), d.available, d.owner, d.reason, d.memory,

@@ -85,6 +85,10 @@ FLAGS: Final = (
         "--min-link-gbps", type=click.IntRange(1, 65535),
         help="GB/s that the link has at least, both directions together: 300.",
     ),
+    click.option(
+        "--numa", type=click.Choice(["none", "prefer", "require"]), default="prefer",
+        show_default=True, help="Whether it gets the CPUs and memory beside its devices.",
+    ),
     click.option("--cpus", type=CPUS, help="CPU limit: 2, 0.5."),
     click.option("--mem", type=SIZE, help="Memory limit: 512M, 4G."),
     click.option("--pids", type=click.IntRange(1, 4194304), help="Limit of processes and threads."),

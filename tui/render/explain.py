@@ -58,6 +58,8 @@ def _decision(decision: Object) -> Iterator[str]:
     seen = f"observations {read}" if read else "no observation"
     took = units.duration(decision["latency_ns"])
     yield _wrapped("  read: ", f"{seen}; decided in {took}")
+    if decision.get("numa"):
+        yield _wrapped("  NUMA: ", decision["numa"])
 
 
 def _evidence(evidence: Object) -> Iterator[str]:

@@ -144,6 +144,8 @@ def _placed(job: Object) -> Iterator[str]:
         f"decision {decision['id']}: {decision['reason']}; "
         f"decided in {units.duration(decision['latency_ns'])}, {basis}",
     )
+    if decision.get("numa"):
+        yield _line("NUMA", decision["numa"])
     yield from _ranks(job)
 
 

@@ -27,6 +27,7 @@ from stoker.scheduler.conditions import (
 from stoker.scheduler.figures import size
 from stoker.scheduler.names import name_id, vendor_number
 from stoker.scheduler.nouns import DeviceInfo, JobSpec, NodeReport
+from stoker.scheduler.numa_plan import cpus_wanted
 from stoker.scheduler.policies import VENDORS
 from stoker.scheduler.wire_fields import Condition, Conditions
 from stoker.scheduler.wire_names import Property, Relation
@@ -45,6 +46,7 @@ _NAMES = {
     Property.PROFILE: "partition profile",
     Property.DRIVER: "driver",
     Property.LINK: "a link",
+    Property.NUMA: "",
     Property.PARTITION: "",
     Property.DEVICE: "",
 }
@@ -67,6 +69,8 @@ def conditions_of(
         found += named_devices(spec.device_ids, nodes, 0)
     if spec.topology == "required":
         found.append(_link(spec, 0))
+    if spec.numa == "require":
+        found.append(Condition(Property.NUMA, Relation.LEAST, cpus_wanted(spec)))
     for rank, wish in enumerate(preferences(spec), 1):
         if isinstance(wish, Clause):
             found += _preferred(wish, rank, devices, list(models))
@@ -84,7 +88,7 @@ def conditions_of(
 
 def asks(spec: JobSpec) -> bool:
     """Return True if the spec has a condition on its devices."""
-    numbers = (spec.device_memory_least_bytes, spec.topology != "none")
+    numbers = (spec.device_memory_least_bytes, spec.topology != "none", spec.numa == "require")
     names = (spec.vendors, spec.compute_least, spec.archs, spec.drivers, spec.profiles)
     return any((*numbers, *names, spec.prefer, spec.device_ids, spec.exclusivity))
 
@@ -203,6 +207,8 @@ def not_met(book: Book, name: int, value: int, nearest: int) -> str:
     text = f"no device has {sentence_of(book, name, value)}"
     if which == Property.LINK:
         return f"{text}; the widest has {nearest} GB/s" if nearest > LINK_ANY else text
+    if which == Property.NUMA:
+        return f"{text}; the most are {nearest}" if nearest else f"{text}: {NUMA_UNKNOWN}"
     if which in _SENTENCES:
         return f"no device is {_SENTENCES[which](value)}"
     if relation == Relation.IS:
@@ -228,6 +234,13 @@ def _value(book: Book, which: Property, value: int) -> str:
     return next((word for word in words if number(word) == value), "that is not known here")
 
 
+NUMA_UNKNOWN = "no node knows the NUMA node of its devices and CPUs of it for jobs"
+
+
+def _near_words(value: int) -> str:
+    return f"{value} CPU{'s' * (value > 1)} in its NUMA node for jobs"
+
+
 def _link_words(value: int) -> str:
     return "a link to another" if value == LINK_ANY else f"a link of {value} GB/s to another"
 
@@ -236,6 +249,7 @@ _IS = frozenset({Property.PARTITION, Property.DEVICE})
 """Properties of which one says what a device is, not what it has."""
 _SENTENCES: dict[Property, Callable[[int], str]] = {
     Property.LINK: _link_words,
+    Property.NUMA: _near_words,
     Property.PARTITION: lambda value: "a whole card" if value == 1 else "a partition of a card",
     Property.DEVICE: lambda value: "one of those that are named",
 }

@@ -13,6 +13,7 @@ from stoker.scheduler import records
 from stoker.scheduler.conditions import capability, version_number
 from stoker.scheduler.names import hash64, name_id, vendor_number
 from stoker.scheduler.nouns import DeviceInfo, NodeReport
+from stoker.scheduler.numa_plan import cpu_numbers
 from stoker.scheduler.policies import Kind
 from stoker.scheduler.reasons import Reason
 
@@ -97,7 +98,7 @@ def device_set(report: NodeReport, index: int, allowed: bool) -> records.DeviceS
 def has_traits(device: DeviceInfo) -> bool:
     """Return True if its node knows a trait of the device."""
     known = (device.arch, device.compute, device.driver, device.profile, device.link_gbps)
-    return any(known)
+    return any((*known, device.near_cpus))
 
 
 def device_traits(node: int, index: int, device: DeviceInfo) -> records.DeviceTraits:
@@ -110,4 +111,5 @@ def device_traits(node: int, index: int, device: DeviceInfo) -> records.DeviceTr
         profile=name_id(device.profile) if device.profile else 0,
         driver=version_number(device.driver),
         link_gbps=device.link_gbps,
+        near_cpus=len(cpu_numbers(device.near_cpus)),
     )

@@ -255,8 +255,8 @@ uint16_t sk_device_traits_do(const struct sk_act *act, const struct sk_device_tr
 {
 	struct sk_core *core = act->core;
 	uint32_t slot = sk_node_find(core, command->node);
-	struct sk_traits traits = {command->arch, command->profile, command->driver,
-				   command->compute, command->link_gbps};
+	struct sk_traits traits = {command->arch,    command->profile,	 command->driver,
+				   command->compute, command->link_gbps, command->near_cpus};
 	struct sk_traits known;
 	struct sk_device device;
 

@@ -25,6 +25,18 @@ static inline uint64_t sk_device_memory_free(const struct sk_device *device)
 		       : 0;
 }
 
+/* The group of devices that a task with this wish needs together: a link, a NUMA node, or what is
+ * in both; 0 if the device is in none. */
+static inline uint32_t sk_device_group(const struct sk_device *device, uint32_t together)
+{
+	uint32_t link = together & SK_LINKED ? device->link : 0;
+	uint32_t numa = together & SK_ONE_NUMA ? device->numa : 0;
+
+	return (together & SK_LINKED && !link) || (together & SK_ONE_NUMA && !numa)
+		       ? 0
+		       : link << 16 | numa;
+}
+
 /* Replace the record, and keep counts and indexes. */
 void sk_device_put(struct sk_core *core, uint32_t node, uint32_t index, struct sk_device device);
 

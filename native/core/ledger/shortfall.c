@@ -19,10 +19,11 @@ struct sk_room {
 	uint32_t devices;
 	uint32_t milli[SK_NODE_DEVICES_MAX];
 	uint64_t device_memory[SK_NODE_DEVICES_MAX];
+	uint32_t group[SK_NODE_DEVICES_MAX]; /* of devices that a task needs together; 0: none */
 	uint16_t link[SK_NODE_DEVICES_MAX];
 	uint8_t family[SK_NODE_DEVICES_MAX];
 	uint32_t families; /* families of devices that the job accepts, each a bit */
-	uint8_t linked;	   /* as the job's wish has it */
+	uint8_t together;  /* as the job's wish has it */
 };
 
 #define SK_ANY_FAMILY UINT8_MAX
@@ -75,10 +76,11 @@ static void room_at(const struct sk_core *core, uint32_t slot, uint32_t node, ui
 		room->milli[index] = sk_device_free(device);
 		room->device_memory[index] = sk_device_memory_free(device);
 		room->link[index] = device->link;
+		room->group[index] = sk_device_group(device, core->jobs[slot].wish.together);
 		room->family[index] = device->family;
 	}
 	room->families = 0;
-	room->linked = core->jobs[slot].wish.linked;
+	room->together = core->jobs[slot].wish.together;
 	named = sk_wish_named(core, &core->jobs[slot].request, &core->jobs[slot].wish, node);
 	if (at_ns > core->now_ns)
 		for (uint32_t task = at->tasks.first; task; task = core->tasks[task].on_node.next)
@@ -102,39 +104,50 @@ static uint64_t share_tasks(const struct sk_request *request, const struct sk_ro
 	return tasks;
 }
 
-/* Devices of a family that are entirely free; if `link` is not 0 only those of that link. */
+/* Devices of a family that are entirely free; if `group` is not 0 only those of that group. */
 static uint64_t whole_free(const struct sk_request *request, const struct sk_room *room,
-			   uint8_t family, bool memory, uint16_t link)
+			   uint8_t family, bool memory, uint32_t group)
 {
 	uint64_t free = 0;
 
 	for (uint32_t index = 0; index < room->devices; index++)
-		free += room->milli[index] == SK_MILLI && (!link || room->link[index] == link) &&
+		free += room->milli[index] == SK_MILLI && (!group || room->group[index] == group) &&
 			(family == SK_ANY_FAMILY || room->family[index] == family) &&
 			!(memory && room->device_memory[index] < request->device_memory_bytes);
 	return free;
 }
 
-/* Tasks whose devices share a link, each its own or all of them the same, and the most free devices
- * that one link has. */
-static uint64_t linked_tasks(const struct sk_request *request, const struct sk_room *room,
-			     uint8_t family, uint64_t *most)
+/* The first device of the node with the link of this one. */
+static uint32_t link_first(const struct sk_room *room, uint32_t index)
 {
-	uint64_t tasks = 0, here;
+	uint32_t first = 0;
+
+	while (room->link[first] != room->link[index])
+		first++;
+	return first;
+}
+
+/* Tasks whose devices are together, each its own or all of them on one link, and the most free
+ * devices that one group has. */
+static uint64_t grouped_tasks(const struct sk_request *request, const struct sk_room *room,
+			      uint8_t family, uint64_t *most)
+{
+	uint64_t tasks = 0, of_link[SK_NODE_DEVICES_MAX] = {0};
 
 	*most = 0;
 	for (uint32_t index = 0; index < room->devices; index++) {
-		bool first = room->link[index] != 0;
-		uint64_t free;
+		bool first = room->group[index] != 0;
+		uint64_t free, here, *at = &of_link[link_first(room, index)];
 
 		for (uint32_t before = 0; before < index && first; before++)
-			first = room->link[before] != room->link[index];
-		free = first ? whole_free(request, room, family, true, room->link[index]) : 0;
+			first = room->group[before] != room->group[index];
+		free = first ? whole_free(request, room, family, true, room->group[index]) : 0;
 		here = free / (request->gpu_milli / SK_MILLI);
-		if (room->linked == SK_LINKED_GANG)
-			tasks = here > tasks ? here : tasks;
-		else
+		*at += here;
+		if (!(room->together & SK_LINKED_GANG))
 			tasks += here;
+		else if (*at > tasks)
+			tasks = *at;
 		*most = free > *most ? free : *most;
 	}
 	return tasks;
@@ -190,8 +203,8 @@ static uint64_t most_memory(const struct sk_room *room)
 struct sk_whole {
 	uint64_t tasks;
 	uint64_t free;
-	uint64_t roomy;	 /* with memory enough */
-	uint64_t linked; /* of one link */
+	uint64_t roomy;	  /* with memory enough */
+	uint64_t grouped; /* of one link, NUMA node or both */
 };
 
 static void whole_add(const struct sk_request *request, const struct sk_room *room, uint8_t family,
@@ -200,14 +213,14 @@ static void whole_add(const struct sk_request *request, const struct sk_room *ro
 	uint64_t wanted = request->gpu_milli / SK_MILLI;
 	uint64_t free = whole_free(request, room, family, false, 0);
 	uint64_t roomy = whole_free(request, room, family, true, 0);
-	uint64_t linked = roomy, tasks = roomy / wanted;
+	uint64_t grouped = roomy, tasks = roomy / wanted;
 
-	if (room->linked == SK_LINKED_GANG || (room->linked && wanted > 1))
-		tasks = linked_tasks(request, room, family, &linked);
+	if (room->together & SK_LINKED_GANG || (room->together && wanted > 1))
+		tasks = grouped_tasks(request, room, family, &grouped);
 	whole->tasks += tasks;
 	whole->free = free > whole->free ? free : whole->free;
 	whole->roomy = roomy > whole->roomy ? roomy : whole->roomy;
-	whole->linked = linked > whole->linked ? linked : whole->linked;
+	whole->grouped = grouped > whole->grouped ? grouped : whole->grouped;
 }
 
 static uint64_t whole_shortfall(const struct sk_request *request, const struct sk_room *room,
@@ -236,10 +249,14 @@ static uint64_t whole_shortfall(const struct sk_request *request, const struct s
 		add_shortfall(shortfall, SK_NEED_DEVICE_MEMORY,
 			      (struct sk_explain){SK_NEEDS_DEVICE_MEMORY, 0, 0, node, 0,
 						  request->device_memory_bytes, most_memory(room)});
+	else if (room->together & SK_ONE_NUMA)
+		add_shortfall(
+			shortfall, SK_NEED_NUMA,
+			(struct sk_explain){SK_NEEDS_NUMA, 0, 0, node, 0, wanted, whole.grouped});
 	else
 		add_shortfall(
 			shortfall, SK_NEED_LINK,
-			(struct sk_explain){SK_NEEDS_LINK, 0, 0, node, 0, wanted, whole.linked});
+			(struct sk_explain){SK_NEEDS_LINK, 0, 0, node, 0, wanted, whole.grouped});
 	return 0;
 }
 

@@ -79,7 +79,7 @@ static uint16_t share_ok(const struct sk_core *core, const struct sk_job *job, u
 static bool linked(const struct sk_core *core, const struct sk_job *job, uint32_t node,
 		   const struct sk_place *place)
 {
-	bool gang = job->wish.linked == SK_LINKED_GANG;
+	bool gang = job->wish.together & SK_LINKED_GANG;
 	uint16_t link = sk_device_at(core, node, place->shares[0].index)->link;
 
 	for (uint32_t i = gang ? 0 : 1; i < place->shares_n; i++)
@@ -88,6 +88,17 @@ static bool linked(const struct sk_core *core, const struct sk_job *job, uint32_
 	for (uint32_t at = job->tasks_first; gang && at; at = core->tasks[at].job_next)
 		if (core->tasks[at].node == node &&
 		    sk_device_at(core, node, core->tasks[at].shares[0].index)->link != link)
+			return false;
+	return true;
+}
+
+/* True if the devices of the task are in one NUMA node. */
+static bool one_numa(const struct sk_core *core, uint32_t node, const struct sk_place *place)
+{
+	uint16_t numa = sk_device_at(core, node, place->shares[0].index)->numa;
+
+	for (uint32_t i = 0; i < place->shares_n; i++)
+		if (!numa || sk_device_at(core, node, place->shares[i].index)->numa != numa)
 			return false;
 	return true;
 }
@@ -129,8 +140,10 @@ uint16_t sk_task_shares_ok(const struct sk_core *core, const struct sk_job *job,
 	}
 	if (!one_family(core, job, node, place))
 		return sk_because(why, SK_VENDORS_MIXED, wanted, 0);
-	if (job->wish.linked && !linked(core, job, node, place))
+	if (job->wish.together & SK_LINKED && !linked(core, job, node, place))
 		return sk_because(why, SK_LINK_BROKEN, wanted, 0);
+	if (job->wish.together & SK_ONE_NUMA && !one_numa(core, node, place))
+		return sk_because(why, SK_NUMA_SPLIT, wanted, 0);
 	return sk_queue_admits(core, job->queue, node, place->shares, place->shares_n, why);
 }
 

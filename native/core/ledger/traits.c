@@ -49,7 +49,7 @@ struct sk_wish sk_wish_of(const struct sk_core *core, const struct sk_request *r
 	wish.memory_least = 0;
 	wish.families = sk_families_of(request->kinds);
 	wish.available = 0;
-	wish.linked = request->options & SK_SAME_LINK ? SK_LINKED_TASK : 0;
+	wish.together = request->options & SK_SAME_LINK ? SK_LINKED_TASK : 0;
 	wish.named = 0;
 	wish.zero = 0;
 	if (request->conditions[0].property)
@@ -60,7 +60,8 @@ struct sk_wish sk_wish_of(const struct sk_core *core, const struct sk_request *r
 static bool same(const struct sk_traits *a, const struct sk_traits *b)
 {
 	return a->arch == b->arch && a->profile == b->profile && a->driver == b->driver &&
-	       a->compute == b->compute && a->link_gbps == b->link_gbps;
+	       a->compute == b->compute && a->link_gbps == b->link_gbps &&
+	       a->near_cpus == b->near_cpus;
 }
 
 uint32_t sk_traits_find(const struct sk_core *core, const struct sk_traits *traits)
@@ -124,6 +125,8 @@ static uint64_t trait_of(const struct sk_traits *traits, uint32_t property)
 		return traits->profile ? 2 : 1;
 	case SK_PROPERTY_LINK:
 		return traits->link_gbps;
+	case SK_PROPERTY_NUMA:
+		return traits->near_cpus;
 	default:
 		return traits->driver;
 	}
@@ -221,7 +224,9 @@ bool sk_wish_narrow(const struct sk_core *core, const struct sk_request *request
 			continue;
 		named |= 1u << (of_traits(condition) ? SK_PROPERTY_COMPUTE : condition->property);
 		if (condition->property == SK_PROPERTY_LINK)
-			wish->linked = request->tasks > 1 ? SK_LINKED_GANG : SK_LINKED_TASK;
+			wish->together |= request->tasks > 1 ? SK_LINKED_GANG : SK_LINKED_TASK;
+		else if (condition->property == SK_PROPERTY_NUMA)
+			wish->together |= SK_ONE_NUMA;
 		else if (condition->property == SK_PROPERTY_DEVICE)
 			wish->named |= (uint8_t)(1u << rank);
 		else if (condition->property == SK_PROPERTY_VENDOR)
@@ -303,6 +308,8 @@ static bool condition_ok(const struct sk_condition *condition)
 	case SK_PROPERTY_LINK:
 	case SK_PROPERTY_MEMORY:
 		return condition->relation == SK_RELATION_LEAST;
+	case SK_PROPERTY_NUMA:
+		return condition->relation == SK_RELATION_LEAST && !condition->rank;
 	default:
 		return true;
 	}

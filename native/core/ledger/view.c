@@ -124,6 +124,7 @@ uint32_t sk_core_devices(const struct sk_core *core, uint64_t id, struct sk_devi
 			.driver = traits->driver,
 			.compute = traits->compute,
 			.link_gbps = traits->link_gbps,
+			.near_cpus = traits->near_cpus,
 			.capacity_milli = device->capacity,
 			.used_milli = device->used,
 			.available = device->available,

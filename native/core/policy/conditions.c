@@ -149,7 +149,7 @@ static bool task_met(const struct sk_core *core, const struct sk_job *job,
 		    !sk_fit_wish(wish, sk_device_at(core, task->node, index)))
 			return false;
 	}
-	return !wish->linked || node_linked(core, job, task->node);
+	return !(wish->together & SK_LINKED) || node_linked(core, job, task->node);
 }
 
 static bool rank_met(const struct sk_core *core, const struct sk_job *job, uint32_t rank)

@@ -22,9 +22,10 @@ static uint64_t larger(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-static bool wants_link(const struct sk_request *request, const struct sk_wish *wish)
+/* True if devices of a task must be together, on a link or in a NUMA node. */
+static bool wants_group(const struct sk_request *request, const struct sk_wish *wish)
 {
-	return wish->linked == SK_LINKED_GANG || (wish->linked && request->gpu_milli > SK_MILLI);
+	return wish->together & SK_LINKED_GANG || (wish->together && request->gpu_milli > SK_MILLI);
 }
 
 /* True if tasks may ever use this device, as far as it alone decides. */
@@ -36,48 +37,61 @@ static bool device_serves(const struct sk_request *request, const struct sk_wish
 	       device->capacity >= smaller(request->gpu_milli, SK_MILLI);
 }
 
-/* Whole devices of the node that serve; if `link` is not 0 only those of that link. */
+/* Whole devices of the node that serve; if `group` is not 0 only those of that group. */
 static uint64_t serving(const struct sk_core *core, uint32_t slot, const struct sk_request *request,
-			const struct sk_wish *wish, uint16_t link)
+			const struct sk_wish *wish, uint32_t group)
 {
 	uint64_t count = 0, named = sk_wish_named(core, request, wish, slot);
 
 	for (uint32_t index = 0; index < core->nodes[slot].devices; index++) {
 		const struct sk_device *device = sk_device_at(core, slot, index);
 
-		count += (!link || device->link == link) && named >> index & 1 &&
-			 device_serves(request, wish, device);
+		count += (!group || sk_device_group(device, wish->together) == group) &&
+			 named >> index & 1 && device_serves(request, wish, device);
 	}
 	return count;
 }
 
-static bool link_is_new(const struct sk_core *core, uint32_t slot, uint32_t index)
+static bool group_is_new(const struct sk_core *core, uint32_t slot, uint32_t index,
+			 uint32_t together)
 {
-	uint16_t link = sk_device_at(core, slot, index)->link;
+	uint32_t group = sk_device_group(sk_device_at(core, slot, index), together);
 
 	for (uint32_t before = 0; before < index; before++)
-		if (sk_device_at(core, slot, before)->link == link)
+		if (sk_device_group(sk_device_at(core, slot, before), together) == group)
 			return false;
-	return link != 0;
+	return group != 0;
 }
 
-/* Tasks whose devices share a link, each its own or all of them the same; `most` is the most
- * devices of one link. */
-static uint64_t linked_tasks(const struct sk_core *core, uint32_t slot,
-			     const struct sk_request *request, const struct sk_wish *wish,
-			     uint64_t *most)
+/* The first device of the node with the link of this one. */
+static uint32_t link_first(const struct sk_core *core, uint32_t slot, uint32_t index)
 {
-	uint64_t tasks = 0, here;
+	uint32_t first = 0;
+
+	while (sk_device_at(core, slot, first)->link != sk_device_at(core, slot, index)->link)
+		first++;
+	return first;
+}
+
+/* Tasks whose devices are together, each its own or all of them on one link; `most` is the most
+ * devices of one group. */
+static uint64_t grouped_tasks(const struct sk_core *core, uint32_t slot,
+			      const struct sk_request *request, const struct sk_wish *wish,
+			      uint64_t *most)
+{
+	uint64_t tasks = 0, of_link[SK_NODE_DEVICES_MAX] = {0};
 
 	*most = 0;
 	for (uint32_t index = 0; index < core->nodes[slot].devices; index++) {
-		uint16_t link = sk_device_at(core, slot, index)->link;
-		uint64_t count = link_is_new(core, slot, index)
-					 ? serving(core, slot, request, wish, link)
+		uint32_t group = sk_device_group(sk_device_at(core, slot, index), wish->together);
+		uint64_t count = group_is_new(core, slot, index, wish->together)
+					 ? serving(core, slot, request, wish, group)
 					 : 0;
+		uint64_t here = count / (request->gpu_milli / SK_MILLI);
+		uint64_t *at = &of_link[link_first(core, slot, index)];
 
-		here = count / (request->gpu_milli / SK_MILLI);
-		tasks = wish->linked == SK_LINKED_GANG ? larger(tasks, here) : tasks + here;
+		*at += here;
+		tasks = wish->together & SK_LINKED_GANG ? larger(tasks, *at) : tasks + here;
 		*most = larger(*most, count);
 	}
 	return tasks;
@@ -89,8 +103,8 @@ static uint64_t family_capacity(const struct sk_core *core, uint32_t slot,
 {
 	uint64_t tasks = 0, each, most, named;
 
-	if (wants_link(request, wish))
-		return linked_tasks(core, slot, request, wish, &most);
+	if (wants_group(request, wish))
+		return grouped_tasks(core, slot, request, wish, &most);
 	if (request->gpu_milli >= SK_MILLI)
 		return serving(core, slot, request, wish, 0) / (request->gpu_milli / SK_MILLI);
 	named = sk_wish_named(core, request, wish, slot);
@@ -164,7 +178,7 @@ struct sk_largest {
 	uint64_t devices;
 	uint64_t milli;
 	uint64_t device_memory;
-	uint64_t linked;
+	uint64_t grouped; /* devices of one link, NUMA node or both */
 	uint64_t cpu;
 	uint64_t memory;
 };
@@ -173,7 +187,7 @@ static void largest_devices(const struct sk_core *core, uint32_t slot,
 			    const struct sk_request *request, const struct sk_wish *wish,
 			    struct sk_largest *largest)
 {
-	uint64_t linked = 0;
+	uint64_t grouped = 0;
 
 	for (uint32_t index = 0; index < core->nodes[slot].devices; index++) {
 		const struct sk_device *device = sk_device_at(core, slot, index);
@@ -185,9 +199,9 @@ static void largest_devices(const struct sk_core *core, uint32_t slot,
 		largest->device_memory = larger(largest->device_memory, device->memory_bytes);
 	}
 	largest->devices = larger(largest->devices, serving(core, slot, request, wish, 0));
-	if (wants_link(request, wish))
-		linked_tasks(core, slot, request, wish, &linked);
-	largest->linked = larger(largest->linked, linked);
+	if (wants_group(request, wish))
+		grouped_tasks(core, slot, request, wish, &grouped);
+	largest->grouped = larger(largest->grouped, grouped);
 }
 
 static uint32_t kinds_of(uint32_t families)
@@ -238,8 +252,10 @@ static uint16_t devices_lack(const struct sk_request *request, const struct sk_w
 			       : SK_REASON_NONE;
 	if (asked > largest->devices)
 		return sk_because(why, SK_NO_NODE_HAS_DEVICES, asked, largest->devices);
-	if (wants_link(request, wish) && asked > largest->linked)
-		return sk_because(why, SK_LINK_BROKEN, asked, largest->linked);
+	if (wants_group(request, wish) && asked > largest->grouped)
+		return sk_because(why,
+				  wish->together & SK_ONE_NUMA ? SK_NUMA_SPLIT : SK_LINK_BROKEN,
+				  asked, largest->grouped);
 	return SK_REASON_NONE;
 }
 

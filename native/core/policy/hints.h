@@ -29,7 +29,7 @@ struct sk_shape_key {
 	uint64_t traits;
 	uint64_t memory_least;
 	uint32_t families;
-	uint32_t linked;
+	uint32_t together;
 	uint64_t require[SK_JOB_LABELS_MAX];
 	uint64_t avoid[SK_JOB_LABELS_MAX];
 	uint64_t tolerate[SK_JOB_LABELS_MAX];

@@ -464,7 +464,7 @@ static uint64_t allowed(const struct sk_core *core, const struct sk_job *job, en
 	uint64_t suited = unwarned(core, job, node, suited_devices(core, job, node));
 	uint32_t gaps;
 
-	if (job->wish.linked == SK_LINKED_GANG)
+	if (job->wish.together & SK_LINKED_GANG)
 		suited = gang_link(core, job, node, suited);
 
 	switch (how) {
@@ -491,7 +491,7 @@ bool sk_rate_shares(const struct sk_core *core, const struct sk_job *job, enum s
 	place->shares_n = 0;
 	if (!job->request.gpu_milli)
 		return true;
-	if (!frag || job->request.gpu_milli >= SK_MILLI || job->wish.linked ||
+	if (!frag || job->request.gpu_milli >= SK_MILLI || job->wish.together ||
 	    !sk_workload_known(core))
 		return sk_subset_choose_among(core, job, node, allowed(core, job, how, node),
 					      place);
@@ -516,7 +516,7 @@ static bool room(const struct sk_core *core, const struct sk_job *job, uint32_t 
 	       sk_fit_kind(core, &job->request, &job->wish, node) == SK_REASON_NONE;
 }
 
-/* True if enough devices suit, and are linked if that is requested. */
+/* True if enough devices suit, and are together if that is requested. */
 static bool devices_do(const struct sk_core *core, const struct sk_job *job, uint32_t node,
 		       uint64_t suited)
 {
@@ -525,8 +525,8 @@ static bool devices_do(const struct sk_core *core, const struct sk_job *job, uin
 	if ((uint32_t)__builtin_popcountll(suited) < wanted(job))
 		return false;
 	if (job->request.gpu_milli <= SK_MILLI)
-		return job->wish.linked != SK_LINKED_GANG || gang_link(core, job, node, suited);
-	return (!job->wish.linked &&
+		return !(job->wish.together & SK_LINKED_GANG) || gang_link(core, job, node, suited);
+	return (!job->wish.together &&
 		(!sk_fit_one_family(&job->request) || !several_families(core, node))) ||
 	       sk_subset_choose_among(core, job, node, suited, &place);
 }
@@ -540,12 +540,12 @@ uint32_t sk_rate(const struct sk_core *core, const struct sk_job *job, enum sk_p
 	if (job->request.gpu_milli && !(core->nodes[node].families & job->wish.families))
 		return SK_SCORE_NONE;
 	if (frag && core->hints->summary.plain[node] && !job->request.require[0] &&
-	    sk_workload_known(core) && !job->wish.linked)
+	    sk_workload_known(core) && !job->wish.together)
 		return rate_frag(core, job, frag_policy(how), node); /* the command checks this as
 									well */
 	if (!room(core, job, node))
 		return SK_SCORE_NONE;
-	if (frag && sk_workload_known(core) && !job->wish.linked)
+	if (frag && sk_workload_known(core) && !job->wish.together)
 		return rate_frag(core, job, frag_policy(how), node);
 	suited = job->request.gpu_milli ? suited_devices(core, job, node) : 0;
 	if (!devices_do(core, job, node, suited))

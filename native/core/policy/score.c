@@ -135,7 +135,7 @@ static void shape_key(const struct sk_job *job, enum sk_placement how, struct sk
 	ret->cpu_milli = request->cpu_milli;
 	ret->how = how;
 	ret->options = request->options & SK_MIX_VENDORS;
-	ret->linked = job->wish.linked;
+	ret->together = job->wish.together;
 }
 
 /* A job with this shape and nothing else. */
@@ -146,7 +146,7 @@ static void shape_job(const struct sk_shape_key *key, struct sk_job *ret)
 	ret->wish.traits = key->traits;
 	ret->wish.memory_least = key->memory_least;
 	ret->wish.families = key->families;
-	ret->wish.linked = (uint8_t)key->linked;
+	ret->wish.together = (uint8_t)key->together;
 	ret->request.memory_bytes = key->memory_bytes;
 	ret->request.device_memory_bytes = key->device_memory_bytes;
 	memcpy(ret->request.require, key->require, sizeof key->require);
@@ -515,7 +515,7 @@ const uint32_t *sk_score_all(const struct sk_core *core, const struct sk_job *jo
 	shape = &hints->shapes[at - 1];
 	scores = &hints->scores[(size_t)(at - 1) * hints->stride];
 	hints->used_at[at - 1] = ++hints->clock;
-	if (job->wish.named || job->wish.linked == SK_LINKED_GANG)
+	if (job->wish.named || job->wish.together & SK_LINKED_GANG)
 		shape_rate_bare(core, shape, scores);
 	else
 		shape_rate(core, job, shape, scores);

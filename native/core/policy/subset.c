@@ -72,11 +72,22 @@ static uint64_t group_best(const uint64_t *places, uint64_t candidates, uint32_t
 	return best;
 }
 
-/* True if the devices of the task must share a link. */
-static bool wants_link(const struct sk_job *job)
+/* The parts of a place in which the devices of the task must agree. */
+static uint64_t required(const struct sk_job *job)
 {
-	return job->wish.linked == SK_LINKED_GANG ||
-	       (job->wish.linked && job->request.gpu_milli > SK_MILLI);
+	uint32_t together = job->wish.together;
+
+	if (!(together & SK_LINKED_GANG) && job->request.gpu_milli <= SK_MILLI)
+		return 0;
+	return (together & SK_LINKED ? SK_PLACE_LINK : 0) |
+	       (together & SK_ONE_NUMA ? SK_PLACE_NUMA : 0);
+}
+
+/* True if the device is in a group of each part. */
+static bool has_parts(const struct sk_device *device, uint64_t parts)
+{
+	return (!(parts & SK_PLACE_LINK) || device->link) &&
+	       (!(parts & SK_PLACE_NUMA) || device->numa);
 }
 
 static bool subset_whole(const struct sk_core *core, const struct sk_job *job, uint32_t node,
@@ -85,11 +96,11 @@ static bool subset_whole(const struct sk_core *core, const struct sk_job *job, u
 	uint32_t count = job->request.gpu_milli / SK_MILLI, found = 0;
 	uint64_t places[SK_NODE_DEVICES_MAX], candidates = 0, group = 0;
 	uint64_t together = job->request.options & SK_MIX_VENDORS ? 0 : SK_PLACE_FAMILY;
-	bool linked = wants_link(job);
+	uint64_t parts = required(job);
 
 	for (uint32_t index = 0; index < core->nodes[node].devices; index++)
 		if (among >> index & 1 && takes_whole(core, job, node, index) &&
-		    (!linked || sk_device_at(core, node, index)->link)) {
+		    has_parts(sk_device_at(core, node, index), parts)) {
 			places[index] = place_of(sk_device_at(core, node, index));
 			candidates |= (uint64_t)1 << index;
 			found++;
@@ -97,7 +108,7 @@ static bool subset_whole(const struct sk_core *core, const struct sk_job *job, u
 	if (found < count)
 		return false;
 	for (uint32_t i = 0; i < SK_LEVELS_COUNT && !group; i++)
-		if (!linked || levels[i] & SK_PLACE_LINK)
+		if ((levels[i] & parts) == parts)
 			group = group_best(places, candidates, count, levels[i] | together);
 	if (!group)
 		return false;

@@ -53,11 +53,14 @@ struct sk_traits {
 	uint64_t profile;
 	uint64_t driver;
 	uint32_t compute;
-	uint32_t link_gbps;
+	uint16_t link_gbps;
+	uint16_t near_cpus;
 };
 
 #define SK_LINKED_TASK 1u /* the devices of each task share a link */
 #define SK_LINKED_GANG 2u /* all devices of the job on one node share a link */
+#define SK_LINKED 3u	  /* either of the two */
+#define SK_ONE_NUMA 4u	  /* the devices of each task are in one NUMA node */
 
 /* The devices that a job accepts, as masks. */
 struct sk_wish {
@@ -66,7 +69,7 @@ struct sk_wish {
 	uint64_t memory_least; /* of the whole device, in bytes */
 	uint32_t families;
 	uint8_t available; /* 1: only available devices of nodes that are up now */
-	uint8_t linked;	   /* 0, or one of the above */
+	uint8_t together;  /* the above, as bits */
 	uint8_t named;	   /* bit n: the conditions DEVICE of rank n hold */
 	uint8_t zero;
 };

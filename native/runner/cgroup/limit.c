@@ -131,8 +131,8 @@ int sk_runner_limits_set(struct sk_runner_limits *limits, const struct sk_runner
 		.memory_bytes = launch->memory_bytes,
 		.pids = launch->pids,
 		.cpu_milli = launch->cpu_milli,
-		.dir = {-1, -1, -1},
-		.entry = {-1, -1, -1},
+		.dir = {-1, -1, -1, -1},
+		.entry = {-1, -1, -1, -1},
 	};
 	limits->on[SK_CPU] = launch->flags & SK_LAUNCH_CPU;
 	limits->on[SK_MEMORY] = launch->flags & SK_LAUNCH_MEMORY;

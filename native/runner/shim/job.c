@@ -343,6 +343,7 @@ static void begin(struct sk_runner_job *job)
 	job->tree.dir = -1;
 	job->start.launch = &job->launch;
 	job->start.limits = &job->limits;
+	job->start.numa = &job->numa;
 	job->start.tree = &job->tree;
 	job->start.root = job->site->root;
 	job->start.shim = getpid();

@@ -33,6 +33,7 @@ struct sk_runner_job {
 	struct sk_runner_launch_view launch;
 	struct sk_runner_tree tree;
 	struct sk_runner_limits limits;
+	struct sk_runner_numa numa;
 	struct sk_runner_cap_seen caps; /* counters before it ran */
 	struct sk_runner_start start;
 	struct sk_runner_sink out;

@@ -123,6 +123,11 @@ static int prepare_tree(struct sk_runner_job *job)
 		sk_runner_job_say(job, "%s", why);
 		return error;
 	}
+	error = sk_runner_numa_set(&job->numa, job->site, &job->tree, &job->launch, why);
+	if (error) {
+		sk_runner_job_say(job, "%s", why);
+		return error;
+	}
 	if (job->site->gate && fixed->devices) {
 		error = sk_runner_gate_grant(job->tree.id, job->launch.devices, fixed->devices);
 		if (error)
@@ -231,6 +236,9 @@ bool sk_runner_job_launch(struct sk_runner_job *job)
 	sk_runner_slot_launch(job->slot);
 	runs = start_patiently(job);
 	sk_runner_job_close_child_ends(job);
+	if (runs && job->start.unbound)
+		sk_runner_job_say(job, "its CPUs and memory could not all be bound: %s",
+				  strerror(job->start.unbound));
 	if (runs || job->ended.cause == SK_CAUSE_STOPPED)
 		return runs;
 	sk_runner_start_text(&job->start, why, sizeof(why));

@@ -133,6 +133,9 @@ static _Noreturn void child_main(void)
 	error = sk_runner_limits_enter(start->limits);
 	if (error)
 		give_up(start, SK_STAGE_LIMITS, -error);
+	start->unbound = sk_runner_numa_enter(start->numa);
+	if (start->unbound && start->numa->required)
+		give_up(start, SK_STAGE_NUMA, start->unbound);
 	sk_runner_oom_enter(start->limits->site);
 	set_streams(start);
 	umask(start->launch->fixed->umask);
@@ -252,6 +255,11 @@ void sk_runner_start_text(const struct sk_runner_start *start, char *ret, int si
 		return;
 	case SK_STAGE_LIMITS:
 		snprintf(ret, (size_t)size, "cannot enter the cgroup of its limits: %s", why);
+		return;
+	case SK_STAGE_NUMA:
+		snprintf(ret, (size_t)size,
+			 "cannot be bound to CPUs %.80s and memory nodes %.60s: %s",
+			 start->launch->cpus, start->launch->memory_nodes, why);
 		return;
 	case SK_STAGE_KEYRING:
 		snprintf(ret, (size_t)size, "cannot have a session keyring of its own: %s", why);

@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "runner/cgroup/limit.h"
+#include "runner/cgroup/numa.h"
 #include "runner/cgroup/tree.h"
 #include "runner/wire/wire.h"
 
@@ -25,6 +26,7 @@ enum sk_runner_stage {
 	SK_STAGE_KEYRING,
 	SK_STAGE_STREAMS,
 	SK_STAGE_LIMITS,
+	SK_STAGE_NUMA,
 	SK_STAGE_OWNER,
 	SK_STAGE_CWD,
 	SK_STAGE_EXEC,
@@ -33,6 +35,7 @@ enum sk_runner_stage {
 struct sk_runner_start {
 	const struct sk_runner_launch_view *launch;
 	const struct sk_runner_limits *limits;
+	const struct sk_runner_numa *numa;
 	const struct sk_runner_tree *tree;
 	char **argv;
 	char **envp;
@@ -44,6 +47,7 @@ struct sk_runner_start {
 	/* Written by the child. */
 	volatile enum sk_runner_stage stage;
 	volatile int failure; /* positive errno */
+	volatile int unbound; /* positive errno of a binding that is not required */
 };
 
 /** Start the process and return after its execve: its id, or negative errno with `stage` set. */

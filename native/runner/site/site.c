@@ -11,7 +11,7 @@
 
 #include "runner/site/clock.h"
 
-const char *const sk_runner_controller_name[SK_CONTROLLERS] = {"cpu", "memory", "pids"};
+const char *const sk_runner_controller_name[SK_CONTROLLERS] = {"cpu", "memory", "pids", "cpuset"};
 
 void sk_runner_site_place(int fd, int to)
 {
@@ -99,7 +99,7 @@ static void read_mount(struct sk_runner_site *site, const char *name, char *line
 	for (int i = 0; !strcmp(type, "cgroup") && i < SK_CONTROLLERS; i++) {
 		struct sk_runner_controller_site *found = &site->controller[i];
 
-		if (found->where != SK_NOWHERE ||
+		if (i == SK_CPUSET || found->where != SK_NOWHERE ||
 		    !has_word(options, sk_runner_controller_name[i], ","))
 			continue;
 		if (access(mountpoint, W_OK)) {
@@ -190,7 +190,10 @@ static void say_missing(struct sk_runner_site *site)
 				 site->cgroup_why);
 		} else if (controller->where == SK_NOWHERE && !controller->why[0]) {
 			snprintf(controller->why, SK_SITE_TEXT,
-				 "no %s controller is mounted, neither cgroup v2 nor v1",
+				 i == SK_CPUSET
+					 ? "no %s controller of cgroup v2: CPUs are bound by "
+					   "affinity"
+					 : "no %s controller is mounted, neither cgroup v2 nor v1",
 				 sk_runner_controller_name[i]);
 		}
 	}

@@ -41,6 +41,7 @@ enum sk_runner_controller {
 	SK_CPU,
 	SK_MEMORY,
 	SK_PIDS,
+	SK_CPUSET, /* cgroup v2 alone: elsewhere CPUs are bound by affinity */
 	SK_CONTROLLERS,
 };
 

@@ -21,7 +21,7 @@ static int check_counts(const struct sk_runner_launch *fixed, const char **ret_w
 {
 	*ret_why = "too many arguments and variables";
 	if (fixed->arguments > SK_ARGUMENTS_MAX || fixed->variables > SK_ARGUMENTS_MAX ||
-	    fixed->arguments + fixed->variables + 3 > SK_ARGUMENTS_MAX)
+	    fixed->arguments + fixed->variables + 5 > SK_ARGUMENTS_MAX)
 		return -E2BIG;
 	*ret_why = "too many supplementary groups";
 	if (fixed->groups > SK_GROUPS_MAX)
@@ -66,8 +66,11 @@ static int take_paths(struct sk_runner_launch_view *view, const char **at, const
 	view->cwd = take_string(at, view->end);
 	view->folder = take_string(at, view->end);
 	view->trace_folder = take_string(at, view->end);
+	view->cpus = take_string(at, view->end);
+	view->memory_nodes = take_string(at, view->end);
 	*ret_why = "a string is not ended";
-	if (!view->cwd || !view->folder || !view->trace_folder)
+	if (!view->cwd || !view->folder || !view->trace_folder || !view->cpus ||
+	    !view->memory_nodes)
 		return -EBADMSG;
 	*ret_why = "the job's folder or trace folder is no absolute path of at most 255 bytes";
 	if (view->folder[0] != '/' || strlen(view->folder) > SK_PATH_MAX)
@@ -75,6 +78,9 @@ static int take_paths(struct sk_runner_launch_view *view, const char **at, const
 	if (view->trace_folder[0] &&
 	    (view->trace_folder[0] != '/' || strlen(view->trace_folder) > SK_PATH_MAX))
 		return -EINVAL;
+	*ret_why = "a list of CPUs or memory nodes has more than 1023 bytes";
+	if (strlen(view->cpus) > SK_LIST_MAX || strlen(view->memory_nodes) > SK_LIST_MAX)
+		return -E2BIG;
 	*ret_why = "the working directory is no absolute path";
 	return view->cwd[0] == '/' ? 0 : -EINVAL;
 }

@@ -13,13 +13,14 @@
 #include <stdint.h>
 
 enum {
-	SK_WIRE_VERSION = 3,
+	SK_WIRE_VERSION = 4,
 	SK_FRAME_MAX = 1 << 20,
 	SK_LAUNCH_MAX = 384 * 1024,
-	SK_ARGUMENTS_MAX = 32768, /* argv, env and the three paths together */
+	SK_ARGUMENTS_MAX = 32768, /* argv, env, the three paths and two lists together */
 	SK_GROUPS_MAX = 256,
 	SK_DEVICES_MAX = 256,
 	SK_PATH_MAX = 255,  /* folder and trace folder */
+	SK_LIST_MAX = 1023, /* a list of CPUs or of memory nodes */
 	SK_REASON_MAX = 95, /* a stop's reason */
 	SK_TEXT_MAX = 255,  /* the text of an ended job */
 	SK_STDIN_MAX = 256 * 1024,
@@ -84,11 +85,13 @@ enum sk_runner_launch_flag {
 	SK_LAUNCH_MEMORY_DEFAULT = 64, /* the same for `memory_bytes` */
 	SK_LAUNCH_FENCED = 128,	       /* frozen when the node's lease ends */
 	SK_LAUNCH_GATHER = 256,	       /* one of a gang: made ready, it waits for its release */
-	SK_LAUNCH_FLAGS = 511,
+	SK_LAUNCH_NUMA = 512,	       /* it runs bound as the lists say, or not at all */
+	SK_LAUNCH_FLAGS = 1023,
 };
 
 /** A launch, followed by u32 groups[], struct sk_runner_device devices[], then NUL-terminated
- * strings: cwd, folder, trace folder, argv, env; padded to 8. */
+ * strings: cwd, folder, trace folder, CPUs, memory nodes, argv, env; padded to 8. The two lists are
+ * as the kernel writes them, `0-3,8`; an empty one binds nothing. */
 struct sk_runner_launch {
 	uint32_t size;
 	uint32_t flags;
@@ -204,6 +207,8 @@ struct sk_runner_launch_view {
 	const char *cwd;
 	const char *folder;
 	const char *trace_folder;
+	const char *cpus;
+	const char *memory_nodes;
 	const char *arguments; /* first of `fixed->arguments` strings, then the variables */
 	const char *end;
 };

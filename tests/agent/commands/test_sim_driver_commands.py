@@ -47,6 +47,23 @@ def test_a_command_sees_the_cards_and_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_numa_nodes_lie_beside_the_cards(tmp_path: Path) -> None:
+    program = "import os, pathlib; at = pathlib.Path(os.environ['STOKER_SIM_NODE']).parent\n"
+    program += "nodes = at / 'sys/devices/system/node'\n"
+    program += "print([(p.parent.name, p.read_text()) for p in sorted(nodes.glob('*/cpulist'))])"
+    options = ["--numa", "0:0-1,4", "--numa", "12:7"]
+    done = run(*options, "--", sys.executable, "-c", program, folder=tmp_path)
+    assert done.stdout == "[('node0', '0-1,4\\n'), ('node12', '7\\n')]\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["0", "x:1", "0:", "0:1-", "0:a", "-1:0", "0:1 2"])
+def test_what_is_no_numa_node_is_refused(text: str) -> None:
+    done = CliRunner().invoke(sim_driver_command, ["--numa", text, "--", "true"])
+    assert done.exit_code == 2
+    assert "is no NODE:CPUS" in done.output
+
+
 def test_a_signal_is_passed_on_and_reported(tmp_path: Path) -> None:
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     program = "import time; print('up', flush=True); time.sleep(60)"

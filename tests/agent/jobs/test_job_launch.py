@@ -37,6 +37,9 @@ GPU = DeviceInfo(
 )
 
 
+NEAR = msgspec.structs.replace(GPU, numa=0, near_cpus="0-3", near_memory=True)
+
+
 def start(spec: JobSpec, owner: Owner = ALICE) -> StartJob:
     return StartJob(7, 2, 0, 0, Decision(9, "n1", (), "fits", 1), owner, spec)
 
@@ -220,3 +223,21 @@ def test_what_never_began_has_no_outcome() -> None:
 
 def test_a_start_made_by_the_fake_scheduler_can_be_launched() -> None:
     assert job_launch.launch(start_of(TaskKey(1, 1, 0)), (), Home(), PLACE, True).argv == ("true",)
+
+
+def test_a_job_is_bound_beside_its_devices() -> None:
+    far = msgspec.structs.replace(NEAR, id="GPU-2", numa=2, near_cpus="8,9", near_memory=False)
+    spec = JobSpec(("true",), gpu_milli=2000)
+    made = job_launch.launch(start(spec), (NEAR, far), HOME, PLACE, False)
+    assert (made.cpus, made.memory_nodes, made.numa_required) == ("0-3,8-9", "0", False)
+    loose = job_launch.launch(start(spec), (GPU,), HOME, PLACE, False)
+    assert (loose.cpus, loose.memory_nodes, loose.numa_required) == ("", "", False)
+    strict = msgspec.structs.replace(spec, numa="require")
+    assert job_launch.launch(start(strict), (NEAR,), HOME, PLACE, False).numa_required
+
+
+def test_a_job_that_requires_cpus_beside_its_devices_does_not_start_without_them() -> None:
+    spec = JobSpec(("true",), gpu_milli=1000, numa="require")
+    why = "it requires CPUs beside its devices: device GPU-1: its node does not tell"
+    with pytest.raises(BadRequest, match=why):
+        job_launch.launch(start(spec), (GPU,), HOME, PLACE, False)

@@ -15,6 +15,7 @@ from stoker.agent.jobs import spawner as client
 from stoker.agent.jobs import spawner_messages as wire
 from stoker.agent.jobs.spawner_messages import Launch, pack_launch
 from stoker.native.errors import BadRequest
+from stoker.scheduler.numa_plan import LIST_BYTES_MAX
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +53,8 @@ FULL = Launch(
     grace_s=0.25,
     output_bytes_max=12,
     trace_folder="/dev/shm/x",
+    cpus="0-3,8",
+    memory_nodes="0-1",
 )
 
 
@@ -73,6 +76,7 @@ def test_sizes_are_those_of_c(validate: Path) -> None:
         "groups_max": wire.GROUPS_MAX,
         "devices_max": wire.DEVICES_MAX,
         "path_max": wire.PATH_BYTES_MAX,
+        "list_max": LIST_BYTES_MAX,
         "reason_max": wire.REASON_BYTES_MAX,
         "stdin_max": client.STDIN_BYTES_MAX,
     }
@@ -103,6 +107,7 @@ def test_a_default_limit_holds_only_where_none_was_requested(validate: Path) -> 
         ),
         (msgspec.structs.replace(FULL, memory_default=80), "pids 9 memory 1099511627776 "),
         (msgspec.structs.replace(FULL, fenced=False), "flags 31 umask"),
+        (msgspec.structs.replace(FULL, numa_required=True), "flags 671 umask"),
     ):
         assert said in parse(validate, pack_launch(launch))
 
@@ -121,6 +126,8 @@ def test_c_reads_every_field(validate: Path) -> None:
         "cwd /tmp",
         "folder /jobs/7",
         "trace /dev/shm/x",
+        "cpus 0-3,8",
+        "memory nodes 0-1",
         "argv prog",
         "argv ",
         "argv ü \udcff",
@@ -136,6 +143,7 @@ def test_c_reads_every_field(validate: Path) -> None:
         ({"cwd": "relative"}, "the working directory is no absolute path"),
         ({"folder": "x"}, "the job's folder or trace folder is no absolute path"),
         ({"folder": "/" + "x" * 255}, "at most 255 bytes"),
+        ({"cpus": "0," * 512}, "more than 1023 bytes"),
         ({"umask": 0o1000}, "umask is above 0777"),
         ({"uid": 0xFFFFFFFF}, "uid and gid must not be -1"),
         ({"memory_bytes": 0}, "a limit of zero"),

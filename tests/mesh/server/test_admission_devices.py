@@ -18,6 +18,7 @@ from stoker.native.errors import BadRequest
         ({"device_ids": ("0",), "gpu_milli": 0}, "device_ids speaks of devices"),
         ({"exclusivity": "mig", "gpu_milli": 0}, "exclusivity speaks of devices"),
         ({"topology": "required", "gpu_milli": 0}, "topology speaks of devices"),
+        ({"numa": "require", "gpu_milli": 0}, "numa speaks of devices"),
         ({"device_ids": ("0", "0")}, "names a device twice"),
         ({"device_ids": ("0",), "gpu_milli": 2000}, "names 1 devices"),
         ({"device_ids": tuple(map(str, range(13)))}, "has 13 devices, at most 12"),

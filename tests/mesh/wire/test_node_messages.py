@@ -204,6 +204,16 @@ def test_a_rank_that_cannot_be_is_refused(changes: dict[str, Any]) -> None:
     refused(lambda data: node_messages.observation(data, "n1"), sample, "rank with a number out")
 
 
+@pytest.mark.parametrize(
+    "cpus", ["0-", "a", "1,,2", "0-9999", "0-4095," * 3 + "1", "1," * 600, "٣"]
+)
+def test_what_is_no_list_of_cpus_is_refused(cpus: str) -> None:
+    report = NodeReport("n1", "b", 1, 1, 1, (DeviceInfo("d", "v", "m", near_cpus=cpus),))
+    refused(lambda data: node_messages.report(data, "n1"), report, "out of range")
+    good = NodeReport("n1", "b", 1, 1, 1, (DeviceInfo("d", "v", "m", near_cpus="0-3,8,10-12"),))
+    assert node_messages.report(encode(good), "n1") == good
+
+
 def test_a_node_speaks_for_itself() -> None:
     report = NodeReport("n2", "b", 1, 1, 1)
     refused(lambda data: node_messages.report(data, "n1"), report, "n1 reports as n2")

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 from pathlib import Path
 
 import pytest
 from spawned import NATIVE, SOURCES, VALIDATED, compile_c
+
+from stoker.scheduler.numa_plan import cpu_list
 
 SANITIZE = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
@@ -34,6 +37,23 @@ def test_a_launch_of_any_bytes_is_read_within_its_bytes(validate: Path, seed: in
 def test_an_empty_launch_is_refused(validate: Path) -> None:
     done = subprocess.run([validate, "parse"], input=b"", capture_output=True, check=True)
     assert done.stdout == b"Bad message: the launch is shorter than it says\n"
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_list_is_read_as_the_kernel_writes_it(validate: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    for _ in range(20):
+        wanted = {chance.randrange(128) for _ in range(chance.randrange(9))}
+        done = subprocess.run(
+            [validate, "list"], input=cpu_list(wanted).encode(), capture_output=True, check=True
+        )
+        assert list(map(int, done.stdout.split())) == sorted(wanted)
+
+
+@pytest.mark.parametrize("text", ["128", "3-1", "1,", ",1", "-1", "a", "1-", "1 ", "0-128", "0x1"])
+def test_what_is_no_list_is_refused(validate: Path, text: str) -> None:
+    done = subprocess.run([validate, "list"], input=text.encode(), capture_output=True, check=True)
+    assert done.stdout == b"Invalid argument\n"
 
 
 def test_a_slot_is_whole_after_every_step_and_every_flipped_bit_is_seen(

@@ -9,6 +9,7 @@
  *     validate index SEED       the index against a plain list
  *     validate lease            what the watchdog decides
  *     validate limits FOLDER    limits that nobody asked for, on a folder like a v2 cgroup
+ *     validate list             the list on standard input as numbers, or what is wrong
  *     validate take-up          what a watchdog finds where the last was killed
  *     validate clock            instants that lie the wrong way round
  */
@@ -25,6 +26,7 @@
 #include "runner/journal/index.h"
 #include "runner/watchdog/lease.h"
 #include "runner/cgroup/limit.h"
+#include "runner/cgroup/numa.h"
 #include "runner/journal/table.h"
 #include "runner/wire/wire.h"
 
@@ -50,8 +52,8 @@ static int sizes(void)
 	       sizeof(struct sk_runner_refusal), sizeof(struct sk_runner_done));
 	printf("frame_max %d\nlaunch_max %d\narguments_max %d\ngroups_max %d\ndevices_max %d\n",
 	       SK_FRAME_MAX, SK_LAUNCH_MAX, SK_ARGUMENTS_MAX, SK_GROUPS_MAX, SK_DEVICES_MAX);
-	printf("path_max %d\nreason_max %d\nstdin_max %d\n", SK_PATH_MAX, SK_REASON_MAX,
-	       SK_STDIN_MAX);
+	printf("path_max %d\nlist_max %d\nreason_max %d\nstdin_max %d\n", SK_PATH_MAX, SK_LIST_MAX,
+	       SK_REASON_MAX, SK_STDIN_MAX);
 	return 0;
 }
 
@@ -84,6 +86,7 @@ static int parse(void)
 		printf("device %" PRIu32 ":%" PRIu32 "\n", view.devices[i].major,
 		       view.devices[i].minor);
 	printf("cwd %s\nfolder %s\ntrace %s\n", view.cwd, view.folder, view.trace_folder);
+	printf("cpus %s\nmemory nodes %s\n", view.cpus, view.memory_nodes);
 	sk_runner_launch_vectors(&view, vectors, &envp);
 	for (char **at = vectors; *at; at++)
 		printf("argv %s\n", *at);
@@ -92,10 +95,30 @@ static int parse(void)
 	return 0;
 }
 
+static int list(void)
+{
+	uint64_t mask[2];
+	char text[64] = "";
+	int error;
+
+	if (fread(text, 1, sizeof(text) - 1, stdin) == 0)
+		text[0] = 0;
+	error = sk_runner_list_read(text, mask, 128);
+	if (error) {
+		printf("%s\n", strerror(-error));
+		return 0;
+	}
+	for (int i = 0; i < 128; i++)
+		if (mask[i / 64] >> i % 64 & 1)
+			printf("%d\n", i);
+	return 0;
+}
+
 /** A valid launch in `ret`, which has room; its size. */
 static size_t make_launch(char *ret, struct sk_runner_key key)
 {
-	static const char *const text[] = {"/", "/tmp/j", "", "/bin/true", "-x", "A=1", "B=2"};
+	static const char *const text[] = {"/",		"/tmp/j", "",	 "0-3", "0",
+					   "/bin/true", "-x",	  "A=1", "B=2"};
 	struct sk_runner_launch fixed = {
 		.key = key,
 		.uid = 61001,
@@ -515,6 +538,8 @@ int main(int argc, char **argv)
 		return lease();
 	if (!strcmp(what, "limits") && argc == 3)
 		return default_limits(argv[2]);
+	if (!strcmp(what, "list"))
+		return list();
 	if (!strcmp(what, "take-up"))
 		return take_up();
 	if (!strcmp(what, "clock"))
