@@ -55,6 +55,11 @@ def explain_view(replica: Replica, job: Job, real_ns: int, rank: int = 0) -> sch
     return _Explanation(replica, job, real_ns).view(rank)
 
 
+def why_it_waits(replica: Replica, job: Job, real_ns: int) -> str:
+    """Return the first reason why a pending job waits, as a list shows it."""
+    return _Explanation(replica, job, real_ns).first()
+
+
 class _Explanation:
     def __init__(self, replica: Replica, job: Job, real_ns: int) -> None:
         self._replica, self._job, self._now_ns = replica, job, real_ns
@@ -79,6 +84,10 @@ class _Explanation:
             Remedy.CHANGE_KIND: self._change_kind,
             Remedy.TOLERATE_TAINT: self._tolerate,
         }
+
+    def first(self) -> str:
+        line = next((line for line in self._lines if line.reason not in _HIDDEN), None)
+        return self._text(line) if line is not None else ""
 
     def view(self, rank: int) -> schema.ExplainView:
         decision = self._job.ranks[rank].decision if self._job.ranks else self._job.decision

@@ -41,6 +41,8 @@ ROWS_AT_ONCE = 200
 """The most jobs in one JobList, which bounds the time of one request."""
 JOBS_AT_ONCE = 4096
 """The most jobs that are looked at for one JobList."""
+WAITS_TOLD = 64
+"""The pending jobs of one JobList whose reason to wait is told; each is a question to the core."""
 PROXY_ANSWERS = (("kernel", "list"), *LOOKS, ("telemetry", "list"), TELEMETRY_READ)
 """The requests that nodes or the broker answer and that do not belong to one job."""
 NS = 1_000_000_000
@@ -295,7 +297,7 @@ def _job_list(replica: Replica, request: schema.ListRequest, scope: str | None, 
     chosen = book.select(request.select, scope, me)
     most = min(request.limit, ROWS_AT_ONCE)
     rows: list[schema.JobView] = []
-    size, job, following = 0, 0, None
+    size, told, job, following = 0, 0, 0, None
     for looked, (number, state) in enumerate(book.newest(scope, request.before)):
         if len(rows) == most or size > schema.REPLY_BYTES_MAX - 8192 or looked == JOBS_AT_ONCE:
             following = job
@@ -304,6 +306,10 @@ def _job_list(replica: Replica, request: schema.ListRequest, scope: str | None, 
         if not chosen(job) or (request.states and state not in request.states):
             continue
         view = job_views.job_view(replica, book.get(job), short=True)
+        if state == "pending" and told < WAITS_TOLD and replica.role == "leading":
+            told += 1
+            why = explanation.why_it_waits(replica, book.get(job), replica.real_ns)
+            view = msgspec.structs.replace(view, waits=why)
         size += len(schema.encode(view))
         rows.append(view)
     position = cluster_views.position(replica)

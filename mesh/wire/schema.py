@@ -348,6 +348,8 @@ class JobView(Message, frozen=True):
     """The jobs that it follows, as they are now; not in the rows of a list."""
     troubles: tuple[RankTroubleView, ...] = ()
     """The ranks that keep others waiting now, those that do not come first."""
+    waits: str = ""
+    """The reason why a pending job waits; the leader tells it in 64 rows of a list at most."""
 
 
 class JobList(Message, frozen=True):

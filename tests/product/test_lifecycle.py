@@ -90,6 +90,10 @@ def test_run_tells_why_its_job_waits_and_how_to_help_a_program_that_is_not_there
 ) -> None:
     holder = node.submit("sleep", "600", gpu_milli=1000)
     node.wait(holder, "running")
+    waiting = str(node.submit("true", gpu_milli=1000))
+    assert "needs 1 free CPU device, node" in node.stoker("jobs").stdout.decode()
+    assert "needs 1 free CPU device" in str(node.json("jobs")["jobs"][0]["waits"])  # type: ignore[index]
+    node.stoker("cancel", waiting)
     with subprocess.Popen(
         [STOKER, "run", "--gpus", "1", "--device-kind", "cpu", "--", "true"],
         env=node.environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,

@@ -124,6 +124,20 @@ def _exit(row: Row, now: int) -> str:
     return "-" if row.get("exit_code") is None else str(row["exit_code"])
 
 
+def _job_name(row: Row, now: int) -> str:
+    """The name of a job, or else the last part of its program's path."""
+    argv = at(row, "spec.argv") or ("",)
+    return str(row.get("name") or str(argv[0]).rpartition("/")[2] or "-")
+
+
+def _why(row: Row, now: int) -> str:
+    """The reason why a job waits or ended, or the ranks that keep others waiting."""
+    told = [f"{each['kind']} rank {each['rank']}" for each in row.get("troubles") or ()]
+    if row.get("state") != "running":
+        told.append(str(row.get("waits") or row.get("reason") or ""))
+    return "; ".join(filter(None, told)) or "-"
+
+
 def _reading(key: str, unit: str, scale: float = 1) -> Callable[[Row, int], str]:
     return lambda row, now: "-" if row.get(key) is None else f"{row[key] * scale:.0f} {unit}"
 
@@ -174,7 +188,7 @@ JOBS = Noun(
     "job",
     (
         Column("JOB", field("job"), right=True),
-        Column("NAME", field("name")),
+        Column("NAME", _job_name),
         Column("USER", field("user")),
         Column("STATE", field("state")),
         Column("GPUS", _gpus, right=True),
@@ -186,7 +200,7 @@ JOBS = Noun(
         Column("ATTEMPT", field("attempt"), right=True, wide=True),
         Column("ARRAY", _array, wide=True),
         Column("COMMAND", lambda row, now: " ".join(at(row, "spec.argv") or ()), wide=True),
-        Column("REASON", field("reason")),
+        Column("REASON", _why),
     ),
 )
 NODES = Noun(

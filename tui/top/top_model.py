@@ -186,9 +186,14 @@ def _job(job: JobView, now_ns: int) -> ViewRow:
         units.share(job.spec.gpu_milli * job.spec.tasks),
         ",".join(job.nodes) or (job.decision.node if job.decision else "-"),
         units.age(since, now_ns),
-        "; ".join(filter(None, (*(_trouble(each, now_ns) for each in job.troubles), job.reason))),
+        "; ".join(filter(None, (*(_trouble(each, now_ns) for each in job.troubles), _why(job)))),
     )
     return ViewRow(str(job.job), cells, "bad" if job.troubles else _TONES.get(job.state, ""))
+
+
+def _why(job: JobView) -> str:
+    """The reason why a job waits or how it ended; a job that runs has none."""
+    return "" if job.state == "running" else job.waits or job.reason
 
 
 def _trouble(trouble: RankTroubleView, now_ns: int) -> str:

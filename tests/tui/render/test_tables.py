@@ -53,6 +53,20 @@ def test_a_table_is_aligned_and_printable() -> None:
     assert lines[1][start:].startswith("succeeded") and lines[2][start:].startswith("pending")
 
 
+def test_a_list_of_jobs_says_why_each_is_where_it_is() -> None:
+    late = {"rank": 6, "kind": "slow"}
+    rows = [
+        JOBS[1] | {"name": "", "reason": "accepted", "waits": "1 ahead in the queue"},
+        JOBS[0] | {"state": "running", "reason": "reported by the node"},
+        JOBS[0] | {"state": "running", "reason": "reported by the node", "troubles": [late]},
+        JOBS[0] | {"reason": "exit code 0"},
+    ]
+    lines = tables.render(tables.JOBS, rows, "table", now_ns=NOW).splitlines()
+    reasons = [line[lines[0].index("REASON") :] for line in lines[1:]]
+    assert reasons == ["1 ahead in the queue", "-", "slow rank 6", "exit code 0"]
+    assert lines[1].startswith(" 12  true")  # the program of a job without a name
+
+
 def test_wide_shows_more_and_cuts_nothing() -> None:
     long = [JOBS[0] | {"spec": {"argv": ["python", "x" * 200]}}]
     assert "x" * 200 in tables.render(tables.JOBS, long, "wide", now_ns=NOW)
