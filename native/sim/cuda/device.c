@@ -47,7 +47,7 @@ static void fill_uuid(const char *text, uint8_t ret[16])
 {
 	uint32_t digits = 0;
 
-	text += strncmp(text, "GPU-", 4) ? 0 : 4;
+	text += strncmp(text, "GPU-", 4) && strncmp(text, "MIG-", 4) ? 0 : 4;
 	memset(ret, 0, 16);
 	for (; *text && digits < 32; text++) {
 		const char *digit = strchr("0123456789abcdef", *text);
@@ -59,32 +59,42 @@ static void fill_uuid(const char *text, uint8_t ret[16])
 	}
 }
 
-SK_CUDA cuDeviceGetUuid_v2(uint8_t ret[16], int device)
+static int uuid_of(const char *function, uint8_t ret[16], int device, bool parts)
 {
-	int result = sk_cuda_begin(__func__, (uint32_t)device);
+	const struct sk_sim_partition *part;
+	int result = sk_cuda_begin(function, (uint32_t)device);
 
 	if (result)
 		return result;
 	if (!ret)
 		return sk_cuda_end(SK_CUDA_INVALID_VALUE);
-	fill_uuid(sk_cuda_card((uint32_t)device)->model.uuid, ret);
+	part = parts ? sk_cuda_part((uint32_t)device) : NULL;
+	fill_uuid(part ? part->uuid : sk_cuda_card((uint32_t)device)->model.uuid, ret);
 	return sk_cuda_end(SK_CUDA_SUCCESS);
+}
+
+/* A MIG instance has its own UUID by this function, and that of its card by the older one. */
+SK_CUDA cuDeviceGetUuid_v2(uint8_t ret[16], int device)
+{
+	return uuid_of(__func__, ret, device, true);
 }
 
 SK_CUDA cuDeviceGetUuid(uint8_t ret[16], int device)
 {
-	return cuDeviceGetUuid_v2(ret, device);
+	return uuid_of(__func__, ret, device, false);
 }
 
 SK_CUDA cuDeviceTotalMem_v2(size_t *ret, int device)
 {
+	const struct sk_sim_partition *part;
 	int result = sk_cuda_begin(__func__, (uint32_t)device);
 
 	if (result)
 		return result;
 	if (!ret)
 		return sk_cuda_end(SK_CUDA_INVALID_VALUE);
-	*ret = sk_cuda_card((uint32_t)device)->model.memory_bytes;
+	part = sk_cuda_part((uint32_t)device);
+	*ret = part ? part->memory_bytes : sk_cuda_card((uint32_t)device)->model.memory_bytes;
 	return sk_cuda_end(SK_CUDA_SUCCESS);
 }
 

@@ -25,6 +25,7 @@ static struct {
 	struct sk_sim_node *node;
 	uint32_t count;
 	uint8_t index[SK_SIM_CARDS]; /* device -> card of the node */
+	uint8_t part[SK_SIM_CARDS];  /* device -> its MIG instance + 1; 0: the whole card */
 	pthread_mutex_t opening;     /* held while the node is opened */
 	pthread_mutex_t inside;	     /* lets one thread of this process into the node at a time */
 	bool helper;		     /* the thread of helper() runs */
@@ -49,6 +50,13 @@ uint32_t sk_cuda_count(void)
 struct sk_sim_card *sk_cuda_card(uint32_t device)
 {
 	return &cuda.node->card[cuda.index[device]];
+}
+
+const struct sk_sim_partition *sk_cuda_part(uint32_t device)
+{
+	uint8_t part = cuda.part[device];
+
+	return part ? &sk_cuda_card(device)->partition[part - 1] : NULL;
 }
 
 static int result_of(enum sk_sim_answer answer, int64_t error)
@@ -299,17 +307,29 @@ __attribute__((destructor)) static void part(void)
 	sk_sim_node_leave(cuda.node);
 }
 
-/* Find a card by a word of CUDA_VISIBLE_DEVICES: its number or the beginning of its UUID. */
+/* Return the place of a MIG instance of this UUID + 1, or 0. */
+static uint8_t part_of(const struct sk_sim_card *card, const char *word)
+{
+	for (uint8_t i = 0; card->partitioned && i < SK_SIM_PARTITIONS; i++)
+		if (card->partition[i].compute && !strcmp(card->partition[i].uuid, word))
+			return i + 1;
+	return 0;
+}
+
+/* Find a card by a word of CUDA_VISIBLE_DEVICES: its number or the beginning of its UUID, or the
+ * UUID of one of its MIG instances. */
 static int named(const struct sk_sim_node *node, const uint8_t *all, uint32_t count,
-		 const char *word)
+		 const char *word, uint8_t *ret_part)
 {
 	char *end;
 	unsigned long number = strtoul(word, &end, 10);
 
+	*ret_part = 0;
 	if (*word && !*end)
 		return number < count ? all[number] : -1;
 	for (uint32_t i = 0; *word && i < count; i++)
-		if (!strncmp(node->card[all[i]].model.uuid, word, strlen(word)))
+		if (!strncmp(node->card[all[i]].model.uuid, word, strlen(word)) ||
+		    (*ret_part = part_of(&node->card[all[i]], word)))
 			return all[i];
 	return -1;
 }
@@ -324,7 +344,7 @@ static uint32_t visible(const struct sk_sim_node *node, const uint8_t *all, uint
 
 	snprintf(words, sizeof(words), "%s", told);
 	while ((word = strsep(&rest, ",")) && found < SK_SIM_CARDS) {
-		index = named(node, all, count, word);
+		index = named(node, all, count, word, &cuda.part[found]);
 		if (index < 0)
 			break;
 		cuda.index[found++] = (uint8_t)index;
@@ -344,6 +364,7 @@ static uint32_t find_cards(const struct sk_sim_node *node)
 	if (told)
 		return visible(node, all, count, told);
 	memcpy(cuda.index, all, count);
+	memset(cuda.part, 0, sizeof(cuda.part));
 	return count;
 }
 

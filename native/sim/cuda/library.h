@@ -95,6 +95,9 @@ void sk_cuda_resume(void);
 
 struct sk_sim_node *sk_cuda_node(void);
 struct sk_sim_card *sk_cuda_card(uint32_t device);
+
+/** Return the MIG instance that a device is, or NULL if it is a whole card. */
+const struct sk_sim_partition *sk_cuda_part(uint32_t device);
 uint32_t sk_cuda_count(void);
 struct sk_cuda_context *sk_cuda_current(void);
 
