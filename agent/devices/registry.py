@@ -103,10 +103,15 @@ class Devices:
         gone = [id for id in self._order.ids if id not in self._found]
         if (troubles and passed_s > AGAIN_S) or (gone and passed_s > GONE_AGAIN_S):
             return self.scan({*troubles, *gone})
+        recut = {id for vendor in self._vendors.vendors for id in vendor.recut()}
+        if recut and passed_s > AGAIN_S:
+            return self.scan(recut)
         held: dict[str, str] = {}
         for vendor in self._vendors.vendors:
             held.update(vendor.holders(self._is_ours))
-        held.update({id: why for id, (_, why) in troubles.items()})
+        bad = {id: why for id, (_, why) in troubles.items()}
+        held.update({id: bad[parent] for id, parent in self._parents.items() if parent in bad})
+        held.update(bad)
         plain = tuple(self._describe(id, held) for id in self._order.ids)
         with self._joining:
             self._plain = plain
@@ -135,7 +140,9 @@ class Devices:
         return changed
 
     def _judged(self, device: DeviceInfo) -> DeviceInfo:
-        sick, warned = self._sick.get(device.id, ""), self._warned.get(device.id, "")
+        whole = self._parents.get(device.id, device.id)
+        sick = self._sick.get(device.id) or self._sick.get(whole, "")
+        warned = self._warned.get(device.id) or self._warned.get(whole, "")
         if not sick and not warned:
             return device
         return msgspec.structs.replace(
@@ -156,6 +163,11 @@ class Devices:
     def addresses(self) -> dict[str, str]:
         """PCI address of each device that has one."""
         return {id: at for scan in self.scans for id, at in scan.addresses.items()}
+
+    @property
+    def _parents(self) -> dict[str, str]:
+        """Partition -> its card, of every vendor."""
+        return {id: card for scan in self.scans for id, card in scan.parents.items()}
 
     @property
     def scans(self) -> tuple[Scan, ...]:

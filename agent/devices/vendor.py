@@ -40,6 +40,9 @@ class Scan:
     """Device id -> PCI address in the form of sysfs."""
     bonds: Mapping[Pair, Bond] = field(default_factory=dict)
     """Direct links of two devices, by `topology.pair`."""
+    parents: Mapping[str, str] = field(default_factory=dict)
+    """Partition -> the card of which it is a part, where both are devices: what is wrong with the
+    card is wrong with its partitions."""
 
 
 class Vendor(ABC):
@@ -54,6 +57,11 @@ class Vendor(ABC):
     @abstractmethod
     def scan(self) -> Scan:
         """Look for devices; they come in a stable order."""
+
+    def recut(self) -> Collection[str]:
+        """Return the cards whose partitions are others by now than the last scan found. Calls no
+        driver."""
+        return ()
 
     def holders(self, is_ours: IsOurs) -> Mapping[str, str]:
         """Device id -> process outside stoker that uses it ("held by pid 812 (python3)"). Calls no

@@ -62,6 +62,8 @@ class NvidiaCard(DrivenCard):
         self._peers = Peers(nvml, handle)
         self._instances = Instances(nvml, handle)
         self._partly = False
+        self.parts: tuple[str, ...] | None = None
+        """The ids of its MIG instances, as last listed; None while they were not listed."""
 
     def call(self, name: str, *arguments: Any) -> Any:
         """One NVML call about this card."""
@@ -145,7 +147,11 @@ class NvidiaCard(DrivenCard):
 
     def rest(self) -> Fields:
         self._peers.meet(self.calls)
-        return self._instances.read(self.calls)
+        found = self._instances.read(self.calls)
+        listed = found["partitions"]
+        if isinstance(listed, Reading):
+            self.parts = tuple(part["uuid"] for part in listed.value if part["uuid"])
+        return found
 
     def read(self, found: RecordCopy, points: Points) -> Fields:
         made = self._decoder.fields(found)

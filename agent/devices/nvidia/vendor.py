@@ -9,17 +9,26 @@ of NVIDIA have major 195; the major of nvidia-uvm is assigned at load (/proc/dev
 from __future__ import annotations
 
 import importlib
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from stoker.agent.devices.host import topology
 from stoker.agent.devices.host.device_files import Node, majors
 from stoker.agent.devices.host.processes import IsOurs, describe
 from stoker.agent.devices.host.topology import Bond, Pair
 from stoker.agent.devices.nvidia.card import NvidiaCard
+from stoker.agent.devices.nvidia.instance import (
+    CUT,
+    UNCUT,
+    NvidiaInstance,
+    in_mig_mode,
+    instances,
+)
 from stoker.agent.devices.nvidia.links import Peers
 from stoker.agent.devices.nvidia.nvml import call, impostor, is_sim, same_handle, text
 from stoker.agent.devices.nvidia.processes import pids_on
@@ -56,6 +65,9 @@ class _Found:
     """Address and kind of the peer of each port that is up."""
     gbps: int
     """GB/s of one of its NVLinks; 0: not known."""
+    index: int
+    cut: bool
+    """True if it is in MIG mode."""
 
 
 @register
@@ -67,8 +79,12 @@ class Nvidia(Vendor):
     def __init__(self, config: Mapping[str, Any], nvml: Any = None, root: Path = Path("/")) -> None:
         self._nvml = nvml
         self._root = root
-        self._cards: dict[str, NvidiaCard] = {}
+        self._cards: dict[str, NvidiaCard | NvidiaInstance] = {}
         self._gone: set[int] = set()
+        self._parents: dict[str, str] = {}
+        """Instance -> the GPU of which it is a part."""
+        self._parts_at_scan: dict[str, tuple[str, ...] | None] = {}
+        """GPU -> the instances that its thread had listed when it was scanned last."""
 
     def scan(self) -> Scan:
         why = self._load()
@@ -87,7 +103,51 @@ class Nvidia(Vendor):
             else:
                 missing.append(why)
         self._cards = {each.info.id: each.card for each in found}
-        return self._near(found, tuple(missing))
+        return self._with_instances(self._near(found, tuple(missing)), found)
+
+    def recut(self) -> Collection[str]:
+        """Return the GPUs whose instances are others by now than the last scan found."""
+        found = []
+        for id, card in self._cards.items():
+            if isinstance(card, NvidiaCard) and card.parts not in (None, self._parts_at_scan[id]):
+                own = {part for part, parent in self._parents.items() if parent == id}
+                found += [id] if set(card.parts or ()) != own else []
+        return found
+
+    def _with_instances(self, scan: Scan, found: list[_Found]) -> Scan:
+        """Return the scan with the instances of each GPU behind it; the GPU itself gets no jobs."""
+        devices: list[DeviceInfo] = []
+        missing, parts = list(scan.missing), list[NvidiaInstance]()
+        parents: dict[str, str] = {}
+        for gpu, info in zip(found, scan.devices, strict=True):
+            own: list[NvidiaInstance] = []
+            for each in self._instances(gpu, info):
+                if isinstance(each, str):
+                    missing.append(each)
+                else:
+                    own.append(each)
+            why = (CUT if own else UNCUT) if gpu.cut else info.unavailable
+            devices += [msgspec.structs.replace(info, unavailable=why), *(p.info for p in own)]
+            parents |= {each.id: info.id for each in own}
+            parts += own
+        self._parents = parents
+        self._parts_at_scan = {gpu.info.id: gpu.card.parts for gpu in found}
+        self._cards |= {each.id: each for each in parts}
+        return replace(
+            scan,
+            devices=tuple(devices),
+            missing=tuple(missing),
+            cards=(*scan.cards, *parts),
+            parents=parents,
+        )
+
+    def _instances(self, gpu: _Found, info: DeviceInfo) -> Iterator[NvidiaInstance | str]:
+        if not gpu.cut:
+            return
+        for each in instances(self._nvml, gpu.handle, gpu.index, info, self._root):
+            if isinstance(each, NvidiaInstance):
+                each.pids = pids_on(*each.binding())
+            yield each
 
     def holders(self, is_ours: IsOurs) -> Mapping[str, str]:
         """Processes in NVML's list, since a persistence daemon opens the nodes but has no
@@ -163,13 +223,14 @@ class Nvidia(Vendor):
         )
         card, peers = self._card(handle, id, sim=sim), Peers(self._nvml, handle)
         card.pids = pids_on(self._nvml, handle)
-        return _Found(info, handle, card, address, tuple(peers.linked()), peers.gbps())
+        linked, cut = tuple(peers.linked()), in_mig_mode(self._nvml, handle)
+        return _Found(info, handle, card, address, linked, peers.gbps(), index, cut)
 
     def _card(self, handle: Any, id: str, *, sim: bool) -> NvidiaCard:
         """The card of the scan before if it is the same, so that its threads go on undisturbed,
         with its history and the driver's objects."""
         before = self._cards.get(id)
-        if before is not None and same_handle(before.binding()[1], handle):
+        if isinstance(before, NvidiaCard) and same_handle(before.binding()[1], handle):
             return before
         return NvidiaCard(self._nvml, handle, id, self._root, sim=sim)
 

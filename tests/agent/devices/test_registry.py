@@ -214,3 +214,41 @@ def test_a_card_in_trouble_that_is_not_found_stays_with_its_reason(
     monkeypatch.setattr(registry_module, "GONE_AGAIN_S", 0.0)
     assert found.check()
     assert [device.unavailable for device in found.known] == ["", ""]
+
+
+class Parts(Fake):
+    """A card with a partition, which another scan may find cut anew."""
+
+    again: frozenset[str] = frozenset()
+
+    def scan(self) -> Scan:
+        self.again = frozenset()
+        found = super().scan()
+        return Scan(found.devices, cards=found.cards, parents=dict.fromkeys(self.ids[1:], "card"))
+
+    def recut(self) -> frozenset[str]:
+        return self.again
+
+
+def test_what_is_wrong_with_a_card_is_wrong_with_its_partitions(tmp_path: Path) -> None:
+    found = devices(tmp_path, Parts("card", "part"), Fake("other"))
+    found.scan()
+    found.judge({"card": "too hot"}, {})
+    assert [device.unavailable for device in found.known] == ["too hot", "too hot", ""]
+    found.judge({}, {"card": "warm"})
+    assert [device.warning for device in found.known] == ["warm", "warm", ""]
+    found.judge({"part": "its own"}, {})
+    assert [device.unavailable for device in found.known] == ["", "its own", ""]
+
+
+def test_a_card_that_was_cut_anew_is_scanned_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = Parts("card", "one")
+    found = devices(tmp_path, parts)
+    found.scan()
+    parts.ids, parts.again = ("card", "two"), frozenset({"card"})
+    assert not found.check(), "it is too soon after the last scan"
+    monkeypatch.setattr(registry_module, "AGAIN_S", -1.0)
+    assert found.check()
+    assert [device.gone for device in found.known] == [False, True, False]

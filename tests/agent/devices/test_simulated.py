@@ -27,6 +27,11 @@ def together(readers: dict[str, Reader], words: str) -> dict[str, Any]:
     return {name: each.hear() for name, each in readers.items()}
 
 
+def whole(answer: Any) -> list[Any]:
+    """The cards of an answer without their partitions."""
+    return [card for id, card in answer["cards"].items() if not id.startswith("MIG-")]
+
+
 @contextmanager
 def reader(folder: Path, profile: str, *features: str) -> Iterator[Reader]:
     made = Reader(folder, profile, features)
@@ -58,7 +63,7 @@ def test_every_field_is_what_the_card_holds(
     read: dict[str, tuple[Reader, Any]], profile: str
 ) -> None:
     each, answer = read[profile]
-    found = {card["bus_id"]: card for card in answer["cards"].values()}
+    found = {card["bus_id"]: card for card in whole(answer)}
     assert len(found) == each.cards
     for number in range(each.cards):
         truth, sensor = each.node.truth(number), each.node.sensor(number)
@@ -78,7 +83,7 @@ def test_links_partitions_and_processes_are_the_cards_own(
     read: dict[str, tuple[Reader, Any]], profile: str
 ) -> None:
     each, answer = read[profile]
-    found = {card["bus_id"]: card["fields"] for card in answer["cards"].values()}
+    found = {card["bus_id"]: card["fields"] for card in whole(answer)}
     for number in range(each.cards):
         truth = each.node.truth(number)
         fields = found[truth["model"]["bus_id"][-12:].lower()]

@@ -9,9 +9,11 @@ import threading
 from pathlib import Path
 
 import pytest
-from fakes.cards.nvml import Nvml
+from fakes.cards.nvml import Nvml, NVMLError
 
 from stoker.agent.devices import vendor as vendor_module
+from stoker.agent.devices.nvidia.card import NvidiaCard
+from stoker.agent.devices.nvidia.instance import CUT, UNCUT
 from stoker.agent.devices.nvidia.nvml import same_handle
 from stoker.agent.devices.nvidia.vendor import Nvidia
 
@@ -45,6 +47,100 @@ def test_a_gpu_is_its_uuid_model_memory_and_nodes(root: Path) -> None:
     assert first.nodes == ((195, 4), (195, 255), (507, 0), (507, 1))
     assert second.nodes[0] == (195, 5)
     assert second.visible == {"CUDA_VISIBLE_DEVICES": "GPU-00000001"}
+
+
+class CutNvml(Nvml):
+    """Two GPUs, of which the second is in MIG mode; `parts`: its instances by their places."""
+
+    def __init__(self, parts: dict[int, str]) -> None:
+        super().__init__()
+        self.parts = parts
+
+    def nvmlDeviceGetMigMode(self, handle: int) -> list[int]:
+        return [int(handle == 1)] * 2
+
+    def nvmlDeviceGetMaxMigDeviceCount(self, handle: int) -> int:
+        return 7
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, handle: int, place: int) -> int:
+        if place not in self.parts:
+            raise NVMLError("Not Found")
+        return 100 + place
+
+    def nvmlDeviceGetUUID(self, handle: int) -> bytes:
+        return b"MIG-%d" % handle if handle >= 100 else super().nvmlDeviceGetUUID(handle)
+
+    def nvmlDeviceGetName(self, handle: int) -> str:
+        name = super().nvmlDeviceGetName(handle)
+        return f"{name} MIG {self.parts[handle - 100]}" if handle >= 100 else name
+
+    def nvmlDeviceGetGpuInstanceId(self, handle: int) -> int:
+        return handle - 100 + 3
+
+    def nvmlDeviceGetComputeInstanceId(self, handle: int) -> int:
+        return 0
+
+
+def minors(root: Path, *lines: str) -> None:
+    folder = root / "proc/driver/nvidia-caps"
+    folder.mkdir(parents=True)
+    (folder / "mig-minors").write_text("config 1\nmonitor 2\n" + "".join(f"{x}\n" for x in lines))
+
+
+def test_an_instance_is_a_device_with_its_own_files_and_its_gpu_gets_no_jobs(root: Path) -> None:
+    minors(root, "gpu1/gi3/access 30", "gpu1/gi3/ci0/access 31")
+    scan = Nvidia({}, CutNvml({0: "1g.18gb"}), root).scan()
+    whole, cut, part = scan.devices
+    assert scan.missing == () and scan.parents == {"MIG-100": cut.id}
+    assert (whole.unavailable, cut.unavailable) == ("", CUT)
+    assert (part.id, part.profile, part.model) == (
+        "MIG-100", "1g.18gb", "NVIDIA H200 MIG 1g.18gb",
+    )  # fmt: skip
+    assert part.nodes == (*cut.nodes, (508, 30), (508, 31))
+    assert part.visible == {"CUDA_VISIBLE_DEVICES": "MIG-100"}
+    assert (part.link, part.bus, part.unavailable) == (0, cut.bus, "")
+
+
+def test_an_instance_that_a_job_could_not_open_is_left_out(root: Path) -> None:
+    nvml = CutNvml({0: "1g.18gb", 4: "2g.35gb"})
+    (said, _) = Nvidia({}, nvml, root).scan().missing
+    assert said.startswith("MIG instance 0 of GPU-00000001: /proc/driver/nvidia-caps/mig-minors: ")
+    minors(root, "gpu1/gi3/access 30", "gpu1/gi7/access 70", "gpu1/gi7/ci0/access 71")
+    scan = Nvidia({}, nvml, root).scan()
+    assert [device.id for device in scan.devices[2:]] == ["MIG-104"]
+    (said,) = scan.missing
+    assert "its capabilities gpu1/gi3/access and gpu1/gi3/ci0/access are not in" in said
+
+
+def test_a_gpu_in_mig_mode_without_instances_gets_no_jobs(root: Path) -> None:
+    scan = Nvidia({}, CutNvml({}), root).scan()
+    assert [device.unavailable for device in scan.devices] == ["", UNCUT]
+
+
+def test_instances_that_are_others_by_now_are_told_once(root: Path) -> None:
+    minors(root, *(f"gpu1/gi{i}/access {i}" for i in (3, 4)),
+           *(f"gpu1/gi{i}/ci0/access {i + 10}" for i in (3, 4)))  # fmt: skip
+    nvml = CutNvml({0: "1g.18gb"})
+    found = Nvidia({}, nvml, root)
+    cut = found.scan().cards[1]
+    assert isinstance(cut, NvidiaCard) and not found.recut()
+    cut.parts = ("MIG-100",)
+    assert not found.recut()
+    nvml.parts[1] = "1g.18gb"
+    cut.parts = ("MIG-100", "MIG-101")
+    assert list(found.recut()) == [cut.id]
+    assert len(found.scan().devices) == 4
+    assert not found.recut()
+
+
+def test_who_uses_an_instance_uses_that_one_alone(root: Path) -> None:
+    minors(root, "gpu1/gi3/access 30", "gpu1/gi3/ci0/access 31")
+    nvml = CutNvml({0: "1g.18gb"})
+    nvml.processes[100] = [77]
+    process(root, 77, "python3")
+    found = Nvidia({}, nvml, root)
+    found.scan()
+    assert list(found.holders(lambda pid: False)) == ["MIG-100"]
 
 
 def test_links_switches_and_numa_nodes_are_reported_where_they_are_known(root: Path) -> None:
