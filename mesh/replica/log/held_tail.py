@@ -18,6 +18,7 @@ from stoker.mesh.log.entry import Blob, Entry, Opened
 from stoker.mesh.log.jetstream_log import LogGap
 from stoker.mesh.replica.log.held_entry import ChainPlace, HeldEntry
 from stoker.mesh.replica.log.roster import Roster
+from stoker.mesh.replica.snapshots import Snapshot
 from stoker.mesh.replica.state import ReplicaState
 from stoker.native.errors import Corrupt
 
@@ -97,6 +98,12 @@ class HeldTail:
         if self.recent and self.recent[0].index <= index <= self.recent[-1].index:
             return self.recent[index - self.recent[0].index]
         return None
+
+    def covers(self, snapshot: Snapshot) -> bool:
+        """Return True if the state or the held entries have every entry that a snapshot has."""
+        if snapshot.index <= self._state.index:
+            return True
+        return self.hash_at(snapshot.index) == snapshot.hash
 
     def after(self, index: int) -> Iterator[HeldEntry]:
         """Yield the held and recent entries beyond an index, in order."""

@@ -121,7 +121,7 @@ class ReplicaPeers:
         self._outbox = outbox
         self._actions = actions
         self._read_envelope = read_envelope
-        self.exchange = SnapshotExchange(self.send, outbox)
+        self.exchange = SnapshotExchange(self.send, outbox, tail.covers)
         self._agreement = StateAgreement(self.number, majority, state, self.send, outbox)
         self.reads_here = FollowerReads(
             state,

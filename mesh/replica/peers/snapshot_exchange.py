@@ -2,7 +2,8 @@
 """The transfer of a snapshot file to a replica that the log can no longer bring up to date.
 
 Without I/O. Owns the bounds: one file at a time, of at most SNAPSHOT_BYTES_MAX, and a part is
-requested only after the one before it came.
+requested only after the one before it came. Owns as well that no file replaces what reaches as far:
+this replica may have caught up while the parts came, and others count on what it has acknowledged.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable
 
 from stoker.mesh.replica import events, snapshots
 from stoker.mesh.replica.outbox import Outbox
+from stoker.mesh.replica.snapshots import Snapshot
 from stoker.mesh.wire.peer_messages import Message, SnapshotPart, SnapshotRequest
 from stoker.native.errors import Corrupt
 
@@ -20,10 +22,19 @@ AGAIN_NS = 1_000_000_000
 
 
 class SnapshotExchange:
-    """Both sides of one replica; `send` sends a message to another scheduler."""
+    """Both sides of one replica; `send` sends a message to another scheduler.
 
-    def __init__(self, send: Callable[[int, Message], None], outbox: Outbox) -> None:
+    `covers` is true for a snapshot all of whose entries this replica has.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[int, Message], None],
+        outbox: Outbox,
+        covers: Callable[[Snapshot], bool],
+    ) -> None:
         self._send = send
+        self._covers = covers
         self._outbox = outbox
         self._source = 0
         self._index = 0
@@ -71,9 +82,12 @@ class SnapshotExchange:
     def _install(self, data: bytes) -> None:
         self._data.clear()
         try:
-            snapshots.decode(data)
+            snapshot, _ = snapshots.decode(data)
         except Corrupt:
             self._outbox.count("snapshot_refused")
+            return
+        if self._covers(snapshot):
+            self._outbox.count("snapshot_overtaken")
             return
         self._outbox.count("snapshot_installed")
         self._outbox.put(events.Install(data, "the log no longer has what this replica lacks"))

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from stoker.mesh.replica.events import PeerMessage
+from stoker.mesh.wire.peer_messages import SnapshotPart, read_envelope
 from tests.agent.sim.mutants.planting import Mutant
 from tests.agent.sim.mutants.shared import BESIDE_LOST
 from tests.agent.sim.scenario import Unplayable, scenario
@@ -185,6 +187,57 @@ def test_a_scheduler_returns_after_the_log_was_trimmed() -> None:
     stage.submit("last")
     assert stage.comes(lambda: stage.end("last") == "succeeded"), "it is part of a majority"
     assert stage.violations == [] and stage.halts == []
+
+
+INSTALL_ANYWAY = Mutant(
+    "install-anyway", "stoker.mesh.replica.peers.snapshot_exchange", "SnapshotExchange._install",
+    "if self._covers(snapshot):", "if False:",
+    "a snapshot replaces nothing that reaches as far",
+)  # fmt: skip
+
+
+@scenario(
+    18,
+    "A scheduler that caught up while a snapshot file was on its way keeps what it has, because"
+    " others count on what it acknowledged.",
+    INSTALL_ANYWAY,
+)
+def test_a_snapshot_comes_after_its_receiver_has_caught_up() -> None:
+    stage = Stage()
+    leader = stage.ready()
+    late, third = stage.others(leader)
+    late.crash()
+    behind = stage.world.stream.last
+    for number in range(100):
+        stage.submit(f"job-{number}", run_s=0.1)
+        stage.pass_time(0.1)
+    stage.until(lambda: stage.world.stream.first > behind + 1, "a log without what the late lacks")
+    leader.crash()  # and forgets the entries before its snapshot
+    third.pause(clock=True)
+    last_part = Gate(late, "take_event", completes_a_snapshot)
+    leader.start()
+    late.start()
+    stage.until(lambda: last_part.seen, "the last part of a snapshot")
+    leader.crash()
+    third.go_on()
+    stage.until(lambda: stage.takes_requests(third), "a leader that has all entries")
+    before = stage.world.stream.last
+    stage.submit("last")
+    stage.taken("last")  # by the votes of the leader and of the late one
+    third.crash()
+    stage.lose_entries(stage.world.stream.last - before)
+    last_part.deliver(last_part.seen[0])
+    leader.start()
+    assert stage.comes(lambda: stage.keeps("last")), "the late one still has what it acknowledged"
+    assert stage.violations == [] and stage.halts == []
+
+
+def completes_a_snapshot(event: object) -> bool:
+    """True for a message with the last part of a snapshot file."""
+    message = read_envelope(event.data).message if isinstance(event, PeerMessage) else None
+    return isinstance(message, SnapshotPart) and (
+        message.offset + len(message.data) == message.size > 0
+    )
 
 
 KNOWN_PLACES = Mutant(
