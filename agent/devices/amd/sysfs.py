@@ -78,9 +78,9 @@ def scan_of(
 def _bonds(by_node: Mapping[int, str], root: Path) -> dict[Pair, Bond]:
     """Pairs of cards with an XGMI link, by KFD node."""
     return {
-        topology.pair(id, by_node[peer]): Bond("XGMI", 0)
+        topology.pair(id, by_node[peer]): Bond("XGMI", 0, gbps)
         for node, id in by_node.items()
-        for peer in _xgmi_peers(root, node)
+        for peer, gbps in _xgmi_peers(root, node)
         if peer in by_node and peer != node
     }
 
@@ -129,7 +129,9 @@ def _kfd_nodes(root: Path) -> dict[int, dict[str, int]]:
     return found
 
 
-def _xgmi_peers(root: Path, node: int) -> Iterator[int]:
+def _xgmi_peers(root: Path, node: int) -> Iterator[tuple[int, int]]:
+    """Yield the node at the other end of each XGMI link, and its GB/s in both directions together;
+    KFD tells MB/s of one direction, and 0 where it does not know them."""
     try:
         links = list((root / KFD / str(node) / "io_links").iterdir())
     except OSError:
@@ -137,7 +139,7 @@ def _xgmi_peers(root: Path, node: int) -> Iterator[int]:
     for link in links:
         properties = _properties(link / "properties")
         if properties.get("type") == XGMI_LINK and "node_to" in properties:
-            yield properties["node_to"]
+            yield properties["node_to"], 2 * properties.get("max_bandwidth", 0) // 1000
 
 
 def _properties(path: Path) -> dict[str, int]:

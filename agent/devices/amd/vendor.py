@@ -138,12 +138,46 @@ class Amd(Vendor):
                 link = call(self._smi, "amdsmi_topo_get_link_type", *_handles(one, other))
                 if part(link, "type") == XGMI:
                     bonds[topology.pair(one.id, other.id)] = Bond("XGMI", 0)
+        if bonds:
+            missing = (*missing, *self._measure([card for _, card in found], bonds))
         cards = tuple(card for _, card in found)
         return sysfs.scan_of([info for info, _ in found], cards, bonds, missing, self._root)
+
+    def _measure(self, cards: list[AmdCard], bonds: dict[Pair, Bond]) -> list[str]:
+        """Add to each bond its GB/s; return the reasons where they are not told."""
+        ids = {card.address: card.id for card in cards}
+        missing = []
+        for card in cards:
+            links = call(self._smi, "amdsmi_get_link_metrics", *_handles(card))
+            if isinstance(links, Absent):
+                missing.append(f"AMD GPU {card.id}: the bandwidth of its links: {links.why}")
+                continue
+            for peer, gbps in _widths(links, ids).items():
+                two = topology.pair(card.id, peer)
+                if two in bonds:
+                    bonds[two] = Bond("XGMI", 0, gbps)
+        return missing
 
 
 def _handles(*cards: AmdCard) -> list[Any]:
     return [card.binding()[1] for card in cards]
+
+
+def _widths(metrics: Any, ids: Mapping[str, str]) -> dict[str, int]:
+    """Return the GB/s of all links to each peer, both directions together; AMD SMI tells Gb/s of
+    one direction. A peer with a link of which they are not known is left out."""
+    widths: dict[str, float] = {}
+    unknown: set[str] = set()
+    for link in metrics.get("links", ()):
+        peer = ids.get(topology.pci_address(str(link.get("bdf", ""))))
+        gbits = link.get("max_bandwidth")
+        if peer is None or link.get("link_type") != XGMI:
+            continue
+        if not isinstance(gbits, int) or gbits <= 0:
+            unknown.add(peer)
+            continue
+        widths[peer] = widths.get(peer, 0) + gbits * 2 / 8
+    return {peer: int(gbps) for peer, gbps in widths.items() if peer not in unknown}
 
 
 def _word(found: Any) -> str:

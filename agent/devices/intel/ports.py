@@ -28,6 +28,8 @@ class Ports:
         """Fabric id -> PCI address of the other GPUs of the node; set by the vendor's scan."""
         self.fabric: int | None = None
         """Fabric id of this GPU; None if it has no port."""
+        self._gbps: list[int] = []
+        """GB/s of each port, both directions together; 0: not known."""
 
     def _find(self, calls: Calls | None) -> None:
         name = "zesDeviceEnumFabricPorts"
@@ -35,25 +37,38 @@ class Ports:
         if isinstance(self._ports, Absent):
             return
         self._ports = [c_void_p(port) for port in self._ports]
-        for port in self._ports[:1]:
+        self._gbps = [0] * len(self._ports)
+        for place, port in enumerate(self._ports):
             structure = made(self._zes, zes.PortProperties)
             found = filled(self._zes, "zesFabricPortGetProperties", port, structure, calls)
-            if not isinstance(found, Absent):
+            if isinstance(found, Absent):
+                continue
+            self._gbps[place] = _gbps(found)
+            if self.fabric is None:
                 self.fabric = int(found.id.fabric)
 
-    def linked(self, calls: Calls | None = None) -> list[int]:
-        """Fabric id at the other end of each port that is up."""
+    def linked(self, calls: Calls | None = None) -> list[tuple[int, int]]:
+        """Fabric id at the other end of each port that is up, and the GB/s of the port in both
+        directions together; 0: not known."""
         if self._ports is None:
             self._find(calls)
         if isinstance(self._ports, Absent):
             return []
         states = [self._state(port, calls) for port in self._ports]
         return [
-            int(state.remote.fabric)
-            for state in states
+            (int(state.remote.fabric), gbps)
+            for state, gbps in zip(states, self._gbps, strict=True)
             if not isinstance(state, Absent) and state.status in UP
         ]
 
     def _state(self, port: Any, calls: Calls | None) -> Any:
         structure = made(self._zes, zes.PortState)
         return filled(self._zes, "zesFabricPortGetState", port, structure, calls)
+
+
+def _gbps(found: Any) -> int:
+    """Return the GB/s of both directions as the driver rates the port; 0 where it says -1."""
+    ways = (found.max_rx, found.max_tx)
+    if any(way.bits <= 0 or way.lanes <= 0 for way in ways):
+        return 0
+    return round(sum(int(way.bits) * int(way.lanes) for way in ways) / 8e9)

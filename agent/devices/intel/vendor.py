@@ -147,19 +147,31 @@ class Intel(Vendor):
         return (self._known[id], card) if same else None
 
     def _near(self, found: list[tuple[DeviceInfo, IntelCard]], missing: tuple[str, ...]) -> Scan:
-        ends = {card.id: Counter(card.ports.linked()) for _, card in found}
+        ends = {card.id: _ends(card.ports.linked()) for _, card in found}
         by_fabric = {card.ports.fabric: card for _, card in found if card.ports.fabric is not None}
         bonds: dict[Pair, Bond] = {}
         for _, card in found:
             card.ports.peers = {number: peer.address for number, peer in by_fabric.items()}
-            for number, count in ends[card.id].items():
+            for number, ports in ends[card.id].items():
                 peer = by_fabric.get(number)
                 if peer is not None and peer is not card:
-                    bonds[topology.pair(card.id, peer.id)] = Bond("XE", count)
+                    gbps = sum(ports) if all(ports) else 0
+                    bonds[topology.pair(card.id, peer.id)] = Bond("XE", len(ports), gbps)
+                    if not gbps:
+                        why = "the bandwidth of its Xe Links is not told"
+                        missing = (*missing, f"Intel GPU {card.id}: {why}")
         infos = [info for info, _ in found]
         addresses = {card.id: card.address for _, card in found if card.address}
         buses = topology.switches([card.address for _, card in found], self._root)
         return Scan(neighbours(infos, bonds, buses), missing, self._cards, addresses, bonds)
+
+
+def _ends(linked: list[tuple[int, int]]) -> dict[int, list[int]]:
+    """Return the GB/s of each port that leads to a GPU, by its fabric id."""
+    found: dict[int, list[int]] = {}
+    for number, gbps in linked:
+        found.setdefault(number, []).append(gbps)
+    return found
 
 
 def _visible(info: DeviceInfo, number: int) -> DeviceInfo:

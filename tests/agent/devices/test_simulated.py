@@ -11,11 +11,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from fakes.cards import card_truth
 from fakes.cards.card_reader import Reader
+
+from stoker.agent.devices.amd import vendor as amd
+from stoker.agent.devices.intel import ports
 
 PROFILES = ("8xH200", "8xA100-MIG", "4xL40S", "8xMI300X", "4xMax1550", "mixed")
 Fields = dict[str, Any]
@@ -99,6 +103,48 @@ def test_links_partitions_and_processes_are_the_cards_own(
         if truth["model"]["vendor"] == card_truth.NVIDIA and truth["partitioned"]:
             parts = {(part["uuid"], part["profile"]) for part in fields["partitions"]["value"]}
             assert parts == {(part["uuid"], part["profile"]) for part in truth["partitions"]}
+
+
+def widths(folder: Path, profile: str) -> Any:
+    """Scan a node without faults."""
+    each = Reader(folder, profile, broken=False)
+    try:
+        return each.ask("scan")
+    finally:
+        each.close()
+
+
+@pytest.mark.parametrize(
+    ("profile", "gbps"),
+    [
+        ("8xH200", [900]),  # 18 ports to the switches, 50 GB/s each
+        ("4xL40S", [0]),
+        ("8xMI300X", [128]),  # one port to each other card
+        ("4xMax1550", [260]),  # 16 ports to three others: five at least, 52 GB/s each
+        ("mixed", [0, 832, 896, 900]),  # all ports between two cards
+    ],
+)
+def test_links_are_as_wide_as_all_ports_between_two_cards(
+    tmp_path: Path, profile: str, gbps: list[int]
+) -> None:
+    assert sorted(set(widths(tmp_path, profile)["link_gbps"].values())) == gbps
+
+
+def test_a_bandwidth_that_xgmi_does_not_tell_is_not_guessed() -> None:
+    """One link to `b` has no bandwidth, so that of both is not known; PCIe is no link."""
+    links = [("0000:0b:00.0", "N/A", 2), ("0000:0b:00.0", 512, 2), ("0000:0c:00.0", 512, 2)]
+    links += [("0000:0c:00.0", 512, 1), ("0000:0d:00.0", 512, 2)]
+    told = [{"bdf": bdf, "max_bandwidth": gbits, "link_type": kind} for bdf, gbits, kind in links]
+    assert amd._widths({"links": told}, {"0000:0b:00.0": "b", "0000:0c:00.0": "c"}) == {"c": 128}
+    assert amd._widths({}, {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("bits", "lanes", "gbps"), [(52_000_000_000, 4, 52), (-1, 4, 0), (52_000_000_000, -1, 0)]
+)
+def test_a_port_that_is_not_rated_has_no_bandwidth(bits: int, lanes: int, gbps: int) -> None:
+    way = SimpleNamespace(bits=bits, lanes=lanes)
+    assert ports._gbps(SimpleNamespace(max_rx=way, max_tx=way)) == gbps
 
 
 def test_power_and_limits_of_tiles_add_up_to_the_cards(tmp_path: Path) -> None:

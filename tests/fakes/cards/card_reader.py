@@ -18,8 +18,16 @@ PROGRAM = Path(__file__).parent / "read_cards.py"
 class Reader:
     """One simulated node and the process `read_cards.py` for it."""
 
-    def __init__(self, folder: Path, profile: str, features: tuple[str, ...] = ()) -> None:
-        """`features`: more features of all cards than the profile gives them."""
+    def __init__(
+        self,
+        folder: Path,
+        profile: str,
+        features: tuple[str, ...] = (),
+        *,
+        broken: bool = True,
+    ) -> None:
+        """`features`: more features of all cards than the profile gives them. `broken`: one card
+        has errors of its memory and a port that is down."""
         cards = profiles.load(profile, 7)
         for card in cards:
             card["flags"] |= sum(profiles.FEATURES[each] for each in features)
@@ -28,8 +36,9 @@ class Reader:
         vendors = {self.node.truth(card)["model"]["vendor"] for card in range(self.cards)}
         self.node.set_load(0, 0.8, 0.4, 0.1)
         self.node.add_process(0, 4242, 3 << 30, 0.5, "trainer")
-        self.node.inject("ecc", 1, value=0, count=3)
-        self.node.inject("link", 1, value=2)
+        if broken:
+            self.node.inject("ecc", 1, value=0, count=3)
+            self.node.inject("link", 1, value=2)
         told = libraries.environment(folder / "node", vendors)
         self.process = subprocess.Popen(
             [sys.executable, PROGRAM, folder],

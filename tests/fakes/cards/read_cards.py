@@ -60,6 +60,7 @@ def answer(devices: Devices) -> dict[str, Any]:
     return {
         "cards": cards,
         "known": [[d.id, d.sim, d.numa, d.link, d.bus, d.unavailable] for d in devices.known],
+        "link_gbps": {d.id: d.link_gbps for d in devices.known},
         "missing": devices.missing,
         "names": topology.names,
         "matrix": topology.matrix,

@@ -60,6 +60,7 @@ def test_a_card_is_what_its_files_say(root: Path, node: _sim.Node) -> None:
     assert scan.devices[0].memory_bytes == model["memory_bytes"]
     assert scan.devices[0].numa == model["numa"]
     assert scan.devices[0].link == scan.devices[7].link == 1
+    assert {device.link_gbps for device in scan.devices} == {2 * model["link_gb_s"]}
     assert found["bus_id"] == model["bus_id"][-12:].lower()
     assert found["driver"] == model["driver"]
     assert found["power_w"] == pytest.approx(sensor["power_mw"] / 1000, abs=1.0)
