@@ -31,7 +31,7 @@ from stoker.agent.state import host_facts, incarnation, node_instance, node_labe
 from stoker.agent.state.job_bounds import Bounds
 from stoker.agent.state.otlp_config import OtlpConfig, target
 from stoker.agent.state.state_folder import ClusterFile, StateFolder
-from stoker.mesh.connection.context import own_broker
+from stoker.mesh.connection.context import LOOPBACK, own_broker
 from stoker.mesh.identity.identity import Verifier
 from stoker.native import paths
 from stoker.native.errors import BadRequest
@@ -47,8 +47,9 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`[node]` of config.toml."""
 
     labels: tuple[str, ...] = ()
-    ping_host: str = "127.0.0.1"
-    """The own address at which the node answers the pings of other nodes."""
+    ping_host: str = ""
+    """The own address at which the node answers the pings of other nodes; by default the one at
+    which other hosts reach it, and loopback on a node that is alone."""
     rank_cordon: bool = False
     """Jobs may ask that a device gets no more jobs because a rank on it keeps others waiting."""
 
@@ -107,6 +108,16 @@ class AgentSettings:
         """Return the brokers' addresses: that of this node, which may change when its broker
         restarts, then those of the others."""
         return own_broker(self.state.root), *self.cluster.brokers
+
+    @property
+    def pinned(self) -> Path | None:
+        """The certificate that brokers must have; None for one that its socket's owner proves."""
+        return self.state.broker_certificate if self.cluster.address else None
+
+    @property
+    def ping_host(self) -> str:
+        """The own address at which the node answers pings."""
+        return self.config.node.ping_host or self.cluster.address or LOOPBACK
 
 
 def load(option: str | None) -> AgentSettings:

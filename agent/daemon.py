@@ -366,9 +366,9 @@ def _boot_ns() -> int:
 def _responder(setting: AgentSettings) -> PingResponder | None:
     """Return what answers pings; None if the host has not the configured address."""
     try:
-        return PingResponder(setting.config.node.ping_host)
+        return PingResponder(setting.ping_host)
     except OSError as error:
-        host = setting.config.node.ping_host
+        host = setting.ping_host
         _log.warning("no pings are answered", host=host, error=error.strerror)
         return None
 

@@ -89,6 +89,7 @@ ACROSS = {
     "tests/product/test_isolation.py": "two users of a whole node",
     "tests/product/test_launches.py": "causes of waiting, against programs that launch in odd ways",
     "tests/product/test_cluster.py": "limits, users and genesis of a whole node, in its log",
+    "tests/product/test_other_hosts.py": "a whole node that another host reaches",
     "tests/mesh/server/test_several_schedulers.py": "processes that share a log and lead in turn",
     "tests/product/test_outages.py": "a whole node whose scheduler, log or state goes away",
     "tests/product/test_power.py": "the power loop of a whole node, killed",

@@ -19,6 +19,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from stoker.mesh.connection.local_connection import LocalConnection
+from stoker.mesh.identity import certificate
 from stoker.native.errors import Denied, StokerError, Unavailable
 
 CONNECT_S = 3
@@ -33,7 +34,11 @@ MessageHandler = Callable[[Msg], None]
 
 class AgentConnection:
     """A connection that restores itself. Each try takes the next of the addresses that `where`
-    returns, of which there is always one."""
+    returns, of which there is always one.
+
+    A broker proves itself by the certificate `pinned`. Without one it must be on this host and run
+    as this process's user.
+    """
 
     def __init__(
         self,
@@ -42,12 +47,15 @@ class AgentConnection:
         seed: Path,
         inbox: str,
         subjects: Mapping[str, MessageHandler],
+        *,
+        pinned: Path | None = None,
     ) -> None:
         self._name = name
         self._where = where
         self._seed = seed
         self._inbox = inbox
         self._subjects = subjects
+        self._pinned = pinned
         self._tries = 0
         self.address = ""
         """The address of the last try."""
@@ -122,7 +130,9 @@ class AgentConnection:
         return self.address
 
     async def _connect(self) -> Client:
-        client, self._lost, self._denied = LocalConnection(), asyncio.Event(), ""
+        client = LocalConnection() if self._pinned is None else Client()
+        secured = {} if self._pinned is None else certificate.connecting(self._pinned)
+        self._lost, self._denied = asyncio.Event(), ""
         await client.connect(
             self._next_address(),
             name=f"stoker agent {self._name}",
@@ -138,8 +148,10 @@ class AgentConnection:
             error_cb=self._error,
             closed_cb=self._ended,
             disconnected_cb=self._ended,
+            **secured,
         )
-        client.check_proven()
+        if isinstance(client, LocalConnection):
+            client.check_proven()
         return client
 
     async def _serve(self, client: Client) -> None:

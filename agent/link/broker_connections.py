@@ -78,4 +78,5 @@ class BrokerConnections:
     ) -> AgentConnection:
         setting = self._setting
         inbox = subjects.inbox(f"agent.{setting.node}")
-        return AgentConnection(name, where, setting.state.key("agent"), inbox, handlers)
+        seed = setting.state.key("agent")
+        return AgentConnection(name, where, seed, inbox, handlers, pinned=setting.pinned)

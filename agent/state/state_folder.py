@@ -50,7 +50,8 @@ class ClusterFile(msgspec.Struct, frozen=True):
 
     `scheduler_public_key` is the key of this folder's own scheduler. `schedulers` are the keys of
     all schedulers in the order of the roster; a cluster of one may leave it out. `brokers` are the
-    addresses of the cluster's other brokers.
+    addresses of the cluster's other brokers. `address` is the one at which this node's broker takes
+    connections of other hosts; empty for one that takes this host alone.
     """
 
     cluster: str
@@ -59,6 +60,7 @@ class ClusterFile(msgspec.Struct, frozen=True):
     port: int = 0
     schedulers: tuple[str, ...] = ()
     brokers: tuple[str, ...] = ()
+    address: str = ""
 
     @property
     def scheduler_keys(self) -> tuple[str, ...]:
@@ -67,7 +69,7 @@ class ClusterFile(msgspec.Struct, frozen=True):
 
     @property
     def url(self) -> str:
-        return context.broker_url(self.port)
+        return context.broker_url(self.port, self.address)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import contextlib
 import socket
 from pathlib import Path
 
+from stoker.mesh.connection.context import LOOPBACK
 from stoker.native.errors import Refused
 
 FIRST, COUNT = 20_000, 12_000
@@ -20,10 +21,10 @@ _LISTEN = "0A"
 """TCP_LISTEN in /proc/net/tcp (include/net/tcp_states.h)."""
 
 
-def check(port: int) -> None:
+def check(port: int, address: str = LOOPBACK) -> None:
     """Refuse a port that the broker cannot have, naming its user or root's privilege."""
     lowest = lowest_open()
-    if _listeners(port) if port < lowest else not is_free(port):
+    if _listeners(port) if port < lowest else not is_free(port, address):
         raise Refused(
             f"port {port} is in use by {holder(port)}",
             hint="Give another one with --port, or none",
@@ -36,9 +37,9 @@ def check(port: int) -> None:
         )
 
 
-def is_usable(port: int) -> bool:
+def is_usable(port: int, address: str = LOOPBACK) -> bool:
     """True if the broker could listen on this port now."""
-    return port >= lowest_open() and is_free(port)
+    return port >= lowest_open() and is_free(port, address)
 
 
 def lowest_open() -> int:
@@ -48,26 +49,26 @@ def lowest_open() -> int:
     return 1024
 
 
-def is_free(port: int) -> bool:
-    """True if a server could listen on this port of the loopback address now."""
+def is_free(port: int, address: str = LOOPBACK) -> bool:
+    """True if a server could listen on this port of an own address now."""
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            sock.bind(("127.0.0.1", port))
+            sock.bind((address, port))
         except OSError:
             return False
     return True
 
 
-def choose(instance: str) -> int:
+def choose(instance: str, address: str = LOOPBACK) -> int:
     """Return a free port, the same one for the same state folder unless it is taken."""
     first = int(instance, 16)
     for step in range(TRIES_MAX):
         port = FIRST + (first + step) % COUNT
-        if is_free(port):
+        if is_free(port, address):
             return port
     with socket.socket() as sock:  # a hundred ports are taken: the kernel chooses
-        sock.bind(("127.0.0.1", 0))
+        sock.bind((address, 0))
         return int(sock.getsockname()[1])
 
 

@@ -38,6 +38,7 @@ from stoker.agent.supervise.start_failure import FailedStart, cause
 from stoker.mesh.broker import broker_config, budgets, users
 from stoker.mesh.broker.broker_program import BROKER, broker_program
 from stoker.mesh.broker.users import User, Users
+from stoker.mesh.connection.context import LOOPBACK
 from stoker.mesh.identity import certificate, identity, sealed_json
 from stoker.mesh.log import log_record
 from stoker.native import durable_file
@@ -176,8 +177,9 @@ def _endpoint(where: StateFolder) -> str:
     return ", still starting"
 
 
-def load_or_create(where: StateFolder) -> ClusterFile:
-    """Return the node of this folder; a first start makes its identities and its users."""
+def load_or_create(where: StateFolder, name: str = "") -> ClusterFile:
+    """Return the node of this folder; a first start makes its identities and its users. `name`:
+    that of a new node, by default the host's."""
     if state_folder.exists(where):
         state_folder.check_folders(where)
         state_check.check_owners(where)
@@ -187,10 +189,10 @@ def load_or_create(where: StateFolder) -> ClusterFile:
         state_check.check(where, load_users(where))
         return cluster
     state_folder.check_first(where)
-    return complete(where)
+    return complete(where, name)
 
 
-def complete(where: StateFolder) -> ClusterFile:
+def complete(where: StateFolder, name: str = "") -> ClusterFile:
     """Complete a first start from wherever an earlier one was interrupted. Each step is done once
     and in this order, so the result of a step proves that the earlier steps were complete."""
     if where.cluster.exists() or where.users.exists():
@@ -208,7 +210,8 @@ def complete(where: StateFolder) -> ClusterFile:
     if not where.cluster.exists():
         log_record.begin(where.scheduler)
         port = broker_port.choose(where.instance)
-        made = ClusterFile(str(uuid.uuid4()), _node_name(), keys["scheduler"].public, port)
+        named = name or _node_name()
+        made = ClusterFile(str(uuid.uuid4()), named, keys["scheduler"].public, port)
         state_folder.write_cluster(where, made)
     cluster = state_folder.read_json(where.cluster, ClusterFile)
     _check_seeds(where, cluster)
@@ -325,6 +328,8 @@ def settle_port(
 ) -> ClusterFile:
     """Return the node with the port that its broker will have. The supervisor writes `cluster.json`
     once the broker listens there, so that a start that fails leaves no port behind."""
+    if cluster.address:
+        return _settled_where_hosts_know_it(cluster, wanted, found)
     if wanted is not None and not (wanted == cluster.port and BROKER in found):
         broker_port.check(wanted)  # before any process is ended
     port = wanted or cluster.port
@@ -336,6 +341,20 @@ def settle_port(
         port = broker_port.choose(where.instance)
     where.endpoint.unlink(missing_ok=True)  # it names the port of the ended broker
     return msgspec.structs.replace(cluster, port=port)
+
+
+def _settled_where_hosts_know_it(
+    cluster: ClusterFile, wanted: int | None, found: dict[str, pids.ProcessId]
+) -> ClusterFile:
+    """Return the node with its port; Refused if `up` shall change it or another program has it."""
+    if wanted not in (None, cluster.port):
+        raise Refused(
+            f"other hosts reach the broker at {cluster.url}",
+            hint=f"`stoker cluster init --address {cluster.address} --port {wanted}` changes that",
+        )
+    if BROKER not in found:
+        broker_port.check(cluster.port, cluster.address)
+    return cluster
 
 
 def move_broker(where: StateFolder, cluster: ClusterFile) -> ClusterFile:
@@ -358,6 +377,8 @@ def broker_text(where: StateFolder, cluster: ClusterFile, table: Users) -> bytes
         store_dir=str(where.nats / "jetstream"),
         key_file=str(where.broker_key),
         certificate_file=str(where.broker_certificate),
+        host=cluster.address or LOOPBACK,
+        tls_only=bool(cluster.address),
         budgets=budgets.read(where.root / "config.toml"),
     )
     keys = broker_config.BrokerKeys(

@@ -46,7 +46,7 @@ from stoker.agent.supervise.processes import (
     WatchdogBeat,
 )
 from stoker.mesh.broker.broker_program import BROKER
-from stoker.mesh.connection.context import NodeEndpoint
+from stoker.mesh.connection.context import LOOPBACK, NodeEndpoint
 from stoker.mesh.identity import certificate
 from stoker.native.errors import StokerError
 
@@ -260,8 +260,12 @@ class Supervisor:
 
     def _leave_taken_port(self) -> None:
         """Move the broker to another port if a foreign process took its own while it was down:
-        waiting for that process could stop the node for ever."""
+        waiting for that process could stop the node for ever. Where other hosts know the port, the
+        broker waits for it, and Refused names who has it."""
         port = self.cluster.port
+        if self.cluster.address:
+            broker_port.check(port, self.cluster.address)
+            return
         if broker_port.is_free(port):
             return
         self.cluster = startup.move_broker(self.state, self.cluster)
@@ -298,7 +302,10 @@ class Supervisor:
             writer.close()
             return True
         pinned = certificate.pinned(self.state.broker_certificate)
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.cluster.port, ssl=pinned)
+        host = self.cluster.address or LOOPBACK
+        reader, writer = await asyncio.open_connection(
+            host, self.cluster.port, ssl=pinned, server_hostname=certificate.NAMES[0]
+        )
         greeting = await reader.readline()
         writer.close()
         return greeting.startswith(b"INFO ")

@@ -71,6 +71,8 @@ class BrokerSettings:
     """The limits of one user."""
     routes: BrokerRoutes | None = None
     """The way to the other brokers of the cluster; None for one that is alone."""
+    tls_only: bool = False
+    """True if nobody may connect without TLS, the node's own processes included."""
 
 
 @dataclass(frozen=True)
@@ -177,17 +179,17 @@ def _tls(settings: BrokerSettings) -> list[str]:
     """Return the TLS settings: TLS from the first byte, except for the node's own processes.
 
     Those wait for an unencrypted greeting and identify the broker by the owner of its socket
-    (`mesh/connection/local_connection.py`).
+    (`mesh/connection/local_connection.py`). Where other hosts connect there is no exception.
     """
     return [
         "tls {",
         f"  cert_file: {json.dumps(settings.certificate_file)}",
         f"  key_file: {json.dumps(settings.key_file)}",
         '  min_version: "1.3"',
-        f'  handshake_first: "{GREETING_MS}ms"',
+        "  handshake_first: " + ("true" if settings.tls_only else f'"{GREETING_MS}ms"'),
         f"  timeout: {TLS_S}",
         "}",
-        "allow_non_tls: true",
+        *(() if settings.tls_only else ("allow_non_tls: true",)),
     ]
 
 

@@ -14,7 +14,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,6 +22,7 @@ from stoker.native.errors import Corrupt, Denied, NotFound
 
 T = TypeVar("T")
 FILE_BYTES_MAX = 64 * 1024
+LOOPBACK = "127.0.0.1"
 CERTIFICATE = "broker.crt"
 """The name of the file with the broker's certificate."""
 NO_NODE = "no stoker node found: start one with `stoker up` or pass --state"
@@ -50,10 +51,16 @@ class NodeEndpoint(msgspec.Struct, frozen=True):
     """The file of the broker's certificate, which clients pin."""
 
 
-class _Port(msgspec.Struct, frozen=True):
-    """The part of `cluster.json` that is used here."""
+class BrokerPlace(msgspec.Struct, frozen=True):
+    """The part of `cluster.json` that says where the broker of this host listens."""
 
     port: int = 0
+    address: str = ""
+    """The address at which it takes other hosts; empty for one that takes this host alone."""
+
+    @property
+    def url(self) -> str:
+        return broker_url(self.port, self.address)
 
 
 @dataclass(frozen=True)
@@ -98,9 +105,9 @@ def default_state() -> Path:
     return Path.home() / ".local/state/stoker"
 
 
-def broker_url(port: int) -> str:
-    """Return the URL of a broker on this host."""
-    return f"tls://127.0.0.1:{port}"
+def broker_url(port: int, address: str = "") -> str:
+    """Return the URL of a broker; without an address it is this host's own."""
+    return f"tls://{address or LOOPBACK}:{port}"
 
 
 def own_broker(state: Path) -> str:
@@ -109,7 +116,20 @@ def own_broker(state: Path) -> str:
     The port changes if another program took it. Before the node serves, only `cluster.json` has it.
     """
     found = _endpoint(state)
-    return found.url if found else broker_url(_read(state / "cluster.json", _Port).port)
+    return found.url if found else _read(state / "cluster.json", BrokerPlace).url
+
+
+def own_security(state: Path) -> dict[str, Any]:
+    """Return the options of `nats.connect` that this state folder's broker demands.
+
+    A broker that takes other hosts speaks TLS alone. One that is alone on its host is known by the
+    owner of its socket, without TLS.
+    """
+    if not _read(state / "cluster.json", BrokerPlace).address:
+        return {}
+    from stoker.mesh.identity.certificate import connecting  # no other caller needs TLS here
+
+    return connecting(state / "keys" / CERTIFICATE)
 
 
 def instance(state: Path) -> str:

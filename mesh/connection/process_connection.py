@@ -61,6 +61,7 @@ async def connect(
                 disconnected_cb=callbacks.lost,
                 reconnected_cb=callbacks.back,
                 pending_size=-1,
+                **context.own_security(state),
                 connect_timeout=HANDSHAKE_S,
                 ping_interval=2,
                 max_outstanding_pings=2,

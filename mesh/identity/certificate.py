@@ -124,8 +124,11 @@ def _context(pem: bytes, where: str) -> ssl.SSLContext:
 
 
 def connecting(certificate: Path) -> dict[str, Any]:
-    """Return the options of `nats.connect` for TLS from the first byte, without a downgrade."""
-    return {"tls": pinned(certificate), "tls_handshake_first": True}
+    """Return the options of `nats.connect` for TLS from the first byte, without a downgrade.
+
+    The certificate alone proves the broker, so its name is the same at each address of its host.
+    """
+    return {"tls": pinned(certificate), "tls_handshake_first": True, "tls_hostname": NAMES[0]}
 
 
 class _NoEofWarning(logging.Filter):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verb `cluster`: shows the configuration that the log holds, and changes limits.
+"""The verb `cluster`: shows the configuration that the log holds, and changes limits. Its `init`
+belongs to a node's owner and is loaded from there.
 
 A change may be repeated: if the limits are in force already, the verb says so and succeeds.
 """
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stoker.tui.commands.lazy_group import LazyGroup
 from stoker.tui.commands.replies import call, settle
 from stoker.tui.options.verb_options import json_option, node_option, read_options
 from stoker.tui.render import tables, text
@@ -19,7 +21,14 @@ if TYPE_CHECKING:
     from stoker.mesh.client.read_choice import ReadChoice
 
 
-@click.group("cluster", invoke_without_command=True)
+VERBS: dict[str, tuple[str, str]] = {
+    "init": ("stoker.agent.commands.cluster_commands", "Let other hosts reach this node"),
+    "limits": ("stoker.tui.commands.cluster_commands", "Change limits of the cluster"),
+}
+"""Verb -> (module that defines a click command cluster_<name>_command, one-line help)."""
+
+
+@click.group("cluster", cls=LazyGroup, table=VERBS, prefix="cluster_", invoke_without_command=True)
 @node_option
 @read_options
 @json_option
@@ -42,7 +51,7 @@ def cluster_command(
         text.show("\n".join(_lines(found)))
 
 
-@cluster_command.command("limits")
+@click.command("limits")
 @click.argument("limits", nargs=-1, required=True, metavar="NAME=N...")
 @node_option
 def cluster_limits_command(limits: tuple[str, ...], state: str | None) -> None:

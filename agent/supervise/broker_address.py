@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The address at which a node's broker takes connections of other hosts: `stoker cluster init`.
+
+Owns the rule that a broker listens beyond loopback only after its owner named the address, and that
+this happens while no process of the node runs: each process is then started with the same one.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+
+import msgspec
+
+from stoker.agent.state import state_folder
+from stoker.agent.state.state_folder import ClusterFile, StateFolder
+from stoker.agent.supervise import broker_port, lock, pids, startup, target_node
+from stoker.mesh.connection.context import LOOPBACK
+from stoker.mesh.wire import subjects
+from stoker.native.errors import BadRequest, Refused
+
+
+@state_folder.disk_errors()
+def init(where: StateFolder, address: str, port: int | None, name: str) -> ClusterFile:
+    """Prepare the node of this folder, which is made if there is none, and return its record.
+
+    An existing node keeps its log, keys and users. `address` LOOPBACK takes other hosts away again.
+    """
+    checked = "" if _checked(address) == LOOPBACK else address
+    if name:
+        subjects.token(name)
+    state_folder.prepare(where)
+    lock_file = lock.take(where)
+    try:
+        if lock_file is None or pids.find(where):
+            raise Refused(
+                f"a node runs in {where.root}: its address is changed while it does not",
+                hint=f"`{target_node.call(where, 'down')}` first, which ends its jobs",
+            )
+        before = startup.load_or_create(where, name)
+        if name and name != before.node:
+            raise Refused(f"this node is named {before.node}, which its log knows it by")
+        made = msgspec.structs.replace(
+            before, address=checked, port=_port(where, before, checked or LOOPBACK, port)
+        )
+        if made != before:
+            state_folder.write_cluster(where, made)
+        return made
+    finally:
+        if lock_file is not None:
+            os.close(lock_file)
+
+
+def _checked(address: str) -> str:
+    """Return the address; BadRequest unless it is one of this host."""
+    try:
+        found = ipaddress.IPv4Address(address)
+    except ValueError:
+        raise BadRequest(f"{address!r} is not an IPv4 address such as 10.0.0.5") from None
+    if found.is_unspecified or found.is_multicast:
+        raise BadRequest(f"{address} is not one address: name the one that other hosts reach")
+    if not broker_port.is_free(0, address):
+        raise BadRequest(f"this host has no address {address}", hint="`ip address` lists them")
+    return address
+
+
+def _port(where: StateFolder, before: ClusterFile, address: str, wanted: int | None) -> int:
+    """Return the port: the wanted one, else that of before, else another that is free there."""
+    if wanted is not None:
+        broker_port.check(wanted, address)
+        return wanted
+    if before.port and broker_port.is_usable(before.port, address):
+        return before.port
+    return broker_port.choose(where.instance, address)

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cluster init` stores an address and refuses what cannot be one, without starting a node."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stoker.agent.state import state_folder
+from stoker.agent.state.state_folder import StateFolder
+from stoker.agent.supervise import broker_address, broker_port, lock, startup
+from stoker.mesh.connection import context
+from stoker.native.errors import BadRequest, Refused
+
+HERE = "127.0.0.2"
+"""An own address other than the one of a node that is alone; every Linux host has it."""
+
+
+@pytest.fixture
+def where() -> Iterator[StateFolder]:
+    with tempfile.TemporaryDirectory(prefix="stoker-test-") as folder:
+        yield state_folder.locate(Path(folder, "state"))
+
+
+def settings(where: StateFolder) -> str:
+    """The broker's configuration as the next `up` writes it."""
+    cluster = state_folder.load(where)
+    return startup.broker_text(where, cluster, startup.load_users(where)).decode()
+
+
+def test_a_new_node_is_made_and_listens_at_the_address_with_tls_alone(where: StateFolder) -> None:
+    made = broker_address.init(where, HERE, None, "first")
+    assert state_folder.load(where) == made
+    assert (made.node, made.address) == ("first", HERE)
+    assert made.url == f"tls://{HERE}:{made.port}" == context.own_broker(where.root)
+    assert f'host: "{HERE}"' in settings(where)
+    assert "handshake_first: true" in settings(where)
+    assert "allow_non_tls" not in settings(where)
+    assert context.own_security(where.root)["tls_handshake_first"]
+
+
+def test_the_way_back_changes_nothing_else(where: StateFolder) -> None:
+    alone = broker_address.init(where, context.LOOPBACK, None, "")
+    before = settings(where)
+    assert "allow_non_tls: true" in before
+    assert context.own_security(where.root) == {}
+    opened = broker_address.init(where, HERE, None, "")
+    assert opened.cluster == alone.cluster
+    assert opened.port == alone.port
+    assert broker_address.init(where, context.LOOPBACK, None, "") == alone
+    assert settings(where) == before
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("here", "is not an IPv4 address"),
+        ("::1", "is not an IPv4 address"),
+        ("0.0.0.0", "is not one address"),
+        ("224.0.0.1", "is not one address"),
+        ("192.0.2.7", "this host has no address"),
+    ],
+)
+def test_an_address_that_is_not_this_hosts_makes_nothing(
+    where: StateFolder, address: str, said: str
+) -> None:
+    with pytest.raises(BadRequest, match=said):
+        broker_address.init(where, address, None, "")
+    assert not where.root.exists()
+
+
+def test_a_node_that_runs_and_another_name_are_refused(where: StateFolder) -> None:
+    broker_address.init(where, HERE, None, "first")
+    before = where.cluster.read_bytes()
+    with pytest.raises(Refused, match="named first"):
+        broker_address.init(where, HERE, None, "second")
+    held = lock.take(where)
+    assert held is not None
+    with pytest.raises(Refused, match="a node runs"):
+        broker_address.init(where, context.LOOPBACK, None, "")
+    os.close(held)
+    assert where.cluster.read_bytes() == before
+
+
+def test_the_port_that_others_know_is_not_left(where: StateFolder) -> None:
+    made = broker_address.init(where, HERE, broker_port.choose("0badcafe", HERE), "")
+    with pytest.raises(Refused, match="other hosts reach the broker"):
+        startup.settle_port(where, made, made.port + 1, {})
+    assert startup.settle_port(where, made, made.port, {}) == made
+    with socket.socket() as taken:
+        taken.bind((HERE, made.port))
+        taken.listen()
+        with pytest.raises(Refused, match=f"pid {os.getpid()} "):
+            startup.settle_port(where, made, None, {})
