@@ -7,6 +7,7 @@ records are generated from `native/core/core.h` (`make generate`); this file own
 
 from __future__ import annotations
 
+import struct
 from typing import Final, NamedTuple
 
 from stoker.scheduler.nouns import DeviceShare
@@ -16,6 +17,8 @@ from stoker.scheduler.wire_names import (
     CLASSES_MAX,
     EVIDENCE_MAX,
     EVIDENCE_NODE,
+    EVIDENCE_NODES_MAX,
+    EVIDENCE_UNSOUGHT,
     JOB_MODELS_MAX,
     SAMPLE_BUSY,
     SAMPLE_CAP,
@@ -41,6 +44,7 @@ __all__ = [
     "CANDIDATES_MAX",
     "CLASSES_MAX",
     "EVIDENCE_MAX",
+    "EVIDENCE_NODES_MAX",
     "Candidate",
     "Evidence",
     "EvidenceSide",
@@ -138,6 +142,8 @@ class EvidenceSide(NamedTuple):
     """The figure that was compared, lower is better: milliwatts added, 1000 less the degrees of
     headroom, tenths of load; of nodes their load, use or cost."""
     sample: Sample
+    score: int = 0
+    """The rating of the node, lower is better; of Placement.SCORED the rank that it was told."""
 
 
 class Evidence(NamedTuple):
@@ -148,6 +154,8 @@ class Evidence(NamedTuple):
     chosen: EvidenceSide
     other: EvidenceSide | None
     """None where there was no other."""
+    unsought: bool = False
+    """True if no other was sought, as there are more than EVIDENCE_NODES_MAX nodes."""
 
 
 _HEAD_BYTES: Final = 24
@@ -159,7 +167,8 @@ def unpack_evidence(raw: bytes) -> Evidence:
     (head,) = EvidenceRecord.unpack_all(raw[:_HEAD_BYTES])
     sides = list(map(_side, EvidenceSideRecord.unpack_all(raw[_HEAD_BYTES:])))[: head.sides]
     other = sides[1] if len(sides) > 1 else None
-    return Evidence(Placement(head.placement), head.reason, sides[0], other)
+    unsought = bool(head.flags & EVIDENCE_UNSOUGHT)
+    return Evidence(Placement(head.placement), head.reason, sides[0], other, unsought)
 
 
 def _side(record: EvidenceSideRecord) -> EvidenceSide:
@@ -170,7 +179,28 @@ def _side(record: EvidenceSideRecord) -> EvidenceSide:
         load_milli=record.load_milli,
         figure=record.figure,
         sample=Sample.of_record(record),
+        score=record.score,
     )
+
+
+COST_ZERO: Final = 1 << 30
+"""The rating of a node on which a placement costs nothing."""
+COST_PER_MILLI: Final = 256
+"""The cost of Placement.BEST for a thousandth of a device that usual requests lose."""
+_U64, _SIGN = struct.Struct("<Q"), 1 << 63
+_F64: Final = struct.Struct("<d")
+
+
+def rank_of(score: float) -> int:
+    """Return the rank of a score: a number of 64 bits in the order of the scores."""
+    (bits,) = _U64.unpack(_F64.pack(score + 0.0))
+    return int(bits ^ ((1 << 64) - 1) if bits & _SIGN else bits | _SIGN)
+
+
+def score_of(rank: int) -> float:
+    """Return the score of a rank."""
+    bits = rank ^ _SIGN if rank & _SIGN else rank ^ ((1 << 64) - 1)
+    return float(_F64.unpack(_U64.pack(bits))[0])
 
 
 class ModelPower(NamedTuple):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 from typing import Final, Literal
 
-DIGEST: Final = "b0850bec0de9efb9"
+DIGEST: Final = "8692c5cccd55af36"
 """The layout that this is for; the compiled core has the same."""
 MILLI: Final = 1_000
 """Milli-shares of one whole device or one CPU."""
@@ -103,6 +103,10 @@ EVIDENCE_MAX: Final = 2_048
 """Newest decisions whose evidence is kept."""
 EVIDENCE_NODE: Final = 4_294_967_295
 """No device was rated, but the node."""
+EVIDENCE_NODES_MAX: Final = 128
+"""Nodes among which the next best score is sought."""
+EVIDENCE_UNSOUGHT: Final = 1
+"""It was not: there are more nodes."""
 CHOICES_MAX: Final = 64
 """Jobs whose latest choice is kept."""
 CANDIDATES_MAX: Final = 256

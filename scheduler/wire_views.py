@@ -493,7 +493,7 @@ class CandidateRecord(NamedTuple):
         ]
 
 
-_EVIDENCE_SIDE = Struct("<QQQIIiiIIIIIIII")
+_EVIDENCE_SIDE = Struct("<QQQIIiiIIIIQIIII")
 
 
 class EvidenceSideRecord(NamedTuple):
@@ -518,6 +518,8 @@ class EvidenceSideRecord(NamedTuple):
     memory_ppm: int
     """Part of its memory in use."""
     known: int
+    score: int
+    """The rating of the node, lower is better; of SCORED the rank it was told, higher is better."""
     index_: int
     """Device, or SK_EVIDENCE_NODE."""
     load_milli: int
@@ -529,8 +531,8 @@ class EvidenceSideRecord(NamedTuple):
         """The record's bytes."""
         return _EVIDENCE_SIDE.pack(
             self.node, self.observation, self.id, self.power_mw, self.cap_mw, self.temperature_mc,
-            self.limit_mc, self.busy_ppm, self.clock_ppm, self.memory_ppm, self.known, self.index_,
-            self.load_milli, self.figure, 0,
+            self.limit_mc, self.busy_ppm, self.clock_ppm, self.memory_ppm, self.known, self.score,
+            self.index_, self.load_milli, self.figure, 0,
         )
 
     @classmethod
@@ -539,7 +541,7 @@ class EvidenceSideRecord(NamedTuple):
         return [
             cls(
                 f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8], f[9], f[10], f[11], f[12],
-                f[13],
+                f[13], f[14],
             )
             for f in _EVIDENCE_SIDE.iter_unpack(raw)
         ]
@@ -549,8 +551,8 @@ _EVIDENCE = Struct("<QIHHHHI")
 
 
 class EvidenceRecord(NamedTuple):
-    """The evidence of a placement by signals; `sides` is 2 with that of the next best, and 1 where
-    there was no other."""
+    """The evidence of a placement by signals or scores; `sides` is 2 with that of the next best,
+    and 1 where there was no other."""
 
     job: int
     attempt: int
@@ -558,17 +560,19 @@ class EvidenceRecord(NamedTuple):
     placement: int
     reason: int
     sides: int
+    flags: int
+    """SK_EVIDENCE_UNSOUGHT."""
 
     def pack(self) -> bytes:
         """The record's bytes."""
         return _EVIDENCE.pack(
-            self.job, self.attempt, self.task, self.placement, self.reason, self.sides, 0,
+            self.job, self.attempt, self.task, self.placement, self.reason, self.sides, self.flags,
         )
 
     @classmethod
     def unpack_all(cls, raw: bytes) -> list[Self]:
         """Make one of each of the records that follow each other."""
         return [
-            cls(f[0], f[1], f[2], f[3], f[4], f[5])
+            cls(f[0], f[1], f[2], f[3], f[4], f[5], f[6])
             for f in _EVIDENCE.iter_unpack(raw)
         ]

@@ -16,7 +16,16 @@ from stoker.mesh.replica.watch.node_signals import STALE_NS
 from stoker.mesh.wire import schema
 from stoker.scheduler.book import Job
 from stoker.scheduler.effects import Explained
-from stoker.scheduler.hints import EVIDENCE_MAX, Evidence, EvidenceSide, Sample
+from stoker.scheduler.hints import (
+    COST_PER_MILLI,
+    COST_ZERO,
+    EVIDENCE_MAX,
+    EVIDENCE_NODES_MAX,
+    Evidence,
+    EvidenceSide,
+    Sample,
+    score_of,
+)
 from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import DeviceInfo
 from stoker.scheduler.policies import Placement, word_of
@@ -33,14 +42,18 @@ NOT_KEPT: Final = (
 NONE_YET: Final = "no observation of it had come yet"
 STALE: Final = f"its last observation was older than {STALE_NS // 10**9} s and not used"
 NO_SIGNALS: Final = {
-    Placement.BEST: "the placement best compares what is free with what is usually asked for",
-    Placement.FGD: "the placement fgd compares what is free with what is usually asked for",
-    Placement.BINPACK: "the placement binpack compares what is free",
+    Placement.BINPACK: "the placement binpack takes the first that suffices",
     Placement.RANDOM: "the placement random compares nothing",
     Placement.CUSTOM: "its scoring function chose",
-    Placement.SCORED: "its scoring function chose",
 }
 """The reason why a placement has no values of signals."""
+_PACKED: Final = frozenset({Reason.FREE_DEVICES, Reason.PACKED_SHARE, Reason.OPENED_DEVICE})
+"""The reasons of a choice by what is free, without a score."""
+NO_SCORE: Final = (
+    "no scores were compared: the first was taken that sufficed, as is done while nothing is known"
+    " of usual requests"
+)
+UNSOUGHT: Final = f"with more than {EVIDENCE_NODES_MAX} nodes the next best is not sought"
 _READ: Final[dict[Placement, tuple[str, ...]]] = {
     Placement.THERMAL: ("temperature_c", "limit_c"),
     Placement.POWER: ("power_w", "cap_w"),
@@ -77,12 +90,14 @@ def evidence_view(
         return schema.EvidenceView(
             placement=name, absent=NO_SIGNALS.get(how) or why or _not_kept(how, placed.reason)
         )
-    return _Words(replica, found).view(name)
+    return _Words(replica, found).view(word_of(found.placement))
 
 
 def _not_kept(how: Placement, reason: int) -> str:
     if reason == Reason.LEAST_BUSY:
         return "the numbers of tasks of nodes were compared"
+    if reason in _PACKED:
+        return NO_SCORE
     return NOT_KEPT
 
 
@@ -97,6 +112,9 @@ class _Words:
             Placement.SPREAD: self._used,
             Placement.LEAST_LOADED: self._free,
             Placement.CONTIGUOUS: self._gaps,
+            Placement.BEST: self._gain,
+            Placement.FGD: lambda side: f"score {100 + COST_ZERO - side.score}",
+            Placement.SCORED: lambda side: f"score {score_of(side.score):g}",
         }
         self._flips: dict[Placement, Callable[[EvidenceSide, EvidenceSide], str]] = {
             Placement.THERMAL: self._flip_heat,
@@ -106,6 +124,9 @@ class _Words:
             Placement.SPREAD: self._flip_used,
             Placement.LEAST_LOADED: self._flip_free,
             Placement.CONTIGUOUS: self._flip_gaps,
+            Placement.BEST: self._flip_score,
+            Placement.FGD: self._flip_score,
+            Placement.SCORED: self._flip_score,
         }
 
     def view(self, name: str) -> schema.EvidenceView:
@@ -140,16 +161,23 @@ class _Words:
         }
         if self._reads_load(side):
             values["load"] = side.load_milli / 1000
+        values |= self._score(side)
         return schema.SignalsView(
             node=self._replica.state.node_name(side.node),
             device=device.id if device is not None else "",
             sim=device is not None and device.sim,
-            observation=(sample.id if side.device is not None else side.observation) or None,
+            observation=self._observation(side),
             values=values,
             marks=tuple(mark for mark in ("slowed", "warned") if getattr(sample, mark)),
             compared=self._figures[self._found.placement](side),
             absent=self._absent(side),
         )
+
+    def _observation(self, side: EvidenceSide) -> int | None:
+        """Return the observation of which the placement read something."""
+        if self._found.placement in {Placement.BEST, Placement.FGD}:
+            return None
+        return (side.sample.id if side.device is not None else side.observation) or None
 
     def _reads_load(self, side: EvidenceSide) -> bool:
         """True if the load of the node was read as well."""
@@ -208,12 +236,28 @@ class _Words:
     def _used(self, side: EvidenceSide) -> str:
         return f"{side.figure / 1000:g} in use"
 
+    def _score(self, side: EvidenceSide) -> dict[str, float]:
+        """Return the score of a placement that compares nothing else; the highest is the best."""
+        match self._found.placement:
+            case Placement.SCORED:
+                return {"score": score_of(side.score)}
+            case Placement.FGD:
+                return {"score": float(100 + COST_ZERO - side.score)}
+            case Placement.BEST:
+                return {"score": (COST_ZERO - side.score) / COST_PER_MILLI / 1000}
+            case _:
+                return {}
+
+    def _gain(self, side: EvidenceSide) -> str:
+        score = self._score(side)["score"]
+        return f"score {score:.6g}: what usual requests gain or lose, in devices"
+
     # --- what would have changed the choice -------------------------------------------------------
 
     def _flip(self) -> str:
         chosen, other = self._found.chosen, self._found.other
         if other is None:
-            return ""
+            return UNSOUGHT if self._found.unsought else ""
         return self._flips[self._found.placement](chosen, other)
 
     def _flip_heat(self, chosen: EvidenceSide, other: EvidenceSide) -> str:
@@ -257,6 +301,13 @@ class _Words:
         if not gaps:
             return f"{name} could not have been chosen by numbers: those taken follow each other"
         return f"{name} would have been chosen with fewer than {gaps} left out between its numbers"
+
+    def _flip_score(self, chosen: EvidenceSide, other: EvidenceSide) -> str:
+        name = self._name(other)
+        if chosen.score == other.score:
+            return f"{name} was as good: of equals the first was taken"
+        (best,) = self._score(chosen).values()
+        return f"{name} would have been chosen with a score above {best:.6g}"
 
     def _flip_used(self, chosen: EvidenceSide, other: EvidenceSide) -> str:
         name = self._name(other)

@@ -22,6 +22,7 @@ import structlog
 from stoker.mesh.replica.events import Score, Scored
 from stoker.mesh.server.score_folder import FunctionSource, ScoreFolder
 from stoker.native.errors import StokerError
+from stoker.scheduler.hints import rank_of
 from stoker.scheduler.reasons import Reason
 
 SCORE_S: Final = 0.5
@@ -176,10 +177,9 @@ class ScoreRunner:
 
 
 def _ranks(nodes: tuple[int, ...], scores: list[float | None]) -> tuple[tuple[int, int], ...]:
-    """Return the nodes that have a score, with the place of it among all scores."""
-    order = sorted({score for score in scores if score is not None})
+    """Return the nodes that have a score, with its rank."""
     return tuple(
-        (node, order.index(score) + 1)
+        (node, rank_of(score))
         for node, score in zip(nodes, scores, strict=True)
         if score is not None
     )

@@ -131,20 +131,24 @@ uint32_t sk_core_workload_learn(struct sk_core *core);
 
 #define SK_EVIDENCE_MAX 2048u	     /* newest decisions whose evidence is kept */
 #define SK_EVIDENCE_NODE 4294967295u /* no device was rated, but the node */
+#define SK_EVIDENCE_NODES_MAX 128u   /* nodes among which the next best score is sought */
+#define SK_EVIDENCE_UNSOUGHT 1u	     /* it was not: there are more nodes */
 /* The part of an evidence about one node: the device that decided and its sample at that time. */
 struct sk_evidence_side {
 	uint64_t node;
 	uint64_t observation; /* id of the node's observation; 0: none was there */
 	struct sk_sample sample;
+	uint64_t score; /* the rating of the node, lower is better; of SCORED the rank it was told,
+			   higher is better */
 	uint32_t index; /* device, or SK_EVIDENCE_NODE */
 	uint32_t load_milli;
 	uint32_t figure; /* the figure that was compared, lower is better: mW added, degrees from
 			    SK_DEGREES_MAX down, steps of load, or the node's load */
 	uint32_t zero;
 };
-static_assert(sizeof(struct sk_evidence_side) == 72, "binding layout");
-/* The evidence of a placement by signals; `sides` is 2 with that of the next best, and 1 where
- * there was no other. */
+static_assert(sizeof(struct sk_evidence_side) == 80, "binding layout");
+/* The evidence of a placement by signals or scores; `sides` is 2 with that of the next best, and 1
+ * where there was no other. */
 struct sk_evidence {
 	uint64_t job;
 	uint32_t attempt;
@@ -152,7 +156,7 @@ struct sk_evidence {
 	uint16_t placement;
 	uint16_t reason;
 	uint16_t sides;
-	uint32_t zero;
+	uint32_t flags; /* SK_EVIDENCE_UNSOUGHT */
 };
 static_assert(sizeof(struct sk_evidence) == 24, "binding layout");
 /* Fill what this replica read when it placed a task, first of the chosen. -ENOENT: it did not, or

@@ -13,7 +13,7 @@
 #include "core/wire.h"
 
 /* Equal digests mean equal records. */
-#define SK_WIRE_DIGEST "b0850bec0de9efb9"
+#define SK_WIRE_DIGEST "8692c5cccd55af36"
 
 /* clang-format off */
 #define SK_WIRE_AT(record, field, offset, size) \
@@ -320,17 +320,18 @@ SK_WIRE_AT(sk_class, zero, 84, 4);
 SK_WIRE_AT(sk_evidence_side, node, 0, 8);
 SK_WIRE_AT(sk_evidence_side, observation, 8, 8);
 SK_WIRE_AT(sk_evidence_side, sample, 16, 40);
-SK_WIRE_AT(sk_evidence_side, index, 56, 4);
-SK_WIRE_AT(sk_evidence_side, load_milli, 60, 4);
-SK_WIRE_AT(sk_evidence_side, figure, 64, 4);
-SK_WIRE_AT(sk_evidence_side, zero, 68, 4);
+SK_WIRE_AT(sk_evidence_side, score, 56, 8);
+SK_WIRE_AT(sk_evidence_side, index, 64, 4);
+SK_WIRE_AT(sk_evidence_side, load_milli, 68, 4);
+SK_WIRE_AT(sk_evidence_side, figure, 72, 4);
+SK_WIRE_AT(sk_evidence_side, zero, 76, 4);
 SK_WIRE_AT(sk_evidence, job, 0, 8);
 SK_WIRE_AT(sk_evidence, attempt, 8, 4);
 SK_WIRE_AT(sk_evidence, task, 12, 2);
 SK_WIRE_AT(sk_evidence, placement, 14, 2);
 SK_WIRE_AT(sk_evidence, reason, 16, 2);
 SK_WIRE_AT(sk_evidence, sides, 18, 2);
-SK_WIRE_AT(sk_evidence, zero, 20, 4);
+SK_WIRE_AT(sk_evidence, flags, 20, 4);
 SK_WIRE_AT(sk_candidate, node, 0, 8);
 SK_WIRE_AT(sk_candidate, observation, 8, 8);
 SK_WIRE_AT(sk_candidate, cost, 16, 8);

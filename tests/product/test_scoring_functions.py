@@ -60,6 +60,8 @@ def says(node: LiveNode, placement: str, said: str) -> None:
 
 def test_a_function_decides(node: LiveNode) -> None:
     says(node, "user:cheap", "placed as the scoring function said")
+    offer(node, "steady", "def score(job, candidates):\n    return [12.5 for _ in candidates]\n")
+    says(node, "user:steady", ": score 12.5")
 
 
 @pytest.mark.parametrize("name", BAD)

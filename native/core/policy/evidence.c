@@ -55,6 +55,16 @@ static uint32_t node_figure(const struct sk_core *core, const struct sk_job *job
 	return figure < UINT32_MAX ? (uint32_t)figure : UINT32_MAX;
 }
 
+bool sk_evidence_scores(enum sk_placement how)
+{
+	return how == SK_PLACEMENT_BEST || how == SK_PLACEMENT_FGD;
+}
+
+bool sk_evidence_tells(enum sk_placement how)
+{
+	return sk_signal_reads(how) || sk_evidence_scores(how) || how == SK_PLACEMENT_SCORED;
+}
+
 static bool rates_devices(enum sk_placement how)
 {
 	return how == SK_PLACEMENT_POWER || how == SK_PLACEMENT_THERMAL ||
@@ -62,20 +72,21 @@ static bool rates_devices(enum sk_placement how)
 }
 
 static void side_fill(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,
-		      uint32_t node, uint32_t index, const struct sk_place *place,
-		      struct sk_evidence_side *ret)
+		      struct sk_compared at, uint32_t index, struct sk_evidence_side *ret)
 {
 	const struct sk_sample *sample = NULL;
+	uint32_t node = at.node;
 
 	*ret = (struct sk_evidence_side){.node = core->nodes[node].id,
 					 .observation = core->observed[node].id,
+					 .score = at.score,
 					 .index = index,
 					 .load_milli = (uint32_t)core->observed[node].load_milli};
 	if (index != SK_EVIDENCE_NODE)
 		sample = sk_signal_of(core, node, index);
 	if (sample)
 		ret->sample = *sample;
-	ret->figure = index == SK_EVIDENCE_NODE ? node_figure(core, job, how, node, place)
+	ret->figure = index == SK_EVIDENCE_NODE ? node_figure(core, job, how, node, at.place)
 						: sk_signal_figure(core, how, node, index);
 }
 
@@ -126,22 +137,22 @@ static uint32_t left_over(const struct sk_core *core, const struct sk_job *job,
 }
 
 static void other_fill(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,
-		       uint32_t node, const struct sk_place *place, uint32_t other_node,
-		       const struct sk_place *other, struct sk_kept_evidence *ret)
+		       struct sk_compared taken, struct sk_compared other,
+		       struct sk_kept_evidence *ret)
 {
 	struct sk_evidence_side beside;
 	uint32_t left = SK_EVIDENCE_NODE;
 
-	if (other_node) {
-		side_fill(core, job, how, other_node, deciding(core, how, other_node, other), other,
+	if (other.node) {
+		side_fill(core, job, how, other, deciding(core, how, other.node, other.place),
 			  &ret->sides[1]);
 		ret->head.sides = 2;
 	}
 	if (ret->sides[0].index != SK_EVIDENCE_NODE)
-		left = left_over(core, job, how, node, place);
+		left = left_over(core, job, how, taken.node, taken.place);
 	if (left == SK_EVIDENCE_NODE)
 		return;
-	side_fill(core, job, how, node, left, place, &beside);
+	side_fill(core, job, how, taken, left, &beside);
 	if (ret->head.sides == 2 && ret->sides[1].figure < beside.figure)
 		return;
 	ret->sides[1] = beside;
@@ -149,20 +160,22 @@ static void other_fill(const struct sk_core *core, const struct sk_job *job, enu
 }
 
 void sk_evidence_keep(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,
-		      uint32_t node, const struct sk_place *place, uint32_t other_node,
-		      const struct sk_place *other)
+		      struct sk_compared taken, struct sk_compared other)
 {
 	struct sk_hints *hints = core->hints;
 	struct sk_kept_evidence *at = &hints->evidence[hints->evidence_n++ % SK_EVIDENCE_MAX];
+	const struct sk_place *place = taken.place;
+	bool many = sk_evidence_scores(how) && core->nodes_count > SK_EVIDENCE_NODES_MAX;
 
 	*at = (struct sk_kept_evidence){.head = {.job = place->job,
 						 .attempt = place->attempt,
 						 .task = place->task,
 						 .placement = (uint16_t)how,
 						 .reason = place->reason,
-						 .sides = 1}};
-	side_fill(core, job, how, node, deciding(core, how, node, place), place, &at->sides[0]);
-	other_fill(core, job, how, node, place, other_node, other, at);
+						 .sides = 1,
+						 .flags = many ? SK_EVIDENCE_UNSOUGHT : 0}};
+	side_fill(core, job, how, taken, deciding(core, how, taken.node, place), &at->sides[0]);
+	other_fill(core, job, how, taken, other, at);
 }
 
 int sk_core_evidence(const struct sk_core *core, uint64_t job, uint32_t attempt, uint32_t task,

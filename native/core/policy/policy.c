@@ -208,7 +208,13 @@ static uint32_t best_but(const struct sk_search *search, const uint32_t *first,
 	return best.node;
 }
 
-/* Take the node; of a placement that reads signals, keep what it read of this and the next best. */
+/* True if there are too many nodes to look for the next best score beside each decision. */
+static bool too_many(const struct sk_search *search)
+{
+	return sk_evidence_scores(search->how) && search->core->nodes_count > SK_EVIDENCE_NODES_MAX;
+}
+
+/* Take the node, and keep what the placement read of this and the next best. */
 static bool policy_took(const struct sk_search *search, const uint32_t *first,
 			const uint32_t *second, uint32_t node)
 {
@@ -217,11 +223,12 @@ static bool policy_took(const struct sk_search *search, const uint32_t *first,
 	uint32_t next;
 
 	search_take(search, node, sk_rate_why(core, search->how, node, search->place));
-	if (!sk_signal_reads(search->how))
+	if (!sk_evidence_tells(search->how))
 		return true;
-	next = best_but(search, first, second, node, &other);
-	sk_evidence_keep(core, &core->jobs[search->job], search->how, node, search->place, next,
-			 &other);
+	next = too_many(search) ? 0 : best_but(search, first, second, node, &other);
+	sk_evidence_keep(core, &core->jobs[search->job], search->how,
+			 (struct sk_compared){node, search->place, first[node]},
+			 (struct sk_compared){next, &other, next ? first[next] : 0});
 	return true;
 }
 
@@ -331,28 +338,44 @@ bool sk_policy_lacks_choice(const struct sk_core *core, const struct sk_job *job
 	       (how == SK_PLACEMENT_SCORED && !sk_choice_find(core, job));
 }
 
-/* Take the node with the highest rank on which the task fits; the first of equals. */
+/* The node with the highest rank besides `but` on which the task fits, the first of equals, with
+ * the place there; its node is 0 if there is none. */
+static struct sk_compared ranked_but(const struct sk_search *search, const struct sk_choice *choice,
+				     uint32_t but, struct sk_place *ret)
+{
+	struct sk_compared best = {0, ret, 0};
+	struct sk_place tried = *search->place;
+	struct sk_search beside = *search;
+
+	beside.place = &tried;
+	*ret = tried;
+	for (uint32_t i = 0; i < choice->count; i++) {
+		uint32_t slot = sk_node_find(search->core, choice->rows[i].node);
+
+		if (!slot || slot == but || (best.node && choice->rows[i].rank <= best.score) ||
+		    !search_try(&beside, slot))
+			continue;
+		best.node = slot;
+		best.score = choice->rows[i].rank;
+		*ret = tried;
+	}
+	return best;
+}
+
+/* Take the node with the highest rank on which the task fits. */
 static bool policy_ranked(const struct sk_search *search, const struct sk_choice *choice)
 {
-	const struct sk_core *core = search->core;
-	struct sk_place best = {0};
-	uint64_t most = 0;
-	uint32_t taken = 0;
+	struct sk_place taken, other;
+	struct sk_compared best = ranked_but(search, choice, 0, &taken);
 
-	for (uint32_t i = 0; i < choice->count; i++) {
-		uint32_t slot = sk_node_find(core, choice->rows[i].node);
-
-		if (!slot || (taken && choice->rows[i].rank <= most) || !search_try(search, slot))
-			continue;
-		taken = slot;
-		most = choice->rows[i].rank;
-		best = *search->place;
-	}
-	if (!taken)
+	if (!best.node)
 		return false;
-	*search->place = best;
+	*search->place = taken;
 	search->place->candidates = choice->count;
-	search_take(search, taken, SK_AS_PREFERRED);
+	search_take(search, best.node, SK_AS_PREFERRED);
+	best.place = search->place;
+	sk_evidence_keep(search->core, &search->core->jobs[search->job], SK_PLACEMENT_SCORED, best,
+			 ranked_but(search, choice, best.node, &other));
 	return true;
 }
 

@@ -13,7 +13,7 @@
 #define SK_LOAD_UNKNOWN_STEP (SK_LOAD_STEPS + 1u)
 #define SK_FIGURE_NEVER UINT32_MAX /* the device is not to be taken */
 
-/* True for the placements whose choice evidence.h can tell. */
+/* True for the placements that compare what is measured, free or asked by label. */
 bool sk_signal_reads(enum sk_placement how);
 
 /* The latest sample of a device, or NULL. */
