@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from product_node import wait_until
 
 from stoker.agent.state.state_folder import locate
 from stoker.mesh.connection import context
@@ -142,3 +145,38 @@ def test_a_monitor_on_cards_that_are_not_there(tmp_path: Path) -> None:
     assert lines[0].startswith("0  NVIDIA L40S  90 % busy, ") and lines[0].endswith(" C  ok")
     assert lines[3].startswith("3  NVIDIA L40S  0 % busy, ")
     assert ill.returncode == 1 and ill.stdout.splitlines()[2] == "2  -  GPU is lost"
+
+
+def test_who_chooses_where_a_job_runs(tmp_path: Path) -> None:
+    """SIM: a real node on cards that are not there."""
+    state, work = Path(tempfile.mkdtemp(prefix="stoker-")), tmp_path
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = os.environ | {"STOKER_STATE": str(state), "PATH": path, "TMPDIR": str(work)}
+    driver = ["stoker", "sim", "driver", "--profile", "8xH200", "--"]
+    with (work / "log").open("wb") as log:
+        up = subprocess.Popen(
+            [*driver, "stoker", "up", "--foreground"], env=environment, stdout=log, stderr=log
+        )
+    try:
+        devices = ["stoker", "devices", "-o", "json"]
+        wait_until(
+            lambda: subprocess.run(devices, env=environment, capture_output=True, check=False)
+            .stdout.count(b'"kind": "gpu"') == 8, "all cards are there", 60,
+        )  # fmt: skip
+        done = subprocess.run(
+            ["sh", EXAMPLES / "placements.sh"], env=environment, capture_output=True, check=False,
+            text=True, timeout=300,
+        )  # fmt: skip
+    finally:
+        subprocess.run(["stoker", "down"], env=environment, capture_output=True, check=False)
+        up.terminate()
+        up.wait(60)
+        shutil.rmtree(state, ignore_errors=True)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout
+    assert "why: devices with numbers that follow each other" in said
+    assert "why: the least used node" in said
+    assert re.search(r"^cards: GPU-[-0-9a-f]+,GPU-[-0-9a-f]+$", said, re.MULTILINE)
+    assert "share link 1: 900 GB/s between each two" in said and "NUMA" in said
+    # On a busy machine any function may be too late; then the decision says so.
+    assert "scoring function" in said
