@@ -28,17 +28,7 @@ pytestmark = pytest.mark.needs_root
 FLOOD_BYTES = 200_000
 FLOOD = 2 * STREAM_BYTES // FLOOD_BYTES
 """The messages of a flood: twice what one stream keeps."""
-KERNELS = """
-import pyopencl as cl
-context = cl.create_some_context(interactive=False)
-queue = cl.CommandQueue(context)
-source = "__kernel void add(__global float *x) { x[get_global_id(0)] += 1; }"
-kernel = cl.Kernel(cl.Program(context, source).build(), "add")
-x = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4096)
-for _ in range(37):
-    kernel(queue, (1024,), None, x)
-queue.finish()
-"""
+KERNELS = Path(__file__).with_name("add_kernels.py").read_text()
 
 
 @pytest.fixture(scope="module")

@@ -26,17 +26,7 @@ LONG, SHORT = 498, 499
 LAUNCHES = LONG + SHORT
 """997 launches, the last of which is in no full batch of anything."""
 
-PYOPENCL = """
-import numpy, pyopencl as cl
-context = cl.create_some_context(interactive=False)
-queue = cl.CommandQueue(context)
-source = "__kernel void add(__global float *x) { x[get_global_id(0)] += 1; }"
-kernel = cl.Kernel(cl.Program(context, source).build(), "add")
-x = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4096)
-for _ in range(37):
-    kernel(queue, (1024,), None, x)
-queue.finish()
-"""
+PYOPENCL = Path(__file__).with_name("add_kernels.py").read_text()
 
 
 @pytest.fixture(scope="module")
