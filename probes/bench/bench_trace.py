@@ -215,7 +215,8 @@ def line(each: TraceRow) -> str:
 
 def _measure(case: TraceCase, folder: Path, rounds: int, seconds: float) -> TraceRow:
     with out_of_the_way(), _loop(case, "off", folder) as off:
-        iterations = calibrate(off, case.target_ns)[0] if case.target_ns else 1
+        fit = calibrate(off, case.target_ns) if case.target_ns else None
+        iterations = fit[0] if fit else 1  # the shortest launch of the driver
         length_ns = shortest_ns(off, iterations, 100)
         batch = max(1, int(BATCH_NS / length_ns))
         batches = max(20, min(1000, int(seconds * 1e9 / (batch * length_ns))))

@@ -48,6 +48,10 @@ Device = Driver | Literal["basic", "pthread"]
 DRAIN_EVERY_S = 0.02
 ESTIMATE_S = 4.0
 """The duration of launches for an estimate, long enough for some tens of windows."""
+TARGET_FITS = 1.1
+"""A launch has the length that was asked for if it takes up to this factor more or less."""
+CORRECTIONS_MIN, CORRECTIONS_MAX = 4, 32
+"""Short kernels have a different slope than long ones, so a length is corrected in turns."""
 QUADS_MAX_FACTOR = 4
 """The most repetitions of the quads of one rate, made to bring the noise down."""
 
@@ -170,16 +174,26 @@ def driver_environment(driver: Device) -> dict[str, str]:
     return env | {"POCL_DEVICES": name, "POCL_MAX_PTHREAD_COUNT": "1", "POCL_AFFINITY": "0"}
 
 
-def calibrate(loop: LaunchLoop, target_ns: float) -> tuple[int, float]:
-    """Return the iterations with which an untraced launch takes `target_ns`, and its real time."""
+def calibrate(loop: LaunchLoop, target_ns: float) -> tuple[int, float] | None:
+    """Return the iterations with which an untraced launch takes `target_ns`, and its real time.
+
+    None if even the shortest launch takes longer. A core that another program slowed down for a
+    while tells a wrong slope, so the length is corrected until it fits.
+    """
     shortest = shortest_ns(loop, 1, 2000)
+    if shortest > TARGET_FITS * target_ns:
+        return None
     long = 1 << 12
     slope = max((shortest_ns(loop, long, 500) - shortest) / long, 1e-3)
-    iterations = max(1, round((target_ns - shortest) / slope))
-    for _ in range(4):  # short kernels have a different slope than long ones
-        took = shortest_ns(loop, iterations, max(10, int(2e6 / target_ns)))
+    launches = max(10, int(2e6 / target_ns))
+    iterations, took = 1, shortest
+    for turn in range(CORRECTIONS_MAX):
         iterations = max(1, iterations + round((target_ns - took) / slope))
-    return iterations, shortest_ns(loop, iterations, max(10, int(2e6 / target_ns)))
+        took = shortest_ns(loop, iterations, launches)
+        fits = target_ns / TARGET_FITS < took < TARGET_FITS * target_ns
+        if turn >= CORRECTIONS_MIN and fits:
+            break
+    return iterations, took
 
 
 def shortest_ns(loop: LaunchLoop, iterations: int, launches: int) -> float:
@@ -209,9 +223,9 @@ def measure(
     with ExitStack() as stack:
         stack.enter_context(out_of_the_way())
         off = stack.enter_context(LaunchLoop(driver, "off", folder))
-        iterations, took_ns = calibrate(off, 1e9 / rate)
-        if took_ns > 1.1e9 / rate:
+        if (fit := calibrate(off, 1e9 / rate)) is None:
             return None
+        iterations, took_ns = fit
         launches = max(10, int(SLICE_NS / took_ns))
         loops = {mode: stack.enter_context(LaunchLoop(driver, mode, folder)) for mode in modes}
         cell = Cell(rate, driver, launches, {mode: [] for mode in modes}, {}, {})

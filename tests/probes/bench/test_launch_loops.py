@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from stoker.native import errors
 from stoker.probes.bench import launch_loops
-from stoker.probes.bench.bench_probes import MODES, STEADY, RecordTally
-from stoker.probes.bench.launch_loops import LaunchLoop, measure
+from stoker.probes.bench.bench_probes import MODES, STEADY, RecordTally, Slice
+from stoker.probes.bench.launch_loops import LaunchLoop, calibrate, measure
 
 DRIVERS = ("pocl", "SIM")
 
@@ -27,6 +28,34 @@ def test_the_simulated_driver_works_for_as_long_as_it_is_told(tmp_path: Path) ->
     assert not row.estimate
     assert summary.devices[0].id == "sim-0"
     assert all(each.wall_ns >= 50 * 5_000 for each in told)
+
+
+class SharedCore:
+    """A loop whose launch takes 1000 ns and 2 ns an iteration, on a core that slows down."""
+
+    def __init__(self, slow_slices: range) -> None:
+        self.slow, self.measured = slow_slices, 0
+
+    def launch_slices(
+        self, iterations: int, launches: int, warm: int = 0, slices: int = 1
+    ) -> list[Slice]:
+        factor = 3 if self.measured in self.slow else 1
+        self.measured += 1
+        each = Slice(factor * launches * (1000 + 2 * iterations), 0, iterations)
+        return [each] * slices
+
+
+@pytest.mark.parametrize("slow", [range(0), range(1, 2), range(2, 5), range(6, 9), range(20)])
+def test_a_length_fits_although_the_core_slows_down_for_a_while(slow: range) -> None:
+    fit = calibrate(cast("LaunchLoop", SharedCore(slow)), 200_000)
+    assert fit is not None
+    iterations, took_ns = fit
+    assert took_ns in (1000 + 2 * iterations, 3 * (1000 + 2 * iterations))
+    assert 200_000 / 1.1 < took_ns < 200_000 * 1.1
+
+
+def test_a_launch_that_is_longer_at_its_shortest_has_no_length() -> None:
+    assert calibrate(cast("LaunchLoop", SharedCore(range(0))), 900) is None
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
