@@ -22,6 +22,7 @@ from stoker.tui.render import explain, report, tables, text
 
 if TYPE_CHECKING:
     from stoker.mesh.client.read_choice import ReadChoice
+    from stoker.tui.render.columns import Row
 
 COMMAND = {"allow_interspersed_args": False}
 JOB_STATES = (
@@ -260,5 +261,5 @@ def explain_command(selector: str, state: str | None, output: tables.Output, ran
         show(tables.JOBS, rows, output, alone=True)
 
 
-def _report(row: tables.Row) -> str:
+def _report(row: Row) -> str:
     return report.render(row, colour=text.colours(sys.stdout), unicode=text.encodable(sys.stdout))

@@ -16,6 +16,7 @@ from stoker.tui.render import tables, text
 if TYPE_CHECKING:
     from stoker.mesh.client.read_choice import ReadChoice
     from stoker.tui.calls.views import ReadRows
+    from stoker.tui.render.columns import Row
 
 T = TypeVar("T")
 
@@ -26,14 +27,15 @@ def call(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def show(
-    noun: tables.Noun, rows: Sequence[tables.Row], output: tables.Output, *, alone: bool = False
+    noun: tables.Noun, rows: Sequence[Row], output: tables.Output, *, alone: bool = False
 ) -> None:
     """Print rows; with `alone`, one row in JSON is the object itself, not a list of one."""
     if alone and output == "json" and len(rows) == 1:
         text.show(tables.render_one({"schema": tables.SCHEMA, **rows[0]}))
         return
-    colour = text.colours(sys.stdout)
-    text.show(tables.render(noun, rows, output, now_ns=time.time_ns(), colour=colour))
+    colour, columns = text.colours(sys.stdout), text.columns(sys.stdout)
+    now_ns = time.time_ns()
+    text.show(tables.render(noun, rows, output, now_ns=now_ns, columns=columns, colour=colour))
 
 
 def show_read(noun: tables.Noun, read: ReadRows, output: tables.Output, reads: ReadChoice) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selectors, by which a verb names jobs: `3`, `1,4-6`, `last`, `all`.
+"""Selectors, by which a verb names jobs: `3`, `j3`, `1,4-6`, `1-10:2`, `last`, `all`.
 
 Parsing is pure; only the node knows the numbers that `last` and `all` stand for.
 """
@@ -16,21 +16,21 @@ JOBS_MAX = 10_000
 """The most jobs that one selector may name by number."""
 
 JOB_MAX = (1 << 63) - 1
-_ITEM = re.compile(r"(\d{1,19})(?:-(\d{1,19}))?", re.ASCII)
+_ITEM = re.compile(r"[jJ]?(\d{1,19})(?:-[jJ]?(\d{1,19})(?::(\d{1,19}))?)?", re.ASCII)
 
 
 class Selector(NamedTuple):
-    """Ranges of job numbers, both ends included, or one of the words `last` and `all`."""
+    """Ranges of job numbers, or one of the words `last` and `all`."""
 
-    ranges: tuple[tuple[int, int], ...] = ()
+    ranges: tuple[range, ...] = ()
     last: bool = False
     all: bool = False
 
     def numbers(self) -> Iterator[int]:
         """The named numbers in the order given, each once."""
         seen: set[int] = set()
-        for first, last in self.ranges:
-            for job in range(first, last + 1):
+        for jobs in self.ranges:
+            for job in jobs:
                 if job not in seen:
                     seen.add(job)
                     yield job
@@ -41,19 +41,25 @@ def parse(text: str) -> Selector:
     if text in ("last", "all"):
         return Selector(last=text == "last", all=text == "all")
     ranges = tuple(_range(item.strip(), text) for item in text.split(","))
-    if sum(last - first + 1 for first, last in ranges) > JOBS_MAX:
+    if sum(map(_size, ranges)) > JOBS_MAX:
         raise BadRequest(f"selector {text!r} names more than {JOBS_MAX} jobs")
     return Selector(ranges)
 
 
-def _range(item: str, text: str) -> tuple[int, int]:
+def _size(jobs: range) -> int:
+    """The length of a range, which `len` refuses above 2**63."""
+    return (jobs[-1] - jobs[0]) // jobs.step + 1
+
+
+def _range(item: str, text: str) -> range:
+    """One item as a range of job numbers: `3`, `j3`, `4-6`, every second one `4-10:2`."""
     match = _ITEM.fullmatch(item)
     if match is None:
         where = f" in {text!r}" if item != text else ""
         raise BadRequest(
-            f"{item!r}{where} selects no job", hint="use a number, 1,4-6, `last` or `all`"
+            f"{item!r}{where} selects no job", hint="use a number, 1,4-6, 1-10:2, `last` or `all`"
         )
-    first, last = int(match[1]), int(match[2] or match[1])
-    if not 1 <= first <= last <= JOB_MAX:
+    first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
+    if not 1 <= first <= last <= JOB_MAX or not step:
         raise BadRequest(f"{item!r} is no range of job numbers, which count from 1")
-    return first, last
+    return range(first, last + 1, step)

@@ -328,15 +328,17 @@ def _cost(cost: Object, mode: str) -> str:
 
 
 def _missing(job: Object, trace: Object) -> Iterator[str]:
+    """The lines that name each thing not measured of this job, and count what its node lacks."""
     by_reason: dict[str, list[str]] = {}
     for what, why in (trace.get("absent") or {}).items():
         by_reason.setdefault(str(why), []).append(what)
-    sentences = list(job.get("missing") or ())
-    sentences += [f"{', '.join(what)}: {why}" for why, what in by_reason.items()]
-    if not sentences:
-        yield _line("missing", "nothing on this machine")
-    for index, sentence in enumerate(sentences):
-        yield _line("" if index else "missing", str(sentence))
+    sentences = [f"{', '.join(what)}: {why}" for why, what in by_reason.items()]
+    node = (job.get("decision") or {}).get("node", "")
+    if lacks := len(job.get("missing") or ()):
+        sources = "1 source" if lacks == 1 else f"{lacks} sources"
+        sentences.append(f"{sources} on node {node}; the job's JSON names each with its reason")
+    for index, sentence in enumerate(sentences or ["nothing on this machine"]):
+        yield _line("" if index else "missing", sentence)
 
 
 def _files(job: Object) -> Iterator[str]:

@@ -9,30 +9,16 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from stoker.tui.render import text, units
+from stoker.tui.render.columns import CELL_MAX, Column, Row, Says, joined, lay_out, short_id
 
 SCHEMA = "stoker/v1"
 _NESTED = ("times", "spec", "usage", "decision")
 Output = Literal["table", "wide", "json", "jsonl", "csv", "name"]
 OUTPUTS: tuple[Output, ...] = ("table", "wide", "json", "jsonl", "csv", "name")
-GAP = "  "
-CELL_MAX = 60
-"""The most columns of a cell in `table`; `wide` cuts nothing."""
-
-Row = Mapping[str, Any]
-
-
-class Column(NamedTuple):
-    """One column: its heading, the text of a row, its alignment, and if only `wide` shows it."""
-
-    title: str
-    says: Callable[[Row, int], str]
-    """(row, now in CLOCK_REALTIME ns) -> text."""
-    right: bool = False
-    wide: bool = False
 
 
 class Noun(NamedTuple):
@@ -51,14 +37,18 @@ def at(row: Row, path: str) -> Any:
     return value
 
 
-def field(path: str, absent: str = "-") -> Callable[[Row, int], str]:
+def field(path: str, absent: str = "-") -> Says:
     """A column text: the field at a path."""
     return lambda row, now: absent if at(row, path) in (None, "") else str(at(row, path))
 
 
-def through(path: str, form: Callable[[Any], str]) -> Callable[[Row, int], str]:
+def through(path: str, form: Callable[[Any], str]) -> Says:
     """A column text: the field at a path, formatted by a function such as `units.size`."""
     return lambda row, now: form(at(row, path))
+
+
+def _age(row: Row, now: int) -> str:
+    return units.age(at(row, "times.submitted_ns"), now)
 
 
 def _took(row: Row, now: int) -> str:
@@ -66,19 +56,29 @@ def _took(row: Row, now: int) -> str:
     return units.duration(max(0, (ended or now) - started)) if started else "-"
 
 
-def _placed(row: Row, now: int) -> str:
-    decision = row.get("decision")
-    if not decision:
-        return "-"
-    if nodes := row.get("nodes"):
-        return f"{row['spec']['tasks']} ranks on {','.join(nodes)}"
-    shares = ",".join(
-        str(d.get("id") or d["index"])
-        + ("" if d["milli"] == units.MILLI else f":{units.share(d['milli'])}")
-        for d in decision["devices"]
-    )
-    sim = " SIM" if any(d.get("sim") for d in decision["devices"]) else ""
-    return f"{decision['node']}/{shares}{sim}" if shares else str(decision["node"])
+def _placed(form: Callable[[str], str]) -> Says:
+    """A column text: the node of a job, and its devices with their ids in a form.
+
+    SIM comes first, because the end of the text is what a narrow table cuts.
+    """
+
+    def says(row: Row, now: int) -> str:
+        decision = row.get("decision")
+        if not decision:
+            return "-"
+        if nodes := row.get("nodes"):
+            return f"{row['spec']['tasks']} ranks on {','.join(nodes)}"
+        shares = ",".join(_share(device, form) for device in decision["devices"])
+        sim = "SIM " if any(d.get("sim") for d in decision["devices"]) else ""
+        return f"{sim}{decision['node']}/{shares}" if shares else str(decision["node"])
+
+    return says
+
+
+def _share(device: Row, form: Callable[[str], str]) -> str:
+    """A device by its id, or by its index before its id is known, and the share of it."""
+    part = "" if device["milli"] == units.MILLI else f":{units.share(device['milli'])}"
+    return form(str(device.get("id") or device["index"])) + part
 
 
 def _gpus(row: Row, now: int) -> str:
@@ -92,7 +92,7 @@ def _array(row: Row, now: int) -> str:
     return f"{array['first']}[{array['index']}]" if array else "-"
 
 
-def _words(key: str) -> Callable[[Row, int], str]:
+def _words(key: str) -> Says:
     return lambda row, now: ",".join(row.get(key) or ()) or "-"
 
 
@@ -138,11 +138,11 @@ def _why(row: Row, now: int) -> str:
     return "; ".join(filter(None, told)) or "-"
 
 
-def _reading(key: str, unit: str, scale: float = 1) -> Callable[[Row, int], str]:
+def _reading(key: str, unit: str, scale: float = 1) -> Says:
     return lambda row, now: "-" if row.get(key) is None else f"{row[key] * scale:.0f} {unit}"
 
 
-def _read(name: str, unit: str, scale: float = 1) -> Callable[[Row, int], str]:
+def _read(name: str, unit: str, scale: float = 1) -> Says:
     def says(row: Row, now: int) -> str:
         value = at(row, f"fields.{name}.value")
         return f"{value * scale:.0f} {unit}" if isinstance(value, int | float) else "-"
@@ -168,7 +168,7 @@ def _throttle(row: Row, now: int) -> str:
     return ", ".join(at(row, "fields.throttle.value") or ()) or "-"
 
 
-def _word(name: str) -> Callable[[Row, int], str]:
+def _word(name: str) -> Says:
     """A word of a row, or "-" where it is empty."""
     return lambda row, now: str(row.get(name) or "-")
 
@@ -188,26 +188,26 @@ JOBS = Noun(
     "job",
     (
         Column("JOB", field("job"), right=True),
-        Column("NAME", _job_name),
-        Column("USER", field("user")),
+        Column("NAME", _job_name, least=8),
+        Column("USER", field("user"), leaves=4),
         Column("STATE", field("state")),
-        Column("GPUS", _gpus, right=True),
-        Column("AGE", lambda row, now: units.age(at(row, "times.submitted_ns"), now), right=True),
+        Column("GPUS", _gpus, right=True, leaves=3),
+        Column("AGE", _age, right=True, leaves=2),
         Column("TOOK", _took, right=True),
-        Column("EXIT", _exit, right=True),
-        Column("WHERE", _placed),
+        Column("EXIT", _exit, right=True, leaves=1),
+        Column("WHERE", _placed(str), least=12, brief=_placed(short_id)),
         Column("QUEUE", field("spec.queue"), wide=True),
         Column("ATTEMPT", field("attempt"), right=True, wide=True),
         Column("ARRAY", _array, wide=True),
         Column("COMMAND", lambda row, now: " ".join(at(row, "spec.argv") or ()), wide=True),
-        Column("REASON", _why),
+        Column("REASON", _why, least=28),
     ),
 )
 NODES = Noun(
     "nodes",
     "node",
     (
-        Column("NODE", field("node")),
+        Column("NODE", field("node"), least=12),
         Column("STATE", field("state")),
         Column("DEVICES", field("devices"), right=True),
         Column("CPUS", through("cpu_milli", units.share), right=True),
@@ -229,13 +229,13 @@ QUEUES = Noun(
     (
         Column("QUEUE", lambda row, now: "  " * (row["depth"] - 1) + str(row["queue"])),
         Column("ORDER", field("order")),
-        Column("PLACEMENT", field("placement")),
-        Column("WEIGHT", field("weight"), right=True),
+        Column("PLACEMENT", field("placement"), least=9),
+        Column("WEIGHT", field("weight"), right=True, leaves=1),
         Column("WAITING", field("pending"), right=True),
         Column("JOBS", field("live"), right=True),
         Column("GPUS", through("used_milli", units.share), right=True),
         Column("USED", through("device_ns", units.duration), right=True),
-        Column("QUOTA", _limit),
+        Column("QUOTA", _limit, least=12),
         Column("PARENT", field("parent"), wide=True),
         Column("CPUS", through("cpu_used_milli", units.share), right=True, wide=True),
         Column("MEMORY", through("memory_used_bytes", units.size), right=True, wide=True),
@@ -245,11 +245,11 @@ DEVICES = Noun(
     "devices",
     "id",
     (
-        Column("DEVICE", field("id")),
-        Column("NODE:INDEX", lambda row, now: f"{row['node']}:{row['index']}"),
+        Column("DEVICE", field("id"), brief=lambda row, now: short_id(str(row["id"]))),
+        Column("NODE:INDEX", lambda row, now: f"{row['node']}:{row['index']}", leaves=2),
         Column("KIND", _kind),
-        Column("MODEL", field("model")),
-        Column("MEMORY", through("memory_bytes", units.size), right=True),
+        Column("MODEL", field("model"), least=10),
+        Column("MEMORY", through("memory_bytes", units.size), right=True, leaves=1),
         Column("FREE", _free, right=True),
         Column(
             "JOBS", lambda row, now: ",".join(map(str, row.get("jobs") or ())) or "-", wide=True
@@ -267,15 +267,24 @@ DEVICES = Noun(
         Column("COMPUTE", _word("compute"), wide=True),
         Column("DRIVER", _word("driver"), wide=True),
         Column("PROFILE", _word("profile"), wide=True),
-        Column("WHY NOT", _why_not),
+        Column("WHY NOT", _why_not, least=14),
     ),
 )
 
 
 def render(
-    noun: Noun, rows: Sequence[Row], output: Output, *, now_ns: int = 0, colour: bool = False
+    noun: Noun,
+    rows: Sequence[Row],
+    output: Output,
+    *,
+    now_ns: int = 0,
+    columns: int | None = None,
+    colour: bool = False,
 ) -> str:
-    """The rows in one of the six forms, each line ended by a newline; no rows may give no text."""
+    """The rows in one of the six forms, each line ended by a newline; no rows may give no text.
+
+    `columns` is the width that `table` shall fit; None gives each column the room it needs.
+    """
     if output == "json":
         return _json({"schema": SCHEMA, noun.plural: list(rows)}, indent=True)
     if output == "jsonl":
@@ -284,7 +293,8 @@ def render(
         return _csv(rows)
     if output == "name":
         return "".join(f"{text.clean(row[noun.name])}\n" for row in rows)
-    return _table(noun, rows, output == "wide", now_ns, colour)
+    wide = output == "wide"
+    return _table(noun, rows, wide=wide, now_ns=now_ns, columns=columns, colour=colour)
 
 
 def render_one(value: object) -> str:
@@ -333,18 +343,24 @@ def _csv_cell(value: object) -> object:
     return ("'" if formula else "") + text.clean(value)
 
 
-def _table(noun: Noun, rows: Sequence[Row], wide: bool, now_ns: int, colour: bool) -> str:
-    columns = [c for c in noun.columns if wide or not c.wide]
+def _table(
+    noun: Noun,
+    rows: Sequence[Row],
+    *,
+    wide: bool,
+    now_ns: int,
+    columns: int | None,
+    colour: bool,
+) -> str:
     if not rows:
         return f"no {noun.plural}\n"
+    shown = [c for c in noun.columns if wide or not c.wide]
     cell_max = 10_000 if wide else CELL_MAX
-    lines = [[_cell(c.says(row, now_ns), cell_max) for c in columns] for row in rows]
-    widths = [
-        max(text.cells(c.title), *(text.cells(line[i]) for line in lines))
-        for i, c in enumerate(columns)
-    ]
-    heading = _joined([c.title for c in columns], columns, widths)
-    body = (_joined(line, columns, widths) for line in lines)
+    lines = [[_cell(c.words(row, now_ns, wide=wide), cell_max) for c in shown] for row in rows]
+    stay, widths = lay_out(shown, lines, None if wide else columns)
+    kept = [shown[i] for i in stay]
+    heading = joined([c.title for c in kept], kept, widths)
+    body = (joined([line[i] for i in stay], kept, widths) for line in lines)
     top = f"\x1b[1m{heading}\x1b[0m" if colour else heading
     return "\n".join([top, *body]) + "\n"
 
@@ -352,8 +368,3 @@ def _table(noun: Noun, rows: Sequence[Row], wide: bool, now_ns: int, colour: boo
 def _cell(words: str, cell_max: int) -> str:
     words = text.clean(words)
     return words if text.cells(words) <= cell_max else text.fit(words, cell_max).rstrip()
-
-
-def _joined(texts: Iterable[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
-    parts = zip(texts, columns, widths, strict=True)
-    return GAP.join(text.fit(words, width, right=c.right) for words, c, width in parts).rstrip()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import sys
 import textwrap
 import unicodedata
@@ -53,6 +54,13 @@ def colours(stream: TextIO) -> bool:
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return stream.isatty()
+
+
+def columns(stream: TextIO) -> int | None:
+    """The width that text for people shall fit: COLUMNS, or that of the terminal; else None."""
+    if not stream.isatty() and not os.environ.get("COLUMNS"):
+        return None
+    return shutil.get_terminal_size().columns
 
 
 def encodable(stream: TextIO) -> bool:

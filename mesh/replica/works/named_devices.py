@@ -24,7 +24,7 @@ def named_devices(
     """Yield a condition for each name; BadRequest for one that no device has.
 
     A number means the device in that place on whatever node, NODE:NUMBER that on this node; any
-    other name is the id of a device, or NODE:ID.
+    other name is the id of a device, its beginning where one device alone has it, or NODE:ID.
     """
     for id in ids:
         node, place = _found(id.strip(), reports)
@@ -41,7 +41,29 @@ def _found(name: str, reports: Sequence[NodeReport]) -> tuple[int, int]:
         for place, device in enumerate(report.devices):
             if own.lower() == device.id.lower() or (here and own == str(place)):
                 return name_id(report.node), place
-    raise _unknown(name, reports)
+    return _begun(name, reports)
+
+
+def _begun(name: str, reports: Sequence[NodeReport]) -> tuple[int, int]:
+    """Return the node and the place of the one device whose id begins with a name."""
+    found = [
+        (report.node, place, device.id)
+        for report in reports
+        for place, device in enumerate(report.devices)
+        if _begins(name.removeprefix(f"{report.node}:"), device.id)
+    ]
+    if not found:
+        raise _unknown(name, reports)
+    if len(found) > 1:
+        names = ", ".join(f"{node}:{id}" for node, _, id in found[:SHOWN])
+        raise BadRequest(f"{name[:80]!r} is the beginning of several devices", hint=names)
+    node, place, _ = found[0]
+    return name_id(node), place
+
+
+def _begins(name: str, id: str) -> bool:
+    """Return True if an id begins with a name; a number is a place, never a beginning."""
+    return bool(name) and not name.isdigit() and id.lower().startswith(name.lower())
 
 
 def _number(name: str, reports: Sequence[NodeReport]) -> int:

@@ -9,7 +9,16 @@ from stoker.tui.options import selectors
 
 @pytest.mark.parametrize(
     ("text", "jobs"),
-    [("3", [3]), ("1,4-6", [1, 4, 5, 6]), ("2, 2-3,1", [2, 3, 1]), ("7-7", [7])],
+    [
+        ("3", [3]),
+        ("1,4-6", [1, 4, 5, 6]),
+        ("2, 2-3,1", [2, 3, 1]),
+        ("7-7", [7]),
+        ("j35", [35]),
+        ("J4-j6,9", [4, 5, 6, 9]),
+        ("1-10:4", [1, 5, 9]),
+        ("1-9223372036854775806:1000000000000000000", [10**18 * i + 1 for i in range(10)]),
+    ],
 )
 def test_numbers_and_ranges(text: str, jobs: list[int]) -> None:
     assert list(selectors.parse(text).numbers()) == jobs
@@ -22,7 +31,10 @@ def test_the_words_stand_alone() -> None:
         selectors.parse("1,last")
 
 
-@pytest.mark.parametrize("text", ["", "0", "3-1", "-1", "x", "1,", "1.5", "٣", "9" * 20])
+@pytest.mark.parametrize(
+    "text",
+    ["", "0", "3-1", "-1", "x", "1,", "1.5", "٣", "9" * 20, "j", "3:2", "1-4:0", "1-4:", "jj1"],
+)
 def test_what_selects_nothing_is_refused(text: str) -> None:
     with pytest.raises(BadRequest):
         selectors.parse(text)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from stoker.tui.render import tables, text
+from stoker.tui.render.columns import CELL_MAX
 
 NOW = 1_700_000_010_000_000_000
 JOBS: list[dict[str, Any]] = [
@@ -76,7 +77,7 @@ def test_wide_shows_more_and_cuts_nothing() -> None:
 def test_a_cell_is_cut_in_a_table() -> None:
     shown = tables.render(tables.JOBS, [JOBS[0] | {"name": "漢" * 100}], "table", now_ns=NOW)
     cell = shown.splitlines()[1].split("alice")[0].split("1  ", 1)[1].strip()
-    assert cell.endswith("…") and text.cells(cell) <= tables.CELL_MAX
+    assert cell.endswith("…") and text.cells(cell) <= CELL_MAX
 
 
 def test_json_carries_the_schema_and_plain_numbers() -> None:

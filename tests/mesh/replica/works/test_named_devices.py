@@ -17,6 +17,7 @@ def report(node: str, *ids: str) -> NodeReport:
 
 
 REPORTS = [report("n1", "GPU-a1", "GPU-a2"), report("n2", "GPU-b1", "GPU-b2", "GPU-b3")]
+REPORTS.append(report("n3", "GPU-c0ffee00-1", "12e0c8b2-bad6-40fb"))
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,9 @@ REPORTS = [report("n1", "GPU-a1", "GPU-a2"), report("n2", "GPU-b1", "GPU-b2", "G
         ("GPU-b2", "n2", 2),
         ("gpu-B3", "n2", 3),
         ("n1:GPU-a1", "n1", 1),
+        ("gpu-c0f", "n3", 1),
+        ("n3:GPU-c", "n3", 1),
+        ("12e0c8b2-bad", "n3", 2),
     ],
 )
 def test_a_name_means_one_device(name: str, node: str, place: int) -> None:
@@ -45,12 +49,20 @@ def test_a_name_means_one_device(name: str, node: str, place: int) -> None:
         ("n1:2", "There are: GPU-a1"),
         ("n2:GPU-a1", "the nearest is GPU-a1"),
         ("\u0663", "There are: GPU-a1"),
+        ("n3:12", "There are: GPU-a1"),
+        ("n3:", "There are: GPU-a1"),
     ],
 )
 def test_a_name_that_no_device_has_is_refused_with_the_nearest(name: str, hint: str) -> None:
     with pytest.raises(BadRequest) as refused:
         list(named_devices([name], REPORTS, 0))
     assert hint in str(refused.value.hint)
+
+
+def test_the_beginning_of_several_names_them() -> None:
+    with pytest.raises(BadRequest, match="'GPU-b' is the beginning of several") as refused:
+        list(named_devices(["GPU-b"], REPORTS, 0))
+    assert refused.value.hint == "n2:GPU-b1, n2:GPU-b2, n2:GPU-b3"
 
 
 def test_without_nodes_there_is_nothing_to_name() -> None:
