@@ -186,11 +186,12 @@ class QueryAnswers:
             return path.read_bytes()
         except FileNotFoundError:
             pass
-        running = await self._summaries()
-        for key, (_, summary) in running.items():
-            if key == query.key:
-                return msgspec.json.encode(summary)
-        raise NotFound(f"job {query.job} has no trace on node {self._name}: it was not traced")
+        try:
+            return msgspec.json.encode(await self._call_tracer(self._tracer.so_far, query.key))
+        except NotFound:
+            raise NotFound(
+                f"job {query.job} has no trace on node {self._name}: it was not traced"
+            ) from None
 
     async def _settled(self, query: TraceQuery) -> None:
         """Wait for the summary of a job that is over, at most `wait_s`."""

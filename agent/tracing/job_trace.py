@@ -262,6 +262,17 @@ class TracedJob:
         self._throttles.keep()
         return self._complete(folded)
 
+    def so_far(self, now_ns: int) -> TraceSummary:
+        """Return the summary up to now; of a job without a fold the time its devices were held."""
+        return self.summary() or self._empty(now_ns, self._cpu_ns(), over=False)
+
+    def _cpu_ns(self) -> int | None:
+        """Return the CPU time of the job's threads so far; None if they are not followed."""
+        if self._host is None or not self._followed:
+            return None
+        totals = self._host.read(self.cgroup_id).totals
+        return None if totals is None else totals.on_cpu_ns
+
     def govern(self, summary: TraceSummary, host: HostCost) -> bool:
         """Keep the cost of tracing this job under its budget, once a second. True if the host's
         programs changed, so that their measured cost is void."""
@@ -331,7 +342,7 @@ class TracedJob:
                 if summary.kernels or summary.copies:
                     self.write_timeline(self._store / TIMELINE_FILE)
             else:
-                summary = self._empty(ended_ns, cpu_ns)
+                summary = self._empty(ended_ns, cpu_ns, over=True)
                 self._store_summary(summary)
         finally:
             self._remove_segments()
@@ -365,7 +376,7 @@ class TracedJob:
         except OSError:
             return False
 
-    def _empty(self, ended_ns: int, cpu_ns: int | None) -> TraceSummary:
+    def _empty(self, ended_ns: int, cpu_ns: int | None, *, over: bool) -> TraceSummary:
         """Return the summary of a job without a fold: it had no tracer, or its trace was given up.
 
         Its devices count as held idle only if that was observed: no process used a driver, and all
@@ -390,7 +401,7 @@ class TracedJob:
             pressure=self._pressure(),
             waits=self._waits(),
             absent=absent,
-            collectives=self._ranks(over=True),
+            collectives=self._ranks(over=over),
         )
 
     def _store_summary(self, summary: TraceSummary) -> None:

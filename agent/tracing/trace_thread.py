@@ -226,6 +226,10 @@ class TraceThread:
         """Pass `done` the summaries of all traced jobs: TaskKey -> (StartRecord, TraceSummary)."""
         self._order(lambda: self._answer(done, self._summaries))
 
+    def so_far(self, key: TaskKey, done: Done) -> None:
+        """Pass `done` the TraceSummary of one traced job up to now; NotFound if it is not one."""
+        self._order(lambda: self._answer(done, lambda: self._so_far(key)))
+
     def gangs(self, done: Done) -> None:
         """Pass `done` what an observation tells of the ranks of jobs: a tuple of GangSample."""
         self._order(lambda: self._answer(done, self._gang_samples))
@@ -385,6 +389,11 @@ class TraceThread:
             self._by_cgroup.pop(job.cgroup_id, None)
             job.close()
         self.throttle.forget(key)
+
+    def _so_far(self, key: TaskKey) -> TraceSummary:
+        if (job := self._traced.get(key)) is None:
+            raise NotFound(f"job {key.job} is not traced")
+        return job.so_far(time.monotonic_ns())
 
     def _summaries(self) -> dict[TaskKey, tuple[StartRecord, TraceSummary]]:
         opened = {key: job.summary() for key, job in self._traced.items()}

@@ -12,6 +12,7 @@ import pytest
 from product_node import LiveNode, live_node, wait_until
 
 from stoker.mesh.wire.schema import JobView
+from stoker.probes.kernels.bottleneck import BY_CAUSE
 
 pytestmark = pytest.mark.needs_root
 
@@ -112,6 +113,29 @@ def test_who_only_holds_a_device_is_idle_and_pays_nothing(node: LiveNode) -> Non
     (device,) = view.trace["devices"]
     assert device["causes"]["held_idle_ns"] == device["window_ns"]
     assert (view.device_ns, charged_ns, view.reason) == (0, 0, "exit code 0")
+
+
+def test_who_holds_an_idle_device_is_told_so_while_it_runs(node: LiveNode) -> None:
+    job = node.submit("/bin/sleep", "300", gpu_milli=1000)
+    wait_until(
+        lambda: b"bottleneck: idle" in node.stoker("explain", str(job)).stdout, "it is found idle"
+    )
+    shown = node.stoker("explain", str(job)).stdout.decode()
+    assert f"stoker cancel {job}" in shown
+    node.stoker("cancel", str(job))
+    node.wait(job)
+
+
+def test_the_bottleneck_of_a_job_is_its_largest_cause(node: LiveNode, program: str) -> None:
+    view, _ = run(node, program, "slow", "100")
+    explained = json.loads(node.stoker("explain", str(view.job), "-o", "json").stdout)
+    assert view.trace is not None
+    (device,) = view.trace["devices"]
+    found, causes = explained["efficiency"]["bottleneck"], device["causes"]
+    largest = max(causes, key=lambda cause: causes[cause] or 0)
+    assert found["name"] in (BY_CAUSE[largest], "launch-bound")
+    assert found["held_ns"] == device["window_ns"]
+    assert found["share"] == causes[largest] / device["window_ns"]
 
 
 def test_who_keeps_its_tracer_pays_for_what_it_used(node: LiveNode, program: str) -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
+
+import msgspec
 
 from stoker.mesh.client.client import Client
 from stoker.mesh.client.read_choice import ReadChoice
 from stoker.mesh.wire import schema
 from stoker.native.errors import NotFound
-from stoker.tui.calls import attachment, rank_output, views
+from stoker.tui.calls import attachment, efficiency, rank_output, views
 from stoker.tui.calls.rank_output import Which
 from stoker.tui.calls.views import ReadRows
 from stoker.tui.options.selectors import Selector
@@ -163,6 +166,16 @@ async def wait(
 
 
 async def explain(state: str | None, selector: Selector, words: str, rank: int = 0) -> list[Row]:
-    """The explanation of each selected job."""
+    """The explanation of each selected job, with the efficiency of those that were started."""
     async with _selected(state, selector, words) as (client, numbers):
-        return [views.part(await client.explain(number, rank)) for number in numbers]
+        return [await _explained(client, number, rank) for number in numbers]
+
+
+async def _explained(client: Client, number: int, rank: int) -> Row:
+    found = views.part(await client.explain(number, rank))
+    if found["state"] == "pending":
+        return found
+    job = await client.get(number, trace=True, rank=rank)
+    times = await rank_times(client, job) if not rank else []
+    found["efficiency"] = efficiency.efficiency(views.row(job), times, time.time_ns())
+    return msgspec.to_builtins(found)  # type: ignore[no-any-return]

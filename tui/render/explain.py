@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text of `stoker explain`: the answer, its reasons in order, then what would help.
+"""The text of `stoker explain`: the answer, its efficiency and reasons, then what would help.
 
 Pure: the reply's object in, text out.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from stoker.tui.render import rank_troubles, text, units
+from stoker.tui.render import efficiency, rank_troubles, text, units
 from stoker.tui.render.report import WIDTH
 
 Object = Mapping[str, Any]
@@ -20,6 +20,7 @@ def render(explained: Object) -> str:
     lines = [_wrapped(f"job {explained['job']}, {explained['state']}: ", explained["summary"])]
     for kind, sentence in rank_troubles.sentences(explained):
         lines.append(_wrapped(f"  {kind} rank: " if kind else "  ", sentence))
+    lines += (_wrapped(label, words) for label, words in efficiency.lines(explained))
     lines += _reasons(explained)
     lines += _actions(explained)
     if explained.get("decision"):

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The efficiency of a job: what its use comes to, and why a value is not known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stoker.tui.calls.efficiency import Efficiency, efficiency
+
+SECOND = 1_000_000_000
+BUSY = {"id": "gpu-0", "window_ns": 10, "causes": {"kernel_ns": 8, "held_idle_ns": 2}}
+
+
+def job(**fields: object) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "times": {"started_ns": SECOND, "ended_ns": 5 * SECOND},
+        "spec": {"gpu_milli": 1000, "cpu_milli": 2000, "memory_bytes": 1 << 30},
+        "usage": {"cpu_ns": 6 * SECOND, "memory_peak_bytes": 1 << 29},
+        "trace": {"devices": [BUSY], "kernels": []},
+    }
+    return made | fields
+
+
+def found(**fields: object) -> Efficiency:
+    made = efficiency(job(**fields), (), 9 * SECOND)
+    assert made is not None
+    return made
+
+
+def test_an_ended_job_has_all_of_it() -> None:
+    made = found()
+    assert made.bottleneck is not None and made.bottleneck.name == "GPU-bound"
+    assert (made.ran_ns, made.cpus, made.cpus_asked) == (4 * SECOND, 1.5, 2.0)
+    assert (made.memory_peak_bytes, made.memory_asked_bytes) == (1 << 29, 1 << 30)
+    assert made.absent == ""
+
+
+def test_a_running_job_has_no_use_of_cpu_and_memory_yet() -> None:
+    made = found(times={"started_ns": SECOND, "ended_ns": None}, usage=None)
+    assert made.ran_ns == 8 * SECOND
+    assert made.cpus is None and made.memory_peak_bytes is None and made.bottleneck is not None
+
+
+def test_a_job_that_never_started_has_none() -> None:
+    never = job(times={"started_ns": None, "ended_ns": SECOND})
+    assert efficiency(never, (), SECOND) is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "absent"),
+    [
+        ({"trace": None, "trace_absent": "node n1 does not answer"}, "node n1 does not answer"),
+        ({"trace": None}, "it was not traced"),
+        ({"trace": {"devices": []}}, "no device time is known yet"),
+        ({"trace": None, "spec": {"gpu_milli": 0}}, ""),
+    ],
+)
+def test_what_is_not_known_has_its_reason(fields: dict[str, Any], absent: str) -> None:
+    made = found(**fields)
+    assert (made.bottleneck, made.absent) == (None, absent)
+
+
+def test_a_gang_is_judged_over_its_ranks() -> None:
+    waits = {"rank": 1, "window_ns": 90, "causes": {"peer_ns": 90}, "absent": ""}
+    runs = {"rank": 0, "window_ns": 90, "causes": {"kernel_ns": 80, "peer_ns": 10}, "absent": ""}
+    made = efficiency(job(), (runs, waits), SECOND)
+    assert made is not None and made.bottleneck is not None
+    assert (made.bottleneck.name, made.bottleneck.devices) == ("waiting for a peer", 2)

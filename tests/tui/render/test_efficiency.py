@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The efficiency of a job in words: a name, its evidence, a remedy that fits the job's state."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import msgspec
+import pytest
+
+from stoker.probes.kernels import bottleneck
+from stoker.probes.kernels.bottleneck import Bottleneck
+from stoker.tui.calls.efficiency import Efficiency
+from stoker.tui.render import efficiency
+
+HOUR_NS = 3_600_000_000_000
+
+
+def explained(state: str = "running", **fields: Any) -> dict[str, Any]:
+    made: dict[str, Any] = {"name": "idle", "share": 0.98, "second": None, "second_share": 0.0}
+    made |= {"busy": 0.02, "held_ns": 4 * HOUR_NS, "idle_ns": 2 * HOUR_NS, "devices": 1}
+    known = fields.pop("known", True)
+    found = Bottleneck(
+        **(made | {k: v for k, v in fields.items() if k in Bottleneck.__annotations__})
+    )
+    rest = {"ran_ns": HOUR_NS, "absent": "", "cpus": None, "cpus_asked": None}
+    rest |= {"memory_peak_bytes": None, "memory_asked_bytes": None}
+    rest |= {k: v for k, v in fields.items() if k in rest}
+    whole = Efficiency(bottleneck=found if known else None, **rest)
+    return {"job": 7, "state": state, "efficiency": msgspec.to_builtins(whole)}
+
+
+def said(row: dict[str, Any]) -> str:
+    return "\n".join(f"{label}{words}" for label, words in efficiency.lines(row))
+
+
+def test_an_idle_job_is_told_how_to_end_and_what_it_wasted() -> None:
+    assert said(explained()) == (
+        "bottleneck: idle: no process of the job used the devices for 98 % of the device time\n"
+        "  remedy: end it if nobody needs it: stoker cancel 7\n"
+        "used: GPU 2 % busy, wasted 2.00 GPU-hours held but idle"
+    )
+    assert "stoker cancel" not in said(explained("succeeded"))
+
+
+def test_launches_and_a_second_cause_are_evidence() -> None:
+    row = explained(name="launch-bound", share=0.6, second="blocked", second_share=0.3)
+    row["efficiency"]["bottleneck"] |= {"launches": 63_800, "kernel_ns": 8_000}
+    first = said(row).split("\n")[0]
+    assert first.endswith(
+        "for 60 % of the device time, 63,800 launches of 8 us each; then blocked, 30 %"
+    )
+
+
+def test_the_use_of_an_ended_job() -> None:
+    row = explained("failed", cpus=1.5, cpus_asked=2.0, idle_ns=0)
+    row["efficiency"] |= {"memory_peak_bytes": 1 << 29, "memory_asked_bytes": 1 << 30}
+    used = said(row).split("\n")[-1]
+    assert used == "used: GPU 2 % busy, 1.50 of 2 CPUs, memory 512 MiB of 1 GiB at its peak"
+
+
+def test_a_device_among_several_that_nobody_used_is_named() -> None:
+    row = explained(name="GPU-bound", share=0.6, devices=2, idle_devices=("gpu-1",))
+    assert "  idle: gpu-1 was held and hardly used: ask for fewer GPUs" in said(row)
+    assert "used: GPU 2 % busy of 2" in said(row)
+
+
+@pytest.mark.parametrize("name", get_args(bottleneck.Name))
+def test_every_bottleneck_has_words(name: str) -> None:
+    told = said(explained(name=name))
+    assert told.startswith(f"bottleneck: {name}: ")
+    assert ("remedy" in told) == (name != "GPU-bound")
+    assert "{job}" not in told
+
+
+def test_what_is_not_known_is_said_with_its_reason() -> None:
+    assert said(explained(known=False, absent="it was not traced")) == (
+        "bottleneck: not known: it was not traced"
+    )
+    assert said(explained(known=False)) == ""
+    assert said({"job": 7, "state": "pending"}) == ""
