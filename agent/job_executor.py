@@ -174,11 +174,12 @@ class JobExecutor:
         self._traced.add(key)
 
         def done(result: object) -> None:
-            device_ns, note = None, ""
+            device_ns, launch_ns, note = None, None, ""
             if isinstance(result, TraceSummary):
                 device_ns = node_observation.device_ns(result, record.gpu_milli)
+                launch_ns = node_observation.launch_ns(result)
                 note = UNSEEN if "tracer" in result.absent else ""
-            self._post(steps.TraceSettled(key, device_ns, note))
+            self._post(steps.TraceSettled(key, device_ns, launch_ns, note))
 
         self._tracer.end(record, self._exited[key], done)
 

@@ -9,7 +9,8 @@ from generate.header import Constant, Header
 from generate.text import docstring, head, joined, listed, sentence
 
 CLASSES: Final = {
-    "placement": "Placement", "order": "Order", "property": "Property", "relation": "Relation"
+    "placement": "Placement", "order": "Order", "property": "Property", "relation": "Relation",
+    "measure": "Measure",
 }  # fmt: skip
 """Enum of the header -> its class."""
 LITERALS: Final = {"state": "JobState", "placement": "Wanted", "order": "QueueOrder"}

@@ -188,7 +188,7 @@ class Writer:
     def lines(self) -> Iterator[str]:
         """The class with all that belongs to it."""
         yield from ("", "", f'{self.constant} = Struct("{self.layout.format}")')
-        yield from list(self.fields_lines())[1:]
+        yield from list(self.fields_lines())[2:]
         if self.is_command:
             yield from self._pack()
         yield from self._unpack()
@@ -314,8 +314,12 @@ COMMANDS = (
     " the bytes of a record, `unpack` takes exactly one."
 )
 VIEWS = (
-    "The core's answers, and the hints that it takes, as Python tuples."
-    "\n\nWritten by `make generate` from native/core/wire.h and core.h; change them instead."
+    "The core's answers as Python tuples."
+    "\n\nWritten by `make generate` from native/core/wire.h and wire_view.h; change them instead."
+)
+HINTS = (
+    "The hints that the core takes, and what it says of them, as Python tuples."
+    "\n\nWritten by `make generate` from native/core/core.h; change that file instead."
 )
 
 
@@ -348,20 +352,28 @@ def commands(header: Header) -> str:
     return joined([*lines, '"""Readers of the bytes of one command, by kind."""'])
 
 
-def views(header: Header, plain: tuple[str, ...]) -> str:
-    """The text of `scheduler/wire_views.py`; `plain`: structs without a tuple of their own."""
+def views(header: Header) -> str:
+    """The text of `scheduler/wire_views.py`."""
     writers = [
         Writer(header, record, form)
         for record in header.records.values()
         for form in record.tuples
         if record.members[0].name != "header"
     ]
-    used = ["padded", "unpack_conditions", "unpack_shares"]
+    used = ["unpack_conditions", "unpack_shares"]
     lines = _module(VIEWS, ["STATES", "JobState", "Kind"], used, "Any, NamedTuple, Self")
     submit = "from stoker.scheduler.wire_commands import Submit"
     lines.insert(lines.index(next(n for n in lines if "wire_fields" in n)), submit)
     for writer in writers:
         lines += writer.lines()
+    return joined(lines)
+
+
+def hints(header: Header, plain: tuple[str, ...]) -> str:
+    """The text of `scheduler/wire_hints.py`; `plain`: structs without a tuple of their own."""
+    fields = "from stoker.scheduler.wire_fields import padded"
+    imports = ["from struct import Struct", "from typing import NamedTuple, Self", "", fields]
+    lines = head(HINTS, imports, UNSORTED)
     for name in plain:
         lines += plain_lines(header, header.records[name])
     return joined(lines)

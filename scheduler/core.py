@@ -24,6 +24,7 @@ from stoker.scheduler.effects import (
     NodeInfo,
     QueueInfo,
     Rejected,
+    Speed,
     TaskInfo,
 )
 from stoker.scheduler.hints import Candidate, Evidence, RequestClass, Sample
@@ -158,6 +159,10 @@ class Core:
         """
         raw = self._core.evidence(job, attempt, task)
         return hints.unpack_evidence(raw) if raw else None
+
+    def speeds(self, series: int = 0) -> list[Speed]:
+        """Return the measured speeds of a series, of all series for 0; the newest comes last."""
+        return Speed.unpack_all(self._core.speeds(series))
 
     def model_power(self, model: int, idle_w: float, full_w: float) -> None:
         """Set the watts of an unused and a fully used device of a model, for Placement.POWER.

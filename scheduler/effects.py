@@ -31,6 +31,7 @@ from stoker.scheduler.wire_views import (
     QueueInfo,
     QuotaInfo,
     RejectedRecord,
+    Speed,
     TaskInfo,
 )
 
@@ -48,6 +49,7 @@ __all__ = [
     "QuotaInfo",
     "Rejected",
     "Release",
+    "Speed",
     "Start",
     "StateChanged",
     "Stop",

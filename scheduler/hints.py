@@ -12,6 +12,13 @@ from typing import Final, NamedTuple
 
 from stoker.scheduler.nouns import DeviceShare
 from stoker.scheduler.wire_fields import unpack_shares
+from stoker.scheduler.wire_hints import (
+    CandidateRecord,
+    ClassRecord,
+    EvidenceRecord,
+    EvidenceSideRecord,
+    SampleRecord,
+)
 from stoker.scheduler.wire_names import (
     CANDIDATES_MAX,
     CLASSES_MAX,
@@ -30,14 +37,8 @@ from stoker.scheduler.wire_names import (
     SAMPLE_STALE,
     SAMPLE_TEMPERATURE,
     SAMPLE_WARNED,
+    Measure,
     Placement,
-)
-from stoker.scheduler.wire_views import (
-    CandidateRecord,
-    ClassRecord,
-    EvidenceRecord,
-    EvidenceSideRecord,
-    SampleRecord,
 )
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "ModelPower",
     "RequestClass",
     "Sample",
+    "SpeedRead",
     "unpack_candidates",
     "unpack_evidence",
 ]
@@ -129,6 +131,18 @@ _FIGURES: Final = (
 _FLAGS: Final = ((SAMPLE_SLOWED, "slowed"), (SAMPLE_WARNED, "warned"), (SAMPLE_STALE, "stale"))
 
 
+class SpeedRead(NamedTuple):
+    """The speed of a device model for jobs of one series, as a placement read it."""
+
+    measure: Measure
+    median_ns: int
+    """The time of a unit of work, of the newest jobs; the next two are their extremes."""
+    least_ns: int
+    most_ns: int
+    jobs: int
+    """The jobs that were measured in all."""
+
+
 class EvidenceSide(NamedTuple):
     """The part of an evidence about one node: the device that decided, with its sample then."""
 
@@ -140,10 +154,13 @@ class EvidenceSide(NamedTuple):
     load_milli: int
     figure: int
     """The figure that was compared, lower is better: milliwatts added, 1000 less the degrees of
-    headroom, tenths of load; of nodes their load, use or cost."""
+    headroom, tenths of load, twentieths of the fastest model's time; of nodes their load, use or
+    cost."""
     sample: Sample
     score: int = 0
     """The rating of the node, lower is better; of Placement.SCORED the rank that it was told."""
+    speed: SpeedRead | None = None
+    """The measured speed of the device's model, which Placement.FASTEST compares."""
 
 
 class Evidence(NamedTuple):
@@ -180,6 +197,17 @@ def _side(record: EvidenceSideRecord) -> EvidenceSide:
         figure=record.figure,
         sample=Sample.of_record(record),
         score=record.score,
+        speed=_speed(record) if record.measure else None,
+    )
+
+
+def _speed(record: EvidenceSideRecord) -> SpeedRead:
+    return SpeedRead(
+        Measure(record.measure),
+        record.speed_ns,
+        record.speed_least,
+        record.speed_most,
+        record.speed_jobs,
     )
 
 

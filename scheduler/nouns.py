@@ -401,6 +401,8 @@ class Outcome(TaskRecord, frozen=True):
     """The measured device time of the attempt; None if unmeasured, then its shares are charged."""
     started_ns: int | None = None
     """CLOCK_REALTIME ns at which the program of an ended attempt began; None if it never did."""
+    launch_ns: int | None = None
+    """The mean device time of a launch in an ended attempt; None if too few were measured."""
 
     @property
     def job_state(self) -> JobState:

@@ -156,6 +156,8 @@ class Reason(IntEnum):
     CHOICE_LATE = 222
     CHOICE_INVALID = 223
     CHOICE_ABSENT = 224
+    FASTEST = 225
+    SPEED_UNKNOWN = 226
 
     # Reasons why a job waits, and inputs that mattered for one that does not.
     NO_NODES = 300

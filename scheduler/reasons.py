@@ -215,6 +215,12 @@ _SENTENCES: Final[dict[int, str]] = {
         "no node that fits has a cost label: the most free devices instead;"
         " nodes looked at: {count}"
     ),
+    Reason.FASTEST: "the device model with the best measured speed; nodes looked at: {count}",
+    Reason.SPEED_UNKNOWN: (
+        "no speed of this device's model is measured for such jobs: placed by the policy best"
+        " instead;"
+        " nodes looked at: {count}"
+    ),
     Reason.MOST_FREE: "the most free devices; nodes looked at: {count}",
     Reason.CONTIGUOUS: "devices with numbers that follow each other; nodes looked at: {count}",
     Reason.NOT_CONTIGUOUS: (

@@ -25,7 +25,6 @@ from stoker.scheduler.wire_names import (
 
 
 _TERM = Struct("<HHIQQ")
-
 class Term(NamedTuple):
     """A scheduler takes the lead, with a header.term that is greater than every term before."""
 
@@ -42,7 +41,6 @@ class Term(NamedTuple):
 
 
 _NODE_UP = Struct("<HHIQQQQQQIHH")
-
 class NodeUp(NamedTuple):
     """A node's agent is there. A new `boot` means that the jobs of the previous boot are lost."""
 
@@ -72,7 +70,6 @@ class NodeUp(NamedTuple):
 
 
 _NODE_DOWN = Struct("<HHIQQH3H")
-
 class NodeDown(NamedTuple):
     """Nothing new is placed on the node; without a flag what runs there goes on."""
 
@@ -95,7 +92,6 @@ class NodeDown(NamedTuple):
 
 
 _DEVICE_SET = Struct("<HHIQQQQQHHHHHHHBB")
-
 class DeviceSet(NamedTuple):
     """Capacity and availability of one device; indexes are dense from 0. With the reason
     SK_DEVICE_GONE it is no device any more once no task holds it."""
@@ -139,7 +135,6 @@ class DeviceSet(NamedTuple):
 
 
 _DEVICE_TRAITS = Struct("<HHIQQQQQIHHH3H")
-
 class DeviceTraits(NamedTuple):
     """The traits of a device, for jobs to ask for. 0: not known, no condition on it is met."""
 
@@ -170,7 +165,6 @@ class DeviceTraits(NamedTuple):
 
 
 _NODE_LABEL = Struct("<HHIQQQQ")
-
 class NodeLabel(NamedTuple):
     """A node gets a label or taint, another value for it, or loses it."""
 
@@ -200,7 +194,6 @@ class NodeLabel(NamedTuple):
 
 
 _NODE_RESERVE = Struct("<HHIQQQQII")
-
 class NodeReserve(NamedTuple):
     """From `from_ns` to `until_ns` the node is for one queue and those below it; others must be
     gone by then. An `until_ns` of 0 clears it. Times are those of the entries."""
@@ -222,7 +215,6 @@ class NodeReserve(NamedTuple):
 
 
 _QUEUE_SET = Struct("<HHIQIIIHH")
-
 class QueueSet(NamedTuple):
     """A queue is created, changed or removed. Queue 0 is there from the start, has no children and
     takes jobs that name none; `parent` 0 is the root. Only queues without children take jobs."""
@@ -250,7 +242,6 @@ class QueueSet(NamedTuple):
 
 
 _QUOTA_SET = Struct("<HHIQQQQII")
-
 class QuotaSet(NamedTuple):
     """Milli-shares of devices for a queue and all below it. The guaranteed part is taken before
     what is borrowed; the limit is never passed. A guarantee of 0 and SK_NO_LIMIT drop the quota."""
@@ -273,8 +264,7 @@ class QuotaSet(NamedTuple):
         return tuple.__new__(cls, (f[7], f[4], f[5], f[6]))
 
 
-_SUBMIT = Struct("<HHIQQ16sQIIQQQQQ8Q4Q4Q4QIIIIIhBBHHBBBB192s8Q")
-
+_SUBMIT = Struct("<HHIQQ16sQIIQQQQQQ8Q4Q4Q4QIIIIIhBBHHBBBB192s8Q")
 class Submit(NamedTuple):
     """A user submits a job. The record may end before conditions and jobs that say nothing."""
 
@@ -300,6 +290,8 @@ class Submit(NamedTuple):
     """The group of ATTRACT and REPEL; 0: none."""
     array: int = 0
     """Shared by the jobs of one array; 0: none."""
+    series: int = 0
+    """Shared by jobs whose speeds compare; 0: none."""
     models: tuple[int, ...] = ()
     """Hashes of models; any will do, none: all will."""
     require: tuple[int, ...] = ()
@@ -332,9 +324,9 @@ class Submit(NamedTuple):
 
     def pack(self) -> bytes:
         return shortened(_SUBMIT.pack(
-            544, SUBMIT, 0, 0, self.client, self.key, self.spec_hash, self.uid, self.tenant,
+            552, SUBMIT, 0, 0, self.client, self.key, self.spec_hash, self.uid, self.tenant,
             self.memory_bytes, self.device_memory_bytes, self.estimate_ns, self.group, self.array,
-            *padded(self.models, 8), *padded(self.require, 4), *padded(self.avoid, 4),
+            self.series, *padded(self.models, 8), *padded(self.require, 4), *padded(self.avoid, 4),
             *padded(self.tolerate, 4), self.gpu_milli, self.cpu_milli, self.queue, self.min_run_s,
             self.backoff_s, self.priority, self.tasks, self.per_node, self.placement, self.options,
             self.retries, self.kinds, self.after_any, self.after_fail,
@@ -343,18 +335,17 @@ class Submit(NamedTuple):
 
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
-        f = _SUBMIT.unpack(raw.ljust(544, b"\0"))
+        f = _SUBMIT.unpack(raw.ljust(552, b"\0"))
         return tuple.__new__(cls, (
-            f[4], f[5] if any(f[5]) else b"", f[6], f[7], f[8], f[39], f[34], f[35], f[9], f[40],
-            f[10], f[11], f[12], f[13], tuple(filter(None, f[14:22])),
-            tuple(filter(None, f[22:26])), tuple(filter(None, f[26:30])),
-            tuple(filter(None, f[30:34])), tuple(filter(None, f[49:57])), f[46], f[47], f[36],
-            f[37], f[38], f[42], f[43], f[44], f[45], f[41], unpack_conditions(f[48]),
+            f[4], f[5] if any(f[5]) else b"", f[6], f[7], f[8], f[40], f[35], f[36], f[9], f[41],
+            f[10], f[11], f[12], f[13], f[14], tuple(filter(None, f[15:23])),
+            tuple(filter(None, f[23:27])), tuple(filter(None, f[27:31])),
+            tuple(filter(None, f[31:35])), tuple(filter(None, f[50:58])), f[47], f[48], f[37],
+            f[38], f[39], f[43], f[44], f[45], f[46], f[42], unpack_conditions(f[49]),
         ))
 
 
 _PLACE = Struct("<HHIQQQQ4QIHHHHI64s")
-
 class Place(NamedTuple):
     """A decision for one task; only `propose` makes these. The records of a gang follow each other,
     tasks 0 to tasks-1, and take effect together or not at all."""
@@ -388,7 +379,6 @@ class Place(NamedTuple):
 
 
 _PREFER = Struct("<HHIQQQQ4QIHHHHI64s")
-
 class Prefer(NamedTuple):
     """A placement from outside for one task of a job whose placement is CUSTOM, tried by propose as
     it is. It never enters the log; the SK_PLACE made of it does. Those of a gang follow each other,
@@ -419,8 +409,7 @@ class Prefer(NamedTuple):
         ))
 
 
-_TASK_OUTCOME = Struct("<HHIQQQIHHiiQH3H")
-
+_TASK_OUTCOME = Struct("<HHIQQQIHHiiQQQH3H")
 class TaskOutcome(NamedTuple):
     """The end or the start of one task, as its node says it. A repeated outcome changes nothing. A
     task of a gang is first ready: everything that its first process needs is there, and it waits
@@ -439,27 +428,31 @@ class TaskOutcome(NamedTuple):
     task: int = 0
     device_ns: int | None = None
     """Measured device time of this task; else its shares x wall time."""
+    run_ns: int = 0
+    """The time that its program ran; 0: not known."""
+    launch_ns: int = 0
+    """Mean device time of a launch of it; 0: not measured."""
 
     def pack(self) -> bytes:
         flags = 1 if self.exit_code is not None else 0
         flags |= 2 if self.signal is not None else 0
         flags |= 4 if self.device_ns is not None else 0
         return _TASK_OUTCOME.pack(
-            64, OUTCOME, flags, 0, self.job, self.node, self.attempt, self.task, self.state,
-            self.exit_code or 0, self.signal or 0, self.device_ns or 0, self.reason, 0, 0, 0,
+            80, OUTCOME, flags, 0, self.job, self.node, self.attempt, self.task, self.state,
+            self.exit_code or 0, self.signal or 0, self.device_ns or 0, self.run_ns,
+            self.launch_ns, self.reason, 0, 0, 0,
         )
 
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
         f = _TASK_OUTCOME.unpack(raw)
         return tuple.__new__(cls, (
-            f[4], f[6], f[5], f[8], f[9] if f[2] & 1 else None, f[10] if f[2] & 2 else None, f[12],
-            f[7], f[11] if f[2] & 4 else None,
+            f[4], f[6], f[5], f[8], f[9] if f[2] & 1 else None, f[10] if f[2] & 2 else None, f[14],
+            f[7], f[11] if f[2] & 4 else None, f[12], f[13],
         ))
 
 
 _DEVICE_USAGE = Struct("<HHIQQQII")
-
 class DeviceUsage(NamedTuple):
     """Measured device time of a running job so far, all tasks of this attempt together."""
 
@@ -477,7 +470,6 @@ class DeviceUsage(NamedTuple):
 
 
 _PREEMPT = Struct("<HHIQQQIHH")
-
 class Preempt(NamedTuple):
     """Stop a running job to make room; once its tasks have ended it waits again."""
 
@@ -499,7 +491,6 @@ class Preempt(NamedTuple):
 
 
 _CANCEL = Struct("<HHIQQH3H")
-
 class Cancel(NamedTuple):
     """Stop a job: at once while pending, else by its nodes."""
 
@@ -516,7 +507,6 @@ class Cancel(NamedTuple):
 
 
 _GIVE_UP = Struct("<HHIQQIHH")
-
 class GiveUp(NamedTuple):
     """End the attempt of a gang whose tasks are not all ready in time. It fails, and nothing of it
     has run. Once all of them are ready it is too late for that."""
@@ -535,7 +525,6 @@ class GiveUp(NamedTuple):
 
 
 _FORGET = Struct("<HHIQQ")
-
 class Forget(NamedTuple):
     """Drop an ended job before retention does."""
 
@@ -551,7 +540,6 @@ class Forget(NamedTuple):
 
 
 _REFUSED_REQUESTS = Struct("<HHIQQIHH")
-
 class RefusedRequests(NamedTuple):
     """Requests turned away before they reached the core, so that replicas count the same."""
 
@@ -570,8 +558,8 @@ class RefusedRequests(NamedTuple):
 
 SIZES: Final[dict[int, int]] = {
     TERM: 24, NODE_UP: 64, NODE_DOWN: 32, DEVICE_SET: 64, DEVICE_TRAITS: 64, NODE_LABEL: 40,
-    NODE_RESERVE: 48, QUEUE_SET: 32, QUOTA_SET: 48, SUBMIT: 544, PLACE: 152, PREFER: 152,
-    OUTCOME: 64, USAGE: 40, PREEMPT: 40, CANCEL: 32, GIVE_UP: 32, FORGET: 24, REFUSED: 32,
+    NODE_RESERVE: 48, QUEUE_SET: 32, QUOTA_SET: 48, SUBMIT: 552, PLACE: 152, PREFER: 152,
+    OUTCOME: 80, USAGE: 40, PREEMPT: 40, CANCEL: 32, GIVE_UP: 32, FORGET: 24, REFUSED: 32,
 }
 """Bytes of a command by kind."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 from typing import Final, Literal
 
-DIGEST: Final = "8692c5cccd55af36"
+DIGEST: Final = "4551270468776008"
 """The layout that this is for; the compiled core has the same."""
 MILLI: Final = 1_000
 """Milli-shares of one whole device or one CPU."""
@@ -61,6 +61,10 @@ BACKOFF_MAX_S: Final = 300
 """Longest pause before a retry, in seconds."""
 PROMOTE_MAX: Final = 256
 """Held jobs released by time in one propose or apply."""
+SPEEDS_MAX: Final = 4_096
+"""Measured speeds known to one state."""
+SPEED_SAMPLES_MAX: Final = 8
+"""Newest jobs of which a speed is the median."""
 NO_LIMIT: Final = 0xffffffffffffffff
 """A quota's limit where there is none."""
 OPTIONS: Final = 511
@@ -79,7 +83,7 @@ LABEL_COST: Final = 4
 """`value` is the node's cost, for SK_PLACEMENT_COST_OPTIMIZED."""
 QUEUE_REMOVE: Final = 1
 """The queue goes; it must be empty."""
-SUBMIT_LEAST: Final = 288
+SUBMIT_LEAST: Final = 296
 """Bytes of a request without conditions that follows no job."""
 HAS_EXIT_CODE: Final = 1
 HAS_SIGNAL: Final = 2
@@ -153,6 +157,7 @@ class Placement(IntEnum):
     LEAST_LOADED = 11  # most free devices
     CONTIGUOUS = 12  # devices whose numbers follow each other, on one link
     SCORED = 13  # the node with the best score of a function outside
+    FASTEST = 14  # best measured speed, then as BEST
 
 
 class Order(IntEnum):
@@ -189,6 +194,13 @@ class Relation(IntEnum):
     IS = 1
     LEAST = 2
     MOST = 3
+
+
+class Measure(IntEnum):
+    """The unit of work by which the speed of a device model is measured."""
+
+    LAUNCH = 1  # the launch of a kernel: the device time of one
+    RUN = 2  # a whole job: the time that it ran
 
 
 class Option(IntFlag):
@@ -241,6 +253,7 @@ Wanted = Literal[
     "least-loaded",  # most free devices
     "contiguous",  # devices whose numbers follow each other, on one link
     "scored",  # the node with the best score of a function outside
+    "fastest",  # best measured speed, then as BEST
 ]
 """The way in which a node and its devices are chosen. QUEUE leaves it to the job's queue, and there
 to BEST."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # fmt: off
 # ruff: noqa: I001
-"""The core's answers, and the hints that it takes, as Python tuples.
+"""The core's answers as Python tuples.
 
-Written by `make generate` from native/core/wire.h and core.h; change them instead.
+Written by `make generate` from native/core/wire.h and wire_view.h; change them instead.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from struct import Struct
 from typing import Any, NamedTuple, Self
 
 from stoker.scheduler.wire_commands import Submit
-from stoker.scheduler.wire_fields import Shares, padded, unpack_conditions, unpack_shares
+from stoker.scheduler.wire_fields import Shares, unpack_conditions, unpack_shares
 from stoker.scheduler.wire_names import STATES, JobState, Kind
 
 
 _REJECTED_RECORD = Struct("<IHHQQQ")
-
 class RejectedRecord(NamedTuple):
     """One request that propose did not turn into a command. The state is as if it had not been
     made."""
@@ -52,7 +51,6 @@ class RejectedRecord(NamedTuple):
 
 
 _EXPLAIN_RECORD = Struct("<HHIQQQQ")
-
 class ExplainRecord(NamedTuple):
     """One line of an explanation, the most telling first; figures that the reason does not use are
     0."""
@@ -84,8 +82,7 @@ class ExplainRecord(NamedTuple):
         return tuple.__new__(cls, (f[0], f[2], f[3], f[4], f[5], f[6], f[1]))
 
 
-_JOB_INFO = Struct("<QQQQQQQ4QQQQQQIIIIiiIHHHHHHHHHHQQQQQ8Q4Q4Q4QIIIIIhBBHHBBBB192s8Q")
-
+_JOB_INFO = Struct("<QQQQQQQ4QQQQQQIIIIiiIHHHHHHHHHHQQQQQQ8Q4Q4Q4QIIIIIhBBHHBBBB192s8Q")
 class JobInfo(NamedTuple):
     """Everything that the core knows of a job. Times are those of the entries that caused them, or
     0."""
@@ -155,19 +152,18 @@ class JobInfo(NamedTuple):
         """Make it from values in the order of the record."""
         return tuple.__new__(cls, (
             f[0], f[1], f[2], f[33], f[3], f[4], f[5], f[6], tuple(filter(None, f[7:11])), f[11],
-            f[16], f[17], f[58], f[59], f[18], f[20] if f[19] & 1 else None,
-            f[21] if f[19] & 2 else None, f[63], f[64], f[23], STATES[f[24] - 1], f[25], f[26],
+            f[16], f[17], f[59], f[60], f[18], f[20] if f[19] & 1 else None,
+            f[21] if f[19] & 2 else None, f[64], f[65], f[23], STATES[f[24] - 1], f[25], f[26],
             f[22], f[12], f[13], f[14], f[15], f[27], f[28], f[29], f[30], f[31], f[32],
-            Submit(f[1], b"", f[2], f[16], f[17], f[63], f[58], f[59], f[33], f[64], f[34], f[35],
-            f[36], f[37], tuple(filter(None, f[38:46])), tuple(filter(None, f[46:50])),
-            tuple(filter(None, f[50:54])), tuple(filter(None, f[54:58])), tuple(filter(None,
-            f[73:81])), f[70], f[71], f[60], f[61], f[62], f[66], f[67], f[68], f[69], f[65],
-            unpack_conditions(f[72])),
+            Submit(f[1], b"", f[2], f[16], f[17], f[64], f[59], f[60], f[33], f[65], f[34], f[35],
+            f[36], f[37], f[38], tuple(filter(None, f[39:47])), tuple(filter(None, f[47:51])),
+            tuple(filter(None, f[51:55])), tuple(filter(None, f[55:59])), tuple(filter(None,
+            f[74:82])), f[71], f[72], f[61], f[62], f[63], f[67], f[68], f[69], f[70], f[66],
+            unpack_conditions(f[73])),
         ))
 
 
 _NODE_INFO = Struct("<QQQQQQQQQIIIHHHHI")
-
 class NodeInfo(NamedTuple):
     """A node and its ledger. What is used may exceed the total after a node came back smaller."""
 
@@ -212,7 +208,6 @@ class NodeInfo(NamedTuple):
 
 
 _LABEL = Struct("<QQII")
-
 class Label(NamedTuple):
     """A label or taint of a node."""
 
@@ -241,7 +236,6 @@ class Label(NamedTuple):
 
 
 _DEVICE_STATE = Struct("<QQQQQQQHHHHHHHBBIHH")
-
 class DeviceState(NamedTuple):
     """The ledger of one device: its capacity is used + free while available, else used +
     unavailable."""
@@ -286,7 +280,6 @@ class DeviceState(NamedTuple):
 
 
 _QUOTA_INFO = Struct("<QQQQ")
-
 class QuotaInfo(NamedTuple):
     """The quota of a queue and those below it for one device model (0: all), and its use."""
 
@@ -312,7 +305,6 @@ class QuotaInfo(NamedTuple):
 
 
 _QUEUE_INFO = Struct("<QQQQQQIIIHHII256s")
-
 class QueueInfo(NamedTuple):
     """A queue; what it uses and how many are pending counts those below it."""
 
@@ -352,7 +344,6 @@ class QueueInfo(NamedTuple):
 
 
 _TASK_INFO = Struct("<QQIHHHHHH64s")
-
 class TaskInfo(NamedTuple):
     """One placed task that has not ended."""
 
@@ -387,192 +378,31 @@ class TaskInfo(NamedTuple):
         ))
 
 
-_SAMPLE = Struct("<QIIiiIIII")
+_SPEED = Struct("<QQQQQIHH")
+class Speed(NamedTuple):
+    """The speed of one device model for one series of jobs: the time of a unit of work."""
 
+    series: int
+    model: int
+    measure: int
+    jobs: int
+    """Jobs that were measured in all."""
+    median_ns: int
+    """The newest SK_SPEED_SAMPLES_MAX jobs count, here and in the next two."""
+    least_ns: int
+    most_ns: int
 
-class SampleRecord(NamedTuple):
-    """One observation of a device. A figure is unknown unless its bit in `known` is set."""
-
-    id: int
-    """Id of the observation."""
-    power_mw: int
-    cap_mw: int
-    """Power limit in force."""
-    temperature_mc: int
-    """Thousandths of a degree Celsius."""
-    limit_mc: int
-    """Temperature at which it begins to slow down."""
-    busy_ppm: int
-    clock_ppm: int
-    """Highest clock allowed now, as part of the highest there is."""
-    memory_ppm: int
-    """Part of its memory in use."""
-    known: int
-
-    def pack(self) -> bytes:
-        """The record's bytes."""
-        return _SAMPLE.pack(
-            self.id, self.power_mw, self.cap_mw, self.temperature_mc, self.limit_mc, self.busy_ppm,
-            self.clock_ppm, self.memory_ppm, self.known,
-        )
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        """Make it from exactly one record."""
+        return cls.of_values(_SPEED.unpack(raw))
 
     @classmethod
     def unpack_all(cls, raw: bytes) -> list[Self]:
         """Make one of each of the records that follow each other."""
-        return [
-            cls(f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8])
-            for f in _SAMPLE.iter_unpack(raw)
-        ]
-
-
-_CLASS = Struct("<Q8QIIII")
-
-
-class ClassRecord(NamedTuple):
-    """A typical request; `weight` is its frequency in any unit."""
-
-    memory_bytes: int
-    models: tuple[int, ...]
-    """Models that it accepts, as in a request."""
-    cpu_milli: int
-    gpu_milli: int
-    weight: int
-
-    def pack(self) -> bytes:
-        """The record's bytes."""
-        return _CLASS.pack(
-            self.memory_bytes, *padded(self.models, 8), self.cpu_milli, self.gpu_milli,
-            self.weight, 0,
-        )
+        return list(map(cls.of_values, _SPEED.iter_unpack(raw)))
 
     @classmethod
-    def unpack_all(cls, raw: bytes) -> list[Self]:
-        """Make one of each of the records that follow each other."""
-        return [
-            cls(f[0], f[1:9], f[9], f[10], f[11])
-            for f in _CLASS.iter_unpack(raw)
-        ]
-
-
-_CANDIDATE = Struct("<QQQQQIIIIHHI64s")
-
-
-class CandidateRecord(NamedTuple):
-    """A node on which a task would fit, and the devices it would take."""
-
-    node: int
-    observation: int
-    """0: never observed."""
-    cost: int
-    """Cost label of the node; UINT64_MAX: it has none."""
-    cpu_free: int
-    memory_free: int
-    load_milli: int
-    tasks: int
-    rating: int
-    """Rating by SK_PLACEMENT_BEST, lower is better."""
-    adds_mw: int
-    devices_free: int
-    shares_n: int
-    shares: bytes
-
-    def pack(self) -> bytes:
-        """The record's bytes."""
-        return _CANDIDATE.pack(
-            self.node, self.observation, self.cost, self.cpu_free, self.memory_free,
-            self.load_milli, self.tasks, self.rating, self.adds_mw, self.devices_free,
-            self.shares_n, 0, self.shares,
-        )
-
-    @classmethod
-    def unpack_all(cls, raw: bytes) -> list[Self]:
-        """Make one of each of the records that follow each other."""
-        return [
-            cls(f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8], f[9], f[10], f[12])
-            for f in _CANDIDATE.iter_unpack(raw)
-        ]
-
-
-_EVIDENCE_SIDE = Struct("<QQQIIiiIIIIQIIII")
-
-
-class EvidenceSideRecord(NamedTuple):
-    """The part of an evidence about one node: the device that decided and its sample at that time.
-    """
-
-    node: int
-    observation: int
-    """Id of the node's observation; 0: none was there."""
-    id: int
-    """Id of the observation."""
-    power_mw: int
-    cap_mw: int
-    """Power limit in force."""
-    temperature_mc: int
-    """Thousandths of a degree Celsius."""
-    limit_mc: int
-    """Temperature at which it begins to slow down."""
-    busy_ppm: int
-    clock_ppm: int
-    """Highest clock allowed now, as part of the highest there is."""
-    memory_ppm: int
-    """Part of its memory in use."""
-    known: int
-    score: int
-    """The rating of the node, lower is better; of SCORED the rank it was told, higher is better."""
-    index_: int
-    """Device, or SK_EVIDENCE_NODE."""
-    load_milli: int
-    figure: int
-    """The figure that was compared, lower is better: mW added, degrees from SK_DEGREES_MAX down,
-    steps of load, or the node's load."""
-
-    def pack(self) -> bytes:
-        """The record's bytes."""
-        return _EVIDENCE_SIDE.pack(
-            self.node, self.observation, self.id, self.power_mw, self.cap_mw, self.temperature_mc,
-            self.limit_mc, self.busy_ppm, self.clock_ppm, self.memory_ppm, self.known, self.score,
-            self.index_, self.load_milli, self.figure, 0,
-        )
-
-    @classmethod
-    def unpack_all(cls, raw: bytes) -> list[Self]:
-        """Make one of each of the records that follow each other."""
-        return [
-            cls(
-                f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8], f[9], f[10], f[11], f[12],
-                f[13], f[14],
-            )
-            for f in _EVIDENCE_SIDE.iter_unpack(raw)
-        ]
-
-
-_EVIDENCE = Struct("<QIHHHHI")
-
-
-class EvidenceRecord(NamedTuple):
-    """The evidence of a placement by signals or scores; `sides` is 2 with that of the next best,
-    and 1 where there was no other."""
-
-    job: int
-    attempt: int
-    task: int
-    placement: int
-    reason: int
-    sides: int
-    flags: int
-    """SK_EVIDENCE_UNSOUGHT."""
-
-    def pack(self) -> bytes:
-        """The record's bytes."""
-        return _EVIDENCE.pack(
-            self.job, self.attempt, self.task, self.placement, self.reason, self.sides, self.flags,
-        )
-
-    @classmethod
-    def unpack_all(cls, raw: bytes) -> list[Self]:
-        """Make one of each of the records that follow each other."""
-        return [
-            cls(f[0], f[1], f[2], f[3], f[4], f[5], f[6])
-            for f in _EVIDENCE.iter_unpack(raw)
-        ]
+    def of_values(cls, f: tuple[Any, ...]) -> Self:
+        """Make it from values in the order of the record."""
+        return tuple.__new__(cls, (f[0], f[1], f[6], f[5], f[2], f[3], f[4]))

@@ -322,22 +322,24 @@ class Attempts:
         else:
             self._over(key, attempt, outcome)
 
-    def settled(self, key: TaskKey, device_ns: int | None = None, note: str = "") -> None:
+    def settled(self, event: steps.TraceSettled) -> None:
         """Send the outcome: the trace is on disk, or never will be."""
-        attempt = self._settling.pop(key, None)
+        attempt = self._settling.pop(event.key, None)
         if attempt is not None:
             assert attempt.outcome is not None
-            outcome = msgspec.structs.replace(attempt.outcome, device_ns=device_ns)
-            if note:
-                reason = f"{outcome.reason}; {note}" if outcome.reason else note
+            outcome = msgspec.structs.replace(
+                attempt.outcome, device_ns=event.device_ns, launch_ns=event.launch_ns
+            )
+            if event.note:
+                reason = f"{outcome.reason}; {event.note}" if outcome.reason else event.note
                 outcome = msgspec.structs.replace(outcome, reason=reason)
-            self._over(key, attempt, outcome)
+            self._over(event.key, attempt, outcome)
 
     def settle_late(self, now_s: float) -> None:
         """Send the outcomes that have waited SETTLE_S for their traces."""
         while (due := self.settle_by()) is not None and due <= now_s:
             self._counters["trace_not_settled"] += 1
-            self.settled(next(iter(self._settling)))
+            self.settled(steps.TraceSettled(next(iter(self._settling))))
 
     # --- the end ----------------------------------------------------------------------------------
 

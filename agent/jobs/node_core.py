@@ -345,7 +345,7 @@ class NodeCore:
         self._thaw(now_s, effects)
 
     def _settled(self, event: steps.TraceSettled, now_s: float, effects: list[Effect]) -> None:
-        self._attempts.settled(event.key, event.device_ns, event.note)
+        self._attempts.settled(event)
 
     def _faulted(self, event: steps.Faulted, now_s: float, effects: list[Effect]) -> None:
         self.counters["attempt_faulted"] += self._attempts.fault(event, effects)

@@ -170,6 +170,8 @@ class TraceSettled:
     key: TaskKey
     device_ns: int | None = None
     """The device time that the trace measured."""
+    launch_ns: int | None = None
+    """The mean device time of a launch."""
     note: str = ""
     """A remark to append to the reason of the end."""
 

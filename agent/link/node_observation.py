@@ -27,6 +27,9 @@ from stoker.scheduler.nouns import (
     TaskKey,
 )
 
+LAUNCHES_MIN = 100
+"""The fewest launches of a job whose mean time tells of its device."""
+
 
 class DeviceLoad:
     """The load of devices between two calls, from the traces of running jobs."""
@@ -81,6 +84,20 @@ def device_ns(summary: TraceSummary, gpu_milli: int) -> int | None:
         device.busy_ns + device.causes.not_observed_ns * share // MILLI
         for device in summary.devices
     )
+
+
+def launch_ns(summary: TraceSummary) -> int | None:
+    """Return the mean device time of a launch of a job, by which models of devices are compared.
+
+    None for fewer than LAUNCHES_MIN launches, most of which are of the start, and where the error
+    of their time is more than a quarter of it.
+    """
+    launches = sum(kernel.count + kernel.unseen for kernel in summary.kernels)
+    total = sum(kernel.total_ns for kernel in summary.kernels)
+    error = sum(kernel.error_ns for kernel in summary.kernels)
+    if launches < LAUNCHES_MIN or not total or error * 4 > total:
+        return None
+    return max(1, round(total / launches))
 
 
 def _trouble(summary: TraceSummary, told: Iterator[int]) -> str:

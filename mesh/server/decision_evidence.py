@@ -13,6 +13,7 @@ from typing import Final
 
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.watch.node_signals import STALE_NS
+from stoker.mesh.server import speed_words
 from stoker.mesh.wire import schema
 from stoker.scheduler.book import Job
 from stoker.scheduler.effects import Explained
@@ -90,7 +91,8 @@ def evidence_view(
         return schema.EvidenceView(
             placement=name, absent=NO_SIGNALS.get(how) or why or _not_kept(how, placed.reason)
         )
-    return _Words(replica, found).view(word_of(found.placement))
+    series = speed_words.series_words(job.decoded_spec())
+    return _Words(replica, found, series).view(word_of(found.placement))
 
 
 def _not_kept(how: Placement, reason: int) -> str:
@@ -102,8 +104,8 @@ def _not_kept(how: Placement, reason: int) -> str:
 
 
 class _Words:
-    def __init__(self, replica: Replica, found: Evidence) -> None:
-        self._replica, self._found = replica, found
+    def __init__(self, replica: Replica, found: Evidence, series: str) -> None:
+        self._replica, self._found, self._series = replica, found, series
         self._figures: dict[Placement, Callable[[EvidenceSide], str]] = {
             Placement.THERMAL: self._heat,
             Placement.POWER: lambda side: f"would add {side.figure / 1000:g} W",
@@ -112,6 +114,7 @@ class _Words:
             Placement.SPREAD: self._used,
             Placement.LEAST_LOADED: self._free,
             Placement.CONTIGUOUS: self._gaps,
+            Placement.FASTEST: self._speed,
             Placement.BEST: self._gain,
             Placement.FGD: lambda side: f"score {100 + COST_ZERO - side.score}",
             Placement.SCORED: lambda side: f"score {score_of(side.score):g}",
@@ -124,6 +127,7 @@ class _Words:
             Placement.SPREAD: self._flip_used,
             Placement.LEAST_LOADED: self._flip_free,
             Placement.CONTIGUOUS: self._flip_gaps,
+            Placement.FASTEST: self._flip_speed,
             Placement.BEST: self._flip_score,
             Placement.FGD: self._flip_score,
             Placement.SCORED: self._flip_score,
@@ -161,7 +165,7 @@ class _Words:
         }
         if self._reads_load(side):
             values["load"] = side.load_milli / 1000
-        values |= self._score(side)
+        values |= self._score(side) | speed_words.values(side.speed)
         return schema.SignalsView(
             node=self._replica.state.node_name(side.node),
             device=device.id if device is not None else "",
@@ -175,7 +179,7 @@ class _Words:
 
     def _observation(self, side: EvidenceSide) -> int | None:
         """Return the observation of which the placement read something."""
-        if self._found.placement in {Placement.BEST, Placement.FGD}:
+        if self._found.placement in {Placement.BEST, Placement.FGD, Placement.FASTEST}:
             return None
         return (side.sample.id if side.device is not None else side.observation) or None
 
@@ -252,6 +256,17 @@ class _Words:
         score = self._score(side)["score"]
         return f"score {score:.6g}: what usual requests gain or lose, in devices"
 
+    def _model(self, side: EvidenceSide | None) -> str:
+        device = self._device(side) if side is not None else None
+        return device.model if device is not None and device.model else "an unnamed model"
+
+    def _speed(self, side: EvidenceSide) -> str:
+        chosen, other = self._found.chosen, self._found.other
+        beside = other if side is chosen else chosen
+        return speed_words.compared(
+            side, self._model(side), beside, self._model(beside), self._series
+        )
+
     # --- what would have changed the choice -------------------------------------------------------
 
     def _flip(self) -> str:
@@ -286,6 +301,9 @@ class _Words:
         if not chosen.figure:
             return f"{name} could have been chosen below 10 % load, as the chosen one was"
         return f"{name} would have been chosen below {10 * chosen.figure} % load"
+
+    def _flip_speed(self, chosen: EvidenceSide, other: EvidenceSide) -> str:
+        return speed_words.flip(self._name(other), self._model(other), chosen, other)
 
     def _flip_cost(self, chosen: EvidenceSide, other: EvidenceSide) -> str:
         if self._found.reason == Reason.COST_UNKNOWN:

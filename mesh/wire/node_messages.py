@@ -73,6 +73,7 @@ def _checked(outcome: Outcome) -> Outcome:
         and (outcome.signal is None or outcome.signal in _I32)
         and (outcome.device_ns is None or 0 <= outcome.device_ns < _U63)
         and (outcome.started_ns is None or 0 <= outcome.started_ns < _U63)
+        and (outcome.launch_ns is None or 0 < outcome.launch_ns < _U63)
     )
     if not good:
         raise BadRequest(f"an outcome of job {outcome.job} has a number out of range")

@@ -215,22 +215,26 @@ class Core
 
 		if (sk_core_evidence(idle(), job, attempt, task, &found.head, found.sides))
 			return nb::bytes("", 0);
-		return nb::bytes(reinterpret_cast<const char *>(&found), sizeof found);
+		return to_bytes(&found, sizeof found);
+	}
+
+	nb::bytes speeds(uint64_t series) const
+	{
+		std::vector<sk_speed_view> found(SK_SPEEDS_MAX);
+		size_t count = sk_core_speeds(idle(), series, found.data(), SK_SPEEDS_MAX);
+
+		return to_bytes(found.data(), count * sizeof found[0]);
 	}
 
 	void model_power(uint64_t model, uint32_t idle_mw, uint32_t full_mw)
 	{
-		int error = sk_core_model_power(idle(), model, idle_mw, full_mw);
-
-		if (error)
+		if (int error = sk_core_model_power(idle(), model, idle_mw, full_mw))
 			raise_errno(error, "model_power");
 	}
 
 	void cpu_power(uint32_t socket_milli, uint32_t idle_mw, uint32_t full_mw)
 	{
-		int error = sk_core_cpu_power(idle(), socket_milli, idle_mw, full_mw);
-
-		if (error)
+		if (int error = sk_core_cpu_power(idle(), socket_milli, idle_mw, full_mw))
 			raise_errno(error, "cpu_power");
 	}
 
@@ -246,8 +250,7 @@ class Core
 		if (classes.size() % sizeof(sk_class))
 			raise_errno(-EINVAL, "workload");
 		std::memcpy(at.data(), classes.c_str(), classes.size());
-		int error = sk_core_workload(idle(), at.data(), uint32_t(at.size()));
-		if (error)
+		if (int error = sk_core_workload(idle(), at.data(), uint32_t(at.size())))
 			raise_errno(error, "workload");
 	}
 
@@ -564,6 +567,7 @@ NB_MODULE(_core, module)
 		.def("apply", &Core::apply, "commands"_a, "now_ns"_a)
 		.def("observe", &Core::observe, "node"_a, "observation"_a, "load_milli"_a)
 		.def("observe_device", &Core::observe_device, "node"_a, "index"_a, "sample"_a)
+		.def("speeds", &Core::speeds, "series"_a)
 		.def("evidence", &Core::evidence, "job"_a, "attempt"_a, "task"_a)
 		.def("model_power", &Core::model_power, "model"_a, "idle_mw"_a, "full_mw"_a)
 		.def("cpu_power", &Core::cpu_power, "socket_milli"_a, "idle_mw"_a, "full_mw"_a)

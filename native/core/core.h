@@ -142,11 +142,17 @@ struct sk_evidence_side {
 			   higher is better */
 	uint32_t index; /* device, or SK_EVIDENCE_NODE */
 	uint32_t load_milli;
-	uint32_t figure; /* the figure that was compared, lower is better: mW added, degrees from
-			    SK_DEGREES_MAX down, steps of load, or the node's load */
+	uint32_t figure;   /* the figure that was compared, lower is better: mW added, degrees from
+			      SK_DEGREES_MAX down, steps of load, steps of slowness, or the node's
+			      load */
+	uint32_t measure;  /* enum sk_measure, for the speed below; 0: none is known */
+	uint64_t speed_ns; /* median time that the device's model took for a unit of work */
+	uint64_t speed_least; /* this and the next one count the newest jobs */
+	uint64_t speed_most;
+	uint32_t speed_jobs;
 	uint32_t zero;
 };
-static_assert(sizeof(struct sk_evidence_side) == 80, "binding layout");
+static_assert(sizeof(struct sk_evidence_side) == 112, "binding layout");
 /* The evidence of a placement by signals or scores; `sides` is 2 with that of the next best, and 1
  * where there was no other. */
 struct sk_evidence {
@@ -250,6 +256,9 @@ int sk_core_queue(const struct sk_core *core, uint32_t queue, uint64_t now_ns,
 		  struct sk_queue_view *ret);
 /* Write the ids of all queues except the root, by slot. */
 uint32_t sk_core_queues(const struct sk_core *core, uint32_t *ids, uint32_t capacity);
+/* Write the speeds of a series, of all series for 0, from the one measured first. */
+uint32_t sk_core_speeds(const struct sk_core *core, uint64_t series, struct sk_speed_view *views,
+			uint32_t capacity);
 /* Returns the entry time at which the first held job may start, 0 if there is none. Until then
  * propose has nothing to do unless something happens. */
 uint64_t sk_core_due(const struct sk_core *core);

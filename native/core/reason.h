@@ -152,6 +152,8 @@ enum sk_reason {
 	SK_CHOICE_LATE = 222,
 	SK_CHOICE_INVALID = 223,
 	SK_CHOICE_ABSENT = 224,
+	SK_FASTEST = 225,
+	SK_SPEED_UNKNOWN = 226,
 
 	/* Reasons why a job waits, and inputs that mattered for one that does not. */
 	SK_NO_NODES = 300,

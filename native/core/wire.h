@@ -47,6 +47,8 @@
 #define SK_JOB_AFTERS_MAX 8u	    /* Jobs that one job may follow. */
 #define SK_BACKOFF_MAX_S 300u	    /* Longest pause before a retry, in seconds. */
 #define SK_PROMOTE_MAX 256u	    /* Held jobs released by time in one propose or apply. */
+#define SK_SPEEDS_MAX 4096u	    /* Measured speeds known to one state. */
+#define SK_SPEED_SAMPLES_MAX 8u	    /* Newest jobs of which a speed is the median. */
 #define SK_NO_LIMIT UINT64_MAX	    /* A quota's limit where there is none. */
 
 enum sk_kind {
@@ -103,6 +105,7 @@ enum sk_placement {
 	SK_PLACEMENT_LEAST_LOADED = 11,	 /* most free devices */
 	SK_PLACEMENT_CONTIGUOUS = 12,	 /* devices whose numbers follow each other, on one link */
 	SK_PLACEMENT_SCORED = 13,	 /* the node with the best score of a function outside */
+	SK_PLACEMENT_FASTEST = 14,	 /* best measured speed, then as BEST */
 	SK_PLACEMENT_END,
 };
 
@@ -326,6 +329,7 @@ struct sk_request {
 	uint64_t estimate_ns;		      /* Expected run time; 0: not known. */
 	uint64_t group;			      /* The group of ATTRACT and REPEL; 0: none. */
 	uint64_t array;			      /* Shared by the jobs of one array; 0: none. */
+	uint64_t series;		      /* Shared by jobs whose speeds compare; 0: none. */
 	uint64_t models[SK_JOB_MODELS_MAX];   /* Hashes of models; any will do, none: all will. */
 	uint64_t require[SK_JOB_LABELS_MAX];  /* Hashes of labels that the node must have. */
 	uint64_t avoid[SK_JOB_LABELS_MAX];    /* Hashes of labels that the node must not have. */
@@ -347,16 +351,16 @@ struct sk_request {
 	struct sk_condition conditions[SK_JOB_CONDITIONS_MAX]; /* Conditions on its devices. */
 	uint64_t after[SK_JOB_AFTERS_MAX]; /* The jobs that must have ended before. */
 };
-static_assert(sizeof(struct sk_request) == 488, "stored layout");
+static_assert(sizeof(struct sk_request) == 496, "stored layout");
 static_assert(SK_JOB_AFTERS_MAX <= 8, "each has a bit of after_any and after_fail");
 
 /* A user submits a job. The record may end before conditions and jobs that say nothing.
  *
  * Python: Submit(client, key=b"", spec_hash=0, uid=0, tenant=0, priority=0, gpu_milli=0,
  * cpu_milli=0, memory_bytes=0, tasks=1, device_memory_bytes=0, estimate_ns=0, group=0, array=0,
- * models=(), require=(), avoid=(), tolerate=(), after=(), after_any=0, after_fail=0, queue=0,
- * min_run_s=0, backoff_s=0, placement=Placement.QUEUE, options=0, retries=0, kinds=Kind.GPU,
- * per_node=0, conditions=()) */
+ * series=0, models=(), require=(), avoid=(), tolerate=(), after=(), after_any=0, after_fail=0,
+ * queue=0, min_run_s=0, backoff_s=0, placement=Placement.QUEUE, options=0, retries=0,
+ * kinds=Kind.GPU, per_node=0, conditions=()) */
 struct sk_submit {
 	struct sk_header header;
 	uint64_t client;    /* Id of who submits; keys are per client. */
@@ -366,8 +370,8 @@ struct sk_submit {
 	uint32_t tenant;
 	struct sk_request request;
 };
-static_assert(sizeof(struct sk_submit) == 544, "stored layout");
-#define SK_SUBMIT_LEAST 288u /* Bytes of a request without conditions that follows no job. */
+static_assert(sizeof(struct sk_submit) == 552, "stored layout");
+#define SK_SUBMIT_LEAST 296u /* Bytes of a request without conditions that follows no job. */
 static_assert(SK_SUBMIT_LEAST + SK_JOB_CONDITIONS_MAX * sizeof(struct sk_condition) +
 			      SK_JOB_AFTERS_MAX * sizeof(uint64_t) ==
 		      sizeof(struct sk_submit),
@@ -414,7 +418,7 @@ static_assert(sizeof(struct sk_place) == 152, "stored layout");
  * all tasks of the gang are. The state "starting" says so.
  *
  * Python: TaskOutcome(job, attempt, node, state, exit_code=None, signal=None, reason=0, task=0,
- * device_ns=None) */
+ * device_ns=None, run_ns=0, launch_ns=0) */
 struct sk_outcome {
 	struct sk_header header;
 	uint64_t job;
@@ -426,10 +430,12 @@ struct sk_outcome {
 	int32_t exit_code;
 	int32_t signal;
 	uint64_t device_ns; /* Measured device time of this task; else its shares x wall time. */
+	uint64_t run_ns;    /* The time that its program ran; 0: not known. */
+	uint64_t launch_ns; /* Mean device time of a launch of it; 0: not measured. */
 	uint16_t reason;    /* Passed through; the caller's own codes start at Reason.OUTER. */
 	uint16_t zero[3];
 };
-static_assert(sizeof(struct sk_outcome) == 64, "stored layout");
+static_assert(sizeof(struct sk_outcome) == 80, "stored layout");
 
 /* Measured device time of a running job so far, all tasks of this attempt together.
  *

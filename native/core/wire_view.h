@@ -48,7 +48,7 @@ struct sk_job_view {
 	uint16_t unmet; /* The job of request.after, from 1, that ended otherwise than wanted; 0. */
 	struct sk_request request; /* All that was asked for; the key is not kept. */
 };
-static_assert(sizeof(struct sk_job_view) == 664, "binding layout");
+static_assert(sizeof(struct sk_job_view) == 672, "binding layout");
 
 /* The reason why a pending job is not in its queue. */
 enum sk_hold {
@@ -173,5 +173,28 @@ struct sk_task_view {
 	struct sk_share shares[SK_TASK_DEVICES_MAX];
 };
 static_assert(sizeof(struct sk_task_view) == 96, "binding layout");
+
+/* The unit of work by which the speed of a device model is measured. */
+enum sk_measure {
+	SK_MEASURE_LAUNCH = 1, /* the launch of a kernel: the device time of one */
+	SK_MEASURE_RUN = 2,    /* a whole job: the time that it ran */
+	SK_MEASURE_END,
+};
+
+/* The speed of one device model for one series of jobs: the time of a unit of work.
+ *
+ * Python: Speed(series, model, measure, jobs, median_ns, least_ns, most_ns) */
+struct sk_speed_view {
+	uint64_t series;
+	uint64_t model;
+	uint64_t median_ns; /* The newest SK_SPEED_SAMPLES_MAX jobs count, here and in the next two.
+			     */
+	uint64_t least_ns;
+	uint64_t most_ns;
+	uint32_t jobs; /* Jobs that were measured in all. */
+	uint16_t measure;
+	uint16_t zero;
+};
+static_assert(sizeof(struct sk_speed_view) == 48, "binding layout");
 
 #endif

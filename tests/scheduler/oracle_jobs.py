@@ -230,6 +230,9 @@ class Jobs(Nodes, Queues):
 
     def has_ended(self, job: Job, task: Task, c: rec.TaskOutcome) -> None:
         self.spend(job, self.held_ns(job, task) if c.device_ns is None else c.device_ns)
+        devices = self.node(task.node).devices
+        models = {devices[share.index].model for share in task.shares}
+        self.speeds.told(job.request, models, c)
         self.tasks.remove(task)
         before = job.reason
         if self.decides(job, c) and (c.state != SUCCEEDED or not self.of_job(job)):

@@ -15,6 +15,7 @@ from stoker.scheduler.effects import DeviceState, NodeInfo
 from stoker.scheduler.hints import RequestClass, Sample
 from stoker.scheduler.policies import Option, Placement
 from stoker.scheduler.records import Submit
+from tests.scheduler.oracle_speeds import Speeds
 
 MIB = 1 << 20
 PART = 1 << 16
@@ -33,6 +34,7 @@ class Inputs:
     watts: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Milliwatts unused and full, by model."""
     socket: tuple[int, int, int] = (0, 0, 0)
+    speeds: Speeds = field(default_factory=Speeds)
 
 
 @dataclass
@@ -134,7 +136,7 @@ class Chooser:
         if how in (Placement.BEST, Placement.FGD):
             return self.frag(view, request, how)
         rank = getattr(self, f"by_{how.name.lower()}")(view, request, shares)
-        if how in (Placement.POWER, Placement.THERMAL):
+        if how in (Placement.POWER, Placement.THERMAL, Placement.FASTEST):
             second = self.frag(view, request, Placement.BEST)
             assert second
             rank += second[0]
@@ -142,7 +144,7 @@ class Chooser:
 
     def allowed(self, view: View, suited: list[int], request: Submit, how: Placement) -> list[int]:
         suited = self.unwarned(view, suited, request)
-        if how in (Placement.THERMAL, Placement.POWER, Placement.LEAST_BUSY):
+        if how in (Placement.THERMAL, Placement.POWER, Placement.LEAST_BUSY, Placement.FASTEST):
             return self.best(view, suited, request, how)
         if how == Placement.CONTIGUOUS and request.gpu_milli > MILLI:
             return self.window(view, suited, request)
@@ -167,6 +169,7 @@ class Chooser:
             Placement.THERMAL: lambda i: -self.headroom(view, i),
             Placement.POWER: lambda i: self.adds(view, i),
             Placement.LEAST_BUSY: lambda i: self.load(view, i),
+            Placement.FASTEST: lambda i: self.slowness(view, i, request),
         }[how]
         if how == Placement.THERMAL:
             suited = [i for i in suited if self.headroom(view, i) >= 0]
@@ -275,6 +278,14 @@ class Chooser:
         if left <= 0:
             return -1
         return 0 if sample.slowed or sample.warned else min(left // 1000, 1000)
+
+    def by_fastest(
+        self, view: View, request: Submit, shares: tuple[tuple[int, int], ...]
+    ) -> tuple[int, ...]:
+        return (max([self.slowness(view, index, request) for index, _ in shares], default=0),)
+
+    def slowness(self, view: View, index: int, request: Submit) -> int:
+        return self.inputs.speeds.slowness(request.series, view.devices[index].model)
 
     # ---- fragmentation ----
 

@@ -10,6 +10,7 @@ from stoker.scheduler import records as rec
 from stoker.scheduler.core import Limits
 from stoker.scheduler.reasons import Reason as R
 from tests.scheduler.oracle_nouns import FINAL, M64, ROOT, Job, No, Node, Queue, Task
+from tests.scheduler.oracle_speeds import Speeds
 
 
 class State:
@@ -32,6 +33,7 @@ class State:
         """Preferences that are insisted on at the moment."""
         self.queues: dict[int, Queue] = {ROOT: Queue(ROOT, 1, None), 0: Queue(0, 2, ROOT)}
         self.keys: list[tuple[int, bytes, int, int]] = []
+        self.speeds = Speeds()
         self.counts = {"retried": 0, "preempted": 0, "placed": 0, "forgotten": 0, "refused": 0}
         self.told: list[tuple[object, ...]] = []
         self.command = 0
@@ -45,6 +47,7 @@ class State:
         other.ended, other.models, other.keys = [*self.ended], [*self.models], [*self.keys]
         other.counts, other.told = dict(self.counts), []
         other.traits = [*self.traits]
+        other.speeds = self.speeds.clone()
         return other
 
     # -- looking ---------------------------------------------------------------------------

@@ -131,6 +131,7 @@ class Pair:
         for queue in by_slot[1:]:
             self.compare_queue(queue.id)
         self.compare_counters()
+        assert self.core.speeds() == self.oracle.speeds.views()
 
     def compare_counters(self) -> None:
         counters = self.core.counters()

@@ -20,7 +20,7 @@ from tests.scheduler.oracle_nouns import SECOND, Job, Node
 COMPARED = tuple(p for p in Property if p not in (Property.LINK, Property.DEVICE, Property.NUMA))
 """The properties that each device has by itself."""
 
-SMALL = Limits(nodes=4, devices=14, jobs=12, finished=5, tasks=8, node_tasks=4, keys=4, queues=4)
+SMALL = Limits(nodes=4, devices=14, jobs=12, finished=5, tasks=6, node_tasks=4, keys=4, queues=4)
 """Limits so tight that a stream runs into every one of them."""
 
 NODES = range(1, 6)
@@ -196,6 +196,7 @@ class Stream:
             estimate_ns=self.mostly((0, 3), (9 * SECOND, 1)),
             **self.afters(),
             group=self.one_of(0, 1, 2),
+            series=self.one_of(0, 21, 21, 22),
             queue=CUSTOM_QUEUE if custom else queue,
             min_run_s=self.mostly((0, 3), (2, 1)),
             backoff_s=self.mostly((0, 2), (1, 3), (7, 1), (300, 1)),
@@ -234,7 +235,7 @@ class Stream:
             {"priority": 200}, {"gpu_milli": 4000}, {"gpu_milli": 1500}, {"gpu_milli": 17_000},
             {"cpu_milli": 9000}, {"memory_bytes": 1 << 34}, {"tasks": 7}, {"tasks": 0},
             {"tasks": 65}, {"options": 512}, {"options": 6}, {"options": 8, "group": 0},
-            {"placement": 14}, {"retries": 11}, {"backoff_s": 301}, {"queue": 77},
+            {"placement": 15}, {"retries": 11}, {"backoff_s": 301}, {"queue": 77},
             {"key": b"d" * 16}, {"after": (1 << 40,), **EACH_SUCCESS},
             {"after": (3, 3), **EACH_SUCCESS}, {"models": MODELS[:2]}, {"models": MODELS[1:]},
             {"models": MODELS[:1]}, {"device_memory_bytes": 50}, {"device_memory_bytes": 30},
@@ -253,6 +254,8 @@ class Stream:
             end = self.random.choice(({"exit_code": 0}, {"exit_code": 3}, {"signal": 9}))
             device_ns = (None, 0, 5 * SECOND, (1 << 64) - 3)
             end["device_ns"] = self.random.choices(device_ns, (9, 2, 4, 1))[0]
+            end["run_ns"] = self.mostly((0, 2), (SECOND, 3), (3 * SECOND, 3), ((1 << 64) - 3, 1))
+            end["launch_ns"] = self.mostly((0, 3), (4000, 2), (7001, 2), (1 << 57, 1))
         reason = self.one_of(0, 0, 1001)
         if self.oracle.tasks and not self.rarely(0.15):
             task = self.random.choice(self.oracle.tasks)

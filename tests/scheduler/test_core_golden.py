@@ -12,7 +12,7 @@ command that caused it. `STOKER_GOLDEN=rewrite` writes the traces anew; read the
     step [seed=N]                    both
     commit                           commit the kept requests (and places) as if proposed elsewhere
     observe, sample, power, sockets, workload      what the leader is told besides, any order
-    explain, job, node, devices, labels, tasks, queue, due, counters, candidates, restore
+    explain, job, node, devices, labels, tasks, queue, speeds, due, counters, candidates, restore
 
 Lists are `models=7,8`, options `options=spread_tasks|preemptible`, placements and orders names.
 """
@@ -35,7 +35,7 @@ from stoker.scheduler.hints import RequestClass, Sample
 from stoker.scheduler.nouns import DeviceShare
 from stoker.scheduler.policies import Kind, Option, Order, Placement
 from stoker.scheduler.reasons import Reason, reason_of
-from stoker.scheduler.wire_names import Property, Relation
+from stoker.scheduler.wire_names import Measure, Property, Relation
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "core"
 
@@ -60,7 +60,7 @@ RECORDS: dict[str, type[Any]] = {
     "give_up": rec.GiveUp,
     "device_traits": rec.DeviceTraits,
 }
-NAMES: dict[str, type[Any]] = {"placement": Placement, "order": Order}
+NAMES: dict[str, type[Any]] = {"placement": Placement, "order": Order, "measure": Measure}
 PLAIN = rec.Submit(0)
 """A request without options; a trace shows how a request differs from it."""
 ZEROS = {"request", "command", "device", "exit_code"}
@@ -324,6 +324,10 @@ class Script:
         yield line("queue", info._replace(quotas=()))
         for quota in info.quotas:
             yield line("  quota", quota)
+
+    def do_speeds(self) -> Iterator[str]:
+        for speed in self.core.speeds():
+            yield line("speed", speed)
 
     def do_due(self) -> Iterator[str]:
         yield f"due={self.core.due_ns()}"

@@ -30,6 +30,7 @@ RATED = [
     Placement.THERMAL,
     Placement.LEAST_LOADED,
     Placement.CONTIGUOUS,
+    Placement.FASTEST,
 ]
 
 
@@ -48,6 +49,7 @@ def request(rng: Random) -> rec.Submit:
         if gpu > 1000
         else 0,
         kinds=rng.choice((1, 1, 1, 2, 3)),
+        series=rng.choice((0, 61, 61, 62)),
     )
 
 
@@ -175,9 +177,17 @@ class World:
         return wanted._replace(placement=how, models=known)
 
     def end(self, task: Start) -> None:
-        self.commit(
-            [rec.TaskOutcome(task.job, task.attempt, task.node, rec.STATE_CODES["succeeded"])]
-        )
+        info = self.core.job(task.job)
+        assert info
+        outcome = rec.TaskOutcome(
+            task.job, task.attempt, task.node, rec.STATE_CODES["succeeded"],
+            run_ns=self.rng.choice((0, 10**9, 2 * 10**9)),
+            launch_ns=self.rng.choice((0, 0, 1000, 1049, 3000)),
+        )  # fmt: skip
+        devices = self.core.devices(task.node)
+        models = {devices[share.index].model for share in task.shares}
+        self.inputs.speeds.told(info.request, models, outcome)
+        self.commit([outcome])
 
     def job(self, wanted: rec.Submit) -> tuple[int, Start | None]:
         """Submit and decide alone; what does not start is cancelled."""
@@ -276,7 +286,7 @@ def test_a_batch_decides_as_one_by_one() -> None:
             request(rng)._replace(placement=rng.choice(RATED), client=2, priority=0)
             for _ in range(8)
         ]
-        fits = [wanted for wanted in asks if alone.job(wanted)[1]]
+        fits = [wanted for wanted in asks if reserves(wanted) and alone.job(wanted)[1]]
         tried += len(fits)
         together.commit([])
         started = together.commit(list(fits))

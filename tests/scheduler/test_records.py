@@ -31,7 +31,7 @@ SUBMIT = rec.Submit(
     client=wide(1), key=bytes(range(1, 17)), spec_hash=wide(2), uid=short(3), tenant=short(4),
     priority=-5, gpu_milli=short(6), cpu_milli=short(7), memory_bytes=wide(8), tasks=9,
     device_memory_bytes=wide(10), estimate_ns=wide(11), group=wide(13),
-    array=wide(14), models=tuple(map(wide, range(20, 28))),
+    array=wide(14), series=wide(48), models=tuple(map(wide, range(20, 28))),
     require=tuple(map(wide, range(30, 34))), avoid=tuple(map(wide, range(34, 38))),
     tolerate=(wide(38), wide(39)), after=tuple(map(wide, range(40, 48))), queue=short(15),
     min_run_s=short(16), backoff_s=short(17),
@@ -64,7 +64,7 @@ COMMANDS: list[rec.Command] = [
     ),
     rec.TaskOutcome(
         job=wide(1), attempt=short(2), node=wide(3), state=6, exit_code=-5, signal=7, reason=8,
-        task=9, device_ns=wide(10),
+        task=9, device_ns=wide(10), run_ns=wide(11), launch_ns=wide(12),
     ),
     rec.TaskOutcome(job=1, attempt=1, node=1, state=3, signal=0),
     rec.Cancel(wide(1), 2),

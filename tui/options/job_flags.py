@@ -187,5 +187,5 @@ FIELDS: Final = {
 
 PLACEMENTS: Final = (
     "best", "fgd", "binpack", "spread", "least-busy", "random", "cost-optimized", "power",
-    "thermal", "least-loaded", "contiguous",
+    "thermal", "least-loaded", "contiguous", "fastest",
 )

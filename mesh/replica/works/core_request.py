@@ -107,6 +107,7 @@ def submit(
         device_memory_bytes=spec.device_memory_bytes or 0,
         estimate_ns=int((spec.estimate_s or 0) * NS),
         group=name_id(f"{owner.user}/{spec.group}") if spec.group else 0,
+        series=series(owner.user, spec),
         models=tuple(map(name_id, models)),
         require=tuple(map(name_id, spec.require)),
         avoid=tuple(map(name_id, spec.avoid)),
@@ -123,6 +124,16 @@ def submit(
         kinds=KINDS[spec.device_kind],
         conditions=conditions,
     )
+
+
+def series(user: str, spec: JobSpec) -> int:
+    """Return the number of the jobs with which this one is compared in speed: those of one user
+    with the same name, or the same program and arguments, and the same devices; 0 without any."""
+    if not spec.gpu_milli:
+        return 0
+    what = [spec.name] if spec.name else ["", *spec.argv]
+    shape = [str(spec.gpu_milli), str(spec.tasks)]
+    return hash64("\0".join([user, *shape, *what]).encode()) or 1
 
 
 class _Afters(TypedDict):

@@ -48,10 +48,12 @@ class OutcomeWork(Work):
                 exit_code=o.exit_code,
                 signal=o.signal,
                 device_ns=o.device_ns,
+                run_ns=max(0, o.t_ns - o.started_ns) if o.started_ns and _ended(o) else 0,
+                launch_ns=o.launch_ns or 0,
             )
             for o in self._known
         ]
-        return requests, sum(120 + len(o.reason.encode()) for o in self._known)
+        return requests, sum(130 + len(o.reason.encode()) for o in self._known)
 
     def refresh(self, state: ReplicaState) -> None:
         placing = state.book.placing
@@ -73,3 +75,8 @@ class OutcomeWork(Work):
         # A rejected outcome would be rejected again, so the node must not repeat it.
         wrong = [fate.rejected for fate in fates if fate.rejected and not fate.rejected.benign]
         return NodeReply(True, message="; ".join(r.text() for r in wrong[:8]))
+
+
+def _ended(outcome: nouns.Outcome) -> bool:
+    """True for the end of a program that ran, whose times are those of its run."""
+    return outcome.state in nouns.ENDED

@@ -104,7 +104,8 @@ uint64_t sk_command_journal_max(const struct sk_core *core, const struct sk_head
 	uint64_t bytes = SK_JOURNAL_REQUEST;
 
 	if (command->kind == SK_OUTCOME)
-		bytes += SK_JOURNAL_TASK + SK_TASK_DEVICES_MAX * SK_JOURNAL_SHARE;
+		bytes +=
+			SK_JOURNAL_TASK + SK_TASK_DEVICES_MAX * SK_JOURNAL_SHARE + SK_JOURNAL_SPEED;
 	if (node || command->kind == SK_NODE_UP)
 		bytes += SK_NODE_DEVICES_MAX * SK_JOURNAL_SHARE;
 	for (uint32_t task = core->nodes[node].tasks.first; task;

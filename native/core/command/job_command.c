@@ -12,6 +12,7 @@
 #include "core/ledger/key.h"
 #include "core/ledger/node.h"
 #include "core/ledger/queue.h"
+#include "core/ledger/speed.h"
 #include "core/ledger/task.h"
 #include "core/ledger/traits.h"
 #include "core/policy/conditions.h"
@@ -343,6 +344,7 @@ static void task_ended(const struct sk_act *act, uint32_t slot, const struct sk_
 				 : sk_task_used_ns(&core->tasks[task], job, act->now_ns);
 
 	SK_SET(core, job->spent_ns, sk_time_add(job->spent_ns, spent));
+	sk_speed_measure(act, task, command);
 	sk_task_give(core, task);
 	job_judge(core, job, command);
 	if (!job->tasks_live) {

@@ -8,6 +8,7 @@
 #include "core/ledger/device.h"
 #include "core/ledger/fit.h"
 #include "core/ledger/node.h"
+#include "core/ledger/speed.h"
 #include "core/policy/contiguous.h"
 #include "core/policy/evidence.h"
 #include "core/policy/signal.h"
@@ -68,7 +69,25 @@ bool sk_evidence_tells(enum sk_placement how)
 static bool rates_devices(enum sk_placement how)
 {
 	return how == SK_PLACEMENT_POWER || how == SK_PLACEMENT_THERMAL ||
-	       how == SK_PLACEMENT_LEAST_BUSY;
+	       how == SK_PLACEMENT_LEAST_BUSY || how == SK_PLACEMENT_FASTEST;
+}
+
+/* The speed of the model of a device for a job, where it is measured. */
+static void speed_fill(const struct sk_core *core, const struct sk_job *job, uint32_t model,
+		       struct sk_evidence_side *ret)
+{
+	uint32_t measure = sk_signal_measure(core, job->request.series);
+	uint32_t slot = sk_speed_find(core, job->request.series, (enum sk_measure)measure, model);
+	struct sk_speed_view speed;
+
+	if (!slot)
+		return;
+	sk_speed_view_fill(core, slot, &speed);
+	ret->measure = measure;
+	ret->speed_ns = speed.median_ns;
+	ret->speed_least = speed.least_ns;
+	ret->speed_most = speed.most_ns;
+	ret->speed_jobs = speed.jobs;
 }
 
 static void side_fill(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,
@@ -87,17 +106,19 @@ static void side_fill(const struct sk_core *core, const struct sk_job *job, enum
 	if (sample)
 		ret->sample = *sample;
 	ret->figure = index == SK_EVIDENCE_NODE ? node_figure(core, job, how, node, at.place)
-						: sk_signal_figure(core, how, node, index);
+						: sk_signal_figure(core, job, how, node, index);
+	if (how == SK_PLACEMENT_FASTEST && index != SK_EVIDENCE_NODE)
+		speed_fill(core, job, sk_device_at(core, node, index)->model, ret);
 }
 
 /* The device that decides how good the place is: the one with the worst figure. */
-static uint32_t deciding(const struct sk_core *core, enum sk_placement how, uint32_t node,
-			 const struct sk_place *place)
+static uint32_t deciding(const struct sk_core *core, const struct sk_job *job,
+			 enum sk_placement how, uint32_t node, const struct sk_place *place)
 {
 	uint32_t worst = SK_EVIDENCE_NODE, most = 0;
 
 	for (uint32_t i = 0; i < place->shares_n && rates_devices(how); i++) {
-		uint32_t figure = sk_signal_figure(core, how, node, place->shares[i].index);
+		uint32_t figure = sk_signal_figure(core, job, how, node, place->shares[i].index);
 
 		if (worst != SK_EVIDENCE_NODE && figure <= most)
 			continue;
@@ -124,7 +145,7 @@ static uint32_t left_over(const struct sk_core *core, const struct sk_job *job,
 
 	for (uint32_t index = 0; index < core->nodes[node].devices; index++) {
 		const struct sk_device *device = sk_device_at(core, node, index);
-		uint32_t figure = sk_signal_figure(core, how, node, index);
+		uint32_t figure = sk_signal_figure(core, job, how, node, index);
 
 		if (is_taken(place, index) || !(named >> index & 1) ||
 		    sk_device_free(device) < place->shares[0].milli || sk_fit_device(job, device) ||
@@ -144,7 +165,7 @@ static void other_fill(const struct sk_core *core, const struct sk_job *job, enu
 	uint32_t left = SK_EVIDENCE_NODE;
 
 	if (other.node) {
-		side_fill(core, job, how, other, deciding(core, how, other.node, other.place),
+		side_fill(core, job, how, other, deciding(core, job, how, other.node, other.place),
 			  &ret->sides[1]);
 		ret->head.sides = 2;
 	}
@@ -174,7 +195,8 @@ void sk_evidence_keep(const struct sk_core *core, const struct sk_job *job, enum
 						 .reason = place->reason,
 						 .sides = 1,
 						 .flags = many ? SK_EVIDENCE_UNSOUGHT : 0}};
-	side_fill(core, job, how, taken, deciding(core, how, taken.node, place), &at->sides[0]);
+	side_fill(core, job, how, taken, deciding(core, job, how, taken.node, place),
+		  &at->sides[0]);
 	other_fill(core, job, how, taken, other, at);
 }
 

@@ -37,6 +37,8 @@ struct sk_shape_key {
 	uint32_t cpu_milli;
 	uint32_t how;	  /* enum sk_placement */
 	uint32_t options; /* SK_MIX_VENDORS */
+	uint64_t series;  /* of FASTEST, as the next one; else 0 */
+	uint64_t speeds;  /* digest of the series' speeds */
 };
 
 struct sk_shape {

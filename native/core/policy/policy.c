@@ -222,7 +222,8 @@ static bool policy_took(const struct sk_search *search, const uint32_t *first,
 	struct sk_place other;
 	uint32_t next;
 
-	search_take(search, node, sk_rate_why(core, search->how, node, search->place));
+	search_take(search, node,
+		    sk_rate_why(core, &core->jobs[search->job], search->how, node, search->place));
 	if (!sk_evidence_tells(search->how))
 		return true;
 	next = too_many(search) ? 0 : best_but(search, first, second, node, &other);

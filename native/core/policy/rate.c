@@ -248,23 +248,35 @@ static uint32_t rate_load(const struct sk_core *core, uint32_t node)
 	return load_of(core, node) << 10 | tasks_count(core, node);
 }
 
+/* The figure of the worst device that would be taken, or SK_SCORE_NONE. */
+static uint32_t worst_figure(const struct sk_core *core, const struct sk_job *job,
+			     enum sk_placement how, uint32_t node)
+{
+	struct sk_place place = {0};
+	uint32_t most = 0;
+
+	if (!sk_rate_shares(core, job, how, node, &place))
+		return SK_SCORE_NONE;
+	for (uint32_t i = 0; i < place.shares_n; i++) {
+		uint32_t figure = sk_signal_figure(core, job, how, node, place.shares[i].index);
+
+		most = figure > most ? figure : most;
+	}
+	return most;
+}
+
 /* Least load of the most loaded device that would be taken, then as above with an eighth of the
  * precision. */
 static uint32_t rate_device_load(const struct sk_core *core, const struct sk_job *job,
 				 uint32_t node)
 {
-	struct sk_place place = {0};
-	uint32_t most = 0;
+	uint32_t most;
 
 	if (!job->request.gpu_milli)
 		return rate_load(core, node);
-	if (!sk_rate_shares(core, job, SK_PLACEMENT_LEAST_BUSY, node, &place))
+	most = worst_figure(core, job, SK_PLACEMENT_LEAST_BUSY, node);
+	if (most == SK_SCORE_NONE)
 		return SK_SCORE_NONE;
-	for (uint32_t i = 0; i < place.shares_n; i++) {
-		uint32_t load = sk_signal_load(core, node, place.shares[i].index);
-
-		most = load > most ? load : most;
-	}
 	return most << 28 | load_of(core, node) / 8 << 10 | tasks_count(core, node);
 }
 
@@ -326,24 +338,6 @@ static uint32_t rate_power(const struct sk_core *core, const struct sk_job *job,
 	for (uint32_t i = 0; i < place.shares_n; i++)
 		adds += sk_signal_adds_mw(core, node, place.shares[i].index);
 	return under(adds / 1000, SK_RATE_MAX);
-}
-
-/* ---- heat ---- */
-
-/* The headroom of the hottest device that would be taken. */
-static uint32_t rate_heat(const struct sk_core *core, const struct sk_job *job, uint32_t node)
-{
-	struct sk_place place = {0};
-	int32_t least = SK_DEGREES_MAX;
-
-	if (!sk_rate_shares(core, job, SK_PLACEMENT_THERMAL, node, &place))
-		return SK_SCORE_NONE;
-	for (uint32_t i = 0; i < place.shares_n; i++) {
-		int32_t headroom = sk_signal_headroom(core, node, place.shares[i].index);
-
-		least = headroom < least ? headroom : least;
-	}
-	return (uint32_t)(SK_DEGREES_MAX - least);
 }
 
 /* ---- numbers of devices ---- */
@@ -415,7 +409,7 @@ static uint64_t best_figures(const struct sk_core *core, const struct sk_job *jo
 	for (uint64_t left = suited; left; left &= left - 1) {
 		uint32_t index = (uint32_t)__builtin_ctzll(left);
 
-		figures[index] = sk_signal_figure(core, how, node, index);
+		figures[index] = sk_signal_figure(core, job, how, node, index);
 	}
 	at = figure_next(figures, suited, count, -1);
 	for (; at != SK_FIGURE_NEVER; at = figure_next(figures, suited, count, at)) {
@@ -474,6 +468,7 @@ static uint64_t allowed(const struct sk_core *core, const struct sk_job *job, en
 	case SK_PLACEMENT_POWER:
 	case SK_PLACEMENT_THERMAL:
 	case SK_PLACEMENT_LEAST_BUSY:
+	case SK_PLACEMENT_FASTEST:
 		return best_figures(core, job, how, node, suited);
 	case SK_PLACEMENT_CONTIGUOUS:
 		return sk_contiguous_choose(core, job, node, suited, &gaps);
@@ -567,7 +562,8 @@ uint32_t sk_rate(const struct sk_core *core, const struct sk_job *job, enum sk_p
 	case SK_PLACEMENT_POWER:
 		return rate_power(core, job, node);
 	case SK_PLACEMENT_THERMAL:
-		return rate_heat(core, job, node);
+	case SK_PLACEMENT_FASTEST:
+		return worst_figure(core, job, how, node);
 	case SK_PLACEMENT_BEST:
 	case SK_PLACEMENT_FGD:
 		if (sk_workload_known(core))

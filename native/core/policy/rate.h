@@ -21,13 +21,14 @@ bool sk_rate_shares(const struct sk_core *core, const struct sk_job *job, enum s
 /* True if a placement decides among equals by a second rating, that of SK_PLACEMENT_BEST. */
 static inline bool sk_rate_twice(enum sk_placement how)
 {
-	return how == SK_PLACEMENT_POWER || how == SK_PLACEMENT_THERMAL;
+	return how == SK_PLACEMENT_POWER || how == SK_PLACEMENT_THERMAL ||
+	       how == SK_PLACEMENT_FASTEST;
 }
 
 /* The reason why this node was taken, called before the task is. Only what its rating read is named
  * as an observation; if there was nothing to read, the reason says so. */
-uint16_t sk_rate_why(const struct sk_core *core, enum sk_placement how, uint32_t node,
-		     struct sk_place *place);
+uint16_t sk_rate_why(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,
+		     uint32_t node, struct sk_place *place);
 /* Name the samples by which devices of the node were left out for a warning of their health. */
 void sk_rate_note_warned(const struct sk_core *core, uint32_t node, struct sk_place *place);
 /* Add an observation that was read; 0 and repeats are left out. */

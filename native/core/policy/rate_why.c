@@ -22,15 +22,15 @@ void sk_rate_note(struct sk_place *place, uint64_t observation)
 }
 
 /* True if the figures of all devices taken are known; the samples they came from are named. */
-static bool figures_known(const struct sk_core *core, enum sk_placement how, uint32_t node,
-			  struct sk_place *place)
+static bool figures_known(const struct sk_core *core, const struct sk_job *job,
+			  enum sk_placement how, uint32_t node, struct sk_place *place)
 {
 	bool known = true;
 
 	for (uint32_t i = 0; i < place->shares_n; i++) {
 		uint32_t index = place->shares[i].index;
 
-		if (sk_signal_known(core, how, node, index))
+		if (sk_signal_known(core, job, how, node, index))
 			sk_rate_note(place, sk_signal_of(core, node, index)->id);
 		else
 			known = false;
@@ -38,9 +38,10 @@ static bool figures_known(const struct sk_core *core, enum sk_placement how, uin
 	return known;
 }
 
-static uint16_t why_load(const struct sk_core *core, uint32_t node, struct sk_place *place)
+static uint16_t why_load(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			 struct sk_place *place)
 {
-	bool known = figures_known(core, SK_PLACEMENT_LEAST_BUSY, node, place);
+	bool known = figures_known(core, job, SK_PLACEMENT_LEAST_BUSY, node, place);
 
 	sk_rate_note(place, core->observed[node].id);
 	if (!core->observed[node].id && (!known || !place->shares_n))
@@ -68,11 +69,24 @@ static uint16_t why_power(const struct sk_core *core, uint32_t node, struct sk_p
 	return known ? SK_LEAST_POWER : SK_POWER_UNKNOWN;
 }
 
-static uint16_t why_heat(const struct sk_core *core, uint32_t node, struct sk_place *place)
+static uint16_t why_heat(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			 struct sk_place *place)
 {
-	bool known = figures_known(core, SK_PLACEMENT_THERMAL, node, place);
+	bool known = figures_known(core, job, SK_PLACEMENT_THERMAL, node, place);
 
 	return known && place->shares_n ? SK_COOLEST : SK_HEAT_UNKNOWN;
+}
+
+/* Speeds are part of the state, so no observation is named. */
+static uint16_t why_speed(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			  const struct sk_place *place)
+{
+	bool known = place->shares_n != 0;
+
+	for (uint32_t i = 0; i < place->shares_n; i++)
+		known &= sk_signal_known(core, job, SK_PLACEMENT_FASTEST, node,
+					 place->shares[i].index);
+	return known ? SK_FASTEST : SK_SPEED_UNKNOWN;
 }
 
 void sk_rate_note_warned(const struct sk_core *core, uint32_t node, struct sk_place *place)
@@ -84,14 +98,14 @@ void sk_rate_note_warned(const struct sk_core *core, uint32_t node, struct sk_pl
 			     sk_signal_of(core, node, (uint32_t)__builtin_ctzll(warned))->id);
 }
 
-uint16_t sk_rate_why(const struct sk_core *core, enum sk_placement how, uint32_t node,
-		     struct sk_place *place)
+uint16_t sk_rate_why(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,
+		     uint32_t node, struct sk_place *place)
 {
 	switch (how) {
 	case SK_PLACEMENT_SPREAD:
 		return SK_SPREAD_OUT;
 	case SK_PLACEMENT_LEAST_BUSY:
-		return why_load(core, node, place);
+		return why_load(core, job, node, place);
 	case SK_PLACEMENT_RANDOM:
 		return SK_BY_CHANCE;
 	case SK_PLACEMENT_COST_OPTIMIZED:
@@ -106,7 +120,9 @@ uint16_t sk_rate_why(const struct sk_core *core, enum sk_placement how, uint32_t
 	case SK_PLACEMENT_POWER:
 		return why_power(core, node, place);
 	case SK_PLACEMENT_THERMAL:
-		return why_heat(core, node, place);
+		return why_heat(core, job, node, place);
+	case SK_PLACEMENT_FASTEST:
+		return why_speed(core, job, node, place);
 	default:
 		return SK_LEAST_FRAGMENTED;
 	}

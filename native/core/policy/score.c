@@ -10,6 +10,7 @@
 #include "core/ledger/node.h"
 #include "core/policy/rate.h"
 #include "core/policy/score.h"
+#include "core/policy/signal.h"
 #include "core/policy/workload.h"
 #include "core/state/changes.h"
 #include "core/state/table.h"
@@ -117,7 +118,8 @@ static void look(const struct sk_core *core)
 
 /* ---- shapes ---- */
 
-static void shape_key(const struct sk_job *job, enum sk_placement how, struct sk_shape_key *ret)
+static void shape_key(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,
+		      struct sk_shape_key *ret)
 {
 	const struct sk_request *request = &job->request;
 
@@ -136,6 +138,10 @@ static void shape_key(const struct sk_job *job, enum sk_placement how, struct sk
 	ret->how = how;
 	ret->options = request->options & SK_MIX_VENDORS;
 	ret->together = job->wish.together;
+	if (how != SK_PLACEMENT_FASTEST)
+		return;
+	ret->series = request->series;
+	ret->speeds = sk_signal_speeds(core, request->series);
 }
 
 /* A job with this shape and nothing else. */
@@ -155,6 +161,7 @@ static void shape_job(const struct sk_shape_key *key, struct sk_job *ret)
 	ret->request.gpu_milli = key->gpu_milli;
 	ret->request.cpu_milli = key->cpu_milli;
 	ret->request.options = (uint16_t)key->options;
+	ret->request.series = key->series;
 }
 
 static uint32_t shape_hash(const struct sk_shape_key *key)
@@ -472,6 +479,12 @@ static bool shape_near(const struct sk_hints *hints, const struct sk_shape *shap
 	       hints->changes.count - shape->seen <= SK_CHANGED_MAX;
 }
 
+/* True if its series has the speeds still with which it is rated. */
+static bool shape_current(const struct sk_core *core, const struct sk_shape *shape)
+{
+	return !shape->key.series || shape->key.speeds == sk_signal_speeds(core, shape->key.series);
+}
+
 static void shape_rate(const struct sk_core *core, const struct sk_job *job, struct sk_shape *shape,
 		       uint32_t *scores)
 {
@@ -507,7 +520,7 @@ const uint32_t *sk_score_all(const struct sk_core *core, const struct sk_job *jo
 
 	sk_workload_look(core);
 	look(core);
-	shape_key(job, how, &key);
+	shape_key(core, job, how, &key);
 	hash = shape_hash(&key);
 	at = shape_find(hints, &key, hash);
 	if (!at)
@@ -536,7 +549,7 @@ void sk_core_settle(struct sk_core *core, uint32_t budget)
 		uint32_t *scores = &hints->scores[(size_t)at * hints->stride];
 
 		if (hints->used_at[at] && hints->clock - hints->used_at[at] <= SK_SETTLED_LATELY &&
-		    shape_near(hints, shape)) {
+		    shape_near(hints, shape) && shape_current(core, shape)) {
 			shape_job(&shape->key, &job);
 			budget -= rate_changed(core, &job, shape, scores, budget);
 		}

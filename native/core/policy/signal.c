@@ -4,7 +4,9 @@
  * values. Loads are compared in tenths and heat in whole degrees, so that noise decides nothing.
  */
 #include "core/ledger/device.h"
+#include "core/ledger/speed.h"
 #include "core/policy/signal.h"
+#include "core/state/table.h"
 
 #define SK_DEGREE 1000
 #define SK_PPM 1000000u
@@ -14,7 +16,7 @@ bool sk_signal_reads(enum sk_placement how)
 	return how == SK_PLACEMENT_LEAST_BUSY || how == SK_PLACEMENT_POWER ||
 	       how == SK_PLACEMENT_THERMAL || how == SK_PLACEMENT_COST_OPTIMIZED ||
 	       how == SK_PLACEMENT_SPREAD || how == SK_PLACEMENT_LEAST_LOADED ||
-	       how == SK_PLACEMENT_CONTIGUOUS;
+	       how == SK_PLACEMENT_CONTIGUOUS || how == SK_PLACEMENT_FASTEST;
 }
 
 const struct sk_sample *sk_signal_of(const struct sk_core *core, uint32_t node, uint32_t index)
@@ -98,10 +100,59 @@ uint32_t sk_signal_load(const struct sk_core *core, uint32_t node, uint32_t inde
 	return (uint32_t)((SK_PPM - left) * SK_LOAD_STEPS / SK_PPM);
 }
 
+/* ---- speed ---- */
+
+uint32_t sk_signal_measure(const struct sk_core *core, uint64_t series)
+{
+	uint32_t models[SK_MEASURE_END] = {0};
+	uint32_t slot = sk_speed_first(core, series);
+
+	for (; slot; slot = sk_speed_next(core, slot))
+		models[core->speeds[slot].measure]++;
+	if (models[SK_MEASURE_RUN] > models[SK_MEASURE_LAUNCH])
+		return SK_MEASURE_RUN;
+	return models[SK_MEASURE_LAUNCH] ? SK_MEASURE_LAUNCH : 0;
+}
+
+uint32_t sk_signal_slowness(const struct sk_core *core, uint64_t series, uint32_t node,
+			    uint32_t index)
+{
+	uint32_t model = sk_device_at(core, node, index)->model,
+		 slot = sk_speed_first(core, series);
+	uint64_t best = UINT64_MAX, own = 0, steps;
+	uint32_t measure = slot ? sk_signal_measure(core, series) : 0;
+
+	for (; slot; slot = sk_speed_next(core, slot)) {
+		const struct sk_speed *speed = &core->speeds[slot];
+
+		if (speed->measure != measure)
+			continue;
+		best = speed->median_ns < best ? speed->median_ns : best;
+		own = speed->model == model ? speed->median_ns : own;
+	}
+	if (!own)
+		return SK_SPEED_UNKNOWN_STEP;
+	steps = own * SK_SPEED_STEPS / best;
+	return steps < SK_SPEED_UNKNOWN_STEP ? (uint32_t)steps : SK_SPEED_UNKNOWN_STEP - 1;
+}
+
+uint64_t sk_signal_speeds(const struct sk_core *core, uint64_t series)
+{
+	uint64_t digest = 0;
+
+	for (uint32_t slot = sk_speed_first(core, series); slot; slot = sk_speed_next(core, slot)) {
+		const struct sk_speed *speed = &core->speeds[slot];
+
+		digest += sk_mix(speed->median_ns ^
+				 sk_mix((uint64_t)speed->measure << 8 | speed->model));
+	}
+	return digest;
+}
+
 /* ---- what is compared ---- */
 
-uint32_t sk_signal_figure(const struct sk_core *core, enum sk_placement how, uint32_t node,
-			  uint32_t index)
+uint32_t sk_signal_figure(const struct sk_core *core, const struct sk_job *job,
+			  enum sk_placement how, uint32_t node, uint32_t index)
 {
 	int32_t headroom;
 
@@ -113,13 +164,15 @@ uint32_t sk_signal_figure(const struct sk_core *core, enum sk_placement how, uin
 		return headroom < 0 ? SK_FIGURE_NEVER : (uint32_t)(SK_DEGREES_MAX - headroom);
 	case SK_PLACEMENT_LEAST_BUSY:
 		return sk_signal_load(core, node, index);
+	case SK_PLACEMENT_FASTEST:
+		return sk_signal_slowness(core, job->request.series, node, index);
 	default:
 		return 0;
 	}
 }
 
-bool sk_signal_known(const struct sk_core *core, enum sk_placement how, uint32_t node,
-		     uint32_t index)
+bool sk_signal_known(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,
+		     uint32_t node, uint32_t index)
 {
 	const struct sk_device *device = sk_device_at(core, node, index);
 	const struct sk_sample *sample = sk_signal_of(core, node, index);
@@ -131,6 +184,9 @@ bool sk_signal_known(const struct sk_core *core, enum sk_placement how, uint32_t
 		return has(sample, SK_SAMPLE_TEMPERATURE | SK_SAMPLE_LIMIT);
 	case SK_PLACEMENT_LEAST_BUSY:
 		return has(sample, SK_SAMPLE_BUSY);
+	case SK_PLACEMENT_FASTEST:
+		return sk_signal_slowness(core, job->request.series, node, index) !=
+		       SK_SPEED_UNKNOWN_STEP;
 	default:
 		return true;
 	}

@@ -12,6 +12,8 @@
 #define SK_LOAD_STEPS 10u /* a fully loaded device */
 #define SK_LOAD_UNKNOWN_STEP (SK_LOAD_STEPS + 1u)
 #define SK_FIGURE_NEVER UINT32_MAX /* the device is not to be taken */
+#define SK_SPEED_STEPS 20u	   /* steps of the fastest model: one is 5 % of its time */
+#define SK_SPEED_UNKNOWN_STEP (1u << 30)
 
 /* True for the placements that compare what is measured, free or asked by label. */
 bool sk_signal_reads(enum sk_placement how);
@@ -24,13 +26,22 @@ uint32_t sk_signal_adds_mw(const struct sk_core *core, uint32_t node, uint32_t i
 int32_t sk_signal_headroom(const struct sk_core *core, uint32_t node, uint32_t index);
 /* The load in tenths, rounded down, or SK_LOAD_UNKNOWN_STEP. */
 uint32_t sk_signal_load(const struct sk_core *core, uint32_t node, uint32_t index);
+/* The measure by which most models of a series were measured; of equals the launch. 0: none. */
+uint32_t sk_signal_measure(const struct sk_core *core, uint64_t series);
+/* The time of a unit of work on this device, in steps of the fastest model's, or
+ * SK_SPEED_UNKNOWN_STEP. */
+uint32_t sk_signal_slowness(const struct sk_core *core, uint64_t series, uint32_t node,
+			    uint32_t index);
+/* A digest of all speeds of a series, for ratings that depend on them. */
+uint64_t sk_signal_speeds(const struct sk_core *core, uint64_t series);
 
-/* The figure of a device that a placement compares; 0 for one that compares nothing of devices. */
-uint32_t sk_signal_figure(const struct sk_core *core, enum sk_placement how, uint32_t node,
-			  uint32_t index);
+/* The figure of a device that a placement compares for a job; 0 for one that compares nothing of
+ * devices. */
+uint32_t sk_signal_figure(const struct sk_core *core, const struct sk_job *job,
+			  enum sk_placement how, uint32_t node, uint32_t index);
 /* True if the figure comes from what was read, not from what is assumed of unknown devices. */
-bool sk_signal_known(const struct sk_core *core, enum sk_placement how, uint32_t node,
-		     uint32_t index);
+bool sk_signal_known(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,
+		     uint32_t node, uint32_t index);
 /* The devices whose health has a warning, as a mask. */
 uint64_t sk_signal_warned(const struct sk_core *core, uint32_t node);
 

@@ -8,6 +8,7 @@
 #include "core/ledger/job.h"
 #include "core/ledger/node.h"
 #include "core/ledger/queue.h"
+#include "core/ledger/speed.h"
 #include "core/ledger/task.h"
 #include "core/state/digest.h"
 #include "core/state/index.h"
@@ -390,6 +391,22 @@ static const char *check_key_owners(const struct sk_core *core)
 		       : "clients with keys are miscounted";
 }
 
+static const char *check_speeds(const struct sk_core *core)
+{
+	uint32_t count = 0, before = 0;
+
+	for (uint32_t slot = core->speeds_order.first; slot; slot = core->speeds[slot].order.next) {
+		const struct sk_speed *at = &core->speeds[slot];
+
+		if (at->order.prev != before || !at->jobs ||
+		    sk_speed_find(core, at->series, at->measure, at->model) != slot)
+			return "a speed is not where it should be";
+		before = slot;
+		count++;
+	}
+	return count == core->speed_pool.used ? NULL : "speeds are miscounted";
+}
+
 const char *sk_core_check(const struct sk_core *core)
 {
 	struct sk_sums sums = {0};
@@ -407,7 +424,9 @@ const char *sk_core_check(const struct sk_core *core)
 		broken = check_queues(core);
 	if (!broken)
 		broken = check_keys(core);
-	return broken ? broken : check_key_owners(core);
+	if (!broken)
+		broken = check_key_owners(core);
+	return broken ? broken : check_speeds(core);
 }
 
 uint64_t sk_core_memory_digest(const struct sk_core *core)

@@ -20,7 +20,7 @@
 /* Each task of a node has one share, except those with whole devices. */
 static uint64_t journal_reserve(const struct sk_limits *limits)
 {
-	return SK_JOURNAL_REQUEST + SK_JOURNAL_SHARE * 2 * SK_NODE_DEVICES_MAX +
+	return SK_JOURNAL_REQUEST + SK_JOURNAL_SPEED + SK_JOURNAL_SHARE * 2 * SK_NODE_DEVICES_MAX +
 	       (SK_JOURNAL_TASK + SK_JOURNAL_SHARE) * (uint64_t)limits->node_tasks;
 }
 
@@ -120,6 +120,9 @@ static void carve_jobs(struct sk_core *core, struct sk_carve *carve)
 	core->groups = carve_array(carve, limits->tasks + 1u, sizeof *core->groups);
 	table_carve(&core->queue_table, carve, queues);
 	table_carve(&core->group_table, carve, limits->tasks);
+	core->speeds = carve_array(carve, SK_SPEEDS_MAX + 1u, sizeof *core->speeds);
+	table_carve(&core->speed_table, carve, SK_SPEEDS_MAX);
+	pool_set(&core->speed_pool, SK_SPEEDS_MAX);
 	pool_set(&core->group_pool, limits->tasks);
 	pool_set(&core->job_pool, jobs);
 	pool_set(&core->key_pool, limits->keys);

@@ -16,6 +16,7 @@
 #include "core/ledger/key.h"
 #include "core/ledger/node.h"
 #include "core/ledger/queue.h"
+#include "core/ledger/speed.h"
 #include "core/ledger/task.h"
 #include "core/ledger/traits.h"
 #include "core/policy/workload.h"
@@ -65,32 +66,6 @@ static bool read_device(struct sk_core *core, struct sk_snapshot_reader *reader,
 	return true;
 }
 
-/* True if labels are ascending and zeros follow the last. */
-static bool saved_labels_ok(const struct sk_saved_node *saved)
-{
-	if (saved->labels > SK_NODE_LABELS_MAX)
-		return false;
-	for (uint32_t i = 0; i < SK_NODE_LABELS_MAX; i++) {
-		const struct sk_label *label = &saved->label[i];
-
-		if (i >= saved->labels
-			    ? label->label || label->value || label->flags
-			    : !label->label ||
-				      label->flags & ~(uint64_t)(SK_LABEL_TAINT | SK_LABEL_COST))
-			return false;
-		if (i && i < saved->labels && label->label <= label[-1].label)
-			return false;
-	}
-	return true;
-}
-
-/* True if NODE_RESERVE would accept it; the queue may have been dropped since. */
-static bool saved_reserve_ok(const struct sk_saved_node *saved)
-{
-	return saved->reserve_until_ns ? saved->reserve_from_ns < saved->reserve_until_ns
-				       : !saved->reserve_from_ns && !saved->reserve_queue;
-}
-
 /* Nodes are saved by slot; slots between are free, so a slot is claimed by its number. */
 static bool read_node(struct sk_core *core, struct sk_snapshot_reader *reader, uint32_t *last)
 {
@@ -100,7 +75,7 @@ static bool read_node(struct sk_core *core, struct sk_snapshot_reader *reader, u
 	if (!read_record(reader, &saved, sizeof saved) || saved.zero || saved.up > 1 || !saved.id ||
 	    saved.slot <= *last || saved.slot > core->limits.nodes ||
 	    saved.devices > SK_NODE_DEVICES_MAX || sk_node_find(core, saved.id) ||
-	    !saved_labels_ok(&saved) || !saved_reserve_ok(&saved))
+	    !sk_saved_labels_ok(&saved) || !sk_saved_reserve_ok(&saved))
 		return false;
 	*last = saved.slot;
 	sk_node_create_at(core, saved.slot, saved.id);
@@ -350,32 +325,13 @@ static bool read_task(struct sk_core *core, struct sk_snapshot_reader *reader, u
 	return true;
 }
 
-static bool saved_quotas_ok(const struct sk_core *core, const struct sk_saved_queue *saved)
-{
-	if (saved->quotas > SK_QUEUE_QUOTAS_MAX)
-		return false;
-	for (uint32_t i = 0; i < SK_QUEUE_QUOTAS_MAX; i++) {
-		const struct sk_quota_view *quota = &saved->quota[i];
-
-		if (quota->used_milli || quota->guaranteed_milli > quota->limit_milli ||
-		    (quota->limit_milli == SK_NO_LIMIT && !quota->guaranteed_milli) ||
-		    (quota->model && !sk_model_find(core, quota->model)))
-			return false;
-		if (i >= saved->quotas && (quota->model || quota->limit_milli))
-			return false;
-		if (i && i < saved->quotas && quota->model <= quota[-1].model)
-			return false;
-	}
-	return true;
-}
-
 static bool saved_queue_ok(const struct sk_core *core, const struct sk_saved_queue *saved)
 {
 	bool fixed = saved->slot == SK_QUEUE_ROOT || saved->slot == SK_QUEUE_DEFAULT;
 
 	if (!saved->slot || saved->slot > core->limits.queues + 2 || !saved->weight ||
 	    !saved->order || saved->order >= SK_ORDER_END || saved->placement >= SK_PLACEMENT_END ||
-	    !saved_quotas_ok(core, saved))
+	    !sk_saved_quotas_ok(core, saved))
 		return false;
 	if (fixed)
 		return !saved->id && saved->parent == saved->slot - 1;
@@ -493,6 +449,18 @@ static bool read_key(struct sk_core *core, struct sk_snapshot_reader *reader)
 	return true;
 }
 
+static bool read_speed(struct sk_core *core, struct sk_snapshot_reader *reader)
+{
+	struct sk_saved_speed saved;
+
+	if (!read_record(reader, &saved, sizeof saved) || !sk_saved_speed_ok(core, &saved) ||
+	    core->speed_pool.used == SK_SPEEDS_MAX)
+		return false;
+	sk_speed_put(core, saved.series, (enum sk_measure)saved.measure, saved.model, saved.ns,
+		     saved.jobs);
+	return true;
+}
+
 static bool read_all(struct sk_core *core, struct sk_snapshot_reader *reader,
 		     const struct sk_saved_head *head)
 {
@@ -517,14 +485,18 @@ static bool read_all(struct sk_core *core, struct sk_snapshot_reader *reader,
 	for (uint32_t i = 0; i < head->keys; i++)
 		if (!read_key(core, reader))
 			return false;
+	for (uint32_t i = 0; i < head->speeds; i++)
+		if (!read_speed(core, reader))
+			return false;
 	return !reader->left;
 }
 
 static bool head_ok(const struct sk_saved_head *head, size_t size)
 {
 	return head->magic == SK_SAVED_MAGIC && head->version == SK_SAVED_VERSION && !head->zero &&
-	       head->size == size && head->next_job && sk_core_memsize(&head->limits) &&
-	       head->live <= head->limits.jobs && head->finished <= head->limits.finished;
+	       !head->zero_speeds && head->size == size && head->next_job &&
+	       sk_core_memsize(&head->limits) && head->live <= head->limits.jobs &&
+	       head->finished <= head->limits.finished;
 }
 
 static bool digest_ok(const uint8_t *bytes, size_t size, uint64_t expected)

@@ -2,9 +2,9 @@
  *
  * The state as bytes. The parts follow each other in this order: sk_saved_head, queues by slot,
  * nodes by slot (each with its devices), live jobs by id, ended jobs by end, tasks by node slot in
- * order of placing, keys from the oldest. Invariants: lists are saved in their order and indexes
- * not at all, so that equal states give equal bytes whatever their history. Another layout has
- * another SK_SAVED_VERSION.
+ * order of placing, keys from the oldest, speeds from the one measured first. Invariants: lists are
+ * saved in their order and indexes not at all, so that equal states give equal bytes whatever their
+ * history. Another layout has another SK_SAVED_VERSION.
  */
 #ifndef SK_CORE_SNAPSHOT_SAVED_H
 #define SK_CORE_SNAPSHOT_SAVED_H
@@ -12,7 +12,7 @@
 #include "core/state/state.h"
 
 #define SK_SAVED_MAGIC 0x3165726f63726b73ull /* "skrcore1" */
-#define SK_SAVED_VERSION 6u
+#define SK_SAVED_VERSION 7u
 
 struct sk_saved_head {
 	uint64_t magic;
@@ -33,12 +33,14 @@ struct sk_saved_head {
 	uint32_t keys;
 	uint32_t models;
 	uint32_t traits;
+	uint32_t speeds;
+	uint32_t zero_speeds;
 	struct sk_counters counters;
 	uint64_t model[SK_MODELS_MAX];
 	struct sk_traits trait[SK_TRAITS_MAX]; /* from position 1 */
 };
 _Static_assert(sizeof(struct sk_saved_head) ==
-		       128 + sizeof(struct sk_counters) + 8 * SK_MODELS_MAX + 32 * SK_TRAITS_MAX,
+		       136 + sizeof(struct sk_counters) + 8 * SK_MODELS_MAX + 32 * SK_TRAITS_MAX,
 	       "stored layout");
 _Static_assert(sizeof(struct sk_counters) == 8 * (10 + 10 + 95), "stored layout");
 
@@ -101,7 +103,7 @@ struct sk_saved_job {
 	uint16_t last;
 	uint16_t zero[2];
 };
-_Static_assert(sizeof(struct sk_saved_job) == 672, "stored layout");
+_Static_assert(sizeof(struct sk_saved_job) == 680, "stored layout");
 
 struct sk_saved_task {
 	uint64_t job;
@@ -123,5 +125,23 @@ struct sk_saved_key {
 	uint64_t at_ns;
 };
 _Static_assert(sizeof(struct sk_saved_key) == 48, "stored layout");
+
+struct sk_saved_speed {
+	uint64_t series;
+	uint64_t ns[SK_SPEED_SAMPLES_MAX];
+	uint32_t jobs;
+	uint16_t model;
+	uint16_t measure;
+};
+_Static_assert(sizeof(struct sk_saved_speed) == 80, "stored layout");
+
+/* True for labels that are ascending with zeros behind the last. */
+bool sk_saved_labels_ok(const struct sk_saved_node *saved);
+/* True for a reservation that NODE_RESERVE would accept; the queue may have been dropped since. */
+bool sk_saved_reserve_ok(const struct sk_saved_node *saved);
+/* True for quotas that are ascending by models which were read. */
+bool sk_saved_quotas_ok(const struct sk_core *core, const struct sk_saved_queue *saved);
+/* True for a speed of a model that was read, with all of its samples, which is not there yet. */
+bool sk_saved_speed_ok(const struct sk_core *core, const struct sk_saved_speed *saved);
 
 #endif

@@ -138,6 +138,20 @@ static void save_keys(struct sk_writer *writer, const struct sk_core *core)
 	}
 }
 
+static void save_speeds(struct sk_writer *writer, const struct sk_core *core)
+{
+	for (uint32_t slot = core->speeds_order.first; slot; slot = core->speeds[slot].order.next) {
+		const struct sk_speed *speed = &core->speeds[slot];
+		struct sk_saved_speed saved = {.series = speed->series,
+					       .jobs = speed->jobs,
+					       .model = speed->model,
+					       .measure = speed->measure};
+
+		memcpy(saved.ns, speed->ns, sizeof saved.ns);
+		write_record(writer, &saved, sizeof saved);
+	}
+}
+
 static struct sk_saved_head saved_head(const struct sk_core *core)
 {
 	struct sk_saved_head head = {
@@ -157,6 +171,7 @@ static struct sk_saved_head saved_head(const struct sk_core *core)
 		.queues = core->queues_n,
 		.models = core->models_n,
 		.traits = core->traits_n,
+		.speeds = core->speed_pool.used,
 		.counters = core->counters,
 	};
 
@@ -183,6 +198,7 @@ static uint64_t save(const struct sk_core *core, uint8_t *bytes)
 	for (uint32_t slot = sk_node_next(core, 1); slot; slot = sk_node_next(core, slot + 1))
 		save_tasks(&writer, core, slot);
 	save_keys(&writer, core);
+	save_speeds(&writer, core);
 	return sk_digest_end(writer.digest);
 }
 
@@ -195,7 +211,8 @@ size_t sk_core_snapshot_size(const struct sk_core *core)
 	       core->devices_count * sizeof(struct sk_saved_device) +
 	       jobs * sizeof(struct sk_saved_job) +
 	       core->task_pool.used * sizeof(struct sk_saved_task) +
-	       core->key_pool.used * sizeof(struct sk_saved_key);
+	       core->key_pool.used * sizeof(struct sk_saved_key) +
+	       core->speed_pool.used * sizeof(struct sk_saved_speed);
 }
 
 uint64_t sk_core_digest(const struct sk_core *core)

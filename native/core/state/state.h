@@ -245,6 +245,20 @@ struct sk_table {
 	uint32_t mask;
 };
 
+/* The speed of one device model for one series of jobs: the time of a unit of work. */
+struct sk_speed {
+	uint64_t series;
+	uint64_t ns[SK_SPEED_SAMPLES_MAX]; /* that of job n is at n modulo their number */
+	uint64_t median_ns;
+	uint32_t jobs;	 /* jobs that were measured, up to the largest number */
+	uint8_t model;	 /* position among the models, from 1 */
+	uint8_t measure; /* enum sk_measure */
+	uint16_t zero;
+	uint32_t hash_next;
+	struct sk_link order; /* the one that was measured last comes last */
+	uint32_t free_next;
+};
+
 /* The set of node slots of each class, ordered by class, then slot. */
 struct sk_index {
 	uint64_t *bits;
@@ -403,6 +417,11 @@ struct sk_core {
 	struct sk_pool key_owner_pool;
 	struct sk_table key_owner_table;
 	struct sk_list key_owners_order;
+
+	struct sk_speed *speeds;
+	struct sk_pool speed_pool;
+	struct sk_table speed_table;
+	struct sk_list speeds_order;
 
 	struct sk_observed *observed; /* by node slot; not replicated */
 	struct sk_journal journal;

@@ -11,7 +11,13 @@ from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.link import node_observation
 from stoker.agent.state import host_facts
 from stoker.native.errors import NotSupported
-from stoker.probes.kernels.job_trace import Causes, DeviceRow, TimeWindow, TraceSummary
+from stoker.probes.kernels.job_trace import (
+    Causes,
+    DeviceRow,
+    KernelSummary,
+    TimeWindow,
+    TraceSummary,
+)
 from stoker.scheduler.nouns import DeviceSample, JobSample, TaskKey
 
 ONE, OTHER = TaskKey(1, 1, 0), TaskKey(1, 1, 1)
@@ -99,3 +105,25 @@ def test_only_jobs_that_hold_devices_are_reported_and_no_more_than_fit(
     )
     monkeypatch.setattr(node_observation, "JOB_SAMPLES_MAX", 1)
     assert node_observation.job_samples(running) == (JobSample(1, 1, 0, 0, 1),)
+
+
+def launched(*kernels: KernelSummary) -> TraceSummary:
+    return TraceSummary("governed", TimeWindow(0, 10), kernels=kernels)
+
+
+def test_a_launch_takes_the_mean_over_all_kernels_seen_or_not() -> None:
+    gemm = KernelSummary("gemm", 80, 800_000, 9, 11, unseen=20)
+    add = KernelSummary("add", 300, 100_000, 9, 11)
+    assert node_observation.launch_ns(launched(gemm, add)) == 2250
+    assert node_observation.launch_ns(launched(gemm)) == 8000
+
+
+def test_few_launches_and_uncertain_times_tell_nothing_of_a_device() -> None:
+    few = KernelSummary("gemm", 99, 800_000, 9, 11)
+    vague = KernelSummary("gemm", 1000, 800_000, 9, 11, error_ns=200_001)
+    empty = KernelSummary("gemm", 1000, 0, None, None)
+    for kernel in (few, vague, empty):
+        assert node_observation.launch_ns(launched(kernel)) is None
+    assert node_observation.launch_ns(launched()) is None
+    bound = KernelSummary("gemm", 1000, 800_000, 9, 11, error_ns=200_000)
+    assert node_observation.launch_ns(launched(bound)) == 800

@@ -25,7 +25,8 @@ def view(how: Placement, *scores: int, unsought: bool = False) -> schema.Evidenc
     replica: Any = SimpleNamespace(state=state)
     sides = [side(node, score) for node, score in enumerate(scores, 1)]
     other = sides[1] if len(sides) > 1 else None
-    return _Words(replica, Evidence(how, 0, sides[0], other, unsought)).view(word_of(how))
+    found = Evidence(how, 0, sides[0], other, unsought)
+    return _Words(replica, found, "such jobs").view(word_of(how))
 
 
 @pytest.mark.parametrize(

@@ -243,6 +243,25 @@ def test_a_start_that_the_core_cannot_have_made_is_refused(key: tuple[int, ...])
     refused(lambda data: node_messages.observation(data, "n1"), sample, "out of range")
 
 
+def test_an_end_tells_the_core_how_long_its_program_and_a_launch_of_it_took() -> None:
+    key = TaskKey(1, 1, 0, 9)
+    end = Outcome(*key, 1, "succeeded", 5_000, started_ns=2_000, launch_ns=70)
+    assert node_messages.outcomes(encode((end,))) == (end,)
+    node, state = name_id("n1"), STATE_CODES["succeeded"]
+    told = TaskOutcome(1, 1, node, state, run_ns=3_000, launch_ns=70)
+    assert OutcomeWork(None, "n1", (end,), no_count).requests == told.pack()
+    backwards = msgspec.structs.replace(end, started_ns=6_000, launch_ns=None)
+    assert OutcomeWork(None, "n1", (backwards,), no_count).requests == (
+        TaskOutcome(1, 1, node, state).pack()
+    )
+    running = msgspec.structs.replace(end, state="running", launch_ns=None)
+    assert OutcomeWork(None, "n1", (running,), no_count).requests == (
+        TaskOutcome(1, 1, node, STATE_CODES["running"]).pack()
+    )
+    for bad in (0, -1, 1 << 63):
+        refused(node_messages.outcomes, (msgspec.structs.replace(end, launch_ns=bad),), "range")
+
+
 def test_the_last_task_of_a_job_is_taken() -> None:
     last = TaskKey((1 << 63) - 1, (1 << 32) - 1, 63, (1 << 64) - 1)
     outcome = Outcome(*last, 1, "lost", 1)

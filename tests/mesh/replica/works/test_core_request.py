@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from stoker.mesh.replica.works import core_request
@@ -90,3 +91,22 @@ def test_the_jobs_of_an_array_have_keys_of_their_own() -> None:
     assert rows == list(core_request.expand(JobSpec(("x",)), b"key", (4, 2)))
     assert [key for _, key in core_request.expand(JobSpec(("x",)), b"", (4, 2))] == [b"", b""]
     assert list(core_request.expand(JobSpec(("x",)), b"key", ())) == [(JobSpec(("x",)), b"key")]
+
+
+def test_a_series_is_one_users_jobs_of_one_name_or_program_on_as_many_devices() -> None:
+    train = JobSpec(("./t", "--epochs", "3"), name="train", gpu_milli=1000)
+    longer = JobSpec(("./t", "--epochs", "9"), name="train", gpu_milli=1000)
+    bare = JobSpec(("./t", "--epochs", "3"), gpu_milli=1000)
+    series = core_request.series
+    assert series("alice", train) == series("alice", longer) != 0
+    others = [
+        series("bob", train),
+        series("alice", bare),
+        series("alice", JobSpec(("./t", "--epochs", "9"), gpu_milli=1000)),
+        series("alice", msgspec.structs.replace(train, gpu_milli=500)),
+        series("alice", msgspec.structs.replace(train, tasks=2)),
+        series("alice", JobSpec(("train",), gpu_milli=1000)),
+    ]
+    assert len({series("alice", train), *others}) == len(others) + 1
+    assert series("alice", JobSpec(("./t",))) == 0
+    assert core_request.submit(OWNER, b"", train, b"", ()).series == series("alice", train)
