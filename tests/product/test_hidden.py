@@ -12,7 +12,7 @@ import pytest
 from product_node import LiveNode, live_node, wait_until
 
 from stoker.mesh.wire.schema import JobView
-from stoker.probes.kernels.bottleneck import BY_CAUSE
+from stoker.tui.calls.bottleneck import BY_CAUSE
 
 pytestmark = pytest.mark.needs_root
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a job made of what it held: its bottleneck, and its use of GPUs, CPUs and memory.
+"""The efficiency of a job: its bottleneck, and its use of GPUs, CPUs and memory.
 
 Pure: the object of a job with its trace in, the object of `explain -o json` out. A value that is
 not known is null, and `absent` says why the device time is not.
@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from stoker.probes.kernels.bottleneck import Bottleneck, bottleneck
+from stoker.tui.calls.bottleneck import Bottleneck, bottleneck
 
 Object = Mapping[str, Any]
 

@@ -8,8 +8,8 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from stoker.probes.kernels import bottleneck
-from stoker.probes.kernels.bottleneck import Bottleneck
+from stoker.tui.calls import bottleneck
+from stoker.tui.calls.bottleneck import Bottleneck
 from stoker.tui.calls.efficiency import Efficiency
 from stoker.tui.render import efficiency
 
