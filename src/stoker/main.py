@@ -29,6 +29,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "rm": ("stoker.tui.commands.job_commands", "Delete jobs that are over, and their output"),
     "wait": ("stoker.tui.commands.job_commands", "Wait until jobs end"),
     "explain": ("stoker.tui.commands.job_commands", "Tell why a job waits, or ended as it did"),
+    "waste": ("stoker.tui.commands.waste_commands", "List device time held and not used"),
     "cluster": ("stoker.tui.commands.cluster_commands", "Show the cluster; change its limits"),
     "queue": ("stoker.tui.commands.queue_commands", "Queues: list, set, remove, quota"),
     "nodes": ("stoker.tui.commands.node_commands", "List nodes"),

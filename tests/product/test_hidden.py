@@ -122,8 +122,18 @@ def test_who_holds_an_idle_device_is_told_so_while_it_runs(node: LiveNode) -> No
     )
     shown = node.stoker("explain", str(job)).stdout.decode()
     assert f"stoker cancel {job}" in shown
+    (row,) = json.loads(node.stoker("waste", "-o", "json").stdout)["jobs"]
+    assert (row["job"], row["command"], row["bottleneck"]) == (job, f"stoker cancel {job}", "idle")
+    assert row["idle_ns"] == row["held_ns"] > 0
     node.stoker("cancel", str(job))
     node.wait(job)
+    assert json.loads(node.stoker("waste", "-o", "json").stdout)["jobs"] == []
+    past = json.loads(node.stoker("waste", "--since", "1h", "-o", "json").stdout)["jobs"]
+    assert job in [each["job"] for each in past]
+    (user,) = json.loads(node.stoker("waste", "--since", "1h", "--by-user", "-o", "json").stdout)[
+        "users"
+    ]
+    assert user["idle_ns"] == sum(each["idle_ns"] for each in past) and not user["unknown"]
 
 
 def test_the_bottleneck_of_a_job_is_its_largest_cause(node: LiveNode, program: str) -> None:

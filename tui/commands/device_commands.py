@@ -14,7 +14,7 @@ import click
 
 from stoker.tui.commands.replies import call, show
 from stoker.tui.options.verb_options import node_option, output_option
-from stoker.tui.render import tables, text
+from stoker.tui.render import nouns, tables, text
 
 if TYPE_CHECKING:
     from stoker.mesh.wire.schema import DeviceView
@@ -31,12 +31,12 @@ def devices_command(state: str | None, output: tables.Output) -> None:
     from stoker.tui.calls import device_calls
 
     if output in TABLE_WITHOUT:
-        show(tables.DEVICES, call(device_calls.devices(state)), output)
+        show(nouns.DEVICES, call(device_calls.devices(state)), output)
         return
     rows = call(device_calls.read_devices(state))
     if output == "csv":
         rows = [_flat(row) for row in rows]
-    show(tables.DEVICES, rows, output)
+    show(nouns.DEVICES, rows, output)
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
@@ -95,7 +95,7 @@ async def _metrics(
         if output == "json":
             text.show(tables.render_one({"schema": tables.SCHEMA, **view}))
         elif output == "jsonl":
-            text.show(tables.render(tables.DEVICES, [view], "jsonl"))
+            text.show(tables.render(nouns.DEVICES, [view], "jsonl"))
         else:
             columns, rows = shutil.get_terminal_size((140, 40))
             shown = _screen(device, view, columns, everything)

@@ -18,7 +18,7 @@ from stoker.tui.options import selectors
 from stoker.tui.options.job_options import job_options, request
 from stoker.tui.options.quantity import SPAN
 from stoker.tui.options.verb_options import node_option, output_option, read_options
-from stoker.tui.render import explain, report, tables, text
+from stoker.tui.render import explain, nouns, report, tables, text
 
 if TYPE_CHECKING:
     from stoker.mesh.client.read_choice import ReadChoice
@@ -87,7 +87,7 @@ def submit_command(
     if output == "name":
         text.show(f"{name}\n")
     else:
-        show(tables.JOBS, rows, output, alone=True)
+        show(nouns.JOBS, rows, output, alone=True)
 
 
 @click.command("jobs")
@@ -124,7 +124,7 @@ def jobs_command(
         status, state = (*status, state), None
     most = None if everything else limit
     read = call(job_calls.jobs(state, reads, states=status, user=user, limit=most))
-    show_read(tables.JOBS, read, output, reads)
+    show_read(nouns.JOBS, read, output, reads)
 
 
 @click.command("job")
@@ -143,7 +143,7 @@ def job_command(selector: str, state: str | None, output: tables.Output, rank: i
     if output in ("table", "wide"):
         text.show("\n\n".join(_report(row) for row in rows) + "\n")
     else:
-        show(tables.JOBS, rows, output, alone=True)
+        show(nouns.JOBS, rows, output, alone=True)
 
 
 @click.command("logs")
@@ -187,7 +187,7 @@ def cancel_command(selector: str, reason: str, state: str | None, output: tables
     selectors.parse(selector)
     rows = call(job_calls.cancel(state, selector, reason))
     if output not in ("table", "wide"):
-        show(tables.JOBS, rows, output)
+        show(nouns.JOBS, rows, output)
         return
     for row in rows:
         words = "is being stopped" if row["changed"] else "was over already"
@@ -211,7 +211,7 @@ def rm_command(selector: str, state: str | None, output: tables.Output) -> None:
     selectors.parse(selector)
     rows = call(job_calls.remove(state, selector))
     if output not in ("table", "wide"):
-        show(tables.JOBS, rows, output)
+        show(nouns.JOBS, rows, output)
         return
     for row in rows:
         click.echo(f"job {row['job']} {'is' if row['changed'] else 'was'} removed")
@@ -238,7 +238,7 @@ def wait_command(
     chosen = selectors.parse(selector)
     code, rows = call(job_calls.wait(state, chosen, selector, timeout_s))
     if output not in ("table", "wide"):
-        show(tables.JOBS, rows, output)
+        show(nouns.JOBS, rows, output)
     for row in rows:
         if output in ("table", "wide"):
             click.echo(f"job {row['job']}: {text.clean(report.ending(row))}")
@@ -258,7 +258,7 @@ def explain_command(selector: str, state: str | None, output: tables.Output, ran
     if output in ("table", "wide"):
         text.show("\n\n".join(explain.render(row) for row in rows) + "\n")
     else:
-        show(tables.JOBS, rows, output, alone=True)
+        show(nouns.JOBS, rows, output, alone=True)
 
 
 def _report(row: Row) -> str:

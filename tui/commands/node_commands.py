@@ -12,7 +12,7 @@ from stoker.native.errors import BadRequest
 from stoker.tui.commands.replies import call, settle, show
 from stoker.tui.options.quantity import SPAN
 from stoker.tui.options.verb_options import node_option, output_option
-from stoker.tui.render import tables
+from stoker.tui.render import nouns, tables
 
 NS = 1_000_000_000
 
@@ -24,7 +24,7 @@ def nodes_command(state: str | None, output: tables.Output) -> None:
     """List nodes."""
     from stoker.tui.calls import cluster_calls
 
-    show(tables.NODES, call(cluster_calls.nodes(state)), output)
+    show(nouns.NODES, call(cluster_calls.nodes(state)), output)
 
 
 class NodeGroup(click.Group):
@@ -68,9 +68,9 @@ def node_show_command(name: str, topology: bool, state: str | None, output: str)
     if output == "json":
         text.show(tables.render_one({"schema": tables.SCHEMA, **row, "devices": devices}))
         return
-    show(tables.NODES, [row], "table")
+    show(nouns.NODES, [row], "table")
     text.show("\n")
-    show(tables.DEVICES, devices, "table")
+    show(nouns.DEVICES, devices, "table")
     text.show("\n" if row["missing"] else "")
     for missing in row["missing"]:
         text.show(f"missing: {text.clean(missing)}\n")

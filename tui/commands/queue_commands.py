@@ -14,7 +14,7 @@ from stoker.tui.commands.replies import call, settle, show_read
 from stoker.tui.options import quantity_parser
 from stoker.tui.options.quantity import PLACEMENT, Quantity
 from stoker.tui.options.verb_options import node_option, output_option, read_options
-from stoker.tui.render import tables
+from stoker.tui.render import nouns, tables
 
 if TYPE_CHECKING:
     from stoker.mesh.client.read_choice import ReadChoice
@@ -36,7 +36,7 @@ def queue_list_command(state: str | None, output: tables.Output, reads: ReadChoi
     """List queues with their jobs, quotas and use."""
     from stoker.tui.calls import cluster_calls
 
-    show_read(tables.QUEUES, call(cluster_calls.queues(state, reads)), output, reads)
+    show_read(nouns.QUEUES, call(cluster_calls.queues(state, reads)), output, reads)
 
 
 @queue_command.command("set")

@@ -16,7 +16,7 @@ from stoker.tui.render import tables, text
 if TYPE_CHECKING:
     from stoker.mesh.client.read_choice import ReadChoice
     from stoker.tui.calls.views import ReadRows
-    from stoker.tui.render.columns import Row
+    from stoker.tui.render.columns import Noun, Row
 
 T = TypeVar("T")
 
@@ -26,9 +26,7 @@ def call(coroutine: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(coroutine)
 
 
-def show(
-    noun: tables.Noun, rows: Sequence[Row], output: tables.Output, *, alone: bool = False
-) -> None:
+def show(noun: Noun, rows: Sequence[Row], output: tables.Output, *, alone: bool = False) -> None:
     """Print rows; with `alone`, one row in JSON is the object itself, not a list of one."""
     if alone and output == "json" and len(rows) == 1:
         text.show(tables.render_one({"schema": tables.SCHEMA, **rows[0]}))
@@ -38,7 +36,7 @@ def show(
     text.show(tables.render(noun, rows, output, now_ns=now_ns, columns=columns, colour=colour))
 
 
-def show_read(noun: tables.Noun, read: ReadRows, output: tables.Output, reads: ReadChoice) -> None:
+def show_read(noun: Noun, read: ReadRows, output: tables.Output, reads: ReadChoice) -> None:
     """Print rows, and on stderr what they reflect if that may be an older state."""
     show(noun, read.rows, output)
     if reads.stale and read.position is not None:

@@ -42,6 +42,14 @@ class Column(NamedTuple):
         return (self.says if wide or self.brief is None else self.brief)(row, now)
 
 
+class Noun(NamedTuple):
+    """A kind of row: its plural in JSON, the field that names a row, its columns."""
+
+    plural: str
+    name: str
+    columns: tuple[Column, ...]
+
+
 def short_id(device: str) -> str:
     """The beginning of a device's id, which every verb accepts in place of the whole."""
     return device if len(device) <= SHORT_ID + 2 else device[:SHORT_ID]

@@ -40,6 +40,11 @@ def duration(ns: float | None) -> str:
     return f"{hours // 24}d {hours % 24:02}h"
 
 
+def device_hours(ns: int | None) -> str:
+    """Time of devices as text, in the unit of budgets: 5,400 s -> `1.50 h`; a minute is 0.02 h."""
+    return "-" if ns is None else f"{ns / 3.6e12:.2f} h"
+
+
 def size(count: float | None) -> str:
     """Bytes as text: `0 B`, `1.50 KiB`, `4.00 GiB`."""
     if count is None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.tui.render import columns, tables, text
-from stoker.tui.render.columns import Column, lay_out, short_id
+from stoker.tui.render import columns, nouns, tables, text
+from stoker.tui.render.columns import Column, Noun, lay_out, short_id
 
 UUID = "GPU-e3e70682-c209-4cac-a29f-6fbed82c07cd"
 COLUMNS = (
@@ -67,24 +67,22 @@ def test_a_table_fits_or_has_given_all_that_it_may(
 @pytest.mark.parametrize("width", [80, 100, 120])
 @pytest.mark.parametrize(
     ("noun", "rows"),
-    [(tables.DEVICES, devices(4)), (tables.JOBS, jobs()), (tables.JOBS, jobs(state="running"))],
+    [(nouns.DEVICES, devices(4)), (nouns.JOBS, jobs()), (nouns.JOBS, jobs(state="running"))],
 )
-def test_each_line_fits_the_terminal(
-    noun: tables.Noun, rows: list[dict[str, Any]], width: int
-) -> None:
+def test_each_line_fits_the_terminal(noun: Noun, rows: list[dict[str, Any]], width: int) -> None:
     shown = tables.render(noun, rows, "table", now_ns=10**12, columns=width).splitlines()
     assert max(map(text.cells, shown)) <= width
     assert all("SIM" in line for line in shown[1:])  # no cut hides that a device is simulated
 
 
 def test_the_reason_outlives_what_is_known_elsewhere() -> None:
-    head = tables.render(tables.JOBS, jobs(), "table", columns=80).split("\n")[0].split()
+    head = tables.render(nouns.JOBS, jobs(), "table", columns=80).split("\n")[0].split()
     assert head == ["JOB", "NAME", "STATE", "TOOK", "WHERE", "REASON"]
 
 
 def test_wide_is_as_wide_as_it_is() -> None:
-    shown = tables.render(tables.DEVICES, devices(1), "wide", columns=80)
-    assert UUID in shown and UUID not in tables.render(tables.DEVICES, devices(1), "table")
+    shown = tables.render(nouns.DEVICES, devices(1), "wide", columns=80)
+    assert UUID in shown and UUID not in tables.render(nouns.DEVICES, devices(1), "table")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from stoker.tui.render import tables, text
+from stoker.tui.render import nouns, tables, text
 from stoker.tui.render.columns import CELL_MAX
 
 NOW = 1_700_000_010_000_000_000
@@ -44,8 +44,8 @@ JOBS: list[dict[str, Any]] = [
 
 
 def test_a_table_is_aligned_and_printable() -> None:
-    lines = tables.render(tables.JOBS, JOBS, "table", now_ns=NOW).splitlines()
-    assert lines[0].split() == [column.title for column in tables.JOBS.columns if not column.wide]
+    lines = tables.render(nouns.JOBS, JOBS, "table", now_ns=NOW).splitlines()
+    assert lines[0].split() == [column.title for column in nouns.JOBS.columns if not column.wide]
     assert lines[1].startswith("  1  train")
     assert "0.005" in lines[1] and "5 s" in lines[1] and "vm/pocl-0:0.005" in lines[1]
     assert lines[2].startswith(" 12  =cmd()?]0;x?")
@@ -62,7 +62,7 @@ def test_a_list_of_jobs_says_why_each_is_where_it_is() -> None:
         JOBS[0] | {"state": "running", "reason": "reported by the node", "troubles": [late]},
         JOBS[0] | {"reason": "exit code 0"},
     ]
-    lines = tables.render(tables.JOBS, rows, "table", now_ns=NOW).splitlines()
+    lines = tables.render(nouns.JOBS, rows, "table", now_ns=NOW).splitlines()
     reasons = [line[lines[0].index("REASON") :] for line in lines[1:]]
     assert reasons == ["1 ahead in the queue", "-", "slow rank 6", "exit code 0"]
     assert lines[1].startswith(" 12  true")  # the program of a job without a name
@@ -70,30 +70,30 @@ def test_a_list_of_jobs_says_why_each_is_where_it_is() -> None:
 
 def test_wide_shows_more_and_cuts_nothing() -> None:
     long = [JOBS[0] | {"spec": {"argv": ["python", "x" * 200]}}]
-    assert "x" * 200 in tables.render(tables.JOBS, long, "wide", now_ns=NOW)
-    assert "COMMAND" not in tables.render(tables.JOBS, long, "table", now_ns=NOW)
+    assert "x" * 200 in tables.render(nouns.JOBS, long, "wide", now_ns=NOW)
+    assert "COMMAND" not in tables.render(nouns.JOBS, long, "table", now_ns=NOW)
 
 
 def test_a_cell_is_cut_in_a_table() -> None:
-    shown = tables.render(tables.JOBS, [JOBS[0] | {"name": "漢" * 100}], "table", now_ns=NOW)
+    shown = tables.render(nouns.JOBS, [JOBS[0] | {"name": "漢" * 100}], "table", now_ns=NOW)
     cell = shown.splitlines()[1].split("alice")[0].split("1  ", 1)[1].strip()
     assert cell.endswith("…") and text.cells(cell) <= CELL_MAX
 
 
 def test_json_carries_the_schema_and_plain_numbers() -> None:
-    value = json.loads(tables.render(tables.JOBS, JOBS, "json"))
+    value = json.loads(tables.render(nouns.JOBS, JOBS, "json"))
     assert value["schema"] == "stoker/v1"
     assert value["jobs"] == JOBS
 
 
 def test_jsonl_is_one_object_a_line() -> None:
-    lines = tables.render(tables.JOBS, JOBS, "jsonl").splitlines()
+    lines = tables.render(nouns.JOBS, JOBS, "jsonl").splitlines()
     assert [json.loads(line)["job"] for line in lines] == [1, 12]
     assert all(json.loads(line)["schema"] == "stoker/v1" for line in lines)
 
 
 def test_csv_has_every_field_once_and_no_formula() -> None:
-    rows = list(csv.DictReader(io.StringIO(tables.render(tables.JOBS, JOBS, "csv"))))
+    rows = list(csv.DictReader(io.StringIO(tables.render(nouns.JOBS, JOBS, "csv"))))
     assert rows[0]["times.submitted_ns"] == str(NOW - 10_000_000_000)
     assert rows[1]["name"].startswith("'=cmd()")
     assert rows[1]["times.ended_ns"] == ""
@@ -104,18 +104,18 @@ def test_csv_has_every_field_once_and_no_formula() -> None:
 def test_csv_moves_no_terminal() -> None:
     """A reason is a user's text, and csv goes to terminals too."""
     row = JOBS[0] | {"reason": "bad\x1b]0;owned\x07\r\nline"}
-    shown = tables.render(tables.JOBS, [row], "csv")
+    shown = tables.render(nouns.JOBS, [row], "csv")
     assert "bad?]0;owned???line" in shown
     assert all(char.isprintable() for char in shown.replace("\n", ""))
 
 
 def test_name_is_one_name_a_line() -> None:
-    assert tables.render(tables.JOBS, JOBS, "name") == "1\n12\n"
+    assert tables.render(nouns.JOBS, JOBS, "name") == "1\n12\n"
 
 
 def test_csv_moves_no_cursor() -> None:
     job = {**JOBS[0], "reason": "\x1b[2J\x9b31mowned\x07", "name": "\r=1"}
-    shown = tables.render(tables.JOBS, [job], "csv")
+    shown = tables.render(nouns.JOBS, [job], "csv")
     assert "?[2J?31mowned?" in shown
     assert "'?=1" in shown
     assert not any(not char.isprintable() for char in shown if char != "\n")
@@ -123,16 +123,16 @@ def test_csv_moves_no_cursor() -> None:
 
 @pytest.mark.parametrize("output", ["jsonl", "csv", "name"])
 def test_no_rows_are_no_text_for_programs(output: tables.Output) -> None:
-    assert tables.render(tables.JOBS, [], output) == ""
+    assert tables.render(nouns.JOBS, [], output) == ""
 
 
 def test_no_rows_are_said_to_a_person() -> None:
-    assert tables.render(tables.JOBS, [], "table") == "no jobs\n"
+    assert tables.render(nouns.JOBS, [], "table") == "no jobs\n"
 
 
 def test_a_reading_without_a_value_is_a_dash() -> None:
     row = {"id": "pocl-0", "node": "vm", "index": 3, "kind": "cpu", "granted_milli": 250}
-    shown = tables.render(tables.DEVICES, [row], "table").splitlines()
+    shown = tables.render(nouns.DEVICES, [row], "table").splitlines()
     assert shown[1].split()[:3] == ["pocl-0", "vm:3", "cpu"]
     assert "0.75" in shown[1]
     assert shown[1].split()[-3:] == ["-", "-", "-"]
