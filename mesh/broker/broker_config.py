@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from stoker.mesh.broker.broker_routes import BrokerRoutes
 from stoker.mesh.broker.budgets import Budgets
 from stoker.mesh.identity import identity
-from stoker.mesh.wire import subjects, telemetry_streams
+from stoker.mesh.wire import join_messages, subjects, telemetry_streams
 from stoker.mesh.wire.subjects import PREFIX, token
 from stoker.mesh.wire.telemetry_streams import STREAMS
 from stoker.native.errors import BadRequest, NotSupported
@@ -50,6 +50,11 @@ processes wait for that greeting; a slow client that receives it tries again."""
 
 CONTROL = "CTRL"
 SYSTEM = "SYS"
+GUESTS = "GUESTS"
+"""The account of hosts that are about to join."""
+GUESTS_MAX = 32
+"""The most connections of all guests together."""
+GUEST_INBOX = subjects.inbox("guest")
 
 
 @dataclass(frozen=True)
@@ -89,11 +94,21 @@ class BrokerKeys:
     """Users who may also change queues and nodes."""
     schedulers: dict[int, str] = field(default_factory=dict)
     """The key of every scheduler, by number, in a cluster of several; empty for one alone."""
+    registrar: str = ""
+    """The process that takes hosts into the cluster; empty where no host can join."""
+    guest: str = ""
+    """The key in every join token, which may ask the registrar and nothing else."""
 
     @property
     def roster(self) -> set[str]:
         """The keys of all schedulers."""
         return {self.scheduler, *self.schedulers.values()}
+
+    @property
+    def everyone(self) -> list[str]:
+        """The keys of all identities; a key that stands there twice is a mistake."""
+        door = [key for key in (self.registrar, self.guest) if key]
+        return [*sorted(self.roster), *door, *self.agents.values(), *self.users.values()]
 
 
 def render(settings: BrokerSettings, keys: BrokerKeys) -> str:
@@ -110,6 +125,7 @@ def render(settings: BrokerSettings, keys: BrokerKeys) -> str:
             "accounts {",
             f"  {SYSTEM}: {{}}",
             *_control(keys, settings),
+            *(_guests(keys) if keys.guest else ()),
             *(line for user in sorted(keys.users) for line in _user(user, keys, settings.budgets)),
             "}",
             "",
@@ -139,10 +155,9 @@ def check_version(text: str) -> tuple[int, int, int]:
 
 
 def _check(settings: BrokerSettings, keys: BrokerKeys) -> None:
-    everyone = [*sorted(keys.roster), *keys.agents.values(), *keys.users.values()]
-    for public in everyone:
+    for public in keys.everyone:
         identity.Verifier(public)
-    if len(set(everyone)) != len(everyone):
+    if len(set(keys.everyone)) != len(keys.everyone):
         raise BadRequest("two identities have the same key")
     for port in (settings.port, settings.http_port or 1):
         if not 0 < port < 65_536:
@@ -215,6 +230,9 @@ def _control(keys: BrokerKeys, settings: BrokerSettings) -> list[str]:
                 keys.agents[node], _agent_may_publish(node), _agent_may_hear(node), reply=True
             )
         )
+    if keys.registrar:
+        own = [subjects.inbox("registrar")]  # an empty list would allow everything
+        users.append(_identity(keys.registrar, own, [subjects.JOIN_NODE], reply=True))
     exports = [
         f'{{ service: "{PREFIX}.user.*.{noun}.*", account_token_position: {_USER_POSITION} }}'
         for noun in _NOUNS
@@ -228,6 +246,8 @@ def _control(keys: BrokerKeys, settings: BrokerSettings) -> list[str]:
         f"{{ stream: {json.dumps(subjects.EVERY_RECORDS)},"
         f" account_token_position: {subjects.RECORDS_USER_POSITION} }}"
     )
+    if keys.guest:
+        exports.append(f'{{ service: "{subjects.JOIN_NODE}", accounts: ["{GUESTS}"] }}')
     exports += _telemetry_exports(keys)
     # JetStream counts each copy of the stream against the limit of its account.
     copies = settings.routes.copies if settings.routes is not None else 1
@@ -252,6 +272,21 @@ def _schedulers(keys: BrokerKeys) -> list[str]:
     return [
         _identity(public, publish, [*_scheduler_may_hear(), subjects.peer(number)])
         for number, public in sorted(keys.schedulers.items())
+    ]
+
+
+def _guests(keys: BrokerKeys) -> list[str]:
+    """Return the account of hosts that hold a join token: one subject, few connections."""
+    return [
+        f"  {GUESTS}: {{",
+        f"    limits {{ max_connections: {GUESTS_MAX}, max_subscriptions: 2,"
+        f" max_payload: {join_messages.REQUEST_BYTES_MAX} }}",
+        *_list("users", [_identity(keys.guest, [subjects.JOIN_NODE], [f"{GUEST_INBOX}.>"])]),
+        *_list(
+            "imports",
+            [f'{{ service: {{ account: {CONTROL}, subject: "{subjects.JOIN_NODE}" }} }}'],
+        ),
+        "  }",
     ]
 
 

@@ -9,16 +9,18 @@ certificate is self-signed: trust comes from the file alone, which only the node
 from __future__ import annotations
 
 import datetime
+import hashlib
 import ipaddress
 import logging
 import os
+import socket
 import ssl
 import stat
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from stoker.native.errors import Corrupt, Denied, NotFound
+from stoker.native.errors import Corrupt, Denied, NotFound, Unavailable
 
 NAMES = ("localhost", "127.0.0.1", "::1")
 """The host names under which clients reach the broker of one node."""
@@ -129,6 +131,35 @@ def connecting(certificate: Path) -> dict[str, Any]:
     The certificate alone proves the broker, so its name is the same at each address of its host.
     """
     return {"tls": pinned(certificate), "tls_handshake_first": True, "tls_hostname": NAMES[0]}
+
+
+def fingerprint(pem: bytes) -> bytes:
+    """Return the SHA-256 of a certificate, by which a join token names it."""
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem.decode("ascii"))).digest()
+
+
+def fetch(host: str, port: int, wanted: bytes, timeout_s: float) -> tuple[bytes, str]:
+    """Return the certificate of the broker at this address, as PEM, and this host's own address.
+
+    Nothing is sent but a TLS greeting. Denied if the certificate has another fingerprint than
+    `wanted`, Unavailable if nobody answers.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = MINIMUM
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # the fingerprint decides
+    try:
+        with (
+            socket.create_connection((host, port), timeout_s) as plain,
+            context.wrap_socket(plain) as secured,
+        ):
+            found, own = secured.getpeercert(binary_form=True) or b"", secured.getsockname()[0]
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise Unavailable(f"no broker answers at {host}:{port}: {why}") from None
+    if hashlib.sha256(found).digest() != wanted:
+        raise Denied(f"the program at {host}:{port} is not the broker that the join token names")
+    return ssl.DER_cert_to_PEM_cert(found).encode("ascii"), str(own)
 
 
 class _NoEofWarning(logging.Filter):

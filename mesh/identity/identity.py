@@ -22,6 +22,8 @@ from nacl.signing import SigningKey, VerifyKey
 from stoker.native.errors import BadRequest, Corrupt, Denied, NotFound, Refused
 
 SIGNATURE_BYTES = 64
+RAW_BYTES = 32
+"""The bytes of chance that a key pair is made of."""
 _PUBLIC_RAW_BYTES = 35
 """A public nkey is a prefix byte, 32 bytes of key and a CRC-16 (little endian), as specified."""
 
@@ -85,6 +87,16 @@ class Identity:
         return Verifier(self.public).verify(data, signature)
 
     @property
+    def raw(self) -> bytes:
+        """The secret bytes that `of_raw` makes this key pair of; a join token carries them."""
+        return bytes(self._key)
+
+    @property
+    def seed(self) -> str:
+        """The text of the seed, for a connection whose key is in no file."""
+        return self._seed.decode()
+
+    @property
     def verifier(self) -> Verifier:
         """The verifier with the public half of this key."""
         return Verifier(self.public)
@@ -98,11 +110,19 @@ class Identity:
         return bytearray(self.public.encode())
 
 
+def of_raw(raw: bytes) -> Identity:
+    """Return the key pair that RAW_BYTES secret bytes make, which is in no file."""
+    return Identity(_seed_text(raw))
+
+
+def _seed_text(raw: bytes) -> bytes:
+    seed: bytes = nkeys.encode_seed(raw, nkeys.PREFIX_BYTE_USER)  # type: ignore[no-untyped-call]
+    return seed
+
+
 def create(path: Path) -> Identity:
     """Write a new user seed to `path` with mode 0600 and load it; an existing file is refused."""
-    seed: bytes = nkeys.encode_seed(  # type: ignore[no-untyped-call]
-        secrets.token_bytes(32), nkeys.PREFIX_BYTE_USER
-    )
+    seed = _seed_text(secrets.token_bytes(RAW_BYTES))
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:

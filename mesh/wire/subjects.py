@@ -331,6 +331,12 @@ def peer(number: int) -> str:
 EVERY_PEER = f"{PREFIX}.peer.*"
 
 
+# --- hosts that join -> registrar -----------------------------------------------------------------
+
+JOIN_NODE = f"{PREFIX}.join.node"
+"""The subject of a signed JoinRequest of a host that is to become a node."""
+
+
 # --- inboxes --------------------------------------------------------------------------------------
 
 

@@ -84,6 +84,19 @@ def test_two_identities_never_share_a_key(keyring: dict[str, Any]) -> None:
         broker_config.render(BrokerSettings("s", 1, "/x", "/k", "/c"), BrokerKeys(mistyped, {}, {}))
 
 
+def test_only_a_node_that_takes_hosts_has_guests(keyring: dict[str, Any]) -> None:
+    scheduler, registrar, guest = (keyring[name].public for name in ("scheduler", "alice", "bob"))
+    settings = BrokerSettings("s", 1, "/x", "/k", "/c")
+    alone = broker_config.render(settings, BrokerKeys(scheduler))
+    assert broker_config.GUESTS not in alone and subjects.JOIN_NODE not in alone
+    door = BrokerKeys(scheduler, registrar=registrar, guest=guest)
+    opened = broker_config.render(settings, door)
+    assert opened.count(f"  {broker_config.GUESTS}: {{") == 1
+    assert opened.count(registrar) == opened.count(guest) == 1
+    with pytest.raises(BadRequest, match="same key"):
+        broker_config.render(settings, replace(door, agents={"node1": guest}))
+
+
 async def test_a_name_is_written_in_and_cannot_be_forged(server: Server) -> None:
     seen = await echo_subject(server)
     alice = await server.connect("alice")
