@@ -106,7 +106,9 @@ class AgentSettings:
 
     def brokers(self) -> tuple[str, ...]:
         """Return the brokers' addresses: that of this node, which may change when its broker
-        restarts, then those of the others."""
+        restarts, then those of the others. A node that joined has no broker of its own."""
+        if self.cluster.joined:
+            return self.cluster.brokers
         return own_broker(self.state.root), *self.cluster.brokers
 
     @property

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verb `cluster init`, for the owner of a node that other hosts shall reach.
+"""The verbs `cluster init`, `cluster token` and `cluster join`, for owners of nodes.
 
-Only the group `stoker cluster` loads this module. `agent/supervise/broker_address.py` does the
-work.
+Only the group `stoker cluster` loads this module. `agent/supervise/broker_address.py` and
+`agent/join` do the work. Owns that a join token is shown once, on standard output, and in no
+message.
 """
 
 from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
 
 import click
 
@@ -41,3 +46,89 @@ def cluster_init_command(*, state: str | None, address: str, port: int | None, n
     if made.address:
         click.echo(f"  its certificate, which they pin: {where.broker_certificate}")
     click.echo(f"next:\n  {target_node.call(where, 'up')}")
+
+
+_UNITS = {"m": 60, "h": 3600, "d": 86_400}
+
+
+def parse_life(text: str) -> int:
+    """Return the seconds of `30m`, `1h` or `7d`; BadParameter for other text."""
+    number, unit = text[:-1], text[-1:]
+    if unit not in _UNITS or not (number.isascii() and number.isdigit()) or len(number) > 6:
+        raise click.BadParameter(f"{text!r} is not a time such as 30m, 1h or 7d")
+    return int(number) * _UNITS[unit]
+
+
+def _life(ctx: click.Context, param: click.Parameter, value: str) -> int:
+    return parse_life(value)
+
+
+@click.command("token")
+@state_option
+@click.option(
+    "--expires",
+    metavar="TIME",
+    default="1h",
+    show_default=True,
+    callback=_life,
+    help="Time in which the token must be used, such as 30m, 1h or 7d.",
+)
+def cluster_token_command(*, state: str | None, expires: int) -> None:
+    """Print a join token, by which one host may become a node of this cluster.
+
+    Whoever has the token can use it, once: carry it over a way that you trust. It is shown now and
+    never again.
+    """
+    from stoker.agent.join.token_issue import issue
+    from stoker.agent.supervise import target_node
+
+    token = issue(target_node.own(state, "cluster token"), expires, int(time.time()))
+    click.echo(token.text)
+    until = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(time.time() + expires))
+    click.echo(f"good for one host until {until}; on that host:", err=True)
+    click.echo("  stoker cluster join      # reads the token from its input", err=True)
+
+
+@click.command("join")
+@click.argument("token", default="-")
+@state_option
+@click.option("--token-file", metavar="FILE", type=click.Path(path_type=Path), help="Read it here.")
+@click.option("--name", metavar="NAME", default="", help="Short name; default: the host's.")
+def cluster_join_command(
+    *, token: str, state: str | None, token_file: Path | None, name: str
+) -> None:
+    """Make this host a node of the cluster that printed TOKEN.
+
+    Without TOKEN, or with -, it is read from the input: other users of a host can see arguments.
+    The node gets another name if one of that name has joined before. `stoker up` then starts it.
+    """
+    from stoker.agent.join.newcomer import join
+    from stoker.agent.supervise import target_node
+    from stoker.mesh.identity import join_token
+
+    where = target_node.own(state, "cluster join")
+    made = join(where, join_token.parse(_token(token, token_file)), name)
+    click.echo(f"node {made.node} of cluster {made.cluster}: its broker is {made.url}")
+    click.echo(f"next:\n  {target_node.call(where, 'up')}")
+
+
+def _token(given: str, file: Path | None) -> str:
+    """Return the text of a token from the argument, the file, or the input."""
+    if file is not None:
+        if given != "-":
+            raise click.UsageError("give TOKEN or --token-file, not both")
+        try:
+            with file.open(encoding="ascii", errors="replace") as opened:
+                return opened.read(_TEXT_CHARS_MAX)
+        except OSError as error:
+            raise click.UsageError(f"{file}: {error.strerror}") from None
+    if given != "-":
+        return given
+    if sys.stdin.isatty():
+        asked: str = click.prompt("join token", hide_input=True)
+        return asked
+    return sys.stdin.read(_TEXT_CHARS_MAX)
+
+
+_TEXT_CHARS_MAX = 4096
+"""The most that is read where a token should be."""

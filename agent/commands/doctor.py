@@ -159,7 +159,7 @@ def _state(where: StateFolder) -> Iterator[Check]:
         return
     cluster = state_folder.load(where)
     state_check.check_owners(where)
-    state_check.check(where, startup.load_users(where))
+    state_check.check(where, None if cluster.joined else startup.load_users(where))
     yield Check(
         "state.folder", "PASS", f"{where.root}, format {state_folder.FORMAT}, {cluster.cluster}"
     )
@@ -185,7 +185,11 @@ def _running(where: StateFolder) -> Iterator[Check]:
 def _port(where: StateFolder) -> Iterator[Check]:
     if lock.holder(where) is not None or not state_folder.exists(where):
         return
-    port = state_folder.load(where).port
+    cluster = state_folder.load(where)
+    port = cluster.port
+    if cluster.joined:
+        yield Check("broker.port", "PASS", f"this node uses the broker at {cluster.url}")
+        return
     if port and not broker_port.is_free(port):
         yield Check(
             "broker.port",

@@ -113,7 +113,8 @@ def _print_started(started: StartedNode) -> None:
     click.echo("next:")
     if not target_node.is_usual(started.state):
         click.echo(f"  export STOKER_STATE={started.state.root}")
-    for command in ("stoker run -- echo hello", "stoker jobs", "stoker down"):
+    joined = started.cluster.joined  # its users have their keys from where the cluster was made
+    for command in ("stoker run -- echo hello", "stoker jobs", "stoker down")[2 * joined :]:
         click.echo(f"  {command}")
 
 

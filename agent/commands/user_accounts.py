@@ -46,7 +46,7 @@ class AddedUser:
 def add(where: StateFolder, name: str, unix_user: str | None, key_out: Path | None) -> AddedUser:
     """Make a key for `name`, whose jobs run as `unix_user` (default: the user of that name)."""
     _check_name(name)
-    cluster = state_folder.load(where)
+    cluster = state_folder.load_made_here(where)
     entry = _unix_user(unix_user or name)
     with state_folder.edit_lock(where):
         table = startup.load_users(where)
@@ -70,7 +70,7 @@ def add(where: StateFolder, name: str, unix_user: str | None, key_out: Path | No
 @state_folder.disk_errors()
 def remove(where: StateFolder, name: str) -> bool:
     """Remove a user's access; True if a running broker has dropped their connections."""
-    cluster = state_folder.load(where)
+    cluster = state_folder.load_made_here(where)
     with state_folder.edit_lock(where):
         table = startup.load_users(where)
         if name not in table:
@@ -85,7 +85,7 @@ def remove(where: StateFolder, name: str) -> bool:
 @state_folder.disk_errors()
 def listed(where: StateFolder) -> list[dict[str, object]]:
     """Return every user as a row: name, unix_user, admin, key."""
-    state_folder.load(where)
+    state_folder.load_made_here(where)
     return [
         {"name": name, "unix_user": users.describe(row), "admin": row.admin, "key": row.public_key}
         for name, row in sorted(startup.load_users(where).items())

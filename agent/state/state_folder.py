@@ -29,15 +29,23 @@ FORMAT = 10
 MIGRATIONS: dict[int, Callable[[Path], None]] = {}
 """Older format -> function that converts a folder to the next format, in place."""
 
-IDENTITIES = ("scheduler", "agent", "admin")
-"""Identities whose keys every node has; those of users are `user-<name>`."""
+AGENT = "agent"
+"""The only identity whose key a node has that joined a cluster."""
+IDENTITIES = ("scheduler", AGENT, "admin")
+"""Identities whose keys every other node has; those of users are `user-<name>`."""
+REGISTRAR, GUEST = "registrar", "guest"
+"""Identities of a node that other hosts may join: the process that takes them in, and all those
+that ask it."""
 
 SHM = Path("/dev/shm")
 """A folder in which everybody can make names and nobody removes those of others (sticky)."""
 
 _FOLDERS = ("keys", "nats", "scheduler", "agent", "log")
 _KNOWN = frozenset(
-    {*_FOLDERS, "format", "cluster.json", "genesis.json", "users.json", "lock", "config.toml"}
+    {
+        *(*_FOLDERS, "format", "lock", "config.toml"),
+        *("cluster.json", "genesis.json", "users.json", "joins.json"),
+    }
 )
 CHOOSE = "Choose another folder with --state: a new one, or an empty one of mode 0700"
 _JSON_BYTES_MAX = 4 << 20
@@ -50,8 +58,10 @@ class ClusterFile(msgspec.Struct, frozen=True):
 
     `scheduler_public_key` is the key of this folder's own scheduler. `schedulers` are the keys of
     all schedulers in the order of the roster; a cluster of one may leave it out. `brokers` are the
-    addresses of the cluster's other brokers. `address` is the one at which this node's broker takes
-    connections of other hosts; empty for one that takes this host alone.
+    addresses of the cluster's other brokers. `address` is the own one at which other hosts reach
+    this host, where its broker listens; empty for a node that takes this host alone. A node that
+    `joined` has neither a broker nor a scheduler, so `brokers` names all brokers, `schedulers` all
+    schedulers, and `scheduler_public_key` is empty.
     """
 
     cluster: str
@@ -61,6 +71,7 @@ class ClusterFile(msgspec.Struct, frozen=True):
     schedulers: tuple[str, ...] = ()
     brokers: tuple[str, ...] = ()
     address: str = ""
+    joined: bool = False
 
     @property
     def scheduler_keys(self) -> tuple[str, ...]:
@@ -69,7 +80,18 @@ class ClusterFile(msgspec.Struct, frozen=True):
 
     @property
     def url(self) -> str:
-        return context.broker_url(self.port, self.address)
+        """The address of the broker that this host's processes and users connect to."""
+        return self.brokers[0] if self.joined else context.broker_url(self.port, self.address)
+
+    @property
+    def takes_hosts(self) -> bool:
+        """True where other hosts may join: `stoker cluster init` named an address."""
+        return bool(self.address) and not self.joined
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """The identities whose keys this node has, apart from those of users."""
+        return (AGENT,) if self.joined else IDENTITIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +149,11 @@ class StateFolder:
     @property
     def cluster(self) -> Path:
         return self.root / "cluster.json"
+
+    @property
+    def joins(self) -> Path:
+        """The join tokens that were made here, and the nodes that joined with them."""
+        return self.root / "joins.json"
 
     @property
     def genesis(self) -> Path:
@@ -315,12 +342,34 @@ def load(state: StateFolder) -> ClusterFile:
     check_private(state.root)
     check_format(state)
     cluster = read_json(state.cluster, ClusterFile)
-    read_json(state.genesis, dict[str, Any])  # the scheduler reads what it says
+    if not cluster.joined:
+        read_json(state.genesis, dict[str, Any])  # the scheduler reads what it says
     check_folders(state)
-    for identity in IDENTITIES:
+    for identity in cluster.identities:
         check_key(state.key(identity))
-    certificate.check_pair(state.broker_key, state.broker_certificate)
+    if cluster.joined:
+        certificate.pinned(state.broker_certificate)
+    else:
+        certificate.check_pair(state.broker_key, state.broker_certificate)
     return cluster
+
+
+def load_made_here(state: StateFolder) -> ClusterFile:
+    """Do the same as `load`; Refused on a node that joined a cluster, which has no users."""
+    cluster = load(state)
+    if cluster.joined:
+        raise Refused(
+            f"node {cluster.node} joined a cluster that was made elsewhere ({cluster.url})",
+            hint="Users and join tokens belong to the node where it was made: call this there",
+        )
+    return cluster
+
+
+def has_joined(state: StateFolder) -> bool:
+    """True if a complete folder is that of a node that joined a cluster; changes nothing else."""
+    check_private(state.root)
+    check_format(state)
+    return read_json(state.cluster, ClusterFile).joined
 
 
 def check_folders(state: StateFolder) -> None:

@@ -38,11 +38,15 @@ def init(where: StateFolder, address: str, port: int | None, name: str) -> Clust
                 hint=f"`{target_node.call(where, 'down')}` first, which ends its jobs",
             )
         before = startup.load_or_create(where, name)
+        if before.joined:
+            raise Refused(f"node {before.node} joined the cluster at {before.url}: no broker here")
         if name and name != before.node:
             raise Refused(f"this node is named {before.node}, which its log knows it by")
         made = msgspec.structs.replace(
             before, address=checked, port=_port(where, before, checked or LOOPBACK, port)
         )
+        if made.takes_hosts:
+            startup.make_door(where)
         if made != before:
             state_folder.write_cluster(where, made)
         return made

@@ -13,14 +13,16 @@ from typing import Literal
 
 from stoker.agent.power.setters import record
 from stoker.agent.state.host_facts import jobs_memory_bytes, processes_max
-from stoker.agent.state.state_folder import StateFolder
+from stoker.agent.state.state_folder import REGISTRAR, ClusterFile, StateFolder
 from stoker.agent.supervise.processes import ProcessSpec
 from stoker.mesh.broker.broker_program import BROKER, broker_program
 from stoker.native import paths
 from stoker.native.errors import NotSupported
 
 ORDER = (BROKER, "spawner", "watchdog", "scheduler", "agent")
-"""The start order; processes are stopped in reverse."""
+"""The start order of a node that is alone; processes are stopped in reverse."""
+FENCE_KILL_S = 60
+"""The seconds after which the watchdog of a node that joined kills jobs that it froze."""
 
 _PASSED = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "LD_LIBRARY_PATH")
 _PASSED_PREFIXES = (
@@ -54,9 +56,19 @@ def environment(state: StateFolder) -> dict[str, str]:
     return {**caches, **passed, "STOKER_STATE": str(state.root)}
 
 
-def programs(state: StateFolder, *, allow_root: bool) -> list[Program]:
-    """Return all processes in start order. `allow_root`: some user's jobs run as root."""
+def programs(
+    state: StateFolder, cluster: ClusterFile | None = None, *, allow_root: bool
+) -> list[Program]:
+    """Return all processes in start order. `allow_root`: some user's jobs run as root. Without
+    `cluster`, those of a node that is alone."""
     try:
+        if cluster is not None and cluster.joined:
+            return [
+                _spawner(state, allow_root=allow_root),
+                _watchdog(state, "--fence-kill-s", str(FENCE_KILL_S)),
+                _agent(state, "spawner"),
+            ]
+        takes_hosts = cluster is not None and cluster.takes_hosts
         return [
             _broker(state),
             _spawner(state, allow_root=allow_root),
@@ -64,10 +76,19 @@ def programs(state: StateFolder, *, allow_root: bool) -> list[Program]:
             _python(
                 state, "scheduler", "stoker.mesh.server.scheduler_daemon", (BROKER,), capless=True
             ),
-            _python(state, "agent", "stoker.agent.daemon", ("spawner", "scheduler")),
+            *([_registrar(state)] if takes_hosts else []),
+            _agent(state, "spawner", "scheduler"),
         ]
     except paths.NotBuilt as error:
         raise NotSupported(str(error)) from None
+
+
+def _agent(state: StateFolder, *after: str) -> Program:
+    return _python(state, "agent", "stoker.agent.daemon", after)
+
+
+def _registrar(state: StateFolder) -> Program:
+    return _python(state, REGISTRAR, "stoker.agent.join.registrar", (BROKER,), capless=True)
 
 
 def _broker(state: StateFolder) -> Program:
@@ -115,11 +136,12 @@ def _caps() -> tuple[str, ...]:
     return (*caps, "--memory-max-all", str(memory)) if memory > 0 else caps
 
 
-def _watchdog(state: StateFolder) -> Program:
-    """The watchdog runs without --fence-kill-s: no other node can have this node's jobs, so frozen
-    jobs wait for the scheduler and are not killed."""
+def _watchdog(state: StateFolder, *kill: str) -> Program:
+    """The watchdog of a cluster's first node runs without `kill`: its only scheduler is here, so
+    nobody gives this node's jobs to another one while it is unreachable, and frozen jobs wait for
+    it. On a node that joined they are killed in the end, because others may run them by then."""
     program = str(paths.program("stoker-watchdog"))
-    argv = (program, "--lease", str(state.run / "lease"), *_cgroup(state), *_restore(state))
+    argv = (program, "--lease", str(state.run / "lease"), *_cgroup(state), *kill, *_restore(state))
     return Program(ProcessSpec("watchdog"), argv, ready="start")
 
 

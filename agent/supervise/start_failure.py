@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from stoker.agent.state.state_folder import REGISTRAR
 from stoker.agent.supervise.process_table import ORDER
 from stoker.mesh.broker.broker_program import BROKER
 from stoker.native.errors import Corrupt, Refused, StokerError
@@ -60,7 +61,8 @@ class FailedStart:
 def cause(ended: FailedStart, lines: Sequence[str], *, hint: str) -> StokerError:
     """Return the error for people. `lines`: the end of that process's log."""
     if ended.code is None:
-        waits = [f"{name} says {ended.statuses[name]}" for name in ORDER if _waits(ended, name)]
+        everyone = (*ORDER, REGISTRAR)
+        waits = [f"{name} says {ended.statuses[name]}" for name in everyone if _waits(ended, name)]
         waits += [f"{name}: {text}" for name, text in ended.notes.items()]
         return StokerError("; ".join([f"{ended.name}: {ended.text}", *waits]), hint=hint)
     last = last_error(lines)

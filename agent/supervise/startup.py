@@ -21,8 +21,9 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from stoker.agent.state import node_labels, state_folder
-from stoker.agent.state.state_folder import ClusterFile, StateFolder
+from stoker.agent.state import joins, node_labels, state_folder
+from stoker.agent.state.joins import Joins
+from stoker.agent.state.state_folder import GUEST, REGISTRAR, ClusterFile, StateFolder
 from stoker.agent.supervise import (
     broker_port,
     lock,
@@ -105,7 +106,7 @@ def start(options: StartOptions) -> StartedNode:
             "lock": lock_file,
             "port": started.cluster.port,
             "foreground": options.foreground,
-            "allow_root": any(_is_root(user) for user in load_users(where).values()),
+            "allow_root": not cluster.joined and _any_root(load_users(where)),
             "log_max_bytes": options.log_max_bytes,
         }
     except BaseException:
@@ -128,21 +129,47 @@ def check_options(options: StartOptions, where: StateFolder) -> None:
 
 def _arrange(where: StateFolder, cluster: ClusterFile, options: StartOptions) -> StartedNode:
     """Write these options to disk and end processes whose arguments they change."""
-    table = load_users(where)
     found = pids.find(where)
+    if cluster.joined:
+        _check_joined(cluster, options)
+        jobs_as = ""
+    else:
+        cluster, jobs_as = _arrange_services(where, cluster, options, found)
+    if options.labels:
+        node_labels.keep(options.labels, where)
+        if "agent" in found:  # the next agent reports them; jobs go on
+            pids.end(found.pop("agent"), 5.0)
+    state_folder.prepare_run(where)
+    publish_certificate(where)
+    return StartedNode(where, cluster, os.getpid(), found, jobs_as)
+
+
+def _check_joined(cluster: ClusterFile, options: StartOptions) -> None:
+    """Refuse options that only the node has where the cluster was made."""
+    if options.port is not None or options.root_jobs_as is not None:
+        given = "--port" if options.port is not None else "--root-jobs-as"
+        raise Refused(
+            f"{given} is for the node where the cluster was made",
+            hint=f"This one joined it and uses the broker at {cluster.url}",
+        )
+
+
+def _arrange_services(
+    where: StateFolder,
+    cluster: ClusterFile,
+    options: StartOptions,
+    found: dict[str, pids.ProcessId],
+) -> tuple[ClusterFile, str]:
+    """Arrange the broker and the scheduler; return the node, and how the caller's jobs run."""
+    table = load_users(where)
     cluster = settle_port(where, cluster, options.port, found)
     if options.root_jobs_as is not None:
         table = map_caller(where, options.root_jobs_as)
         if "scheduler" in found:  # the next scheduler decides by the new table at once
             pids.end(found.pop("scheduler"), 5.0)
-    if options.labels:
-        node_labels.keep(options.labels, where)
-        if "agent" in found:  # the next agent reports them; jobs go on
-            pids.end(found.pop("agent"), 5.0)
-    write_broker_config(where, cluster, table)
-    state_folder.prepare_run(where)
-    publish_certificate(where)
-    return StartedNode(where, cluster, os.getpid(), found, _jobs_as(table))
+    with state_folder.edit_lock(where):  # an adopted registrar may take a node at this moment
+        write_broker_config(where, cluster, table)
+    return cluster, _jobs_as(table)
 
 
 def check_broker() -> str:
@@ -183,10 +210,16 @@ def load_or_create(where: StateFolder, name: str = "") -> ClusterFile:
     if state_folder.exists(where):
         state_folder.check_folders(where)
         state_check.check_owners(where)
+        if state_folder.has_joined(where):
+            cluster = state_folder.load(where)
+            state_check.check(where, None)
+            return cluster
         make_certificate(where)
         cluster = state_folder.load(where)
         _check_seeds(where, cluster)
         state_check.check(where, load_users(where))
+        if cluster.takes_hosts:
+            make_door(where)
         return cluster
     state_folder.check_first(where)
     return complete(where, name)
@@ -210,7 +243,7 @@ def complete(where: StateFolder, name: str = "") -> ClusterFile:
     if not where.cluster.exists():
         log_record.begin(where.scheduler)
         port = broker_port.choose(where.instance)
-        named = name or _node_name()
+        named = name or node_name()
         made = ClusterFile(str(uuid.uuid4()), named, keys["scheduler"].public, port)
         state_folder.write_cluster(where, made)
     cluster = state_folder.read_json(where.cluster, ClusterFile)
@@ -244,6 +277,17 @@ def make_certificate(where: StateFolder) -> None:
     durable_file.replace(where.broker_certificate, pinned)
 
 
+def make_door(where: StateFolder) -> None:
+    """Make what a node needs that other hosts may join: two keys and an empty record, each if it
+    is missing and no node has joined yet. A record that was lost with its nodes is not made again.
+    """
+    if not where.key(GUEST).exists():
+        if not where.joins.exists():
+            joins.save(where.joins, Joins())
+        identity.load_or_create(where.key(REGISTRAR))
+        identity.load_or_create(where.key(GUEST))  # last: it proves that the others were made
+
+
 def publish_certificate(where: StateFolder) -> None:
     """Put the certificate where every user of this machine can read it and nobody can write."""
     durable_file.replace(where.certificate, certificate.read(where.broker_certificate), 0o644)
@@ -271,7 +315,8 @@ def _caller() -> str:
     return str(os.geteuid())
 
 
-def _node_name() -> str:
+def node_name() -> str:
+    """Return the short name of this host, which a new node gets by default."""
     return socket.gethostname().split(".")[0].lower()[:63] or "node"
 
 
@@ -315,6 +360,11 @@ def _jobs_as(table: Users) -> str:
     if name == caller and name != "root":
         return ""
     return f"jobs of {caller} run as {name} (--root-jobs-as changes it)"
+
+
+def _any_root(table: Users) -> bool:
+    """True if the jobs of some user run as root."""
+    return any(map(_is_root, table.values()))
 
 
 def _is_root(user: User) -> bool:
@@ -383,12 +433,27 @@ def broker_text(where: StateFolder, cluster: ClusterFile, table: Users) -> bytes
     )
     keys = broker_config.BrokerKeys(
         scheduler=cluster.scheduler_public_key,
-        agents={cluster.node: identity.load(where.key("agent")).public},
+        agents={cluster.node: identity.load(where.key("agent")).public, **joined_keys(where)},
         users={name: user.public_key for name, user in table.items()},
         admins=frozenset(name for name, user in table.items() if user.admin),
         schedulers=_numbered(cluster.schedulers),
+        **_door_keys(where, cluster),
     )
     return broker_config.render(settings, keys).encode()
+
+
+def joined_keys(where: StateFolder) -> dict[str, str]:
+    """Return the keys of the nodes that joined, by name; none where no host could ever join."""
+    if not where.key(GUEST).exists():
+        return {}
+    return {name: row.public_key for name, row in joins.load(where.joins).nodes.items()}
+
+
+def _door_keys(where: StateFolder, cluster: ClusterFile) -> dict[str, str]:
+    """Return the keys of the registrar and of its guests, where hosts may join."""
+    if not cluster.takes_hosts:
+        return {}
+    return {name: identity.load(where.key(name)).public for name in (REGISTRAR, GUEST)}
 
 
 def _numbered(public_keys: tuple[str, ...]) -> dict[int, str]:

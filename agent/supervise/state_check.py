@@ -20,7 +20,7 @@ from stoker.agent.devices import order
 from stoker.agent.health import journal as health
 from stoker.agent.power import rules_file
 from stoker.agent.state import node_labels
-from stoker.agent.state.state_folder import IDENTITIES, StateFolder, user_name
+from stoker.agent.state.state_folder import AGENT, IDENTITIES, StateFolder, user_name
 from stoker.mesh.broker.users import Users
 from stoker.mesh.identity import identity, sealed_json
 from stoker.native.errors import BadRequest, Corrupt, NotFound
@@ -30,9 +30,13 @@ FILES_MAX = 100_000
 """The largest number of files, command log and snapshots included, that are checked."""
 
 
-def check(where: StateFolder, users: Users) -> None:
-    """Raise Corrupt for the first damaged file. Call `check_owners` first."""
-    check_keys(where, users)
+def check(where: StateFolder, users: Users | None) -> None:
+    """Raise Corrupt for the first damaged file. Call `check_owners` first. A node that joined has
+    no table of users."""
+    if users is None:
+        _seed(where.key(AGENT))
+    else:
+        check_keys(where, users)
     _check_certificate(where.broker_certificate)
     _check_journal(where)
     for path, read in _readers(where).items():

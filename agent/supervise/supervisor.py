@@ -82,7 +82,7 @@ class Supervisor:
             self.recorded, port=settings.port or self.recorded.port
         )
         if table is None:
-            table = programs(self.state, allow_root=settings.allow_root)
+            table = programs(self.state, self.recorded, allow_root=settings.allow_root)
         self.programs = {program.spec.name: program for program in table}
         self.tree = ProcessTree.of(program.spec for program in table)
         self.running: dict[str, pids.ProcessId] = {}

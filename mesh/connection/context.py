@@ -157,7 +157,10 @@ def _of_state(state: Path) -> Context:
             if (keys / f"{identity}.nk").is_file():
                 name = identity.removeprefix("user-")
                 return Context(endpoint.url, keys / f"{identity}.nk", name, certificate, state)
-        raise NotFound(f"{keys} holds no key for {user}")
+        raise NotFound(
+            f"{keys} holds no key for {user}",
+            hint="ask for one where the cluster was made: stoker user add NAME --key-out FILE",
+        )
     except PermissionError:
         raise Denied(
             f"the node of {state} belongs to another user",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler's own connections to its node's broker, which nats-py reconnects.
+"""The connections of a scheduler or registrar to its node's broker, which nats-py reconnects.
 
 Owns their settings: no publish is repeated after a reconnect, nothing is sent to a broker of
 another user, and a broker that moved to another port is found again.
@@ -24,6 +24,7 @@ from stoker.native.errors import NotSupported, StokerError
 
 RECONNECT_S = 0.1
 HANDSHAKE_S = 3
+SCHEDULER = "scheduler"
 
 log = structlog.get_logger("scheduler")
 
@@ -36,9 +37,9 @@ class ConnectionCallbacks(NamedTuple):
     back: Callable[[], Awaitable[None]]
 
 
-def key_file(state: Path) -> Path:
-    """Return the path of the scheduler's seed."""
-    return state / "keys" / "scheduler.nk"
+def key_file(state: Path, identity: str = SCHEDULER) -> Path:
+    """Return the path of an identity's seed."""
+    return state / "keys" / f"{identity}.nk"
 
 
 async def connect(
@@ -47,16 +48,18 @@ async def connect(
     name: str,
     callbacks: ConnectionCallbacks,
     *,
+    identity: str = SCHEDULER,
     again_s: float = RECONNECT_S,
 ) -> None:
-    """Connect, with retries without limit every `again_s`; nats-py reconnects from then on."""
+    """Connect as an identity of this node, with retries without limit every `again_s`; nats-py
+    reconnects from then on."""
     while True:
         try:
             await nc.connect(
                 context.own_broker(state),
                 name=name,
-                nkeys_seed=str(key_file(state)),
-                inbox_prefix=subjects.inbox("scheduler").encode(),
+                nkeys_seed=str(key_file(state, identity)),
+                inbox_prefix=subjects.inbox(identity).encode(),
                 error_cb=callbacks.error,
                 disconnected_cb=callbacks.lost,
                 reconnected_cb=callbacks.back,

@@ -30,7 +30,7 @@ _CHECK_BYTES = 4
 
 @dataclass(frozen=True)
 class JoinToken:
-    """What a join token says. Its repr shows no secret."""
+    """The content of a join token. Its repr shows no secret."""
 
     address: str
     """The IPv4 address of the broker."""

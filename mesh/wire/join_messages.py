@@ -42,7 +42,7 @@ class _Sealed(Record, frozen=True):
 
 
 class JoinReply(Record, frozen=True):
-    """What the host becomes, or with `refused` why it does not join."""
+    """The answer: the node that the host becomes, or in `refused` why it does not join."""
 
     format: int
     nonce: bytes

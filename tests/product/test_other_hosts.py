@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node whose broker takes other hosts: made by `cluster init`, reached from a host of its own.
+"""A node whose broker takes other hosts: made by `cluster init`, reached from a host of its own,
+which then joins it and runs jobs.
 
 The other host is a network namespace that a pair of virtual interfaces joins to this one.
 """
@@ -10,13 +11,16 @@ import json
 import os
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from product_node import STOKER, LiveNode, live_node, wait_until
+from product_node import PATIENCE_S, STOKER, LiveNode, live_node, wait_until
 
 from stoker.agent.supervise import pids
+from stoker.agent.supervise.process_table import ORDER
 from stoker.mesh.connection.context import SavedContext
 
 pytestmark = pytest.mark.needs_root
@@ -63,7 +67,7 @@ def port(node: LiveNode) -> int:
 def test_its_own_users_run_jobs(node: LiveNode) -> None:
     assert node.stoker("run", "--", "echo", "near").stdout == b"near\n"
     listed = node.json("nodes")
-    assert [each["node"] for each in listed["nodes"]] == ["first"]  # type: ignore[attr-defined]
+    assert "first" in [each["node"] for each in listed["nodes"]]  # type: ignore[attr-defined]
 
 
 def test_a_user_of_another_host_runs_a_job(node: LiveNode, other_host: str, tmp_path: Path) -> None:
@@ -119,6 +123,102 @@ def test_up_keeps_the_port_that_other_hosts_know(node: LiveNode) -> None:
     said = node.stoker("cluster", "init", check=False)
     assert said.returncode == 2
     assert b"a node runs in" in said.stderr and said.stderr.count(b"\n") == 1
+
+
+# --- a host that joins ----------------------------------------------------------------------------
+
+
+def there(host: str, *words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """Run one `stoker` command on the other host, which shares all but the network with this."""
+    return subprocess.run(
+        ["nsenter", f"--net=/run/netns/{host}", STOKER, *words],
+        env={key: value for key, value in os.environ.items() if key != "STOKER_STATE"},
+        input=stdin, cwd="/", capture_output=True, timeout=PATIENCE_S, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def token(node: LiveNode) -> bytes:
+    return node.stoker("cluster", "token", "--expires", "30m").stdout
+
+
+@pytest.fixture(scope="module")
+def second(node: LiveNode, other_host: str, token: bytes) -> Iterator[LiveNode]:
+    """The node that the other host becomes, with the name that the first one has already."""
+    with tempfile.TemporaryDirectory(prefix="stoker-test-", dir="/tmp") as folder:
+        Path(folder).chmod(0o711)
+        made = LiveNode(Path(folder) / "state")
+        state = ("--state", str(made.root))
+        done = there(other_host, "cluster", "join", *state, "--name", "first", stdin=token)
+        assert done.returncode == 0, done.stderr
+        assert b"node first-2 of cluster" in done.stdout
+        try:
+            up = there(other_host, "up", *state, "--label", "place=there")
+            assert up.returncode == 0, up.stderr
+            yield made
+        finally:
+            down = there(other_host, "down", *state)
+            assert down.returncode == 0, down.stderr
+
+
+def states(node: LiveNode) -> dict[str, str]:
+    rows: Any = node.json("nodes")["nodes"]
+    return {row["node"]: row["state"] for row in rows}
+
+
+def test_a_host_that_joined_is_a_node_without_a_scheduler(node: LiveNode, second: LiveNode) -> None:
+    assert set(pids.find(second.state)) == {pids.SUPERVISOR, "spawner", "watchdog", "agent"}
+    assert set(pids.find(node.state)) == {pids.SUPERVISOR, *ORDER, "registrar"}
+    assert {path.name for path in second.state.keys.iterdir()} == {"agent.nk", "broker.crt"}
+    assert states(node).keys() == {"first", "first-2"}
+
+
+def test_a_second_use_of_its_token_is_refused_with_one_line(
+    node: LiveNode, second: LiveNode, other_host: str, token: bytes, tmp_path: Path
+) -> None:
+    state = tmp_path / "other"
+    done = there(other_host, "cluster", "join", "--state", str(state), "-", stdin=token)
+    assert done.returncode == 1 and done.stderr.count(b"\n") == 1
+    assert b"node first-2 has joined with this token" in done.stderr
+    assert not state.exists()
+    log = (node.state.log / "registrar.log").read_text()
+    assert '"result": "used"' in log
+    for path in (*node.state.log.iterdir(), *second.state.log.iterdir()):
+        assert token.strip() not in path.read_bytes(), path
+
+
+def test_both_hosts_run_jobs_and_the_other_ones_is_traced(
+    node: LiveNode, second: LiveNode, public_folder: Path
+) -> None:
+    program = public_folder / "launches"
+    source = Path(__file__).with_name("launches.c")
+    subprocess.run(["gcc", "-O2", "-o", program, source, "-lOpenCL"], check=True)
+    wait_until(lambda: states(node)["first-2"] == "ready", "its readings arrive", PATIENCE_S)
+    near = node.run("echo", "here", avoid=("place=there",))
+    assert near.decision and near.decision.node == "first"
+    assert node.output(near.job) == b"here\n"
+    job = node.submit(str(program), "40", "20", gpu_milli=1000, require=("place=there",))
+    far = node.wait(job, trace=True)
+    assert far.state == "succeeded", (far.state, far.reason)
+    assert far.decision and far.decision.node == "first-2"
+    assert far.trace is not None, far.trace_absent
+    counts = {row["name"]: row["count"] for row in far.trace["kernels"]}
+    assert counts == {"grind": 40, "touch": 20}
+    said = {line.split()[0]: int(line.split()[1]) for line in node.output(job).splitlines()[:2]}
+    assert said == {b"grind": 40, b"touch": 20}
+
+
+def test_a_node_that_joined_comes_back_after_a_kill_and_shows_when_it_is_gone(
+    node: LiveNode, second: LiveNode, other_host: str
+) -> None:
+    second.wait_for_new("agent", second.kill("agent"))
+    again = node.run("echo", "again", require=("place=there",))
+    assert node.output(again.job) == b"again\n"
+    state = ("--state", str(second.root))
+    assert there(other_host, "down", *state).returncode == 0
+    wait_until(lambda: states(node)["first-2"] == "silent", "its silence shows", PATIENCE_S)
+    assert there(other_host, "up", *state).returncode == 0
+    wait_until(lambda: states(node)["first-2"] == "ready", "it is back", PATIENCE_S)
 
 
 def test_a_node_that_was_alone_goes_on_with_its_log(other_host: str) -> None:

@@ -6,10 +6,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from stoker.agent.state import state_folder
-from stoker.agent.state.state_folder import StateFolder
+from stoker.agent.state.state_folder import ClusterFile, StateFolder
 from stoker.agent.supervise import confine, process_table, startup
 from stoker.agent.supervise.processes import ProcessTree
 
@@ -44,6 +45,29 @@ def test_jobs_as_root_are_allowed_only_on_request(where: StateFolder) -> None:
 def test_broker_and_scheduler_have_no_capabilities(where: StateFolder) -> None:
     table = process_table.programs(where, allow_root=False)
     assert {p.spec.name for p in table if p.capless} == {"nats-server", "scheduler"}
+
+
+def test_a_node_that_others_may_join_has_a_registrar_without_capabilities(
+    where: StateFolder,
+) -> None:
+    cluster = msgspec.structs.replace(state_folder.load(where), address="127.0.0.2")
+    table = process_table.programs(where, cluster, allow_root=False)
+    assert {p.spec.name for p in table} == {*process_table.ORDER, "registrar"}
+    (registrar,) = (p for p in table if p.spec.name == "registrar")
+    assert registrar.capless and registrar.spec.after == ("nats-server",)
+    ProcessTree.of(program.spec for program in table)
+
+
+def test_a_node_that_joined_runs_jobs_and_nothing_else(where: StateFolder) -> None:
+    cluster = ClusterFile("c", "second", "", brokers=("tls://10.0.0.5:1",), joined=True)
+    table = process_table.programs(where, cluster, allow_root=False)
+    assert [p.spec.name for p in table] == ["spawner", "watchdog", "agent"]
+    ProcessTree.of(program.spec for program in table)
+    watchdogs = [process_table.programs(where, each, allow_root=False) for each in (None, cluster)]
+    kills = [
+        "--fence-kill-s" in next(p.argv for p in t if p.spec.name == "watchdog") for t in watchdogs
+    ]
+    assert kills == [False, True]
 
 
 def test_the_environment_is_a_list_of_names(

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The decision on a join request: which node its sender becomes, or why none. No clock, no file.
+
+Owns that a join token admits one node. The same request again gets the same answer, because an
+answer may be lost; any other request with a used token is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from stoker.agent.state import joins
+from stoker.agent.state.joins import JoinedNode, Joins
+from stoker.mesh.wire import subjects
+from stoker.mesh.wire.join_messages import JoinRequest
+from stoker.native.errors import Denied
+
+NAME_CHARS_MAX = 63
+
+
+class InUse(NamedTuple):
+    """Names and keys of others, which no node that joins may have."""
+
+    names: Collection[str]
+    keys: Collection[str]
+    """The public keys of the schedulers, users and other identities of the broker."""
+
+
+class Admission(NamedTuple):
+    """A request that is granted: the node, and the record with it. `is_new` is false for a request
+    that was granted before."""
+
+    node: str
+    joins: Joins
+    is_new: bool
+
+
+class TurnedAway(Denied):
+    """A request that is not granted. `counter` counts requests of its kind."""
+
+    def __init__(self, counter: str, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.counter = counter
+
+
+_ANOTHER = "Ask for another one: `stoker cluster token`, where the cluster was made"
+
+
+def judge(request: JoinRequest, known: Joins, taken: InUse, now_s: int) -> Admission:
+    """Return what a request that both its keys signed comes to, or raise TurnedAway."""
+    used = next((name for name, row in known.nodes.items() if row.token == request.token), None)
+    if used is not None:
+        if known.nodes[used].public_key == request.agent:
+            return Admission(used, known, is_new=False)
+        raise TurnedAway("used", f"node {used} has joined with this token", hint=_ANOTHER)
+    _check_token(request, known, now_s)
+    _check_key(request, known, taken)
+    if len(known.nodes) >= joins.NODES_MAX:
+        raise TurnedAway("full", f"{joins.NODES_MAX} nodes have joined, which is the most")
+    name = free_name(request.name, {*taken.names, *known.nodes})
+    row = JoinedNode(request.agent, request.token, now_s)
+    return Admission(name, joins.with_node(known, name, row), is_new=True)
+
+
+def _check_token(request: JoinRequest, known: Joins, now_s: int) -> None:
+    issued = known.tokens.get(request.token)
+    if issued is None:
+        raise TurnedAway(
+            "unknown", "this cluster did not make this token, or expired it long ago", hint=_ANOTHER
+        )
+    if now_s >= issued.expires_s:
+        over_s = now_s - issued.expires_s
+        raise TurnedAway("expired", f"this token expired {over_s} s ago", hint=_ANOTHER)
+
+
+def _check_key(request: JoinRequest, known: Joins, taken: InUse) -> None:
+    nodes = {row.public_key for row in known.nodes.values()}
+    if request.agent in taken.keys or request.agent in nodes or request.agent in known.tokens:
+        raise TurnedAway("key_taken", "the new node's key belongs to somebody else already")
+
+
+def free_name(wanted: str, names: Collection[str]) -> str:
+    """Return the name, or the first of `NAME-2`, `NAME-3` and so on that no node has."""
+    if not 0 < len(wanted) <= NAME_CHARS_MAX or not wanted.isascii():
+        raise _bad_name(wanted)
+    if subjects.token(wanted) != wanted:
+        raise _bad_name(wanted)
+    if wanted not in names:
+        return wanted
+    for number in range(2, len(names) + 3):
+        end = f"-{number}"
+        name = wanted[: NAME_CHARS_MAX - len(end)] + end
+        if name not in names:
+            return name
+    raise AssertionError("more numbers than names")
+
+
+def _bad_name(wanted: str) -> TurnedAway:
+    return TurnedAway(
+        "bad_name",
+        f"{wanted[:NAME_CHARS_MAX]!r} cannot be a node's name",
+        hint=f"1 to {NAME_CHARS_MAX} of a-z, 0-9, - and _; `--name` sets it",
+    )

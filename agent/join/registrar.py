@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The registrar: the process that takes hosts into the cluster, where `cluster init` allows it.
+
+It answers guests of the broker. `agent/join/door.py` decides. Owns the order: a node is on disk
+before its answer leaves, and the broker is told last, because nats-server 2.15 forgets at a reload
+whom a connection may answer. It has no privileges; it may be killed at any moment, and the next one
+tells the broker what it did not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections import Counter
+
+import nats.errors
+import structlog
+from nats.aio.msg import Msg
+
+from stoker.agent.join import door
+from stoker.agent.join.door import Admission, InUse, TurnedAway
+from stoker.agent.state import joins, state_folder
+from stoker.agent.state.state_folder import GUEST, REGISTRAR, ClusterFile, StateFolder
+from stoker.agent.supervise import pids, startup
+from stoker.mesh.broker.broker_program import BROKER
+from stoker.mesh.connection import process_connection
+from stoker.mesh.connection.local_connection import LocalConnection, send_now
+from stoker.mesh.connection.process_connection import ConnectionCallbacks
+from stoker.mesh.identity import identity
+from stoker.mesh.server import notify
+from stoker.mesh.server.log_output import configure_logging
+from stoker.mesh.wire import join_messages, subjects
+from stoker.mesh.wire.join_messages import JoinReply, JoinRequest
+from stoker.native.errors import BadRequest, Denied, StokerError
+
+PENDING_MAX = 64
+"""The most requests that wait; further ones are dropped, and their senders ask again."""
+PAUSE_S = 0.02
+"""The pause after each answer: guests together cost no more than fifty answers a second."""
+
+_log = structlog.get_logger("registrar")
+
+
+class Registrar:
+    """The registrar of one state folder, without its connection."""
+
+    def __init__(self, where: StateFolder, cluster: ClusterFile) -> None:
+        self._where = where
+        self._cluster = cluster
+        self.counters: Counter[str] = Counter()
+        self.untold = True
+        """True if the broker may not know the newest node yet."""
+
+    def tell_broker(self) -> None:
+        """Have the broker know the keys of all nodes; OSError if the disk does not take it."""
+        where = self._where
+        with state_folder.edit_lock(where):
+            startup.write_broker_config(where, self._cluster, startup.load_users(where))
+        broker = pids.recorded(where).get(BROKER)
+        if broker is not None:
+            pids.send(broker, signal.SIGHUP)
+        self.untold = False
+
+    def answer(self, data: bytes, now_s: int) -> bytes | None:
+        """Return the answer to one message of a guest; None if it is no request at all."""
+        try:
+            request = join_messages.open_request(data)
+        except (BadRequest, Denied) as error:
+            kind = "forged" if isinstance(error, Denied) else "malformed"
+            self._count(kind, error=error.message)
+            return None
+        try:
+            return join_messages.encode(self._granted(request, now_s))
+        except TurnedAway as error:
+            self._count(error.counter, token=request.token, error=error.message)
+            return _refusal(request, error)
+        except (StokerError, OSError) as error:  # a full disk, a damaged record
+            self._count("failed", error=str(error))
+            text = "the registrar cannot take nodes now: its log says why"
+            return _refusal(request, StokerError(text, hint="Try again with the same token later"))
+
+    def _granted(self, request: JoinRequest, now_s: int) -> JoinReply:
+        with state_folder.edit_lock(self._where):
+            known = joins.load(self._where.joins)
+            admission = door.judge(request, known, self._in_use(), now_s)
+            if admission.is_new:
+                joins.save(self._where.joins, admission.joins)
+                self.untold = True
+        self._count("joined" if admission.is_new else "repeated", node=admission.node)
+        return self._reply(request, admission)
+
+    def _in_use(self) -> InUse:
+        where = self._where
+        others = (*state_folder.IDENTITIES, REGISTRAR, GUEST)
+        own = {identity.load(where.key(name)).public for name in others}
+        users = {user.public_key for user in startup.load_users(where).values()}
+        return InUse({self._cluster.node}, {*own, *users, *self._cluster.scheduler_keys})
+
+    def _reply(self, request: JoinRequest, admission: Admission) -> JoinReply:
+        return JoinReply(
+            join_messages.FORMAT,
+            request.nonce,
+            admission.node,
+            self._cluster.cluster,
+            self._cluster.scheduler_keys,
+            (self._cluster.url, *self._cluster.brokers),
+        )
+
+    def _count(self, kind: str, **fields: object) -> None:
+        """Count an answer and log it; the public half of a token's key says which token it was."""
+        self.counters[kind] += 1
+        _log.info("join request", result=kind, so_far=self.counters[kind], **fields)
+
+
+def _refusal(request: JoinRequest, error: StokerError) -> bytes:
+    reply = JoinReply(join_messages.FORMAT, request.nonce, refused=error.message, hint=error.hint)
+    return join_messages.encode(reply)
+
+
+class RegistrarDaemon:
+    """One registrar with its connection; `run` ends after `stop`."""
+
+    def __init__(self, where: StateFolder) -> None:
+        self._where = where
+        self._registrar = Registrar(where, state_folder.load_made_here(where))
+        self._connection = LocalConnection()
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Serve guests until `stop`."""
+        serving = asyncio.ensure_future(self._serve())
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if serving.done():
+            serving.result()  # a state folder that cannot be used ends the registrar by name
+            await stopping
+        serving.cancel()
+        notify.stopping()
+        await self._connection.close()
+
+    async def _serve(self) -> None:
+        """Begin to serve; nats-py calls `_answer` for one message after the other from then on."""
+        connection = self._connection
+        callbacks = ConnectionCallbacks(self._failed, self._nothing, self._nothing)
+        await process_connection.connect(
+            connection, self._where.root, "stoker registrar", callbacks, identity=REGISTRAR
+        )
+        await connection.subscribe(
+            subjects.JOIN_NODE, cb=self._answer, pending_msgs_limit=PENDING_MAX
+        )
+        await self._tell()
+        notify.ready("ok: hosts with a join token may join")
+
+    async def _answer(self, message: Msg) -> None:
+        reply = await asyncio.to_thread(self._registrar.answer, message.data, int(time.time()))
+        if reply is not None and message.reply:
+            await message.respond(reply)
+        await self._tell()
+        await asyncio.sleep(PAUSE_S)
+
+    async def _tell(self) -> None:
+        """Tell the broker, after it has every answer; a full disk is tried at the next request."""
+        if not self._registrar.untold:
+            return
+        try:
+            send_now(self._connection)  # the PING of `flush` would overtake what nats-py holds
+            await self._connection.flush()
+            await asyncio.to_thread(self._registrar.tell_broker)
+        except (StokerError, nats.errors.Error, OSError, TimeoutError) as error:
+            _log.error("the broker is not told of a new node yet", error=str(error) or repr(error))
+
+    async def _failed(self, error: Exception) -> None:
+        self._registrar.counters["connection_errors"] += 1
+        _log.warning("broker", error=str(error) or repr(error))
+
+    async def _nothing(self) -> None:
+        """nats-py connects again by itself."""
+
+
+async def _serve(where: StateFolder) -> None:
+    daemon = RegistrarDaemon(where)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, daemon.stop)
+    _log.info("registrar starts", pid=os.getpid())
+    await daemon.run()
+    _log.info("registrar ends")
+
+
+def main() -> int:
+    """Return 0 after a signal, 2 or 3 if the state folder cannot be used."""
+    parser = argparse.ArgumentParser(prog="stoker-registrar", description=__doc__.split("\n")[0])
+    parser.add_argument("--state", help="state folder of the node")
+    option = parser.parse_args().state
+    configure_logging()
+    try:
+        asyncio.run(_serve(state_folder.locate(option)))
+    except StokerError as error:
+        _log.error("registrar cannot start", error=error.message, hint=error.hint)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

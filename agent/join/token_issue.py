@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`stoker cluster token`: a join token is made, and what the registrar must know of it is stored.
+
+Owns that a token's secret is returned once and stored nowhere: the public half of its key and the
+end of its life stay.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+from stoker.agent.state import joins, state_folder
+from stoker.agent.state.state_folder import StateFolder
+from stoker.agent.supervise import startup, target_node
+from stoker.mesh.identity import certificate, identity
+from stoker.mesh.identity.identity import RAW_BYTES
+from stoker.mesh.identity.join_token import JoinToken
+from stoker.native.errors import BadRequest, Refused
+
+LIFE_MIN_S, LIFE_MAX_S = 60, 30 * 86_400
+
+
+@state_folder.disk_errors()
+def issue(where: StateFolder, life_s: int, now_s: int) -> JoinToken:
+    """Make a token that is good for `life_s` seconds. `now_s`: CLOCK_REALTIME."""
+    if not LIFE_MIN_S <= life_s <= LIFE_MAX_S:
+        raise BadRequest("a join token is good for 1 minute to 30 days")
+    target_node.require(where)
+    cluster = state_folder.load_made_here(where)
+    if not cluster.takes_hosts:
+        raise Refused(
+            f"no other host reaches node {cluster.node}",
+            hint="`stoker cluster init --address ADDR` lets them, while the node does not run",
+        )
+    with state_folder.edit_lock(where):
+        startup.make_door(where)
+        token = JoinToken(
+            cluster.address,
+            cluster.port,
+            certificate.fingerprint(certificate.read(where.broker_certificate)),
+            identity.load(where.key(state_folder.GUEST)),
+            identity.of_raw(secrets.token_bytes(RAW_BYTES)),
+        )
+        known = joins.load(where.joins)
+        made = joins.with_token(known, token.key.public, now_s + life_s, now_s)
+        joins.save(where.joins, made)
+    return token

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`joins.json`: the join tokens that were made here and the nodes that joined with them.
+
+Owns that a token admits one node: its use and the node are one record, which is on disk before the
+node learns of it. Change the file only under `state_folder.edit_lock`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from stoker.agent.state.state_folder import read_json
+from stoker.mesh.identity import identity, sealed_json
+from stoker.native import durable_file
+from stoker.native.errors import Corrupt, Refused, StokerError
+
+TOKENS_MAX = 256
+"""The most join tokens that are kept, used and ended ones included."""
+NODES_MAX = 1024
+
+
+class IssuedToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A join token, by the public half of its key."""
+
+    expires_s: int
+    """The end of its life, in seconds of CLOCK_REALTIME."""
+
+
+class JoinedNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A node that joined, by its name."""
+
+    public_key: str
+    """The key of its agent."""
+    token: str
+    """The public half of the key of the token that it used."""
+    joined_s: int
+
+
+class Joins(msgspec.Struct, frozen=True):
+    """All of `joins.json`."""
+
+    tokens: dict[str, IssuedToken] = {}
+    nodes: dict[str, JoinedNode] = {}
+
+
+def load(path: Path) -> Joins:
+    """Return the record; Corrupt if it is missing or damaged."""
+    found = read_json(path, Joins)
+    try:
+        for public in (*found.tokens, *(node.public_key for node in found.nodes.values())):
+            identity.Verifier(public)
+    except StokerError as error:
+        raise Corrupt(f"{path}: {error.message}", hint="Restore it from a backup") from None
+    return found
+
+
+def save(path: Path, joins: Joins) -> None:
+    """Replace the record durably; only its owner can read it."""
+    durable_file.replace(path, sealed_json.encode(joins))
+
+
+def with_token(joins: Joins, public: str, expires_s: int, now_s: int) -> Joins:
+    """Return the record with one more token. Refused if TOKENS_MAX of them are in force."""
+    used = {node.token for node in joins.nodes.values()}
+    over = sorted(
+        (row.expires_s, key)
+        for key, row in joins.tokens.items()
+        if key in used or row.expires_s <= now_s
+    )
+    room = len(joins.tokens) + 1 - TOKENS_MAX
+    if room > len(over):
+        raise Refused(
+            f"{TOKENS_MAX} join tokens are in force, which is the most",
+            hint="Use some of them, or wait until one expires",
+        )
+    dropped = {key for _, key in over[: max(room, 0)]}
+    kept = {key: row for key, row in joins.tokens.items() if key not in dropped}
+    return msgspec.structs.replace(joins, tokens={**kept, public: IssuedToken(expires_s)})
+
+
+def with_node(joins: Joins, name: str, node: JoinedNode) -> Joins:
+    """Return the record with one more node."""
+    assert name not in joins.nodes, "a name is one node's"
+    return msgspec.structs.replace(joins, nodes={**joins.nodes, name: node})

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The registrar on a real state folder without a broker: what it stores, tells and refuses."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from stoker.agent.join import token_issue
+from stoker.agent.join.registrar import Registrar
+from stoker.agent.state import joins, state_folder
+from stoker.agent.state.state_folder import StateFolder
+from stoker.agent.supervise import broker_address, startup
+from stoker.mesh.identity import identity
+from stoker.mesh.identity.identity import Identity
+from stoker.mesh.identity.join_token import JoinToken
+from stoker.mesh.wire import join_messages
+from stoker.mesh.wire.join_messages import JoinReply, JoinRequest
+from stoker.native import durable_file
+from stoker.native.errors import Corrupt
+
+HERE = "127.0.0.2"
+NOW = 1_000_000
+NONCE = b"n" * join_messages.NONCE_BYTES
+AGENT, OTHER = (identity.of_raw(bytes([number]) * 32) for number in (1, 2))
+
+
+@pytest.fixture
+def where() -> Iterator[StateFolder]:
+    with tempfile.TemporaryDirectory(prefix="stoker-test-") as folder:
+        made = state_folder.locate(Path(folder, "state"))
+        broker_address.init(made, HERE, None, "first")
+        yield made
+
+
+@pytest.fixture
+def registrar(where: StateFolder) -> Registrar:
+    return Registrar(where, state_folder.load(where))
+
+
+@pytest.fixture
+def token(where: StateFolder) -> JoinToken:
+    return token_issue.issue(where, 3600, NOW)
+
+
+def sealed(token: JoinToken, agent: Identity = AGENT, name: str = "second") -> bytes:
+    public = (token.key.public, agent.public)
+    request = JoinRequest(join_messages.FORMAT, public[0], name, public[1], NONCE)
+    return join_messages.seal(request, token.key, agent)
+
+
+def answer(registrar: Registrar, data: bytes, now_s: int = NOW) -> JoinReply:
+    found = registrar.answer(data, now_s)
+    assert found is not None
+    return join_messages.open_reply(found, NONCE)
+
+
+def broker_text(where: StateFolder) -> str:
+    return (where.nats / "nats-server.conf").read_text()
+
+
+def test_a_node_is_stored_and_the_broker_knows_its_key(
+    where: StateFolder, registrar: Registrar, token: JoinToken
+) -> None:
+    cluster = state_folder.load(where)
+    found = answer(registrar, sealed(token))
+    assert (found.node, found.cluster, found.refused) == ("second", cluster.cluster, "")
+    assert found.schedulers == cluster.scheduler_keys
+    assert found.brokers == (cluster.url,)
+    assert joins.load(where.joins).nodes["second"].public_key == AGENT.public
+    registrar.tell_broker()
+    assert broker_text(where).count(AGENT.public) == 1
+    assert '"stoker.v1.node.second.hello"' in broker_text(where)
+    assert answer(registrar, sealed(token)) == found
+    assert registrar.counters == {"joined": 1, "repeated": 1}
+
+
+def test_a_name_that_is_taken_is_numbered(
+    where: StateFolder, registrar: Registrar, token: JoinToken
+) -> None:
+    assert answer(registrar, sealed(token, name="first")).node == "first-2"
+
+
+def test_what_is_refused_is_counted_logged_and_changes_nothing(
+    where: StateFolder, registrar: Registrar, token: JoinToken
+) -> None:
+    scheduler = identity.load(where.key("scheduler"))
+    user = identity.load(where.key("admin"))
+    answer(registrar, sealed(token))
+    registrar.tell_broker()
+    before = where.joins.read_bytes(), broker_text(where)
+    late = token_issue.issue(where, 60, NOW)
+    foreign = JoinToken(HERE, 1, b"f" * 32, token.guest, OTHER)
+    stored = where.joins.read_bytes()
+    with capture_logs() as logs:
+        assert "has joined with this token" in answer(registrar, sealed(token, OTHER)).refused
+        assert "expired 40 s ago" in answer(registrar, sealed(late, OTHER), NOW + 100).refused
+        assert "did not make this token" in answer(registrar, sealed(foreign, AGENT)).refused
+        for taken in (scheduler, user, AGENT):
+            assert "somebody else" in answer(registrar, sealed(late, taken)).refused
+        assert "a node's name" in answer(registrar, sealed(late, OTHER, "../x")).refused
+        for junk in (b"", b"\xc1", b"x" * 5000, sealed(token)[:-1]):
+            assert registrar.answer(junk, NOW) is None
+        whole = sealed(late, OTHER)
+        forged = whole[:-1] + bytes([whole[-1] ^ 1])
+        assert registrar.answer(forged, NOW) is None
+    assert where.joins.read_bytes() == stored != before[0]
+    assert not registrar.untold
+    assert broker_text(where) == before[1]
+    assert registrar.counters == {
+        "joined": 1, "used": 1, "expired": 1, "unknown": 1, "key_taken": 3, "bad_name": 1,
+        "malformed": 4, "forged": 1,
+    }  # fmt: skip
+    assert len(logs) == sum(registrar.counters.values()) - 1
+    for secret in (token, late):
+        assert secret.text not in str(logs) and secret.key.seed not in str(logs)
+
+
+def test_a_request_that_the_disk_does_not_take_uses_nothing_up(
+    where: StateFolder, registrar: Registrar, token: JoinToken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, data: bytes, mode: int = 0o600) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(durable_file, "replace", full)
+        assert "cannot take nodes now" in answer(registrar, sealed(token)).refused
+    assert joins.load(where.joins).nodes == {}
+    assert registrar.counters == {"failed": 1}
+    assert answer(registrar, sealed(token)).node == "second"
+
+
+def test_a_registrar_that_died_before_it_told_the_broker_is_completed_by_the_next(
+    where: StateFolder, registrar: Registrar, token: JoinToken
+) -> None:
+    registrar.tell_broker()
+    answer(registrar, sealed(token))
+    assert registrar.untold
+    assert AGENT.public not in broker_text(where)
+    following = Registrar(where, state_folder.load(where))
+    assert following.untold
+    following.tell_broker()
+    assert broker_text(where).count(AGENT.public) == 1
+    assert answer(following, sealed(token)).node == "second"
+    assert following.counters == {"repeated": 1} and not following.untold
+
+
+def test_a_lost_record_takes_no_used_token_again(
+    where: StateFolder, registrar: Registrar, token: JoinToken
+) -> None:
+    answer(registrar, sealed(token))
+    where.joins.unlink()
+    assert "cannot take nodes now" in answer(registrar, sealed(token, OTHER)).refused
+    with pytest.raises(Corrupt, match=r"joins\.json is missing"):
+        startup.broker_text(where, state_folder.load(where), startup.load_users(where))
