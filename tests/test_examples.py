@@ -66,6 +66,16 @@ def test_submit_with_nothing_but_nats(node: private_node.PrivateNode) -> None:
     assert refused.returncode == 1 and refused.stderr.startswith(b"job.submit: ")
 
 
+def test_submit_with_the_client_of_stoker(node: private_node.PrivateNode) -> None:
+    script = str(EXAMPLES / "submit_with_stoker.py")
+    done = example(node, sys.executable, script, "sh", "-c", "echo from Python; exit 3")
+    assert (done.returncode, done.stdout) == (3, b"from Python\n"), done.stderr
+    told = done.stderr.decode().splitlines()
+    assert told[0].startswith("job ") and told[-2].endswith(": failed") and "exit" in told[-1]
+    refused = example(node, sys.executable, script)
+    assert refused.returncode == 1 and b"argv" in refused.stderr
+
+
 def test_looking_back_on_telemetry(node: private_node.PrivateNode) -> None:
     """Events from before the reader came, and those that follow, are each told once."""
     script = str(EXAMPLES / "look_back.py")

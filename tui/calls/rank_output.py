@@ -11,11 +11,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
 from stoker.mesh.client.client import Client
+from stoker.mesh.client.job_output import Asked, Stream
 from stoker.mesh.wire import schema
 from stoker.tui.calls import streams
 
 LINE_BYTES_MAX = 64 * 1024
-STREAMS: tuple[tuple[streams.Stream, int], ...] = (("out", 1), ("err", 2))
+STREAMS: tuple[tuple[Stream, int], ...] = (("out", 1), ("err", 2))
 """Each stream with the descriptor on which this terminal shows it."""
 
 Again = Callable[[schema.JobView], None]
@@ -74,13 +75,13 @@ def copies(
             if stream not in which.streams:
                 continue
             lines = RankLines(fd, number, tasks) if len(ranks) > 1 else None
-            asked = streams.Asked(job, stream, which.attempt, number, follow)
+            asked = Asked(job, stream, which.attempt, number, follow)
             made.append(_copy(client, asked, fd, lines, again if not made else lambda view: None))
     return made
 
 
 async def _copy(
-    client: Client, asked: streams.Asked, fd: int, lines: RankLines | None, again: Again
+    client: Client, asked: Asked, fd: int, lines: RankLines | None, again: Again
 ) -> int:
     if lines is None:
         return await streams.output(

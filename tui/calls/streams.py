@@ -14,21 +14,15 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import TypeVar
 
 from stoker.mesh.client.client import HOLD_S, Client
+from stoker.mesh.client.job_output import PAUSE_S, Asked, pieces
 from stoker.mesh.wire import schema
-from stoker.scheduler.nouns import ENDED
 
 READ_BYTES = 128 * 1024
-PAUSE_S = (0.01, 0.25)
-"""The shortest and longest pause after a request that was answered at once with nothing."""
-
-AGAIN_S = 1.0
-"""The longest pause between two looks for the next attempt of a job."""
 
 T = TypeVar("T")
-Stream = Literal["out", "err"]
 
 
 async def blocking(call: Callable[..., T], *args: object) -> T:
@@ -60,20 +54,6 @@ def write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-class Asked(NamedTuple):
-    """The part of the output that is copied.
-
-    `attempt` 0 stands for the last attempt and, with `follow`, those after it; `rank` is 0 for a
-    job of one task. With `follow` it is copied until the job is over, else as much as there is now.
-    """
-
-    job: schema.JobRef
-    stream: Stream
-    attempt: int
-    rank: int
-    follow: bool
-
-
 async def output(
     client: Client,
     asked: Asked,
@@ -85,58 +65,12 @@ async def output(
 
     `again` is called with the job before each further attempt.
     """
-    dropped, chosen = 0, asked
-    while True:
-        view = await _attempt(client, chosen, write)
-        dropped += view.dropped_bytes
-        if not asked.follow or asked.attempt or not view.again:
-            return dropped
-        after = await _next_attempt(client, asked.job, view.attempt)
-        if after is None:
-            return dropped
-        again(after)
-        chosen = asked._replace(attempt=view.attempt + 1)
-
-
-async def _attempt(client: Client, asked: Asked, write: Callable[[bytes], None]) -> schema.LogsView:
-    """Copy the output of one attempt; returns its last piece."""
-    attempt, offset, pause = asked.attempt, 0, PAUSE_S[0]
-    while True:
-        began = time.monotonic()
-        view = await client.logs(
-            schema.LogsRequest(
-                job=asked.job,
-                stream=asked.stream,
-                offset=offset,
-                wait_s=HOLD_S if asked.follow else 0.0,
-                attempt=attempt,
-                rank=asked.rank,
-            )
-        )
-        if attempt and view.attempt != attempt:  # the attempt was not placed yet
-            return view
-        attempt = view.attempt
-        if view.data:
-            await blocking(write, view.data)
-            offset, pause = view.next_offset, PAUSE_S[0]
-        if view.eof or (not asked.follow and not view.data):
-            return view
-        if not view.data and time.monotonic() - began < pause:
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, PAUSE_S[1])
-
-
-async def _next_attempt(client: Client, job: schema.JobRef, attempt: int) -> schema.JobView | None:
-    """The job once a later attempt is placed; None if it ended without one."""
-    pause = PAUSE_S[0]
-    while True:
-        view = await client.get(job)
-        if view.attempt > attempt:
-            return view
-        if view.state in ENDED:
-            return None
-        await asyncio.sleep(pause)
-        pause = min(pause * 2, AGAIN_S)
+    dropped: dict[int, int] = {}
+    async for piece in pieces(client, asked, again=again):
+        dropped[piece.attempt] = piece.dropped_bytes
+        if piece.data:
+            await blocking(write, piece.data)
+    return sum(dropped.values())
 
 
 async def feed(client: Client, job: schema.JobRef, fd: int) -> None:

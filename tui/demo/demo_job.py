@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from stoker.mesh.client.client import Client
+from stoker.mesh.client.job_output import Stream
 from stoker.mesh.wire import schema
 from stoker.native.errors import StokerError
-from stoker.tui.calls import job_calls, streams, timeline
+from stoker.tui.calls import job_calls, timeline
 from stoker.tui.demo import private_node
 
 JOB_S = 300.0
@@ -132,7 +133,7 @@ def _open_to_jobs(program: str) -> bool:
     return all(path.stat().st_mode & 0o001 for path in (real, *real.parents))
 
 
-async def _output(client: Client, job: int, stream: streams.Stream) -> dict[str, Any]:
+async def _output(client: Client, job: int, stream: Stream) -> dict[str, Any]:
     """The JSON object in the last line of a stream, or its text."""
     data, offset = b"", 0
     while True:
