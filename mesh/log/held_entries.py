@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The durable entries that a scheduler of several has acknowledged, and the term that it promised.
+"""The durable word of a scheduler of several: the entries that it has acknowledged, the term that
+it promised, and the floor of its vote.
 
 Owns their durability: `store` returns only when its record is on disk. A record that a crash cut
-off is dropped whole, and nobody was told of it; damage before the last record is refused.
+off is dropped whole, and nobody was told of it; damage before the last record is refused. A file
+that is not there any more is made again as one that has forgotten everything.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import threading
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -24,23 +27,40 @@ NAME = "held"
 KEPT_MIN = 1024
 """The number of newest entries that stay in the file after a snapshot has them, so that this
 replica can append them again if the log loses its end."""
-_MAGIC = b"stoker held 1\n"
+_MAGIC = b"stoker held 2\n"
+_KIND, _FORMAT = b"stoker held ", 2
 _MARK_BYTES = 4
 _HEAD = struct.Struct("<4sII")
 """The head of a record: the file's mark, the length of the body, the CRC of length and body."""
+_ASKS = "then asks the others what it has acknowledged, and takes part once enough have answered"
 _CHUNK = 256
 """The number of entries in one record of a rewritten file."""
 
 Entries = tuple[tuple[int, bytes], ...]
 """Indexes with the sealed bytes of their entries, in order."""
+Rank = tuple[int, int]
+"""The term and the index of the end of a chain: the one of the newest term is best, then the
+longest."""
+FORGOTTEN: Rank = (1 << 62, 0)
+"""The floor of a scheduler whose file was lost: it does not know what others count on."""
+
+
+class Word(NamedTuple):
+    """The content of the file."""
+
+    entries: Entries = ()
+    promised: int = 0
+    floor: Rank = (0, 0)
+    """The end of the best chain that this scheduler has forgotten."""
 
 
 class _Record(msgspec.Struct, array_like=True, frozen=True):
-    """One store: `entries` replace all behind `after`, and `promised` replaces the term."""
+    """One store: `entries` replace all behind `after`; term and floor replace those before."""
 
     after: int
     promised: int
     entries: Entries
+    floor: Rank
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -54,8 +74,11 @@ class HeldEntries:
     are at most those that the log holds.
     """
 
-    def __init__(self, folder: Path) -> None:
-        """Read the file, or make it; Corrupt if it was damaged, OSError if the disk fails."""
+    def __init__(self, folder: Path, *, is_new: bool = False) -> None:
+        """Read the file, or make it; Corrupt if it was damaged, OSError if the disk fails.
+
+        `is_new` is true if this folder has never had one, so that nothing can be forgotten.
+        """
         self._path = folder / NAME
         self._lock = threading.Lock()
         self._descriptor = -1
@@ -66,22 +89,23 @@ class HeldEntries:
             self._descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
             self._cut_torn_end()
         else:
-            self._replace((), 0)
+            self._replace(Word() if is_new else Word(floor=FORGOTTEN))
 
-    def read(self) -> tuple[Entries, int]:
-        """Return the entries that were stored last, and the promised term."""
+    def read(self) -> Word:
+        """Return what was stored last."""
         with self._lock:
             return self._read()
 
-    def store(self, after: int, entries: Entries, promised: int) -> None:
-        """Replace the entries behind `after` and the promised term, durably; OSError if it cannot.
+    def store(self, after: int, entries: Entries, promised: int, floor: Rank = (0, 0)) -> None:
+        """Replace the entries behind `after`, the promised term and the floor, durably; OSError if
+        it cannot.
 
         After an error the file may have the record or not, and the process must end.
         """
         with self._lock:
             if not self._named:
                 self._sync_name()
-            data = _sealed(self._mark, _Record(after, promised, entries))
+            data = _sealed(self._mark, _Record(after, promised, entries, floor))
             _write(self._descriptor, data, self._end)
             os.fdatasync(self._descriptor)
             self._end += len(data)
@@ -92,15 +116,16 @@ class HeldEntries:
         OSError if the disk takes no new file; the old one then stays.
         """
         with self._lock:
-            entries, promised = self._read()
-            newest = entries[-1][0] if entries else 0
+            held = self._read()
+            newest = held.entries[-1][0] if held.entries else 0
             first = min(index, newest - KEPT_MIN) + 1
-            self._replace(tuple(each for each in entries if each[0] >= first), promised)
+            kept = tuple(each for each in held.entries if each[0] >= first)
+            self._replace(held._replace(entries=kept))
 
     def clear(self) -> None:
-        """Drop all entries; the promised term stays."""
+        """Drop all entries; the promised term and the floor stay."""
         with self._lock:
-            self._replace((), self._read()[1])
+            self._replace(self._read()._replace(entries=()))
 
     def close(self) -> None:
         """Close the file."""
@@ -112,6 +137,9 @@ class HeldEntries:
         """Cut off a record that was never completed; Corrupt if a complete one follows it."""
         data = self._path.read_bytes()
         head = len(_MAGIC) + _MARK_BYTES
+        found = data[: len(_MAGIC)]
+        if found.startswith(_KIND) and found != _MAGIC and found[len(_KIND) : -1].isdigit():
+            raise self._other_format(int(found[len(_KIND) : -1]))
         if len(data) < head or not data.startswith(_MAGIC):
             raise self._damaged("it does not begin like one")
         self._mark, self._end = data[len(_MAGIC) : head], head
@@ -126,27 +154,33 @@ class HeldEntries:
     def _damaged(self, why: str) -> Corrupt:
         return Corrupt(
             f"{self._path} has lost entries that this scheduler has acknowledged: {why}",
-            hint="Let this scheduler join again with an empty folder and a new key",
+            hint=f"Move it away: this scheduler {_ASKS}",
         )
 
-    def _read(self) -> tuple[Entries, int]:
+    def _other_format(self, found: int) -> Corrupt:
+        return Corrupt(
+            f"{self._path} has format {found}, this version reads {_FORMAT}",
+            hint=f"Start the version that wrote it, or move it away: this scheduler {_ASKS}",
+        )
+
+    def _read(self) -> Word:
         data = self._path.read_bytes()
         held: list[tuple[int, bytes]] = []
-        promised = 0
+        promised, floor = 0, (0, 0)
         for record, _ in _records(data, self._mark, len(_MAGIC) + _MARK_BYTES):
             while held and held[-1][0] > record.after:
                 held.pop()
             held += record.entries
-            promised = record.promised
-        return tuple(held), promised
+            promised, floor = record.promised, record.floor
+        return Word(tuple(held), promised, floor)
 
-    def _replace(self, entries: Entries, promised: int) -> None:
+    def _replace(self, held: Word) -> None:
         """Write a new file and give it the name once it is durable.
 
         An error while it is written leaves the old file as it is.
         """
         mark = secrets.token_bytes(_MARK_BYTES)
-        data = b"".join((_MAGIC, mark, *_rewritten(mark, entries, promised)))
+        data = b"".join((_MAGIC, mark, *_rewritten(mark, held)))
         partial = self._path.with_name(f".{NAME}.partial")
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(partial, flags, 0o600)
@@ -170,12 +204,12 @@ class HeldEntries:
         self._named = True
 
 
-def _rewritten(mark: bytes, entries: Entries, promised: int) -> Iterator[bytes]:
-    """Yield the records of a file with these entries."""
-    yield _sealed(mark, _Record(0, promised, ()))
-    for begin in range(0, len(entries), _CHUNK):
-        chunk = entries[begin : begin + _CHUNK]
-        yield _sealed(mark, _Record(chunk[0][0] - 1, promised, chunk))
+def _rewritten(mark: bytes, held: Word) -> Iterator[bytes]:
+    """Yield the records of a file with this content."""
+    yield _sealed(mark, _Record(0, held.promised, (), held.floor))
+    for begin in range(0, len(held.entries), _CHUNK):
+        chunk = held.entries[begin : begin + _CHUNK]
+        yield _sealed(mark, _Record(chunk[0][0] - 1, held.promised, chunk, held.floor))
 
 
 def _sealed(mark: bytes, record: _Record) -> bytes:

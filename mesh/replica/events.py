@@ -376,12 +376,14 @@ class SendPeer(_Frequent, frozen=True):
 class Store(_Frequent, frozen=True):
     """Make entries durable before any later effect is carried out.
 
-    They replace all entries behind `after`; `promised` replaces the promised term.
+    They replace all entries behind `after`; `promised` and `floor` replace the promised term and
+    the floor of the vote.
     """
 
     after: int
     entries: tuple[tuple[int, bytes], ...]
     promised: int
+    floor: tuple[int, int] = (0, 0)
 
 
 class ReadSnapshotPart(NamedTuple):
@@ -393,7 +395,10 @@ class ReadSnapshotPart(NamedTuple):
 
 
 class Install(NamedTuple):
-    """Begin again with this snapshot file and no held entries; empty: from the log alone."""
+    """Begin again with this snapshot file and no held entries; empty: from the log alone.
+
+    The promised term and the floor of the vote stay as they were stored.
+    """
 
     data: bytes
     why: str

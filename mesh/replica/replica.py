@@ -116,7 +116,7 @@ class Replica:
         self._handlers = self._event_handlers()
         if several:
             self._leadership.role = "following"
-            self.adopt(tuple(data for index, data in held if index > state.index))
+            self._peers.remember(held)
 
     def _event_handlers(self) -> dict[type, Callable[[Any, Instant], None]]:
         """Return the handler of each kind of event."""

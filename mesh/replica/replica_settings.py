@@ -53,6 +53,8 @@ class ReplicaSettings:
     none can have since the machine booted."""
     promised: int = 0
     """The newest term that this replica has promised to follow, as its disk has it."""
+    floor: tuple[int, int] = (0, 0)
+    """The term and index of the best chain that this replica has forgotten, as its disk has it."""
 
     tells: bool = False
     """True to have each entry of this leader followed by a EntryTold, for telemetry."""

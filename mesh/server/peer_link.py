@@ -66,7 +66,8 @@ class PeerLink:
     async def store(self, effect: events.Store) -> None:
         """Return once the entries are durable; no later effect may be carried out before."""
         try:
-            await asyncio.to_thread(self._held.store, effect.after, effect.entries, effect.promised)
+            record = effect.after, effect.entries, effect.promised, effect.floor
+            await asyncio.to_thread(self._held.store, *record)
         except OSError as error:
             die("the file of held entries", error)
 

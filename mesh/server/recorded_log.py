@@ -33,22 +33,26 @@ class RecordedLog:
         """The acknowledged entry of the record at the start of the process, or 0."""
         return self._record.tail if self._record is not None else 0
 
+    @property
+    def is_new(self) -> bool:
+        """True if this folder was made for a new cluster, and has never seen its log."""
+        return self._record is not None and self._record.is_new
+
     async def open(self, engine: JetStreamLog) -> None:
         """Open the stream as soon as the broker answers; make it if it was never made.
 
         Raises Corrupt if the stream is gone.
         """
-        record = self._record
         while True:
             try:
-                await engine.open(may_make=record is not None and record.is_new)
+                await engine.open(may_make=self.is_new)
                 break
             except StreamGone:
                 raise log_record.vanished(self._folder) from None
             except Unavailable as error:
                 log.warning("no log yet", error=error.message)
                 await asyncio.sleep(RECONNECT_S)
-        if record is None or record.is_new:
+        if self._record is None or self.is_new:
             log_record.made(self._folder, 0)
 
     def record(self, replica: Replica) -> None:

@@ -33,7 +33,7 @@ from stoker.mesh.connection.process_connection import ConnectionCallbacks
 from stoker.mesh.connection.requests import Requests
 from stoker.mesh.connection.user_connections import UserConnections
 from stoker.mesh.log.genesis import member_number
-from stoker.mesh.log.held_entries import HeldEntries
+from stoker.mesh.log.held_entries import FORGOTTEN, HeldEntries, Word
 from stoker.mesh.log.jetstream_log import JetStreamLog
 from stoker.mesh.log.log_archive import LogArchive
 from stoker.mesh.replica import events
@@ -95,7 +95,8 @@ class SchedulerDaemon:
         self.figures = FiguresFile(self.folder.path, time.time_ns())
         self.genesis = scheduler_options.read_genesis(options.state, self.cluster)
         self.number = member_number(self.identity.public)
-        self.held = HeldEntries(self.folder.path) if len(self.genesis.schedulers) > 1 else None
+        several = len(self.genesis.schedulers) > 1
+        self.held = self._held_entries() if several else None
         self.replica = self._replica()
         self.tasks = CriticalTasks()
         self.loop = EffectLoop(self.replica, self.tasks)
@@ -173,11 +174,18 @@ class SchedulerDaemon:
             }
         return handlers
 
+    def _held_entries(self) -> HeldEntries:
+        """Return the file of held entries; a folder that has had none yet gets a new one."""
+        held = HeldEntries(self.folder.path, is_new=self.record.is_new)
+        if held.read().floor == FORGOTTEN:
+            log.warning("this scheduler has lost what it held, and asks the others before it votes")
+        return held
+
     def _replica(self) -> Replica:
         found = self.folder.newest(self.cluster.cluster)
         for what in found.damaged:
             log.error("snapshot damaged", what=what)
-        entries, promised = self.held.read() if self.held is not None else ((), 0)
+        word = self.held.read() if self.held is not None else Word()
         settings = ReplicaSettings(
             self.genesis,
             self.number,
@@ -186,11 +194,12 @@ class SchedulerDaemon:
             budgets=budgets.read(self.options.state / "config.toml"),
             watts=watts_file.read(self.options.state / "config.toml"),
             known_tail=self.record.tail,
-            promised=promised,
+            promised=word.promised,
+            floor=word.floor,
             tells=True,
             began_ns=boot_record.began_ns(self.folder.path, boot_record.boot_id(), boot_ns()),
         )
-        return Replica(settings, self.identity, found.snapshot, found.digest, entries)
+        return Replica(settings, self.identity, found.snapshot, found.digest, word.entries)
 
     # --- start and end ----------------------------------------------------------------------------
 

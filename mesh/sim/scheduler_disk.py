@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The disk of one simulated scheduler: snapshot files, held entries, and the promised term.
+"""The disk of one simulated scheduler: snapshot files, held entries, and its word.
 
 Owns what survives a crash: exactly what was stored, and nothing that was only decided.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from stoker.mesh.log.held_entries import FORGOTTEN
 from stoker.mesh.replica import events, snapshots
 from stoker.mesh.replica.log.held_entry import ChainPlace
 from stoker.mesh.replica.snapshots import Snapshot
@@ -37,6 +38,8 @@ class SchedulerDisk:
         """A number that grows with every change."""
         self.promised = 0
         """The newest term that the scheduler promised to follow."""
+        self.floor = (0, 0)
+        """The term and index of the best chain that the scheduler has forgotten."""
         self._held: list[tuple[int, bytes]] = []
         self.files: list[SnapshotFile] = []
         """The snapshot files in the order of their indexes, the newest last."""
@@ -54,12 +57,13 @@ class SchedulerDisk:
         self._held = entries
 
     def store(self, effect: events.Store) -> None:
-        """Replace the entries behind `after`, and the promised term."""
+        """Replace the entries behind `after`, the promised term, and the floor."""
         self.version += 1
         while self._held and self._held[-1][0] > effect.after:
             self._held.pop()
         self._held += effect.entries
         self.promised = effect.promised
+        self.floor = effect.floor
 
     def save(self, snapshot: Snapshot, data: bytes) -> None:
         """Write a snapshot file, and keep those of the latest states."""
@@ -69,10 +73,15 @@ class SchedulerDisk:
         self.files = sorted(files, key=lambda file: file.last_index)[-FILES_MAX:]
 
     def install(self, data: bytes) -> None:
-        """Keep this snapshot file alone, or nothing; the promised term stays."""
+        """Keep this snapshot file alone, or nothing; the promised term and the floor stay."""
         self.version += 1
         self._held = []
         self.files = [_file(snapshots.decode(data)[0], data)] if data else []
+
+    def lose(self) -> None:
+        """Lose everything; a new file of held entries says that something was lost."""
+        self.version += 1
+        self.promised, self.floor, self._held, self.files = 0, FORGOTTEN, [], []
 
     def damage(self, at: int) -> None:
         """Lose the newest file from this byte on; the file before it must be there."""

@@ -168,6 +168,7 @@ class SchedulerProcess(SimProcess):
             measure=False,
             known_tail=self._known_tail if self._alone else 0,
             promised=self.disk.promised,
+            floor=self.disk.floor,
             began_ns=self.clock.boot(),
         )
         held = tuple(self.disk.held)

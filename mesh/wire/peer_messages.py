@@ -14,7 +14,7 @@ from stoker.mesh.identity.identity import SIGNATURE_BYTES, Checks, Signs
 from stoker.native.errors import BadRequest, Denied
 from stoker.scheduler.nouns import Record
 
-FORMAT = 1
+FORMAT = 2
 PEER_BYTES_MAX = 384 * 1024
 """The largest sealed message, below the broker's max_payload of 512 KB."""
 FETCHED_BYTES_MAX = 320 * 1024
@@ -37,6 +37,10 @@ class PledgeRequest(Record, tag="pledge_request", frozen=True):
     index: int = 0
     """The index up to which entries are confirmed."""
     hash: bytes = b""
+    end_term: int = 0
+    """The end of the sender's chain, with `end_index`: a voter that has forgotten what it held
+    pledges only to one that holds as much."""
+    end_index: int = 0
 
 
 class Pledge(Record, tag="pledge", frozen=True):
@@ -167,6 +171,24 @@ class ReadIndexReply(Record, tag="read_index_reply", frozen=True):
     why: str = ""
 
 
+class RecallRequest(Record, tag="recall_request", frozen=True):
+    """The sender has lost what it held and promised, and asks what the receiver knows.
+
+    `number` names the question.
+    """
+
+    number: int
+
+
+class Recalled(Record, tag="recalled", frozen=True):
+    """The newest term that the sender has promised, and the end of the chain that it holds."""
+
+    number: int
+    promised: int
+    term: int
+    index: int
+
+
 Message = (
     PledgeRequest
     | Promised
@@ -182,6 +204,8 @@ Message = (
     | SnapshotPart
     | ReadIndexRequest
     | ReadIndexReply
+    | RecallRequest
+    | Recalled
 )
 
 

@@ -36,11 +36,13 @@ class Disk:
     entries: list[tuple[int, bytes]] = field(default_factory=list)
     promised: int = 0
     snapshot: bytes = b""
+    floor: tuple[int, int] = (0, 0)
 
     def store(self, effect: events.Store) -> None:
         self.entries = [each for each in self.entries if each[0] <= effect.after]
         self.entries += effect.entries
         self.promised = effect.promised
+        self.floor = effect.floor
 
 
 class Cluster:
@@ -71,7 +73,7 @@ class Cluster:
         found, digest = snapshots.decode(disk.snapshot) if disk.snapshot else (None, b"")
         settings = ReplicaSettings(
             self.genesis, number, seed=number, measure=False, promised=disk.promised,
-            **self.settings,
+            floor=disk.floor, **self.settings,
         )  # fmt: skip
         made = Replica(settings, self.signers[number], found, digest, tuple(disk.entries))
         self.replicas[number] = made
@@ -115,7 +117,8 @@ class Cluster:
             case events.ReadSnapshotPart(to, _, offset):
                 self._queue.append((number, self.part(number, to, offset)))
             case events.Install(data, _):
-                self.disks[number] = Disk([], self.disks[number].promised, data)
+                before = self.disks[number]
+                self.disks[number] = Disk([], before.promised, data, before.floor)
                 self.boot(number)
             case events.RenewLeases(authority):
                 self.authority[number] = authority

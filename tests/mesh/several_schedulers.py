@@ -111,7 +111,7 @@ class SchedulerProcess:
         copy.mkdir(exist_ok=True)
         (copy / NAME).write_bytes((self.folder / "scheduler" / NAME).read_bytes())
         held = HeldEntries(copy)
-        entries, _ = held.read()
+        entries = held.read().entries
         held.close()
         return dict(entries)
 

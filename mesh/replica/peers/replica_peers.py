@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from stoker.mesh.identity.identity import Signs
+from stoker.mesh.log import entry as entries
 from stoker.mesh.log.entry import SnapshotBlob
 from stoker.mesh.log.log_time import Instant
 from stoker.mesh.replica import events
@@ -22,11 +23,14 @@ from stoker.mesh.replica.log.roster import Roster
 from stoker.mesh.replica.nodes.leadership import Leadership
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.peers.confirmations import Confirmations
+from stoker.mesh.replica.peers.durable_word import DurableWord
 from stoker.mesh.replica.peers.follower_reads import FollowerReads
 from stoker.mesh.replica.peers.pledges import Pledges
 from stoker.mesh.replica.peers.read_index import ReadIndexes
+from stoker.mesh.replica.peers.recollection import Recollection
 from stoker.mesh.replica.peers.snapshot_exchange import SnapshotExchange
 from stoker.mesh.replica.peers.state_agreement import StateAgreement
+from stoker.mesh.replica.peers.vote_floor import VoteFloor
 from stoker.mesh.replica.peers.voter import PLEDGE_NS, Voter
 from stoker.mesh.replica.replica_settings import ReplicaSettings
 from stoker.mesh.replica.state import ReplicaState
@@ -46,6 +50,8 @@ from stoker.mesh.wire.peer_messages import (
     Promised,
     ReadIndexReply,
     ReadIndexRequest,
+    Recalled,
+    RecallRequest,
     SnapshotPart,
     SnapshotRequest,
     SnapshotTaken,
@@ -110,6 +116,8 @@ class ReplicaPeers:
         self.alone = len(settings.genesis.schedulers) == 1
         majority = len(settings.genesis.schedulers) // 2 + 1
         self.voter = Voter(settings.cluster, self.number, settings.promised)
+        self.floor = VoteFloor(settings.floor, tail, outbox)
+        self._word = word = DurableWord(tail, self.voter, self.floor, outbox)
         self.pledges = Pledges(majority)
         self._confirmations = Confirmations(majority)
         self._cluster = settings.cluster
@@ -121,8 +129,10 @@ class ReplicaPeers:
         self._outbox = outbox
         self._actions = actions
         self._read_envelope = read_envelope
-        self.exchange = SnapshotExchange(self.send, outbox, tail.covers)
-        self._agreement = StateAgreement(self.number, majority, state, self.send, outbox)
+        self.exchange = SnapshotExchange(self.send, outbox, tail.covers, word.install)
+        self._agreement = StateAgreement(
+            self.number, majority, state, send=self.send, outbox=outbox, install=word.install
+        )
         self.reads_here = FollowerReads(
             state,
             leadership,
@@ -141,11 +151,11 @@ class ReplicaPeers:
             send=self.send,
             request_pledges=self._request_pledges,
         )
+        self._recollection = self._make_recollection(settings)
         self._own_snapshot: SnapshotBlob | None = None
         self.agreed: SnapshotBlob | None = None
         """The own snapshot that a majority was found to have, until the replica takes it."""
         self._chance = random.Random(settings.seed)
-        self._stored = tail.end
         self._newest = 0
         """The newest term that a voter named."""
         self._ends: dict[int, ChainPlace] = {}
@@ -158,6 +168,20 @@ class ReplicaPeers:
         self._waits_at = (0, 0)
         """The confirmed index for which this leader waits, and since when."""
         self._handlers = self._message_handlers()
+
+    def _make_recollection(self, settings: ReplicaSettings) -> Recollection:
+        """Return what asks the others if this replica has lost its memory."""
+        return Recollection(
+            len(settings.genesis.schedulers) - self.pledges.majority + 1,
+            random.Random(f"recall {settings.seed}").getrandbits(48),
+            tail=self._tail,
+            voter=self.voter,
+            floor=self.floor,
+            word=self._word,
+            outbox=self._outbox,
+            send=self.send,
+            broadcast=self.broadcast,
+        )
 
     def _message_handlers(self) -> dict[type, Callable[[int, Any, Instant], None]]:
         """Return what handles each kind of message."""
@@ -176,6 +200,8 @@ class ReplicaPeers:
             Diverged: self._diverged,
             ReadIndexRequest: self._read_indexes.requested,
             ReadIndexReply: self.reads_here.answered,
+            RecallRequest: self._recollection.requested,
+            Recalled: self._recollection.recalled,
         }
 
     # --- time -------------------------------------------------------------------------------------
@@ -198,6 +224,9 @@ class ReplicaPeers:
         self.reads_here.tick(now)
         self._read_indexes.look(now)
         if self._leadership.halted:
+            return
+        if self._recollection.is_due:
+            self._recollection.tick(now)
             return
         if self._leadership.stands:
             if now.boot_ns - self.pledges.requested_ns >= RENEW_NS:
@@ -235,7 +264,7 @@ class ReplicaPeers:
         self._campaign_ns = now.boot_ns
 
     def _may_campaign(self, now_ns: int) -> bool:
-        if self.voter.wait_ns(self.number, now_ns):
+        if self.voter.wait_ns(self.number, now_ns) or not self.floor.is_reached:
             self._campaign_ns = None
             return False
         if self._campaign_ns is None:
@@ -261,11 +290,9 @@ class ReplicaPeers:
             self._pledge_to_itself(now)
         self.pledges.requested_ns = now.boot_ns
         index = self._state.index
-        self.broadcast(
-            PledgeRequest(
-                term, stamp_ns, b"", self._leadership.leads, index, self._tail.hash_at(index) or b""
-            )
-        )
+        confirmed = index, self._tail.hash_at(index) or b""
+        end, leads = self._tail.end, self._leadership.leads
+        self.broadcast(PledgeRequest(term, stamp_ns, b"", leads, *confirmed, *end.rank))
 
     def _pledge_to_itself(self, now: Instant) -> None:
         """Add the own pledge; a candidate does so last, so that a try that fails changes nothing
@@ -281,12 +308,15 @@ class ReplicaPeers:
         before = self.voter.promised
         answer = self.voter.grant(candidate, term, stamp_ns, covers, now.boot_ns)
         if self.voter.promised != before:
-            self._store_promise()
+            self._word.store_promise()
         return answer
 
     def _pledge_requested(self, sender: int, message: PledgeRequest, now: Instant) -> None:
         if self._roster.owner(message.term, self._state) != sender:
             self._outbox.count("peer_term")
+            return
+        if not self.floor.admits((message.end_term, message.end_index)):
+            self.send(sender, NotPledged(self.voter.promised, PLEDGE_NS))
             return
         answer = self._grant(sender, message.term, message.stamp_ns, message.covers, now)
         if isinstance(answer, NotPledged):
@@ -424,7 +454,7 @@ class ReplicaPeers:
     def appended(self, seq: int, now: Instant) -> None:
         """Tell the others that this replica appended the end of its chain as `seq`."""
         end = self._tail.end
-        self._store_new()
+        self._word.store_new()
         self._confirmations.held(self.number, end.index)
         self.broadcast(Appended(self._confirmations.term, end.index, seq))
         self.confirm(now)
@@ -447,7 +477,7 @@ class ReplicaPeers:
 
     def acknowledge(self) -> None:
         """Make what was read durable, then tell the leader of the promised term."""
-        if self.alone or not self._store_new():
+        if self.alone or not self._word.store_new():
             return
         owner = self._roster.owner(self.voter.promised, self._state)
         if owner and owner != self.number:
@@ -501,7 +531,7 @@ class ReplicaPeers:
             return False
         if term > self.voter.promised:
             self.voter.promise(term)
-            self._store_promise()
+            self._word.store_promise()
         self._leadership.leader = sender
         return self._leadership.role == "following"
 
@@ -518,25 +548,14 @@ class ReplicaPeers:
 
     # --- the disk ---------------------------------------------------------------------------------
 
-    def _store_new(self) -> bool:
-        """Store what was held or dropped since the last time; False if nothing was."""
-        end, before = self._tail.end, self._stored
-        if end == before and not self._tail.dropped:
-            return False
-        kept = min(before.index, (self._tail.dropped or before.index + 1) - 1, end.index)
-        self._store(kept)
-        return True
-
-    def _store_promise(self) -> None:
-        if not self._store_new():
-            self._store(self._tail.end.index)
-
-    def _store(self, after: int) -> None:
-        """Store the entries behind `after`, and the promised term, before any later effect."""
-        held = tuple((each.index, each.data) for each in self._tail.after(after))
-        self._outbox.put(events.Store(after, held, self.voter.promised))
-        self._tail.dropped = 0
-        self._stored = self._tail.end
+    def remember(self, held: tuple[tuple[int, bytes], ...]) -> None:
+        """Hold again what the disk has beyond the state. What does not follow the state, because a
+        damaged snapshot had it, is forgotten: the floor is there at once.
+        """
+        self._actions.adopt(tuple(data for index, data in held if index > self._state.index))
+        if held and held[-1][0] > self._tail.end.index:
+            last = entries.unseal(0, held[-1][1]).entry
+            self.floor.forget((last.term, last.prev_index + 1))
 
     # --- messages ---------------------------------------------------------------------------------
 
@@ -552,6 +571,9 @@ class ReplicaPeers:
             message = wire.verified(envelope, data, key, self._cluster, self.number)
         except StokerError:
             self._outbox.count("peer_refused")
+            return
+        if self._recollection.is_due and not isinstance(message, Recalled):
+            self._outbox.count("peer_unheard")  # nobody may count on a word that is not remembered
             return
         self._handlers[type(message)](sender, message, now)
 

@@ -24,7 +24,8 @@ AGAIN_NS = 1_000_000_000
 class SnapshotExchange:
     """Both sides of one replica; `send` sends a message to another scheduler.
 
-    `covers` is true for a snapshot all of whose entries this replica has.
+    `covers` is true for a snapshot all of whose entries this replica has. `install` has the replica
+    begin again with a file, whose state is of this term and index.
     """
 
     def __init__(
@@ -32,9 +33,11 @@ class SnapshotExchange:
         send: Callable[[int, Message], None],
         outbox: Outbox,
         covers: Callable[[Snapshot], bool],
+        install: Callable[[bytes, str, tuple[int, int]], None],
     ) -> None:
         self._send = send
         self._covers = covers
+        self._install = install
         self._outbox = outbox
         self._source = 0
         self._index = 0
@@ -53,7 +56,7 @@ class SnapshotExchange:
         self._request(now_ns)
 
     def part(self, sender: int, part: SnapshotPart, now_ns: int) -> None:
-        """Take a part; the whole file becomes an Install effect."""
+        """Take a part; the whole file becomes this replica's state."""
         if sender != self._source:
             return
         if not 0 < part.size <= SNAPSHOT_BYTES_MAX:
@@ -73,13 +76,13 @@ class SnapshotExchange:
             self._request(now_ns)
             return
         self._source = 0
-        self._install(bytes(self._data))
+        self._completed(bytes(self._data))
 
     def _request(self, now_ns: int) -> None:
         self._requested_ns = now_ns
         self._send(self._source, SnapshotRequest(self._index, len(self._data)))
 
-    def _install(self, data: bytes) -> None:
+    def _completed(self, data: bytes) -> None:
         self._data.clear()
         try:
             snapshot, _ = snapshots.decode(data)
@@ -90,7 +93,8 @@ class SnapshotExchange:
             self._outbox.count("snapshot_overtaken")
             return
         self._outbox.count("snapshot_installed")
-        self._outbox.put(events.Install(data, "the log no longer has what this replica lacks"))
+        reached = snapshot.term, snapshot.index
+        self._install(data, "the log no longer has what this replica lacks", reached)
 
     # --- the replica that has it ------------------------------------------------------------------
 

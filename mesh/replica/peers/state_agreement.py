@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from stoker.mesh.replica import events
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.wire.peer_messages import Diverged, Held, Message
@@ -21,21 +20,27 @@ SNAPSHOTS_MAX = 8
 
 
 class StateAgreement:
-    """One replica's part. `number` is its own, `send` sends a message to another scheduler."""
+    """One replica's part. `number` is its own, `send` sends a message to another scheduler.
+
+    `install` has the replica begin again with a snapshot file, or with nothing.
+    """
 
     def __init__(
         self,
         number: int,
         majority: int,
         state: ReplicaState,
+        *,
         send: Callable[[int, Message], None],
         outbox: Outbox,
+        install: Callable[[bytes, str], None],
     ) -> None:
         self._number = number
         self._majority = majority
         self._state = state
         self._send = send
         self._outbox = outbox
+        self._install = install
         self._trails: dict[int, bytes] = {}
         """The digest of all effects after each of the newest entries."""
         self._equal: dict[int, bool] = {}
@@ -68,7 +73,7 @@ class StateAgreement:
     def begin_again(self) -> None:
         """Forget this state, which differs from a majority's, and take it from the others."""
         self._outbox.count("began_again")
-        self._outbox.put(events.Install(b"", "its state differs from that of a majority"))
+        self._install(b"", "its state differs from that of a majority")
 
     # --- snapshots --------------------------------------------------------------------------------
 

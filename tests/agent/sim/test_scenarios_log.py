@@ -190,7 +190,7 @@ def test_a_scheduler_returns_after_the_log_was_trimmed() -> None:
 
 
 INSTALL_ANYWAY = Mutant(
-    "install-anyway", "stoker.mesh.replica.peers.snapshot_exchange", "SnapshotExchange._install",
+    "install-anyway", "stoker.mesh.replica.peers.snapshot_exchange", "SnapshotExchange._completed",
     "if self._covers(snapshot):", "if False:",
     "a snapshot replaces nothing that reaches as far",
 )  # fmt: skip

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stoker.mesh.log import held_entries
-from stoker.mesh.log.held_entries import NAME, HeldEntries
+from stoker.mesh.log.held_entries import FORGOTTEN, NAME, HeldEntries, Word
 from stoker.native.errors import Corrupt
 
 STORES = (
@@ -31,9 +31,9 @@ def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
 def contents(folder: Path) -> tuple[dict[int, bytes], int]:
     """Return the entries and the promised term that a new process reads."""
     held = HeldEntries(folder)
-    entries, promised = held.read()
+    word = held.read()
     held.close()
-    return dict(entries), promised
+    return dict(word.entries), word.promised
 
 
 def written(folder: Path) -> list[tuple[int, tuple[dict[int, bytes], int]]]:
@@ -42,8 +42,8 @@ def written(folder: Path) -> list[tuple[int, tuple[dict[int, bytes], int]]]:
     stages = [((folder / NAME).stat().st_size, ({}, 0))]
     for after, entries, promised in STORES:
         held.store(after, entries, promised)
-        found, term = held.read()
-        stages.append(((folder / NAME).stat().st_size, (dict(found), term)))
+        word = held.read()
+        stages.append(((folder / NAME).stat().st_size, (dict(word.entries), word.promised)))
     held.close()
     return stages
 
@@ -107,21 +107,44 @@ def test_a_snapshot_lets_the_file_shrink_to_the_newest_entries(
     for index in range(1, 301):
         held.store(index - 1, ((index, b"x" * 100),), 7)
     held.saved(290)
-    assert held.read() == (tuple((n, b"x" * 100) for n in range(291, 301)), 7)
+    assert held.read() == Word(tuple((n, b"x" * 100) for n in range(291, 301)), 7)
     held.saved(299)
-    assert [index for index, _ in held.read()[0]] == [297, 298, 299, 300]
+    assert [index for index, _ in held.read().entries] == [297, 298, 299, 300]
     assert (tmp_path / NAME).stat().st_size < 1000
     held.store(300, ((301, b"y"),), 15)
     held.close()
     assert contents(tmp_path)[0][301] == b"y"
 
 
-def test_a_cleared_file_keeps_the_promised_term(tmp_path: Path) -> None:
+def test_a_cleared_file_keeps_the_promised_term_and_the_floor(tmp_path: Path) -> None:
     held = HeldEntries(tmp_path)
-    held.store(0, ((1, b"one"),), 41)
+    held.store(0, ((1, b"one"),), 41, (33, 1))
     held.clear()
     held.close()
-    assert contents(tmp_path) == ({}, 41)
+    assert HeldEntries(tmp_path).read() == Word((), 41, (33, 1))
+
+
+def test_a_shorter_file_keeps_the_floor(tmp_path: Path) -> None:
+    held = HeldEntries(tmp_path)
+    held.store(0, ((1, b"one"),), 41, (33, 1))
+    held.saved(1)
+    held.close()
+    assert HeldEntries(tmp_path).read() == Word(((1, b"one"),), 41, (33, 1))
+
+
+def test_a_lost_file_is_one_that_has_forgotten_everything(tmp_path: Path) -> None:
+    HeldEntries(tmp_path, is_new=True).close()
+    assert HeldEntries(tmp_path).read() == Word()
+    (tmp_path / NAME).unlink()
+    HeldEntries(tmp_path).close()
+    assert HeldEntries(tmp_path, is_new=True).read() == Word((), 0, FORGOTTEN), "once is enough"
+
+
+def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(b"stoker held 1\n" + b"mark" + b"records")
+    with pytest.raises(Corrupt, match="has format 1, this version reads 2") as refused:
+        HeldEntries(tmp_path)
+    assert "move it away" in refused.value.hint
 
 
 def test_a_disk_without_room_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import NoReturn
 import nats.errors
 import pytest
 
-from stoker.mesh.log.held_entries import HeldEntries
+from stoker.mesh.log.held_entries import HeldEntries, Word
 from stoker.mesh.replica import events
 from stoker.mesh.replica.snapshots import SnapshotFolder
 from stoker.mesh.server import peer_link
@@ -22,7 +22,7 @@ class Ended(BaseException):
 
 @pytest.fixture
 def held(tmp_path: Path) -> HeldEntries:
-    return HeldEntries(tmp_path)
+    return HeldEntries(tmp_path, is_new=True)
 
 
 @pytest.fixture
@@ -42,8 +42,8 @@ def link(tmp_path: Path, held: HeldEntries, monkeypatch: pytest.MonkeyPatch) -> 
 async def test_a_store_is_durable_when_it_returns(
     link: PeerLink, held: HeldEntries, tmp_path: Path
 ) -> None:
-    await link.store(events.Store(0, ((1, b"one"),), 9))
-    assert HeldEntries(tmp_path).read() == (((1, b"one"),), 9)
+    await link.store(events.Store(0, ((1, b"one"),), 9, (8, 1)))
+    assert HeldEntries(tmp_path).read() == Word(((1, b"one"),), 9, (8, 1))
 
 
 async def test_the_process_ends_if_the_disk_takes_no_entry(
@@ -60,11 +60,11 @@ async def test_the_process_ends_if_the_disk_takes_no_entry(
 async def test_an_installation_ends_the_process_without_held_entries(
     link: PeerLink, held: HeldEntries, tmp_path: Path
 ) -> None:
-    await link.store(events.Store(0, ((1, b"one"),), 9))
+    await link.store(events.Store(0, ((1, b"one"),), 9, (8, 1)))
     (tmp_path / f"{7:020d}.snapshot").write_bytes(b"another state")
     with pytest.raises(Ended):
         await link.install(events.Install(b"", "its state differs"))
-    assert HeldEntries(tmp_path).read() == ((), 9)
+    assert HeldEntries(tmp_path).read() == Word((), 9, (8, 1))
     assert not list(tmp_path.glob("*.snapshot"))
 
 
@@ -74,7 +74,7 @@ async def test_damaged_bytes_are_not_installed(
     await link.store(events.Store(0, ((1, b"one"),), 9))
     with pytest.raises(Ended):
         await link.install(events.Install(b"no snapshot", "it is behind"))
-    assert HeldEntries(tmp_path).read() == (((1, b"one"),), 9)
+    assert HeldEntries(tmp_path).read() == Word(((1, b"one"),), 9)
 
 
 async def test_a_message_without_a_connection_is_counted_as_lost(

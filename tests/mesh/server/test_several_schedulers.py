@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from stoker.mesh.log import genesis
+from stoker.mesh.log.held_entries import NAME
 from stoker.mesh.replica import snapshots
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.wire import subjects
@@ -80,9 +81,13 @@ async def test_schedulers_that_hold_the_same_entries_have_equal_states(
         if number == 2:
             first.kill()
             await cluster.until_another_leads(first)
+    (first.folder / "scheduler" / NAME).unlink()  # it has to ask the others what it had said
     first.start()
     await cluster.until(first.is_ready)
-    await cluster.until(lambda: len({max(each.held()) for each in cluster.schedulers}) == 1)
+    await cluster.until(
+        lambda: len({max(each.held(), default=0) for each in cluster.schedulers}) == 1
+    )
+    assert "this scheduler has lost what it held" in first.log()
     await cluster.stop()
     chains = [each.held() for each in cluster.schedulers]
     last = min(max(each) for each in chains)

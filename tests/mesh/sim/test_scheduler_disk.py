@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
+from stoker.mesh.log.held_entries import FORGOTTEN
 from stoker.mesh.replica import events, snapshots
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.mesh.sim.scheduler_disk import SchedulerDisk
@@ -60,11 +61,19 @@ def test_two_files_are_kept_and_a_damaged_one_is_passed_over(saved: Saved) -> No
     assert disk.snapshot_place is not None and disk.snapshot_place.index == index - 1
 
 
-def test_an_installed_file_is_the_only_one_and_the_promise_stays(saved: Saved) -> None:
+def test_an_installed_file_is_the_only_one_and_the_word_stays(saved: Saved) -> None:
     disk, index = saved
-    stored(disk, 0, 1, 2, promised=17)
+    disk.store(events.Store(0, (), 17, (9, 2)))
     disk.install(disk.files[-1].data)
-    assert disk.held == [] and len(disk.files) == 1 and disk.promised == 17
+    assert disk.held == [] and len(disk.files) == 1
+    assert (disk.promised, disk.floor) == (17, (9, 2))
     assert disk.snapshot_place is not None and disk.snapshot_place.index == index
     disk.install(b"")
     assert disk.files == [] and disk.newest() == (None, b"")
+
+
+def test_a_lost_disk_has_nothing_and_says_so(saved: Saved) -> None:
+    disk, _ = saved
+    stored(disk, 0, 1, 2, promised=17)
+    disk.lose()
+    assert (disk.held, disk.files, disk.promised, disk.floor) == ([], [], 0, FORGOTTEN)

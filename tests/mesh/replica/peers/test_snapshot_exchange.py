@@ -11,7 +11,10 @@ from stoker.mesh.wire.peer_messages import Message, SnapshotPart, SnapshotReques
 def test_a_part_that_comes_twice_begins_no_second_row_of_requests() -> None:
     sent: list[Message] = []
     exchange = SnapshotExchange(
-        lambda to, message: sent.append(message), Outbox(), covers=lambda snapshot: False
+        lambda to, message: sent.append(message),
+        Outbox(),
+        covers=lambda snapshot: False,
+        install=lambda data, why, reached: None,
     )
     exchange.want(2, 0)
     first = SnapshotPart(30, 0, 9, b"abc")
