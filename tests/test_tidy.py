@@ -31,6 +31,7 @@ ACROSS = {
     "tests/agent/sim/test_scenarios_host.py": "stories of one host: lease file, freezer, broker",
     "tests/agent/sim/test_scenarios_leases.py": "stories of leases, on the simulated cluster",
     "tests/agent/sim/test_scenarios_log.py": "stories of the log, on the simulated cluster",
+    "tests/agent/sim/test_scenarios_memory.py": "stories of lost memory, on the simulated cluster",
     "tests/agent/sim/test_scenarios_page.py": "docs/developer/scenarios.md and every story",
     "tests/agent/sim/test_scenarios_reads.py": "stories of reads, on the simulated cluster",
     "tests/agent/sim/test_scenarios_terms.py": "stories of terms, on the simulated cluster",

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from stoker.mesh.log.entry import Entry, Opened
+from stoker.mesh.log.held_entries import FORGOTTEN
 from stoker.mesh.replica.peers.voter import PLEDGE_NS
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.sim.host_clock import DRIFT_PPM_MAX, HostClock
@@ -90,11 +91,19 @@ class AuthorityAudit:
     def began(self, scheduler: AuditedScheduler, promised: int) -> None:
         """Note that a process began with this promise; it may not be older than what was told."""
         told = self._told.get(scheduler.number, 0)
-        if promised < told:
+        if scheduler.disk.floor == FORGOTTEN:  # it has to learn what a majority counts on alone
+            self._told[scheduler.number] = self._counted_on(scheduler.number)
+        elif promised < told:
             self._violated(
                 f"{scheduler.name} begins with the promise of term {promised}, though it has told"
                 f" others that it follows term {told}"
             )
+
+    def _counted_on(self, voter: int) -> int:
+        """Return the newest term for which a majority voted, this one among them."""
+        terms = [term for each, term in self._pledged if each == voter]
+        counts = {term: sum((n, term) in self._pledged for n in self._numbers()) for term in terms}
+        return max((term for term, count in counts.items() if count >= self._majority), default=0)
 
     def told(self, scheduler: AuditedScheduler, term: int) -> None:
         """Note that another hears which term this scheduler follows; its disk must say so, too."""

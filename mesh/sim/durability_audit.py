@@ -3,7 +3,7 @@
 
 It reads the simulated disks themselves. Owns the rules that a scheduler claims only what its disk
 has, that a majority's disks have an entry when it is confirmed, and that no majority could from
-then on elect a scheduler that would drop it.
+then on elect a scheduler that would drop it. A disk that recorded what it forgot guards it, too.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stoker.mesh.log import entry as entries
+from stoker.mesh.log.held_entries import FORGOTTEN
 from stoker.mesh.replica.log.held_entry import ChainPlace
 from stoker.mesh.sim.authority_audit import AuditedScheduler
 from stoker.mesh.sim.log_audit import LogAudit
 from stoker.mesh.sim.opened_entries import OpenedEntries
 from stoker.mesh.sim.scheduler_disk import SchedulerDisk
+from stoker.mesh.wire.peer_messages import Message, RecallRequest
 
 NOWHERE = ChainPlace(0, 0, entries.NO_HASH)
 
@@ -47,6 +49,12 @@ class DurabilityAudit:
 
     # --- what is told -----------------------------------------------------------------------------
 
+    def says(self, scheduler: AuditedScheduler, message: Message) -> None:
+        """Note a message: who does not know what it has said may only ask."""
+        if scheduler.disk.floor == FORGOTTEN and not isinstance(message, RecallRequest):
+            what = type(message).__name__
+            self._violated(f"{scheduler.name} sends a {what}, and remembers nothing")
+
     def claims(self, scheduler: AuditedScheduler, index: int, digest: bytes) -> None:
         """Note that a scheduler tells another that it holds an entry durably."""
         if index and not self._has(scheduler.disk, index, digest):
@@ -55,11 +63,13 @@ class DurabilityAudit:
     def confirms(self, scheduler: AuditedScheduler, term: int, index: int, digest: bytes) -> None:
         """Note that a leader tells that an entry is confirmed in its term."""
         holders = [each for each in self._schedulers if self._has(each.disk, index, digest)]
-        if len(holders) < self._majority:
-            on = ", ".join(each.name for each in holders)
-            self._violated(f"{scheduler.name} confirms entry {index}, which is only on {on}")
         data = scheduler.disk.entry(index)
         place = self.place(data) if data is not None else NOWHERE
+        wanted = place.rank if place.index else FORGOTTEN
+        guards = [each for each in self._schedulers if each.disk.floor >= wanted]
+        if len({each.number for each in (*holders, *guards)}) < self._majority:
+            on = ", ".join(each.name for each in holders)
+            self._violated(f"{scheduler.name} confirms entry {index}, which is only on {on}")
         if data is not None and place.term != term:
             self._violated(
                 f"{scheduler.name} counts in term {term} who holds entry {index} of term"
@@ -81,7 +91,7 @@ class DurabilityAudit:
         kept = (
             has_last if had is self._confirmed else self._has(scheduler.disk, had.index, had.hash)
         )
-        if had.index and not kept:
+        if had.index and not kept and scheduler.disk.floor < had.rank:
             self._violated(f"{scheduler.name} drops entry {had.index}, which was confirmed")
             del self._had[scheduler.number]
         if has_last:
@@ -96,15 +106,33 @@ class DurabilityAudit:
         lacking = [each.disk for each in self._schedulers if not self._has_last(each.disk)]
         if not lacking:
             return
-        ranks = [self.end(each.disk).rank for each in self._schedulers]
+        needs = {each.disk: self._needs(each.disk) for each in self._schedulers}
         for disk in lacking:
             rank = self.end(disk).rank
-            behind = sum(other <= rank for other in ranks)
+            behind = sum(need <= rank for need in needs.values()) if needs[disk] <= rank else 0
             if behind >= self._majority:
                 self._violated(
                     f"after {who} stored, a scheduler that has not the confirmed entry"
                     f" {last.index} can be elected by {behind}"
                 )
+
+    def _needs(self, disk: SchedulerDisk) -> tuple[int, int]:
+        """Return the rank that a chain must have to be led by the vote of this disk's scheduler."""
+        return max(self.end(disk).rank, disk.floor)
+
+    def remembers(self, disk: SchedulerDisk) -> bool:
+        """True if a disk has again all that it was said to forget."""
+        return self.end(disk).rank >= disk.floor
+
+    def voted(self, voter: AuditedScheduler, candidate: int) -> None:
+        """Note a vote: what the voter has forgotten, it has again, or the candidate has it."""
+        other = self._schedulers[candidate - 1]
+        reached = max(self.end(voter.disk).rank, self.end(other.disk).rank)
+        if reached < voter.disk.floor:
+            self._violated(
+                f"{voter.name}, which has forgotten entry {voter.disk.floor[1]}, pledges to"
+                f" {other.name}, which has not got it"
+            )
 
     def trims(self, scheduler: AuditedScheduler, trimmed: list[bytes | None]) -> None:
         """Note that a leader trims these entries off the log: snapshots of a majority have them."""

@@ -18,7 +18,16 @@ from stoker.mesh.sim.keyed_hash import KeyedHash
 from stoker.mesh.sim.model_stream import LOST_TAIL_MAX, NO_LEADER
 from stoker.mesh.sim.scheduler_process import SchedulerProcess, Surroundings
 from stoker.mesh.sim.timeline import MS, SECOND
-from stoker.mesh.wire.peer_messages import Appended, FetchRequest, Promised, SnapshotPart
+from stoker.mesh.wire.peer_messages import (
+    FORMAT,
+    Appended,
+    Diverged,
+    FetchRequest,
+    PeerEnvelope,
+    Promised,
+    SnapshotPart,
+    seal,
+)
 from stoker.mesh.wire.term_owner import next_term
 
 Pair = tuple[str, str]
@@ -48,6 +57,8 @@ class SchedulerFaults:
             "minority_in_the_past": self._leave_in_the_past,
             "dies_in_batch": self._die_in_batch,
             "tail_lost": self._lose_tail,
+            "voter_forgets": self._forget,
+            "memory_lost": self._lose_memory,
             "append_orphaned": self._orphan_append,
             "term_delayed": self._delay_term,
             "fetch_lost": self._lose_fetch,
@@ -184,13 +195,55 @@ class SchedulerFaults:
         late = self._other(leader)
         self._cut([(leader.name, late.name), (late.server_name, late.name)], 700, 1200)
 
-        def strike(_: None) -> None:
-            stream, now = self._around.stream, self._around.timeline.now
-            if stream.leader != NO_LEADER and now < self._until_ns:
-                stream.lose_tail(self._chance.randint(1, LOST_TAIL_MAX))
-            self._kill(leader, 2500, 5000)
+        self._later(200, 700, lambda _: self._strike(leader))
 
-        self._later(200, 700, strike)
+    def _strike(self, leader: SchedulerProcess) -> None:
+        """Lose the newest entries of the log, and the leader with them."""
+        stream, now = self._around.stream, self._around.timeline.now
+        if stream.leader != NO_LEADER and now < self._until_ns:
+            stream.lose_tail(self._chance.randint(1, LOST_TAIL_MAX))
+        self._kill(leader, 2500, 5000)
+
+    def _forget(self) -> None:
+        """Let one of two schedulers that have acknowledged entries begin again, because its state
+        is said to differ, lose the entries from the log, and the other scheduler with them.
+        """
+        leader = self._leader()
+        late = self._other(leader)
+        if not self._all_remember():
+            return
+        rest = [each for each in self._schedulers if each not in (leader, late)]
+        voter = self._chance.choice(rest)
+        self._cut([(leader.name, late.name), (late.server_name, late.name)], 1200, 2500)
+
+        def begin_again(_: None) -> None:
+            if leader.leads and voter.alive and self._around.timeline.now < self._until_ns:
+                self._cut([(voter.server_name, voter.name)], 1000, 3000)
+                voter.take_event(told_to_begin_again(leader, voter))
+                self._strike(leader)
+
+        self._later(200, 700, begin_again)
+
+    def _lose_memory(self) -> None:
+        """Let the log lose its end, and one scheduler that may have held it everything that it has,
+        with another one away, which may be the leader.
+        """
+        if not self._all_remember():
+            return
+        one = self._chance.choice(self._schedulers)
+        one.crash()
+        one.disk.lose()
+        self._around.story.tell("{} has lost its memory", one.name)
+        self._start_later(one, 20, 2000)
+        self._strike(self._other(one))
+
+    def _all_remember(self) -> bool:
+        """True if nobody has forgotten anything.
+
+        A cluster whose majority has lost what it held waits for a person, and shows nothing more.
+        """
+        remembers = self._around.watch.durability.remembers
+        return all(each.alive and remembers(each.disk) for each in self._schedulers)
 
     def _lose_fetch(self) -> None:
         """Lose the answer to the next request for entries, and let one become needed."""
@@ -347,6 +400,13 @@ class SchedulerFaults:
                 if isinstance(blob, TermBlob) and known.entry.leader != leader:
                     found[known.entry.leader] = blob
         return found
+
+
+def told_to_begin_again(leader: SchedulerProcess, other: SchedulerProcess) -> events.PeerMessage:
+    """Return the leader's word that the state of another scheduler differs from a majority's."""
+    index, name = other.replica.state.index, other.replica.settings.cluster
+    envelope = PeerEnvelope(FORMAT, name, leader.number, other.number, Diverged(index))
+    return events.PeerMessage(seal(envelope, leader.signer))
 
 
 def _following(last: Opened, term: int, leader: int, blobs: tuple[Blob, ...] = ()) -> Entry:

@@ -71,11 +71,13 @@ class SchedulerWatch:
         voter, state = scheduler.replica.voter, scheduler.replica.state
         grant, apply = voter.grant, state.apply
         self.authority.began(scheduler, voter.promised)
+        self.durability.changed(scheduler)
 
         def voted(candidate: int, term: int, stamp_ns: int, covers: bytes, now_ns: int) -> Any:
             answer = grant(candidate, term, stamp_ns, covers, now_ns)
             if isinstance(answer, wire.Pledge):
                 self.authority.voted(scheduler, candidate, term)
+                self.durability.voted(scheduler, candidate)
             return answer
 
         def applied(entry: entries.Entry, digest: bytes) -> Any:
@@ -111,6 +113,7 @@ class SchedulerWatch:
 
     def _send(self, scheduler: AuditedScheduler, effect: events.SendPeer) -> None:
         message = self._opened.read_envelope(effect.data).message
+        self.durability.says(scheduler, message)
         if isinstance(message, wire.Held):
             self.authority.told(scheduler, message.term)
             self.durability.claims(scheduler, message.index, message.hash)
@@ -122,6 +125,8 @@ class SchedulerWatch:
             self.durability.claims(scheduler, message.end_index, message.end_hash)
         elif isinstance(message, wire.NotPledged):
             self.authority.told(scheduler, message.term)
+        elif isinstance(message, wire.Recalled):
+            self.authority.told(scheduler, message.promised)
         self.ambush.sent(scheduler.number, effect.to, message)
 
     def _trim(self, scheduler: AuditedScheduler, effect: events.Trim) -> None:

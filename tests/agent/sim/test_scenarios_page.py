@@ -12,6 +12,7 @@ from tests.agent.sim import (
     test_scenarios_host,
     test_scenarios_leases,
     test_scenarios_log,
+    test_scenarios_memory,
     test_scenarios_reads,
     test_scenarios_terms,
 )
@@ -25,6 +26,7 @@ FILES = (
     test_scenarios_host,
     test_scenarios_leases,
     test_scenarios_log,
+    test_scenarios_memory,
     test_scenarios_reads,
     test_scenarios_terms,
 )

@@ -98,6 +98,16 @@ def test_a_promise_that_goes_back_is_noticed(world: World) -> None:
     assert "follows term" in world.audit.violations[1]
 
 
+def test_a_scheduler_without_memory_must_learn_what_a_majority_counts_on(world: World) -> None:
+    authority, other = world.around.watch.authority, follower_of(world)
+    promised = other.disk.promised
+    other.disk.lose()
+    authority.began(other, 0)
+    assert world.audit.violations == []
+    authority.told(other, promised - 1)
+    assert f"follows term {promised - 1} after term {promised}" in world.audit.violations[0]
+
+
 def test_a_promise_that_is_not_on_disk_is_noticed(world: World) -> None:
     other = follower_of(world)
     told = other.disk.promised + 8

@@ -9,6 +9,7 @@ from stoker.agent.sim.world import World
 from stoker.mesh.log import entry as entries
 from stoker.mesh.sim.keyed_hash import KeyedHash
 from stoker.mesh.sim.scheduler_process import SchedulerProcess
+from stoker.mesh.wire.peer_messages import NotPledged, RecallRequest
 from tests.agent.sim.quiet_world import leader_of, quiet_world
 
 
@@ -63,6 +64,31 @@ def test_a_disk_that_drops_a_confirmed_entry_is_noticed(world: World) -> None:
     other.disk.held = other.disk.held[:-3]
     world.around.watch.durability.changed(other)
     assert "drops entry" in found(world)
+
+
+def test_a_disk_that_recorded_what_it_drops_guards_it(world: World) -> None:
+    durability, (one, other) = world.around.watch.durability, others(world)
+    end = durability.end(one.disk).rank
+    one.disk.held, one.disk.floor = one.disk.held[:-3], end
+    durability.changed(one)
+    assert world.audit.violations == []
+    durability.voted(one, leader_of(world).number)
+    assert world.audit.violations == []
+    other.disk.held = one.disk.held
+    durability.voted(one, other.number)
+    assert f"which has forgotten entry {end[1]}, pledges to {other.name}" in found(world)
+
+
+def test_a_scheduler_without_memory_that_says_more_than_a_question_is_noticed(
+    world: World,
+) -> None:
+    durability, other = world.around.watch.durability, others(world)[0]
+    durability.says(other, NotPledged(1, 1))
+    other.disk.lose()
+    durability.says(other, RecallRequest(1))
+    assert world.audit.violations == []
+    durability.says(other, NotPledged(1, 1))
+    assert "sends a NotPledged, and remembers nothing" in found(world)
 
 
 def test_a_newer_chain_that_could_be_elected_without_a_confirmed_entry_is_noticed(

@@ -20,6 +20,8 @@ KINDS = (
     "minority_in_the_past",
     "dies_in_batch",
     "tail_lost",
+    "voter_forgets",
+    "memory_lost",
     "append_orphaned",
     "term_delayed",
     "fetch_lost",

@@ -20,6 +20,9 @@ PEERS = "stoker.mesh.replica.peers.replica_peers"
 CONFIRMATIONS = "stoker.mesh.replica.peers.confirmations"
 VOTER = "stoker.mesh.replica.peers.voter"
 PLEDGES = "stoker.mesh.replica.peers.pledges"
+FLOOR = "stoker.mesh.replica.peers.vote_floor"
+WORD = "stoker.mesh.replica.peers.durable_word"
+RECOLLECTION = "stoker.mesh.replica.peers.recollection"
 AGREEMENT = "stoker.mesh.replica.peers.state_agreement"
 ROSTER = "stoker.mesh.replica.log.roster"
 READ_INDEX = "stoker.mesh.replica.peers.read_index"
@@ -123,6 +126,41 @@ MUTANTS = [
         "a voter that has just started abstains for one pledge",
     ),
     Mutant(
+        "vote-forgets", FLOOR, "VoteFloor.admits",
+        "if self.is_reached or candidate >= self.rank:", "if True:",
+        "who has forgotten entries pledges only to one that has them",
+    ),
+    Mutant(
+        "floor-lost", FLOOR, "VoteFloor.forget",
+        "self.rank = max(self.rank, self._tail.end.rank, reached)", "pass",
+        "what a replica is to forget is recorded before",
+    ),
+    Mutant(
+        "floor-unsaid", WORD, "DurableWord.install",
+        "self.store_promise()", "pass",
+        "the record of what is forgotten is durable before it is forgotten",
+    ),
+    Mutant(
+        "stands-forgetful", PEERS, "ReplicaPeers._may_campaign",
+        " or not self.floor.is_reached", "",
+        "who has forgotten entries leads only when it has them again",
+    ),
+    Mutant(
+        "recalls-early", RECOLLECTION, "Recollection.recalled",
+        "if len(self._answers) < self._needed:", "if not self._answers:",
+        "who has lost its memory asks as many as any majority must have one of",
+    ),
+    Mutant(
+        "forgets-all", PEERS, "ReplicaPeers.receive",
+        "if self._recollection.is_due and not isinstance(message, Recalled):", "if False:",
+        "who has lost its memory takes no part",
+    ),
+    Mutant(
+        "promise-forgotten", RECOLLECTION, "Recollection.recalled",
+        "self._voter.promise(max(each.promised for each in self._answers.values()))", "pass",
+        "who has lost its memory follows the newest term that the others know",
+    ),
+    Mutant(
         "pledge-forever", PLEDGES, "Pledges.take",
         "until_ns = pledge.stamp_ns + PLEDGE_NS", "until_ns = pledge.stamp_ns + 10 * PLEDGE_NS",
         "a pledge ends",
@@ -163,12 +201,12 @@ MUTANTS = [
         "only the owner of a term signs for it",
     ),
     Mutant(
-        "promise-lost", PEERS, "ReplicaPeers._store_promise",
+        "promise-lost", WORD, "DurableWord.store_promise",
         "self._store(self._tail.end.index)", "pass",
         "a promise is durable before anybody hears of it",
     ),
     Mutant(
-        "store-nothing", PEERS, "ReplicaPeers._store",
+        "store-nothing", WORD, "DurableWord._store",
         "tuple((each.index, each.data) for each in self._tail.after(after))", "()",
         "an entry is durable before it is acknowledged",
     ),
