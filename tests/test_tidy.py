@@ -25,6 +25,7 @@ PRAGMA = re.compile(r"  # (?:type: ignore|noqa)\b.*$")
 LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)")
 
 ACROSS = {
+    "tests/agent/sim/test_liveness.py": "agent/sim/world.py: its rule of liveness",
     "tests/agent/sim/test_scenarios_authority.py": "stories of who leads, on the simulated cluster",
     "tests/agent/sim/test_scenarios_eviction.py": "stories of evictions, on the simulated cluster",
     "tests/agent/sim/test_scenarios_gangs.py": "stories of gangs, on the simulated cluster",

@@ -7,7 +7,7 @@ progress.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -173,6 +173,19 @@ class SpawnerModel:
     def running(self) -> int:
         """The number of attempts that run or are frozen."""
         return sum(attempt.state == "running" for attempt in self._attempts.values())
+
+    @property
+    def left_ns(self) -> int:
+        """The time until the last attempt that runs and is not frozen ends by itself; 0 if none."""
+        now = self._timeline.now
+        return max((each.since_ns + each.left_ns - now for each in self._going()), default=0)
+
+    def _going(self) -> Iterator[_Attempt]:
+        """Yield the attempts that run and are not frozen."""
+        for attempt in self._attempts.values():
+            held = self.frozen and attempt.start.spec.must_fence
+            if attempt.state == "running" and not held:
+                yield attempt
 
     @property
     def fenced(self) -> int:

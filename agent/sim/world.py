@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One simulated cluster from its first entry to its last outcome, determined by a seed.
 
-Faults happen up to FAULTS_NS; then everything is healed, and within LIVENESS_NS all that was
-acknowledged must end, or run its last. Owns what makes a run count: its size, its length and its
-faults.
+Faults happen up to FAULTS_NS; then everything is healed. Within LIVENESS_NS nobody may owe anything
+any more: of what was acknowledged, a program that runs then may take what it has left. Owns what
+makes a run count: its size, its length and its faults.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from stoker.agent.sim.fault_plan import FaultPlan
 from stoker.agent.sim.figures import ENTRIES_MIN, SeedFigures, Shape
 from stoker.agent.sim.node_process import NodeProcess, TrustedCluster
 from stoker.agent.sim.run_audit import RunAudit
-from stoker.agent.sim.users import LONG_MS, SimUser
+from stoker.agent.sim.users import SimUser
 from stoker.mesh.log.genesis import Genesis, RosterMember
 from stoker.mesh.replica.new_cluster import FORMATS
 from stoker.mesh.sim import stream_faults
@@ -27,7 +27,7 @@ from stoker.mesh.sim.opened_entries import OpenedEntries
 from stoker.mesh.sim.scheduler_process import SchedulerProcess, Seat, Surroundings
 from stoker.mesh.sim.scheduler_watch import SchedulerWatch
 from stoker.mesh.sim.story import Story
-from stoker.mesh.sim.timeline import MS, SECOND, Timeline
+from stoker.mesh.sim.timeline import SECOND, Timeline
 from stoker.scheduler.core import Limits
 
 FAULTS_NS = 20 * SECOND
@@ -167,18 +167,14 @@ class World:
             if self.timeline.now < healed + MORE_NS:
                 self._wish_more()
             self.timeline.run(self.timeline.now + LOOK_NS)
-        if self._only_runs():  # a program that was begun in time may take its own
-            self.timeline.run(self.timeline.now + LONG_MS[1] * MS + LOOK_NS)
+        if (
+            self.runs.active and self._is_settled()
+        ):  # a program that runs may take what it has left, and no more
+            left = max(node.spawner.left_ns for node in self.nodes)
+            self.timeline.run(self.timeline.now + left + LOOK_NS)
         if not self.is_over():
             self.runs.violations.append(f"{LIVENESS_NS // SECOND} s after all faults {self._why()}")
         self.timeline.run(max(self.timeline.now, LENGTH_NS))
-
-    def _only_runs(self) -> bool:
-        """True if every request was answered and a program runs of each job that is not over."""
-        begun = {key.job for key in self.runs.active}
-        jobs = self.runs.acknowledged.values()
-        waits = any(job not in begun and job not in self.audit.ended for job in jobs)
-        return bool(begun) and not waits and not any(user.unanswered for user in self.users)
 
     def _is_done(self) -> bool:
         return self.is_over() and len(self.audit.known) >= self._entries_min
@@ -200,9 +196,17 @@ class World:
 
     def is_over(self) -> bool:
         """True if every request was answered, and every acknowledged job is over everywhere."""
-        if any(user.unanswered for user in self.users) or self.runs.active:
+        return not self.runs.active and self._is_settled()
+
+    def _is_settled(self) -> bool:
+        """True if nobody owes anything: all replicas are at one entry, one leads, every request was
+        answered, and of each acknowledged job a program runs now, or its end is in the log.
+        """
+        if any(user.unanswered for user in self.users):
             return False
-        if any(job not in self.audit.ended for job in self.runs.acknowledged.values()):
+        begun = {key.job for key in self.runs.active}
+        jobs = self.runs.acknowledged.values()
+        if any(job not in begun and job not in self.audit.ended for job in jobs):
             return False
         if len({each.replica.state.index for each in self.schedulers}) > 1:
             return False
