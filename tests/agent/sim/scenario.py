@@ -27,6 +27,8 @@ class Scenario(NamedTuple):
     rule: str
     test: str
     """The file and the name of the test."""
+    removals: tuple[str, ...]
+    """The names of the faults, each of which takes the rule away."""
 
 
 SCENARIOS: list[Scenario] = []
@@ -51,7 +53,7 @@ def scenario(number: int, rule: str, *removals: Mutant | Removal) -> Callable[[S
                 story()
 
         file = story.__module__.rpartition(".")[2]
-        SCENARIOS.append(Scenario(number, rule, f"{file}.py::{story.__name__}"))
+        SCENARIOS.append(Scenario(number, rule, f"{file}.py::{story.__name__}", tuple(names)))
         test.__name__, test.__doc__ = story.__name__, story.__doc__
         test.__module__ = story.__module__
         played: Story = test
