@@ -414,7 +414,10 @@ class ReplicaPeers:
         self._actions.apply_ready(now)
 
     def _part(self, sender: int, part: SnapshotPart, now: Instant) -> None:
-        self.exchange.part(sender, part, now.boot_ns)
+        good = self.exchange.part(sender, part, now.boot_ns)
+        if not good and self._leadership.role == "fetching":  # another can lead without that file
+            self._actions.step_down(f"scheduler {sender} has no good snapshot", now)
+            self._campaign_ns = now.boot_ns + 2 * PLEDGE_NS
 
     def applied(self) -> None:
         """Note that the state has the next entry."""

@@ -55,15 +55,18 @@ class SnapshotExchange:
             self._data.clear()
         self._request(now_ns)
 
-    def part(self, sender: int, part: SnapshotPart, now_ns: int) -> None:
-        """Take a part; the whole file becomes this replica's state."""
+    def part(self, sender: int, part: SnapshotPart, now_ns: int) -> bool:
+        """Take a part; the whole file becomes this replica's state.
+
+        Returns False if the sender has no good file.
+        """
         if sender != self._source:
-            return
+            return True
         if not 0 < part.size <= SNAPSHOT_BYTES_MAX:
             self._source = 0
-            return
+            return False
         if self._index in (0, part.index) and part.offset != len(self._data):
-            return  # it came twice; an answer would begin a second row of requests
+            return True  # it came twice; an answer would begin a second row of requests
         if self._index not in (0, part.index):
             self._index, part_fits = 0, False
             self._data.clear()
@@ -74,27 +77,28 @@ class SnapshotExchange:
             self._data += part.data
         if len(self._data) < part.size:
             self._request(now_ns)
-            return
+            return True
         self._source = 0
-        self._completed(bytes(self._data))
+        return self._completed(bytes(self._data))
 
     def _request(self, now_ns: int) -> None:
         self._requested_ns = now_ns
         self._send(self._source, SnapshotRequest(self._index, len(self._data)))
 
-    def _completed(self, data: bytes) -> None:
+    def _completed(self, data: bytes) -> bool:
         self._data.clear()
         try:
             snapshot, _ = snapshots.decode(data)
         except Corrupt:
             self._outbox.count("snapshot_refused")
-            return
+            return False
         if self._covers(snapshot):
             self._outbox.count("snapshot_overtaken")
-            return
+            return True
         self._outbox.count("snapshot_installed")
         reached = snapshot.term, snapshot.index
         self._install(data, "the log no longer has what this replica lacks", reached)
+        return True
 
     # --- the replica that has it ------------------------------------------------------------------
 

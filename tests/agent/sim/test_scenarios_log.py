@@ -189,6 +189,57 @@ def test_a_scheduler_returns_after_the_log_was_trimmed() -> None:
     assert stage.violations == [] and stage.halts == []
 
 
+FETCH_FOR_EVER = Mutant(
+    "fetch-for-ever", PEERS, "ReplicaPeers._part",
+    'if not good and self._leadership.role == "fetching":', "if False:",
+    "a candidate that cannot get what it lacks lets another one stand",
+)  # fmt: skip
+
+
+@scenario(
+    18,
+    "A candidate whose voters hold more than the log, and have no good snapshot file of it, makes"
+    " room for another candidate.",
+    FETCH_FOR_EVER,
+)
+def test_a_candidate_that_was_left_behind_asks_one_whose_snapshot_is_damaged() -> None:
+    stage = Stage()
+    good = stage.ready()
+    late, voter = stage.others(good)
+    late.crash()
+    for number in range(100):
+        stage.submit(f"job-{number}", run_s=0.1)
+        stage.pass_time(0.1)
+        if stage.world.stream.first > 20:
+            break
+    stage.until(lambda: stage.world.stream.first > 20, "a log without what the late lacks")
+    voter.crash()
+    voter.start()  # which forgets the entries before its snapshot
+    stage.pass_time(3)
+    good.crash()
+    voter.disk.damage(100)
+    late.start()
+    parts = Gate(late, "take_event", has_a_part)
+    for _ in range(3):
+        stage.let_lead(late, voter)
+        if stage.comes(lambda: parts.seen and late.replica.role == "fetching", 3):
+            break
+    else:
+        raise Unplayable("the candidate that was left behind asks for no snapshot")
+    parts.shut = False
+    parts.deliver(parts.seen[-1])
+    good.start()
+    stage.submit("next")
+    assert stage.comes(lambda: stage.end("next") == "succeeded", 40), "work goes on"
+    assert stage.violations == [] and stage.halts == []
+
+
+def has_a_part(event: object) -> bool:
+    """True for a message with a part of a snapshot file, or the word that there is none."""
+    message = read_envelope(event.data).message if isinstance(event, PeerMessage) else None
+    return isinstance(message, SnapshotPart)
+
+
 INSTALL_ANYWAY = Mutant(
     "install-anyway", "stoker.mesh.replica.peers.snapshot_exchange", "SnapshotExchange._completed",
     "if self._covers(snapshot):", "if False:",

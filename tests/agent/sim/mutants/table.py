@@ -176,6 +176,11 @@ MUTANTS = [
         "a candidate fetches what a voter holds beyond it",
     ),
     Mutant(
+        "fetch-for-ever", PEERS, "ReplicaPeers._part",
+        'if not good and self._leadership.role == "fetching":', "if False:",
+        "a candidate that cannot get what it lacks lets another one stand",
+    ),
+    Mutant(
         "fetch-once", PEERS, "ReplicaPeers._fetch_again",
         "now.boot_ns - self._fetched_ns >= FETCH_NS", "False",
         "what was requested and did not come is requested again",
