@@ -290,6 +290,8 @@ class TracedJob:
                 with contextlib.suppress(Refused):  # no room for the timeline; tried again later
                     self._host.follow(self.cgroup_id, full=action.kind == "restore")
                 self.window.plan.reason = action.reason
+                if action.kind == "fall_back":
+                    self._absent["host spans"] = f"{action.reason}, for a part of the time"
                 changed_programs = True
         return changed_programs
 

@@ -168,6 +168,9 @@ class Governor:
 
     def _measure(self, before: Readings, now: Readings, job_ns: int, real_ns: int) -> None:
         scale = PPM / job_ns
+        # The kernel's counters are of this moment, and the job's time is of its latest drain. If
+        # that is long ago or its device threads are over, the budget is that of one thread.
+        kernel_scale = PPM / max(job_ns, real_ns)
         shares = {
             "tracer": max(0, now.tracer_ns - before.tracer_ns) * scale,
             "profiler": max(0, now.profiler_ns - before.profiler_ns) * scale,
@@ -175,14 +178,14 @@ class Governor:
             "sites": 0.0,
         }
         if now.bpf_window_ns > 0:
-            shares["bpf"] = now.bpf_run_ns / now.bpf_window_ns * real_ns * scale
+            shares["bpf"] = now.bpf_run_ns / now.bpf_window_ns * real_ns * kernel_scale
         self._refused = 0
         for reading in now.sites:
             site = self._site(reading)
             if site is None:
                 self._refused += 1
             else:
-                shares["sites"] += _measure_site(site, reading, scale, real_ns)
+                shares["sites"] += _measure_site(site, reading, kernel_scale, real_ns)
         there = {reading.id for reading in now.sites}
         for id in self._sites.keys() - there:
             del self._sites[id]

@@ -7,6 +7,7 @@ import os
 import struct
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,9 +15,11 @@ import pytest
 from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.tracing import untraced_processes
 from stoker.agent.tracing.job_calls import JobCalls
+from stoker.agent.tracing.job_governor import HostCost
 from stoker.agent.tracing.job_trace import TracedJob
 from stoker.agent.tracing.record_publisher import Allowance
 from stoker.agent.tracing.trace_window import RecordSink
+from stoker.probes.kernels.job_trace import CostRow
 from stoker.scheduler.nouns import DeviceSample
 from tests.probes.segment_file import SegmentFile, process_start, record
 
@@ -31,17 +34,18 @@ class Fold:
         self.counters.append(counter)
 
 
+S = 1_000_000_000
 CGROUP, MADE_AT = 5, 24
 """Any cgroup; where a segment says when it was made."""
 
 
-def traced_job(folder: Path, **more: Any) -> TracedJob:
-    begun = StartRecord(7, 1, 0, 0, os.getuid(), 0, 5.0, "full", 1000, ("pocl-0",))
+def traced_job(folder: Path, host: Any = None, mode: Any = "full", **more: Any) -> TracedJob:
+    begun = StartRecord(7, 1, 0, 0, os.getuid(), 0, 5.0, mode, 1000, ("pocl-0",))
     return TracedJob(
         begun,
         folder / "segments",
         folder / "store",
-        host=None,
+        host=host,
         dropped={},
         feed=lambda: None,
         sink=RecordSink("n", lambda subject, data: None, Allowance()),
@@ -76,6 +80,45 @@ def test_a_process_that_was_looked_at_as_it_loaded_its_tracer_hides_nothing(
     calls._hidden[CGROUP].look([], time.monotonic_ns())
     summary = job.finish(time.monotonic_ns())
     assert summary.kernels and "tracer" not in summary.absent
+    job.close()
+
+
+class Followed:
+    """Host probes that follow any job."""
+
+    attached_ns = 0
+    states: tuple[()] = ()
+
+    def __init__(self) -> None:
+        self.full: list[bool] = []
+
+    def follow(self, job: int, full: bool) -> None:
+        self.full.append(full)
+
+    def unfollow(self, job: int) -> None:
+        pass
+
+    def dropped(self) -> dict[str, int]:
+        return {}
+
+    def pressure(self, job: int) -> None:
+        return None
+
+
+def test_thread_times_that_are_left_out_for_their_cost_are_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host: Any = Followed()
+    job = traced_job(tmp_path, host, "governed", began_ns=0, cgroup_id=CGROUP)
+    job.follow()
+    for second, run_ns in enumerate((0, S // 1000, S // 20), 1):
+        summary: Any = SimpleNamespace(cost=CostRow(1, 1000 * second, 1000.0, 1e-6))
+        monkeypatch.setattr(time, "monotonic_ns", lambda at=second * S: at)
+        job.govern(summary, HostCost(run_ns, S))
+        assert host.full[1:] == ([False] if run_ns > S // 100 else [])
+    said = job.finish(4 * S).absent["host spans"]
+    why = "the host's programs take 5 %: thread times as totals only"
+    assert said == f"{why}, for a part of the time"
     job.close()
 
 

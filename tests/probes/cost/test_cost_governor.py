@@ -214,6 +214,19 @@ def test_under_full_the_tracers_are_measured_and_left_alone() -> None:
     assert record.tracer_ppm == pytest.approx(400_000, rel=0.15)
 
 
+def test_a_late_agent_takes_no_probe_for_dearer_than_it_is() -> None:
+    """The agent had no CPU for 4 s: of the job it knows what was until then, and all of the kernel's
+    counters."""
+    governor = Governor(GovernorLimits(budget_ppm=BUDGET))
+    measured = {"bpf_run_ns": S // 400, "bpf_window_ns": S}
+    for second, job_ns, hits in ((1, S, 2_000), (2, 2 * S, 4_000), (7, 3 * S, 14_000)):
+        site = SiteReading("nccl.a", hits, 1_000, second * S)
+        readings = Readings(job_ns, sites=(site,), **measured)
+        assert governor.step(readings, second * S) == []
+    record = governor.record()
+    assert (record.bpf_ppm, record.sites_ppm, record.state) == (2_500, 2_000, "kept")
+
+
 def test_counters_that_begin_anew_cost_nothing() -> None:
     governor = Governor(GovernorLimits(budget_ppm=BUDGET))
     old = SiteReading("cuda.a", 10**9, 640, 100 * S)
