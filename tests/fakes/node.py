@@ -26,6 +26,7 @@ from nats.aio.msg import Msg
 
 from stoker.mesh.identity import certificate, identity
 from tests.fakes import pinned
+from tests.fakes.ports import free_port
 
 Answer = Callable[[dict[str, Any]], dict[str, Any] | None]
 """Function from a request to its reply, both as JSON; None for no reply."""
@@ -45,7 +46,7 @@ class FakeNode:
         self._broker: subprocess.Popen[bytes] | None = None
         self._stop: asyncio.Event | None = None
         self._thread: threading.Thread | None = None
-        self.port = _free_port()
+        self.port = free_port()
         self._pair = pinned.pair(folder)
         self.certificate = Path(self._pair[1])
 
@@ -152,13 +153,6 @@ class FakeNode:
 
 async def _ignore(error: Exception) -> None:
     pass
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def job_view(job: int = 1, state: str = "succeeded", **changes: Any) -> dict[str, Any]:

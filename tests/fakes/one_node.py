@@ -57,6 +57,7 @@ from stoker.scheduler.nouns import (
     TaskKey,
 )
 from tests.fakes import pinned
+from tests.fakes.ports import free_port
 
 NODE = "node1"
 NATS_SERVER = broker_program()
@@ -246,7 +247,7 @@ class OneNode:
         self.folder = folder
         self.config = config
         self.cluster = str(uuid.uuid4())
-        self.port = _free_port()
+        self.port = free_port()
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.owner = _owner()
         self.environment: dict[str, str] = {}
@@ -352,12 +353,6 @@ def _owner() -> Owner:
     if os.geteuid() == 0:
         return Owner("nobody", 65534, 65534)
     return Owner("me", os.getuid(), os.getgid(), tuple(os.getgroups()))
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _until_open(port: int) -> None:

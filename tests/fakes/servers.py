@@ -12,7 +12,6 @@ from typing import Any
 from fakes.joined_node import JoinedNode
 
 from stoker.agent.state.state_folder import ClusterFile
-from stoker.mesh.client.client import new_key
 from stoker.mesh.log import genesis
 from stoker.mesh.replica import snapshots
 from stoker.mesh.replica.state import ReplicaState
@@ -105,8 +104,8 @@ class Servers(SeveralSchedulers):
             assert view.state not in ENDED, view
 
     async def submit(self, *argv: str, **fields: Any) -> int:
-        """Submit a job that may run once only, by one key however often; return its number."""
-        fields |= {"tolerate": (FENCE_TAINT,), "idempotency_key": new_key()}
+        """Submit a job that may run once only; return its number."""
+        fields |= {"tolerate": (FENCE_TAINT,)}
         return int((await self.persist("alice", "job", "submit", argv=argv, **fields)).job)
 
     def freezes(self) -> list[int]:

@@ -12,7 +12,8 @@ from stoker.mesh.broker import broker_config
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
 from tests.fakes import pinned
-from tests.mesh.nats_server import Server, free_port
+from tests.fakes.ports import free_port
+from tests.mesh.nats_server import Server
 
 NODES = ("node1", "node2", "node3")
 

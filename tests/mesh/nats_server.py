@@ -26,13 +26,6 @@ SERVER = Path(sys.executable).with_name("nats-server")
 CLUSTER = "3f8c0a52-test"
 
 
-def free_port() -> int:
-    """Return a port on which no process listens now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @dataclass
 class Server:
     """One nats-server with its keys, which tests can kill, restart and reload."""

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
-import socket
 from dataclasses import replace
 
 from stoker.mesh.broker.broker_routes import BrokerRoutes
 from tests.fakes import pinned
+from tests.fakes.ports import free_ports
 from tests.mesh.nats_server import Server
 
 
@@ -24,15 +23,6 @@ def joined(first: Server, count: int) -> list[Server]:
         routes = BrokerRoutes("test", secret, place, places)
         server.settings = replace(server.settings, routes=routes)
     return servers
-
-
-def free_ports(count: int) -> list[int]:
-    """Return so many different ports on which no process listens now."""
-    with contextlib.ExitStack() as held:
-        probes = [held.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
 
 
 def _beside(first: Server, number: int, port: int) -> Server:

@@ -23,6 +23,7 @@ from nats.aio.client import Client as Connection
 
 from stoker.mesh.broker import users
 from stoker.mesh.broker.users import User
+from stoker.mesh.client.client import new_key
 from stoker.mesh.connection.context import CERTIFICATE
 from stoker.mesh.identity import identity, sealed_json
 from stoker.mesh.identity.identity import Identity
@@ -222,7 +223,9 @@ class SeveralSchedulers:
         return schema.decode_reply(noun, verb, reply.data)
 
     async def persist(self, user: str, noun: str, verb: str, /, **fields: Any) -> Any:
-        """Send one request until it is answered."""
+        """Send one request until it is answered. A job is submitted once, however often."""
+        if (noun, verb) == ("job", "submit"):
+            fields.setdefault("idempotency_key", new_key())
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:

@@ -17,7 +17,8 @@ from stoker.mesh.broker import broker_config
 from stoker.mesh.identity import identity
 from stoker.native.errors import Refused, StokerError
 from tests.fakes import pinned
-from tests.mesh.nats_server import Server, free_port
+from tests.fakes.ports import free_port
+from tests.mesh.nats_server import Server
 from tests.mesh.node import Node
 
 pytestmark = pytest.mark.needs_root

@@ -19,7 +19,7 @@ from product_node import wait_until
 
 from stoker.agent.jobs import rank_launcher
 from stoker.agent.jobs.rank_launcher import Channel, NotGenuine
-from tests.mesh.nats_server import free_port
+from tests.fakes.ports import free_port
 
 KEY = b"a key of 32 characters, say"
 LIMIT_S = 60.0

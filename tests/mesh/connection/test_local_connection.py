@@ -13,8 +13,9 @@ from stoker.mesh.connection import local_connection
 from stoker.mesh.connection.local_connection import LocalConnection
 from stoker.mesh.wire import subjects
 from tests.fakes import squatter as squatting
+from tests.fakes.ports import free_port
 from tests.fakes.squatter import squatter
-from tests.mesh.nats_server import Server, free_port
+from tests.mesh.nats_server import Server
 
 
 def connected(
