@@ -123,6 +123,7 @@ async def test_a_broker_that_is_gone_is_named(node: Any) -> None:
 
 async def test_a_broker_with_another_certificate_learns_nothing(node: Any) -> None:
     """A foreign broker learns nothing, not even the key: the connection ends in the handshake."""
+    node.stop_scheduler()
     node.stop_broker()
     node.become_another()
     node.start_broker()

@@ -10,7 +10,7 @@ import pytest
 from tests.native.core.mutants.hunt import ROOT, hunt
 from tests.native.core.mutants.table import MUTANTS
 
-SOME = {"held-time", "parents-free", "cancel-returns", "group-leak"}
+SOME = {"held-time", "group-leak"}
 
 
 def test_some_planted_faults_are_noticed() -> None:
