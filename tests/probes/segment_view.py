@@ -259,7 +259,7 @@ class SegmentView:
         finally:
             os.close(fd)
 
-    def wait_for_mode(self, mode: str, timeout_s: float = 5.0) -> int:
+    def wait_for_mode(self, mode: str, timeout_s: float = 30.0) -> int:
         """Wait until the tracer is in this mode and return when that was (CLOCK_MONOTONIC ns)."""
         until = time.monotonic() + timeout_s
         while self.mode != MODES[mode]:

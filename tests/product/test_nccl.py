@@ -105,6 +105,16 @@ def trouble(node: LiveNode, job: int) -> str:
     return str(found.get("trouble") or "")
 
 
+def told(node: LiveNode, job: int) -> str:
+    """Return all that may say why no rank of a running job is named."""
+    view = node.ask(lambda client: client.get(job, trace=True))
+    trace = view.trace or {}
+    report = site_report.load(node.state.agent / site_report.FILE)
+    ranked = [each for each in report.states if each.id in (JOIN, REDUCE, WAIT)] if report else []
+    parts = {name: trace.get(name) for name in ("collectives", "absent", "loss")}
+    return json.dumps({"state": view.state, "reason": view.reason, **parts}) + f"\n{ranked}"
+
+
 def named(node: LiveNode, job: int, kind: str, rank: int) -> RankTroubleView:
     """Wait until this rank alone is named, and hold that it was in time: by its own word of when
     it began, and without the time in which the agent had no CPU to judge."""
@@ -114,7 +124,10 @@ def named(node: LiveNode, job: int, kind: str, rank: int) -> RankTroubleView:
         seen.append(node.ask(lambda client: client.get(job)))
         return bool(seen[-1].troubles)
 
-    wait_until(is_named, "a rank is named", 60)
+    try:
+        wait_until(is_named, "a rank is named", 60)
+    except pytest.fail.Exception:
+        pytest.fail(f"no rank is named: {told(node, job)}")
     view = seen[-1]
     (found,) = view.troubles
     (device,) = view.ranks[rank].devices

@@ -215,8 +215,7 @@ def test_under_full_the_tracers_are_measured_and_left_alone() -> None:
 
 
 def test_a_late_agent_takes_no_probe_for_dearer_than_it_is() -> None:
-    """The agent had no CPU for 4 s: of the job it knows what was until then, and all of the kernel's
-    counters."""
+    """It had no CPU for 4 s: the job is known until then, the kernel's counters until now."""
     governor = Governor(GovernorLimits(budget_ppm=BUDGET))
     measured = {"bpf_run_ns": S // 400, "bpf_window_ns": S}
     for second, job_ns, hits in ((1, S, 2_000), (2, 2 * S, 4_000), (7, 3 * S, 14_000)):
