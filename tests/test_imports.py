@@ -89,7 +89,7 @@ def test_every_module_can_be_imported_first() -> None:
         [sys.executable, "-c", FIRST, *names],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert (done.stdout.split(), done.returncode) == (names, 0), done.stderr
