@@ -14,7 +14,14 @@ from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.works import reason_text
 from stoker.mesh.replica.works.device_conditions import preference_words
 from stoker.mesh.replica.works.fence import FENCE_ID
-from stoker.mesh.server import cluster_views, decision_evidence, end_remedies, job_views, link_words
+from stoker.mesh.server import (
+    cluster_views,
+    decision_evidence,
+    end_remedies,
+    job_views,
+    link_words,
+    speed_words,
+)
 from stoker.mesh.wire import schema
 from stoker.scheduler import figures
 from stoker.scheduler.book import Job
@@ -94,8 +101,10 @@ class _Explanation:
         paused = any(line.reason == Reason.WAITS_UNTIL for line in self._lines)
         hidden = _HIDDEN | ({Reason.EXPECTED_START} if paused else set())
         shown = [line for line in self._lines if line.reason not in hidden]
+        core = self._replica.state.core
         links = link_words.link_lines(self._book, self._job)
-        reasons = (*map(self._reason, shown), *links)
+        speeds = speed_words.speed_lines(core, self._book, self._job, self._lines)
+        reasons = (*map(self._reason, shown), *links, *speeds)
         return schema.ExplainView(
             job=self._job.job,
             state=self._job.state,

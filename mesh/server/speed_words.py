@@ -6,9 +6,17 @@ Pure. Owns the claim that a speed makes: a time that jobs of one series took, ne
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from stoker.mesh.wire.schema import ReasonView
 from stoker.scheduler import figures
+from stoker.scheduler.book import Book, Job
+from stoker.scheduler.core import Core
+from stoker.scheduler.effects import Explained, Speed
 from stoker.scheduler.hints import EvidenceSide, SpeedRead
+from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import JobSpec
+from stoker.scheduler.policies import Placement, word_of
 from stoker.scheduler.wire_names import SPEED_SAMPLES_MAX, Measure
 
 NEITHER = "no speed of either model is measured, so the policy best decided"
@@ -29,8 +37,39 @@ def compared(side: EvidenceSide, model: str, other: EvidenceSide | None, than: s
     speed = side.speed
     if speed is None:
         return f"no speed of {model} is measured for {of}"
-    ratio = f", {_times(other.speed, speed)} of {than}" if other and other.speed else ""
+    beside = other.speed if other is not None and than != model else None
+    ratio = f", {_times(beside, speed)} of {than}" if beside is not None else ""
     return f"{_each(speed)}{ratio}, for {of}, from {_jobs(speed)}"
+
+
+def speed_lines(core: Core, book: Book, job: Job, lines: list[Explained]) -> Iterator[ReasonView]:
+    """Yield a line for each measure of a job that is placed by speed: what is measured by now of
+    every model, the fastest first."""
+    spec, info = job.decoded_spec(), core.job(job.job)
+    by_speed = any(line.detail == Placement.FASTEST for line in lines if 200 <= line.reason < 300)
+    if info is None or not (by_speed or spec.placement == word_of(Placement.FASTEST)):
+        return
+    models = {name_id(d.model): d.model for report in book.nodes.values() for d in report.devices}
+    found = core.speeds(info.request.series) if info.request.series else []
+    for measure in Measure:
+        rows = sorted((s for s in found if s.measure == measure), key=lambda s: s.median_ns)
+        if rows:
+            text = f"speeds by now for {series_words(spec)}: {_rows(rows, models)}"
+            yield ReasonView(code="speeds", text=text, node="", remedies=(), data={})
+
+
+def _rows(rows: list[Speed], models: dict[int, str]) -> str:
+    def row(speed: Speed) -> str:
+        read = SpeedRead(
+            Measure(speed.measure), speed.median_ns, speed.least_ns, speed.most_ns, speed.jobs
+        )
+        name = models.get(speed.model, "a model that is gone")
+        behind = (
+            f", {speed.median_ns / rows[0].median_ns:.2g}x the time" if speed != rows[0] else ""
+        )
+        return f"{name} {_each(read)}{behind}, from {_jobs(read)}"
+
+    return "; ".join(map(row, rows))
 
 
 def flip(name: str, model: str, chosen: EvidenceSide, other: EvidenceSide) -> str:

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A CUDA program traced on a simulated card (SIM): its trace against CUDA's own events.
 
-A node here is what a person starts: `stoker sim driver --profile 8xH200 -- stoker up`. The
+A node here is what a person starts: `stoker sim driver --profile mixed -- stoker up`. The
 program (cuda.c) knows nothing of a simulation; its kernels last as long as their names say, at the
-clock that the card has, and its events tell how long that was.
+clock that the card has, and its events tell how long that was. So a card with a locked clock is a
+slower model, and what jobs measured on both decides where the next one goes.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import tempfile
@@ -19,13 +21,15 @@ from typing import Any
 import pytest
 from product_node import STOKER, LiveNode, wait_until
 
-from stoker.native import paths
+from stoker.native import _sim, paths
 from stoker.native.errors import StokerError
 
 pytestmark = pytest.mark.needs_root
 
 ROUNDS, COPIES, BYTES = 500, 7, 1 << 20
-CARD = "NVIDIA H200"
+CARD, OTHER = "NVIDIA H200", "NVIDIA L40S"
+SLOW_MHZ = 660
+"""A third of the highest clock of an H200."""
 OF_A_FLOAT = 1e-7
 """CUDA tells the time between events as a float."""
 
@@ -40,12 +44,12 @@ def node() -> Iterator[LiveNode]:
         root = Path(folder)
         root.chmod(0o711)
         live = LiveNode(root / "state", "gpu")
-        argv = [STOKER, "sim", "driver", "--profile", "8xH200", "--", STOKER, "up", "--foreground"]
+        argv = [STOKER, "sim", "driver", "--profile", "mixed", "--", STOKER, "up", "--foreground"]
         with (root / "log").open("wb") as log:
             environment = {**live.environment, "TMPDIR": folder}
             process = subprocess.Popen(argv, env=environment, stdout=log, stderr=log)
         try:
-            wait_until(lambda: has_cards(live), "eight cards are found", 60)
+            wait_until(lambda: has_cards(live), "the cards are found", 60)
             yield live
         finally:
             process.send_signal(signal.SIGTERM)
@@ -58,7 +62,7 @@ def has_cards(node: LiveNode) -> bool:
         rows = node.ask(lambda client: client.devices()).devices
     except (StokerError, OSError):
         return False
-    return sum(row.model == CARD for row in rows) == 8
+    return [sum(row.model == model for row in rows) for model in (CARD, OTHER)] == [2, 2]
 
 
 @pytest.fixture(scope="module")
@@ -105,3 +109,51 @@ def test_who_takes_the_tracer_away_is_not_idle(node: LiveNode, program: str) -> 
     (device,) = view.trace["devices"]
     assert device["causes"]["not_observed_ns"] == device["window_ns"] == view.device_ns
     assert "charged as held" in view.trace["absent"]["tracer"]
+
+
+@pytest.fixture
+def slow_cards(node: LiveNode) -> Iterator[None]:
+    """The cards of the first model run at a third of their clock."""
+    (found,) = node.state.root.parent.glob("stoker-sim-*/node")
+    sim = _sim.Node.open(str(found))
+    names = [sim.truth(card)["model"]["name"] for card in range(sim.describe()["cards"])]
+    slow = [card for card, name in enumerate(names) if name == CARD]
+    assert len(slow) == 2
+    for card in slow:
+        sim.lock_clocks(card, SLOW_MHZ, SLOW_MHZ)
+    yield
+    for card in slow:
+        sim.lock_clocks(card, 0, 0)
+
+
+def explained(node: LiveNode, job: int) -> str:
+    """What `stoker explain` says, in lines that were not broken."""
+    return " ".join(node.stoker("explain", str(job)).stdout.decode().split())
+
+
+def test_jobs_go_to_the_model_that_was_faster_for_jobs_of_their_name(
+    node: LiveNode, program: str, slow_cards: None
+) -> None:
+    """From the launches of finished jobs to the next placement, and to what explain says of it."""
+
+    rows = node.ask(lambda client: client.devices()).devices
+    models = {row.id: row.model for row in rows}
+
+    def placed(**words: Any) -> tuple[int, str]:
+        words |= {"gpu_milli": 1000, "device_kind": "gpu", "trace": "full", "name": "train"}
+        job = node.submit(program, str(ROUNDS), placement="fastest", **words)
+        view = node.wait(job)
+        assert view.state == "succeeded" and view.decision, node.output(job, "err").decode()
+        return job, models[view.decision.devices[0].id]
+
+    first, model = placed(models=(CARD, OTHER))
+    assert model == CARD  # nothing is measured, so the first card will do
+    assert "no speed of this device's model is measured" in explained(node, first)
+    assert placed(models=(OTHER,))[1] == OTHER
+    last, model = placed()
+    assert model == OTHER
+    said = explained(node, last)
+    assert "the device model with the best measured speed" in said
+    assert "a launch, for jobs named train, from 1 job next best" in said
+    found = re.search(r"NVIDIA L40S .* NVIDIA H200 .* a launch, (\S+)x the time, from 1 job", said)
+    assert found and 2 < float(found[1]) < 4

@@ -214,6 +214,21 @@ def runs(bench: Bench) -> int:
 
 
 @scene
+def placed_by_speed(bench: Bench) -> int:
+    """Jobs of this name have run on both models; the faster one is free."""
+    report(bench, (*CARDS[:1], DeviceInfo("GPU-h", "nvidia", "H200", memory_bytes=141 * GIB)))
+    for launch_ns, model in ((7200, "L40S"), (4000, "H200"), (4100, "H200")):
+        job = running(bench, name="train", models=(model,))
+        bench.outcome(job, "succeeded", exit_code=0, started_ns=bench.now, launch_ns=launch_ns)
+    return running(bench, name="train", placement="fastest")
+
+
+@scene
+def no_speed_is_measured(bench: Bench) -> int:
+    return running(bench, placement="fastest")
+
+
+@scene
 def ended_well(bench: Bench) -> int:
     job = running(bench)
     bench.outcome(job, "succeeded", exit_code=0)
