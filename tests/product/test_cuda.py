@@ -127,14 +127,14 @@ def slow_cards(node: LiveNode) -> Iterator[None]:
 
 
 def explained(node: LiveNode, job: int) -> str:
-    """What `stoker explain` says, in lines that were not broken."""
+    """Return the text of `stoker explain` in one line."""
     return " ".join(node.stoker("explain", str(job)).stdout.decode().split())
 
 
 def test_jobs_go_to_the_model_that_was_faster_for_jobs_of_their_name(
     node: LiveNode, program: str, slow_cards: None
 ) -> None:
-    """From the launches of finished jobs to the next placement, and to what explain says of it."""
+    """The launches of finished jobs decide on the next placement, and explain says so."""
 
     rows = node.ask(lambda client: client.devices()).devices
     models = {row.id: row.model for row in rows}

@@ -141,6 +141,8 @@ def test_a_job_under_a_cpu_quota_is_throttled_for_as_long_as_the_kernel_says(
     assert "causes.throttled_ns" not in view.trace["absent"]
     said = node.stoker("job", str(job)).stdout.decode()
     assert "throttled by CPU quota" in said and "by the kernel's counters" in said
+    said = " ".join(node.stoker("explain", str(job)).stdout.decode().split())
+    assert f"throttled: {DEVICE} for " in said and ": by CPU quota " in said
 
 
 def test_a_job_without_a_quota_is_not_throttled(node: LiveNode, launches: str) -> None:
@@ -194,6 +196,8 @@ def test_a_card_at_its_power_limit_is_throttled_for_as_long_as_it_counts(cards: 
     assert (throttle["source"], "causes.throttled_ns" in device["absent"]) == ("counter", False)
     said = cards.node.stoker("job", str(device["job"])).stdout.decode()
     assert "throttled by power" in said and "by the driver's counters" in said
+    said = " ".join(cards.node.stoker("explain", str(device["job"])).stdout.decode().split())
+    assert f"throttled: {cards.ids[0]} for " in said and ": by power " in said
 
 
 def test_a_card_below_its_limits_is_not_throttled(cards: Cards) -> None:

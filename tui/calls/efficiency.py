@@ -7,7 +7,7 @@ not known is null, and `absent` says why the device time is not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +15,21 @@ import msgspec
 from stoker.tui.calls.bottleneck import Bottleneck, bottleneck
 
 Object = Mapping[str, Any]
+
+_UNREAD = ("causes.throttled_ns", "clocks_lowered")
+"""The keys under which a trace says why it knows no throttling: `THROTTLED` of
+probes/kernels/trace_summary.py."""
+
+
+class Throttled(msgspec.Struct, frozen=True):
+    """A device that did less than it could, for `ns` of the job's time."""
+
+    device: str
+    ns: int
+    share: float
+    """The part of the time for which the job held the device, from 0 to 1."""
+    throttle: Object | None
+    """The causes with their times, source and error, as the trace has them; null for a rank."""
 
 
 class Efficiency(msgspec.Struct, frozen=True):
@@ -29,6 +44,10 @@ class Efficiency(msgspec.Struct, frozen=True):
     cpus_asked: float | None
     memory_peak_bytes: int | None
     memory_asked_bytes: int | None
+    throttled: tuple[Throttled, ...] = ()
+    """The devices that were throttled, the worst first."""
+    throttled_absent: str = ""
+    """The reason why the throttling of traced devices is not known; empty where it is."""
 
 
 def efficiency(job: Object, times: Sequence[Object], now_ns: int) -> Efficiency | None:
@@ -53,7 +72,22 @@ def efficiency(job: Object, times: Sequence[Object], now_ns: int) -> Efficiency 
         spec["cpu_milli"] / 1000 if spec.get("cpu_milli") else None,
         usage.get("memory_peak_bytes"),
         spec.get("memory_bytes") or None,
+        tuple(sorted(_throttled(devices), key=lambda each: -each.share)),
+        _unread(trace) if found and not times else "",
     )
+
+
+def _throttled(devices: Sequence[Object]) -> Iterator[Throttled]:
+    for device in devices:
+        ns, window_ns = device["causes"].get("throttled_ns") or 0, device["window_ns"]
+        if ns and window_ns:
+            yield Throttled(str(device["id"]), ns, ns / window_ns, device.get("throttle"))
+
+
+def _unread(trace: Object) -> str:
+    """Return why a trace knows no throttling, or not what lowered clocks."""
+    absent = trace.get("absent") or {}
+    return next((str(absent[key]) for key in _UNREAD if key in absent), "")
 
 
 def _rank(time: Object) -> Object:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from stoker.tui.render import text, units
+from stoker.tui.render import device_causes, text, units
 
 Object = Mapping[str, Any]
 
@@ -18,6 +18,8 @@ SECOND_LEAST = 0.1
 WASTE_LEAST_NS = 60_000_000_000
 """Less idle time of devices is not worth a word."""
 HOUR_NS = 3_600_000_000_000
+THROTTLED_SHOWN = 4
+"""More throttled devices than this are counted."""
 
 _SAID = {
     "GPU-bound": "kernels ran",
@@ -57,6 +59,7 @@ def lines(explained: Object) -> Iterator[tuple[str, str]]:
         yield from _bottleneck(explained, found["bottleneck"])
     elif found["absent"]:
         yield "bottleneck: ", f"not known: {found['absent']}"
+    yield from _throttled(found)
     if used := text.joined(_used(found), ", "):
         yield "used: ", used
 
@@ -77,6 +80,22 @@ def _bottleneck(explained: Object, found: Object) -> Iterator[tuple[str, str]]:
         yield "  idle: ", f"{device} was held and hardly used: ask for fewer GPUs"
     if remedy := _remedy(explained, name):
         yield "  remedy: ", remedy
+
+
+def _throttled(found: Object) -> Iterator[tuple[str, str]]:
+    """The throttled devices, each with what throttled it and by whose word that is known."""
+    shown = found["throttled"][:THROTTLED_SHOWN]
+    for device in shown:
+        why = device_causes.throttles(device)
+        yield (
+            "  throttled: ",
+            f"{device['device']} for {units.percent(device['share'])} of its time,"
+            f" {units.duration(device['ns'])}{why and ': ' + why.removeprefix('throttled ')}",
+        )
+    if more := len(found["throttled"]) - len(shown):
+        yield "  throttled: ", f"and {more} more devices"
+    if found["throttled_absent"]:
+        yield "  throttled: ", f"not known: {found['throttled_absent']}"
 
 
 def _launches(found: Object) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from stoker.probes.kernels.trace_summary import THROTTLED
 from stoker.tui.calls.efficiency import Efficiency, efficiency
 
 SECOND = 1_000_000_000
@@ -68,3 +69,22 @@ def test_a_gang_is_judged_over_its_ranks() -> None:
     made = efficiency(job(), (runs, waits), SECOND)
     assert made is not None and made.bottleneck is not None
     assert (made.bottleneck.name, made.bottleneck.devices) == ("waiting for a peer", 2)
+
+
+def test_throttled_devices_come_with_what_the_trace_says_the_worst_first() -> None:
+    power = {"source": "counter", "busy_ns": 4, "error_ns": 1, "causes": []}
+    much = {"id": "gpu-1", "window_ns": 10, "causes": {"throttled_ns": 4}, "throttle": power}
+    little = {"id": "gpu-2", "window_ns": 10, "causes": {"throttled_ns": 1}}
+    made = found(trace={"devices": [BUSY, little, much], "kernels": []})
+    assert [(row.device, row.ns, row.share) for row in made.throttled] == [
+        ("gpu-1", 4, 0.4),
+        ("gpu-2", 1, 0.1),
+    ]
+    assert [row.throttle for row in made.throttled] == [power, None]
+    assert made.throttled_absent == ""
+
+
+@pytest.mark.parametrize("key", THROTTLED.values())
+def test_why_throttling_is_not_known_is_what_the_trace_says(key: str) -> None:
+    made = found(trace={"devices": [BUSY], "kernels": [], "absent": {key: "no counters"}})
+    assert (made.throttled, made.throttled_absent) == ((), "no counters")

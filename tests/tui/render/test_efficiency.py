@@ -10,10 +10,18 @@ import pytest
 
 from stoker.tui.calls import bottleneck
 from stoker.tui.calls.bottleneck import Bottleneck
-from stoker.tui.calls.efficiency import Efficiency
+from stoker.tui.calls.efficiency import Efficiency, Throttled
 from stoker.tui.render import efficiency
 
 HOUR_NS = 3_600_000_000_000
+
+
+POWER: dict[str, Any] = {
+    "source": "counter",
+    "busy_ns": 3_000_000_000,
+    "error_ns": 100_000_000,
+    "causes": [{"cause": "power", "ns": 3_000_000_000, "error_ns": 0}],
+}
 
 
 def explained(state: str = "running", **fields: Any) -> dict[str, Any]:
@@ -25,6 +33,7 @@ def explained(state: str = "running", **fields: Any) -> dict[str, Any]:
     )
     rest = {"ran_ns": HOUR_NS, "absent": "", "cpus": None, "cpus_asked": None}
     rest |= {"memory_peak_bytes": None, "memory_asked_bytes": None}
+    rest |= {"throttled": (), "throttled_absent": ""}
     rest |= {k: v for k, v in fields.items() if k in rest}
     whole = Efficiency(bottleneck=found if known else None, **rest)
     return {"job": 7, "state": state, "efficiency": msgspec.to_builtins(whole)}
@@ -50,6 +59,30 @@ def test_launches_and_a_second_cause_are_evidence() -> None:
     assert first.endswith(
         "for 60 % of the device time, 63,800 launches of 8 us each; then blocked, 30 %"
     )
+
+
+def test_a_throttled_device_is_named_with_the_cause_and_whose_word_that_is() -> None:
+    row = explained(
+        name="GPU-bound",
+        throttled=(
+            Throttled("GPU-a", 3_000_000_000, 0.12, POWER),
+            Throttled("rank 3", 500_000_000, 0.02, None),
+        ),
+    )
+    assert [line for line in said(row).split("\n") if line.startswith("  throttled: ")] == [
+        "  throttled: GPU-a for 12 % of its time, 3 s: by power 3 s by the driver's counters,"
+        " within 100 ms",
+        "  throttled: rank 3 for 2 % of its time, 500 ms",
+    ]
+
+
+def test_many_throttled_devices_are_counted_and_unknown_throttling_has_its_reason() -> None:
+    many = tuple(Throttled(f"GPU-{n}", 10**9, 0.5, None) for n in range(9))
+    text = said(explained(throttled=many))
+    assert text.count("  throttled: GPU-") == 4 and "  throttled: and 5 more devices" in text
+    why = "its driver tells no reasons"
+    assert f"  throttled: not known: {why}" in said(explained(throttled_absent=why))
+    assert "throttled: " not in said(explained())
 
 
 def test_the_use_of_an_ended_job() -> None:
