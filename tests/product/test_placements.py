@@ -165,6 +165,25 @@ def test_a_preferred_link_decides_and_gives_way(node: LiveNode) -> None:
         assert "share no link" in text
 
 
+@pytest.mark.parametrize(
+    ("vendor", "model", "gbps"), [("amd", "MI300X", 7 * 2 * 64), ("intel", "Max 1550", 16 * 2 * 26)]
+)
+def test_links_of_every_vendor_may_be_asked_for_by_their_width(
+    node: LiveNode, vendor: str, model: str, gbps: int
+) -> None:
+    """All links of such a card lead to the other one; `gbps` is their sum by the profile."""
+    wanted = ["--topology", "required", "--min-link-gbps"]
+    assert got(node, "--vendor", vendor, *wanted, str(gbps), gpus="2") == numbers(node, model)
+    assert f"share link 1: {gbps} GB/s between each two" in explained(node)
+    more = [*wanted, str(gbps + 1)]
+    assert not set(got(node, *more, gpus="2")) & set(numbers(node, model))
+    refused = node.stoker(
+        "run", "--gpus", "2", "--vendor", vendor, *more, "--", "true", check=False
+    )
+    assert refused.returncode != 0
+    assert b"no device meets all of them" in refused.stderr
+
+
 def test_a_required_link_holds_for_all_tasks_of_a_gang(node: LiveNode) -> None:
     linked = numbers(node, "H200")
     flags = ["--tasks", "2", "--vendor", "nvidia"]
