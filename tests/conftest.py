@@ -7,6 +7,7 @@ has less to go by. Their tests have the mark `machine` and run two at a time.
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from hypothesis import HealthCheck, settings
 # A property holds or not, however long an example takes on a machine with other work.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
+
+# pytest-xdist says 80 to its workers, and then a table that goes into a pipe is cut as well.
+os.environ.pop("COLUMNS", None)
 
 HERE = Path(__file__).parent
 MACHINE = (

@@ -40,6 +40,7 @@ from stoker.mesh.wire import schema
 from stoker.native import _sim
 from stoker.native.errors import StokerError
 from stoker.tui.calls import device_calls
+from stoker.tui.render.columns import short_id
 
 PROFILES = ("8xH200", "8xA100-MIG", "4xL40S", "8xMI300X", "4xMax1550", "mixed")
 NONE = "no simulation"
@@ -254,9 +255,11 @@ def test_whatever_shows_a_simulated_device_says_so(nodes: dict[str, Node], profi
     node = nodes[profile]
     name = node.rows()[0]["node"]
     ids = [row["id"] for row in node.rows() if row["sim"]]
+    shown = [short_id(id) for id in ids]
+    assert len(set(shown)) == len(ids)
     for words in (("devices",), ("node", name), ("top", "--once")):
         lines = node.says(*words).splitlines()
-        for id in ids:
+        for id in shown:
             (line,) = (line for line in lines if id in line)
             assert " SIM " in line, line
     assert f"SIM: {len(ids)} of these devices are simulated" in node.says(
@@ -303,7 +306,7 @@ def test_a_job_on_a_simulated_card_is_said_to_be(nodes: dict[str, Node]) -> None
     (line,) = (x for x in node.says("explain", job).splitlines() if x.startswith("decision"))
     assert line.endswith(" (SIM)"), line
     assert "SIM: a simulated device" in " ".join(node.says("job", job).split())
-    assert re.search(r"GPU-\S+ SIM  ", node.says("jobs"))
+    assert re.search(r"  SIM \S+/GPU-\S+  ", node.says("jobs"))
 
 
 def test_a_device_is_cordoned_by_its_place_and_given_back(nodes: dict[str, Node]) -> None:
@@ -315,7 +318,7 @@ def test_a_device_is_cordoned_by_its_place_and_given_back(nodes: dict[str, Node]
     assert node.says("cordon", row["id"]) == f"{whole}cordoned already\n"
     assert node.rows()[3]["cordoned"] == "a new fan"
     for words in (("devices",), ("node", row["node"]), ("top", "--once")):
-        (line,) = (line for line in node.says(*words).splitlines() if row["id"] in line)
+        (line,) = (line for line in node.says(*words).splitlines() if short_id(row["id"]) in line)
         assert line.endswith("cordoned: a new fan"), line
     assert "cordoned: a new fan\n" in node.says("metrics", place)
     assert node.says("uncordon", f"{row['node']}:{row['id'][:8]}") == f"{whole}not cordoned\n"
