@@ -256,7 +256,7 @@ DEVICES = Noun(
         Column("COMPUTE", _word("compute"), wide=True),
         Column("DRIVER", _word("driver"), wide=True),
         Column("PROFILE", _word("profile"), wide=True),
-        Column("WHY NOT", _why_not, least=14),
+        Column("WHY NOT", _why_not, least=22),
     ),
 )
 WASTE = Noun(

@@ -57,10 +57,9 @@ def colours(stream: TextIO) -> bool:
 
 
 def columns(stream: TextIO) -> int | None:
-    """The width that text for people shall fit: COLUMNS, or that of the terminal; else None."""
-    if not stream.isatty() and not os.environ.get("COLUMNS"):
-        return None
-    return shutil.get_terminal_size().columns
+    """The width that text for people shall fit, which COLUMNS overrides; None for a pipe, whose
+    reader may search what a cut would hide."""
+    return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
 def encodable(stream: TextIO) -> bool:
