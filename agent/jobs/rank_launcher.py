@@ -13,6 +13,7 @@ what a holder of the gang's key has sent, and each message counts once, in its o
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import hmac
 import json
@@ -229,7 +230,7 @@ def lead(argv: list[str]) -> int:
     """Gather the ranks and run the program; return its exit status."""
     ranks = Ranks(key(), int(os.environ["STOKER_TASKS"]))
     place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    with socket.create_server(place, backlog=64) as listener:
+    with listening(place, GATHER_S) as listener:
         missing = ranks.gather(listener, GATHER_S)
     if missing:
         return said(f"ranks {missing} have not come to {place[0]}:{place[1]} in {GATHER_S:.0f} s")
@@ -244,6 +245,18 @@ def lead(argv: list[str]) -> int:
         return status
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def listening(place: tuple[str, int], seconds: float) -> socket.socket:
+    """Listen at a place, which another program may still have for a while."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return socket.create_server(place, backlog=64)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or time.monotonic() > until:
+                sys.exit(said(f"cannot listen at {place[0]}:{place[1]}: {error.strerror}"))
+            time.sleep(0.02)
 
 
 def run_program(argv: list[str], variables: dict[str, str]) -> int:
@@ -320,7 +333,7 @@ def start(host: str, words: list[str]) -> int:
 def serve() -> int:
     """Run what rank 0 sends until it is done; 0 if it said so, 1 if it is gone."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    channel = Channel(found_lead(GATHER_S))
+    channel = found_lead(GATHER_S)
     shared = tempfile.mkdtemp(
         prefix="stoker-ranks-", dir=SHARED if os.access(SHARED, os.W_OK) else None
     )
@@ -335,7 +348,6 @@ def serve_lead(channel: Channel, shared: str) -> int:
     one host would have the same names in one folder (mca_btl_vader)."""
     os.environ.setdefault("OMPI_MCA_btl_vader_backing_directory", shared)
     try:
-        channel.join(key(), int(os.environ["STOKER_RANK"]))
         running = threading.Semaphore(STARTS_MAX)
         while (message := channel.receive()) is not None:
             if message.get("end"):
@@ -350,14 +362,22 @@ def serve_lead(channel: Channel, shared: str) -> int:
     return said("rank 0 is gone")
 
 
-def found_lead(seconds: float) -> socket.socket:
-    """Connect to rank 0, which may be a little later than this rank."""
+def found_lead(seconds: float) -> Channel:
+    """Connect to rank 0, which may be a little later than this rank, and be known to it.
+
+    Whoever has the port before rank 0 does not know the key, and is left again.
+    """
     place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     until = time.monotonic() + seconds
     while True:
+        channel = None
         try:
-            return socket.create_connection(place, timeout=HANDSHAKE_S)
-        except OSError as error:
+            channel = Channel(socket.create_connection(place, timeout=HANDSHAKE_S))
+            channel.join(key(), int(os.environ["STOKER_RANK"]))
+            return channel
+        except (NotGenuine, OSError, KeyError, ValueError) as error:
+            if channel is not None:
+                channel.close()
             if time.monotonic() > until:
                 sys.exit(said(f"rank 0 is not at {place[0]}:{place[1]}: {error}"))
             time.sleep(0.02)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -191,3 +192,37 @@ def test_ranks_end_when_rank_0_is_gone(tmp_path: Path) -> None:
 def test_words_that_mean_nothing_are_refused() -> None:
     done = subprocess.run((*SCRIPT, "begin"), capture_output=True, check=False)
     assert done.returncode == 2 and b"usage: lead PROGRAM" in done.stderr
+
+
+def test_a_port_that_somebody_else_has_first_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another gang listens where rank 0 will: its rank is left, and rank 0 takes the place."""
+    other = socket.create_server(("127.0.0.1", 0))
+    place: tuple[str, int] = other.getsockname()
+    variables = {"MASTER_ADDR": place[0], "MASTER_PORT": str(place[1]), "STOKER_RANK": "1"}
+    for name, value in (variables | {rank_launcher.KEY: KEY.decode()}).items():
+        monkeypatch.setenv(name, value)
+    found: list[Channel] = []
+    joins = threading.Thread(target=lambda: found.append(rank_launcher.found_lead(60)))
+    joins.start()
+    stranger = Channel(other.accept()[0])
+    with pytest.raises((NotGenuine, OSError)):
+        stranger.lead(b"the key of another gang")
+    threading.Timer(0.1, other.close).start()
+    with rank_launcher.listening(place, 60) as listener:
+        while True:
+            leads = Channel(listener.accept()[0])
+            with contextlib.suppress(NotGenuine, OSError):  # one that the stranger had still
+                assert leads.lead(KEY) == 1
+                break
+    joins.join()
+    leads.send({"end": True})
+    assert found[0].receive() == {"end": True}
+
+
+def test_a_place_that_stays_taken_is_named(capfd: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        with pytest.raises(SystemExit):
+            rank_launcher.listening(other.getsockname(), 0)
+        assert f"cannot listen at 127.0.0.1:{other.getsockname()[1]}" in capfd.readouterr().err
