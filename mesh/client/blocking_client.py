@@ -19,6 +19,7 @@ from stoker.mesh.client.client import PATIENCE_S, Client
 from stoker.mesh.client.job_output import Asked, Stream
 from stoker.mesh.connection.context import Context
 from stoker.mesh.wire import schema
+from stoker.native.errors import Unavailable
 from stoker.scheduler.nouns import ENDED
 
 T = TypeVar("T")
@@ -115,6 +116,9 @@ class BlockingClient:
         self.close()
 
     def _run(self, call: Coroutine[Any, Any, T]) -> T:
+        if self._loop.is_closed():
+            call.close()
+            raise Unavailable("this client is closed")
         future = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
             return future.result()
@@ -130,7 +134,9 @@ class BlockingClient:
             while (value := self._run(following())) is not _END:
                 yield value  # type: ignore[misc]
         finally:
-            self._run(_closed(values))
+            # Nobody waits for it: a reader that is collected may be so on the loop's own thread.
+            if not self._loop.is_closed():
+                asyncio.run_coroutine_threadsafe(_closed(values), self._loop)
 
     def _stop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)

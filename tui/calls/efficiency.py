@@ -16,6 +16,9 @@ from stoker.tui.calls.bottleneck import Bottleneck, bottleneck
 
 Object = Mapping[str, Any]
 
+RAN_LEAST_NS = 100_000_000
+"""The CPU time of a shorter run is that of its start, which says nothing of the job."""
+
 _UNREAD = ("causes.throttled_ns", "clocks_lowered")
 """The keys under which a trace says why it knows no throttling: `THROTTLED` of
 probes/kernels/trace_summary.py."""
@@ -40,7 +43,7 @@ class Efficiency(msgspec.Struct, frozen=True):
     absent: str
     """The reason why there is no bottleneck although the job holds devices; else empty."""
     cpus: float | None
-    """The CPUs that it used on average; null while it runs."""
+    """The CPUs that it used on average; null while it runs, and below RAN_LEAST_NS."""
     cpus_asked: float | None
     memory_peak_bytes: int | None
     memory_asked_bytes: int | None
@@ -68,7 +71,7 @@ def efficiency(job: Object, times: Sequence[Object], now_ns: int) -> Efficiency 
         ran_ns,
         found,
         "" if found or not spec.get("gpu_milli") else _absent(job, trace),
-        cpu_ns / ran_ns if cpu_ns is not None and ran_ns else None,
+        cpu_ns / ran_ns if cpu_ns is not None and ran_ns >= RAN_LEAST_NS else None,
         spec["cpu_milli"] / 1000 if spec.get("cpu_milli") else None,
         usage.get("memory_peak_bytes"),
         spec.get("memory_bytes") or None,

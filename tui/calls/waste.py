@@ -16,6 +16,7 @@ import msgspec
 
 from stoker.mesh.client.client import Client
 from stoker.mesh.wire import schema
+from stoker.native.errors import StokerError
 from stoker.tui.calls import job_calls, views
 from stoker.tui.calls.bottleneck import Name, bottleneck
 
@@ -71,7 +72,7 @@ async def waste(state: str | None, user: str, since_s: float | None) -> Found:
         request = schema.ListRequest(states=states, user=user, limit=schema.LIST_MAX)
         listed, cut = await _listed(client, request, from_ns)
         gate = asyncio.Semaphore(AT_ONCE)
-        found = await asyncio.gather(*(_of(client, job.job, gate) for job in listed))
+        found = await asyncio.gather(*(_of(client, job, gate) for job in listed))
     return Found(sorted(found, key=lambda each: -(each.idle_ns or 0)), cut)
 
 
@@ -97,10 +98,14 @@ def _counts(job: schema.JobView, from_ns: int | None) -> bool:
     return from_ns is not None and ended_ns is not None and ended_ns >= from_ns
 
 
-async def _of(client: Client, number: int, gate: asyncio.Semaphore) -> Wasted:
+async def _of(client: Client, listed: schema.JobView, gate: asyncio.Semaphore) -> Wasted:
+    """Judge one job; one that is gone since it was listed has that for a reason."""
     async with gate:
-        job = await client.get(number, trace=True)
-        times = await job_calls.rank_times(client, job)
+        try:
+            job = await client.get(listed.job, trace=True)
+            times = await job_calls.rank_times(client, job)
+        except StokerError as error:
+            job, times = msgspec.structs.replace(listed, trace_absent=error.message), []
     return wasted(views.row(job), times)
 
 

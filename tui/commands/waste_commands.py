@@ -38,4 +38,5 @@ def waste_command(
         click.echo(f"stoker: the newest {waste.JOBS_MAX} jobs were looked at, not all", err=True)
     unknown = sum(each.idle_ns is None for each in found.jobs)
     if unknown and output in ("table", "wide"):
-        click.echo(f"stoker: the device time of {unknown} jobs is not known", err=True)
+        jobs = "1 job" if unknown == 1 else f"{unknown} jobs"
+        click.echo(f"stoker: the device time of {jobs} is not known", err=True)

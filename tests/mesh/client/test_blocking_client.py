@@ -4,12 +4,9 @@
 from __future__ import annotations
 
 import base64
-import importlib.util
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -17,19 +14,7 @@ import pytest
 import stoker
 from stoker.mesh.connection.context import Context
 from stoker.native.errors import NotFound, Unavailable
-
-
-def _load(name: str) -> ModuleType:
-    path = Path(__file__).parents[2] / "fakes" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"stoker_fakes_blocking_{name}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-fakes = _load("node")
+from tests.fakes import node as fakes
 
 
 @pytest.fixture
@@ -98,9 +83,16 @@ def test_an_interrupted_call_leaves_the_client_usable(
     assert client.get(7).state == "running"
 
 
-def test_closing_twice_is_harmless(client: stoker.Client) -> None:
+def test_closing_twice_is_harmless_and_ends_all_calls(node: Any, client: stoker.Client) -> None:
+    node.answers["job.logs"] = logs
+    pieces = client.logs(7)
+    assert next(pieces) == b"first "
     client.close()
     client.close()
+    with pytest.raises(Unavailable, match="this client is closed"):
+        client.get(7)
+    with pytest.raises(Unavailable, match="this client is closed"):
+        next(pieces)
 
 
 def test_no_node_is_one_error_and_no_thread(node: Any) -> None:

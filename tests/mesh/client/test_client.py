@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -20,19 +18,7 @@ from stoker.mesh.client.client import Client
 from stoker.mesh.connection.context import Context
 from stoker.mesh.wire import schema
 from stoker.native.errors import BadRequest, Denied, KeyWindow, NotFound, Unavailable
-
-
-def _load(name: str) -> ModuleType:
-    path = Path(__file__).parents[2] / "fakes" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"stoker_fakes_{name}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-fakes = _load("node")
+from tests.fakes import node as fakes
 
 
 @pytest.fixture

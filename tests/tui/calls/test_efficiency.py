@@ -44,6 +44,11 @@ def test_a_running_job_has_no_use_of_cpu_and_memory_yet() -> None:
     assert made.cpus is None and made.memory_peak_bytes is None and made.bottleneck is not None
 
 
+def test_the_start_of_a_very_short_run_is_not_its_use_of_cpus() -> None:
+    short = found(times={"started_ns": SECOND, "ended_ns": SECOND + 75_000})
+    assert short.cpus is None and short.memory_peak_bytes == 1 << 29
+
+
 def test_a_job_that_never_started_has_none() -> None:
     never = job(times={"started_ns": None, "ended_ns": SECOND})
     assert efficiency(never, (), SECOND) is None
