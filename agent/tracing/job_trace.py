@@ -86,10 +86,8 @@ class TracedJob:
         calls: JobCalls | None = None,
         removal: FolderRemoval | None = None,
         throttling: Sources = NO_SOURCES,
-        adopted: bool = True,
     ) -> None:
-        """`feed` gives the spans that wait in the ring to their jobs. `adopted`: an earlier agent
-        may have traced this job."""
+        """`feed` gives the spans that wait in the ring to their jobs."""
         self._removal = removal or FolderRemoval()
         self.record = record
         self.window = TraceWindow(record, store, sink)
@@ -100,7 +98,7 @@ class TracedJob:
         )
         self._governor: JobGovernor | None = None
         self._throttles = JobThrottles(record, store, began_ns, throttling)
-        self._throttles.start(adopted=adopted)
+        self._throttles.start()
         self.cgroup_id = cgroup_id
         self._segments, self._store = segments, store
         self._began_ns = began_ns
