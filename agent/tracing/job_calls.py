@@ -54,8 +54,8 @@ class JobCalls:
     def __init__(self, jobs_cgroup: Path, folder: Path) -> None:
         """`folder`: the agent's own, for the measured costs and the states of sites."""
         self._jobs_cgroup, self._folder = jobs_cgroup, folder
-        self._groups: dict[int, tuple[Path, int]] = {}
-        """cgroup id -> (its folder, CLOCK_MONOTONIC ns of its beginning)."""
+        self._groups: dict[int, tuple[TaskKey, int]] = {}
+        """cgroup id -> (its start, CLOCK_MONOTONIC ns of its beginning)."""
         self._governors: dict[int, Governor] = {}
         self._lost: dict[int, dict[str, int]] = {}
         """cgroup id -> losses of all jobs when this one began."""
@@ -80,11 +80,10 @@ class JobCalls:
 
     def begin(self, key: TaskKey, cgroup_id: int, segments: Path | None = None) -> None:
         """Watch a running job, whose tracers write to `segments`; a second call changes nothing."""
-        group = cgroup_folder(self._jobs_cgroup, key)
         now_ns = time.monotonic_ns()
         if segments is not None:
             self._hidden.setdefault(cgroup_id, HiddenUse(now_ns, segments))
-        self._groups.setdefault(cgroup_id, (group, now_ns))
+        self._groups.setdefault(cgroup_id, (key, now_ns))
         self._lost.setdefault(cgroup_id, self.dropped())
         self._ranks.begin(cgroup_id, (key.job, key.attempt, key.placing))
 
@@ -141,7 +140,12 @@ class JobCalls:
 
     def _is_frozen(self, cgroup_id: int) -> bool:
         group = self._groups.get(cgroup_id)
-        return group is not None and is_frozen(group[0])
+        return group is not None and is_frozen(self._folder_of(group[0]))
+
+    def _folder_of(self, key: TaskKey) -> Path:
+        """Return the cgroup of a start. It is looked up only when it is read: in a burst of starts
+        the look is dear, and most of the jobs are over before it."""
+        return cgroup_folder(self._jobs_cgroup, key)
 
     def troubles(self, cgroup_id: int) -> tuple[RankTrouble, ...]:
         """Return what is wrong now with the ranks of a task's gang."""
@@ -258,7 +262,7 @@ class JobCalls:
         if now_s >= self._read_at:
             self._read_at = now_s + PIDS_EVERY_S
             groups = list(self._groups.items())
-            found = {id: processes_of(group) for id, (group, _) in groups}
+            found = {id: processes_of(self._folder_of(key)) for id, (key, _) in groups}
             probes.want(found)
             for id, pids in found.items():
                 if (hidden := self._hidden.get(id)) is not None:

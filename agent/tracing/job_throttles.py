@@ -57,21 +57,28 @@ class JobThrottles:
         self._reasons: dict[str, str] = {}
         self._newest: dict[str, ThrottleCount] = {}
         self._written: dict[str, Totals] = {}
+        self._begun = False
+        """True once every device was read."""
 
-    def start(self) -> None:
-        """Continue what an earlier agent counted, and read every device."""
-        kept: dict[str, Totals] = {}
-        with contextlib.suppress(OSError, msgspec.DecodeError):
-            kept = msgspec.msgpack.decode(self._path.read_bytes(), type=dict[str, Totals])
+    def start(self, *, adopted: bool) -> None:
+        """Make every device ready for its first reading. `adopted`: an earlier agent may have
+        counted, which is continued."""
+        kept = self._kept() if adopted else {}
         for device in self._record.devices:
             throttle = DeviceThrottle(kept.get(device))
             if device not in kept:
                 throttle.work(WorkDone(self._began_ns, 0, 0, 0))
             self._devices[device] = throttle
-        self.read()
+
+    def _kept(self) -> dict[str, Totals]:
+        with contextlib.suppress(OSError, msgspec.DecodeError):
+            return msgspec.msgpack.decode(self._path.read_bytes(), type=dict[str, Totals])
+        return {}
 
     def read(self, *, quotas_alone: bool = False) -> None:
-        """Read the counters; quotas are read more often, because they end with the job."""
+        """Read the counters, all of them the first time; a job that ends before that costs no file.
+        Quotas are read more often, because they end with the job."""
+        quotas_alone, self._begun = quotas_alone and self._begun, True
         for device, throttle in self._devices.items():
             before = self._newest.get(device)
             if quotas_alone and (before is None or before.source != "quota"):

@@ -86,8 +86,10 @@ class TracedJob:
         calls: JobCalls | None = None,
         removal: FolderRemoval | None = None,
         throttling: Sources = NO_SOURCES,
+        adopted: bool = True,
     ) -> None:
-        """`feed` gives the spans that wait in the ring to their jobs."""
+        """`feed` gives the spans that wait in the ring to their jobs. `adopted`: an earlier agent
+        may have traced this job."""
         self._removal = removal or FolderRemoval()
         self.record = record
         self.window = TraceWindow(record, store, sink)
@@ -98,7 +100,7 @@ class TracedJob:
         )
         self._governor: JobGovernor | None = None
         self._throttles = JobThrottles(record, store, began_ns, throttling)
-        self._throttles.start()
+        self._throttles.start(adopted=adopted)
         self.cgroup_id = cgroup_id
         self._segments, self._store = segments, store
         self._began_ns = began_ns

@@ -7,6 +7,7 @@ disk before its end is reported. Draining releases the GIL (in C).
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
@@ -71,6 +72,8 @@ class _Candidate:
     offset_ns: int
     adopted: bool = False
     """True if an earlier agent may have traced it."""
+    over: bool = False
+    """True if it ended without a trace; the thread then need not begin one."""
     look_at: float = 0.0
     wait_s: float = 0.02
 
@@ -137,6 +140,8 @@ class TraceThread:
         self._wake = threading.Event()
         self._idle = False
         self._closing = False
+        self._new: list[_Candidate] = []
+        """Jobs to follow whose start came just now."""
         self._candidates: dict[TaskKey, _Candidate] = {}
         self._traced: dict[TaskKey, TracedJob] = {}
         self._by_cgroup: dict[int, TracedJob] = {}
@@ -172,9 +177,19 @@ class TraceThread:
         candidate = _Candidate(record, started, _offset_ns(), adopted)
         self._candidates[record.key] = candidate
         if candidate.follow:
-            self._order(lambda: self._begin(candidate))
+            if not self._new:
+                asyncio.get_running_loop().call_soon(self._begin_new)
+            self._new.append(candidate)
         elif self._idle:
             self._wake.set()
+
+    def _begin_new(self) -> None:
+        """Have the thread follow new jobs, except those whose end came together with their start,
+        as that of many jobs in a burst."""
+        new, self._new = self._new, []
+        for candidate in new:
+            if not candidate.over:
+                self._order(partial(self._begin, candidate))
 
     def used(self, record: StartRecord, lived_ns: int, *, cleared: bool) -> bool:
         """True if an ended job has a trace to settle; otherwise the job is forgotten here.
@@ -182,17 +197,24 @@ class TraceThread:
         `cleared`: the shim found its folder of segments empty and removed it.
         """
         candidate = self._candidates.pop(record.key, None)
-        followed = candidate is None or candidate.follow
-        traced = followed or (candidate is not None and candidate.adopted)
+        if self._has_trace(record, candidate, lived_ns, cleared):
+            self._begin_new()  # the thread must not hear of its end first
+            return True
+        if candidate is not None:
+            candidate.over = True
+        if candidate is None or candidate.follow:
+            self._orders.append(lambda: self._drop(record.key))
+        return False
+
+    def _has_trace(
+        self, record: StartRecord, candidate: _Candidate | None, lived_ns: int, cleared: bool
+    ) -> bool:
+        traced = candidate is None or candidate.follow or candidate.adopted
         if not cleared and not self._clear(record.key):
             return True
         if traced and self._folded(record.key):
             return True
-        if record.gpu_milli and (lived_ns >= SHORT_NS or self._counts_calls(candidate)):
-            return True
-        if followed:
-            self._orders.append(lambda: self._drop(record.key))
-        return False
+        return bool(record.gpu_milli) and (lived_ns >= SHORT_NS or self._counts_calls(candidate))
 
     def _counts_calls(self, candidate: _Candidate | None) -> bool:
         """True if the job's calls into libraries were counted, so that even a short one without a
@@ -276,6 +298,7 @@ class TraceThread:
 
     def _run(self) -> None:
         filling = False
+        due_s = 0.0
         while not self._closing:
             # `_idle` is set before candidates are looked at, so that a new one wakes the thread. If
             # it looks again soon by itself, no start has to wake it.
@@ -283,13 +306,16 @@ class TraceThread:
             busy = bool(filling or self._traced or self._candidates or self._drain_idle)
             self._idle = not busy
             if not filling:
-                self._wake.wait(DRAIN_EVERY_S if busy else None)
+                self._wake.wait(max(due_s - time.monotonic(), 0) if busy else None)
             self._idle = False
             self._wake.clear()
             while self._orders:
                 self._guard(self._orders.popleft())
-            self._look()
-            filling = self._drain()
+            # In a burst orders come far more often than anything needs to be drained.
+            if filling or time.monotonic() >= due_s:
+                self._look()
+                filling = self._drain()
+                due_s = time.monotonic() + DRAIN_EVERY_S
         for job in self._traced.values():
             job.close()
         if self._host is not None:
@@ -332,15 +358,18 @@ class TraceThread:
 
     def _begin(self, candidate: _Candidate) -> None:
         record, started = candidate.record, candidate.started
-        if record.key in self._traced:
+        if candidate.over or record.key in self._traced:
             return
         if len(self._traced) >= JOBS_MAX:
             self.counters["trace_refused"] += 1
             self.throttle.answered(record.key, HOLD_WHOLE, (), "too many jobs are traced")
             return
-        self._add(record, started.t_ns - candidate.offset_ns, started.cgroup_id).follow()
+        began_ns = started.t_ns - candidate.offset_ns
+        self._add(record, began_ns, started.cgroup_id, adopted=candidate.adopted).follow()
 
-    def _add(self, record: StartRecord, began_ns: int, cgroup_id: int) -> TracedJob:
+    def _add(
+        self, record: StartRecord, began_ns: int, cgroup_id: int, *, adopted: bool = True
+    ) -> TracedJob:
         job = TracedJob(
             record,
             self._segments / folder_name(record.key),
@@ -354,6 +383,7 @@ class TraceThread:
             calls=self._calls,
             removal=self._removal,
             throttling=self.throttling,
+            adopted=adopted,
         )
         if not self._traced:
             self._meter.restart()

@@ -43,9 +43,10 @@ def throttled_s(summary: TraceSummary) -> float:
     return summary.devices[0].causes.throttled_ns / S
 
 
-def job(folder: Path, driver: Driver) -> JobThrottles:
+def job(folder: Path, driver: Driver, *, adopted: bool = True) -> JobThrottles:
     made = JobThrottles(RECORD, folder, 0, driver)
-    made.start()
+    made.start(adopted=adopted)
+    made.read(quotas_alone=True)
     return made
 
 
@@ -79,6 +80,23 @@ def test_another_agent_goes_on_where_the_first_one_stopped(tmp_path: Path) -> No
     row = then.applied(folded(4)).devices[0]
     assert row.causes.throttled_ns == 2 * S
     assert row.throttle is not None and row.throttle.error_ns == 2 * S  # nobody read it for 2 s
+
+
+def test_a_job_that_this_agent_started_has_nothing_to_continue(tmp_path: Path) -> None:
+    driver = Driver()
+    first = job(tmp_path, driver)
+    driver.at_ns, driver.ns = S, S
+    first.read()
+    first.worked(folded(1))
+    first.keep()
+    then = job(tmp_path, driver, adopted=False)
+    assert throttled_s(then.applied(folded(1))) == 0
+
+
+def test_a_job_that_ends_before_the_first_drain_reads_no_counter(tmp_path: Path) -> None:
+    driver = Driver("quota")
+    JobThrottles(RECORD, tmp_path, 0, driver).start(adopted=False)
+    assert driver.reads == 0
 
 
 @pytest.mark.parametrize("text", [b"", b"\xff\xff", b"\x01"])
