@@ -9,15 +9,15 @@ no rows, and `absent` says why.
 from __future__ import annotations
 
 import contextlib
-import itertools
-import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
 
 from stoker.agent.jobs.attempt_folders import cgroup_folder
+from stoker.agent.tracing.cgroup_processes import is_frozen, processes_of
+from stoker.agent.tracing.hidden_watch import HiddenWatch
 from stoker.agent.tracing.rank_watch import RankWatch, ToldGang, TroubledRank
-from stoker.agent.tracing.untraced_processes import HiddenUse, UntracedProcesses
+from stoker.agent.tracing.untraced_processes import UntracedProcesses
 from stoker.probes.calls import site_report
 from stoker.probes.calls.call_probes import CallProbes
 from stoker.probes.calls.call_records import NONE, CallRow, CallState, call_row
@@ -32,10 +32,6 @@ from stoker.probes.doctor.site_doctor import COSTS_FILE
 from stoker.probes.kernels.job_trace import FoundSegment
 from stoker.scheduler.nouns import TaskKey
 
-PIDS_MAX = 512
-"""The largest number of processes of one job that are probed."""
-GROUPS_MAX = 64
-"""The largest number of cgroups below a job's own that are searched for processes."""
 PIDS_EVERY_S = 0.5
 PROBED = ("attached", "sampled", "off")
 RANKED = ("mpi.", "nccl.")
@@ -63,8 +59,7 @@ class JobCalls:
         """cgroup id -> library -> why its calls are not counted."""
         self._sampled: dict[int, set[str]] = {}
         """cgroup id -> calls whose sites were attached for a part of the time."""
-        self._hidden: dict[int, HiddenUse] = {}
-        """cgroup id -> its processes that use a device without a tracer."""
+        self._hidden = HiddenWatch()
         self._ranks = RankWatch()
         self._untold: dict[int, str] = {}
         """cgroup id -> why its ranks' calls are not told."""
@@ -75,14 +70,15 @@ class JobCalls:
         self._watch = CallWatch(self._make, self._prepare)
 
     def start(self) -> None:
-        """Start the thread, which measures the costs first if this boot has not yet."""
+        """Start the threads; that of the probes measures the costs first if this boot has not."""
+        self._hidden.start()
         self._watch.start()
 
     def begin(self, key: TaskKey, cgroup_id: int, segments: Path | None = None) -> None:
         """Watch a running job, whose tracers write to `segments`; a second call changes nothing."""
         now_ns = time.monotonic_ns()
         if segments is not None:
-            self._hidden.setdefault(cgroup_id, HiddenUse(now_ns, segments))
+            self._hidden.begin(cgroup_id, lambda: self._folder_of(key), segments)
         self._groups.setdefault(cgroup_id, (key, now_ns))
         self._lost.setdefault(cgroup_id, self.dropped())
         self._ranks.begin(cgroup_id, (key.job, key.attempt, key.placing))
@@ -94,7 +90,7 @@ class JobCalls:
         self._unseen.pop(cgroup_id, None)
         self._sampled.pop(cgroup_id, None)
         self._governors.pop(cgroup_id, None)
-        self._hidden.pop(cgroup_id, None)
+        self._hidden.end(cgroup_id)
         self._untold.pop(cgroup_id, None)
         self._probed.discard(cgroup_id)
         self._ranks.end(cgroup_id)
@@ -109,10 +105,8 @@ class JobCalls:
         Each is the id of a cgroup and a process in it.
         """
         mine = [each for each in programs if each[0] in self._groups]
-        for cgroup_id, pid in mine:
-            if (use := self._hidden.get(cgroup_id)) is not None:
-                use.began(pid)
         if mine:
+            self._hidden.started(mine)
             self._read_at = 0.0
             self._watch.hurry()
 
@@ -173,13 +167,11 @@ class JobCalls:
     def hidden(self, cgroup_id: int, now_ns: int) -> UntracedProcesses | None:
         """Return what the job's processes did without a tracer until `now_ns`, or None if they
         were never examined."""
-        found = self._hidden.get(cgroup_id)
-        return None if found is None else found.until(now_ns)
+        return self._hidden.hidden(cgroup_id, now_ns)
 
     def found(self, cgroup_id: int, segments: Iterable[FoundSegment], now_ns: int) -> None:
         """Record segments that processes of this job have made by now: they have a tracer."""
-        if (use := self._hidden.get(cgroup_id)) is not None:
-            use.found(segments, now_ns)
+        self._hidden.found(cgroup_id, segments, now_ns)
 
     def rows(self, cgroup_id: int) -> tuple[CallRow, ...]:
         """Return the job's calls by name, with those that it may have made unobserved."""
@@ -244,7 +236,8 @@ class JobCalls:
         )
 
     def close(self) -> None:
-        """Detach all probes."""
+        """Detach all probes and end the threads."""
+        self._hidden.close()
         self._watch.close()
         with contextlib.suppress(OSError):
             (self._folder / site_report.FILE).unlink()
@@ -262,14 +255,9 @@ class JobCalls:
         if now_s >= self._read_at:
             self._read_at = now_s + PIDS_EVERY_S
             groups = list(self._groups.items())
-            found = {id: processes_of(self._folder_of(key)) for id, (key, _) in groups}
-            probes.want(found)
-            for id, pids in found.items():
-                if (hidden := self._hidden.get(id)) is not None:
-                    hidden.look(pids, time.monotonic_ns())
+            probes.want({id: processes_of(self._folder_of(key)) for id, (key, _) in groups})
         self._save(probes, now_s)
-        next_ns = [use.look_again(time.monotonic_ns()) for use in list(self._hidden.values())]
-        return min([round(self._read_at * 1e9), *next_ns])
+        return round(self._read_at * 1e9)
 
     def _save(self, probes: CallProbes, now_s: float) -> None:
         """Write the states for the doctor when they have changed, and now and then."""
@@ -308,23 +296,3 @@ class JobCalls:
             libraries = self._unseen.setdefault(job, {})
             if job in self._groups and len(libraries) < UNSEEN_MAX:
                 libraries.setdefault(f"calls of {library}", reason)
-
-
-def is_frozen(group: Path) -> bool:
-    """Return whether a cgroup is frozen; False if it is gone."""
-    try:
-        return "frozen 1" in (group / "cgroup.events").read_text()
-    except OSError:
-        return False
-
-
-def processes_of(group: Path) -> list[int]:
-    """Return the processes of a cgroup and of those below it; none if it is gone."""
-    found: list[int] = []
-    for folder, _, _ in itertools.islice(os.walk(group), GROUPS_MAX):
-        if len(found) >= PIDS_MAX:
-            break
-        with contextlib.suppress(OSError):
-            text = (Path(folder) / "cgroup.procs").read_text()
-            found += [int(pid) for pid in text.split()]
-    return found[:PIDS_MAX]

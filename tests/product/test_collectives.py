@@ -159,7 +159,8 @@ def test_beside_a_neighbour_the_slow_rank_is_named_and_nobody_else(
 def test_ranks_of_split_communicators_wait_within_them(node: LiveNode, meeting: str) -> None:
     met = run(node, meeting, 4, "--rounds", "40", "--slow", "3:50", "--call", "split")
     names = [row["name"] for row in met.trace["collectives"]["communicators"]]
-    assert names == ["world", "made", "made 2"]
+    told = {name: met.trace[name] for name in ("collectives", "calls", "absent")}
+    assert names == ["world", "made", "made 2"], json.dumps(told)
     ranks = [
         [member["rank"] for member in row["members"]]
         for row in met.trace["collectives"]["communicators"]

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from stoker.agent.tracing.job_calls import JobCalls, processes_of
+from stoker.agent.tracing.cgroup_processes import processes_of
+from stoker.agent.tracing.job_calls import JobCalls
 from stoker.probes.calls import site_report
 from stoker.probes.calls.trap_cost import ELSEWHERE, TrapCosts, boot_id, save
 from stoker.probes.cost.cost_budget import GovernorAction
@@ -132,7 +133,3 @@ def test_a_library_that_cannot_be_probed_is_named_in_the_jobs_trace(
 def _told(folder: Path, id: str) -> str:
     report = site_report.load(folder / site_report.FILE)
     return next((s.state for s in report.states if s.id == id), "") if report else ""
-
-
-def test_a_group_that_is_gone_has_no_processes(tmp_path: Path) -> None:
-    assert processes_of(tmp_path / "none") == []

@@ -60,7 +60,9 @@ def test_calls_of_a_job_are_in_its_summary(folder: Path) -> None:
         wait_until(lambda: "1 processes" in told(node, LAUNCH), "it is attached")
         found = sites(node)
         launch = found[f"probe.site.{LAUNCH}"]
-        assert launch["status"] == "PASS" and "1 processes" in launch["text"]
+        assert launch["status"] == "PASS"
+        # Over budget on a slow machine, it is attached in windows, and this look may be between.
+        assert "1 processes" in launch["text"] or "sampled" in launch["text"]
         assert "measured on this machine" in json.dumps(found["probe.site.cost"])
         go.touch()
         trace = node.wait(job, trace=True).trace

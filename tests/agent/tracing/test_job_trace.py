@@ -64,7 +64,7 @@ def test_a_process_that_was_looked_at_as_it_loaded_its_tracer_hides_nothing(
     job = traced_job(tmp_path, began_ns=began, cgroup_id=CGROUP, calls=calls)
     job.follow()
     monkeypatch.setattr(untraced_processes, "_kind", lambda pid, told: "hidden")
-    calls._hidden[CGROUP].look([os.getpid()], time.monotonic_ns())
+    calls._hidden._jobs[CGROUP][1].look([os.getpid()], time.monotonic_ns())
     assert calls.hidden(CGROUP, time.monotonic_ns()) != untraced_processes.UntracedProcesses()
     made = time.monotonic_ns()
     (tmp_path / "store").mkdir()
@@ -77,7 +77,7 @@ def test_a_process_that_was_looked_at_as_it_loaded_its_tracer_hides_nothing(
         assert calls.hidden(CGROUP, time.monotonic_ns()) == untraced_processes.UntracedProcesses()
     else:  # as after a long look at the folder of segments, before the next is due
         monkeypatch.setattr(job, "drain", lambda read: 0.0)
-    calls._hidden[CGROUP].look([], time.monotonic_ns())
+    calls._hidden._jobs[CGROUP][1].look([], time.monotonic_ns())
     summary = job.finish(time.monotonic_ns())
     assert summary.kernels and "tracer" not in summary.absent
     job.close()

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 
-from stoker.probes.calls import call_watch
+from stoker.probes.calls import look_thread
 from stoker.probes.calls.call_probes import CallProbes
 from stoker.probes.calls.call_records import CallLimits
 from stoker.probes.calls.call_watch import CallWatch
@@ -55,58 +54,8 @@ def test_it_attaches_what_appears_and_detaches_at_its_end(tmp_path: Path) -> Non
     caller.end()
 
 
-def test_looks_that_are_asked_for_all_the_time_are_apart() -> None:
-    looks: list[None] = []
-
-    def before(_: CallProbes) -> int:
-        looks.append(None)
-        watch.hurry()
-        return NEVER
-
-    watch = CallWatch(lambda: CallProbes(ELSEWHERE), before)
-    begun_s = time.monotonic()
-    watch.start()
-    eventually(lambda: len(looks) >= 4)
-    watch.close()
-    # A slow machine makes the time longer and never the looks more.
-    assert len(looks) <= (time.monotonic() - begun_s) / call_watch.HURRY_S + 2
-
-
-def test_it_looks_again_when_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_watch, "PAUSE_S", (0.001, 3600.0))
-    monkeypatch.setattr(CallProbes, "look", lambda _: NEVER)
-    asked: list[int] = []
-
-    def before(_: CallProbes) -> int:
-        asked.append(time.monotonic_ns() + 1_000_000 if len(asked) < 2 else NEVER)
-        return asked[-1]
-
-    watch = CallWatch(lambda: CallProbes(ELSEWHERE), before)
-    watch.start()
-    eventually(lambda: len(asked) >= 3)
-    watch.close()
-    assert len(asked) == 3
-
-
-def test_a_look_that_fails_costs_that_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_watch, "AFTER_FAILURE_S", 0.001)
-    asked = []
-
-    def before(_: CallProbes) -> int:
-        asked.append(1)
-        if len(asked) < 4:
-            raise OSError("once more")
-        return NEVER
-
-    watch = CallWatch(lambda: CallProbes(ELSEWHERE), before)
-    watch.start()
-    eventually(lambda: len(asked) >= 4)
-    watch.close()
-    assert watch.failures == 3
-
-
 def test_programs_that_cannot_be_made_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_watch, "AFTER_FAILURE_S", 0.001)
+    monkeypatch.setattr(look_thread, "AFTER_FAILURE_S", 0.001)
     tries = []
 
     def fail() -> CallProbes:
