@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,10 @@ from typing import Any
 
 import pytest
 from product_node import LiveNode, live_node, wait_until
+
+from stoker.probes.calls import site_report
+from stoker.probes.calls.call_records import CallState
+from stoker.scheduler.nouns import ENDED
 
 pytestmark = [
     pytest.mark.needs_root,
@@ -27,6 +32,14 @@ pytestmark = [
 POINTS = 0.05
 """The largest error of a wait, as a part of the time that was measured."""
 MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n")
+CALLED = tuple(
+    f"mpi.MPI_{name}"
+    for name in (
+        *("Barrier", "Allreduce", "Allgather", "Alltoall", "Bcast", "Sendrecv"),
+        *("Comm_split", "Gather", "Finalize"),
+    )
+)
+"""The calls that the program may make after its beginning."""
 
 
 @dataclass(frozen=True)
@@ -67,15 +80,40 @@ def meeting(node: LiveNode, public_folder: Path) -> str:
     here = Path(__file__).parent
     program = public_folder / "meeting"
     sources = [str(here / "meeting/meeting.c"), str(here / "waits/device.c")]
-    argv = ["mpicc", "-O2", "-Wall", "-Werror", "-o", str(program), *sources, "-lOpenCL", "-ldl"]
+    argv = ["mpicc", "-O2", "-Wall", "-Werror", "-o", str(program), *sources, "-lOpenCL"]
     subprocess.run(argv, check=True)
     run(node, str(program), 1, "--rounds", "1", "--kernel", "1")
     return str(program)
 
 
+def sites(node: LiveNode) -> list[CallState]:
+    """The sites of all jobs, as the agent leaves them for the doctor."""
+    report = site_report.load(node.state.agent / site_report.FILE)
+    return report.states if report is not None else []
+
+
+def told(node: LiveNode, ranks: int, before: set[int]) -> bool:
+    """Return whether the calls of a job that is not of `before` are told in all of its ranks. A
+    breakpoint in the program shows less: the return of a call is probed before its entry."""
+    mine = {each.id: each for each in sites(node) if each.job not in before}
+    return all(id in mine and mine[id].processes == ranks for id in CALLED)
+
+
+def is_over(node: LiveNode, job: int) -> bool:
+    return node.ask(lambda client: client.get(job)).state in ENDED
+
+
 def run(node: LiveNode, meeting: str, ranks: int, *words: str) -> Met:
-    """One job under full tracing, to its end."""
-    job = node.submit(*MPIRUN, str(ranks), meeting, *words, gpu_milli=1000, trace="full")
+    """One job under full tracing, to its end. It begins when all of its calls are told."""
+    before = {each.job for each in sites(node)}
+    with tempfile.TemporaryDirectory(dir=Path(meeting).parent) as folder:
+        go = Path(folder) / "go"
+        Path(folder).chmod(0o755)
+        argv = (*MPIRUN, str(ranks), meeting, "--go", str(go), *words)
+        job = node.submit(*argv, gpu_milli=1000, trace="full")
+        wait_until(lambda: told(node, ranks, before) or is_over(node, job), "its calls are told")
+        go.touch()
+        node.wait(job)
     view = node.wait(job, trace=True)
     assert view.state == "succeeded", node.output(job, "err").decode()
     assert view.trace is not None, view.trace_absent

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is read of cgroups that are not there."""
+"""A cgroup that is not there has no processes."""
 
 from __future__ import annotations
 
