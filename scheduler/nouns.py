@@ -30,6 +30,8 @@ LABELS_PER_REPORT_MAX = 8
 PLACING_BYTES = 8
 JOB_SAMPLES_MAX = 512
 """The most tasks in one Observation."""
+VERDICTS_MAX = 256
+"""The most tasks of which one Observation says what bounds them now."""
 TROUBLE_CHARS_MAX = 160
 """The longest text on the ranks of a job in an Observation, in characters."""
 TROUBLES_MAX = 32
@@ -225,6 +227,19 @@ class Observation(Record, frozen=True):
     jobs: tuple[JobSample, ...] = ()
     gangs: tuple[GangSample, ...] = ()
     """The ranks of its jobs, as far as something of them is to be told."""
+    verdicts: tuple[JobVerdict, ...] = ()
+    """The bottlenecks of tasks that hold devices and run, at most VERDICTS_MAX."""
+
+
+class JobVerdict(TaskRecord, frozen=True):
+    """The bottleneck of a running task in the newest stretch of its time."""
+
+    bottleneck: str
+    """A name of `mesh/wire/bottleneck.py`."""
+    share_milli: int
+    """Its part of the time of the task's devices, in thousandths."""
+    window_ns: int
+    """The length of the stretch."""
 
 
 class GangSample(TaskRecord, frozen=True):

@@ -47,6 +47,7 @@ ACROSS = {
     "tests/product/test_placements_on_nodes.py": "placements that choose between nodes",
     "tests/product/test_scoring_functions.py": "from the file of a function to placements",
     "tests/product/test_servers.py": "three brokers, three schedulers and real agents",
+    "tests/product/test_verdicts.py": "the reason in every list, from a job's trace to the verbs",
     "tests/test_tidy.py": "every tracked file",
     "tests/test_words.py": "docs/developer/glossary.md and every name",
     "tests/test_prose.py": "every comment",

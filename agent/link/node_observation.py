@@ -23,6 +23,7 @@ from stoker.scheduler.nouns import (
     DeviceSample,
     GangSample,
     JobSample,
+    JobVerdict,
     Observation,
     TaskKey,
 )
@@ -127,6 +128,7 @@ def observation(
     jobs: tuple[JobSample, ...] = (),
     *,
     gangs: tuple[GangSample, ...] = (),
+    verdicts: tuple[JobVerdict, ...] = (),
 ) -> Observation:
     """Return the observation of this moment; reads /proc."""
     return Observation(
@@ -138,4 +140,5 @@ def observation(
         devices=tuple(devices),
         jobs=jobs,
         gangs=gangs,
+        verdicts=verdicts,
     )

@@ -25,10 +25,11 @@ from stoker.agent.health.sources import PROBE
 from stoker.agent.jobs.spawner_messages import Feature
 from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.link import node_observation
+from stoker.agent.link.job_verdicts import JobVerdicts, Summed
 from stoker.agent.state import host_facts
 from stoker.agent.tracing.trace_thread import Done, TraceThread
 from stoker.native.errors import StokerError
-from stoker.probes.kernels.job_trace import TraceSummary
+from stoker.probes.kernels.job_trace import DeviceRow, TraceSummary
 from stoker.scheduler.nouns import DeviceSample, NodeReport, Observation, TaskKey
 
 OBSERVE_EVERY_S = 1.0
@@ -55,6 +56,7 @@ class NodeTelemetry:
         self._tracer = tracer
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="devices")
         self._busy = node_observation.DeviceLoad()
+        self._verdicts = JobVerdicts()
         self._rescan = False
         self.features: Mapping[str, Feature] = {}
         """The spawner's features; set once it has answered."""
@@ -187,9 +189,25 @@ class NodeTelemetry:
         self.samples = tuple(filled)
         used = node_observation.job_samples(running)
         gangs = await self._call_tracer(self._tracer.gangs, ()) if self._tracer.busy else ()
+        verdicts = self._verdicts.of(await self._sums(summaries), time.monotonic_ns())
         return node_observation.observation(
-            number, self._setting.node, time.time_ns(), filled, used, gangs=gangs
+            number,
+            self._setting.node,
+            time.time_ns(),
+            filled,
+            used,
+            gangs=gangs,
+            verdicts=verdicts,
         )
+
+    async def _sums(self, summaries: Mapping[TaskKey, TraceSummary]) -> dict[TaskKey, Summed]:
+        """Return the sums of all traced jobs that hold devices, also of those that use none."""
+        sums = {key: Summed(each.devices, each.kernels) for key, each in summaries.items()}
+        if self._tracer.busy:
+            held: Mapping[TaskKey, tuple[DeviceRow, ...]]
+            held = await self._call_tracer(self._tracer.held, {})
+            sums |= {key: Summed(devices) for key, devices in held.items() if key not in sums}
+        return {key: summed for key, summed in sums.items() if summed.devices}
 
     async def readings(self) -> tuple[JobReading, ...]:
         """Return values for metrics of all traced jobs; none if the tracing thread has no time."""

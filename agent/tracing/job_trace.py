@@ -268,6 +268,18 @@ class TracedJob:
         """Return the summary up to now; of a job without a fold the time its devices were held."""
         return self.summary() or self._empty(now_ns, self._cpu_ns(), over=False)
 
+    @property
+    def folded(self) -> bool:
+        """True while there is a fold, whose summary tells of the job's devices."""
+        return self._trace is not None
+
+    def held(self, now_ns: int, cpu_ns: int | None) -> tuple[DeviceRow, ...]:
+        """Return the devices of a job without a fold, which it holds idle or unobserved."""
+        window_ns = max(now_ns - self._began_ns, 0)
+        idle = self._is_idle(window_ns, cpu_ns, self._hidden(now_ns))
+        causes = Causes(held_idle_ns=window_ns) if idle else Causes(not_observed_ns=window_ns)
+        return tuple(DeviceRow(id, window_ns, causes) for id in self.record.devices)
+
     def _cpu_ns(self) -> int | None:
         """Return the CPU time of the job's threads so far; None if they are not followed."""
         if self._host is None or not self._followed:
@@ -387,8 +399,7 @@ class TracedJob:
         together hardly used a CPU. Otherwise their time is not observed."""
         window_ns = max(ended_ns - self._began_ns, 0)
         hidden = self._hidden(ended_ns)
-        idle = hidden is not None and not hidden.ns and not self._given_up
-        idle = idle and cpu_ns is not None and cpu_ns <= window_ns * IDLE_CPU_SHARE
+        idle = self._is_idle(window_ns, cpu_ns, hidden)
         causes = Causes(held_idle_ns=window_ns) if idle else Causes(not_observed_ns=window_ns)
         absent = {"kernels": NO_SEGMENT, "copies": NO_SEGMENT, **self._absent}
         absent |= self._uncounted_calls()
@@ -407,6 +418,13 @@ class TracedJob:
             absent=absent,
             collectives=self._ranks(over=over),
         )
+
+    def _is_idle(
+        self, window_ns: int, cpu_ns: int | None, hidden: UntracedProcesses | None
+    ) -> bool:
+        """True if it was observed that a job without a fold does not use its devices."""
+        seen = hidden is not None and not hidden.ns and not self._given_up
+        return seen and cpu_ns is not None and cpu_ns <= window_ns * IDLE_CPU_SHARE
 
     def _store_summary(self, summary: TraceSummary) -> None:
         self._store.mkdir(mode=0o700, exist_ok=True)

@@ -44,7 +44,7 @@ from stoker.native.errors import NotFound, Refused, StokerError
 from stoker.probes.catalogue import ProbeState
 from stoker.probes.host.host_probes import HostProbes
 from stoker.probes.host.notices import Notice
-from stoker.probes.kernels.job_trace import HOLD_WHOLE, TraceSummary
+from stoker.probes.kernels.job_trace import HOLD_WHOLE, DeviceRow, TraceSummary
 from stoker.scheduler.nouns import DeviceSample, GangSample, TaskKey
 
 DRAIN_EVERY_S = 0.05
@@ -252,6 +252,11 @@ class TraceThread:
         """Pass `done` the TraceSummary of one traced job up to now; NotFound if it is not one."""
         self._order(lambda: self._answer(done, lambda: self._so_far(key)))
 
+    def held(self, done: Done) -> None:
+        """Pass `done` the devices of traced jobs that have nothing to summarize: TaskKey -> a tuple
+        of DeviceRow."""
+        self._order(lambda: self._answer(done, self._held))
+
     def gangs(self, done: Done) -> None:
         """Pass `done` what an observation tells of the ranks of jobs: a tuple of GangSample."""
         self._order(lambda: self._answer(done, self._gang_samples))
@@ -441,6 +446,18 @@ class TraceThread:
             for key, summary in opened.items()
             if summary is not None
         }
+
+    def _held(self) -> dict[TaskKey, tuple[DeviceRow, ...]]:
+        """One pass over the kernel's tables gives the CPU times of all jobs."""
+        now_ns = time.monotonic_ns()
+        unfolded = {key: job for key, job in self._traced.items() if not job.folded}
+        read = self._host.read_all() if unfolded and self._host is not None else {}
+        found: dict[TaskKey, tuple[DeviceRow, ...]] = {}
+        for key, job in unfolded.items():
+            times = read.get(job.cgroup_id)
+            totals = times.totals if times is not None else None
+            found[key] = job.held(now_ns, totals.on_cpu_ns if totals is not None else None)
+        return found
 
     def _gang_samples(self) -> tuple[GangSample, ...]:
         self._drain_calls()

@@ -12,6 +12,7 @@ import msgspec
 
 from stoker.mesh.replica import followed_jobs, gangs
 from stoker.mesh.replica.replica import Replica
+from stoker.mesh.server import verdict_words
 from stoker.mesh.server.cluster_views import position
 from stoker.mesh.server.numa_words import numa_words
 from stoker.mesh.wire import schema
@@ -28,6 +29,8 @@ SHORT_ARGV_CHARS = 400
 def job_view(replica: Replica, job: Job, *, short: bool = False) -> schema.JobView:
     """Return one job; `short` omits the environment and most of a long command line."""
     spec = job.decoded_spec()
+    told = tuple(troubles(replica, job))
+    verdict = verdict_words.judged(replica, job, spec, told)
     return schema.JobView(
         job=job.job,
         user=job.owner.user,
@@ -61,7 +64,9 @@ def job_view(replica: Replica, job: Job, *, short: bool = False) -> schema.JobVi
         ranks=() if short else tuple(_ranks(replica, job)),
         master=_master(replica, job),
         follows=() if short else tuple(_follows(replica, spec)),
-        troubles=tuple(troubles(replica, job)),
+        troubles=told,
+        verdict=verdict.verdict,
+        verdict_absent=verdict.absent,
     )
 
 

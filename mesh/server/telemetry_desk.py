@@ -224,7 +224,7 @@ def _published(kind: str, kept: KeptMessage) -> bytes:
 def _named(sample: Observation) -> bytes:
     """Return an observation as JSON with names, which it has not on the wire."""
     whole = {name: getattr(sample, name) for name in sample.__struct_fields__}
-    for part in ("devices", "jobs", "gangs"):
+    for part in ("devices", "jobs", "gangs", "verdicts"):
         whole[part] = [_parts(row) for row in whole[part]]
     for gang in whole["gangs"]:
         gang["troubles"] = [_parts(row) for row in gang["troubles"]]

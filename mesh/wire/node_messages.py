@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
+from stoker.mesh.wire import bottleneck
 from stoker.mesh.wire.command import HAVE_MAX, StateRequest
 from stoker.native.errors import BadRequest
 from stoker.scheduler.names import check_label
@@ -22,12 +23,15 @@ from stoker.scheduler.nouns import (
     JOB_SAMPLES_MAX,
     LABELS_PER_REPORT_MAX,
     MEMBER_SAMPLES_MAX,
+    MILLI,
     RANKS_MAX,
     TASKS_PER_JOB_MAX,
     TROUBLE_CHARS_MAX,
     TROUBLES_MAX,
+    VERDICTS_MAX,
     DeviceInfo,
     DeviceSample,
+    JobVerdict,
     MemberSample,
     NodeReport,
     Observation,
@@ -147,6 +151,8 @@ def observation(data: bytes, node: str) -> Observation:
         raise BadRequest(f"the sample of {node} has a task or a device time out of range")
     if any(len(each.trouble) > TROUBLE_CHARS_MAX for each in found.jobs):
         raise BadRequest(f"the sample of {node} has a trouble of too many characters")
+    if len(found.verdicts) > VERDICTS_MAX or not all(map(_is_verdict, found.verdicts)):
+        raise BadRequest(f"the sample of {node} has a verdict too many or out of range")
     _check_gangs(found, node)
     if not all(map(_finite, found.devices)):
         raise BadRequest(f"the sample of {node} has a reading that is not a number")
@@ -177,6 +183,15 @@ def _check_gangs(found: Observation, node: str) -> None:
     )
     if not good:
         raise BadRequest(f"the sample of {node} has a rank with a number out of range")
+
+
+def _is_verdict(verdict: JobVerdict) -> bool:
+    return (
+        _is_key(verdict.key)
+        and verdict.bottleneck in bottleneck.NAMES
+        and 0 <= verdict.share_milli <= MILLI
+        and 0 < verdict.window_ns < _U63
+    )
 
 
 def _is_member(member: MemberSample) -> bool:

@@ -53,7 +53,7 @@ from stoker.mesh.wire.schema_devices import (
     TopologyRequest,
     TopologyView,
 )
-from stoker.mesh.wire.schema_ranks import RankTroubleView
+from stoker.mesh.wire.schema_ranks import RankTroubleView, VerdictView
 from stoker.mesh.wire.schema_removal import RemovedJob, RemoveRequest, RemoveView
 from stoker.mesh.wire.schema_telemetry import (
     TelemetryList,
@@ -133,6 +133,7 @@ __all__ = [
     "TracerView",
     "TracingRequest",
     "TracingView",
+    "VerdictView",
     "WindowView",
 ]
 """The messages of the other files, which are used under this module's name."""
@@ -350,6 +351,10 @@ class JobView(Message, frozen=True):
     """The ranks that keep others waiting now, those that do not come first."""
     waits: str = ""
     """The reason why a pending job waits; the leader tells it in 64 rows of a list at most."""
+    verdict: VerdictView | None = None
+    """The verdict on a job that runs; null if it does not run, or nobody knows."""
+    verdict_absent: str = ""
+    """The reason why there is no `verdict` of a running job, or of some of its tasks."""
 
 
 class JobList(Message, frozen=True):

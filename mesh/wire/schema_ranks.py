@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The public view of ranks that keep others of their job waiting."""
+"""The public views of how a job runs: what bounds it, and ranks that keep others waiting."""
 
 from __future__ import annotations
 
@@ -30,3 +30,20 @@ class RankTroubleView(Part, frozen=True):
     """The time of the judgement."""
     lag_ns: int
     """The part of the time between these two in which whoever judges had no CPU for it."""
+
+
+class VerdictView(Part, frozen=True):
+    """The bottleneck of a running job in the past 10 to 20 s, or in its life while that is
+    shorter."""
+
+    bottleneck: str
+    """A name as in `stoker explain`: GPU-bound, copy-bound, launch-bound, host-bound, starved of
+    CPU, blocked, paging, waiting for a peer, throttled, idle, not observed."""
+    share: float
+    """Its part of the time of the job's devices, from 0 to 1."""
+    window_ns: int
+    """The time that was judged."""
+    tasks: int
+    """The tasks that it is of: less than all where a node has told nothing of the others."""
+    text: str
+    """The verdict in words: `starved of CPU 41 %`."""

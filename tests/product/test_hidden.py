@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from product_node import LiveNode, live_node, wait_until
 
+from stoker.mesh.wire.bottleneck import BY_CAUSE
 from stoker.mesh.wire.schema import JobView
-from stoker.tui.calls.bottleneck import BY_CAUSE
 
 pytestmark = pytest.mark.needs_root
 

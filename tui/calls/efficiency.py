@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from stoker.tui.calls.bottleneck import Bottleneck, bottleneck
+from stoker.mesh.wire.bottleneck import Bottleneck, bottleneck
 
 Object = Mapping[str, Any]
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lines of `run` on stderr beside the job's output: why the job waits, and a bad end.
+"""The lines of `run` on stderr beside the job's output: why the job waits, and how it ended.
 
-A job that starts soon and ends with exit code 0 costs no line.
+A job that starts soon, is over within some seconds and ends with exit code 0 costs no line.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ import asyncio
 from stoker.mesh.client.client import Client
 from stoker.mesh.wire import schema
 from stoker.native.errors import StokerError
-from stoker.tui.calls import attachment
+from stoker.tui.calls import attachment, efficiency, job_calls, views
+from stoker.tui.render import units
 
 NOTICE_S = 2.0
 """A job that waits longer than this has its reason told."""
 AGAIN_S = 5.0
 """The pause between two questions; a reason is told again only if it changed."""
 
+BOUND_NS = 10_000_000_000
+"""A job with devices that ran for longer has its bottleneck told at its end."""
 ANSWER_S = 3.0
 """The longest wait for an explanation; the client itself sits out an outage of an hour."""
 
@@ -44,11 +47,34 @@ async def _waits(client: Client, job: int) -> str | None:
 
 
 async def tell_its_end(client: Client, view: schema.JobView) -> None:
-    """Tell of an end that is not exit code 0, with what would help besides reading the output."""
+    """Tell what bounded a job that ran for some time; of an end that is not exit code 0 also what
+    would help besides reading the output."""
+    bound = await _bound(client, view)
     if view.state == "succeeded":
+        if bound:
+            attachment.warn(f"job {view.job}, succeeded: {bound} (more: stoker explain {view.job})")
         return
     words = f"job {view.job}, {view.state}{view.reason and ': '}{view.reason}"
-    attachment.warn("; ".join([words, *(await _remedies(client, view))[:1]]))
+    said = [words, *filter(None, [bound]), *(await _remedies(client, view))[:1]]
+    attachment.warn("; ".join(said))
+
+
+async def _bound(client: Client, view: schema.JobView) -> str:
+    """The bottleneck of an ended job: "GPU-bound for 83 % of its device time"; empty for a short
+    job, and where its device time is not known soon."""
+    started_ns, ended_ns = view.times.started_ns, view.times.ended_ns
+    ran_ns = ended_ns - started_ns if started_ns is not None and ended_ns is not None else 0
+    if not view.spec.gpu_milli or ran_ns < BOUND_NS:
+        return ""
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            job = await client.get(view.job, trace=True)
+            times = await job_calls.rank_times(client, job)
+    except (StokerError, TimeoutError):
+        return ""
+    made = efficiency.efficiency(views.row(job), times, ended_ns or 0)
+    found = made.bottleneck if made is not None else None
+    return f"{found.name} for {units.percent(found.share)} of its device time" if found else ""
 
 
 async def _remedies(client: Client, view: schema.JobView) -> list[str]:

@@ -16,9 +16,9 @@ import msgspec
 
 from stoker.mesh.client.client import Client
 from stoker.mesh.wire import schema
+from stoker.mesh.wire.bottleneck import Name, bottleneck
 from stoker.native.errors import StokerError
 from stoker.tui.calls import job_calls, views
-from stoker.tui.calls.bottleneck import Name, bottleneck
 
 AT_ONCE = 16
 """The traces that are requested at once."""

@@ -42,7 +42,8 @@ def demo_command(as_json: bool, keep: bool, trace: str) -> None:
         text.show(tables.render_one(whole))
     else:
         colour, unicode = text.colours(sys.stdout), text.encodable(sys.stdout)
-        text.show(report.render(done.job, colour=colour, unicode=unicode) + "\n")
+        width = text.page(sys.stdout)
+        text.show(report.render(done.job, width=width, colour=colour, unicode=unicode) + "\n")
     for failure in done.failures:
         click.echo(f"stoker: {failure}", err=True)
     sys.exit(1 if done.failures else 0)

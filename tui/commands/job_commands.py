@@ -256,10 +256,17 @@ def explain_command(selector: str, state: str | None, output: tables.Output, ran
 
     rows = call(job_calls.explain(state, selectors.parse(selector), selector, rank))
     if output in ("table", "wide"):
-        text.show("\n\n".join(explain.render(row) for row in rows) + "\n")
+        text.show(
+            "\n\n".join(explain.render(row, width=text.page(sys.stdout)) for row in rows) + "\n"
+        )
     else:
         show(nouns.JOBS, rows, output, alone=True)
 
 
 def _report(row: Row) -> str:
-    return report.render(row, colour=text.colours(sys.stdout), unicode=text.encodable(sys.stdout))
+    return report.render(
+        row,
+        width=text.page(sys.stdout),
+        colour=text.colours(sys.stdout),
+        unicode=text.encodable(sys.stdout),
+    )

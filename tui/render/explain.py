@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The text of `stoker explain`: the answer, its efficiency and reasons, then what would help.
 
-Pure: the reply's object in, text out.
+Pure: the reply's object in, text of a given width out.
 """
 
 from __future__ import annotations
@@ -10,68 +10,70 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from stoker.tui.render import efficiency, rank_troubles, text, units
-from stoker.tui.render.report import WIDTH
 
 Object = Mapping[str, Any]
+Line = tuple[str, str]
+"""The start of a line, and the words that are wrapped beside it."""
 
 
-def render(explained: Object) -> str:
+def render(explained: Object, *, width: int = text.PAGE) -> str:
     """The explanation of one job, without a final newline."""
-    lines = [_wrapped(f"job {explained['job']}, {explained['state']}: ", explained["summary"])]
+    return "\n".join(_wrapped(start, words, width) for start, words in _lines(explained))
+
+
+def _lines(explained: Object) -> Iterator[Line]:
+    yield f"job {explained['job']}, {explained['state']}: ", explained["summary"]
     for kind, sentence in rank_troubles.sentences(explained):
-        lines.append(_wrapped(f"  {kind} rank: " if kind else "  ", sentence))
-    lines += (_wrapped(label, words) for label, words in efficiency.lines(explained))
-    lines += _reasons(explained)
-    lines += _actions(explained)
+        yield f"  {kind} rank: " if kind else "  ", sentence
+    yield from efficiency.lines(explained)
+    yield from _reasons(explained)
+    yield from _actions(explained)
     if explained.get("decision"):
-        lines += _decision(explained["decision"])
+        yield from _decision(explained["decision"])
     if explained.get("evidence"):
-        lines += _evidence(explained["evidence"])
-    return "\n".join(lines)
+        yield from _evidence(explained["evidence"])
 
 
-def _reasons(explained: Object) -> Iterator[str]:
+def _reasons(explained: Object) -> Iterator[Line]:
     """The reasons that the first line does not give already."""
     told = [r for r in explained["reasons"] if not explained["summary"].endswith(r["text"])]
     for rank, reason in enumerate(told, start=1):
         known = f"node {reason.get('node')}" in reason["text"]
         where = f"node {reason['node']}: " if reason.get("node") and not known else ""
-        yield _wrapped(f"  {rank}. ", where + reason["text"])
+        yield (f"  {rank}. ", where + reason["text"])
 
 
-def _actions(explained: Object) -> Iterator[str]:
+def _actions(explained: Object) -> Iterator[Line]:
     if explained["actions"]:
-        yield "what would help"
+        yield "what would help", ""
     for action in explained["actions"]:
-        yield _wrapped("  - ", action)
+        yield ("  - ", action)
 
 
-def _decision(decision: Object) -> Iterator[str]:
+def _decision(decision: Object) -> Iterator[Line]:
     shares = ", ".join(
         f"{_part(d['milli'])}{d['id']}{' (SIM)' if d.get('sim') else ''}"
         for d in decision["devices"]
     )
-    yield _wrapped(
-        f"decision {decision['id']}: ", f"node {decision['node']}{shares and ', '}{shares}"
-    )
-    yield _wrapped("  why: ", decision["reason"])
+    yield (f"decision {decision['id']}: ", f"node {decision['node']}{shares and ', '}{shares}")
+    yield ("  why: ", decision["reason"])
     read = ", ".join(map(str, decision["observations"]))
     seen = f"observations {read}" if read else "no observation"
     took = units.duration(decision["latency_ns"])
-    yield _wrapped("  read: ", f"{seen}; decided in {took}")
+    yield ("  read: ", f"{seen}; decided in {took}")
     if decision.get("numa"):
-        yield _wrapped("  NUMA: ", decision["numa"])
+        yield ("  NUMA: ", decision["numa"])
 
 
-def _evidence(evidence: Object) -> Iterator[str]:
+def _evidence(evidence: Object) -> Iterator[Line]:
     """The values that the placement read, and what would have changed the choice."""
     for start, side in (("chosen: ", "chosen"), ("next best: ", "next_best")):
         if evidence.get(side):
-            yield _wrapped(f"  {start}", _signals(evidence[side]))
+            yield (f"  {start}", _signals(evidence[side]))
     if evidence.get("flip"):
-        yield _wrapped("  instead: ", evidence["flip"])
+        yield ("  instead: ", evidence["flip"])
     if evidence.get("absent"):
-        yield _wrapped("  signals: ", f"none: {evidence['absent']}")
+        yield ("  signals: ", f"none: {evidence['absent']}")
 
 
 _SIGNALS: dict[str, tuple[str, Callable[[float], str]]] = {
@@ -105,6 +107,6 @@ def _part(milli: int) -> str:
     return "" if milli == 1000 else f"{units.share(milli)} of "
 
 
-def _wrapped(start: str, words: str) -> str:
+def _wrapped(start: str, words: str, width: int) -> str:
     start = text.clean(start)
-    return start + text.wrap(text.clean(words), WIDTH, text.cells(start))
+    return start + text.wrap(text.clean(words), width, text.cells(start))

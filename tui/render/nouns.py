@@ -115,10 +115,15 @@ def _job_name(row: Row, now: int) -> str:
 
 
 def _why(row: Row, now: int) -> str:
-    """The reason why a job waits or ended, or the ranks that keep others waiting."""
+    """The reason why a job waits or ended; what bounds one that runs, and the ranks that keep
+    others waiting."""
     told = [f"{each['kind']} rank {each['rank']}" for each in row.get("troubles") or ()]
     if row.get("state") != "running":
         told.append(str(row.get("waits") or row.get("reason") or ""))
+    elif row.get("verdict"):
+        told.append(str(row["verdict"]["text"]))
+    elif at(row, "spec.gpu_milli") and row.get("verdict_absent"):
+        told.append(f"not known: {row['verdict_absent']}")
     return "; ".join(filter(None, told)) or "-"
 
 

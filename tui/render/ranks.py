@@ -14,10 +14,13 @@ from stoker.tui.render import text, units
 RANKS_MAX = 12
 """The most ranks with a line; those that others waited for longest come first."""
 
+FIGURES = 42
+"""The columns of the times and counts behind the name of a rank."""
+
 Object = Mapping[str, Any]
 
 
-def lines(trace: Object) -> Iterator[str]:
+def lines(trace: Object, width: int = text.PAGE) -> Iterator[str]:
     """Return the lines, none for a job without ranks."""
     found = trace.get("collectives") or {}
     ranks = sorted(found.get("ranks") or (), key=lambda rank: (-rank["caused_ns"], rank["rank"]))
@@ -25,18 +28,19 @@ def lines(trace: Object) -> Iterator[str]:
         return
     operations = sum(row["operations"] for row in found["communicators"])
     title = f"ranks of {units.number(operations)} collective operations"
-    yield f"{title:<44}{'waited':>12}{'':>10}{'waited for':>16}{'came last':>16}"
+    names = width - FIGURES
+    yield f"{text.fit(title, names)}{'waited':>10}{'':>8}{'waited for':>13}{'came last':>11}"
     for rank in ranks[:RANKS_MAX]:
-        yield _rank(rank)
+        yield _rank(rank, names)
     if len(ranks) > RANKS_MAX:
         yield f"  and {len(ranks) - RANKS_MAX} more"
     for sentence in found.get("said") or ():
-        yield text.wrap(f"  {text.clean(sentence)}", 100, 2)
+        yield text.wrap(f"  {text.clean(sentence)}", width, 2)
 
 
-def _rank(rank: Object) -> str:
+def _rank(rank: Object, names: int) -> str:
     life = rank["until_ns"] - rank["seen_ns"]
     share = f"{rank['wait_ns'] / life * 100:.1f} %" if life > 0 else ""
     name = f"  rank {rank['rank']}" + (", ended" if rank["ended"] else "")
     waited, caused = units.duration(rank["wait_ns"]), units.duration(rank["caused_ns"])
-    return f"{name:<44}{waited:>12}{share:>10}{caused:>16}{units.number(rank['last']):>16}"
+    return f"{name:<{names}}{waited:>10}{share:>8}{caused:>13}{units.number(rank['last']):>11}"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One job on one screen: what ran, where and why, and where the device's time went.
 
-Pure: the object of `stoker job -o json` in, text of at most 100 columns out. A value that was not
+Pure: the object of `stoker job -o json` in, text of a given width out. A value that was not
 measured is shown with its reason, never as zero; the shares of a device's time are rounded so that
 they add up to exactly 100.0 %.
 """
@@ -9,15 +9,18 @@ they add up to exactly 100.0 %.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from stoker.tui.render import rank_times, rank_troubles, ranks, text, units
 from stoker.tui.render.device_causes import CAUSES, percentages, throttles
 
-WIDTH = 100
 LABEL = 11
 KERNELS_MAX = 12
 BAR = 30
+BESIDE_BAR = 48
+"""The columns of a cause's line around its bar: the name, the share and the time."""
+FIGURES = 50
+"""The columns of count, total, p50 and p99 behind the name of a kernel."""
 
 HOST_CAUSES = tuple(name for name in CAUSES if name.startswith("host_"))
 """The causes that only thread spans can distinguish."""
@@ -25,11 +28,18 @@ HOST_CAUSES = tuple(name for name in CAUSES if name.startswith("host_"))
 Object = Mapping[str, Any]
 
 
-class Ink:
-    """The colours and the characters that the terminal allows."""
+class Labelled(NamedTuple):
+    """A label, and words that are wrapped beside it."""
 
-    def __init__(self, colour: bool = False, unicode: bool = True) -> None:
-        self.colour = colour
+    label: str
+    words: str
+
+
+class Ink:
+    """The colours, the characters and the width that the terminal allows."""
+
+    def __init__(self, colour: bool = False, unicode: bool = True, width: int = text.PAGE) -> None:
+        self.colour, self.width = colour, width
         self.full, self.rule, self.dot = ("█", "─", " · ") if unicode else ("#", "-", " | ")
         self.plus_minus, self.cut = ("±", "…") if unicode else ("+-", "...")
 
@@ -43,29 +53,33 @@ class Ink:
         return f"\x1b[{code}m{words}\x1b[0m" if self.colour else words
 
 
-def render(job: Object, *, colour: bool = False, unicode: bool = True) -> str:
+def render(
+    job: Object, *, width: int = text.PAGE, colour: bool = False, unicode: bool = True
+) -> str:
     """The report of one job, without a final newline."""
-    ink = Ink(colour, unicode)
+    ink = Ink(colour, unicode, width)
     trace: Object = job.get("trace") or {}
-    lines = [_title(job, ink), ink.rule * WIDTH]
+    lines: list[str | Labelled] = [_title(job, ink), ink.rule * width]
     lines += [*_job(job), *_placed(job), *_kernels(job, trace, ink)]
     for device in trace.get("devices") or ():
         lines += _device_time(device, trace.get("absent") or {}, ink)
-    lines += [*rank_times.lines(job), *ranks.lines(trace)]
+    lines += [*rank_times.lines(job, width), *ranks.lines(trace, width)]
     lines += [*_hardware(job), *_measuring(trace, ink), *_missing(job, trace), *_files(job)]
-    whole = "\n".join(lines)
+    whole = "\n".join(_laid(each, width) if isinstance(each, Labelled) else each for each in lines)
     # Each character is replaced by one of the same width, so that lines still fit.
     return whole if unicode else whole.replace("…", "~").encode("ascii", "replace").decode()
 
 
-def _line(label: str, words: str) -> str:
-    return f"{label:<{LABEL}}{text.wrap(text.clean(words), WIDTH, LABEL)}"
+def _laid(line: Labelled, width: int) -> str:
+    return f"{line.label:<{LABEL}}{text.wrap(text.clean(line.words), width, LABEL)}"
 
 
 def _title(job: Object, ink: Ink) -> str:
     name = f' "{text.clean(job["name"])}"' if job.get("name") else ""
-    head = text.fit(f"stoker  job {job['job']}{name}", 60).rstrip()
-    return f"{ink.bold(head)}{ink.dot}{ink.tone(ending(job), job['state'])}"
+    end = ending(job)
+    room = max(20, ink.width - len(ink.dot) - text.cells(end))
+    head = text.fit(f"stoker  job {job['job']}{name}", room).rstrip()
+    return f"{ink.bold(head)}{ink.dot}{ink.tone(end, job['state'])}"
 
 
 def ending(job: Object) -> str:
@@ -81,41 +95,41 @@ ASKED = {"gpu": "GPU", "cpu": "CPU device", "any": "device"}
 """The names of a job's `device_kind` in a report."""
 
 
-def _job(job: Object) -> Iterator[str]:
+def _job(job: Object) -> Iterator[Labelled]:
     spec: Object = job["spec"]
-    yield _line("command", " ".join(spec["argv"]))
+    yield Labelled("command", " ".join(spec["argv"]))
     kind = ASKED[spec.get("device_kind", "gpu")]
     asked = f"asked for {units.share(spec['gpu_milli'])} {kind}"
     if spec.get("tasks", 1) > 1:
         asked += f" for each of {spec['tasks']} tasks"
     who = job["user"] + (f" (runs as uid {job['uid']})" if job.get("uid") is not None else "")
-    yield _line("owner", text.joined([who, asked, _times(job["times"])], ", "))
+    yield Labelled("owner", text.joined([who, asked, _times(job["times"])], ", "))
     if job.get("reason"):
-        yield _line("reason", job["reason"])
+        yield Labelled("reason", job["reason"])
     for kind, sentence in rank_troubles.sentences(job):
-        yield _line(f"{kind} rank" if kind else "", sentence)
+        yield Labelled(f"{kind} rank" if kind else "", sentence)
     if array := job.get("array"):
         last = array["first"] + array["size"] - 1
-        yield _line("array", f"index {array['index']} of jobs {array['first']}-{last}")
+        yield Labelled("array", f"index {array['index']} of jobs {array['first']}-{last}")
     yield from _follows(job)
     yield from _attempts(job)
 
 
-def _follows(job: Object) -> Iterator[str]:
+def _follows(job: Object) -> Iterator[Labelled]:
     """The jobs that it follows: "the success of job 5 (running), the end of job 6 (lost)"."""
     followed: Sequence[Object] = job.get("follows") or ()
     words = (f"the {f['wanted']} of job {f['job']} ({f['state'] or 'forgotten'})" for f in followed)
     if followed:
-        yield _line("follows", text.joined(words, ", "))
+        yield Labelled("follows", text.joined(words, ", "))
 
 
-def _attempts(job: Object) -> Iterator[str]:
+def _attempts(job: Object) -> Iterator[Labelled]:
     """A line for each attempt before the present one."""
     for index, attempt in enumerate(job.get("attempts") or ()):
         where = f" on node {attempt['node']}" if attempt.get("node") else ""
         ran = _between(attempt, "started_ns", "ended_ns")
         words = f"attempt {attempt['attempt']}{where}: {attempt['state']}, {attempt['reason']}"
-        yield _line("" if index else "before", words + (f", ran {ran}" if ran else ""))
+        yield Labelled("" if index else "before", words + (f", ran {ran}" if ran else ""))
 
 
 def _times(times: Object) -> str:
@@ -130,22 +144,22 @@ def _between(times: Object, first: str, second: str) -> str:
     return units.duration(times[second] - times[first])
 
 
-def _placed(job: Object) -> Iterator[str]:
+def _placed(job: Object) -> Iterator[Labelled]:
     decision = job.get("decision")
     if not decision:
-        yield _line("placed", "not placed")
+        yield Labelled("placed", "not placed")
         return
     devices = text.joined((_grant(job, share) for share in decision["devices"]), "; ")
-    yield _line("placed", f"node {decision['node']}, {devices or 'no device asked for'}")
+    yield Labelled("placed", f"node {decision['node']}, {devices or 'no device asked for'}")
     seen = decision.get("observations") or ()
     basis = f"observations {', '.join(map(str, seen))}" if seen else "no observation used"
-    yield _line(
+    yield Labelled(
         "why",
         f"decision {decision['id']}: {decision['reason']}; "
         f"decided in {units.duration(decision['latency_ns'])}, {basis}",
     )
     if decision.get("numa"):
-        yield _line("NUMA", decision["numa"])
+        yield Labelled("NUMA", decision["numa"])
     yield from _ranks(job)
 
 
@@ -153,20 +167,20 @@ RANKS_MAX = 16
 """The most ranks of a gang in a report; `-o json` has all."""
 
 
-def _ranks(job: Object) -> Iterator[str]:
+def _ranks(job: Object) -> Iterator[Labelled]:
     """A line for each rank of a gang."""
     ranks: Sequence[Object] = job.get("ranks") or ()
     if not ranks:
         return
     meets = f", which meet at {job['master']}" if job.get("master") else ""
-    yield _line("gang", f"{len(ranks)} ranks on {', '.join(job['nodes'])}{meets}")
+    yield Labelled("gang", f"{len(ranks)} ranks on {', '.join(job['nodes'])}{meets}")
     for rank in ranks[:RANKS_MAX]:
         devices = text.joined((_grant(job, share) for share in rank["devices"]), "; ")
         end = f", {rank['reason']}" if rank.get("reason") else ""
         where = f"{rank['node']}{devices and ', '}{devices}"
-        yield _line(f"  rank {rank['rank']}", f"{ending(rank)} on {where}{end}")
+        yield Labelled(f"  rank {rank['rank']}", f"{ending(rank)} on {where}{end}")
     if len(ranks) > RANKS_MAX:
-        yield _line("", f"and {len(ranks) - RANKS_MAX} more: stoker job {job['job']} -o json")
+        yield Labelled("", f"and {len(ranks) - RANKS_MAX} more: stoker job {job['job']} -o json")
 
 
 def _grant(job: Object, share: Object) -> str:
@@ -188,12 +202,13 @@ def device_kind(device: Object) -> str:
     return f"{device.get('vendor') or 'unknown vendor'} {device.get('model') or ''}".strip() + mark
 
 
-def _kernels(job: Object, trace: Object, ink: Ink) -> Iterator[str]:
+def _kernels(job: Object, trace: Object, ink: Ink) -> Iterator[str | Labelled]:
     if not trace:
-        yield _line("kernels", job.get("trace_absent") or "not traced")
+        yield Labelled("kernels", job.get("trace_absent") or "not traced")
         return
     rows = [*(trace.get("kernels") or ()), *(trace.get("copies") or ())]
-    heading = f"{'kernels and copies':<50}{'count':>12}{'total':>14}{'p50':>12}{'p99':>12}"
+    names = ink.width - FIGURES
+    heading = f"{'kernels and copies':<{names}}{'count':>12}{'total':>14}{'p50':>12}{'p99':>12}"
     yield ink.bold(heading)
     if not rows:
         yield "  none was launched"
@@ -205,7 +220,7 @@ def _kernels(job: Object, trace: Object, ink: Ink) -> Iterator[str]:
         words = f"  {ink.cut} {len(rest)} more"
         count, seen = units.number(sum(row["count"] for row in rest)), rest[0].get("seen", 1.0)
         count = units.at_least(count, seen) if seen < 1 else count
-        yield f"{words:<20}{count:>42}" + (
+        yield f"{words:<20}{count:>{names - 8}}" + (
             f"{units.duration(sum(row['total_ns'] for row in rest)):>14}"
         )
 
@@ -213,15 +228,15 @@ def _kernels(job: Object, trace: Object, ink: Ink) -> Iterator[str]:
 def _kernel(row: Object, ink: Ink) -> str:
     """A kernel's row; a count that is a lower bound is long, so the name has a line above it."""
     total, name = units.duration(row["total_ns"]), text.clean(row["name"])
+    names = ink.width - FIGURES
     if row.get("estimate"):
         total = "~" + total
     count, seen = units.number(row["count"]), row.get("seen", 1.0)
     if seen < 1:
-        line = (
-            f"  {text.fit(name, WIDTH - 2).rstrip()}\n{units.at_least(count, seen):>62}{total:>14}"
-        )
+        above = f"  {text.fit(name, ink.width - 2).rstrip()}\n"
+        line = f"{above}{units.at_least(count, seen):>{names + 12}}{total:>14}"
     else:
-        line = f"  {text.fit(name, 47)} {count:>12}{total:>14}"
+        line = f"  {text.fit(name, names - 3)} {count:>12}{total:>14}"
     line += f"{units.duration(row.get('p50_ns')):>12}{units.duration(row.get('p99_ns')):>12}"
     if row.get("estimate") or row.get("error_ns"):
         line += f"\n    {_estimated(row)}, {ink.plus_minus} {units.duration(row.get('error_ns'))}"
@@ -248,30 +263,31 @@ def _device_time(device: Object, absent: Object, ink: Ink) -> Iterator[str]:
     window = device["window_ns"]
     estimate = ", estimated" if device.get("estimate") else ""
     head = f"time of {text.clean(device['id'])} over {units.duration(window)}{estimate}"
-    yield ink.bold(text.fit(head, WIDTH).rstrip())
+    yield ink.bold(text.fit(head, ink.width).rstrip())
+    most = min(BAR, ink.width - BESIDE_BAR)
     shares = percentages(list(known.values()), window)
     for (name, spent), percent in zip(known.items(), shares, strict=True):
         if spent:
-            bar = ink.full * max(round(BAR * spent / window), 0)
-            yield f"  {CAUSES[name]:<24}{bar:<{BAR}}{percent:>8.1f} %{units.duration(spent):>12}"
+            bar = ink.full * max(round(most * spent / window), 0)
+            yield f"  {CAUSES[name]:<24}{bar:<{most}}{percent:>8.1f} %{units.duration(spent):>12}"
     if said := throttles(device):
-        yield "  " + text.wrap(said, WIDTH - 2, 2)
+        yield "  " + text.wrap(said, ink.width - 2, 2)
     empty = [CAUSES[name] for name, spent in known.items() if not spent]
     if empty:
-        yield "  " + text.wrap("0: " + ", ".join(empty), WIDTH - 2, 2)
+        yield "  " + text.wrap("0: " + ", ".join(empty), ink.width - 2, 2)
     if unknown:
         names = ", ".join(CAUSES[name] for name in unknown)
-        yield "  " + text.wrap(f"not measured: {names}", WIDTH - 2, 2)
+        yield "  " + text.wrap(f"not measured: {names}", ink.width - 2, 2)
 
 
-def _hardware(job: Object) -> Iterator[str]:
+def _hardware(job: Object) -> Iterator[Labelled]:
     for device in job.get("hardware") or ():
         power = _sensor(device, "power_w", "W")
         heat = _sensor(device, "temperature_c", "degrees C")
         if power == heat:
-            yield _line("sensors", f"{device['id']}: power and temperature {power}")
+            yield Labelled("sensors", f"{device['id']}: power and temperature {power}")
         else:
-            yield _line("sensors", f"{device['id']}: power {power}, temperature {heat}")
+            yield Labelled("sensors", f"{device['id']}: power {power}, temperature {heat}")
 
 
 def _sensor(device: Object, field: str, unit: str) -> str:
@@ -281,16 +297,16 @@ def _sensor(device: Object, field: str, unit: str) -> str:
     return f"not available ({(device.get('absent') or {}).get(field) or 'no sample yet'})"
 
 
-def _measuring(trace: Object, ink: Ink) -> Iterator[str]:
+def _measuring(trace: Object, ink: Ink) -> Iterator[Labelled]:
     if not trace:
         return
-    yield _line("lost", _loss(trace.get("loss") or {}))
+    yield Labelled("lost", _loss(trace.get("loss") or {}))
     if clock := trace.get("clock"):
-        yield _line("clock", _clock(clock, ink))
+        yield Labelled("clock", _clock(clock, ink))
     if clocks := [row for row in trace.get("clocks") or () if row.get("error_ns") is not None]:
-        yield _line("clocks", ", ".join(_table_row(row, ink) for row in clocks))
+        yield Labelled("clocks", ", ".join(_table_row(row, ink) for row in clocks))
     if cost := trace.get("cost"):
-        yield _line("cost", _cost(cost, trace.get("mode") or ""))
+        yield Labelled("cost", _cost(cost, trace.get("mode") or ""))
 
 
 def _loss(loss: Mapping[str, int]) -> str:
@@ -327,7 +343,7 @@ def _cost(cost: Object, mode: str) -> str:
     return f"{words}, {units.number(cost.get('launches'))} launches"
 
 
-def _missing(job: Object, trace: Object) -> Iterator[str]:
+def _missing(job: Object, trace: Object) -> Iterator[Labelled]:
     """The lines that name each thing not measured of this job, and count what its node lacks."""
     by_reason: dict[str, list[str]] = {}
     for what, why in (trace.get("absent") or {}).items():
@@ -338,9 +354,9 @@ def _missing(job: Object, trace: Object) -> Iterator[str]:
         sources = "1 source" if lacks == 1 else f"{lacks} sources"
         sentences.append(f"{sources} on node {node}; the job's JSON names each with its reason")
     for index, sentence in enumerate(sentences or ["nothing on this machine"]):
-        yield _line("" if index else "missing", sentence)
+        yield Labelled("" if index else "missing", sentence)
 
 
-def _files(job: Object) -> Iterator[str]:
+def _files(job: Object) -> Iterator[Labelled]:
     if job.get("perfetto"):
-        yield _line("timeline", f"{job['perfetto']} (open it at https://ui.perfetto.dev)")
+        yield Labelled("timeline", f"{job['perfetto']} (open it at https://ui.perfetto.dev)")

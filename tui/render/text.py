@@ -16,6 +16,11 @@ import unicodedata
 from collections.abc import Iterable
 from typing import TextIO
 
+PAGE = 80
+"""The width of text that is not a table, where no terminal says another one."""
+PAGE_LEAST, PAGE_MOST = 72, 100
+"""Narrower text cannot be laid out; wider lines are hard to read."""
+
 
 def clean(text: object) -> str:
     """The text with every unprintable character replaced by `?`."""
@@ -60,6 +65,11 @@ def columns(stream: TextIO) -> int | None:
     """The width that text for people shall fit, which COLUMNS overrides; None for a pipe, whose
     reader may search what a cut would hide."""
     return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
+def page(stream: TextIO) -> int:
+    """The width of a report or an explanation: that of the terminal, within limits, else PAGE."""
+    return min(max(columns(stream) or PAGE, PAGE_LEAST), PAGE_MOST)
 
 
 def encodable(stream: TextIO) -> bool:

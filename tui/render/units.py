@@ -12,8 +12,8 @@ MILLI = 1000
 
 
 def at_least(count: str, seen: float) -> str:
-    """A lower bound from a part of the time: `at least 63,800 (47 % of the time seen)`."""
-    return f"at least {count} ({percent(seen)} of the time seen)"
+    """A lower bound from a part of the time: `at least 63,800 (47 % seen)`."""
+    return f"at least {count} ({percent(seen)} seen)"
 
 
 def percent(share: float) -> str:

@@ -192,8 +192,12 @@ def _job(job: JobView, now_ns: int) -> ViewRow:
 
 
 def _why(job: JobView) -> str:
-    """The reason why a job waits or how it ended; a job that runs has none."""
-    return "" if job.state == "running" else job.waits or job.reason
+    """The reason why a job waits or how it ended; what bounds one that runs."""
+    if job.state != "running":
+        return job.waits or job.reason
+    if job.verdict is not None:
+        return job.verdict.text
+    return f"not known: {job.verdict_absent}" if job.spec.gpu_milli and job.verdict_absent else ""
 
 
 def _trouble(trouble: RankTroubleView, now_ns: int) -> str:

@@ -16,6 +16,7 @@ from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.requests.choices import Choices
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.replica.watch.gang_ranks import GangRanks
+from stoker.mesh.replica.watch.known_verdicts import KnownVerdicts
 from stoker.mesh.replica.watch.node_signals import ReplicaSignals
 from stoker.mesh.replica.watch.node_watch import NodeWatch
 from stoker.mesh.replica.works.outcome_work import OutcomeWork
@@ -47,6 +48,7 @@ class NodeRequests:
         self._appends = appends
         self._watch = watch
         self.signals = ReplicaSignals(state, outbox, watts)
+        self.verdicts = KnownVerdicts(self.observations, self.signals.hears)
         self.ranks = GangRanks(state, outbox, lambda: leadership.leads)
         self._outbox = outbox
         self._choices = Choices(state)

@@ -60,6 +60,10 @@ class ReplicaSignals:
             slowed = self._is_slowed((node, one.id), one, now_ns)
             core.observe_device(number, index, sample_of(seen.id, device, one, slowed=slowed))
 
+    def hears(self, node: str) -> bool:
+        """Return True if an observation of this node is not older than STALE_NS."""
+        return node in self._fed
+
     def expire(self, now_ns: int) -> None:
         """Take from the core what has become too old."""
         while self._fed:

@@ -8,8 +8,8 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from stoker.tui.calls import bottleneck
-from stoker.tui.calls.bottleneck import Bottleneck
+from stoker.mesh.wire import bottleneck
+from stoker.mesh.wire.bottleneck import Bottleneck
 from stoker.tui.calls.efficiency import Efficiency, Throttled
 from stoker.tui.render import efficiency
 

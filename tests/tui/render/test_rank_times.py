@@ -16,7 +16,10 @@ def test_each_rank_has_its_largest_causes_and_all_have_the_sum() -> None:
     first = time(0, kernel_ns=600_000_000, peer_ns=300_000_000, throttled_ns=100_000_000)
     second = time(1, kernel_ns=900_000_000, copy_ns=50_000_000, peer_ns=40_000_000, held_idle_ns=9)
     lost = time(2, absent="node n2 does not answer")
-    found = list(rank_times.lines({"job": 7, "rank_times": [first, second, lost]}))
+    rows = {"job": 7, "rank_times": [first, second, lost]}
+    narrow = list(rank_times.lines(rows))
+    assert narrow[1] == "  rank 0          1 s: busy: kernel 60.0 %, waiting for a peer 30.0 %"
+    found = list(rank_times.lines(rows, 100))
     assert found == [
         "time of the devices of 3 ranks",
         "  rank 0          1 s: busy: kernel 60.0 %, waiting for a peer 30.0 %, throttled 10.0 %",

@@ -67,4 +67,4 @@ def test_they_stand_in_report_and_explanation_within_the_width(devices: list[str
     }  # fmt: skip
     for shown in (report.render(job), explain.render(explained)):
         assert "slow rank" in shown and "hung rank" in shown and "rank 3 (task 0) on n2" in shown
-        assert max(map(text.cells, shown.splitlines())) <= report.WIDTH
+        assert max(map(text.cells, shown.splitlines())) <= text.PAGE

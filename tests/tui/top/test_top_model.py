@@ -66,7 +66,7 @@ def test_an_estimated_total_is_marked() -> None:
 def test_a_count_that_is_a_lower_bound_says_so() -> None:
     kernel = KernelRow(job=1, node="n1", name="a", count=63_800, total_ns=1500, seen=0.467)
     (row,) = frame(answers(kernels=[kernel])).tables["kernels"]
-    assert row.cells[2] == "at least 63,800 (47 % of the time seen)"
+    assert row.cells[2] == "at least 63,800 (47 % seen)"
 
 
 def test_the_plain_form_names_every_table_and_what_is_empty() -> None:

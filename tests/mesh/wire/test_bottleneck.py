@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from stoker.mesh.wire.bottleneck import BY_CAUSE, LAUNCHES_LEAST, Bottleneck, bottleneck
 from stoker.probes.kernels.trace_summary import Causes
-from stoker.tui.calls.bottleneck import BY_CAUSE, LAUNCHES_LEAST, Bottleneck, bottleneck
 
 
 def device(id: str = "gpu-0", **causes: int | None) -> dict[str, Any]:

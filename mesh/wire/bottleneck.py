@@ -8,7 +8,7 @@ come with it, so that a reader can judge it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -25,6 +25,7 @@ Name = Literal[
     "idle",
     "not observed",
 ]
+NAMES: frozenset[str] = frozenset(get_args(Name))
 BY_CAUSE: dict[str, Name] = {
     "kernel_ns": "GPU-bound",
     "copy_ns": "copy-bound",
