@@ -2,7 +2,7 @@
 """Public replies with default values for tests, whose arguments override fields."""
 
 from stoker.mesh.wire.schema import DeviceView, JobView, NodeView, Spec, Times
-from stoker.tui.top.top_model import ClusterAnswers
+from stoker.tui.top.answers import Answers
 
 SECOND = 1_000_000_000
 
@@ -66,6 +66,6 @@ def job(number: int, state: str, **more: object) -> JobView:
     )
 
 
-def answers(**more: object) -> ClusterAnswers:
-    empty: dict[str, object] = {"nodes": [], "devices": [], "jobs": [], "kernels": [], "read_ns": 0}
-    return ClusterAnswers(**(empty | more))  # type: ignore[arg-type]
+def answers(**more: object) -> Answers:
+    empty: dict[str, object] = {"nodes": [], "devices": [], "jobs": [], "at_ns": SECOND}
+    return Answers(**(empty | more))  # type: ignore[arg-type]

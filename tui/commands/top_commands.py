@@ -7,9 +7,10 @@ Everything heavy is imported inside the verb.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -18,48 +19,135 @@ from stoker.tui.render import text
 
 if TYPE_CHECKING:
     from stoker.mesh.client.client import Client
-    from stoker.tui.top.top_model import ClusterAnswers, Frame
+    from stoker.tui.top.browser import Browser
+    from stoker.tui.top.marks import Marks
+    from stoker.tui.top.reader import Reader, Wanted
 
-TOP_JOBS = 500
-"""The number of jobs that the live view reads at each refresh."""
+THEMES = ("dark", "light", "high-contrast", "mono")
+IN_A_PIPE = ("cluster", "devices", "jobs")
+"""The views that a pipe gets when none is named."""
+
+
+class TopOptions(NamedTuple):
+    """The options of `top`."""
+
+    view: str
+    subject: str
+    interval: float
+    once: bool
+    plain: bool
+    readonly: bool
+    theme: str
+    ascii: bool
+    state: str | None
 
 
 @click.command("top")
+@click.argument("view", default="")
+@click.argument("subject", default="")
 @click.option(
     "--interval",
     type=click.FloatRange(0.1, 3600),
     default=1.0,
     show_default=True,
-    help="Seconds between two frames.",
+    help="Seconds between two readings.",
 )
-@click.option("--once", is_flag=True, help="Print one frame as text and exit.")
+@click.option("--once", is_flag=True, help="Print the view once as text and exit.")
+@click.option("--plain", is_flag=True, help="Print the view as lines of text at each interval.")
+@click.option("--readonly", is_flag=True, help="Refuse every key that changes something.")
+@click.option("--theme", type=click.Choice(THEMES), default="dark", show_default=True,
+              help="Colours; NO_COLOR uses mono.")  # fmt: skip
+@click.option("--ascii", "only_ascii", is_flag=True, help="Draw with ASCII characters alone.")
 @node_option
-def top_command(interval: float, once: bool, state: str | None) -> None:
-    """Watch nodes, devices, jobs and kernels live; `q` quits."""
-    asyncio.run(_top(state, interval, once or not sys.stdout.isatty()))
+def top_command(
+    *, view: str, subject: str, interval: float, once: bool, plain: bool, readonly: bool,
+    theme: str, only_ascii: bool, state: str | None,
+) -> None:  # fmt: skip
+    """Watch the cluster, a node, a device, jobs, users, events live; `?` has the keys, `q` quits.
+
+    VIEW is a view to begin with, such as jobs, and SUBJECT what it is about, such as a node.
+    """
+    once = once or not (sys.stdout.isatty() or plain)
+    wish = TopOptions(view, subject, interval, once, plain, readonly, theme, only_ascii, state)
+    asyncio.run(_top(wish))
 
 
-async def _top(state: str | None, interval: float, once: bool) -> None:
+async def _top(wish: TopOptions) -> None:
     from stoker.mesh.client.client import Client
-    from stoker.tui.top.top_model import frame, plain
+    from stoker.tui.top.reader import Reader
 
-    async with Client.open(state, patience_s=1.0) as client:
-        if once:
-            text.show(plain(frame(await _answers(client))) + "\n")
+    _browser(wish)  # a wrong view is refused before anything is connected
+    async with Client.open(wish.state, patience_s=1.0) as client:
+        reader = Reader(client, wish.interval)
+        if wish.once or wish.plain:
+            await _print(wish, reader)
+        else:
+            await _show(wish, client, reader)
+
+
+def _browser(wish: TopOptions, view: str = "") -> Browser:
+    from stoker.native.errors import BadRequest
+    from stoker.tui.top.browser import Browser, Visit
+    from stoker.tui.top.views.catalogue import START, VIEWS
+
+    browser = Browser(VIEWS, [Visit(VIEWS[START])], readonly=wish.readonly)
+    if name := view or wish.view:
+        browser.go(f"{name} {wish.subject}")
+        if browser.said:
+            raise BadRequest(browser.said)
+        del browser.visits[: len(browser.visits) - 1]
+    return browser
+
+
+def _marks(wish: TopOptions) -> Marks:
+    from stoker.tui.top.marks import ASCII, UNICODE
+
+    can = text.encodable(sys.stdout) and os.environ.get("TERM") != "dumb"
+    return UNICODE if can and not wish.ascii else ASCII
+
+
+async def _print(wish: TopOptions, reader: Reader) -> None:
+    """Print the view as text, once or at each interval."""
+    from stoker.tui.top import plain
+    from stoker.tui.top.frame import Scene
+    from stoker.tui.top.lines import Look
+
+    names = IN_A_PIPE if not wish.view and wish.once else (wish.view,)
+    while True:
+        for name in names:
+            browser = _browser(wish, name)
+            reader.want(_wanted(browser))
+            await reader.once()
+            look = Look(time.time_ns(), _marks(wish))
+            scene = Scene(reader.answers, reader.service, look)
+            said = plain.lines(browser, scene, text.columns(sys.stdout))
+            text.show("\n".join(said) + "\n" + ("\n" if len(names) > 1 or not wish.once else ""))
+        if wish.once:
             return
-        from stoker.tui.top.screen import Top
-
-        async def read() -> Frame:
-            return frame(await _answers(client))
-
-        await Top(read, period_s=interval).run_async()
+        sys.stdout.flush()
+        await asyncio.sleep(wish.interval)
 
 
-async def _answers(client: Client) -> ClusterAnswers:
-    from stoker.mesh.wire.schema import ListRequest
-    from stoker.tui.top.top_model import ClusterAnswers
+def _wanted(browser: Browser) -> Wanted:
+    from stoker.tui.top.reader import Wanted
 
-    nodes, devices, jobs, kernels = await asyncio.gather(
-        client.nodes(), client.devices(), client.list(ListRequest(limit=TOP_JOBS)), client.kernels()
+    visit = browser.visit
+    return Wanted(visit.view.needs, visit.subject, visit.subject)
+
+
+async def _show(wish: TopOptions, client: Client, reader: Reader) -> None:
+    """Run the live view until a key quits it."""
+    from stoker.tui.top import changes, theme
+    from stoker.tui.top.browser import ViewChange
+    from stoker.tui.top.screen import Top
+
+    async def act(change: ViewChange) -> str:
+        return await changes.carry_out(client, change)
+
+    def shell(job: str) -> None:
+        changes.open_shell(wish.state or os.environ.get("STOKER_STATE"), job)
+
+    chosen = theme.chosen(wish.theme, os.environ)
+    await Top(reader, _browser(wish), _marks(wish), chosen, act=act, shell=shell).run_async(
+        mouse=False
     )
-    return ClusterAnswers(nodes.nodes, devices.devices, jobs.jobs, kernels.kernels, time.time_ns())

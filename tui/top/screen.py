@@ -1,103 +1,236 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker top`: nodes, devices, jobs and kernels live in one terminal; `q` quits.
+"""The application of `stoker top`: keys in, frames out, on one widget of Textual's Line API.
 
-It sends the requests of the other verbs and keeps only the last answer. A timer starts a worker
-that reads; a failed read is shown in the headline and never ends the view.
+A shell without decisions: `browser.py` says what a key does, `frame.py` what is shown. Owns the
+pace: a frame is painted when something changed and the terminal has taken the one before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import ClassVar
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol
 
-from textual import work
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
 from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
-from textual.widgets import Footer, Static
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widget import Widget
 
 from stoker.native.errors import StokerError
-from stoker.tui.top.table_view import TableView
-from stoker.tui.top.top_model import TABLES, Frame
+from stoker.tui.top.answers import Answers, ServerState
+from stoker.tui.top.browser import Browser, Effect, OpenShell, Quit, ReadNow, ViewChange
+from stoker.tui.top.frame import Scene, frame
+from stoker.tui.top.lines import Line, Look
+from stoker.tui.top.marks import Marks
+from stoker.tui.top.reader import Wanted
+from stoker.tui.top.terminal import FrameWriter, TopDriver
+from stoker.tui.top.theme import THEMES, Theme, ToneInk
 
-Reader = Callable[[], Awaitable[Frame]]
-"""A function that reads the cluster once; raises StokerError if it cannot."""
+FRAME_S = 0.1
+"""The time between two looks whether a frame is due."""
+CLOCK_S = 0.5
+"""A frame is painted at least this often, because ages grow; so stale data is marked in time."""
+
+
+class AnswerSource(Protocol):
+    """Where the screen's answers come from; `reader.Reader` is one."""
+
+    answers: Answers
+    service: ServerState
+    changed: Callable[[], None]
+
+    def want(self, wanted: Wanted) -> None:
+        """Say what is shown."""
+
+    def hurry(self) -> None:
+        """Let everything be read at the next `start`."""
+
+    def start(self) -> Sequence[Any]:
+        """Send the requests that are due."""
+
+    async def close(self) -> None:
+        """End the open requests."""
+
+
+Act = Callable[[ViewChange], Awaitable[str]]
+"""Carries out a confirmed change; returns what became of it in one line."""
+
+
+class Canvas(Widget, can_focus=True):
+    """The whole terminal: it paints the lines that it was given, and only those that changed."""
+
+    DEFAULT_CSS = "Canvas { width: 100%; height: 100%; }"
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self.lines: list[Line] = []
+        self._styles = {tone: _style(ink) for tone, ink in theme.items()}
+
+    def show(self, lines: list[Line]) -> None:
+        """Paint the lines that differ from those on the screen."""
+        before, self.lines = self.lines, lines
+        if len(before) != len(lines):
+            self.refresh()
+            return
+        changed = [y for y, each in enumerate(lines) if each != before[y]]
+        width = self.size.width
+        if changed:
+            self.refresh(*(Region(0, y, width, 1) for y in changed))
+
+    def render_line(self, y: int) -> Strip:
+        """Return one line of the screen."""
+        spans: Line = self.lines[y] if y < len(self.lines) else ()
+        styles = self._styles
+        strip = Strip([Segment(words, styles[tone]) for words, tone in spans])
+        return strip.adjust_cell_length(self.size.width, styles[""])
+
+    def selection_updated(self, selection: Any) -> None:
+        """Do nothing: text is selected by the terminal, which gets no mouse requests."""
+
+
+def _style(ink: ToneInk) -> Style:
+    return Style(
+        color=ink.colour or None, bgcolor=ink.ground or None, bold=ink.bold or None,
+        dim=ink.dim or None, reverse=ink.reverse or None, underline=ink.underline or None,
+    )  # fmt: skip
 
 
 class Top(App[None]):
-    """Four tables under a headline; Tab moves between them, space pauses."""
+    """The live view."""
 
     TITLE = "stoker top"
     ENABLE_COMMAND_PALETTE = False
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q", "quit", "quit"),
-        Binding("space", "pause", "pause"),
-        Binding("tab", "app.focus_next", "next table"),
-        Binding("1", "go('nodes')", "nodes", show=False),
-        Binding("2", "go('devices')", "devices", show=False),
-        Binding("3", "go('jobs')", "jobs", show=False),
-        Binding("4", "go('kernels')", "kernels", show=False),
-    ]
-    CSS = """
-    #headline { height: 1; padding: 0 1; background: $panel; }
-    #nodes { height: 1fr; min-height: 5; }
-    #devices { height: 2fr; min-height: 5; }
-    #jobs, #kernels { height: 2fr; }
-    """
+    BINDINGS = []  # noqa: RUF012
+    CSS = "Screen { overflow: hidden; }"
 
-    def __init__(self, read: Reader, *, period_s: float = 1.0) -> None:
-        super().__init__()
-        self._read = read
-        self._period_s = period_s
-        self.paused = False
+    def __init__(
+        self, source: AnswerSource, browser: Browser, marks: Marks, theme: str = "dark", *,
+        act: Act | None = None, shell: Callable[[str], None] | None = None,
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:  # fmt: skip
+        super().__init__(driver_class=TopDriver, ansi_color=True)
+        self.source, self.browser, self.marks = source, browser, marks
+        self._act, self._open_shell, self._now_ns = act, shell, now_ns
+        self.canvas = Canvas(THEMES[theme])
+        self._due = True
+        self._painted = 0.0
+        self.skipped_frames = 0
+        """Frames that were not painted, because the terminal had not taken the one before."""
 
     def compose(self) -> ComposeResult:
-        """Headline, four tables, key line."""
-        yield Static("connecting ...", id="headline", markup=False)
-        for name, layout in TABLES.items():
-            table = TableView(layout.columns, empty=layout.empty, id=name)
-            table.border_title = name
-            yield table
-        yield Footer()
+        """Return the only widget."""
+        yield self.canvas
 
     def on_mount(self) -> None:
-        """Focus the jobs, read at once, and start the timer."""
-        self.query_one("#jobs").focus()
-        self.refresh_now()
-        self.set_interval(self._period_s, self._tick)
+        """Read at once, and look every FRAME_S whether a frame is due."""
+        self.canvas.focus()
+        self.source.changed = self.changed
+        self.set_interval(FRAME_S, self.tick)
+        self.tick()
 
-    def _tick(self) -> None:
-        if not self.paused:
-            self.refresh_now()
+    async def on_unmount(self) -> None:
+        """End the open requests."""
+        await self.source.close()
 
-    @work(exclusive=True)
-    async def refresh_now(self) -> None:
-        """Read once and show the frame; the headline tells of a failure."""
-        try:
-            frame = await self._read()
-        except StokerError as error:
-            self.say(f"no answer: {error.message} (the tables show the last one)")
+    def changed(self) -> None:
+        """Say that there is something new to show."""
+        self._due = True
+
+    def tick(self) -> None:
+        """Send what is due to be read, and paint if anything changed."""
+        if not self.browser.paused:
+            self.source.want(self.wanted())
+            self.source.start()
+        if self._due or time.monotonic() - self._painted > CLOCK_S:
+            self.paint()
+
+    def wanted(self) -> Wanted:
+        """Return what the shown view needs to be read."""
+        visit = self.browser.visit
+        view = visit.view
+        explained = ""
+        if "explain" in view.needs:
+            explained = visit.subject
+        elif "explain" in view.cursor_needs:
+            explained = self.browser.job_of(self.browser.under_cursor(self.source.answers))
+        return Wanted((*view.needs, *view.cursor_needs), visit.subject, explained)
+
+    def paint(self) -> None:
+        """Paint the newest frame, unless the terminal still takes the one before."""
+        if not self.is_clear():
+            self.skipped_frames += 1
+            self._due = True
             return
-        self.paint(frame)
+        self._due, self._painted = False, time.monotonic()
+        self.canvas.show(self.frame())
 
-    def paint(self, frame: Frame) -> None:
-        """Show one frame."""
-        with self.batch_update():
-            self.say(frame.headline)
-            for name, rows in frame.tables.items():
-                self.query_one(f"#{name}", TableView).show(rows)
+    def frame(self) -> list[Line]:
+        """Return the frame for this moment."""
+        columns, rows = self.size
+        look = Look(self._now_ns(), self.marks, max(columns, 1), max(rows, 1))
+        return frame(self.browser, Scene(self.source.answers, self.source.service, look))
 
-    def say(self, text: str) -> None:
-        """Set the headline."""
-        self.query_one("#headline", Static).update(f"{text}  [paused]" if self.paused else text)
+    @property
+    def writer(self) -> FrameWriter | None:
+        """The thread that writes to the terminal, if there is a terminal."""
+        return self._driver.writer if isinstance(self._driver, TopDriver) else None
 
-    def action_pause(self) -> None:
-        """Stop or resume reading; the tables stay as they are."""
-        self.paused = not self.paused
-        if self.paused:
-            self.say("paused, space resumes")
-        else:
-            self.refresh_now()
+    def is_clear(self) -> bool:
+        """Return True if the terminal has taken all that was painted."""
+        return self.writer is None or self.writer.is_clear()
 
-    def action_go(self, name: str) -> None:
-        """Focus one table."""
-        self.query_one(f"#{name}").focus()
+    # --- events ----------------------------------------------------------------------------------
+
+    async def on_event(self, event: events.Event) -> None:
+        """Take keys before Textual's own bindings can; the rest is Textual's."""
+        if isinstance(event, events.Key):
+            event.stop()
+            event.prevent_default()
+            self.take(event)
+            return
+        await super().on_event(event)
+
+    def take(self, event: events.Key) -> None:
+        """Press one key and show what it does."""
+        effects = self.browser.press(event.key, event.character, self.source.answers)
+        for effect in effects:
+            self._carry_out(effect)
+        self._due = True
+        self.tick()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Paint anew at another size, whatever is on its way."""
+        self.canvas.show([])
+        self.changed()
+        self.call_after_refresh(self.paint)
+
+    def _carry_out(self, effect: Effect) -> None:
+        if isinstance(effect, Quit):
+            self.exit()
+        elif isinstance(effect, ReadNow):
+            self.source.hurry()
+        elif isinstance(effect, OpenShell):
+            self._shell(effect.job)
+        elif self._act is not None:
+            self.run_worker(self._change(effect))
+
+    async def _change(self, change: ViewChange) -> None:
+        """Send a confirmed change and say what became of it."""
+        assert self._act is not None
+        try:
+            self.browser.said = await self._act(change)
+        except StokerError as error:
+            self.browser.said = str(error)
+        self.source.hurry()
+        self.changed()
+
+    def _shell(self, job: str) -> None:
+        if self._open_shell is None:
+            return
+        with self.suspend():
+            self._open_shell(job)
+        self.canvas.show([])
+        self.changed()

@@ -21,6 +21,13 @@ def stoker(node: Any, *words: str, cwd: Path | None = None) -> Any:
     )
 
 
+def test_a_wrong_view_or_a_missing_subject_is_one_line(node: Any) -> None:
+    for words, said in ((("jbos",), b"no view is called 'jbos'"), (("node",), b"needs a node")):
+        done = stoker(node, "top", *words)
+        assert done.returncode == 2 and done.stderr.count(b"\n") == 1
+        assert said in done.stderr
+
+
 def test_top_into_a_pipe_is_one_frame_of_text(node: Any) -> None:
     for noun in ("node", "device", "job", "kernel"):
         node.answers[f"{noun}.list"] = lambda asked, noun=noun: {

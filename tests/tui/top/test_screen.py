@@ -1,90 +1,161 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The live view as a person uses it: it paints answers, survives errors, pauses, and quits."""
+"""The application: what it paints is the frame, keys reach the browser, a slow terminal skips."""
 
-from fakes.views import answers, device, job, node
+from __future__ import annotations
 
-from stoker.native.errors import Unavailable
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fakes import top_cluster
+from fakes.top_cluster import NOW, browser
+
+from stoker.native.errors import Denied
+from stoker.tui.top.answers import Answers, ServerState
+from stoker.tui.top.browser import ViewChange
+from stoker.tui.top.frame import text_of
+from stoker.tui.top.marks import UNICODE
+from stoker.tui.top.reader import Wanted
 from stoker.tui.top.screen import Top
-from stoker.tui.top.table_view import TableView
-from stoker.tui.top.top_model import Frame, frame
 
 
-class Script:
-    """A cluster that gives one prepared answer per reading, and then the last one for ever."""
+class Source:
+    """Answers that a test sets."""
 
-    def __init__(self, *steps: Frame | Unavailable) -> None:
-        self.steps = list(steps)
-        self.asked = 0
+    def __init__(self) -> None:
+        self.answers: Answers = top_cluster.answers()
+        self.service = ServerState()
+        self.changed: Callable[[], None] = lambda: None
+        self.wanted: list[Wanted] = []
+        self.started = 0
 
-    async def read(self) -> Frame:
-        step = self.steps[min(self.asked, len(self.steps) - 1)]
-        self.asked += 1
-        if isinstance(step, Unavailable):
-            raise step
-        return step
+    def want(self, wanted: Wanted) -> None:
+        self.wanted.append(wanted)
 
+    def hurry(self) -> None:
+        pass
 
-ONE = frame(answers(nodes=[node()], devices=[device()], jobs=[job(1, "running")]))
-TWO = frame(answers(nodes=[node()], jobs=[job(2, "pending"), job(1, "succeeded")]))
+    def start(self) -> list[Any]:
+        self.started += 1
+        return []
 
-
-def text(app: Top, name: str) -> str:
-    table = app.query_one(f"#{name}", TableView)
-    return "\n".join(table.render_line(y).text.rstrip() for y in range(table.size.height))
-
-
-def headline(app: Top) -> str:
-    return str(app.query_one("#headline").render())
+    async def close(self) -> None:
+        pass
 
 
-async def test_it_reads_at_once_and_shows_every_table() -> None:
-    app = Top(Script(ONE).read, period_s=3600)
-    async with app.run_test(size=(140, 40)) as pilot:
-        await app.workers.wait_for_complete()
+def top(view: str = "jobs", theme: str = "dark", **more: Any) -> Top:
+    return Top(Source(), browser(view), UNICODE, theme, now_ns=lambda: NOW, **more)
+
+
+def painted(app: Top) -> list[str]:
+    strips = app.screen._compositor.render_strips()
+    return [strip.text.rstrip() for strip in strips]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (20, 5), (160, 50)])
+async def test_the_terminal_shows_the_frame_and_nothing_else(size: tuple[int, int]) -> None:
+    app = top()
+    async with app.run_test(size=size) as pilot:
         await pilot.pause()
-        assert "1 running   0 waiting" in headline(app)
-        assert "pocl-0" in text(app, "devices")
-        assert "train" in text(app, "jobs")
-        assert "no traced job is running" in text(app, "kernels")
+        assert painted(app) == text_of(app.frame())
 
 
-async def test_an_error_is_said_and_the_last_answer_stays() -> None:
-    app = Top(Script(ONE, Unavailable("the broker is gone")).read, period_s=3600)
-    async with app.run_test(size=(140, 40)) as pilot:
-        await app.workers.wait_for_complete()
-        app.refresh_now()
-        await app.workers.wait_for_complete()
+async def test_keys_reach_the_browser_and_are_painted() -> None:
+    app = top()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("down", "d")
+        assert (app.browser.visit.view.name, app.browser.visit.subject) == ("job", "9")
+        await pilot.press("colon", *"nodes", "enter")
         await pilot.pause()
-        assert "the broker is gone" in headline(app)
-        assert "train" in text(app, "jobs")
+        assert "no view is called 'nodes'" in painted(app)[-1]
 
 
-async def test_space_pauses_and_resumes_with_a_new_reading() -> None:
-    script = Script(ONE, TWO)
-    app = Top(script.read, period_s=3600)
-    async with app.run_test(size=(140, 40)) as pilot:
-        await app.workers.wait_for_complete()
+async def test_only_lines_that_differ_are_painted_anew() -> None:
+    app = top()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        made: list[int] = []
+        original = app.canvas.render_line
+        app.canvas.render_line = lambda y: made.append(y) or original(y)  # type: ignore[method-assign, func-returns-value]
+        await pilot.press("down")
+        await pilot.pause()
+        assert set(made) == {2, 3}, "the two rows between which the cursor moved"
+
+
+async def test_another_size_is_painted_at_once() -> None:
+    app = top()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.resize_terminal(100, 30)
+        await pilot.pause()
+        assert painted(app) == text_of(app.frame())
+        assert len(painted(app)) == 30
+
+
+async def test_a_terminal_that_is_behind_gets_the_newest_frame_later() -> None:
+    app = top()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        before = painted(app)
+        app.is_clear = lambda: False  # type: ignore[method-assign]
+        await pilot.press("down")
+        assert painted(app) == before and app.skipped_frames >= 1
+        app.is_clear = lambda: True  # type: ignore[method-assign]
+        app.tick()
+        await pilot.pause()
+        assert painted(app) == text_of(app.frame())
+
+
+async def test_a_pause_reads_nothing() -> None:
+    app = top()
+    async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("space")
-        assert "paused" in headline(app)
-        app._tick()
-        assert script.asked == 1
-        await pilot.press("space")
+        started = app.source.started  # type: ignore[attr-defined]
+        app.tick()
+        assert app.source.started == started  # type: ignore[attr-defined]
+
+
+async def test_a_confirmed_change_is_carried_out_and_its_end_said() -> None:
+    changes: list[ViewChange] = []
+
+    async def act(change: ViewChange) -> str:
+        changes.append(change)
+        if len(changes) > 1:
+            raise Denied("it is not yours")
+        return "job 10: cancelled"
+
+    app = top(act=act)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("ctrl+d", "n")
+        assert changes == []
+        await pilot.press("ctrl+d", "y")
         await app.workers.wait_for_complete()
+        assert changes == [ViewChange("cancel", "10")] and app.browser.said == "job 10: cancelled"
+        await pilot.press("ctrl+d", "y")
+        await app.workers.wait_for_complete()
+        assert "it is not yours" in app.browser.said
+
+
+async def test_the_job_under_the_cursor_of_why_is_wanted() -> None:
+    app = top("why")
+    async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
-        assert "succeeded" in text(app, "jobs")
+        assert app.source.wanted[-1].explained == "10"  # type: ignore[attr-defined]
 
 
-async def test_the_digits_and_tab_move_between_tables() -> None:
-    app = Top(Script(ONE).read, period_s=3600)
-    async with app.run_test(size=(140, 40)) as pilot:
-        await pilot.press("1")
-        assert app.focused is app.query_one("#nodes")
-        await pilot.press("tab")
-        assert app.focused is app.query_one("#devices")
-
-
-async def test_q_quits() -> None:
-    app = Top(Script(ONE).read, period_s=3600)
-    async with app.run_test(size=(140, 40)) as pilot:
-        await pilot.press("q")
+@pytest.mark.parametrize("key", ["q", "ctrl+c"])
+async def test_q_and_ctrl_c_quit(key: str) -> None:
+    app = top()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press(key)
     assert app.return_code == 0
+
+
+async def test_mono_sends_no_colour() -> None:
+    app = top(theme="mono")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        for strip in app.screen._compositor.render_strips():
+            for segment in strip:
+                style = segment.style
+                assert style is None or style.color is None or style.color.is_default
+                assert style is None or style.bgcolor is None or style.bgcolor.is_default

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames of every view: golden text at three sizes, exact width, no byte that moves a terminal.
+
+`STOKER_GOLDEN=rewrite` writes the golden files anew.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from fakes import top_cluster
+from fakes.top_cluster import NOW, SECOND, browser, scene
+
+from stoker.tui.render import text
+from stoker.tui.top.answers import Answers, ServerState
+from stoker.tui.top.frame import frame, text_of
+from stoker.tui.top.marks import ASCII
+from stoker.tui.top.views.catalogue import VIEWS
+
+GOLDEN = Path(__file__).parents[2] / "golden/top"
+SIZES = ((80, 24), (100, 30), (160, 50))
+SMALL = ((20, 5), (20, 4), (1, 1), (3, 2), (40, 10))
+
+
+@pytest.fixture(autouse=True)
+def _in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Local times are those of one zone, wherever the tests run."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("view", VIEWS)
+def test_golden_frames(view: str, size: tuple[int, int]) -> None:
+    lines = text_of(frame(browser(view), scene(view, *size)))
+    found = "\n".join(lines) + "\n"
+    path = GOLDEN / f"{view}.{size[0]}x{size[1]}.txt"
+    if os.environ.get("STOKER_GOLDEN") == "rewrite":
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(found)
+    assert found == path.read_text()
+
+
+@pytest.mark.parametrize("size", (*SIZES, *SMALL), ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_frame_fills_its_terminal_exactly_and_says_nothing_to_it(
+    view: str, size: tuple[int, int]
+) -> None:
+    for mode in ("browse", "help", "object", "command"):
+        shown = browser(view)
+        shown.mode = mode  # type: ignore[assignment]
+        for marks in (scene(view).look.marks, ASCII):
+            lines = frame(shown, scene(view, *size, marks=marks))
+            assert len(lines) == size[1]
+            for line in lines:
+                words = "".join(span.words for span in line)
+                assert text.cells(words) == size[0], words
+                assert words.isprintable(), ascii(words)
+                assert marks is not ASCII or words.isascii(), ascii(words)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_without_any_answer_says_that_it_reads(view: str) -> None:
+    nothing = scene(view)._replace(answers=Answers(subject=top_cluster.SUBJECTS.get(view, "")))
+    words = "\n".join(text_of(frame(browser(view), nothing)))
+    assert "reading ..." in words and "connecting" in words
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_simulated_devices_say_sim(view: str) -> None:
+    assert "SIM" in text_of(frame(browser(view), scene(view)))[0]
+
+
+def test_data_older_than_two_seconds_is_marked_and_a_lost_server_named() -> None:
+    old = scene("jobs", at_ns=NOW - 2 * SECOND - 1)
+    assert "STALE 2 s" in text_of(frame(browser("jobs"), old))[0]
+    fresh = scene("jobs", at_ns=NOW - 2 * SECOND)
+    assert text_of(frame(browser("jobs"), fresh))[0].endswith("live")
+    lost = old._replace(service=ServerState(lost_ns=NOW - 5 * SECOND, why="the broker is gone"))
+    words = text_of(frame(browser("jobs"), lost))[1]
+    assert words == "! no answer for 5 s: the broker is gone; this is what was read before"
+    back = fresh._replace(service=ServerState(back_ns=NOW - SECOND, gone_ns=7 * SECOND))
+    words = text_of(frame(browser("jobs"), back))[1]
+    assert words == "the server answers again; it was away for 7 s"
+
+
+def test_a_node_without_news_is_stale_although_the_server_answers() -> None:
+    heard = {"n1": NOW - 4 * SECOND, "n2": NOW, "n3": NOW}
+    lines = text_of(frame(browser("cluster"), scene("cluster", heard=heard)))
+    assert any(line.startswith("n1") and "stale 4 s" in line for line in lines)
+    assert lines[0].endswith("live")
+
+
+def test_a_refusal_stands_where_its_answer_would() -> None:
+    refused = scene("events", events=None, refused={"events": "only an administrator reads events"})
+    words = text_of(frame(browser("events"), refused))[1]
+    assert words == "events: only an administrator reads events"
+
+
+def test_a_table_keeps_its_rows_when_the_lines_above_it_take_all_room() -> None:
+    lines = text_of(frame(browser("node"), scene("node", 80, 8)))
+    assert any("GPU-4f1c0a9e   SIM" in line for line in lines)

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads what the shown view needs, each request by itself, so that a slow node delays no other.
+
+The only I/O of the live view beside the terminal. Owns the rate: a request is never sent twice at
+once, and one that takes long is repeated so much later that it takes a fifth of the time at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from stoker.mesh.client.client import Client
+from stoker.mesh.wire import schema
+from stoker.native.errors import StokerError, Unavailable
+from stoker.scheduler.nouns import ENDED
+from stoker.tui.calls import views
+from stoker.tui.calls.telemetry_calls import KindReader, Told
+from stoker.tui.top.answers import Answers, Need, ServerState
+from stoker.tui.top.output_tail import OutputTail
+from stoker.tui.top.views import device as device_view
+
+JOBS_MAX = 10_000
+"""The most jobs that are read; more are told of, not shown."""
+TOLD_MAX = 5_000
+"""The most rows of telemetry of one kind that are held."""
+SINCE_S = 600.0
+SHARE = 4
+"""A request waits this many times its own duration before it is sent again."""
+ABOUT_SUBJECT: tuple[Need, ...] = ("job", "logs", "readings", "topology", "kernels")
+
+
+class Wanted(NamedTuple):
+    """The things to read: the needs of the shown view, its subject, the job under the cursor."""
+
+    needs: tuple[Need, ...]
+    subject: str = ""
+    explained: str = ""
+    """The job whose explanation is needed."""
+
+
+class Reader:
+    """The newest answers, and how the server answers. `changed` is called after each change."""
+
+    def __init__(
+        self, client: Client, period_s: float, changed: Callable[[], None] = lambda: None
+    ) -> None:
+        self._client, self._period_s, self.changed = client, period_s, changed
+        self.answers = Answers()
+        self.service = ServerState()
+        self.wanted = Wanted(())
+        self._times: dict[str, int] = {}
+        self._next: dict[Need, float] = {}
+        self._open: dict[Need, asyncio.Task[None]] = {}
+        self._observations: dict[str, int] = {}
+        self._tail: tuple[str, OutputTail] | None = None
+        self._kinds: dict[str, tuple[KindReader, deque[Told]]] = {}
+
+    # --- when ------------------------------------------------------------------------------------
+
+    def want(self, wanted: Wanted) -> None:
+        """Say what is shown; parts about another subject are forgotten and read at once."""
+        if wanted.subject != self.wanted.subject:
+            gone: dict[str, Any] = dict.fromkeys(ABOUT_SUBJECT)
+            self.answers = msgspec.structs.replace(
+                self.answers, subject=wanted.subject, refused={}, **gone
+            )
+            self._forget(ABOUT_SUBJECT)
+        if wanted.explained != self.wanted.explained:
+            self._forget(("explain",))
+        self.wanted = wanted
+
+    def _forget(self, needs: tuple[Need, ...]) -> None:
+        for need in needs:
+            self._next.pop(need, None)
+            self._times.pop(need, None)
+            if task := self._open.pop(need, None):
+                task.cancel()
+
+    def hurry(self) -> None:
+        """Let every need be read at the next `start`."""
+        self._next.clear()
+
+    def start(self) -> list[asyncio.Task[None]]:
+        """Send the requests that are due; return the open ones."""
+        now = time.monotonic()
+        for need in self.wanted.needs:
+            if need not in self._open and now >= self._next.get(need, 0.0):
+                task = asyncio.create_task(self._read(need))
+                self._open[need] = task
+        return list(self._open.values())
+
+    async def once(self) -> None:
+        """Read everything that is wanted, once."""
+        self.hurry()
+        await asyncio.gather(*self.start())
+        if self.wanted.subject and "readings" in self.wanted.needs:  # it needs the devices' names
+            self.hurry()
+            await asyncio.gather(*self.start())
+
+    async def close(self) -> None:
+        """End the open requests."""
+        tasks = list(self._open.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _read(self, need: Need) -> None:
+        began = time.monotonic()
+        wanted = self.wanted
+        try:
+            parts = await _READS[need](self)
+            if self._still(need, wanted):
+                self._answered(need, parts)
+        except Unavailable as error:
+            self._failed(need, error)
+        except StokerError as error:
+            self._answered(need, {}, error.message)
+        finally:
+            now = time.monotonic()
+            if self._open.get(need) is asyncio.current_task():
+                del self._open[need]
+                self._next[need] = now + max(self._period_s, SHARE * (now - began))
+            self.changed()
+
+    def _still(self, need: Need, wanted: Wanted) -> bool:
+        """Return False for an answer about what is no longer shown."""
+        if need == "explain":
+            return self.wanted.explained == wanted.explained
+        return need not in ABOUT_SUBJECT or self.wanted.subject == wanted.subject
+
+    def _answered(self, need: Need, parts: Mapping[str, Any], refused: str = "") -> None:
+        now_ns = time.time_ns()
+        self._times[need] = now_ns
+        told = {k: why for k, why in self.answers.refused.items() if k != need}
+        if refused:
+            told[need] = refused
+        times = [self._times[each] for each in self.wanted.needs if each in self._times]
+        self.answers = msgspec.structs.replace(
+            self.answers, at_ns=min(times, default=0), refused=told, **parts
+        )
+        if self.service.lost_ns:
+            gone = now_ns - self.service.lost_ns
+            self.service = ServerState(back_ns=now_ns, gone_ns=gone)
+
+    def _failed(self, need: Need, error: StokerError) -> None:
+        if need in ABOUT_SUBJECT and not self.service.lost_ns:  # one node may be away by itself
+            told = {**self.answers.refused, need: error.message}
+            self.answers = msgspec.structs.replace(self.answers, refused=told)
+            return
+        lost_ns = self.service.lost_ns or time.time_ns()
+        self.service = self.service._replace(lost_ns=lost_ns, why=error.message)
+
+    # --- what ------------------------------------------------------------------------------------
+
+    async def _nodes(self) -> dict[str, Any]:
+        nodes = (await self._client.nodes()).nodes
+        now_ns = time.time_ns()
+        heard = {}
+        for node in nodes:
+            seen = node.observation if node.observation is not None else -1
+            known = self._observations.get(node.node)
+            before = self.answers.heard.get(node.node, now_ns)
+            heard[node.node] = before if known == seen else now_ns
+            self._observations[node.node] = seen
+        return {"nodes": nodes, "heard": heard}
+
+    async def _devices(self) -> dict[str, Any]:
+        return {"devices": (await self._client.devices()).devices}
+
+    async def _jobs(self) -> dict[str, Any]:
+        jobs: list[schema.JobView] = []
+        request = schema.ListRequest(limit=schema.LIST_MAX)
+        async for page in self._client.pages(request):
+            jobs += page.jobs
+            if len(jobs) >= JOBS_MAX and page.next is not None:
+                return {"jobs": tuple(jobs), "jobs_cut": True}
+            # Old jobs that are over do not change: the newest page of them is enough.
+            if all(job.state in ENDED for job in page.jobs):
+                return {"jobs": tuple(jobs), "jobs_cut": page.next is not None}
+        return {"jobs": tuple(jobs), "jobs_cut": False}
+
+    async def _queues(self) -> dict[str, Any]:
+        return {"queues": (await self._client.queues()).queues}
+
+    async def _cluster(self) -> dict[str, Any]:
+        return {"cluster": await self._client.cluster()}
+
+    async def _streams(self) -> dict[str, Any]:
+        return {"streams": await self._client.telemetry_streams()}
+
+    async def _told(self, kind: str, part: str) -> dict[str, Any]:
+        if kind not in self._kinds:
+            self._kinds[kind] = KindReader(kind, SINCE_S), deque(maxlen=TOLD_MAX)  # type: ignore[arg-type]
+        reader, kept = self._kinds[kind]
+        reader.more = True
+        before = len(kept), kept[-1] if kept else None
+        while reader.more:
+            await reader.read(self._client)
+            while reader.told:
+                kept.append(reader.told.popleft())
+        if (len(kept), kept[-1] if kept else None) == before and part in self._times:
+            return {}
+        return {part: tuple(kept)}
+
+    async def _job(self) -> dict[str, Any]:
+        job, devices, nodes = await asyncio.gather(
+            self._client.get(_number(self.wanted.subject), trace=True),
+            self._client.devices(),
+            self._client.nodes(),
+        )
+        return {"job": views.job_object(job, devices.devices, nodes.nodes)}
+
+    async def _logs(self) -> dict[str, Any]:
+        subject = self.wanted.subject
+        if self._tail is None or self._tail[0] != subject:
+            view = await self._client.get(_number(subject))
+            self._tail = subject, OutputTail(view.job)
+        return {"logs": await self._tail[1].read(self._client)}
+
+    async def _explain(self) -> dict[str, Any]:
+        if not self.wanted.explained:
+            return {"explain": None}
+        return {"explain": await self._client.explain(_number(self.wanted.explained))}
+
+    async def _readings(self) -> dict[str, Any]:
+        device = device_view.device_of(self.answers, self.wanted.subject)
+        if device is None:
+            return {}
+        return {"readings": await self._client.readings(device.node, device.id, device_view.FIELDS)}
+
+    async def _topology(self) -> dict[str, Any]:
+        return {"topology": await self._client.topology(self.wanted.subject)}
+
+    async def _kernels(self) -> dict[str, Any]:
+        return {"kernels": (await self._client.kernels()).kernels}
+
+
+_READS: dict[Need, Callable[[Reader], Awaitable[dict[str, Any]]]] = {
+    "nodes": Reader._nodes,
+    "devices": Reader._devices,
+    "jobs": Reader._jobs,
+    "queues": Reader._queues,
+    "cluster": Reader._cluster,
+    "streams": Reader._streams,
+    "events": lambda reader: reader._told("events", "events"),
+    "summaries": lambda reader: reader._told("kernels", "summaries"),
+    "job": Reader._job,
+    "kernels": Reader._kernels,
+    "logs": Reader._logs,
+    "explain": Reader._explain,
+    "readings": Reader._readings,
+    "topology": Reader._topology,
+}
+
+
+def _number(subject: str) -> schema.JobRef:
+    """Return a job as requests name it: a number, also after a `j`, or `last`."""
+    digits = subject.removeprefix("j")
+    return int(digits) if digits.isascii() and digits.isdigit() else subject
