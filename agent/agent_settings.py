@@ -27,8 +27,16 @@ from stoker.agent.jobs import rank_launcher
 from stoker.agent.jobs.job_launch import LOADER_PATH, JobPlace
 from stoker.agent.jobs.retention import RetentionLimits
 from stoker.agent.power.plan.rules import PowerRules
-from stoker.agent.state import host_facts, incarnation, node_instance, node_labels, state_folder
+from stoker.agent.state import (
+    host_facts,
+    incarnation,
+    metrics_config,
+    node_instance,
+    node_labels,
+    state_folder,
+)
 from stoker.agent.state.job_bounds import Bounds
+from stoker.agent.state.metrics_config import Listener, MetricsConfig
 from stoker.agent.state.otlp_config import OtlpConfig, target
 from stoker.agent.state.state_folder import ClusterFile, StateFolder
 from stoker.mesh.connection.context import LOOPBACK, own_broker
@@ -63,6 +71,7 @@ class Config(msgspec.Struct, frozen=True):
     node: NodeConfig = msgspec.field(default_factory=NodeConfig)
     otlp: OtlpConfig = msgspec.field(default_factory=OtlpConfig)
     power: PowerRules = msgspec.field(default_factory=PowerRules)
+    metrics: MetricsConfig = msgspec.field(default_factory=MetricsConfig)
 
 
 @dataclass(frozen=True)
@@ -82,6 +91,8 @@ class AgentSettings:
     """Parts that were missing at the start, one sentence each."""
     labels: tuple[str, ...] = ()
     """Labels from config.toml and from `stoker up --label`."""
+    metrics: Listener | None = None
+    """The address of the metrics page; None: there is none."""
 
     @property
     def node(self) -> str:
@@ -150,6 +161,7 @@ def load(option: str | None) -> AgentSettings:
         ),
         missing=(why,) if why else (),
         labels=node_labels.of_node(config.node.labels, where),
+        metrics=metrics_config.of_node(config.metrics, where),
     )
 
 
@@ -165,6 +177,7 @@ def read_config(path: Path) -> Config:
         config = msgspec.convert(table, Config)
         if config.otlp.endpoint:
             target(config.otlp)
+        metrics_config.check(config.metrics)
     except msgspec.ValidationError as error:
         raise BadRequest(f"{path}: {error}") from None
     except BadRequest as error:

@@ -47,7 +47,7 @@ from stoker.agent.link.query_answers import QueryAnswers
 from stoker.agent.link.scheduler_requests import SchedulerRequests
 from stoker.agent.link.status_reporter import StatusReporter
 from stoker.agent.power.power_loop import PowerLoop
-from stoker.agent.process.agent_metrics import AgentMetrics
+from stoker.agent.process.agent_metrics import AgentMetrics, MetricSources
 from stoker.agent.process.background_tasks import BackgroundTasks
 from stoker.agent.process.core_loop import CoreLoop
 from stoker.agent.process.effect_runner import EffectRunner
@@ -117,7 +117,10 @@ class AgentDaemon:
         self._bus.points = DevicePoints(setting.node, self._telemetry.cards)
         self._responder = self._lease_thread.responder = _responder(setting)
         self._telemetry.ping = self._responder.address if self._responder is not None else ""
-        self._exporter = AgentMetrics(setting, self._telemetry, self._counters).exporter()
+        sources = MetricSources(self._counters, self._starts.all, self._checks, self._xids)
+        metrics = AgentMetrics(setting, self._telemetry, sources)
+        self._exporter = metrics.exporter()
+        self._page = metrics.page()
         if self._exporter is not None:
             self._tracer.ended = self._exporter.ended
         self._folders = JobFolders(setting.jobs, setting.config.retention)
@@ -156,6 +159,8 @@ class AgentDaemon:
     async def run(self) -> None:
         """Find the devices, meet the spawner, then serve until `stop`."""
         self._tasks.keep_running(self._status.beat)
+        if self._page is not None:
+            self._page.start()
         begin = self._tasks.spawn(self._begin())
         stopping = self._loop.create_task(self._stopping.wait())
         await asyncio.wait((begin, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -313,6 +318,8 @@ class AgentDaemon:
         self._telemetry.close()
         if self._exporter is not None:
             self._exporter.close()
+        if self._page is not None:
+            self._page.close()
         self._folders.close()
         self._lease_thread.stop()
         if self._responder is not None:
@@ -333,6 +340,15 @@ class AgentDaemon:
         assert self._queries is not None
         self._queries.handle(message)
 
+    def _checks(self) -> Mapping[str, str]:
+        """Return why each part does not work that jobs need; empty for one that does."""
+        ended = self._lease.expiry_boottime_ns <= _boot_ns()
+        lease = "the scheduler's lease has run out, or none came yet" if ended else ""
+        return {**self._core.checks, "lease": lease}
+
+    def _xids(self) -> Mapping[str, tuple[int, int]]:
+        return self._health.watch.xids if self._health is not None else {}
+
     async def _weigh(self) -> None:
         while True:
             await asyncio.sleep(WEIGH_EVERY_S)
@@ -352,7 +368,7 @@ class AgentDaemon:
             self._folders,
         )
         watch = self._health.watch if self._health is not None else None
-        made = (self._telemetry, self._executor, self._queries, self._exporter, watch)
+        made = (self._telemetry, self._executor, self._queries, self._exporter, self._page, watch)
         pinged, ranks = self._responder, self._ranks
         kernels = self._reports.kernels if self._reports is not None else None
         others = (*made, pinged, ranks, kernels)

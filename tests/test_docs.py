@@ -32,7 +32,10 @@ MODULE = re.compile(rf"\bstoker\.((?:{'|'.join(FOLDERS)})(?:\.\w+)*)")
 CLASS = re.compile(r"(?<![\w-])[A-Z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)*\b")
 NOT_OURS = {"False", "Hz", "None", "Path", "Perfetto", "True"}
 """Words with a capital in the reference's code blocks that name no class of the product."""
-METRICS = {"agent.events", "scheduler.events", "scheduler.leads"}
+METRICS = {
+    *("agent.check", "agent.events", "agent.threads"),
+    *("scheduler.events", "scheduler.leads"),
+}
 """Names of metrics that look like those of modules."""
 
 

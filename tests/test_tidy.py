@@ -40,6 +40,7 @@ ACROSS = {
     "tests/product/test_eviction.py": "a node that falls silent, on real processes",
     "tests/product/test_gangs.py": "gangs on one node, from the command line to the processes",
     "tests/product/test_exported.py": "metrics of a live node, at a collector",
+    "tests/product/test_prometheus.py": "the metrics page of a live node, and Prometheus",
     "tests/product/test_gang_ranks.py": "late ranks of gangs over several real nodes",
     "tests/product/test_gangs_on_nodes.py": "gangs over several real nodes",
     "tests/product/test_numa.py": "the binding of jobs, from the command line to what they see",

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from stoker.agent.state import state_folder
+from stoker.agent.state import metrics_config, state_folder
 from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise import (
     broker_port,
@@ -387,6 +387,20 @@ def _telemetry(where: StateFolder) -> Iterator[Check]:
         yield Check("telemetry.dropped", "WARN", text, "The scheduler's log file tells why")
 
 
+def _metrics(where: StateFolder) -> Iterator[Check]:
+    """Check the metrics page by what the running agent says of it."""
+    told = metrics_config.serving(where)
+    if lock.holder(where) is None or told is None:
+        return
+    if told.address:
+        yield Check("metrics.page", "PASS", f"http://{told.address}/metrics")
+    elif told.why == metrics_config.OFF:
+        yield Check("metrics.page", "PASS", "off")
+    else:
+        hint = "Give another address: [metrics] in config.toml, or `stoker up --metrics`"
+        yield Check("metrics.page", "WARN", told.why, hint)
+
+
 async def _telemetry_streams(where: StateFolder) -> TelemetryList:
     from stoker.mesh.client.client import Client
 
@@ -421,5 +435,6 @@ _CHECKS: dict[str, Callable[[StateFolder], Iterator[Check]]] = {
     "opencl.loader": _opencl,
     "power.record": _power,
     "telemetry.streams": _telemetry,
+    "metrics.page": _metrics,
     "probe.any": _probes,
 }

@@ -64,6 +64,11 @@ def _size(ctx: click.Context, param: click.Parameter, value: str) -> int:
 )
 @click.option("--root-jobs-as", metavar="USER", help="Run root's jobs as this Unix user.")
 @click.option(
+    "--metrics",
+    metavar="ADDR:PORT",
+    help='Metrics page, kept until changed; "off"; "" for config.toml.',
+)
+@click.option(
     "--log-max-bytes",
     metavar="SIZE",
     default="64MiB",
@@ -79,6 +84,7 @@ def up_command(
     beside: bool,
     root_jobs_as: str | None,
     labels: tuple[str, ...],
+    metrics: str | None,
     log_max_bytes: int,
 ) -> None:
     """Start a node: broker, scheduler, agent. The first start makes keys and settings.
@@ -92,7 +98,9 @@ def up_command(
     where = target_node.to_start(state, beside=beside)
     others = other_nodes.check(where, wanted=beside or target_node.is_named(state))
     folder = str(where.root)
-    started = start(StartOptions(folder, foreground, port, root_jobs_as, labels, log_max_bytes))
+    started = start(
+        StartOptions(folder, foreground, port, root_jobs_as, labels, log_max_bytes, metrics)
+    )
     _print_started(started)
     for other in others:
         click.echo(f"beside it runs {other.text}\n  {other.way}")

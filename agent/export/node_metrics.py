@@ -13,7 +13,9 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from stoker.agent.export import scheduler_metrics
+from stoker.agent.devices.readings import CardReadings
+from stoker.agent.export import device_metrics, scheduler_metrics
+from stoker.agent.jobs.start_records import StartRecord
 from stoker.mesh.wire.scheduler_figures import SchedulerFigures
 from stoker.mesh.wire.schema import Steered
 from stoker.probes.cost.cost_budget import GovernorRecord
@@ -49,6 +51,8 @@ class JobReading:
     histograms: Mapping[str, Buckets] = field(default_factory=dict)
     governor: GovernorRecord | None = None
     user: str = ""
+    uid: int | None = None
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,15 @@ class NodeReading:
     refused: Mapping[str, int] = field(default_factory=dict)
     scheduler: SchedulerFigures | None = None
     """The scheduler on this node; None if there is none, or if it does not run."""
+    cards: tuple[CardReadings, ...] = ()
+    starts: tuple[StartRecord, ...] = ()
+    """The attempts that run here, each with the devices that it holds."""
+    xids: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Device -> its last Xid and the number of them since the agent started."""
+    checks: Mapping[str, bool] = field(default_factory=dict)
+    """True for each part of the node, among those that jobs need, which works."""
+    process: tuple[tuple[str, Number], ...] = ()
+    """The points of the agent's own process."""
 
 
 def metrics(reading: NodeReading) -> tuple[list[Metric], Counter[str]]:
@@ -96,41 +109,21 @@ def _points(reading: NodeReading) -> Iterator[Point]:
         yield "stoker.agent.events", Number(attributes, count, reading.start_ns)
     if reading.scheduler is not None:
         yield from scheduler_metrics.points(reading.scheduler)
-    yield from _devices(reading)
+    for check, works in sorted(reading.checks.items()):
+        yield "stoker.agent.check", Number((("stoker.check", check),), int(works), reading.start_ns)
+    yield from reading.process
+    yield from device_metrics.points(
+        reading.devices, reading.samples, reading.cards, reading.start_ns
+    )
+    kinds = {info.id: device_metrics.named(info) for info in reading.devices}
+    for device, (_, count) in sorted(reading.xids.items()):
+        at = (*kinds.get(device, (("hw.id", device),)), ("error.type", "xid"))
+        yield "hw.errors", Number(at, count, reading.start_ns)
+    yield from device_metrics.allocations(reading.devices, reading.starts)
     for job in reading.jobs:
         yield from _job(job)
     for job in reading.jobs:
         yield from _kernels(job)
-
-
-def _devices(reading: NodeReading) -> Iterator[Point]:
-    infos = {info.id: info for info in reading.devices}
-    for info in infos.values():
-        attributes = _device(info)
-        if info.memory_bytes is not None:
-            yield "hw.gpu.memory.limit", Number(attributes, info.memory_bytes, reading.start_ns)
-        for state, active in (("ok", not info.unavailable), ("failed", bool(info.unavailable))):
-            of_state = (*attributes, ("hw.state", state))
-            yield "hw.status", Number(of_state, int(active), reading.start_ns)
-    for sample in reading.samples:
-        own = infos.get(sample.id)
-        attributes = _device(own) if own is not None else (("hw.id", sample.id),)
-        for name, value in (
-            ("hw.gpu.utilization", sample.busy_ratio),
-            ("hw.power", sample.power_w),
-            ("hw.temperature", sample.temperature_c),
-        ):
-            if value is not None:
-                yield name, Number(attributes, float(value))
-
-
-def _device(info: DeviceInfo) -> Attributes:
-    return (
-        ("hw.id", info.id),
-        ("hw.name", f"{info.model} SIM" if info.sim else info.model),
-        ("hw.type", info.kind),
-        ("hw.vendor", info.vendor),
-    )
 
 
 def _of(job: JobReading, *more: tuple[str, str | bool | int | float]) -> Attributes:
@@ -140,6 +133,7 @@ def _of(job: JobReading, *more: tuple[str, str | bool | int | float]) -> Attribu
         *((("stoker.job.task", job.key.task),) if job.key.task else ()),
         ("stoker.job.name", job.name),
         *((("stoker.job.user", job.user),) if job.user else ()),
+        *((("stoker.job.queue", job.queue),) if job.queue else ()),
         *more,
     )
 

@@ -98,6 +98,8 @@ class HealthWatch:
         self._glanced_ns: dict[str, int] = {}
         self._told: dict[tuple[str, int], tuple[str, int]] = {}
         """(card, Xid) -> the source that reported it last, and when."""
+        self.xids: dict[str, tuple[int, int]] = {}
+        """Device -> its last Xid and the number of them since the agent started."""
         self._counted: Counter[str] = Counter()
         self._logged = (0, 0)
         """(a second, the lines that were logged in it)."""
@@ -266,6 +268,8 @@ class HealthWatch:
             if len(self._told) > TOLD_MAX:
                 self._told.clear()
             self._told[key] = (source, signal.t_ns)
+            count = self.xids.get(signal.device, (0, 0))[1]
+            self.xids[signal.device] = signal.number, count + signal.times
         self._take([signal], signal.t_ns)
 
     # --- what follows -----------------------------------------------------------------------------

@@ -104,13 +104,17 @@ class NodeCore:
     @property
     def status(self) -> str:
         """One line for whoever watches the agent; programs read its first word."""
-        if not self._met_spawner:
-            return "waiting: the spawner has not answered"
-        if not self._connected:
-            return "waiting: the broker is not connected"
-        if not self._caught_up:
-            return "waiting: the scheduler has not answered"
-        return "ok"
+        why = next(filter(None, self.checks.values()), "")
+        return f"waiting: {why}" if why else "ok"
+
+    @property
+    def checks(self) -> dict[str, str]:
+        """Each part that jobs need -> why it does not work; empty for one that does."""
+        return {
+            "spawner": "" if self._met_spawner else "the spawner has not answered",
+            "broker": "" if self._connected else "the broker is not connected",
+            "scheduler": "" if self._caught_up else "the scheduler has not answered",
+        }
 
     @property
     def untold(self) -> int:

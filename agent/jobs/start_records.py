@@ -43,6 +43,8 @@ class StartRecord(TaskRecord, frozen=True):
     rank_trouble: str = "warn"
     """The rule for a rank of it that keeps the others waiting."""
     rank_patience_s: int = 60
+    queue: str = ""
+    """The queue of the job; empty: the default queue."""
 
 
 UNKNOWN_GRACE_S = 5.0
@@ -71,6 +73,7 @@ def start_record(
         output_bytes_max,
         spec.rank_trouble,
         spec.rank_patience_s,
+        spec.queue,
     )
 
 
@@ -123,6 +126,10 @@ class StartRecords:
     def is_adopted(self, key: TaskKey) -> bool:
         """True if an earlier agent made this start, which may have left files of it."""
         return key in self._adopted
+
+    def all(self) -> tuple[StartRecord, ...]:
+        """Return the record of every living attempt."""
+        return tuple(self._alive.values())
 
     def holders(self) -> dict[str, frozenset[int]]:
         """Return device -> user ids of the attempts that were granted it."""

@@ -1,36 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's readings for metrics, and the exporter if config.toml names a collector."""
+"""The agent's readings for metrics, the exporter if config.toml names a collector, and the page."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker import __version__
 from stoker.agent.agent_settings import AgentSettings
 from stoker.agent.export import scheduler_metrics
 from stoker.agent.export.node_metrics import NodeReading
+from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.link.node_telemetry import NodeTelemetry
+from stoker.agent.state import metrics_config
+from stoker.agent.state.metrics_config import ALL, Serving
 from stoker.agent.state.otlp_config import resource
+from stoker.probes.otlp.otlp_encoder import Number
 
 if TYPE_CHECKING:
     from stoker.agent.export.otlp_exporter import OtlpExporter
+    from stoker.agent.export.page_server import PageServer
+
+STAT = Path("/proc/self/stat")
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSources:
+    """The parts of the agent that metrics tell of, each as it is when it is called."""
+
+    counters: Callable[[], Sequence[Mapping[str, int]]]
+    starts: Callable[[], tuple[StartRecord, ...]]
+    checks: Callable[[], Mapping[str, str]]
+    """Returns each part that jobs need -> why it does not work; empty for one that does."""
+    xids: Callable[[], Mapping[str, tuple[int, int]]]
+    """Returns device -> its last Xid, and how many there were."""
 
 
 class AgentMetrics:
-    """The readings of one agent. `counters` returns those of every part."""
+    """The readings of one agent."""
 
     def __init__(
-        self,
-        setting: AgentSettings,
-        telemetry: NodeTelemetry,
-        counters: Callable[[], Sequence[Mapping[str, int]]],
+        self, setting: AgentSettings, telemetry: NodeTelemetry, sources: MetricSources
     ) -> None:
         self._setting = setting
         self._telemetry = telemetry
-        self._counters = counters
+        self._sources = sources
 
     def exporter(self) -> OtlpExporter | None:
         """Return the exporter; None without a collector, and then its code is never loaded."""
@@ -39,19 +59,63 @@ class AgentMetrics:
             return None
         from stoker.agent.export.otlp_exporter import OtlpExporter
 
-        attributes = resource(self._setting.cluster.cluster, self._setting.node)
-        return OtlpExporter(config, attributes, self.reading, __version__)
+        return OtlpExporter(config, self._resource(), self.reading, __version__)
+
+    def page(self) -> PageServer | None:
+        """Return the server of the metrics page; None if it is off: its code is never loaded."""
+        if self._setting.metrics is None:
+            metrics_config.tell(self._setting.state, Serving(why="off"))
+            return None
+        from stoker.agent.export.metrics_page import PageSource
+        from stoker.agent.export.page_server import PageServer
+
+        config = self._setting.config.metrics
+        return PageServer(
+            self._setting.metrics,
+            PageSource(self._setting.node, self._resource()),
+            read=self.reading,
+            checks=self._sources.checks,
+            readers=None if ALL in config.readers else metrics_config.reader_ids(config),
+            tell=self._told,
+        )
+
+    def _told(self, told: Serving) -> None:
+        """Write where the page is, for other processes; a full disk costs only that."""
+        with contextlib.suppress(OSError):
+            metrics_config.tell(self._setting.state, told)
+
+    def _resource(self) -> dict[str, str]:
+        return resource(self._setting.cluster.cluster, self._setting.node)
 
     async def reading(self) -> NodeReading:
         """Return the node's values of this moment."""
         counters: Counter[str] = Counter()
-        for each in self._counters():
+        for each in self._sources.counters():
             counters.update(each)
+        began_ns = self._setting.incarnation
         return NodeReading(
-            self._setting.incarnation,
+            began_ns,
             self._telemetry.devices.known,
             self._telemetry.samples,
             await self._telemetry.readings(),
             counters,
+            failed=counters["otlp_points_lost"],
             scheduler=scheduler_metrics.read(self._setting.state.scheduler, time.time_ns()),
+            cards=tuple(self._telemetry.devices.readings().values()),
+            starts=self._sources.starts(),
+            xids=dict(self._sources.xids()),
+            checks={name: not why for name, why in self._sources.checks().items()},
+            process=tuple(process_points(began_ns, time.time_ns())),
         )
+
+
+def process_points(began_ns: int, now_ns: int) -> Iterator[tuple[str, Number]]:
+    """Yield what the kernel says of this process, proc_pid_stat(5); nothing if it does not."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        fields = STAT.read_text().rpartition(")")[2].split()
+        ticks = int(fields[11]) + int(fields[12])
+        yield "process.cpu.time", Number((), ticks / os.sysconf("SC_CLK_TCK"), began_ns)
+        yield "stoker.agent.threads", Number((), int(fields[17]), began_ns)
+        resident = int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
+        yield "process.memory.usage", Number((), resident, began_ns)
+    yield "process.uptime", Number((), (now_ns - began_ns) / 1e9)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from stoker.agent.state import joins, node_labels, state_folder
+from stoker.agent.state import joins, metrics_config, node_labels, state_folder
 from stoker.agent.state.joins import Joins
 from stoker.agent.state.state_folder import GUEST, REGISTRAR, ClusterFile, StateFolder
 from stoker.agent.supervise import (
@@ -61,6 +61,7 @@ class StartOptions:
     root_jobs_as: str | None = None
     labels: tuple[str, ...] = ()
     log_max_bytes: int = 64 << 20
+    metrics: str | None = None
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def start(options: StartOptions) -> StartedNode:
     undo = FileBackup({})
     try:
         cluster = load_or_create(where)
-        undo = FileBackup.of(where.users, node_labels.file(where))
+        undo = FileBackup.of(where.users, node_labels.file(where), metrics_config.file(where))
         started = replace(_arrange(where, cluster, options), undo=undo)
         settings = {
             "state": str(where.root),
@@ -121,6 +122,8 @@ def start(options: StartOptions) -> StartedNode:
 def check_options(options: StartOptions, where: StateFolder) -> None:
     """Refuse wrong options before a first start has made anything."""
     node_labels.checked(label for label in options.labels if label)
+    if options.metrics:
+        metrics_config.parse(options.metrics)
     if options.root_jobs_as is not None:
         _user("", options.root_jobs_as)
     if options.port is not None and not where.root.exists():
@@ -135,13 +138,32 @@ def _arrange(where: StateFolder, cluster: ClusterFile, options: StartOptions) ->
         jobs_as = ""
     else:
         cluster, jobs_as = _arrange_services(where, cluster, options, found)
+    if options.metrics is not None:
+        _check_metrics(where, options.metrics)
+        metrics_config.keep(options.metrics, where)
     if options.labels:
         node_labels.keep(options.labels, where)
-        if "agent" in found:  # the next agent reports them; jobs go on
-            pids.end(found.pop("agent"), 5.0)
+    if (options.labels or options.metrics is not None) and "agent" in found:
+        pids.end(found.pop("agent"), 5.0)  # the next agent has them; jobs go on
     state_folder.prepare_run(where)
     publish_certificate(where)
     return StartedNode(where, cluster, os.getpid(), found, jobs_as)
+
+
+def _check_metrics(where: StateFolder, wanted: str) -> None:
+    """Refuse a port for the metrics page that another program has."""
+    listener = metrics_config.parse(wanted) if wanted else None
+    if listener is None or not listener.port or ":" in listener.host:
+        return
+    own = metrics_config.serving(where)
+    if own is not None and own.address == str(listener):
+        return  # this node's agent serves there
+    if not broker_port.is_free(listener.port, listener.host):
+        raise Refused(
+            f"the metrics page cannot be at {listener}: port {listener.port} is in use by"
+            f" {broker_port.holder(listener.port)}",
+            hint="Give another one with --metrics, or off",
+        )
 
 
 def _check_joined(cluster: ClusterFile, options: StartOptions) -> None:

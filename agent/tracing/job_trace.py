@@ -49,6 +49,7 @@ from stoker.probes.kernels.job_trace import (
     TraceSummary,
 )
 from stoker.probes.kernels.trace_summary import PEERS
+from stoker.scheduler.names import DEFAULT_QUEUE
 from stoker.scheduler.nouns import DeviceSample
 
 SUMMARY_FILE = "trace.json"
@@ -334,6 +335,8 @@ class TracedJob:
             histograms,
             self._governor.record if self._governor is not None else None,
             self.record.user,
+            self.record.uid,
+            self.record.queue or DEFAULT_QUEUE,
         )
 
     def finish(self, ended_ns: int, cpu_ns: int | None = None) -> TraceSummary:

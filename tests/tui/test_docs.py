@@ -59,9 +59,9 @@ def test_every_request_is_on_the_page() -> None:
 def test_every_metric_is_on_the_page() -> None:
     """The names are read as text, since a viewer may not import the probes."""
     names = (DOCS.parent / "probes/otlp/metric_names.py").read_text()
-    page = (DOCS / "operator" / "tracing.md").read_text()
+    page = (DOCS / "operator" / "metrics.md").read_text()
     found = re.findall(
-        r'"((?:hw|stoker)\.[a-z._]+)",\s*"[^"]+",\s*"(?:gauge|sum|updown|histogram)"', names
+        r'"((?:hw|stoker|process)\.[a-z._]+)",\s*"[^"]+",\s*"(?:gauge|sum|updown|histogram)"', names
     )
     assert len(found) > 15
     assert [name for name in found if f"`{name}`" not in page] == []

@@ -111,5 +111,5 @@ def test_any_name_a_job_may_choose(text: str) -> None:
 def test_names_are_unique_and_said_in_full() -> None:
     assert len(metric_names.BY_NAME) == len(metric_names.NAMES)
     for name in metric_names.NAMES:
-        assert name.name.startswith(("hw.", "stoker.")), name
+        assert name.name.startswith(("hw.", "process.", "stoker.")), name
         assert name.description and name.unit, name
