@@ -48,6 +48,7 @@ QUERIES = (
     'DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{instance=~"$instance", gpu=~"$gpu"}',
 )
 """All queries of dashboard 12239 (NVIDIA/dcgm-exporter, grafana/dcgm-exporter-dashboard.json)."""
+DASHBOARD = BUILT.parents[3] / "examples/grafana/stoker.json"
 EVIL = 'a"b\\nc{d} 1 #\\'
 """A name that would break a line of the page, if it could."""
 
@@ -330,6 +331,24 @@ def test_prometheus_answers_every_query_of_dashboard_12239(node: LiveNode, prome
                 assert len(found) == CARDS, each
                 for answer, value in zip(sorted(found), sorted(page), strict=True):
                     assert answer / factor == near(value), each
+
+
+def test_prometheus_answers_every_query_of_our_dashboard(
+    prometheus: str, jobs: tuple[int, int, int]
+) -> None:
+    """Those of jobs that are traced have no answer here: nothing is launched."""
+    dashboard = json.loads(DASHBOARD.read_text())
+    panels = [panel for panel in dashboard["panels"] if panel["type"] != "row"]
+    wait_until(lambda: bool(query(prometheus, "stoker_device_allocation_ratio")), "a job", 30)
+    silent = set()
+    for panel in panels:
+        for each in panel["targets"]:
+            answer = query(prometheus, each["expr"].replace("$instance", ".*"))
+            if not answer:
+                silent.add(panel["title"])
+    always = {"Waiting jobs", "Share of time at work", "Power", "Power by user", "Held and idle"}
+    assert len(panels) > 20 and not silent & always
+    assert len(silent) <= 12, silent
 
 
 def test_prometheus_takes_every_series_and_joins_jobs_to_cards(

@@ -6,6 +6,7 @@ STOKER_GOLDEN=rewrite writes both tables of the page anew.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections import Counter
@@ -67,6 +68,30 @@ def test_rows_of_devices_name_fields_and_metrics_that_exist() -> None:
         assert {name for name, _ in row.attributes} <= set(known), row
         assert row.counts == (metric_names.BY_NAME[row.metric].kind == "sum"), row
     assert all(row.field in SPECS for row in dcgm_metrics.ROWS)
+
+
+DASHBOARD = Path(__file__).resolve().parents[3] / "examples/grafana/stoker.json"
+
+
+def queries() -> list[str]:
+    """The queries of our dashboard, its variables included."""
+    dashboard = json.loads(DASHBOARD.read_text())
+    found = [each["expr"] for panel in dashboard["panels"] for each in panel.get("targets", ())]
+    return found + [str(each["query"]) for each in dashboard["templating"]["list"]]
+
+
+def test_the_dashboard_asks_for_series_and_labels_that_exist() -> None:
+    series = {spelled(each.name, each.unit, each.kind): each for each in metric_names.NAMES}
+    histogram = "stoker_job_kernel_duration_seconds"
+    series[f"{histogram}_bucket"] = series[histogram]
+    asked = set()
+    for query in queries():
+        names = re.findall(r"\b(?:hw|stoker|process)_[a-z_]+", query)
+        of_query = [series[name] for name in names if name in series]
+        known = {label.replace(".", "_") for each in of_query for label in each.attributes}
+        assert set(names) - series.keys() <= known, query
+        asked |= {each.name for each in of_query}
+    assert len(asked) > 25
 
 
 def test_spelling_is_that_of_opentelemetrys_specification() -> None:
