@@ -85,7 +85,7 @@ class TaskRecord(Record, frozen=True):
     @property
     def key(self) -> TaskKey:
         """Return the identity of the start."""
-        return TaskKey(self.job, self.attempt, self.task, self.placing)
+        return tuple.__new__(TaskKey, (self.job, self.attempt, self.task, self.placing))
 
 
 class Owner(Record, frozen=True):

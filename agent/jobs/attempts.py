@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
@@ -47,8 +46,7 @@ BEFORE_RUN = (AttemptPhase.SENT, AttemptPhase.TAKEN, AttemptPhase.READY)
 OVER = (AttemptPhase.SETTLING, AttemptPhase.ENDED)
 
 
-@dataclass(slots=True)
-class _Attempt:
+class _Attempt(msgspec.Struct):
     decision: int
     phase: AttemptPhase = AttemptPhase.SENT
     stop: StopJob | None = None

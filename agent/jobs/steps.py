@@ -6,55 +6,53 @@ No value here can act.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from stoker.agent.jobs.lease_judge import Freeze
 from stoker.mesh.wire.command import Position, StateRequest
 from stoker.scheduler.nouns import NodeReport, Outcome, StartJob, TaskKey
 
+
+class _Value(msgspec.Struct, frozen=True):
+    """The base of all events and effects: cheaper to make than a frozen dataclass."""
+
+
 # Events: what happened. `t_ns` is CLOCK_REALTIME.
 
 
-@dataclass(frozen=True, slots=True)
-class Reported:
+class Reported(_Value, frozen=True):
     """The devices and facts of this node, at first and after every change."""
 
     report: NodeReport
 
 
-@dataclass(frozen=True, slots=True)
-class MeshUp:
+class MeshUp(_Value, frozen=True):
     """The broker is connected."""
 
 
-@dataclass(frozen=True, slots=True)
-class MeshDown:
+class MeshDown(_Value, frozen=True):
     """The broker is not connected; open requests get no answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Greeted:
+class Greeted(_Value, frozen=True):
     """The scheduler committed this report."""
 
     report: NodeReport
 
 
-@dataclass(frozen=True, slots=True)
-class NotGreeted:
+class NotGreeted(_Value, frozen=True):
     """The hello got no answer, or was refused."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class CommandReceived:
+class CommandReceived(_Value, frozen=True):
     """Bytes on the command subject."""
 
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseRenewed:
+class LeaseRenewed(_Value, frozen=True):
     """The lease now lasts until `expiry_ns` (CLOCK_BOOTTIME), which is stored."""
 
     expiry_ns: int
@@ -64,22 +62,19 @@ class LeaseRenewed:
     """The freeze of the node's jobs, if the watchdog has stopped them."""
 
 
-@dataclass(frozen=True, slots=True)
-class StateReceived:
+class StateReceived(_Value, frozen=True):
     """The answer to the latest RequestState."""
 
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class StateFailed:
+class StateFailed(_Value, frozen=True):
     """The latest RequestState got no answer."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Gathered:
+class Gathered(_Value, frozen=True):
     """A task of a gang is ready, and waits for its release."""
 
     key: TaskKey
@@ -87,8 +82,7 @@ class Gathered:
     t_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(_Value, frozen=True):
     """The job's first process runs."""
 
     key: TaskKey
@@ -96,8 +90,7 @@ class Ran:
     t_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class JobEnded:
+class JobEnded(_Value, frozen=True):
     """The job is over, with its outcome as the spawner saw it.
 
     `stopped`: it ended on a stop request, so a pending stop decides its state.
@@ -112,16 +105,14 @@ class JobEnded:
         return self.outcome.key
 
 
-@dataclass(frozen=True, slots=True)
-class NeverStarted:
+class NeverStarted(_Value, frozen=True):
     """The spawner had taken it and began nothing: it may be started again."""
 
     key: TaskKey
     t_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class SpawnerAttempt:
+class SpawnerAttempt(_Value, frozen=True):
     """One attempt that the spawner has and that is not acknowledged."""
 
     key: TaskKey
@@ -130,8 +121,7 @@ class SpawnerAttempt:
     """The newest event of the attempt."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpawnerAttempts:
+class SpawnerAttempts(_Value, frozen=True):
     """All attempts of the spawner, reported at the start of the agent and now and then.
 
     `expected`: the attempts that it had taken when the list was requested (`NodeCore.taken`); one
@@ -143,15 +133,13 @@ class SpawnerAttempts:
     t_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(_Value, frozen=True):
     """The spawner has these starts durably."""
 
     keys: tuple[TaskKey, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NotTaken:
+class NotTaken(_Value, frozen=True):
     """This start was refused, and will not be tried again here.
 
     With `again` the job waits again and may be placed elsewhere, else it has failed.
@@ -163,8 +151,7 @@ class NotTaken:
     again: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TraceSettled:
+class TraceSettled(_Value, frozen=True):
     """The trace of this ended job is on disk, or never will be."""
 
     key: TaskKey
@@ -176,8 +163,7 @@ class TraceSettled:
     """A remark to append to the reason of the end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Faulted:
+class Faulted(_Value, frozen=True):
     """A device failed these attempts: they end as failed, with this reason."""
 
     keys: tuple[TaskKey, ...]
@@ -185,15 +171,13 @@ class Faulted:
     t_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(_Value, frozen=True):
     """The log has every outcome of the SendOutcomes with this number."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class NotCommitted:
+class NotCommitted(_Value, frozen=True):
     """The SendOutcomes with this number got no answer, or was refused with the code of an error."""
 
     number: int
@@ -201,8 +185,7 @@ class NotCommitted:
     code: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeTick:
+class NodeTick(_Value, frozen=True):
     """Time has passed."""
 
 
@@ -234,88 +217,76 @@ Event = (
 # Effects: what to do, in this order.
 
 
-@dataclass(frozen=True, slots=True)
-class SayHello:
+class SayHello(_Value, frozen=True):
     """Send this node's report to the scheduler; answer with Greeted or NotGreeted."""
 
     report: NodeReport
 
 
-@dataclass(frozen=True, slots=True)
-class RequestState:
+class RequestState(_Value, frozen=True):
     """Request the desired state; answer with StateReceived or StateFailed."""
 
     request: StateRequest
 
 
-@dataclass(frozen=True, slots=True)
-class Persist:
+class Persist(_Value, frozen=True):
     """Store the position before any effect that follows."""
 
     position: Position
 
 
-@dataclass(frozen=True, slots=True)
-class StartAttempts:
+class StartAttempts(_Value, frozen=True):
     """Send these to the spawner; answer with Taken and NotTaken."""
 
     starts: tuple[StartJob, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseAttempts:
+class ReleaseAttempts(_Value, frozen=True):
     """Have the spawner let these tasks of gangs run, once they are ready."""
 
     keys: tuple[TaskKey, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StopAttempt:
+class StopAttempt(_Value, frozen=True):
     """Have the spawner end this attempt."""
 
     key: TaskKey
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Settle:
+class Settle(_Value, frozen=True):
     """Write the trace of this ended job; answer with TraceSettled."""
 
     key: TaskKey
 
 
-@dataclass(frozen=True, slots=True)
-class SendOutcomes:
+class SendOutcomes(_Value, frozen=True):
     """Send these outcomes; answer with Committed or NotCommitted and the number."""
 
     number: int
     outcomes: tuple[Outcome, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Acknowledge:
+class Acknowledge(_Value, frozen=True):
     """Let the spawner forget these attempts: the log has their ends."""
 
     keys: tuple[TaskKey, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DropFolder:
+class DropFolder(_Value, frozen=True):
     """Delete the folder of this job."""
 
     job: int
 
 
-@dataclass(frozen=True, slots=True)
-class Thaw:
+class Thaw(_Value, frozen=True):
     """Let the jobs of the freeze with this number go on, before `until_ns` (CLOCK_BOOTTIME)."""
 
     epoch: int
     until_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class LogNote:
+class LogNote(_Value, frozen=True):
     """One line for the log file."""
 
     text: str

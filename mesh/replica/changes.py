@@ -6,13 +6,13 @@ A job goes on to change with later entries, so each change has its own copy of w
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 from stoker.scheduler.book import Job
 from stoker.scheduler.nouns import Decision, JobState, Outcome
 
 
-class JobChange(NamedTuple):
+class JobChange(msgspec.Struct, frozen=True):
     """A job's state after a change, and why."""
 
     job: Job
@@ -21,7 +21,7 @@ class JobChange(NamedTuple):
     reason: str
 
 
-class Decided(NamedTuple):
+class Decided(msgspec.Struct, frozen=True):
     """A decision about one task of a job in this attempt."""
 
     job: Job
@@ -30,7 +30,7 @@ class Decided(NamedTuple):
     decision: Decision
 
 
-class ToldOutcome(NamedTuple):
+class ToldOutcome(msgspec.Struct, frozen=True):
     """An outcome that the entry records."""
 
     job: Job

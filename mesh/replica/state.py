@@ -111,13 +111,13 @@ class ReplicaState:
     `seen` is the last sequence of the log that was read, `index` the last entry that was applied.
     """
 
-    def __init__(self, cluster: str, genesis: bytes) -> None:
+    def __init__(self, cluster: str, genesis: bytes, core: Core | None = None) -> None:
         self.cluster = cluster
         self.genesis = genesis
         """The digest of the only genesis that may found this state."""
         self.config: ClusterConfig | None = None
         """The configuration of the cluster; None before the log's first entry."""
-        self.core = Core(UNFOUNDED)
+        self.core = core if core is not None else Core(UNFOUNDED)
         self.book = Book()
         self.seen = 0
         self.index = 0
@@ -194,9 +194,9 @@ class ReplicaState:
     @classmethod
     def restore(cls, snapshot: Snapshot) -> ReplicaState:
         """Return the state of a snapshot; Corrupt if core or book cannot be restored."""
-        state = cls(snapshot.cluster, snapshot.config.genesis)
+        core = Core.restore(snapshot.core)
+        state = cls(snapshot.cluster, snapshot.config.genesis, core)
         state.config = snapshot.config
-        state.core = Core.restore(snapshot.core)
         state.book = Book.restore(snapshot.book)
         state.seen = snapshot.seq
         state.index = snapshot.index

@@ -46,6 +46,8 @@ class DurabilityAudit:
         """The version of each disk in which it was found to have the last confirmed entry."""
         self._had: dict[int, ChainPlace] = {}
         """The last confirmed place that each disk has had."""
+        self._ends: dict[SchedulerDisk, tuple[int, ChainPlace]] = {}
+        """The end of the chain that each disk had in a version of it."""
 
     # --- what is told -----------------------------------------------------------------------------
 
@@ -147,9 +149,13 @@ class DurabilityAudit:
 
     def end(self, disk: SchedulerDisk) -> ChainPlace:
         """Return the end of the chain that a disk has."""
-        snapshot = disk.snapshot_place or NOWHERE
-        held = self.place(disk.held[-1][1]) if disk.held else NOWHERE
-        return held if held.index > snapshot.index else snapshot
+        version, end = self._ends.get(disk, (-1, NOWHERE))
+        if version != disk.version:
+            snapshot = disk.snapshot_place or NOWHERE
+            held = self.place(disk.held[-1][1]) if disk.held else NOWHERE
+            end = held if held.index > snapshot.index else snapshot
+            self._ends[disk] = disk.version, end
+        return end
 
     def place(self, data: bytes) -> ChainPlace:
         """Return the place of an entry by its bytes."""

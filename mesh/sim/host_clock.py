@@ -13,6 +13,7 @@ from stoker.mesh.sim.timeline import SECOND, Timeline
 
 REAL_BEGIN_NS = 1_700_000_000 * SECOND
 DRIFT_PPM_MAX = 200
+MILLION = 1_000_000
 
 
 class HostClock:
@@ -20,7 +21,8 @@ class HostClock:
 
     def __init__(self, timeline: Timeline, chance: random.Random) -> None:
         self._timeline = timeline
-        self._ppm = chance.randint(-DRIFT_PPM_MAX, DRIFT_PPM_MAX)
+        self._rate = MILLION + chance.randint(-DRIFT_PPM_MAX, DRIFT_PPM_MAX)
+        """The progress of CLOCK_BOOTTIME in a million ns of simulated time."""
         self._boot_offset = chance.randrange(1, 1000) * SECOND
         self._real_offset = REAL_BEGIN_NS + chance.randint(-2 * SECOND, 2 * SECOND)
         self._stopped_ns: int | None = None
@@ -29,7 +31,7 @@ class HostClock:
     def boot(self) -> int:
         """Return CLOCK_BOOTTIME."""
         now = self._timeline.now if self._stopped_ns is None else self._stopped_ns
-        return now + now * self._ppm // 1_000_000 + self._boot_offset
+        return now * self._rate // MILLION + self._boot_offset
 
     def real(self) -> int:
         """Return CLOCK_REALTIME."""

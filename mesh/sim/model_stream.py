@@ -10,7 +10,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
-from typing import NamedTuple
+
+import msgspec
 
 from stoker.mesh.sim.network import SimNetwork
 from stoker.mesh.sim.story import Story
@@ -28,7 +29,7 @@ UNAVAILABLE = b'{"error":{"code":503,"err_code":10008,"description":"system unav
 FULL = b'{"error":{"code":400,"err_code":10077,"description":"maximum bytes exceeded"}}'
 
 
-class AppendCall(NamedTuple):
+class AppendCall(msgspec.Struct, frozen=True):
     """One append as a server gets it; `answer` takes the bytes of JetStream's answer."""
 
     server: int
@@ -38,7 +39,7 @@ class AppendCall(NamedTuple):
     answer: Callable[[bytes], None]
 
 
-class ReadCall(NamedTuple):
+class ReadCall(msgspec.Struct, frozen=True):
     """One reading to the end; `answer` takes the entries and why the reading failed, or None."""
 
     server: int
@@ -46,7 +47,7 @@ class ReadCall(NamedTuple):
     answer: Callable[[tuple[list[tuple[int, bytes]], str | None]], None]
 
 
-class TrimCall(NamedTuple):
+class TrimCall(msgspec.Struct, frozen=True):
     """A trim; `answer` takes True if it was carried out."""
 
     server: int

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import msgspec
 
 from stoker.mesh.log.genesis import Genesis
 from stoker.mesh.log.jetstream_log import LogFull, LogGap, WrongTail, appended
@@ -42,7 +45,8 @@ PART_BYTES = 8_192
 SILENT = events.LogFailed("the log does not answer")
 
 
-class Surroundings(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Surroundings:
     """The parts of a simulated world that all its processes share."""
 
     timeline: Timeline
@@ -55,7 +59,7 @@ class Surroundings(NamedTuple):
     opened: OpenedEntries
 
 
-class SchedulerRequest(NamedTuple):
+class SchedulerRequest(msgspec.Struct, frozen=True):
     """A request that reached a scheduler, and where its answer goes; `event` gets the token."""
 
     sender: str
@@ -64,7 +68,7 @@ class SchedulerRequest(NamedTuple):
     answer: Callable[[SchedulerAnswer], None]
 
 
-class SchedulerAnswer(NamedTuple):
+class SchedulerAnswer(msgspec.Struct, frozen=True):
     """The answer of a scheduler to the request with this number."""
 
     number: int
@@ -276,8 +280,8 @@ class SchedulerProcess(SimProcess):
         if not self.is_absent(self.take_lease_request, message):
             node, data = message
             self._leases.receive(data, node, self.clock.boot())
-            self._answer_leases()
-            if self._renews:
+            if self._renews:  # without authority nothing is due
+                self._answer_leases()
                 self.around.timeline.after(BATCH_NS, self._look_at_leases, self.starts)
 
     def _look_at_leases(self, start: int) -> None:

@@ -23,6 +23,8 @@ from stoker.mesh.sim.timeline import Timeline
 from stoker.mesh.wire import peer_messages as wire
 
 Handlers = dict[type, Callable[[Any], None]]
+Said = tuple[AuditedScheduler, int, int, wire.Message]
+"""A sender, the number of the event, the version of the sender's disk, and the message."""
 
 
 class SchedulerWatch:
@@ -46,6 +48,17 @@ class SchedulerWatch:
         self._stream = stream
         self._opened = opened
         self._several = count > 1
+        self._timeline = timeline
+        self._said: Said | None = None
+        """The message that was looked at last. What goes to several is looked at once: within one
+        event nothing changes what the auditors judge by but the sender's own disk."""
+        self._looks: dict[type, Callable[[AuditedScheduler, Any], None]] = {
+            wire.Held: self._held,
+            wire.Confirmed: self._confirmed,
+            wire.Promised: self._promised,
+            wire.NotPledged: self._not_pledged,
+            wire.Recalled: self._recalled,
+        }
 
     def watched(self, scheduler: AuditedScheduler, handlers: Handlers) -> Handlers:
         """Return what carries out effects, with the auditors before or behind it."""
@@ -113,21 +126,31 @@ class SchedulerWatch:
 
     def _send(self, scheduler: AuditedScheduler, effect: events.SendPeer) -> None:
         message = self._opened.read_envelope(effect.data).message
-        self.durability.says(scheduler, message)
-        if isinstance(message, wire.Held):
-            self.authority.told(scheduler, message.term)
-            self.durability.claims(scheduler, message.index, message.hash)
-        elif isinstance(message, wire.Confirmed):
-            self.authority.acts(scheduler, "confirms")
-            self.durability.confirms(scheduler, message.term, message.index, message.hash)
-        elif isinstance(message, wire.Promised):
-            self.authority.told(scheduler, wire.read_pledge(message.pledge).term)
-            self.durability.claims(scheduler, message.end_index, message.end_hash)
-        elif isinstance(message, wire.NotPledged):
-            self.authority.told(scheduler, message.term)
-        elif isinstance(message, wire.Recalled):
-            self.authority.told(scheduler, message.promised)
+        said = (scheduler, self._timeline.delivered, scheduler.disk.version, message)
+        if said != self._said:
+            self._said = said
+            self.durability.says(scheduler, message)
+            if (look := self._looks.get(type(message))) is not None:
+                look(scheduler, message)
         self.ambush.sent(scheduler.number, effect.to, message)
+
+    def _held(self, scheduler: AuditedScheduler, message: wire.Held) -> None:
+        self.authority.told(scheduler, message.term)
+        self.durability.claims(scheduler, message.index, message.hash)
+
+    def _confirmed(self, scheduler: AuditedScheduler, message: wire.Confirmed) -> None:
+        self.authority.acts(scheduler, "confirms")
+        self.durability.confirms(scheduler, message.term, message.index, message.hash)
+
+    def _promised(self, scheduler: AuditedScheduler, message: wire.Promised) -> None:
+        self.authority.told(scheduler, wire.read_pledge(message.pledge).term)
+        self.durability.claims(scheduler, message.end_index, message.end_hash)
+
+    def _not_pledged(self, scheduler: AuditedScheduler, message: wire.NotPledged) -> None:
+        self.authority.told(scheduler, message.term)
+
+    def _recalled(self, scheduler: AuditedScheduler, message: wire.Recalled) -> None:
+        self.authority.told(scheduler, message.promised)
 
     def _trim(self, scheduler: AuditedScheduler, effect: events.Trim) -> None:
         stream = self._stream

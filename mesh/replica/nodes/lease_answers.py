@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import msgspec
+
 from stoker.mesh.identity.identity import Signs
 from stoker.mesh.replica.authority import LEASE_MS, SILENT_NS, Authority, NodePlace
 from stoker.mesh.replica.events import NodeHeard
@@ -202,7 +204,7 @@ class LeaseAnswers:
         )
 
 
-class _Waiting(NamedTuple):
+class _Waiting(msgspec.Struct, frozen=True, gc=False):
     """A request and when it came."""
 
     request: LeaseRequest

@@ -76,14 +76,14 @@ class GangRanks:
                 gang.judge.take(node, sample.communicators, now.boot_ns)
                 self._judge(sample.key, gang, now)
 
-    def expire(self, now_ns: int) -> None:
-        """Forget the gangs of which nobody speaks any more."""
-        if now_ns - self._looked_ns < AGAIN_NS:
-            return
-        self._looked_ns = now_ns
-        for name, gang in list(self._gangs.items()):
-            if now_ns - gang.heard_ns >= GONE_NS:
-                del self._gangs[name]
+    def expire(self, now_ns: int) -> int:
+        """Forget the gangs of which nobody speaks any more; return when to look again."""
+        if now_ns - self._looked_ns >= AGAIN_NS:
+            self._looked_ns = now_ns
+            for name, gang in list(self._gangs.items()):
+                if now_ns - gang.heard_ns >= GONE_NS:
+                    del self._gangs[name]
+        return self._looked_ns + AGAIN_NS
 
     def troubles(self, job: Job) -> tuple[KnownTrouble, ...]:
         """Return the ranks of a job's present attempt that keep others waiting."""

@@ -52,6 +52,8 @@ class NodeRequests:
         self.ranks = GangRanks(state, outbox, lambda: leadership.leads)
         self._outbox = outbox
         self._choices = Choices(state)
+        self._expires_ns = 0
+        """The moment before which nothing is too old (CLOCK_BOOTTIME)."""
 
     def call_functions(self, now: Instant) -> None:
         """Ask scoring functions for the jobs that leave the choice to one."""
@@ -97,6 +99,6 @@ class NodeRequests:
             self.ranks.observe(event.node, event.observation, now)
 
     def expire(self, now_ns: int) -> None:
-        """Forget what nodes said too long ago."""
-        self.signals.expire(now_ns)
-        self.ranks.expire(now_ns)
+        """Forget what nodes said too long ago; this is called with every event."""
+        if now_ns >= self._expires_ns:
+            self._expires_ns = min(self.signals.expire(now_ns), self.ranks.expire(now_ns))

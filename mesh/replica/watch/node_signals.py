@@ -64,12 +64,12 @@ class ReplicaSignals:
         """Return True if an observation of this node is not older than STALE_NS."""
         return node in self._fed
 
-    def expire(self, now_ns: int) -> None:
-        """Take from the core what has become too old."""
+    def expire(self, now_ns: int) -> int:
+        """Take from the core what has become too old; return when the next may be."""
         while self._fed:
             node, heard_ns = next(iter(self._fed.items()))
             if now_ns - heard_ns < STALE_NS:
-                return
+                return heard_ns + STALE_NS
             del self._fed[node]
             self._outbox.count("observation_stale")
             self._state.core.observe(name_id(node), 0, 0)
@@ -77,6 +77,7 @@ class ReplicaSignals:
             for index, device in enumerate(report.devices if report is not None else ()):
                 self._state.core.observe_device(name_id(node), index, Sample(0, stale=True))
                 self._slowed.pop((node, device.id), None)
+        return now_ns + STALE_NS
 
     def _is_slowed(self, key: tuple[str, str], seen: DeviceSample, now_ns: int) -> bool:
         if SLOWED.intersection(seen.throttle or ()):

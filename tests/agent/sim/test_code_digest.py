@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from stoker.agent.sim import code_digest
-from stoker.agent.sim.code_digest import ROOT, modules_of
+from stoker.agent.sim.code_digest import ROOT, modules_of, statements
 
+FILES = ("mesh/replica/replica.py", "agent/sim/world.py", "native/core/ledger/node.c")
 LOADED = """
 import sys
 from stoker.agent.sim.world import run_seed
@@ -35,14 +36,61 @@ def test_each_file_changes_the_digest(monkeypatch: pytest.MonkeyPatch, tmp_path:
     copied(tmp_path)
     monkeypatch.setattr(code_digest, "PACKAGE", tmp_path)
     seen = {before := code_digest.code_digest()}
-    for name in ("mesh/replica/replica.py", "agent/sim/world.py", "native/core/ledger/node.c"):
+    for name in FILES:
         with (tmp_path / name).open("a") as file:
-            file.write("\n")
+            file.write("int a = 1;\n" if name.endswith(".c") else "A = 1\n")
         seen.add(code_digest.code_digest())
     assert len(seen) == 4
     with (tmp_path / "tui" / "unrelated.py").open("w") as file:
         file.write("import os\n")
     assert code_digest.code_digest() in seen - {before}
+
+
+PYTHON = """
+def f(a):
+    return a
+"""
+SILENT_PYTHON = """
+# A comment.
+def f(a):
+    \"\"\"Return it.\"\"\"
+
+    return a  # as it is
+"""
+C = """
+#define A "/*"
+int a = '"'; int b = 2;
+"""
+SILENT_C = """
+/* A comment "
+ * of lines. */
+#define A "/*" // and another
+
+int a = '"'; int b = 2;
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "bare", "told"), [("a.py", PYTHON, SILENT_PYTHON), ("a.c", C, SILENT_C)]
+)
+def test_words_for_a_person_do_not_change_the_digest(
+    tmp_path: Path, name: str, bare: str, told: str
+) -> None:
+    def of(text: str) -> bytes:
+        (tmp_path / name).write_text(text)
+        return statements(tmp_path / name)
+
+    assert of(bare) == of(told)
+    assert of(bare.replace("a", "b")) != of(told)
+
+
+@pytest.mark.parametrize("text", ["/* {} */", "// {}", '\\" // {}'])
+def test_what_looks_like_a_comment_in_a_string_counts(tmp_path: Path, text: str) -> None:
+    file, seen = tmp_path / "a.c", set()
+    for word in ("one", "two"):
+        file.write_text(f'const char *text = "{text.format(word)}";\n')
+        seen.add(statements(file))
+    assert len(seen) == 2
 
 
 def test_without_sources_the_compiled_core_counts(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -183,6 +184,25 @@ def test_an_old_observation_is_not_used_and_that_is_said(bench: Bench) -> None:
     assert job.decision.observations == ()
     seen(bench, 3, "n1", {"temperature_c": 30.0}, {"temperature_c": 30.0})
     assert device(bench, placed(bench, placement="thermal")).startswith("n1")
+
+
+def test_an_observation_is_taken_back_at_the_first_event_after_it_is_stale(bench: Bench) -> None:
+    """The replica looks only when something may be too old; here a model looks every time."""
+    chance, heard, stale = random.Random(5), {}, 0
+    for number in range(400):
+        bench.now += chance.choice((1, NS // 3, NS, STALE_NS - 1, STALE_NS))
+        old = [node for node, at in heard.items() if bench.now - at >= STALE_NS]
+        for node in old:
+            del heard[node]
+        stale += len(old)
+        if chance.random() < 0.5:
+            node = chance.choice(("n1", "n2"))
+            seen(bench, number + 1, node, {}, {})
+            heard[node] = bench.now
+        else:
+            bench.tick(0)
+        assert bench.replica.counters.get("observation_stale", 0) == stale, number
+    assert stale > 50
 
 
 def test_a_throttled_card_counts_as_slowed_for_a_while(bench: Bench) -> None:
