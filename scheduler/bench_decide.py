@@ -8,7 +8,7 @@ The timed loop is in C (`native/core/bench/bench_decide.c`), or here with the ca
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from stoker.native.errors import BadRequest
@@ -120,7 +120,7 @@ def cluster(load: DecideLoad) -> Core:
     return core
 
 
-def submits(tasks: Iterable[TraceTask]) -> list[Submit]:
+def submits(load: DecideLoad) -> list[Submit]:
     """Return one submit command for each task."""
     return [
         Submit(
@@ -129,9 +129,17 @@ def submits(tasks: Iterable[TraceTask]) -> list[Submit]:
             cpu_milli=task.cpu_milli,
             memory_bytes=task.memory_bytes,
             models=tuple(map(name_id, task.models)),
+            series=_series(load, task),
         )
-        for task in tasks
+        for task in load.tasks
     ]
+
+
+def _series(load: DecideLoad, task: TraceTask) -> int:
+    """Return the series of a task where speeds are compared: tasks of one shape have one name."""
+    if load.placement != Placement.FASTEST:
+        return 0
+    return name_id(f"{task.demand_milli} {task.cpu_milli}")
 
 
 def _joins(machine: Machine) -> Iterator[Request]:
@@ -169,7 +177,7 @@ def _measured(load: DecideLoad) -> dict[str, Any]:
     if max(counts) > TIMES_MAX or min(load.decisions, load.naive, load.unique, load.batches) < 1:
         raise BadRequest(f"1 to {TIMES_MAX} decisions of each sort, not {counts}")
     core = cluster(load)
-    packed = b"".join(submit.pack() for submit in submits(load.tasks))
+    packed = b"".join(submit.pack() for submit in submits(load))
     told, counted = core.bench_decide(
         packed, level_milli(load), load.seed, warm=load.warm, decisions=load.decisions,
         batches=load.batches, naive=load.naive, unique=load.unique,
@@ -222,7 +230,7 @@ def _cluster_facts(load: DecideLoad, counted: dict[str, int]) -> dict[str, Any]:
         "jobs_running": counted["jobs"],
         "asked_fill_pct": load.fill_pct,
         "fill_pct": round(counted["used_milli"] / (devices * _WHOLE) * 100, 2),
-        "shapes": len(set(submits(load.tasks))),
+        "shapes": len(set(submits(load))),
         "threads": 1,
     }
 
@@ -260,7 +268,7 @@ class _Live:
 
     def __init__(self, load: DecideLoad) -> None:
         self.core = cluster(load)
-        self.asks = submits(load.tasks)
+        self.asks = submits(load)
         self.level = level_milli(load)
         self.chance = Chance(load.seed)
         self.now_ns = 1 << 60  # after all that the filling did

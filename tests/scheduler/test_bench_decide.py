@@ -11,6 +11,8 @@ import pytest
 
 from stoker.native.errors import BadRequest
 from stoker.scheduler import bench_decide as bench
+from stoker.scheduler.names import name_id
+from stoker.scheduler.policies import Placement
 from stoker.scheduler.records import SUBMIT, Place, unpack_commands, unpack_places
 from stoker.scheduler.sim.openb import Machine, TraceTask
 
@@ -68,6 +70,19 @@ def test_a_full_rescan_decides_the_same(result: dict[str, Any]) -> None:
     assert result["naive_agrees"] == result["naive_rescans"] == 20
 
 
+def test_fastest_decides_by_speeds_that_jobs_of_the_bench_have_measured() -> None:
+    load = TINY._replace(placement=Placement.FASTEST, rounds=1)
+    assert {submit.series for submit in bench.submits(TINY)} == {0}
+    assert len({submit.series for submit in bench.submits(load)}) == 3
+    result = bench.measure(load)
+    assert result["placement"] == "fastest"
+    assert result["naive_agrees"] == result["naive_rescans"] == 20
+    core = bench.cluster(load)
+    packed = b"".join(submit.pack() for submit in bench.submits(load))
+    core.bench_decide(packed, bench.level_milli(load), 1, warm=200)
+    assert {speed.model for speed in core.speeds()} == {name_id("A"), name_id("B")}
+
+
 def test_figures_are_ordered(result: dict[str, Any]) -> None:
     for prefix in ("", "apply_", "both_", "first_seen_", "naive_rescan_"):
         low, high, top = (result[f"{prefix}{name}_us"] for name in ("p50", "p99", "p999"))
@@ -99,7 +114,7 @@ def test_through_python_is_a_request_in_and_a_decision_out() -> None:
 
 
 def test_decisions_are_those_among_the_commands() -> None:
-    proposal = bench.cluster(TINY).propose(bench.submits(TINY.tasks), 5, measure=False)
+    proposal = bench.cluster(TINY).propose(bench.submits(TINY), 5, measure=False)
     commands = [c for c in unpack_commands(proposal.commands) if isinstance(c, Place)]
     assert list(unpack_places(proposal.commands)) == commands
     assert len(commands) == len(TINY.tasks)
@@ -139,4 +154,4 @@ def test_bounds(wrong: dict[str, int]) -> None:
 def test_no_request_for_nothing() -> None:
     with pytest.raises(BadRequest):
         bench.cluster(TINY).bench_decide(b"", 0, 1)
-    assert bench.submits(TINY.tasks)[0].pack()[2] == SUBMIT
+    assert bench.submits(TINY)[0].pack()[2] == SUBMIT

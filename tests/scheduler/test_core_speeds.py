@@ -11,11 +11,13 @@ import pytest
 from stoker.native.errors import Corrupt
 from stoker.scheduler import records as rec
 from stoker.scheduler.core import Core, Limits
-from stoker.scheduler.effects import Speed
-from stoker.scheduler.policies import Placement
+from stoker.scheduler.effects import Speed, Start
+from stoker.scheduler.hints import RequestClass
+from stoker.scheduler.policies import Option, Placement
 from stoker.scheduler.reasons import Reason
 from stoker.scheduler.wire_names import SPEED_SAMPLES_MAX, SPEEDS_MAX, Measure
 from tests.scheduler.oracle_nouns import M64, mix
+from tests.scheduler.oracle_placement import Chooser, Inputs
 from tests.scheduler.oracle_speeds import Speeds
 
 MODELS = (71, 72)
@@ -103,6 +105,73 @@ def test_a_bad_end_tells_nothing_and_a_stopped_one_tells_of_its_launches(state: 
     cluster.commit(end)
     told = [speed.measure for speed in cluster.core.speeds()]
     assert told == ([] if state in ("failed", "lost") else [Measure.LAUNCH])
+
+
+class Mixed:
+    """Nodes with devices of one, two and three models, some of which are linked or shared out."""
+
+    MODELS = (71, 72, 73)
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.core = Core(Limits(nodes=16, devices=99, jobs=999, finished=9, tasks=999))
+        self.inputs = Inputs()
+        self.now = 0
+        self.inputs.classes += [RequestClass(5, 300), RequestClass(2, 2000)]
+        self.core.workload(self.inputs.classes)
+        for node in range(1, 13):
+            models = self.random.sample(self.MODELS, 1 + node % 3)
+            self.commit(rec.NodeUp(node, 1, 1, 64_000, 1 << 36, 6))
+            for index in range(6):
+                model = self.random.choice(models)
+                self.commit(rec.DeviceSet(node, index, model=model, link=index // 2))
+
+    def commit(self, *requests: rec.Request) -> list[Start]:
+        self.now += 1
+        batch = self.core.propose(requests, self.now, measure=False)
+        effects = self.core.apply(batch.commands, self.now)
+        return [effect for effect in effects if isinstance(effect, Start)]
+
+    def wanted(self, series: int) -> rec.Submit:
+        milli = self.random.choice((300, 1000, 2000, 3000))
+        linked = int(Option.SAME_LINK) if milli == 2000 and self.random.random() < 0.5 else 0
+        return rec.Submit(
+            1, gpu_milli=milli, series=series, placement=Placement.FASTEST, options=linked
+        )
+
+    def end(self, wanted: rec.Submit, start: Start) -> None:
+        devices = self.core.devices(start.node)
+        outcome = rec.TaskOutcome(
+            start.job, 1, start.node, rec.STATE_CODES["succeeded"],
+            launch_ns=self.random.randrange(100, 1000),
+        )  # fmt: skip
+        models = {devices[share.index].model for share in start.shares}
+        self.inputs.speeds.told(wanted, models, outcome)
+        self.commit(outcome)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_sample_moves_the_choice_as_a_full_scan_would(seed: int) -> None:
+    """Several series share what is kept of the nodes, and each has speeds of its own."""
+    mixed = Mixed(seed)
+    running: list[tuple[rec.Submit, Start]] = []
+    moved = set()
+    for _ in range(90):
+        wanted = mixed.wanted(mixed.random.choice((61, 62, 63)))
+        expected = Chooser(mixed.core, mixed.inputs).choose(wanted, Placement.FASTEST)
+        started = mixed.commit(wanted)
+        assert [(s.node, tuple((x.index, x.milli) for x in s.shares)) for s in started] == (
+            [expected] if expected else []
+        )
+        if not started:
+            mixed.commit(rec.Cancel(mixed.core.counters()["submitted"]))
+        running += [(wanted, start) for start in started]
+        moved |= {(wanted.series, start.node) for start in started}
+        if running and (len(running) > 8 or not started):
+            mixed.end(*running.pop(mixed.random.randrange(len(running))))
+        assert mixed.core.scores_check()
+    assert len(moved) > 12
+    assert {speed.series for speed in mixed.core.speeds()} == {61, 62, 63}
 
 
 def test_evidence_has_the_speeds_of_both() -> None:

@@ -75,7 +75,7 @@ def _built(folder: Path) -> Path:
 def _collected(folder: Path, program: Path, load: bench_decide.DecideLoad) -> int:
     files = [folder / name for name in ("snapshot", "workload", "submits")]
     classes = target_classes(load.tasks)
-    submits = bench_decide.submits(load.tasks)
+    submits = bench_decide.submits(load)
     files[0].write_bytes(bench_decide.cluster(load).snapshot())
     files[1].write_bytes(b"".join(each.request().pack() for each in classes))
     files[2].write_bytes(b"".join(submit.pack() for submit in submits))

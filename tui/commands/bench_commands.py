@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stoker.scheduler.policies import PLACEMENTS, placement_of
 from stoker.tui.options.verb_options import json_option, node_option
 
 if TYPE_CHECKING:
@@ -211,6 +212,9 @@ def bench_devices_command(as_json: bool, profile: str, seconds: float) -> None:
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, help="Seed of the load.")
 @click.option(
+    "--placement", type=click.Choice(PLACEMENTS), default="best", help="How nodes are chosen."
+)
+@click.option(
     "--through", type=click.Choice(["python"]), help="Decide through the Python interface."
 )
 @click.option(
@@ -227,6 +231,7 @@ def bench_decide_command(
     decisions: int,
     rounds: int,
     seed: int,
+    placement: str,
     through: str | None,
     instructions: bool,
 ) -> None:
@@ -237,8 +242,9 @@ def bench_decide_command(
 
     machines = decide.machines(nodes, gpus, nodes_csv)
     load = DecideLoad(
-        machines, decide.tasks(pods_csv), fill, seed, rounds=rounds, decisions=decisions
-    )
+        machines, decide.tasks(pods_csv), fill, seed, placement_of(placement),
+        rounds=rounds, decisions=decisions,
+    )  # fmt: skip
     _say(f"{rounds} rounds of {decisions} decisions on {len(machines)} nodes")
 
     def count(load: DecideLoad) -> callgrind.Counted:

@@ -17,6 +17,7 @@
 #include "core/state/table.h"
 
 #define SK_BENCH_STEP_NS 1000000u
+#define SK_BENCH_RUN_NS 1000000000u
 #define SK_BENCH_MISSES_MAX 200u /* after so many draws in a row without a fit, it is full */
 #define SK_BENCH_EFFECTS (8u * SK_BENCH_BATCH)
 
@@ -90,6 +91,13 @@ static void bench_apply(struct sk_bench *bench, const void *commands, size_t siz
 		sk_core_settle(bench->core, SK_SETTLE_EACH);
 }
 
+/* A run time between one and two seconds, so that jobs of a series change which model is fastest.
+ */
+static uint64_t bench_run_ns(uint64_t job)
+{
+	return SK_BENCH_RUN_NS + sk_mix(job) % SK_BENCH_RUN_NS;
+}
+
 static void bench_leave(struct sk_bench *bench, bool devices)
 {
 	struct sk_bench_jobs *jobs = &bench->jobs[devices];
@@ -100,6 +108,7 @@ static void bench_leave(struct sk_bench *bench, bool devices)
 		.node = gone->node,
 		.attempt = 1,
 		.state = SK_SUCCEEDED,
+		.run_ns = bench_run_ns(gone->job),
 	};
 
 	bench_apply(bench, &outcome, sizeof outcome);
@@ -279,12 +288,15 @@ static uint64_t bench_rescan(struct sk_core *core, uint32_t slot)
 {
 	const struct sk_job *job = &core->jobs[slot];
 	enum sk_placement how = sk_policy_placement(core, job);
-	uint32_t least = SK_SCORE_NONE, best = 0;
+	uint64_t least = (uint64_t)SK_SCORE_NONE << 32;
+	uint32_t best = 0;
 
 	memset(core->hints->prepared_as, 0, core->hints->stride);
 	for (uint32_t node = sk_node_next(core, 1); node; node = sk_node_next(core, node + 1)) {
-		uint32_t rating = sk_rate(core, job, how, node);
+		uint64_t rating = (uint64_t)sk_rate(core, job, how, node) << 32;
 
+		if (sk_rate_twice(how) && rating >> 32 != SK_SCORE_NONE)
+			rating |= sk_rate(core, job, SK_PLACEMENT_BEST, node);
 		if (rating < least) {
 			least = rating;
 			best = node;

@@ -37,8 +37,6 @@ struct sk_shape_key {
 	uint32_t cpu_milli;
 	uint32_t how;	  /* enum sk_placement */
 	uint32_t options; /* SK_MIX_VENDORS */
-	uint64_t series;  /* of FASTEST, as the next one; else 0 */
-	uint64_t speeds;  /* digest of the series' speeds */
 };
 
 struct sk_shape {
@@ -110,7 +108,8 @@ struct sk_hints {
 	struct sk_shape *shapes; /* SK_SHAPES_MAX */
 	uint64_t *used_at;	 /* of each shape */
 	uint16_t *buckets;	 /* SK_BUCKETS */
-	uint32_t *scores;	 /* `stride` for each shape */
+	uint32_t *scores;	 /* `stride` for each shape; of FASTEST the words of model_rate.h */
+	uint32_t *figures;	 /* `stride`: what the words are by the speeds of one series */
 
 	struct sk_frag_node *prepared; /* one for each node slot */
 	uint8_t *prepared_as;	       /* 0: not; else 1 + policy */

@@ -397,13 +397,22 @@ static uint32_t figure_next(const uint32_t *figures, uint64_t suited, uint32_t c
 	return next;
 }
 
+bool sk_rate_suffices(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+		      uint64_t among)
+{
+	struct sk_place place = {0};
+
+	if (wanted(job) == 1 && !(job->wish.together & SK_LINKED_GANG))
+		return among != 0;
+	return sk_subset_choose_among(core, job, node, among, &place);
+}
+
 /* The devices with the best figures that are enough for the task. Where links or families rule the
  * best ones out, those with the next worse figure join them. */
 static uint64_t best_figures(const struct sk_core *core, const struct sk_job *job,
 			     enum sk_placement how, uint32_t node, uint64_t suited)
 {
 	uint32_t figures[SK_NODE_DEVICES_MAX], count = wanted(job), at;
-	struct sk_place place = {0};
 	uint64_t mask = 0;
 
 	for (uint64_t left = suited; left; left &= left - 1) {
@@ -416,7 +425,7 @@ static uint64_t best_figures(const struct sk_core *core, const struct sk_job *jo
 		for (uint64_t left = suited; left; left &= left - 1)
 			if (figures[__builtin_ctzll(left)] <= at)
 				mask |= left & -left;
-		if (count == 1 || sk_subset_choose_among(core, job, node, mask, &place))
+		if (sk_rate_suffices(core, job, node, mask))
 			return mask;
 	}
 	return 0;
@@ -460,7 +469,6 @@ static uint64_t allowed(const struct sk_core *core, const struct sk_job *job, en
 
 	if (job->wish.together & SK_LINKED_GANG)
 		suited = gang_link(core, job, node, suited);
-
 	switch (how) {
 	case SK_PLACEMENT_SPREAD:
 	case SK_PLACEMENT_LEAST_LOADED:
@@ -524,6 +532,21 @@ static bool devices_do(const struct sk_core *core, const struct sk_job *job, uin
 	return (!job->wish.together &&
 		(!sk_fit_one_family(&job->request) || !several_families(core, node))) ||
 	       sk_subset_choose_among(core, job, node, suited, &place);
+}
+
+bool sk_rate_offers(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+		    uint64_t *ret)
+{
+	*ret = 0;
+	if (!room(core, job, node))
+		return false;
+	if (!job->request.gpu_milli)
+		return true;
+	if (!(core->nodes[node].families & job->wish.families) ||
+	    !devices_do(core, job, node, suited_devices(core, job, node)))
+		return false;
+	*ret = allowed(core, job, SK_PLACEMENT_BEST, node); /* it leaves none out */
+	return true;
 }
 
 uint32_t sk_rate(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,

@@ -18,6 +18,14 @@ uint32_t sk_rate(const struct sk_core *core, const struct sk_job *job, enum sk_p
 bool sk_rate_shares(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,
 		    uint32_t node, struct sk_place *place);
 
+/* False if the task does not fit the node now; else the devices among which every placement
+ * chooses. */
+bool sk_rate_offers(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+		    uint64_t *ret);
+/* True if the task could take its devices from among these offered ones. */
+bool sk_rate_suffices(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+		      uint64_t among);
+
 /* True if a placement decides among equals by a second rating, that of SK_PLACEMENT_BEST. */
 static inline bool sk_rate_twice(enum sk_placement how)
 {

@@ -8,53 +8,16 @@
 
 #include "core/ledger/device.h"
 #include "core/ledger/node.h"
+#include "core/ledger/speed.h"
+#include "core/policy/model_rate.h"
 #include "core/policy/rate.h"
 #include "core/policy/score.h"
-#include "core/policy/signal.h"
+#include "core/policy/score_lanes.h"
 #include "core/policy/workload.h"
 #include "core/state/changes.h"
 #include "core/state/table.h"
 
-#define SK_LANES 8u
-#define SK_INLINE static inline __attribute__((always_inline))
-
-_Static_assert(SK_BLOCK % SK_LANES == 0, "blocks are whole vectors");
 _Static_assert((SK_BUCKETS & (SK_BUCKETS - 1)) == 0, "a mask of the hash");
-
-#if defined(__x86_64__)
-#define SK_TWO_VARIANTS
-#define SK_WIDE __attribute__((target("avx2")))
-#endif
-
-#pragma GCC diagnostic ignored "-Wpsabi"
-
-typedef uint32_t sk_vector __attribute__((vector_size(SK_LANES * 4)));
-typedef int32_t sk_signed_vector __attribute__((vector_size(SK_LANES * 4)));
-typedef uint64_t sk_wide_vector __attribute__((vector_size(SK_LANES * 4)));
-
-SK_INLINE sk_vector load(const uint32_t *from)
-{
-	sk_vector vector;
-
-	memcpy(&vector, from, sizeof vector);
-	return vector;
-}
-
-SK_INLINE sk_vector all(uint32_t value)
-{
-	return (sk_vector){0} + value;
-}
-
-SK_INLINE bool any(const sk_vector *mask)
-{
-	sk_wide_vector wide = (sk_wide_vector)*mask;
-
-	return (wide[0] | wide[1] | wide[2] | wide[3]) != 0;
-}
-
-#define SK_LESS(a, b) ((sk_vector)((a) < (b)))
-#define SK_LESS_SIGNED(a, b) ((sk_vector)((sk_signed_vector)(a) < (sk_signed_vector)(b)))
-#define SK_CHOOSE(mask, a, b) (((mask) & (a)) | (~(mask) & (b)))
 
 /* ---- what changed ---- */
 
@@ -118,8 +81,7 @@ static void look(const struct sk_core *core)
 
 /* ---- shapes ---- */
 
-static void shape_key(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,
-		      struct sk_shape_key *ret)
+static void shape_key(const struct sk_job *job, enum sk_placement how, struct sk_shape_key *ret)
 {
 	const struct sk_request *request = &job->request;
 
@@ -138,10 +100,6 @@ static void shape_key(const struct sk_core *core, const struct sk_job *job, enum
 	ret->how = how;
 	ret->options = request->options & SK_MIX_VENDORS;
 	ret->together = job->wish.together;
-	if (how != SK_PLACEMENT_FASTEST)
-		return;
-	ret->series = request->series;
-	ret->speeds = sk_signal_speeds(core, request->series);
 }
 
 /* A job with this shape and nothing else. */
@@ -161,7 +119,6 @@ static void shape_job(const struct sk_shape_key *key, struct sk_job *ret)
 	ret->request.gpu_milli = key->gpu_milli;
 	ret->request.cpu_milli = key->cpu_milli;
 	ret->request.options = (uint16_t)key->options;
-	ret->request.series = key->series;
 }
 
 static uint32_t shape_hash(const struct sk_shape_key *key)
@@ -215,13 +172,6 @@ static uint32_t shape_add(struct sk_hints *hints, const struct sk_shape_key *key
 
 /* ---- ratings ---- */
 
-struct sk_least_free {
-	uint32_t cpu;
-	uint32_t memory;
-	uint32_t devices;
-	const uint32_t *has; /* free devices, in the same unit */
-};
-
 static struct sk_least_free least_free(const struct sk_hints *hints, const struct sk_job *job)
 {
 	bool whole = job->request.gpu_milli >= SK_MILLI;
@@ -232,116 +182,6 @@ static struct sk_least_free least_free(const struct sk_hints *hints, const struc
 		.devices = whole ? job->request.gpu_milli / SK_MILLI : job->request.gpu_milli,
 		.has = whole ? hints->summary.whole : hints->summary.part,
 	};
-}
-
-/* Mark all slots as unfit except those in `todo`, whose free amounts may suffice; returns their
- * number. */
-SK_INLINE uint32_t sift_lanes(const struct sk_hints *hints, const struct sk_least_free *least,
-			      uint32_t *scores, uint32_t *todo)
-{
-	uint32_t count = 0;
-
-	for (uint32_t slot = 0; slot < hints->end; slot += SK_LANES) {
-		sk_vector few =
-			SK_LESS_SIGNED(load(hints->summary.cpu + slot), all(least->cpu)) |
-			SK_LESS_SIGNED(load(hints->summary.memory + slot), all(least->memory)) |
-			SK_LESS_SIGNED(load(least->has + slot), all(least->devices));
-		sk_vector none = all(SK_SCORE_NONE), enough = ~few;
-
-		memcpy(scores + slot, &none, sizeof none);
-		if (!any(&enough))
-			continue;
-		for (uint32_t i = 0; i < SK_LANES; i++) {
-			todo[count] = slot + i;
-			count += enough[i] & 1;
-		}
-	}
-	return count;
-}
-
-/* The first slot at or after this one with that score, or `end`. */
-SK_INLINE uint32_t next_lanes(const uint32_t *scores, uint32_t slot, uint32_t end, uint32_t score)
-{
-	for (; slot % SK_LANES && slot < end; slot++)
-		if (scores[slot] == score)
-			return slot;
-	for (; slot < end; slot += SK_LANES) {
-		sk_vector same = (sk_vector)(load(scores + slot) == all(score));
-
-		if (!any(&same))
-			continue;
-		while (scores[slot] != score)
-			slot++;
-		return slot;
-	}
-	return end;
-}
-
-SK_INLINE uint32_t min_lanes(const sk_vector *lanes)
-{
-	uint32_t least = (*lanes)[0];
-
-	for (uint32_t i = 1; i < SK_LANES; i++)
-		least = (*lanes)[i] < least ? (*lanes)[i] : least;
-	return least;
-}
-
-SK_INLINE uint32_t lowest_lanes(const uint32_t *scores, uint32_t end)
-{
-	sk_vector a = all(SK_SCORE_NONE), b = a;
-
-	for (uint32_t slot = 0; slot < end; slot += 2 * SK_LANES) {
-		sk_vector left = load(scores + slot);
-		sk_vector right = load(scores + slot + SK_LANES);
-
-		a = SK_CHOOSE(SK_LESS(left, a), left, a);
-		b = SK_CHOOSE(SK_LESS(right, b), right, b);
-	}
-	a = SK_CHOOSE(SK_LESS(b, a), b, a);
-	return min_lanes(&a);
-}
-
-/* The lowest second rating among the slots with this first rating. */
-SK_INLINE uint32_t lowest_of_lanes(const uint32_t *scores, const uint32_t *second, uint32_t end,
-				   uint32_t score)
-{
-	sk_vector least = all(SK_SCORE_NONE);
-
-	for (uint32_t slot = 0; slot < end; slot += SK_LANES) {
-		sk_vector same = (sk_vector)(load(scores + slot) == all(score));
-		sk_vector other = load(second + slot) | ~same;
-
-		least = SK_CHOOSE(SK_LESS(other, least), other, least);
-	}
-	return min_lanes(&least);
-}
-
-SK_INLINE uint32_t least_lanes(const struct sk_hints *hints, const uint32_t *first,
-			       const uint32_t *second)
-{
-	uint32_t score = lowest_lanes(first, hints->end), least, slot;
-
-	if (score == SK_SCORE_NONE)
-		return 0;
-	slot = next_lanes(first, 0, hints->end, score);
-	if (!second)
-		return slot;
-	least = lowest_of_lanes(first, second, hints->end, score);
-	while (second[slot] != least)
-		slot = next_lanes(first, slot + 1, hints->end, score);
-	return slot;
-}
-
-SK_INLINE uint32_t count_lanes(const struct sk_hints *hints, const uint32_t *scores)
-{
-	sk_vector fit = all(0);
-	uint32_t count = 0;
-
-	for (uint32_t slot = 0; slot < hints->end; slot += SK_LANES)
-		fit -= (sk_vector)(load(scores + slot) != all(SK_SCORE_NONE));
-	for (uint32_t i = 0; i < SK_LANES; i++)
-		count += fit[i];
-	return count;
 }
 
 #if defined(SK_TWO_VARIANTS)
@@ -407,6 +247,14 @@ static void fetch(const struct sk_hints *hints, uint32_t slot)
 
 #define SK_AHEAD 4u /* nodes prefetched ahead */
 
+/* The thing kept of a node is its rating, or for FASTEST the word from which it follows. */
+static uint32_t kept_of(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,
+			uint32_t node)
+{
+	return how == SK_PLACEMENT_FASTEST ? sk_model_rate(core, job, node)
+					   : sk_rate(core, job, how, node);
+}
+
 static void rate_every(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,
 		       uint32_t *scores)
 {
@@ -417,7 +265,7 @@ static void rate_every(const struct sk_core *core, const struct sk_job *job, enu
 	for (uint32_t i = 0; i < count; i++) {
 		if (i + SK_AHEAD < count)
 			fetch(hints, hints->todo[i + SK_AHEAD]);
-		scores[hints->todo[i]] = sk_rate(core, job, how, hints->todo[i]);
+		scores[hints->todo[i]] = kept_of(core, job, how, hints->todo[i]);
 	}
 }
 
@@ -428,7 +276,7 @@ static void rate_one(const struct sk_core *core, const struct sk_job *job, enum 
 	bool few = summary->cpu[slot] < least->cpu || summary->memory[slot] < least->memory ||
 		   least->has[slot] < least->devices;
 
-	scores[slot] = few ? SK_SCORE_NONE : sk_rate(core, job, how, slot);
+	scores[slot] = few ? SK_SCORE_NONE : kept_of(core, job, how, slot);
 }
 
 /* Rate at most `budget` of the nodes that changed since, skipping those that changed again
@@ -479,12 +327,6 @@ static bool shape_near(const struct sk_hints *hints, const struct sk_shape *shap
 	       hints->changes.count - shape->seen <= SK_CHANGED_MAX;
 }
 
-/* True if its series has the speeds still with which it is rated. */
-static bool shape_current(const struct sk_core *core, const struct sk_shape *shape)
-{
-	return !shape->key.series || shape->key.speeds == sk_signal_speeds(core, shape->key.series);
-}
-
 static void shape_rate(const struct sk_core *core, const struct sk_job *job, struct sk_shape *shape,
 		       uint32_t *scores)
 {
@@ -500,18 +342,9 @@ static void shape_rate(const struct sk_core *core, const struct sk_job *job, str
 	shape->seen = hints->changes.count;
 }
 
-/* Named devices and the tasks placed before are no part of a shape: a job with such is rated as one
- * without them, and the choice of its devices on a node heeds them. */
-static void shape_rate_bare(const struct sk_core *core, struct sk_shape *shape, uint32_t *scores)
-{
-	struct sk_job job;
-
-	shape_job(&shape->key, &job);
-	shape_rate(core, &job, shape, scores);
-}
-
-const uint32_t *sk_score_all(const struct sk_core *core, const struct sk_job *job,
-			     enum sk_placement how)
+/* The kept ratings of the shape of the job, brought up to date. */
+static const uint32_t *kept_all(const struct sk_core *core, const struct sk_job *job,
+				enum sk_placement how)
 {
 	struct sk_hints *hints = core->hints;
 	struct sk_shape_key key;
@@ -520,7 +353,7 @@ const uint32_t *sk_score_all(const struct sk_core *core, const struct sk_job *jo
 
 	sk_workload_look(core);
 	look(core);
-	shape_key(core, job, how, &key);
+	shape_key(job, how, &key);
 	hash = shape_hash(&key);
 	at = shape_find(hints, &key, hash);
 	if (!at)
@@ -528,11 +361,33 @@ const uint32_t *sk_score_all(const struct sk_core *core, const struct sk_job *jo
 	shape = &hints->shapes[at - 1];
 	scores = &hints->scores[(size_t)(at - 1) * hints->stride];
 	hints->used_at[at - 1] = ++hints->clock;
-	if (job->wish.named || job->wish.together & SK_LINKED_GANG)
-		shape_rate_bare(core, shape, scores);
-	else
-		shape_rate(core, job, shape, scores);
+	shape_rate(core, job, shape, scores);
 	return scores;
+}
+
+/* Named devices and the tasks placed before are no part of a shape: a job with such is rated as one
+ * without them, and the choice of its devices on a node heeds them. */
+static void bare_job(const struct sk_job *job, enum sk_placement how, struct sk_job *ret)
+{
+	struct sk_shape_key key;
+
+	shape_key(job, how, &key);
+	shape_job(&key, ret);
+	ret->request.series = job->request.series;
+}
+
+const uint32_t *sk_score_all(const struct sk_core *core, const struct sk_job *job,
+			     enum sk_placement how)
+{
+	struct sk_job bare;
+	const uint32_t *kept;
+
+	if (job->wish.named || job->wish.together & SK_LINKED_GANG) {
+		bare_job(job, how, &bare);
+		job = &bare;
+	}
+	kept = kept_all(core, job, how);
+	return how == SK_PLACEMENT_FASTEST ? sk_model_rates(core, job, kept) : kept;
 }
 
 /* Shapes are settled in order, so that none falls far behind. */
@@ -549,7 +404,7 @@ void sk_core_settle(struct sk_core *core, uint32_t budget)
 		uint32_t *scores = &hints->scores[(size_t)at * hints->stride];
 
 		if (hints->used_at[at] && hints->clock - hints->used_at[at] <= SK_SETTLED_LATELY &&
-		    shape_near(hints, shape) && shape_current(core, shape)) {
+		    shape_near(hints, shape)) {
 			shape_job(&shape->key, &job);
 			budget -= rate_changed(core, &job, shape, scores, budget);
 		}
@@ -558,23 +413,51 @@ void sk_core_settle(struct sk_core *core, uint32_t budget)
 	}
 }
 
+/* ---- the check ---- */
+
+/* True if these ratings are those from scratch. */
+static bool scores_sound(const struct sk_core *core, const struct sk_job *job,
+			 enum sk_placement how, const uint32_t *scores,
+			 uint32_t (*rate)(const struct sk_core *, const struct sk_job *,
+					  enum sk_placement, uint32_t))
+{
+	for (uint32_t slot = 0; slot <= core->limits.nodes; slot++)
+		if (rate(core, job, how, slot) !=
+		    (slot < core->hints->end ? scores[slot] : SK_SCORE_NONE))
+			return false;
+	return true;
+}
+
+/* True if what FASTEST compares is right for every series that has a speed, and for none. */
+static bool figures_sound(const struct sk_core *core, struct sk_job *job)
+{
+	enum sk_placement how = SK_PLACEMENT_FASTEST;
+
+	for (uint32_t slot = core->speeds_order.first; slot; slot = core->speeds[slot].order.next) {
+		job->request.series = core->speeds[slot].series;
+		if (sk_speed_first(core, job->request.series) == slot &&
+		    !scores_sound(core, job, how, sk_score_all(core, job, how), sk_rate))
+			return false;
+	}
+	job->request.series = 0;
+	return scores_sound(core, job, how, sk_score_all(core, job, how), sk_rate);
+}
+
 bool sk_core_scores_check(struct sk_core *core)
 {
 	struct sk_hints *hints = core->hints;
 	struct sk_job job;
 
 	for (uint32_t at = 0; at < SK_SHAPES_MAX; at++) {
-		const struct sk_shape *shape = &hints->shapes[at];
-		const uint32_t *scores;
+		enum sk_placement how = (enum sk_placement)hints->shapes[at].key.how;
 
-		if (!shape->generation)
+		if (!hints->shapes[at].generation)
 			continue;
-		shape_job(&shape->key, &job);
-		scores = sk_score_all(core, &job, (enum sk_placement)shape->key.how);
-		for (uint32_t slot = 0; slot <= core->limits.nodes; slot++)
-			if (sk_rate(core, &job, (enum sk_placement)shape->key.how, slot) !=
-			    (slot < hints->end ? scores[slot] : SK_SCORE_NONE))
-				return false;
+		shape_job(&hints->shapes[at].key, &job);
+		if (!scores_sound(core, &job, how, kept_all(core, &job, how), kept_of))
+			return false;
+		if (how == SK_PLACEMENT_FASTEST && !figures_sound(core, &job))
+			return false;
 	}
 	return true;
 }

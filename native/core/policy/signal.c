@@ -114,39 +114,46 @@ uint32_t sk_signal_measure(const struct sk_core *core, uint64_t series)
 	return models[SK_MEASURE_LAUNCH] ? SK_MEASURE_LAUNCH : 0;
 }
 
-uint32_t sk_signal_slowness(const struct sk_core *core, uint64_t series, uint32_t node,
-			    uint32_t index)
+/* The shortest time of a unit of work by this measure. */
+static uint64_t best_ns(const struct sk_core *core, uint64_t series, uint32_t measure)
 {
-	uint32_t model = sk_device_at(core, node, index)->model,
-		 slot = sk_speed_first(core, series);
-	uint64_t best = UINT64_MAX, own = 0, steps;
-	uint32_t measure = slot ? sk_signal_measure(core, series) : 0;
+	uint64_t best = UINT64_MAX;
 
-	for (; slot; slot = sk_speed_next(core, slot)) {
-		const struct sk_speed *speed = &core->speeds[slot];
+	for (uint32_t slot = sk_speed_first(core, series); slot; slot = sk_speed_next(core, slot))
+		if (core->speeds[slot].measure == measure && core->speeds[slot].median_ns < best)
+			best = core->speeds[slot].median_ns;
+	return best;
+}
 
-		if (speed->measure != measure)
-			continue;
-		best = speed->median_ns < best ? speed->median_ns : best;
-		own = speed->model == model ? speed->median_ns : own;
-	}
-	if (!own)
-		return SK_SPEED_UNKNOWN_STEP;
-	steps = own * SK_SPEED_STEPS / best;
+static uint32_t steps_of(uint64_t own_ns, uint64_t best_ns)
+{
+	uint64_t steps = own_ns * SK_SPEED_STEPS / best_ns;
+
 	return steps < SK_SPEED_UNKNOWN_STEP ? (uint32_t)steps : SK_SPEED_UNKNOWN_STEP - 1;
 }
 
-uint64_t sk_signal_speeds(const struct sk_core *core, uint64_t series)
+uint32_t sk_signal_slowness(const struct sk_core *core, uint64_t series, uint32_t node,
+			    uint32_t index)
 {
-	uint64_t digest = 0;
+	uint32_t measure = sk_signal_measure(core, series);
+	uint32_t slot = sk_speed_find(core, series, (enum sk_measure)measure,
+				      sk_device_at(core, node, index)->model);
 
-	for (uint32_t slot = sk_speed_first(core, series); slot; slot = sk_speed_next(core, slot)) {
-		const struct sk_speed *speed = &core->speeds[slot];
+	return slot ? steps_of(core->speeds[slot].median_ns, best_ns(core, series, measure))
+		    : SK_SPEED_UNKNOWN_STEP;
+}
 
-		digest += sk_mix(speed->median_ns ^
-				 sk_mix((uint64_t)speed->measure << 8 | speed->model));
-	}
-	return digest;
+void sk_signal_speeds(const struct sk_core *core, uint64_t series, uint32_t ret[SK_MODELS_MAX + 1])
+{
+	uint32_t measure = sk_signal_measure(core, series);
+	uint64_t best = best_ns(core, series, measure);
+
+	for (uint32_t model = 0; model <= SK_MODELS_MAX; model++)
+		ret[model] = SK_SPEED_UNKNOWN_STEP;
+	for (uint32_t slot = sk_speed_first(core, series); slot; slot = sk_speed_next(core, slot))
+		if (core->speeds[slot].measure == measure)
+			ret[core->speeds[slot].model] =
+				steps_of(core->speeds[slot].median_ns, best);
 }
 
 /* ---- what is compared ---- */

@@ -32,8 +32,8 @@ uint32_t sk_signal_measure(const struct sk_core *core, uint64_t series);
  * SK_SPEED_UNKNOWN_STEP. */
 uint32_t sk_signal_slowness(const struct sk_core *core, uint64_t series, uint32_t node,
 			    uint32_t index);
-/* A digest of all speeds of a series, for ratings that depend on them. */
-uint64_t sk_signal_speeds(const struct sk_core *core, uint64_t series);
+/* The slowness of devices of each model, by the number of the model. */
+void sk_signal_speeds(const struct sk_core *core, uint64_t series, uint32_t ret[SK_MODELS_MAX + 1]);
 
 /* The figure of a device that a placement compares for a job; 0 for one that compares nothing of
  * devices. */

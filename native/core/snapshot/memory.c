@@ -159,6 +159,7 @@ static void carve_hints(struct sk_core *core, struct sk_carve *carve)
 	hints->buckets = carve_zeroed(carve, SK_BUCKETS, sizeof *hints->buckets);
 	hints->scores =
 		carve_array(carve, (uint64_t)hints->stride * SK_SHAPES_MAX, sizeof(uint32_t));
+	hints->figures = carve_array(carve, hints->stride, sizeof *hints->figures);
 	hints->prepared = carve_array(carve, hints->stride, sizeof *hints->prepared);
 	hints->prepared_as = carve_zeroed(carve, hints->stride, 1);
 	hints->mixed = carve_zeroed(carve, hints->stride, 1);
