@@ -38,8 +38,9 @@ from stoker.agent.state import (
 from stoker.agent.state.job_bounds import Bounds
 from stoker.agent.state.metrics_config import Listener, MetricsConfig
 from stoker.agent.state.otlp_config import OtlpConfig, target
-from stoker.agent.state.state_folder import ClusterFile, StateFolder
+from stoker.agent.state.state_folder import AGENT, ClusterFile, StateFolder
 from stoker.mesh.connection.context import LOOPBACK, own_broker
+from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Verifier
 from stoker.native import paths
 from stoker.native.errors import BadRequest
@@ -126,6 +127,11 @@ class AgentSettings:
     def pinned(self) -> Path | None:
         """The certificate that brokers must have; None for one that its socket's owner proves."""
         return self.state.broker_certificate if self.cluster.address else None
+
+    @property
+    def key(self) -> str:
+        """The public key of the agent, as its file has it now."""
+        return identity.load(self.state.key(AGENT)).public
 
     @property
     def ping_host(self) -> str:

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from stoker.native.errors import BadRequest, Corrupt, NotFound
+from stoker.scheduler.departures import Departure, Departures
 from stoker.scheduler.gang_ports import GangPorts
 from stoker.scheduler.names import DEFAULT_QUEUE, name_id
 from stoker.scheduler.nouns import (
@@ -29,7 +30,7 @@ from stoker.scheduler.nouns import (
 )
 from stoker.scheduler.shares import UserShares
 
-FORMAT = 5
+FORMAT = 6
 ATTEMPTS_KEPT = 16
 """The number of earlier attempts kept of a job; their output is at their nodes."""
 NAMES_MAX = 4096
@@ -162,6 +163,7 @@ class _Image(msgspec.Struct, array_like=True, frozen=True):
     cordoned: list[tuple[str, str, str]] = []
     removed: list[tuple[str, list[tuple[int, str]]]] = []
     evicted: list[tuple[str, Eviction]] = []
+    departed: list[Departure] = []
 
 
 _specs = msgspec.msgpack.Decoder(JobSpec)
@@ -172,7 +174,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 class Book:
-    """All jobs the log has not forgotten, by number, and all nodes that ever reported."""
+    """All jobs the log has not forgotten, by number, and all nodes that are not removed."""
 
     def __init__(self) -> None:
         self._jobs: dict[int, Job | EndedJob] = {}
@@ -192,6 +194,8 @@ class Book:
         """The reasons of cordoned devices by (node, device), which get no new jobs."""
         self.evicted: dict[str, Eviction] = {}
         """The nodes that were given up and have not returned."""
+        self.departures = Departures()
+        """The nodes that were removed for good."""
         self._labels: dict[int, str] = {}
         self.newest_number = 0
         """The number of the newest job that this replica saw submitted."""
@@ -273,6 +277,14 @@ class Book:
         if eviction is not None and eviction.is_over(report):
             del self.evicted[report.node]
         self.named(report.labels)
+
+    def depart(self, departure: Departure) -> None:
+        """Drop a node for good, with all that was set for it; jobs keep its name."""
+        node = departure.node
+        for known in (self.nodes, self.drained, self.evicted):
+            known.pop(node, None)
+        self.cordoned = {where: why for where, why in self.cordoned.items() if where[0] != node}
+        self.departures.note(departure)
 
     def named(self, names: Iterable[str]) -> None:
         """Keep the labels or models that a command named, to translate their ids back."""
@@ -412,7 +424,7 @@ class Book:
         rows_of = msgspec.Raw(joined)
         removed = [(user, list(kept.items())) for user, kept in self._removed.items()]
         evicted = sorted(self.evicted.items())
-        marks = (drained, cordoned, removed, evicted)
+        marks = (drained, cordoned, removed, evicted, list(self.departures))
         return _encoder.encode((FORMAT, nodes, last, rows_of, *names, *marks))
 
     @classmethod
@@ -437,6 +449,7 @@ class Book:
         book.named(image.labels)
         book._removed = {user: dict(kept) for user, kept in image.removed}
         book.evicted = dict(image.evicted)
+        book.departures = Departures(image.departed)
         return book
 
     def _put(self, row: _Row, raw: bytes, user: str, owners: dict[Owner, Owner]) -> None:

@@ -209,6 +209,8 @@ class NodeReport(Record, frozen=True):
     ended runs or holds a device. 0 if there was none."""
     ping: str = ""
     """The address "host:port" at which the node answers UDP pings; empty if it answers none."""
+    key: str = ""
+    """The public key of the node's agent, by which it is known as removed."""
 
 
 class Observation(Record, frozen=True):

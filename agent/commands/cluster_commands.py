@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs `cluster init`, `cluster token` and `cluster join`, for owners of nodes.
+"""The verbs of `cluster` for owners of nodes: init, token, join, keys and revoke.
 
 Only the group `stoker cluster` loads this module. `agent/supervise/broker_address.py` and
 `agent/join` do the work. Owns that a join token is shown once, on standard output, and in no
@@ -8,13 +8,15 @@ message.
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from pathlib import Path
+from typing import Literal
 
 import click
 
-from stoker.agent.commands.node_commands import state_option
+from stoker.agent.commands.node_commands import output_option, state_option
 from stoker.mesh.connection.context import LOOPBACK
 
 
@@ -110,6 +112,98 @@ def cluster_join_command(
     made = join(where, join_token.parse(_token(token, token_file)), name)
     click.echo(f"node {made.node} of cluster {made.cluster}: its broker is {made.url}")
     click.echo(f"next:\n  {target_node.call(where, 'up')}")
+
+
+@click.command("keys")
+@state_option
+@output_option
+def cluster_keys_command(*, state: str | None, output: str) -> None:
+    """List the keys that the broker takes, and those that were revoked; never their secrets."""
+    import msgspec
+
+    from stoker.agent.join import key_list
+    from stoker.agent.supervise import target_node
+
+    where = target_node.own(state, "cluster keys")
+    rows = key_list.listed(where, _seen(str(where.root)))
+    if output == "jsonl":
+        for row in rows:
+            click.echo(msgspec.json.encode(row).decode())
+    elif output == "json":
+        found = {"schema": "stoker/v1", "keys": [msgspec.to_builtins(row) for row in rows]}
+        click.echo(json.dumps(found, indent=2))
+    else:
+        for line in key_list.lines(rows):
+            click.echo(line)
+
+
+def _seen(root: str) -> dict[str, int]:
+    """Return when each node was heard last; nothing if the scheduler does not say."""
+    import asyncio
+
+    from stoker.mesh.client.client import Client
+    from stoker.native.errors import StokerError
+
+    async def heard() -> dict[str, int]:
+        async with Client.open(root, patience_s=SEEN_S) as client:
+            nodes = (await client.nodes()).nodes
+            return {each.node: each.observed_ns for each in nodes if each.observed_ns is not None}
+
+    try:
+        return asyncio.run(heard())
+    except StokerError:
+        return {}
+
+
+def _drain(root: str, name: str, why: str) -> bool:
+    """Keep new jobs off a node; False if the scheduler does not do that now."""
+    import asyncio
+
+    from stoker.mesh.client.client import Client
+    from stoker.mesh.wire.schema import NodeDrainRequest
+    from stoker.native.errors import StokerError
+
+    async def drained() -> bool:
+        async with Client.open(root, patience_s=SEEN_S) as client:
+            await client.settle("node", "drain", NodeDrainRequest(node=name, reason=why))
+            return True
+
+    try:
+        return asyncio.run(drained())
+    except StokerError:
+        return False
+
+
+SEEN_S = 2.0
+"""The longest wait for the scheduler, whose answer these verbs can do without."""
+
+
+@click.command("revoke")
+@click.argument("name")
+@state_option
+@click.option("--kind", type=click.Choice(["node", "user"]), help="Needed if both have this name.")
+@click.option("--reason", default="on request", show_default=True, help="Reason to show.")
+def cluster_revoke_command(
+    *, name: str, state: str | None, kind: Literal["node", "user"] | None, reason: str
+) -> None:
+    """Revoke the key of the node or user NAME: its connections are cut, and it gets no new ones.
+
+    Nobody else notices. Jobs of a user go on. A node is drained, too, and its jobs follow the rules
+    of leases, as if its network had failed. It may join again with a new token; a user gets a key
+    by `user add`.
+    """
+    from stoker.agent.join import key_revocation
+    from stoker.agent.supervise import target_node
+
+    where = target_node.own(state, "cluster revoke")
+    holder = key_revocation.holder(where, name, kind)
+    live = key_revocation.revoke(where, holder, reason, int(time.time()))
+    rest = "its connections are cut" if live else "the broker does not run"
+    click.echo(f"the key of {holder.kind} {holder.name} is revoked: {rest}")
+    if holder.kind == "node":
+        drained = live and _drain(str(where.root), name, f"its key is revoked: {reason}")
+        still = "" if drained else f"stoker node drain {name}; "
+        click.echo(f"next, to give its jobs up:\n  {still}stoker node remove {name} --force")
 
 
 def _token(given: str, file: Path | None) -> str:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import os
 import pwd
-import signal
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from stoker.agent.commands import user_credentials
+from stoker.agent.join import key_revocation
 from stoker.agent.state import state_folder
 from stoker.agent.state.state_folder import ClusterFile, StateFolder
 from stoker.agent.supervise import pids, startup
@@ -25,9 +26,6 @@ from stoker.mesh.broker.users import User, Users
 from stoker.mesh.identity import identity
 from stoker.mesh.wire import subjects
 from stoker.native.errors import BadRequest, NotFound, NotSupported, Refused
-
-PROTECTED = ("admin",)
-"""Rows that the node itself needs."""
 
 
 @dataclass(frozen=True)
@@ -70,16 +68,11 @@ def add(where: StateFolder, name: str, unix_user: str | None, key_out: Path | No
 @state_folder.disk_errors()
 def remove(where: StateFolder, name: str) -> bool:
     """Remove a user's access; True if a running broker has dropped their connections."""
-    cluster = state_folder.load_made_here(where)
-    with state_folder.edit_lock(where):
-        table = startup.load_users(where)
-        if name not in table:
-            raise NotFound(f"no user {name!r}", hint="`stoker user list` names them")
-        if name in PROTECTED or where.key(f"user-{name}").exists():
-            raise BadRequest(f"{name} owns this node and keeps its key")
-        _change(where, cluster, {k: v for k, v in table.items() if k != name})
-        running = pids.find(where).get(BROKER)
-        return running is not None and pids.send(running, signal.SIGHUP)
+    state_folder.load_made_here(where)
+    if name not in startup.load_users(where):
+        raise NotFound(f"no user {name!r}", hint="`stoker user list` names them")
+    holder = key_revocation.holder(where, name, "user")
+    return key_revocation.revoke(where, holder, "the user was removed", int(time.time()))
 
 
 @state_folder.disk_errors()

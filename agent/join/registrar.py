@@ -16,16 +16,18 @@ import signal
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 
 import nats.errors
 import structlog
 from nats.aio.msg import Msg
 
-from stoker.agent.join import door
+from stoker.agent.join import door, key_revocation
 from stoker.agent.join.door import Admission, InUse, TurnedAway
 from stoker.agent.state import joins, state_folder
 from stoker.agent.state.state_folder import GUEST, REGISTRAR, ClusterFile, StateFolder
 from stoker.agent.supervise import pids, startup
+from stoker.mesh.broker import revoked_keys
 from stoker.mesh.broker.broker_program import BROKER
 from stoker.mesh.connection import process_connection
 from stoker.mesh.connection.local_connection import LocalConnection, send_now
@@ -39,6 +41,8 @@ from stoker.native.errors import BadRequest, Denied, StokerError
 
 PENDING_MAX = 64
 """The most requests that wait; further ones are dropped, and their senders ask again."""
+LOOK_S = 0.25
+"""The pause between two looks for nodes that were removed."""
 PAUSE_S = 0.02
 """The pause after each answer: guests together cost no more than fifty answers a second."""
 
@@ -64,6 +68,12 @@ class Registrar:
         if broker is not None:
             pids.send(broker, signal.SIGHUP)
         self.untold = False
+
+    def settle_departures(self) -> None:
+        """Take back the keys of nodes that were removed since; OSError as above."""
+        for name in key_revocation.settle_departures(self._where):
+            self._count("removed", node=name)
+            self.untold = True
 
     def answer(self, data: bytes, now_s: int) -> bytes | None:
         """Return the answer to one message of a guest; None if it is no request at all."""
@@ -98,7 +108,9 @@ class Registrar:
         others = (*state_folder.IDENTITIES, REGISTRAR, GUEST)
         own = {identity.load(where.key(name)).public for name in others}
         users = {user.public_key for user in startup.load_users(where).values()}
-        return InUse({self._cluster.node}, {*own, *users, *self._cluster.scheduler_keys})
+        revoked = revoked_keys.load(where.revoked)
+        taken = {*own, *users, *self._cluster.scheduler_keys, *revoked}
+        return InUse({self._cluster.node}, taken)
 
     def _reply(self, request: JoinRequest, admission: Admission) -> JoinReply:
         return JoinReply(
@@ -146,7 +158,7 @@ class RegistrarDaemon:
         await self._connection.close()
 
     async def _serve(self) -> None:
-        """Begin to serve; nats-py calls `_answer` for one message after the other from then on."""
+        """Serve: nats-py calls `_answer` for one message after the other; keys are taken back."""
         connection = self._connection
         callbacks = ConnectionCallbacks(self._failed, self._nothing, self._nothing)
         await process_connection.connect(
@@ -155,8 +167,24 @@ class RegistrarDaemon:
         await connection.subscribe(
             subjects.JOIN_NODE, cb=self._answer, pending_msgs_limit=PENDING_MAX
         )
-        await self._tell()
+        await self._settle()
         notify.ready("ok: hosts with a join token may join")
+        stamp = -1
+        while True:
+            now = _stamp(self._where.departures)
+            if (now != stamp or self._registrar.untold) and await self._settle():
+                stamp = now
+            await asyncio.sleep(LOOK_S)
+
+    async def _settle(self) -> bool:
+        """Take back the keys of removed nodes; False if the next look must try again."""
+        try:
+            await asyncio.to_thread(self._registrar.settle_departures)
+        except (StokerError, OSError) as error:
+            _log.error("the keys of removed nodes are not taken back yet", error=str(error))
+            return False
+        await self._tell()
+        return not self._registrar.untold
 
     async def _answer(self, message: Msg) -> None:
         reply = await asyncio.to_thread(self._registrar.answer, message.data, int(time.time()))
@@ -182,6 +210,14 @@ class RegistrarDaemon:
 
     async def _nothing(self) -> None:
         """nats-py connects again by itself."""
+
+
+def _stamp(path: Path) -> int:
+    """Return what changes with a file; 0 if there is none."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 async def _serve(where: StateFolder) -> None:

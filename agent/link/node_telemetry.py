@@ -249,6 +249,7 @@ class NodeTelemetry:
             unfenced=self._unfenced,
             instance=setting.instance,
             ping=self.ping,
+            key=setting.key,
         )
 
     def _missing(self) -> list[str]:

@@ -7,18 +7,21 @@ node learns of it. Change the file only under `state_folder.edit_lock`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
 from stoker.agent.state.state_folder import read_json
 from stoker.mesh.identity import identity, sealed_json
+from stoker.mesh.server.departures_file import DepartedNode
 from stoker.native import durable_file
 from stoker.native.errors import Corrupt, Refused, StokerError
 
 TOKENS_MAX = 256
 """The most join tokens that are kept, used and ended ones included."""
 NODES_MAX = 1024
+NS = 1_000_000_000
 
 
 class IssuedToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,6 +81,30 @@ def with_token(joins: Joins, public: str, expires_s: int, now_s: int) -> Joins:
     dropped = {key for _, key in over[: max(room, 0)]}
     kept = {key: row for key, row in joins.tokens.items() if key not in dropped}
     return msgspec.structs.replace(joins, tokens={**kept, public: IssuedToken(expires_s)})
+
+
+def removed(joins: Joins, left: Iterable[DepartedNode]) -> dict[str, DepartedNode]:
+    """Return the nodes that are no part of the cluster any more, and not later ones of their names.
+
+    A node may have told another key than its own, so the time decides, too.
+    """
+    found: dict[str, DepartedNode] = {}
+    for gone in left:
+        row = joins.nodes.get(gone.node)
+        if row is not None and (
+            row.public_key == gone.key or gone.at_ns >= (row.joined_s + 1) * NS
+        ):
+            found[gone.node] = gone
+    return found
+
+
+def without_node(joins: Joins, name: str) -> Joins:
+    """Return the record without a node, whose name is free again, and without the token that it
+    used, which would admit it once more."""
+    gone = joins.nodes[name]
+    nodes = {each: row for each, row in joins.nodes.items() if each != name}
+    tokens = {key: row for key, row in joins.tokens.items() if key != gone.token}
+    return msgspec.structs.replace(joins, tokens=tokens, nodes=nodes)
 
 
 def with_node(joins: Joins, name: str, node: JoinedNode) -> Joins:

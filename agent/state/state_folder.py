@@ -18,12 +18,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from stoker.mesh.broker import revoked_keys
 from stoker.mesh.connection import context
 from stoker.mesh.identity import certificate, sealed_json
 from stoker.native import durable_file
 from stoker.native.errors import Corrupt, Denied, NotFound, Refused
 
-FORMAT = 10
+FORMAT = 11
 """The state format that this version reads and writes."""
 
 MIGRATIONS: dict[int, Callable[[Path], None]] = {}
@@ -44,7 +45,7 @@ _FOLDERS = ("keys", "nats", "scheduler", "agent", "log")
 _KNOWN = frozenset(
     {
         *(*_FOLDERS, "format", "lock", "config.toml"),
-        *("cluster.json", "genesis.json", "users.json", "joins.json"),
+        *("cluster.json", "genesis.json", "users.json", "joins.json", revoked_keys.FILE),
     }
 )
 CHOOSE = "Choose another folder with --state: a new one, or an empty one of mode 0700"
@@ -154,6 +155,16 @@ class StateFolder:
     def joins(self) -> Path:
         """The join tokens that were made here, and the nodes that joined with them."""
         return self.root / "joins.json"
+
+    @property
+    def revoked(self) -> Path:
+        """The keys that were revoked here; there is none before the first."""
+        return self.root / revoked_keys.FILE
+
+    @property
+    def departures(self) -> Path:
+        """The nodes that the log says were removed, as the scheduler writes them down."""
+        return self.scheduler / "departures.json"
 
     @property
     def genesis(self) -> Path:

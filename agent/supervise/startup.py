@@ -36,12 +36,14 @@ from stoker.agent.supervise import (
 from stoker.agent.supervise.file_backup import FileBackup
 from stoker.agent.supervise.process_table import environment, programs
 from stoker.agent.supervise.start_failure import FailedStart, cause
-from stoker.mesh.broker import broker_config, budgets, users
+from stoker.mesh.broker import broker_config, budgets, revoked_keys, users
 from stoker.mesh.broker.broker_program import BROKER, broker_program
+from stoker.mesh.broker.revoked_keys import RevokedKeys
 from stoker.mesh.broker.users import User, Users
 from stoker.mesh.connection.context import LOOPBACK
 from stoker.mesh.identity import certificate, identity, sealed_json
 from stoker.mesh.log import log_record
+from stoker.mesh.server import departures_file
 from stoker.native import durable_file
 from stoker.native.errors import BadRequest, Corrupt, NotFound, NotSupported, Refused, StokerError
 
@@ -453,10 +455,11 @@ def broker_text(where: StateFolder, cluster: ClusterFile, table: Users) -> bytes
         tls_only=bool(cluster.address),
         budgets=budgets.read(where.root / "config.toml"),
     )
+    own, revoked = identity.load(where.key("agent")).public, revoked_keys.load(where.revoked)
     keys = broker_config.BrokerKeys(
         scheduler=cluster.scheduler_public_key,
-        agents={cluster.node: identity.load(where.key("agent")).public, **joined_keys(where)},
-        users={name: user.public_key for name, user in table.items()},
+        agents=_in_force({cluster.node: own, **joined_keys(where)}, revoked),
+        users=_in_force({name: user.public_key for name, user in table.items()}, revoked),
         admins=frozenset(name for name, user in table.items() if user.admin),
         schedulers=_numbered(cluster.schedulers),
         **_door_keys(where, cluster),
@@ -464,11 +467,18 @@ def broker_text(where: StateFolder, cluster: ClusterFile, table: Users) -> bytes
     return broker_config.render(settings, keys).encode()
 
 
+def _in_force(keys: dict[str, str], revoked: RevokedKeys) -> dict[str, str]:
+    return {name: public for name, public in keys.items() if public not in revoked}
+
+
 def joined_keys(where: StateFolder) -> dict[str, str]:
-    """Return the keys of the nodes that joined, by name; none where no host could ever join."""
+    """Return the keys of the nodes that joined and are still in the cluster, by name; none where no
+    host could ever join."""
     if not where.key(GUEST).exists():
         return {}
-    return {name: row.public_key for name, row in joins.load(where.joins).nodes.items()}
+    known = joins.load(where.joins)
+    gone = joins.removed(known, departures_file.read(where.departures))
+    return {name: row.public_key for name, row in known.nodes.items() if name not in gone}
 
 
 def _door_keys(where: StateFolder, cluster: ClusterFile) -> dict[str, str]:

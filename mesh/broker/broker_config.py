@@ -50,6 +50,8 @@ processes wait for that greeting; a slow client that receives it tries again."""
 
 CONTROL = "CTRL"
 SYSTEM = "SYS"
+_REFUSALS = "$SYS.SERVER.*.CLIENT.AUTH.ERR"
+"""The subject on which nats-server tells of clients that could not prove themselves."""
 GUESTS = "GUESTS"
 """The account of hosts that are about to join."""
 GUESTS_MAX = 32
@@ -123,7 +125,7 @@ def render(settings: BrokerSettings, keys: BrokerKeys) -> str:
             *(settings.routes.lines() if settings.routes is not None else ()),
             f"system_account: {SYSTEM}",
             "accounts {",
-            f"  {SYSTEM}: {{}}",
+            f'  {SYSTEM}: {{ exports: [{{ stream: "{_REFUSALS}", accounts: [{CONTROL}] }}] }}',
             *_control(keys, settings),
             *(_guests(keys) if keys.guest else ()),
             *(line for user in sorted(keys.users) for line in _user(user, keys, settings.budgets)),
@@ -260,8 +262,15 @@ def _control(keys: BrokerKeys, settings: BrokerSettings) -> list[str]:
         "    }",
         *_list("users", users),
         *_list("exports", exports),
+        *_list("imports", [_refusals_import()]),
         "  }",
     ]
+
+
+def _refusals_import() -> str:
+    """Return the import by which schedulers hear of connections that a broker refused."""
+    what = f'account: {SYSTEM}, subject: "{_REFUSALS}"'
+    return f'{{ stream: {{ {what} }}, to: "{subjects.EVERY_REFUSAL}" }}'
 
 
 def _schedulers(keys: BrokerKeys) -> list[str]:
@@ -396,6 +405,7 @@ def _scheduler_may_hear() -> list[str]:
         subjects.EVERY_NODE_REQUEST,
         subjects.EVERY_OBSERVATION,
         subjects.EVERY_LEASE_REQUEST,
+        subjects.EVERY_REFUSAL,
         "$SRV.>",
         f"{subjects.inbox('scheduler')}.>",
     ]

@@ -146,7 +146,11 @@ async def connect(where: Context) -> ClientConnection:
 
 def _refused(where: Context, error: Exception) -> StokerError:
     if "authorization" in str(error).lower():
-        return Denied(f"the node at {where.url} does not know the key {where.seed_file}")
+        return Denied(
+            f"the node at {where.url} does not take the key {where.seed_file} of {where.user}:"
+            " it was revoked, or is for another node",
+            hint="an administrator can give another one: stoker user add",
+        )
     if "account active connections" in str(error).lower():
         return Busy(
             f"{where.user} has as many connections to the node as one user may have",

@@ -19,7 +19,7 @@ from stoker.native.errors import Corrupt
 from stoker.scheduler.core import Limits
 from stoker.scheduler.nouns import Account, NodeReport, Outcome, Owner, Record
 
-FORMAT = 10
+FORMAT = 11
 HASH_BYTES = 32
 NO_HASH = bytes(HASH_BYTES)
 ENTRY_BYTES_MAX = 256 * 1024
@@ -84,6 +84,15 @@ class EvictBlob(Record, tag="evict", frozen=True):
     why: str
 
 
+class NodeRemovedBlob(Record, tag="node_removed", frozen=True):
+    """A node leaves the cluster for good. `instance` and `key` are as in `NodeReport`."""
+
+    node: str
+    instance: int
+    key: str
+    why: str
+
+
 class CordonBlob(Record, tag="cordon", frozen=True):
     """A device gets no new jobs, for this reason; an empty reason ends it."""
 
@@ -141,6 +150,7 @@ Blob = (
     | CancelBlob
     | NodeBlob
     | EvictBlob
+    | NodeRemovedBlob
     | SnapshotBlob
     | SnapshotPointBlob
     | GenesisBlob

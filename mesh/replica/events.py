@@ -54,6 +54,16 @@ class Admin(NamedTuple):
     """Makes the requests again from a later state, if they depend on it."""
 
 
+class NodeRemoval(NamedTuple):
+    """An administrator takes a node out of the cluster for good; with `force`, with all that runs
+    there."""
+
+    token: Any
+    node: str
+    why: str
+    force: bool
+
+
 class AccountsRead(NamedTuple):
     """The accounts of all users, as the operator's table has them now."""
 
@@ -278,6 +288,7 @@ class Disk(NamedTuple):
 Event = (
     JobSubmitted
     | Admin
+    | NodeRemoval
     | AccountsRead
     | CancelRequested
     | Remove

@@ -44,7 +44,7 @@ from stoker.mesh.replica.works import request_defects
 from stoker.mesh.replica.works.user_room import to_forget
 from stoker.mesh.replica.works.work import InFlight, SnapshotWork, TickWork
 from stoker.mesh.wire.peer_messages import read_envelope as read_peer
-from stoker.native.errors import Corrupt, StokerError, Unavailable
+from stoker.native.errors import Corrupt, Unavailable
 
 
 class Replica:
@@ -123,6 +123,7 @@ class Replica:
         return {
             events.JobSubmitted: self._user_work,
             events.Admin: self._user_work,
+            events.NodeRemoval: self._for_the_leader(self.watch.remove),
             events.AccountsRead: lambda event, now: self._accounts.want(event.accounts),
             events.CancelRequested: self._user_work,
             events.Remove: self._user_work,
@@ -215,7 +216,7 @@ class Replica:
         try:
             works = self._works.make(event, now)
         except Exception as error:
-            self._outbox.reply(event.token, _refusal(error))
+            self._outbox.reply(event.token, request_defects.refusal(error))
         else:
             for work in works:
                 self._appends.enqueue(work, now)
@@ -244,7 +245,7 @@ class Replica:
         try:
             self._gets.get(event, now.boot_ns)
         except Exception as error:
-            self._outbox.reply(event.token, _refusal(error))
+            self._outbox.reply(event.token, request_defects.refusal(error))
 
     def _peer_message(self, event: events.PeerMessage, now: Instant) -> None:
         self._peers.receive(event.data, now)
@@ -511,6 +512,7 @@ class Replica:
     def _applied(self, held: HeldEntry, applied: Applied) -> None:
         self._compaction.applied(len(held.data))
         self._peers.applied()
+        self.nodes.forget(applied.departed)
         if applied.is_snapshot_point and not self._peers.alone:
             self._outbox.put(events.SaveSnapshot(self.state.snapshot()))
         if self._leadership.owns_term:
@@ -593,8 +595,3 @@ class Replica:
         if work is not None:
             self.count("forgotten", work.count)
             self._appends.put_first(work)
-
-
-def _refusal(error: Exception) -> StokerError:
-    """Return the answer to a request that raised `error`."""
-    return error if isinstance(error, StokerError) else request_defects.answer(error)

@@ -8,7 +8,6 @@ entry is next.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import islice
 from typing import Any, Literal
 
 import msgspec
@@ -26,18 +25,20 @@ from stoker.mesh.log.entry import (
     LimitsBlob,
     NamesBlob,
     NodeBlob,
+    NodeRemovedBlob,
     OutcomeBlob,
     SnapshotBlob,
     SnapshotPointBlob,
     TermBlob,
 )
 from stoker.mesh.log.genesis import ClusterConfig, Genesis, digest, first_config
-from stoker.mesh.replica import followed_jobs, gangs, snapshots
+from stoker.mesh.replica import attempt_words, followed_jobs, gangs, snapshots
 from stoker.mesh.replica.changes import Changes, ToldOutcome
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.native.errors import Corrupt, StokerError
 from stoker.scheduler.book import Attempt, Book, Eviction, Job
 from stoker.scheduler.core import Core, Limits
+from stoker.scheduler.departures import Departure
 from stoker.scheduler.effects import (
     Duplicate,
     Effect,
@@ -57,7 +58,6 @@ from stoker.scheduler.nouns import (
     Decision,
     ForgetJob,
     Gang,
-    JobState,
     Outcome,
     Owner,
     ReleaseJob,
@@ -67,7 +67,6 @@ from stoker.scheduler.nouns import (
     placing_of,
 )
 from stoker.scheduler.reasons import Reason, sentence
-from stoker.scheduler.records import Preempt, unpack_commands
 
 DECISIONS_PER_ENTRY = 65_536
 LEARN_FROM = 16
@@ -101,6 +100,8 @@ class Applied(msgspec.Struct):
     is_snapshot_point: bool = False
     trim_to: int = 0
     """The log may be trimmed up to this entry; 0 if the entry says nothing about that."""
+    departed: list[str] = []
+    """The nodes that left for good."""
     changes: Changes = msgspec.field(default_factory=Changes)
     """The changes as telemetry tells them."""
 
@@ -243,6 +244,8 @@ class ReplicaState:
         self._note_ranks(step, effects)
         for effect in effects:
             self._handlers[type(effect)](effect, step)
+        for removed in step.removed:  # last: the effects still name the node
+            self._remove(removed, step)
         self._learn(len(step.applied.submitted))
         self.index = step.index
         self.hash = digest
@@ -280,6 +283,9 @@ class ReplicaState:
             self._names[name_id(blob.report.node)] = blob.report.node
         elif isinstance(blob, EvictBlob):
             self._evict(blob, step)
+        elif isinstance(blob, NodeRemovedBlob):
+            step.evicted[name_id(blob.node)] = blob.why
+            step.removed.append(blob)
         elif isinstance(blob, SnapshotBlob):
             step.applied.snapshot = blob
             step.applied.trim_to, self.snapshot_seq = self.snapshot_seq, blob.seq
@@ -292,6 +298,17 @@ class ReplicaState:
         boot_id = self.book.nodes[blob.node].boot_id
         self.book.evicted[blob.node] = Eviction(boot_id, step.index, blob.why)
         step.evicted[name_id(blob.node)] = blob.why
+
+    def _remove(self, blob: NodeRemovedBlob, step: _Step) -> None:
+        """Forget a node that the core has let go."""
+        number = name_id(blob.node)
+        if self.core.node(number) is not None:
+            return
+        at = (step.index, step.entry.now_ns)
+        self.book.depart(Departure(blob.node, blob.key, blob.instance, *at, blob.why))
+        self._names.pop(number, None)
+        step.applied.departed.append(blob.node)
+        step.applied.actions.pop(blob.node, None)
 
     def _take_setting(self, blob: entries.Setting, step: _Step) -> None:
         """Record the names of what this entry's commands have set."""
@@ -393,7 +410,7 @@ class ReplicaState:
         self._note_start(record, outcome)
         ended = Attempt(
             record.attempt,
-            _end_of(outcome) if outcome is not None else "lost",
+            attempt_words.end_of(outcome) if outcome is not None else "lost",
             why,
             record.decision,
             record.placed_ns,
@@ -438,12 +455,16 @@ class ReplicaState:
         if effect.command in step.cancels:
             record.stopped_for = step.cancels[effect.command]
         if effect.state == "stopping" and effect.reason in (Reason.PREEMPTED, Reason.RECLAIMED):
-            return _preempted(effect, step)
+            return attempt_words.preempted(effect, step.entry)
         if effect.reason == Reason.AFTER_FAILED:
             unmet = followed_jobs.unmet_text(self.core, self.book, effect.job)
             return unmet or sentence(effect.reason)
         detail = _detail(effect, record, step)
-        text = f"{sentence(effect.reason)}: {detail}" if detail else _said(effect, outcome)
+        text = (
+            f"{sentence(effect.reason)}: {detail}"
+            if detail
+            else attempt_words.said(effect, outcome)
+        )
         return self._of_gang(effect, outcome, record, text) if record.ranks else text
 
     def _of_gang(
@@ -520,7 +541,8 @@ class ReplicaState:
         if effect.node and not nodes:
             nodes = [self.node_name(effect.node)]
         for node in nodes:
-            step.act(node, ForgetJob(effect.job))
+            if node in self.book.nodes:
+                step.act(node, ForgetJob(effect.job))
 
     @staticmethod
     def _ignored(effect: Ignored, step: _Step) -> None:
@@ -545,6 +567,7 @@ class _Step:
         """The reasons why this entry gives nodes up, by their ids."""
         self.gangs: dict[int, list[Decision]] = {}
         """The decisions of gangs that this entry places, by job, in the order of their ranks."""
+        self.removed: list[NodeRemovedBlob] = []
         self.applied = Applied()
 
     def changed(self, record: Job) -> None:
@@ -555,39 +578,11 @@ class _Step:
         self.applied.actions.setdefault(node, []).append(action)
 
 
-def _end_of(outcome: Outcome) -> JobState:
-    """Return the state in which an attempt ended; one that was not begun was called off."""
-    return "cancelled" if outcome.state == "pending" else outcome.job_state
-
-
-def _said(effect: StateChanged, outcome: Outcome | None) -> str:
-    """Return the words of a node about an end, or those of the core about any change."""
-    if outcome is not None and outcome.reason:
-        return outcome.reason
-    if effect.reason in (Reason.REPORTED, Reason.RETRIED) and outcome is not None:
-        if outcome.signal is not None:
-            return f"ended by signal {outcome.signal}"
-        if outcome.exit_code is not None:
-            return f"exit code {outcome.exit_code}"
-    return sentence(effect.reason)
-
-
 def _detail(effect: StateChanged, record: Job, step: _Step) -> str:
     """Return the words of a person, or of the leader that gave up a node, about this change."""
     if effect.reason == Reason.NODE_EVICTED:
         return step.evicted.get(effect.node, "")
     return record.stopped_for if effect.reason == Reason.CANCEL_REQUESTED else ""
-
-
-def _preempted(effect: StateChanged, step: _Step) -> str:
-    """Return the reason of a preemption, with the job that needs the room."""
-    commands = unpack_commands(step.entry.commands)
-    command = next(islice(commands, effect.command, None), None)
-    why = "another queue was short of its guarantee" if effect.reason == Reason.RECLAIMED else ""
-    if isinstance(command, Preempt) and command.beneficiary:
-        why = f"{why}, " if why else ""
-        return f"preempted: {why}job {command.beneficiary} needs the room"
-    return f"preempted: {why or 'room was needed'}"
 
 
 def first_state(cluster: str, genesis: bytes, snapshot: Snapshot | None) -> ReplicaState:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The requests of administrators: queues, quotas, labels, reservations, drains, cordons, limits.
+"""The requests of administrators: queues, nodes with labels and drains, cordons, limits.
 
 Pure: a request and the state in, requests for the core and the names to log with them out.
 Guarantees that each request may be repeated: a setting that is in force already is no error.
@@ -11,7 +11,7 @@ from typing import Any
 
 from stoker.mesh.log.entry import CordonBlob, DrainBlob, LimitsBlob, NamesBlob, QueueBlob, Setting
 from stoker.mesh.replica import cluster_limits as limit_changes
-from stoker.mesh.replica.events import Admin
+from stoker.mesh.replica.events import Admin, NodeRemoval
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.replica.works import core_request, node_requests, work
 from stoker.mesh.wire import schema
@@ -138,7 +138,7 @@ def node_drain(
 ) -> Admin:
     """Drain a node, so that it gets no new jobs, or undrain it."""
     number = _node(request.node, state)
-    _check_reason(request.reason)
+    check_reason(request.reason)
     if request.drain:
         why = request.reason or "on request"
         down = records.NodeDown(number, reason=work.DRAINED)
@@ -157,6 +157,13 @@ def node_drain(
     return Admin(token, up(state), (DrainBlob(node, ""),), up)
 
 
+def node_remove(
+    token: Any, request: schema.NodeRemoveRequest, state: ReplicaState, now_ns: int
+) -> NodeRemoval:
+    """Take a node out of the cluster for good; `mesh/replica/watch/node_watch.py` says when."""
+    return NodeRemoval(token, request.node, request.reason or "on request", request.force)
+
+
 def device_cordon(
     token: Any, request: schema.DeviceCordonRequest, state: ReplicaState, now_ns: int
 ) -> Admin:
@@ -165,7 +172,7 @@ def device_cordon(
     Without a new reason, an earlier one stays.
     """
     node, device = request.node, _device(request.node, request.device, state)
-    _check_reason(request.reason)
+    check_reason(request.reason)
     before = state.book.cordoned.get((node, device))
     why = request.reason or before or "on request"
     if before == why:
@@ -223,7 +230,8 @@ def _device(node: str, name: str, state: ReplicaState) -> str:
     raise NotFound(f"node {node} has no device {name[:80]!r}", hint=hint)
 
 
-def _check_reason(reason: str) -> None:
+def check_reason(reason: str) -> None:
+    """Raise BadRequest for a reason that cannot be shown."""
     if len(reason) > REASON_CHARS_MAX or not reason.isprintable():
         raise BadRequest(f"reason has at most {REASON_CHARS_MAX} printable characters")
 
@@ -235,6 +243,7 @@ HANDLERS = {
     ("node", "label"): node_label,
     ("node", "reserve"): node_reserve,
     ("node", "drain"): node_drain,
+    ("node", "remove"): node_remove,
     ("device", "cordon"): device_cordon,
     ("device", "uncordon"): device_uncordon,
     ("cluster", "limits"): cluster_limits,

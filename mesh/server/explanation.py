@@ -102,7 +102,7 @@ class _Explanation:
         hidden = _HIDDEN | ({Reason.EXPECTED_START} if paused else set())
         shown = [line for line in self._lines if line.reason not in hidden]
         core = self._replica.state.core
-        links = link_words.link_lines(self._book, self._job)
+        links = link_words.link_lines(self._replica.state, self._job)
         speeds = speed_words.speed_lines(core, self._book, self._job, self._lines)
         reasons = (*map(self._reason, shown), *links, *speeds)
         return schema.ExplainView(

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 from stoker.mesh.replica import followed_jobs, gangs
+from stoker.mesh.replica.departed_nodes import report_of
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.server import verdict_words
 from stoker.mesh.server.cluster_views import position
@@ -105,7 +106,7 @@ def _attempt(attempt: Attempt) -> schema.AttemptView:
 
 def _ranks(replica: Replica, job: Job) -> Iterator[schema.RankView]:
     for number, rank in enumerate(job.ranks):
-        report = replica.state.book.nodes.get(rank.decision.node)
+        report = report_of(replica.state, rank.decision)
         yield schema.RankView(
             rank=number,
             node=rank.decision.node,
@@ -193,7 +194,7 @@ def decision_view(
     """Return where a job was placed and why, with its devices by id; `short` omits its binding."""
     if decision is None:
         return None
-    report = replica.state.book.nodes.get(decision.node)
+    report = report_of(replica.state, decision)
     return schema.DecisionView(
         id=decision.id,
         node=decision.node,
@@ -201,7 +202,7 @@ def decision_view(
         reason=decision.reason,
         latency_ns=decision.latency_ns,
         observations=decision.observations,
-        numa="" if short else numa_words(replica.state.book, job.decoded_spec(), decision),
+        numa="" if short else numa_words(report, job.decoded_spec(), decision),
     )
 
 

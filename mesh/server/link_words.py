@@ -8,27 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stoker.mesh.replica import departed_nodes
+from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.wire.schema import ReasonView
-from stoker.scheduler.book import Book, Job
+from stoker.scheduler.book import Job
 from stoker.scheduler.nouns import Decision, DeviceInfo
 
 
-def link_lines(book: Book, job: Job) -> Iterator[ReasonView]:
+def link_lines(state: ReplicaState, job: Job) -> Iterator[ReasonView]:
     """Yield a line for each node of a job that asked for a link; none for other jobs."""
     spec = job.decoded_spec()
     if not job.decision or not (spec.same_link or spec.topology != "none"):
         return
     decisions = [rank.decision for rank in job.ranks] or [job.decision]
     for node in dict.fromkeys(decision.node for decision in decisions):
-        devices = [*_devices(book, node, decisions)]
+        devices = [*_devices(state, node, decisions)]
         if devices:
             text = _words(devices, node)
             yield ReasonView(code="linked", text=text, node=node, remedies=(), data={})
 
 
-def _devices(book: Book, node: str, decisions: list[Decision]) -> Iterator[DeviceInfo]:
-    report = book.nodes.get(node)
+def _devices(state: ReplicaState, node: str, decisions: list[Decision]) -> Iterator[DeviceInfo]:
     for decision in decisions:
+        report = departed_nodes.report_of(state, decision)
         for share in decision.devices if decision.node == node else ():
             if report is not None and share.index < len(report.devices):
                 yield report.devices[share.index]

@@ -13,7 +13,8 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from stoker.mesh.broker.budgets import PROXIED_MAX, Seats
-from stoker.mesh.replica import gangs
+from stoker.mesh.replica import departed_nodes, gangs
+from stoker.mesh.replica.departed_nodes import entry_of
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.server import job_views, node_proxy_devices
 from stoker.mesh.server.service import Caller, Proxied
@@ -58,6 +59,8 @@ class _Ran(NamedTuple):
     node: str
     over: bool
     silent: bool
+    decision: Decision
+    """The decision that placed it; of a gang's earlier attempt that of its first rank."""
 
 
 class NodeProxy:
@@ -242,6 +245,9 @@ class NodeProxy:
 
     async def _query(self, ran: _Ran, what: str, query: Query, kind: type[R]) -> R | None:
         """Return the node's reply; None if the node does not know a running attempt yet."""
+        left = self._replica.state.book.departures.after(ran.node, entry_of(ran.decision))
+        if left is not None:
+            raise departed_nodes.missing(left)
         payload = queries.encode(query)
         data = await self._query_node(ran.node, what, payload, query.wait_s + ANSWER_S)
         try:
@@ -333,7 +339,7 @@ def _chosen(job: Job, attempt: int = 0, rank: int = 0) -> _Ran | None:
         if attempt in (0, each.attempt) and each.decision is not None:
             key = TaskKey(job.job, each.attempt, rank, each.decision.placing)
             node = each.nodes[rank] if each.nodes else each.decision.node
-            return _Ran(key, node, True, not each.nodes and _silent(each.usage))
+            return _Ran(key, node, True, not each.nodes and _silent(each.usage), each.decision)
     if attempt:
         raise NotFound(
             f"attempt {attempt} of job {job.job} is not known",
@@ -348,10 +354,10 @@ def _present(job: Job, decision: Decision, rank: int) -> _Ran:
     key = TaskKey(job.job, job.attempt, rank, decision.placing)
     if not job.ranks:
         over = job.state in ENDED
-        return _Ran(key, decision.node, over, over and _silent(job.usage))
+        return _Ran(key, decision.node, over, over and _silent(job.usage), decision)
     each = job.ranks[rank]
     over = each.state in ENDED
-    return _Ran(key, each.decision.node, over, over and _silent(each.usage))
+    return _Ran(key, each.decision.node, over, over and _silent(each.usage), each.decision)
 
 
 def _goes_on(job: Job, attempt: int) -> bool:

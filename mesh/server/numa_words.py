@@ -6,14 +6,12 @@ Pure. The node binds by the same plan; what it reports now is said.
 
 from __future__ import annotations
 
-from stoker.scheduler.book import Book
-from stoker.scheduler.nouns import Decision, JobSpec
+from stoker.scheduler.nouns import Decision, JobSpec, NodeReport
 from stoker.scheduler.numa_plan import numa_plan, plan_words
 
 
-def numa_words(book: Book, spec: JobSpec, decision: Decision) -> str:
+def numa_words(report: NodeReport | None, spec: JobSpec, decision: Decision) -> str:
     """Return how the task is bound; empty if it has no card, or its node is not known."""
-    report = book.nodes.get(decision.node)
     if report is None:
         return ""
     indexes = [share.index for share in decision.devices if share.index < len(report.devices)]

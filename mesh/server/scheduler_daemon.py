@@ -25,7 +25,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from stoker import __version__
-from stoker.mesh.broker import budgets
+from stoker.mesh.broker import budgets, revoked_keys
 from stoker.mesh.broker.broker_routes import log_copies
 from stoker.mesh.connection import process_connection
 from stoker.mesh.connection.local_connection import LocalConnection, send_now
@@ -43,6 +43,7 @@ from stoker.mesh.replica.replica_settings import ReplicaSettings
 from stoker.mesh.replica.snapshots import SnapshotFolder
 from stoker.mesh.server import boot_record, notify, scheduler_options, watts_file
 from stoker.mesh.server.critical_tasks import CriticalTasks
+from stoker.mesh.server.departures_file import DeparturesFile
 from stoker.mesh.server.effect_loop import EffectLoop, Handlers
 from stoker.mesh.server.figures_file import FiguresFile
 from stoker.mesh.server.lease_answer_thread import LeaseAnswerThread
@@ -51,6 +52,7 @@ from stoker.mesh.server.log_writer import LogWriter
 from stoker.mesh.server.node_proxy import NodeProxy
 from stoker.mesh.server.peer_link import PeerLink
 from stoker.mesh.server.recorded_log import RecordedLog
+from stoker.mesh.server.refused_keys import RefusedKeys
 from stoker.mesh.server.request_intake import DaemonCalls, RequestIntake, respond
 from stoker.mesh.server.scheduler_options import SchedulerOptions
 from stoker.mesh.server.score_folder import ScoreFolder
@@ -103,7 +105,9 @@ class SchedulerDaemon:
         policy = request_signature.read(options.state / "config.toml")
         offered = ScoreFolder(options.state)
         self.functions = ScoreRunner(offered)
-        self.service = Service(self.replica, policy, offered.check)
+        self.service = Service(self.replica, policy, offered.check, self.cluster.node)
+        self.refused = RefusedKeys(options.state / revoked_keys.FILE, self.replica.count)
+        self.departures = DeparturesFile(self.folder.path)
         self.users_file = UsersFile(options.state / "users.json")
         self.telemetry = TelemetryDesk(
             f"{self.number:x}-{time.time_ns():x}",
@@ -260,6 +264,7 @@ class SchedulerDaemon:
         """
         await self._listen()
         await self.nc.subscribe(subjects.EVERY_OBSERVATION, cb=self._observed)
+        await self.nc.subscribe(subjects.EVERY_REFUSAL, cb=self._broker_refused)
         service = await nats.micro.add_service(
             self.nc, name="stoker", version=__version__, description="GPU jobs: docs/schema"
         )
@@ -371,6 +376,9 @@ class SchedulerDaemon:
         else:
             await self.loop.feed(event)
 
+    async def _broker_refused(self, message: Msg) -> None:
+        self.refused.heard(message.data)
+
     # --- effects out ------------------------------------------------------------------------------
 
     async def _send(self, effect: events.Send) -> None:
@@ -478,6 +486,7 @@ class SchedulerDaemon:
 
     async def _tick(self) -> None:
         await self.loop.feed(events.TimePassed())
+        await self.departures.follow(self.replica.state.book.departures)
 
     async def _note_heard(self) -> None:
         if self.replica.watch.watches:
@@ -489,6 +498,9 @@ class SchedulerDaemon:
         self.replica.counters.update(self.leases.counters)
         self.replica.counters.update(self.telemetry.counters)
         await self.figures.second(self.replica, time.time_ns())
+        if self._answers():
+            for row in self.refused.due(boot_ns(), self.replica.real_ns):
+                self.telemetry.tell(row, self.replica.state.index)
         self.watch.look()
 
 

@@ -86,8 +86,11 @@ class Service:
         replica: Replica,
         requests: RequestPolicy = _NO_DEMANDS,
         check_function: Callable[[str], object] = function_name,
+        home: str = "",
     ) -> None:
         self.replica = replica
+        self._home = home
+        """The node of this scheduler's host."""
         self.requests = requests
         self._check_function = check_function
         self._handlers: dict[tuple[str, str], Callable[[Caller, Any, int], Any]] = {
@@ -189,8 +192,23 @@ class Service:
         if not caller.admin:
             raise Denied("only an administrator changes queues, nodes, devices and limits")
         handler = administration.HANDLERS[caller.noun, caller.verb]
+        if isinstance(request, schema.NodeRemoveRequest):
+            request = self._removable(caller, request)
         event: Event = handler(caller, request, self.replica.state, self.replica.real_ns)  # type: ignore[operator]
         return event
+
+    def _removable(
+        self, caller: Caller, request: schema.NodeRemoveRequest
+    ) -> schema.NodeRemoveRequest:
+        """Return the request with the name of its sender; Refused for this scheduler's own host."""
+        if request.node == self._home:
+            raise Refused(
+                f"node {request.node} has the scheduler and the broker of the cluster",
+                hint="They cannot be moved yet; `stoker down` there ends the cluster",
+            )
+        administration.check_reason(request.reason)
+        reason = _signed_reason(caller, request.reason)
+        return msgspec.structs.replace(request, reason=reason)
 
     def _submit(self, caller: Caller, request: schema.JobRequest, now_ns: int) -> Event:
         spec = admission.admit(request, self._afters(caller, request))

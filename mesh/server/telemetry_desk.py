@@ -25,6 +25,7 @@ from stoker.mesh.telemetry.stream_history import StreamHistory
 from stoker.mesh.telemetry.stream_owner import StreamOwner
 from stoker.mesh.telemetry.stream_reader import NS, Cursor, KeptMessage, StreamReader, nanoseconds
 from stoker.mesh.wire import node_messages, schema, schema_telemetry, subjects
+from stoker.mesh.wire.telemetry import ChangeRow
 from stoker.mesh.wire.telemetry_streams import (
     STREAM_AGE_S,
     STREAM_BYTES,
@@ -76,6 +77,10 @@ class TelemetryDesk:
     async def committed(self, effect: EntryTold) -> None:
         """Take what an entry says; it is published at the next `flush`."""
         telemetry_rows.put(self._batches, effect, self._nodes())
+
+    def tell(self, row: ChangeRow, index: int) -> None:
+        """Tell a change of the cluster that is no entry; `index` is the newest entry."""
+        self._batches.put(telemetry_rows.CLUSTER, row, index)
 
     def leads(self, term: int, t_ns: int, index: int) -> None:
         """Tell that this scheduler leads from now on."""

@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from stoker.mesh.log.entry import CordonBlob, DrainBlob, Entry, EvictBlob, NodeBlob
+from stoker.mesh.log.entry import (
+    CordonBlob,
+    DrainBlob,
+    Entry,
+    EvictBlob,
+    NodeBlob,
+    NodeRemovedBlob,
+)
 from stoker.mesh.replica.changes import Decided, JobChange, ToldOutcome
 from stoker.mesh.replica.events import EntryTold
 from stoker.mesh.telemetry.outgoing_batches import OutgoingBatches, Topic
@@ -113,6 +120,8 @@ def _cluster_events(entry: Entry) -> Iterator[ChangeRow]:
                 yield ChangeRow(t_ns=t_ns, what="node.reported", node=report.node, reason=why)
             case EvictBlob(node, _, why):
                 yield ChangeRow(t_ns=t_ns, what="node.evicted", node=node, reason=why)
+            case NodeRemovedBlob(node, _, _, why):
+                yield ChangeRow(t_ns=t_ns, what="node.removed", node=node, reason=why)
             case DrainBlob(node, why):
                 what = "node.drained" if why else "node.undrained"
                 yield ChangeRow(t_ns=t_ns, what=what, node=node, reason=why)

@@ -49,6 +49,7 @@ OBSERVATION_BYTES_MAX = 64 * 1024
 REASON_BYTES_MAX = 512
 PING_CHARS_MAX = 80
 """The longest address at which a node answers pings."""
+KEY_CHARS_MAX = 64
 _U16, _U32, _U63, _U64 = 1 << 16, 1 << 32, 1 << 63, 1 << 64
 _I32 = range(-(1 << 31), 1 << 31)
 _LIST = re.compile(r"(\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*)?", re.ASCII)
@@ -112,6 +113,7 @@ def report(data: bytes, node: str) -> NodeReport:
     good = (
         all(0 <= number < _U63 for number in (found.incarnation, found.instance, found.settled))
         and len(found.ping) <= PING_CHARS_MAX
+        and len(found.key) <= KEY_CHARS_MAX
         and 0 <= found.cpu_milli < _U32
         and all(0 <= size < _U63 for size in sizes)
         and all(0 <= place < _U16 for device in found.devices for place in _places(device))

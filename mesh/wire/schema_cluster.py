@@ -109,6 +109,18 @@ class NodeDrainRequest(Message, frozen=True):
     reason: str = ""
 
 
+class NodeRemoveRequest(Message, frozen=True):
+    """`node.remove`: the node leaves for good; its name may be another host's later.
+
+    Refused while it has jobs or may get some. `force` gives its jobs up as an eviction does, once
+    its lease must be over.
+    """
+
+    node: str
+    force: bool = False
+    reason: str = ""
+
+
 class DeviceCordonRequest(Message, frozen=True):
     """`device.cordon`: the device (id or index) gets no new jobs, and running ones go on."""
 

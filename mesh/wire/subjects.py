@@ -35,7 +35,7 @@ LOOKS: tuple[tuple[str, str], ...] = (("device", "readings"), ("node", "topology
 """The (noun, verb) about a node that any user may send and the node answers."""
 ADMIN_REQUESTS: tuple[tuple[str, str], ...] = (
     *(("queue", verb) for verb in ("set", "remove", "quota")),
-    *(("node", verb) for verb in ("label", "reserve", "drain")),
+    *(("node", verb) for verb in ("label", "reserve", "drain", "remove")),
     *(("device", verb) for verb in ("cordon", "uncordon")),
     ("cluster", "limits"),
 )
@@ -318,6 +318,17 @@ def job_events(user: str) -> str:
 
 CLUSTER_EVENTS = f"{PREFIX}.events.cluster"
 """The changes of nodes, devices and leaders."""
+
+
+# --- broker -> schedulers -------------------------------------------------------------------------
+
+
+def refusals(server: str) -> str:
+    """Return the subject on which the broker with this id tells of connections that it refused."""
+    return f"{PREFIX}.refused.{server}"
+
+
+EVERY_REFUSAL = refusals("*")
 
 
 # --- scheduler -> schedulers ----------------------------------------------------------------------

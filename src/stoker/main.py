@@ -33,7 +33,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "cluster": ("stoker.tui.commands.cluster_commands", "Show the cluster; change its limits"),
     "queue": ("stoker.tui.commands.queue_commands", "Queues: list, set, remove, quota"),
     "nodes": ("stoker.tui.commands.node_commands", "List nodes"),
-    "node": ("stoker.tui.commands.node_commands", "Show, label, taint, reserve or drain a node"),
+    "node": ("stoker.tui.commands.node_commands", "Show, label, taint, drain or remove a node"),
     "devices": ("stoker.tui.commands.device_commands", "List devices and their readings"),
     "metrics": ("stoker.tui.commands.device_commands", "Show one device's readings"),
     "cordon": ("stoker.tui.commands.cordon_commands", "Keep new jobs off a device"),

@@ -153,6 +153,8 @@ class SeveralSchedulers:
             name: User(public_key=public[name].public, uid=1000 + n, gid=1000 + n)
             for n, name in enumerate(("alice", "bob"))
         }
+        if "admin" in public:  # the first broker knows one
+            table["admin"] = User(public_key=public["admin"].public, admin=True)
         keys = [each.key.public for each in self.schedulers]
         self.genesis: Genesis = founding_several(CLUSTER, keys, Limits(), users.accounts(table))
         for each in self.schedulers:

@@ -11,12 +11,13 @@ import json
 import os
 import socket
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes.other_host import OtherHost
+from fakes.other_host import other_host as made
 from product_node import PATIENCE_S, STOKER, LiveNode, live_node, wait_until
 
 from stoker.agent.supervise import pids
@@ -27,31 +28,14 @@ pytestmark = pytest.mark.needs_root
 HERE, THERE = "10.213.77.1", "10.213.77.2"
 
 
-def ip(*words: str) -> None:
-    done = subprocess.run(["ip", *words], capture_output=True, text=True, timeout=30, check=False)
-    assert done.returncode == 0, f"ip {' '.join(words)}: {done.stderr}"
+@pytest.fixture(scope="module")
+def other_host() -> Iterator[OtherHost]:
+    with made(HERE, THERE) as host:
+        yield host
 
 
 @pytest.fixture(scope="module")
-def other_host() -> Iterator[str]:
-    """The name of a network namespace that reaches this host at HERE."""
-    if os.geteuid() != 0:
-        pytest.skip("network namespaces need root")
-    name, near, far = (f"{part}{os.getpid()}" for part in ("stoker-", "sta", "stb"))
-    ip("netns", "add", name)
-    try:
-        ip("link", "add", near, "type", "veth", "peer", "name", far, "netns", name)
-        ip("address", "add", f"{HERE}/30", "dev", near)
-        ip("link", "set", near, "up")
-        ip("-n", name, "address", "add", f"{THERE}/30", "dev", far)
-        ip("-n", name, "link", "set", far, "up")
-        yield name
-    finally:
-        ip("netns", "delete", name)  # its interface ends, and with it the near one
-
-
-@pytest.fixture(scope="module")
-def node(other_host: str) -> Iterator[LiveNode]:
+def node(other_host: OtherHost) -> Iterator[LiveNode]:
     def prepare(made: LiveNode) -> None:
         said = made.stoker("cluster", "init", "--address", HERE, "--name", "first").stdout.decode()
         assert f"other hosts reach it at tls://{HERE}:" in said
@@ -70,7 +54,9 @@ def test_its_own_users_run_jobs(node: LiveNode) -> None:
     assert "first" in [each["node"] for each in listed["nodes"]]  # type: ignore[attr-defined]
 
 
-def test_a_user_of_another_host_runs_a_job(node: LiveNode, other_host: str, tmp_path: Path) -> None:
+def test_a_user_of_another_host_runs_a_job(
+    node: LiveNode, other_host: OtherHost, tmp_path: Path
+) -> None:
     key = tmp_path / "far.nk"
     node.stoker("user", "add", "far", "--unix-user", "daemon", "--key-out", str(key))
     os.chown(key, 0, 0)  # root plays the user of the other host
@@ -84,7 +70,7 @@ def test_a_user_of_another_host_runs_a_job(node: LiveNode, other_host: str, tmp_
     context.write_text(json.dumps({name: getattr(saved, name) for name in saved.__struct_fields__}))
     variables = {k: v for k, v in os.environ.items() if k != "STOKER_STATE"}
     done = subprocess.run(
-        ["ip", "netns", "exec", other_host, STOKER, "run", "--", "id", "-un"],
+        ["ip", "netns", "exec", other_host.name, STOKER, "run", "--", "id", "-un"],
         env=variables | {"XDG_CONFIG_HOME": str(tmp_path)},
         cwd="/", capture_output=True, timeout=120, check=False,
     )  # fmt: skip
@@ -128,37 +114,17 @@ def test_up_keeps_the_port_that_other_hosts_know(node: LiveNode) -> None:
 # --- a host that joins ----------------------------------------------------------------------------
 
 
-def there(host: str, *words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    """Run one `stoker` command on the other host, which shares all but the network with this."""
-    return subprocess.run(
-        ["nsenter", f"--net=/run/netns/{host}", STOKER, *words],
-        env={key: value for key, value in os.environ.items() if key != "STOKER_STATE"},
-        input=stdin, cwd="/", capture_output=True, timeout=PATIENCE_S, check=False,
-    )  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def token(node: LiveNode) -> bytes:
     return node.stoker("cluster", "token", "--expires", "30m").stdout
 
 
 @pytest.fixture(scope="module")
-def second(node: LiveNode, other_host: str, token: bytes) -> Iterator[LiveNode]:
+def second(node: LiveNode, other_host: OtherHost, token: bytes) -> Iterator[LiveNode]:
     """The node that the other host becomes, with the name that the first one has already."""
-    with tempfile.TemporaryDirectory(prefix="stoker-test-", dir="/tmp") as folder:
-        Path(folder).chmod(0o711)
-        made = LiveNode(Path(folder) / "state")
-        state = ("--state", str(made.root))
-        done = there(other_host, "cluster", "join", *state, "--name", "first", stdin=token)
-        assert done.returncode == 0, done.stderr
-        assert b"node first-2 of cluster" in done.stdout
-        try:
-            up = there(other_host, "up", *state, "--label", "place=there")
-            assert up.returncode == 0, up.stderr
-            yield made
-        finally:
-            down = there(other_host, "down", *state)
-            assert down.returncode == 0, down.stderr
+    with other_host.joined(token, "first", "--label", "place=there") as joined:
+        assert joined.state.cluster.read_bytes().count(b'"first-2"') == 1
+        yield joined
 
 
 def states(node: LiveNode) -> dict[str, str]:
@@ -174,10 +140,10 @@ def test_a_host_that_joined_is_a_node_without_a_scheduler(node: LiveNode, second
 
 
 def test_a_second_use_of_its_token_is_refused_with_one_line(
-    node: LiveNode, second: LiveNode, other_host: str, token: bytes, tmp_path: Path
+    node: LiveNode, second: LiveNode, other_host: OtherHost, token: bytes, tmp_path: Path
 ) -> None:
     state = tmp_path / "other"
-    done = there(other_host, "cluster", "join", "--state", str(state), "-", stdin=token)
+    done = other_host.stoker("cluster", "join", "--state", str(state), "-", stdin=token)
     assert done.returncode == 1 and done.stderr.count(b"\n") == 1
     assert b"node first-2 has joined with this token" in done.stderr
     assert not state.exists()
@@ -209,19 +175,19 @@ def test_both_hosts_run_jobs_and_the_other_ones_is_traced(
 
 
 def test_a_node_that_joined_comes_back_after_a_kill_and_shows_when_it_is_gone(
-    node: LiveNode, second: LiveNode, other_host: str
+    node: LiveNode, second: LiveNode, other_host: OtherHost
 ) -> None:
     second.wait_for_new("agent", second.kill("agent"))
     again = node.run("echo", "again", require=("place=there",))
     assert node.output(again.job) == b"again\n"
     state = ("--state", str(second.root))
-    assert there(other_host, "down", *state).returncode == 0
+    assert other_host.stoker("down", *state).returncode == 0
     wait_until(lambda: states(node)["first-2"] == "silent", "its silence shows", PATIENCE_S)
-    assert there(other_host, "up", *state).returncode == 0
+    assert other_host.stoker("up", *state).returncode == 0
     wait_until(lambda: states(node)["first-2"] == "ready", "it is back", PATIENCE_S)
 
 
-def test_a_node_that_was_alone_goes_on_with_its_log(other_host: str) -> None:
+def test_a_node_that_was_alone_goes_on_with_its_log(other_host: OtherHost) -> None:
     with live_node() as live:
         job = live.run("echo", "before").job
         live.stoker("down")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verb `cluster`: shows the configuration that the log holds, and changes limits. Its
-`init`, `token` and `join` belong to a node's owner and are loaded from there.
+other verbs belong to a node's owner and are loaded from there.
 
 A change may be repeated: if the limits are in force already, the verb says so and succeeds.
 """
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 VERBS: dict[str, tuple[str, str]] = {
     "init": ("stoker.agent.commands.cluster_commands", "Let other hosts reach this node"),
     "join": ("stoker.agent.commands.cluster_commands", "Make this host a node of a cluster"),
+    "keys": ("stoker.agent.commands.cluster_commands", "List keys, revoked ones too"),
     "limits": ("stoker.tui.commands.cluster_commands", "Change limits of the cluster"),
+    "revoke": ("stoker.agent.commands.cluster_commands", "Take a node's or user's key back"),
     "token": ("stoker.agent.commands.cluster_commands", "Let one host join this cluster"),
 }
 """Verb -> (module that defines a click command cluster_<name>_command, one-line help)."""

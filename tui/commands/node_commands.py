@@ -38,7 +38,7 @@ class NodeGroup(click.Group):
 
 @click.group("node", cls=NodeGroup)
 def node_command() -> None:
-    """Show a node; label, taint, reserve or drain it."""
+    """Show a node; label, taint, reserve, drain or remove it."""
 
 
 @node_command.command("show")
@@ -157,6 +157,23 @@ def node_undrain_command(name: str, state: str | None) -> None:
 
     request = NodeDrainRequest(node=name, drain=False)
     settle(state, "node", "drain", request, f"end of the drain of {name}")
+
+
+@node_command.command("remove")
+@click.argument("name")
+@click.option("--reason", default="", help="Reason to show with the node's jobs.")
+@click.option("--force", is_flag=True, help="Give its jobs up, as where its host is lost.")
+@node_option
+def node_remove_command(name: str, reason: str, force: bool, state: str | None) -> None:
+    """Take a drained node out of the cluster for good; its name may be used again.
+
+    What its jobs wrote stays on its host. With --force it may have jobs: they end as lost or run
+    again elsewhere, as after an eviction. That takes up to 6 s, in which its lease ends.
+    """
+    from stoker.mesh.wire.schema import NodeRemoveRequest
+
+    request = NodeRemoveRequest(node=name, force=force, reason=reason)
+    settle(state, "node", "remove", request, f"removal of node {name}")
 
 
 def sorted_out(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

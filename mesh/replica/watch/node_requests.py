@@ -6,7 +6,7 @@ Without I/O. Owns the rule that a node whose fate is open gets no state.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from stoker.mesh.log.log_time import Instant
 from stoker.mesh.replica import events
@@ -97,6 +97,13 @@ class NodeRequests:
         self.signals.observe(event.node, event.observation, now.boot_ns)
         if event.observation.gangs:
             self.ranks.observe(event.node, event.observation, now)
+
+    def forget(self, nodes: Iterable[str]) -> None:
+        """Forget what nodes said that left for good."""
+        for node in nodes:
+            self.observations.pop(node, None)
+            self.greeted.pop(node, None)
+            self.signals.forget(node)
 
     def expire(self, now_ns: int) -> None:
         """Forget what nodes said too long ago; this is called with every event."""

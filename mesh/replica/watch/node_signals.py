@@ -64,6 +64,11 @@ class ReplicaSignals:
         """Return True if an observation of this node is not older than STALE_NS."""
         return node in self._fed
 
+    def forget(self, node: str) -> None:
+        """Forget a node that left for good, of which the core has dropped everything."""
+        self._fed.pop(node, None)
+        self._slowed = {key: end for key, end in self._slowed.items() if key[0] != node}
+
     def expire(self, now_ns: int) -> int:
         """Take from the core what has become too old; return when the next may be."""
         while self._fed:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The leader's decision to give nodes up, and whether another instance of a node may enter.
+"""The leader's decision to give nodes up or remove them, and whether another instance may enter.
 
 Without I/O. Owns the order of an eviction: from its proposal until its fate is settled the leader
-answers that node nothing, and it is proposed no sooner than a lease after the last answer.
+answers that node nothing, and it is proposed no sooner than a lease after the last answer. A
+removal by force has the same order.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from stoker.mesh.log.entry import EvictBlob
+from stoker.mesh.log.entry import EvictBlob, NodeRemovedBlob
 from stoker.mesh.log.log_time import Instant
-from stoker.mesh.replica import events
+from stoker.mesh.replica import departed_nodes, events
 from stoker.mesh.replica.authority import LEASE_MS
 from stoker.mesh.replica.log.append_pipeline import AppendPipeline
 from stoker.mesh.replica.outbox import Outbox
@@ -24,8 +25,11 @@ from stoker.mesh.replica.watch.silence import (
     is_mass,
     pingers,
 )
-from stoker.mesh.replica.works.work import EvictWork, HelloWork, Work
+from stoker.mesh.replica.works import node_removal
+from stoker.mesh.replica.works.node_removal import NodeRemovalWork
+from stoker.mesh.replica.works.work import AdminApplied, EvictWork, HelloWork, Work
 from stoker.mesh.wire.command import NodeReply
+from stoker.native.errors import Unavailable
 from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import NodeReport
 
@@ -35,10 +39,14 @@ OVER_NS = LEASE_MS * 1_000_000 + MARGIN_NS
 
 
 class _Withheld(NamedTuple):
-    """A node that is answered nothing: why, who waits to enter, and the works, once proposed."""
+    """A node that is answered nothing: why, who waits to enter or to have it removed, and what was
+    proposed."""
 
     why: str
-    entry: events.NodeReported | None
+    entry: events.NodeReported | None = None
+    removal: events.NodeRemoval | None = None
+    silenced: bool = False
+    """True once no answer to it is made any more."""
     works: tuple[Work, ...] = ()
 
 
@@ -81,14 +89,20 @@ class NodeWatch:
         """Take the report of a node; another instance waits until the first can hold no lease."""
         report = event.report
         known = self._state.book.nodes.get(report.node)
-        if known is None or known.instance == report.instance:
+        left = self._state.book.departures.of(report)
+        if left is not None:
+            self._outbox.count("node_removed_hello")
+            self._outbox.reply(event.token, NodeReply(False, "removed", departed_nodes.words(left)))
+        elif known is None or known.instance == report.instance:
+            if known is None:  # what is known under this name is of a node that was removed
+                self._silences.pop(report.node, None)
             self._appends.enqueue(HelloWork(event.token, report, self._state), now)
         elif report.node in self._withheld or self._may_hold_lease(report.node, now):
             self._refuse_entry(event)
         else:
             self._withhold(
                 report.node,
-                _Withheld("an agent without the records of this one took its place", event),
+                _Withheld("an agent without the records of this one took its place", entry=event),
             )
 
     def _refuse_entry(self, event: events.NodeReported) -> None:
@@ -99,6 +113,51 @@ class NodeWatch:
     def _may_hold_lease(self, node: str, now: Instant) -> bool:
         last_ns = max(self._answered.get(node, NEVER), self._floor_ns)
         return now.boot_ns - last_ns < OVER_NS
+
+    # --- nodes that are removed -------------------------------------------------------------------
+
+    def remove(self, event: events.NodeRemoval, now: Instant) -> None:
+        """Take a node out: at once if it holds no job, else by force, once its lease must be over.
+
+        From then on it is answered nothing, so that none of its jobs can go on meanwhile.
+        """
+        node = event.node
+        refused = node_removal.defect(node, self._state, force=event.force)
+        if refused is not None:
+            self._outbox.reply(event.token, refused)
+        elif node not in self._state.book.nodes:
+            self._outbox.reply(event.token, AdminApplied(False))
+        elif node in self._withheld:
+            self._repeat_removal(event)
+        elif event.force:
+            self._withhold(node, _Withheld(event.why, removal=event))
+        else:
+            self._appends.enqueue(self._removal(event), now)
+
+    def _repeat_removal(self, event: events.NodeRemoval) -> None:
+        """Answer the last of several equal requests, since their senders ask again in time."""
+        what = self._withheld[event.node]
+        if what.removal is None or what.works:
+            why = Unavailable("whether this node is lost is decided now")
+            self._outbox.reply(event.token, why)
+            return
+        self._outbox.reply(what.removal.token, Unavailable("the same was requested again"))
+        self._withheld[event.node] = what._replace(removal=event)
+
+    def _removal(self, event: events.NodeRemoval) -> NodeRemovalWork:
+        known = self._state.book.nodes[event.node]
+        blob = NodeRemovedBlob(event.node, known.instance, known.key, event.why)
+        return NodeRemovalWork(event.token, blob, self._state, force=event.force)
+
+    def _remove_silenced(self, now: Instant) -> None:
+        """Propose the removals by force of nodes that can hold no lease any more."""
+        for node, what in list(self._withheld.items()):
+            if what.removal is None or not what.silenced or what.works:
+                continue
+            if not self._may_hold_lease(node, now):
+                work = self._removal(what.removal)
+                self._withheld[node] = what._replace(works=(work,))
+                self._appends.enqueue(work, now)
 
     # --- signs of life ----------------------------------------------------------------------------
 
@@ -133,6 +192,7 @@ class NodeWatch:
     def tick(self, now: Instant) -> None:
         """Answer nodes again whose fate is settled, have silent ones pinged, give some up."""
         self._settle()
+        self._remove_silenced(now)
         if not self.watches:
             return
         silent = self._silent(now)
@@ -140,7 +200,7 @@ class NodeWatch:
         for name in silent:
             self._ping(name, now)
             if (why := self._verdict(name, now)) and name not in self._withheld:
-                self._withhold(name, _Withheld(why, None))
+                self._withhold(name, _Withheld(why))
 
     def _silent(self, now: Instant) -> list[str]:
         """Return the silent nodes that can be given up: those that hold jobs or could get some."""
@@ -193,8 +253,15 @@ class NodeWatch:
         what = self._withheld.get(event.node)
         if what is None or what.works:
             return
+        if event.node not in self._state.book.nodes:  # it was removed meanwhile
+            self._let_go(event.node)
+            return
         if event.answered_ns is not None:
             self.answered(event.node, event.answered_ns)
+        if what.removal is not None:
+            self._withheld[event.node] = what._replace(silenced=True)
+            self._remove_silenced(now)
+            return
         if self._may_hold_lease(event.node, now):
             self._outbox.count("eviction_too_early")
             self._let_go(event.node)
@@ -222,6 +289,8 @@ class NodeWatch:
 
     def _let_go(self, node: str) -> None:
         what = self._withheld.pop(node)
+        if what.removal is not None:
+            self._outbox.reply(what.removal.token, Unavailable("another scheduler leads now"))
         if what.entry is not None:
             self._refuse_entry(what.entry)
         self._outbox.put(events.Resume(node))

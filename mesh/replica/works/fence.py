@@ -24,7 +24,15 @@ FENCE_ID = name_id(FENCE_TAINT)
 
 def taints(report: NodeReport, state: ReplicaState) -> Iterator[records.NodeLabel]:
     """Yield the changes of the taint at all nodes that follow from a node's new report."""
-    nodes = {**state.book.nodes, report.node: report}
+    yield from _changes({**state.book.nodes, report.node: report}, state)
+
+
+def taints_without(gone: str, state: ReplicaState) -> Iterator[records.NodeLabel]:
+    """Yield the changes of the taint at all other nodes that follow from a node's removal."""
+    yield from _changes({k: v for k, v in state.book.nodes.items() if k != gone}, state)
+
+
+def _changes(nodes: dict[str, NodeReport], state: ReplicaState) -> Iterator[records.NodeLabel]:
     for name, node in sorted(nodes.items()):
         wanted = bool(node.unfenced) and len(nodes) > 1
         if wanted != _is_tainted(name, state):

@@ -12,7 +12,7 @@ from collections import Counter
 
 import structlog
 
-from stoker.native.errors import Internal
+from stoker.native.errors import Internal, StokerError
 
 PLACES_MAX = 256
 """The most places in the code that are counted and logged; defects at further ones are not."""
@@ -34,6 +34,11 @@ class Defects:
         if place in self.counts or len(self.counts) < PLACES_MAX:
             self.counts[place] += 1
         return answer(error)
+
+
+def refusal(error: Exception) -> StokerError:
+    """Return the answer to a request that raised `error`."""
+    return error if isinstance(error, StokerError) else answer(error)
 
 
 def answer(error: BaseException) -> Internal:

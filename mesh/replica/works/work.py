@@ -29,6 +29,7 @@ from stoker.mesh.log.entry import (
     SnapshotPointBlob,
     encoded_size,
 )
+from stoker.mesh.replica import departed_nodes
 from stoker.mesh.replica.state import Applied, ReplicaState
 from stoker.mesh.replica.works import core_request, fence, reason_text
 from stoker.mesh.replica.works.node_requests import node_requests
@@ -332,6 +333,8 @@ class HelloWork(Work):
         self._pack(hello_requests(self.report, state), self.nouns_size)
 
     def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
+        if state.book.departures.of(self.report) is not None:
+            return []
         up = fates[0]
         taken = up.rejected is None or up.rejected.reason == Reason.UNCHANGED
         if not taken or state.book.nodes.get(self.report.node) == self.report:
@@ -339,6 +342,9 @@ class HelloWork(Work):
         return [NodeBlob(self.report)]
 
     def answer(self, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
+        left = state.book.departures.of(self.report)
+        if left is not None:
+            return NodeReply(False, "removed", departed_nodes.words(left))
         up = fates[0].rejected
         if up is not None and up.reason == Reason.STALE_INCARNATION:
             return NodeReply(False, "stale", up.text())
@@ -503,6 +509,8 @@ def _no_matter(rejected: Rejected) -> bool:
 
 def hello_requests(report: NodeReport, state: ReplicaState) -> list[records.Request]:
     """Return the requests that a report becomes in this state."""
+    if state.book.departures.of(report) is not None:
+        return [records.NodeDown(0)]  # no node, so that it is rejected
     requests = node_requests(report, state, state.book.nodes.get(report.node))
     eviction = state.book.evicted.get(report.node)
     if eviction is not None and not eviction.is_over(report):

@@ -122,7 +122,7 @@ async def test_an_unknown_key_is_denied(node: Any, tmp_path: Path) -> None:
     from stoker.mesh.identity import identity
 
     identity.create(tmp_path / "stranger.nk")
-    with pytest.raises(Denied, match=r"does not know the key .*stranger\.nk"):
+    with pytest.raises(Denied, match=r"does not take the key .*stranger\.nk"):
         async with Client.open(Context(node.url, tmp_path / "stranger.nk", "x", node.certificate)):
             pass
 

@@ -124,6 +124,6 @@ def test_every_cut_is_noticed(signer: Identity) -> None:
 
 
 def test_another_format_is_refused_by_number(signer: Identity) -> None:
-    data = entry.seal(made(format=11), signer).data
-    with pytest.raises(Corrupt, match="format 11, this version reads"):
+    data = entry.seal(made(format=entry.FORMAT + 1), signer).data
+    with pytest.raises(Corrupt, match=f"format {entry.FORMAT + 1}, this version reads"):
         entry.unseal(9, data)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The words of the log about the end of an attempt: its state, and why it ended.
+
+Pure: they follow from the entry alone, so that all replicas say the same.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from stoker.mesh.log.entry import Entry
+from stoker.scheduler.effects import StateChanged
+from stoker.scheduler.nouns import JobState, Outcome
+from stoker.scheduler.reasons import Reason, sentence
+from stoker.scheduler.records import Preempt, unpack_commands
+
+
+def end_of(outcome: Outcome) -> JobState:
+    """Return the state in which an attempt ended; one that was not begun was called off."""
+    return "cancelled" if outcome.state == "pending" else outcome.job_state
+
+
+def said(effect: StateChanged, outcome: Outcome | None) -> str:
+    """Return the words of a node about an end, or those of the core about any change."""
+    if outcome is not None and outcome.reason:
+        return outcome.reason
+    if effect.reason in (Reason.REPORTED, Reason.RETRIED) and outcome is not None:
+        if outcome.signal is not None:
+            return f"ended by signal {outcome.signal}"
+        if outcome.exit_code is not None:
+            return f"exit code {outcome.exit_code}"
+    return sentence(effect.reason)
+
+
+def preempted(effect: StateChanged, entry: Entry) -> str:
+    """Return the reason of a preemption, with the job that needs the room."""
+    command = next(islice(unpack_commands(entry.commands), effect.command, None), None)
+    why = "another queue was short of its guarantee" if effect.reason == Reason.RECLAIMED else ""
+    if isinstance(command, Preempt) and command.beneficiary:
+        why = f"{why}, " if why else ""
+        return f"preempted: {why}job {command.beneficiary} needs the room"
+    return f"preempted: {why or 'room was needed'}"

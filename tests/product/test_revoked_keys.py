@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keys are taken back while the cluster runs: a node's, a removed node's and a user's; others go
+on, and the same host joins again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes.other_host import OtherHost
+from fakes.other_host import other_host as made
+from product_node import PATIENCE_S, STOKER, LiveNode, live_node, wait_until
+
+from stoker.agent.state.lease import Lease
+from stoker.agent.supervise import pids
+from stoker.mesh.connection.context import SavedContext
+from stoker.mesh.replica.works.fence import FENCE_TAINT
+
+pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
+HERE, THERE = "10.213.78.1", "10.213.78.2"
+
+
+@pytest.fixture(scope="module")
+def other_host() -> Iterator[OtherHost]:
+    with made(HERE, THERE) as host:
+        yield host
+
+
+@pytest.fixture(scope="module")
+def node(other_host: OtherHost) -> Iterator[LiveNode]:
+    def prepare(live: LiveNode) -> None:
+        live.stoker("cluster", "init", "--address", HERE, "--name", "first")
+
+    with live_node(prepare=prepare) as live:
+        yield live
+
+
+def token(node: LiveNode) -> bytes:
+    return node.stoker("cluster", "token").stdout
+
+
+def keys(node: LiveNode) -> dict[tuple[str, str], dict[str, Any]]:
+    """The newest row of each kind and name."""
+    rows: Any = node.json("cluster", "keys")["keys"]
+    return {(row["kind"], row["name"]): row for row in reversed(rows)}
+
+
+def states(node: LiveNode) -> dict[str, str]:
+    rows: Any = node.json("nodes")["nodes"]
+    return {row["node"]: row["state"] for row in rows}
+
+
+def until_ready(node: LiveNode, name: str) -> None:
+    wait_until(lambda: states(node).get(name) == "ready", f"{name} is ready", PATIENCE_S)
+
+
+def events(node: LiveNode, what: str) -> list[str]:
+    lines = node.stoker("events", "--since", "10m").stdout.decode().splitlines()
+    return [line for line in lines if what in line]
+
+
+def freezes(node: LiveNode) -> int:
+    with Lease.open(node.state.run / "lease") as lease:
+        return lease.freezes
+
+
+def processes(node: LiveNode) -> dict[str, int]:
+    return {name: process.pid for name, process in pids.find(node.state).items()}
+
+
+def test_a_revoked_node_is_cut_off_and_its_jobs_follow_their_lease(
+    node: LiveNode, other_host: OtherHost, public_folder: Path
+) -> None:
+    """In a cluster of two nodes an operator's word gives the lost one up; it joins again then."""
+    waits = ("sh", "-c", f"while [ ! -e {public_folder}/go ]; do sleep 0.1; done")
+    with other_host.joined(token(node), "second", "--label", "place=there") as second:
+        until_ready(node, "second")
+        near = node.submit(*waits, avoid=("place=there",), tolerate=(FENCE_TAINT,))
+        far = node.submit(*waits, require=("place=there",), tolerate=(FENCE_TAINT,))
+        for job in (near, far):
+            assert node.wait(job, "running").state == "running"
+        before, frozen = processes(node), freezes(second)
+        was = keys(node)["node", "second"]
+        assert was["state"] == "in force" and was["since_ns"] and was["seen_ns"]
+
+        said = node.stoker("cluster", "revoke", "second", "--reason", "stolen").stdout
+        assert said.splitlines() == [
+            b"the key of node second is revoked: its connections are cut",
+            b"next, to give its jobs up:",
+            b"  stoker node remove second --force",
+        ]
+        row = keys(node)["node", "second"]
+        assert (row["state"], row["why"], row["key"]) == ("revoked", "stolen", was["key"])
+        wait_until(lambda: freezes(second) > frozen, "its jobs are frozen", PATIENCE_S)
+        wait_until(lambda: states(node)["second"] == "silent", "it is silent", PATIENCE_S)
+        wait_until(lambda: bool(events(node, "key.refused")), "the refusal is told", PATIENCE_S)
+        told = events(node, "key.refused")[0]
+        assert "the revoked key of node second was refused" in told and THERE in told
+        assert processes(node) == before, "nobody was restarted for it"
+        assert node.wait(near, "running").state == "running"
+        assert node.output(node.run("echo", "here", tolerate=(FENCE_TAINT,)).job) == b"here\n"
+        assert node.stoker("logs", str(far), check=False).returncode != 0
+
+        refused = node.stoker("node", "remove", "second", check=False)
+        assert refused.returncode != 0 and f"has job {far}".encode() in refused.stderr
+        assert (
+            b"removal of node second: done"
+            in node.stoker("node", "remove", "second", "--force", "--reason", "stolen").stdout
+        )
+    assert set(states(node)) == {"first"}
+    ended = node.wait(far)
+    assert ended.state == "lost" and "stolen, by root" in ended.reason
+    assert b"second" in node.stoker("explain", str(far)).stdout
+    output = node.stoker("logs", str(far), check=False)
+    assert b"node second was removed from the cluster" in output.stderr
+    (public_folder / "go").touch()
+    assert node.wait(near).state == "succeeded"
+
+    with other_host.joined(token(node), "second", "--label", "place=there"):
+        until_ready(node, "second")
+        again = node.run("echo", "again", require=("place=there",))
+        assert node.output(again.job) == b"again\n"
+        assert keys(node)["node", "second"]["state"] == "in force"
+        output = node.stoker("logs", str(far), check=False)
+        assert b"was removed" in output.stderr, "the new host of this name is not asked"
+        node.stoker("node", "drain", "second")
+        node.stoker("node", "remove", "second")
+
+
+def test_the_key_of_a_removed_node_is_taken_back_by_itself(
+    node: LiveNode, other_host: OtherHost, tmp_path: Path
+) -> None:
+    used = token(node)
+    with other_host.joined(used, "third") as third:
+        until_ready(node, "third")
+        key = keys(node)["node", "third"]["key"]
+        node.stoker("node", "drain", "third")
+        node.stoker("node", "remove", "third", "--reason", "sold")
+        wait_until(
+            lambda: keys(node)["node", "third"]["state"] == "revoked", "it is revoked", PATIENCE_S
+        )
+        row = keys(node)["node", "third"]
+        assert (row["key"], row["why"]) == (key, "removed: sold, by root")
+        log = third.state.log / "agent.log"
+        wait_until(
+            lambda: "Authorization Violation" in log.read_text(), "it is refused", PATIENCE_S
+        )
+        assert key not in (node.state.nats / "nats-server.conf").read_text()
+        again = other_host.stoker("cluster", "join", "--state", str(tmp_path / "again"), stdin=used)
+        assert again.returncode != 0 and b"did not make this token" in again.stderr
+    assert "third" not in states(node)
+
+
+def test_a_revoked_user_reads_one_clear_line_and_their_job_goes_on(
+    node: LiveNode, tmp_path: Path, public_folder: Path
+) -> None:
+    key, pinned = tmp_path / "far.nk", tmp_path / "broker.crt"
+    node.stoker("user", "add", "far", "--unix-user", "daemon", "--key-out", str(key))
+    os.chown(key, 0, 0)
+    pinned.write_bytes(node.state.broker_certificate.read_bytes())
+    context = tmp_path / "stoker/context.json"
+    context.parent.mkdir()
+    port = json.loads(node.state.cluster.read_bytes())["port"]
+    saved = SavedContext(f"tls://{HERE}:{port}", str(key), "far", certificate_file=str(pinned))
+    context.write_text(json.dumps({name: getattr(saved, name) for name in saved.__struct_fields__}))
+    variables = {k: v for k, v in os.environ.items() if k != "STOKER_STATE"}
+
+    def far(*words: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [STOKER, *words], env=variables | {"XDG_CONFIG_HOME": str(tmp_path)},
+            cwd="/", capture_output=True, timeout=PATIENCE_S, check=False,
+        )  # fmt: skip
+
+    script = f"while [ ! -e {public_folder}/left ]; do sleep 0.1; done; echo done"
+    done = far("submit", "--", "sh", "-c", script)
+    assert done.returncode == 0, done.stderr
+    job = int(done.stdout)
+    assert node.wait(job, "running").state == "running"
+    before = processes(node)
+    assert b"user far is revoked" in node.stoker("cluster", "revoke", "far").stdout
+    refused = far("jobs")
+    assert refused.returncode != 0 and refused.stdout == b""
+    line = refused.stderr.splitlines()[0]
+    assert line.startswith(b"stoker: ") and b"does not take the key" in line
+    assert b"it was revoked" in line and b"Traceback" not in refused.stderr
+    wait_until(
+        lambda: any("key of user far" in line for line in events(node, "key.refused")),
+        "the refusal is told", PATIENCE_S,
+    )  # fmt: skip
+    assert processes(node) == before
+    (public_folder / "left").touch()
+    assert node.wait(job).state == "succeeded"
+    assert keys(node)["user", "far"]["state"] == "revoked"
+    twice = node.stoker("cluster", "revoke", "far", check=False)
+    assert twice.returncode != 0 and b"no node that joined and no user" in twice.stderr
+    node.stoker("user", "add", "far", "--unix-user", "daemon", "--key-out", f"{key}.2")
+    assert keys(node)["user", "far"]["state"] == "in force"
+
+
+def test_the_nodes_own_keys_and_its_owner_cannot_be_revoked(node: LiveNode) -> None:
+    for name, why in (("first", b"this host's own"), ("admin", b"keeps its key")):
+        refused = node.stoker("cluster", "revoke", name, check=False)
+        assert refused.returncode != 0 and why in refused.stderr
+    removed = node.stoker("node", "remove", "first", check=False)
+    assert removed.returncode != 0 and b"has the scheduler and the broker" in removed.stderr
+    shown = node.stoker("cluster", "keys").stdout
+    for path in node.state.keys.glob("*.nk"):
+        assert path.read_bytes().strip() not in shown
