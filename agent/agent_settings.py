@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import structlog
 
 from stoker.agent.jobs import rank_launcher
 from stoker.agent.jobs.job_launch import LOADER_PATH, JobPlace
@@ -33,6 +34,7 @@ from stoker.agent.state import (
     metrics_config,
     node_instance,
     node_labels,
+    otlp_environment,
     state_folder,
 )
 from stoker.agent.state.job_bounds import Bounds
@@ -45,6 +47,8 @@ from stoker.mesh.identity.identity import Verifier
 from stoker.native import paths
 from stoker.native.errors import BadRequest
 from stoker.probes.kernels.tracer_environment import LIBCUPTI, LIBRARIES, find_cupti
+
+_log = structlog.get_logger("agent")
 
 LAYER = LIBRARIES["opencl"]
 SYSTEM_PYTHON = Path("/usr/bin/python3")
@@ -143,7 +147,7 @@ def load(option: str | None) -> AgentSettings:
     """Read and prepare everything; raises StokerError with the name of what is wrong."""
     where = state_folder.locate(option)
     cluster = state_folder.load(where)
-    config = read_config(where.root / "config.toml")
+    config = with_environment(read_config(where.root / "config.toml"), os.environ)
     jobs = where.agent / "jobs"
     jobs.mkdir(mode=0o700, exist_ok=True)
     layer, why = place_layer(where.run / "lib")
@@ -189,6 +193,15 @@ def read_config(path: Path) -> Config:
     except BadRequest as error:
         raise BadRequest(f"{path}: {error.message}") from None
     return config
+
+
+def with_environment(config: Config, variables: Mapping[str, str]) -> Config:
+    """Return the configuration with OpenTelemetry's variables over it; what of them is not taken is
+    in the log."""
+    otlp, refused = otlp_environment.configured(config.otlp, variables)
+    for why in refused:
+        _log.warning(why)
+    return msgspec.structs.replace(config, otlp=otlp)
 
 
 def place_layer(folder: Path) -> tuple[str, str]:

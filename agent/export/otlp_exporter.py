@@ -1,21 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exporter, which pushes metrics to an OTLP collector over HTTP if config.toml names one.
+"""The exporter, which pushes metrics to an OTLP collector if config.toml or the environment names
+one.
 
 The final values of a job are pushed soon after its end, without waiting for the interval. They stay
 in a queue of FINALS_MAX until a collector has taken them; values beyond it are counted as lost.
 
 One worker thread encodes and sends, so that a slow or missing collector delays nothing else.
-Retries are bounded; lost points are counted, and the next push reports them. Redirects are not
-followed.
+Retries are bounded; lost points are counted, and the next push reports them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import gzip
-import http.client
-import ssl
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,11 +22,11 @@ from dataclasses import replace
 import structlog
 
 from stoker.agent.export.node_metrics import Deltas, JobReading, NodeReading, metrics
+from stoker.agent.export.otlp_sender import sender
 from stoker.agent.state.otlp_config import OtlpConfig, target
 from stoker.probes.otlp import metric_names, otlp_encoder
 from stoker.probes.otlp.otlp_encoder import Metric
 
-TIMEOUT_S = 5.0
 TRIES = 3
 PAUSE_S = (0.5, 5.0)
 """Seconds before the second try, doubled each time, and the longest wait, Retry-After included."""
@@ -39,8 +36,6 @@ FINALS_A_PUSH = 32
 """The largest number of ended jobs in one push, which keeps below the limit of series."""
 FINALS_GAP_S = 1.0
 """Seconds between two pushes for ended jobs."""
-RETRYABLE = frozenset({429, 502, 503, 504})
-"""Statuses of a collector after which a retry may succeed (OTLP specification)."""
 
 _log = structlog.get_logger("exporter")
 
@@ -57,6 +52,7 @@ class OtlpExporter:
     ) -> None:
         self._config, self._resource, self._read = config, resource, read
         self._url = target(config)
+        self._sender = sender(config)
         self._scope = (metric_names.SCOPE, version)
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="otlp")
         self._deltas = Deltas()
@@ -113,6 +109,7 @@ class OtlpExporter:
         """Stop pushing; a push in progress ends by its own limits."""
         self._stopped = True
         self._worker.shutdown(wait=False, cancel_futures=True)
+        self._sender.close()
 
     # --- in the worker ----------------------------------------------------------------------------
 
@@ -139,44 +136,14 @@ class OtlpExporter:
 
     def _push(self, body: bytes) -> bool:
         """Push, and retry while the collector's answer allows it."""
-        if self._config.compression == "gzip":
-            body = gzip.compress(body, compresslevel=1)
         pause = PAUSE_S[0]
         for last in range(TRIES - 1, -1, -1):
-            retry, after_s, why = self._try(body)
-            if not why:
+            tried = self._sender.send(body)
+            if not tried.why:
                 return True
-            if not retry or not last or self._stopped:
-                _log.warning("metrics were not taken", collector=self._url.netloc, why=why)
+            if not tried.retry or not last or self._stopped:
+                _log.warning("metrics were not taken", collector=self._url.netloc, why=tried.why)
                 return False
-            time.sleep(min(max(pause, after_s), PAUSE_S[1]))
+            time.sleep(min(max(pause, tried.after_s), PAUSE_S[1]))
             pause *= 2
         return False
-
-    def _try(self, body: bytes) -> tuple[bool, float, str]:
-        """Return (a retry may help, seconds of Retry-After, the failure or "")."""
-        headers = {"Content-Type": "application/x-protobuf", **self._config.headers}
-        if self._config.compression == "gzip":
-            headers["Content-Encoding"] = "gzip"
-        connection = self._connect()
-        try:
-            connection.request("POST", self._url.path, body, headers)
-            answer = connection.getresponse()
-            answer.read(4096)
-            if 200 <= answer.status < 300:
-                return False, 0.0, ""
-            after = answer.headers.get("Retry-After", "")
-            after_s = float(after) if after.isdigit() else 0.0
-            return answer.status in RETRYABLE, after_s, f"it answered {answer.status}"
-        except (OSError, http.client.HTTPException) as error:
-            return True, 0.0, str(error) or repr(error)
-        finally:
-            connection.close()
-
-    def _connect(self) -> http.client.HTTPConnection:
-        host, port = self._url.hostname, self._url.port
-        assert host is not None
-        if self._url.scheme == "https":
-            context = ssl.create_default_context()
-            return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=context)
-        return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)

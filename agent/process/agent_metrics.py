@@ -85,7 +85,9 @@ class AgentMetrics:
             metrics_config.tell(self._setting.state, told)
 
     def _resource(self) -> dict[str, str]:
-        return resource(self._setting.cluster.cluster, self._setting.node)
+        return resource(
+            self._setting.cluster.cluster, self._setting.node, self._setting.config.otlp.resource
+        )
 
     async def reading(self) -> NodeReading:
         """Return the node's values of this moment."""

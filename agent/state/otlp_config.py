@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The destination of metrics, from `[otlp]` of config.toml.
+"""The destination of metrics, from `[otlp]` of config.toml and from OpenTelemetry's variables.
 
 An invalid destination is refused at the start by name.
 """
 
 from __future__ import annotations
 
+import importlib.util
+from collections.abc import Mapping
 from typing import Literal
 from urllib.parse import SplitResult, urlsplit
 
@@ -17,6 +19,7 @@ from stoker.probes.otlp import metric_names
 PATH = "/v1/metrics"
 INTERVAL_S_MIN = 0.1
 HEADERS_MAX = 16
+TIMEOUT_S_MAX = 60.0
 
 
 class OtlpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -28,25 +31,50 @@ class OtlpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     temporality: Literal["cumulative", "delta"] = "cumulative"
     compression: Literal["none", "gzip"] = "gzip"
     headers: dict[str, str] = {}
+    protocol: Literal["http/protobuf", "grpc"] = "http/protobuf"
+    timeout_s: float = 5.0
+    """Seconds for one try."""
+    certificate: str = ""
+    """A file with the certificates that a collector's may be signed by; empty: the system's."""
+    client_certificate: str = ""
+    client_key: str = ""
+    insecure: bool = False
+    """True: there is no TLS, where the endpoint of a gRPC collector has no scheme."""
+    resource: dict[str, str] = {}
+    """More resource attributes; they go before the node's own."""
 
 
-def resource(cluster: str, node: str) -> dict[str, str]:
-    """Return the attributes of everything that this node pushes."""
+def resource(cluster: str, node: str, more: Mapping[str, str]) -> dict[str, str]:
+    """Return the attributes of everything that this node tells."""
     return {
         "host.name": node,
         "service.name": "stoker-agent",
         "service.instance.id": f"{cluster}/{node}",
+        **more,
         "stoker.metrics.version": metric_names.VERSION,
     }
 
 
 def target(config: OtlpConfig) -> SplitResult:
     """Return the URL to push to; BadRequest if it is invalid."""
-    url = urlsplit(config.endpoint)
+    text = config.endpoint
+    if config.protocol == "grpc":
+        if importlib.util.find_spec("grpc") is None:
+            raise BadRequest(
+                "otlp.protocol is grpc, and grpcio is not installed",
+                hint="pip install 'stoker[grpc]', or take http/protobuf",
+            )
+        if "://" not in text:
+            text = f"{'http' if config.insecure else 'https'}://{text}"
+    url = urlsplit(text)
     if url.scheme not in ("http", "https") or not url.hostname or url.query or url.fragment:
         raise BadRequest(f"otlp.endpoint {config.endpoint!r} is not http(s)://host:port")
     if config.interval_s < INTERVAL_S_MIN:
         raise BadRequest(f"otlp.interval_s is {config.interval_s:g}, at least {INTERVAL_S_MIN:g}")
+    if not 0 < config.timeout_s <= TIMEOUT_S_MAX:
+        raise BadRequest(f"otlp.timeout_s is {config.timeout_s:g}, more than 0 and at most 60")
+    if bool(config.client_certificate) != bool(config.client_key):
+        raise BadRequest("otlp.client_certificate and otlp.client_key belong together")
     if len(config.headers) > HEADERS_MAX:
         raise BadRequest(f"otlp.headers has more than {HEADERS_MAX} entries")
     path = url.path.rstrip("/")

@@ -22,12 +22,13 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture
 def node(collector: Collector) -> Iterator[LiveNode]:
-    def prepare(node: LiveNode) -> None:
-        node.root.mkdir(mode=0o700)
-        text = f'[otlp]\nendpoint = "{collector.url}"\ninterval_s = 0.5\n'
-        (node.root / "config.toml").write_text(text)
-
-    with live_node(prepare=prepare) as live:
+    """The node gets the collector from the environment of `stoker up`."""
+    with live_node(
+        OTEL_EXPORTER_OTLP_ENDPOINT=collector.url,
+        OTEL_METRIC_EXPORT_INTERVAL="500",
+        OTEL_RESOURCE_ATTRIBUTES="deployment.environment.name=test%20bed",
+        OTEL_METRICS_EXEMPLAR_FILTER="always_on",
+    ) as live:
         yield live
 
 
@@ -65,6 +66,12 @@ def test_scheduler_log_and_queues_are_exported_beside_the_agent(
     assert values(collector, "stoker.cluster.objects")["nodes_up"] == 1
     assert values(collector, "stoker.scheduler.events")
     assert values(collector, "stoker.agent.events")
+    resource = collector.taken[-1].resource_metrics[0].resource.attributes
+    told_of = {each.key: each.value.string_value for each in resource}
+    assert told_of["deployment.environment.name"] == "test bed"
+    assert told_of["service.name"] == "stoker-agent"
+    log = (node.state.log / "agent.log").read_text()
+    assert "OTEL_METRICS_EXEMPLAR_FILTER is not taken: there are no exemplars" in log
     assert node.jobs() == [waits, held]
     for job in (waits, held):
         node.stoker("cancel", str(job))

@@ -161,6 +161,7 @@ async def test_the_final_values_of_a_job_are_pushed_at_its_end(
                 each.key: each.value for at in said for each in points[at].attributes
             }  # fmt: skip
             assert attributes["stoker.job.user"].string_value == node.owner.user
+            assert attributes["stoker.job.queue"].string_value == "default"
             assert attributes["stoker.lower_bound"].bool_value is False
 
 
