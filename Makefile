@@ -5,13 +5,16 @@ RUN := .venv/bin/
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench generate golden mutants soak prometheus-check gpu-wheels gpu-check doctor build setup clean
+.PHONY: help run cluster-demo test check bench generate golden mutants soak prometheus-check gpu-wheels gpu-check doctor build setup clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 
 run: setup ## set up, run a traced GPU job from submit to report, leave nothing behind
 	@$(RUN)stoker demo
+
+cluster-demo: setup ## as root: three hosts in network namespaces, one of which dies with a traced job
+	@$(RUN)stoker demo --cluster
 
 # Hundreds of Python processes in a row: each is to find what the one before it has compiled.
 # Three workers for two cores: a node that starts is waited for more than it computes. Tests that

@@ -20,6 +20,7 @@ PERFETTO = Path("out/demo.perfetto-trace")
 @click.command("demo")
 @json_option
 @click.option("--keep", is_flag=True, help="Leave the node running.")
+@click.option("--cluster", is_flag=True, help="Show three hosts, of which one dies; needs root.")
 @click.option(
     "--trace",
     type=click.Choice(["governed", "full"]),
@@ -27,12 +28,15 @@ PERFETTO = Path("out/demo.perfetto-trace")
     show_default=True,
     help="Tracing mode of the job.",
 )
-def demo_command(as_json: bool, keep: bool, trace: str) -> None:
+def demo_command(as_json: bool, keep: bool, cluster: bool, trace: str) -> None:
     """Run a traced job on a private node and print its report.
 
     The exit code is 0 only if the job succeeded, the tracer counted every kernel launch and
-    nothing is left behind.
+    nothing is left behind. With --cluster the hosts are network namespaces, which are made for it.
     """
+    if cluster:
+        _cluster(as_json)
+        return
     from stoker.tui.demo import demo_job
     from stoker.tui.render import report, tables
 
@@ -47,3 +51,21 @@ def demo_command(as_json: bool, keep: bool, trace: str) -> None:
     for failure in done.failures:
         click.echo(f"stoker: {failure}", err=True)
     sys.exit(1 if done.failures else 0)
+
+
+def _cluster(as_json: bool) -> None:
+    from stoker.tui.demo import cluster_demo
+    from stoker.tui.render import story as screen
+    from stoker.tui.render import tables
+
+    told = cluster_demo.run()
+    if as_json:
+        moments = [{"t_ns": each.t_ns, "text": each.text} for each in told.moments]
+        figures = {"figures": told.figures, "kernels": told.kernels, "failures": told.failures}
+        text.show(tables.render_one({"schema": tables.SCHEMA, "moments": moments, **figures}))
+    else:
+        title, findings = cluster_demo.TITLE, told.findings
+        text.show(screen.render(title, told.hosts, told.moments, findings))
+    for failure in told.failures:
+        click.echo(f"stoker: {failure}", err=True)
+    sys.exit(1 if told.failures else 0)

@@ -69,10 +69,10 @@ async def _one_job(state: Path, folder: Path, trace: str, out: Path) -> Demo:
         number = (await client.submit(_request(work, folder, trace))).job
         async with asyncio.timeout(JOB_S + 30):
             await client.wait(number)
-        said, wrote = await _output(client, number, "out"), await _output(client, number, "err")
+        said, wrote = await output(client, number, "out"), await output(client, number, "err")
         view = await client.get(number, trace=True)
         job = (await job_calls.describe(client, [view]))[0]
-        failures = [*_ended(view, wrote), *_counted(job, said, work)]
+        failures = [*_ended(view, wrote), *counted(job, said, work)]
         try:
             await timeline.save(client, number, out)
             job["perfetto"] = os.path.relpath(out)
@@ -133,7 +133,7 @@ def _open_to_jobs(program: str) -> bool:
     return all(path.stat().st_mode & 0o001 for path in (real, *real.parents))
 
 
-async def _output(client: Client, job: int, stream: Stream) -> dict[str, Any]:
+async def output(client: Client, job: int, stream: Stream) -> dict[str, Any]:
     """The JSON object in the last line of a stream, or its text."""
     data, offset = b"", 0
     while True:
@@ -161,7 +161,7 @@ def _ended(view: schema.JobView, wrote: Mapping[str, Any]) -> Iterator[str]:
         yield f"the job {view.state}: {why}"
 
 
-def _counted(job: Mapping[str, Any], program: Mapping[str, Any], work: DemoWork) -> Iterator[str]:
+def counted(job: Mapping[str, Any], program: Mapping[str, Any], work: DemoWork) -> Iterator[str]:
     """Compare the launches that the program reports with those that the tracer counted."""
     if work.untraced:
         return

@@ -35,13 +35,13 @@ def test_the_count_must_be_exact(
 ) -> None:
     kernels = [{"name": name, "count": count} for name, count in counts.items()]
     job = {"kernels": kernels, "trace_absent": "" if counts else "no segment"}
-    failures = list(demo_job._counted(job, said, demo_job.DemoWork(("x",))))
+    failures = list(demo_job.counted(job, said, demo_job.DemoWork(("x",))))
     assert (failure in failures[0]) if failure else not failures
 
 
 def test_kernels_that_cannot_be_traced_are_not_counted() -> None:
     assert not list(
-        demo_job._counted({"kernels": []}, {}, demo_job.DemoWork(("x",), untraced="no tracer"))
+        demo_job.counted({"kernels": []}, {}, demo_job.DemoWork(("x",), untraced="no tracer"))
     )
 
 

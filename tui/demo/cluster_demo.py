@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The demo of a cluster: three hosts, a traced job, the death of its host, the job elsewhere.
+
+It passes only if the job ran again on another host by its own policy, the tracer counted exactly
+the launches of that attempt, and nothing is left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stoker.mesh.client.client import Client
+from stoker.mesh.wire import schema
+from stoker.native import paths
+from stoker.native.errors import StokerError, Unavailable
+from stoker.tui.calls import job_calls
+from stoker.tui.demo import demo_job, network_hosts, private_node
+from stoker.tui.demo.demo_job import DemoWork
+from stoker.tui.demo.network_hosts import Host
+
+NAMES = ("first", "second", "third")
+JOINED = "host=joined"
+"""The label of the hosts that joined, where the job may run."""
+PATIENCE_S = 120.0
+POLL_S = 0.05
+ROUNDS, PAUSE_US = 60, 100_000
+"""The job computes in rounds with pauses between them, for at least six seconds."""
+NS = 1e9
+
+
+TITLE = "stoker  a cluster of three hosts, of which one dies with a traced job"
+LIMITS = (
+    "the scheduler, its log and the broker are on `first` alone: they are not replicated over hosts"
+    " yet. While `first` is down nothing new starts, and jobs elsewhere freeze after 5 s",
+    "the hosts are network namespaces of this machine: they share its CPUs, its disk and its clock,"
+    " and the job's device is the CPU (PoCL)",
+)
+"""The demo says these of itself, since nobody should take it for more."""
+
+
+class Moment(NamedTuple):
+    """A line of the story; `t_ns` is CLOCK_REALTIME, which all hosts here share."""
+
+    t_ns: int
+    text: str
+
+
+@dataclass
+class ClusterStory:
+    """The result of the demo."""
+
+    hosts: list[str] = field(default_factory=list)
+    moments: list[Moment] = field(default_factory=list)
+    figures: dict[str, float] = field(default_factory=dict)
+    killed_ns: int = 0
+    kernels: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    @property
+    def findings(self) -> list[tuple[str, str]]:
+        """The labelled lines below the story."""
+        rows = []
+        if "runs_elsewhere_s" in self.figures:
+            evicted, runs = self.figures["evicted_s"], self.figures["runs_elsewhere_s"]
+            rows.append(
+                (
+                    "measured",
+                    f"host dead to evicted {evicted:.1f} s, to its job running"
+                    f" elsewhere {runs:.1f} s",
+                )
+            )
+        rows += [("kernels", text) for text in self.kernels]
+        return [*rows, *(("not shown", text) for text in LIMITS)]
+
+    def note(self, t_ns: int | None, text: str) -> None:
+        """Add a moment; one whose time is not known has no place in the story."""
+        if t_ns is not None:
+            self.moments.append(Moment(t_ns, text))
+
+
+def run() -> ClusterStory:
+    """Run the whole demo in a network of its own; a StokerError if there is nothing to show."""
+    network_hosts.enter()
+    story = ClusterStory()
+    folder = Path(tempfile.mkdtemp(prefix="stoker-cluster-"))
+    folder.chmod(0o711)
+    try:
+        with private_node.terminable(), network_hosts.made(NAMES, folder) as hosts:
+            try:
+                _start(hosts, story)
+                asyncio.run(_tell(hosts, folder, story))
+            finally:
+                story.failures += _end(hosts)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    story.failures += [f"left behind: network namespace {x}" for x in network_hosts.namespaces()]
+    story.moments.sort()
+    return story
+
+
+def _start(hosts: list[Host], story: ClusterStory) -> None:
+    """Make a cluster of the hosts, as an administrator does it."""
+    first, *others = hosts
+    first.stoker("cluster", "init", "--address", first.address, "--name", first.name)
+    first.stoker("up")
+    story.hosts.append(f"{first.name:<8}{first.address:<12}broker, scheduler, log, agent")
+    for host in others:
+        began = time.monotonic()
+        token = first.stoker("cluster", "token", "--expires", "10m")
+        host.stoker("cluster", "join", "--name", host.name, stdin=token.encode())
+        joined_s = time.monotonic() - began
+        host.stoker("up", "--label", JOINED)
+        how = f"agent; joined by token over TLS 1.3 in {joined_s:.1f} s"
+        story.hosts.append(f"{host.name:<8}{host.address:<12}{how}")
+
+
+def _end(hosts: list[Host]) -> Iterator[str]:
+    """End all nodes, the lost one's remains too, and yield what is left behind."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        for host in reversed(hosts):
+            with contextlib.suppress(FileNotFoundError):
+                try:
+                    if host.state.exists():
+                        host.stoker("down")
+                except StokerError as error:
+                    yield error.message
+            yield from (
+                f"left behind on {host.name}: {what}" for what in private_node.leftovers(host.state)
+            )
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+async def _tell(hosts: list[Host], folder: Path, story: ClusterStory) -> None:
+    """Submit the job, take its host away, and tell what becomes of it."""
+    async with Client.open(str(hosts[0].state)) as client, asyncio.timeout(4 * PATIENCE_S):
+        await _until(client, lambda rows: sum(row.state == "ready" for row in rows) == len(hosts))
+        number = (await client.submit(_request(folder))).job
+        await client.wait(number, "running")
+        lost = await _lose_host_of(client, number, hosts, story)
+        await _until(
+            client, lambda rows: any(r.node == lost.name and r.state == "evicted" for r in rows)
+        )
+        why = next(row.evicted for row in (await client.nodes()).nodes if row.node == lost.name)
+        await client.wait(number)
+        view = await client.get(number, trace=True)
+        _note_attempts(view, lost.name, why, story)
+        await _compare(client, view, story)
+
+
+def _request(folder: Path) -> schema.JobRequest:
+    program = folder / "stoker-demo-opencl"
+    shutil.copyfile(paths.program("stoker-demo-opencl"), program)
+    program.chmod(0o755)
+    return schema.JobRequest(
+        argv=(str(program), "--json", "--rounds", str(ROUNDS), "--pause-us", str(PAUSE_US)),
+        cwd="/",
+        name="cluster-demo",
+        gpu_milli=1000,
+        device_kind="cpu",
+        trace="full",
+        require=(JOINED,),
+        restart="on-node-loss",
+        time_limit_s=PATIENCE_S,
+    )
+
+
+async def _lose_host_of(
+    client: Client, number: int, hosts: list[Host], story: ClusterStory
+) -> Host:
+    """Wait until kernels of the job were traced, then end its host as a power failure does."""
+    seen = await _traced(client, number)
+    story.note(time.time_ns(), f"{seen} kernels of it are traced so far")
+    view = await client.get(number)
+    assert view.decision is not None, "it runs"
+    lost = next(host for host in hosts if host.name == view.decision.node)
+    killed_ns = time.time_ns()
+    count = await asyncio.to_thread(lost.lose_power)
+    story.note(killed_ns, f"{lost.name} dies: its cable is cut, its {count} processes are killed")
+    story.killed_ns = killed_ns
+    return lost
+
+
+async def _traced(client: Client, number: int) -> int:
+    """Wait until kernels of a job were traced, and return how many."""
+    for _ in range(int(PATIENCE_S / POLL_S)):
+        if rows := (await client.kernels(number)).kernels:
+            return sum(row.count for row in rows)
+        await asyncio.sleep(POLL_S)
+    raise Unavailable(f"no kernel of job {number} was traced within {PATIENCE_S:g} s")
+
+
+async def _until(client: Client, true: Callable[[tuple[schema.NodeView, ...]], bool]) -> None:
+    """Wait until the list of nodes satisfies a test."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not true(nodes := (await client.nodes()).nodes):
+        if time.monotonic() > deadline:
+            states = ", ".join(f"{row.node} {row.state}" for row in nodes)
+            raise Unavailable(f"not within {PATIENCE_S:g} s; the nodes are now: {states}")
+        await asyncio.sleep(POLL_S)
+
+
+def _note_attempts(view: schema.JobView, lost: str, why: str, story: ClusterStory) -> None:
+    """Tell both attempts from the job's own record."""
+    story.note(view.times.submitted_ns, f"job {view.job} is submitted, --restart on-node-loss")
+    if not view.attempts or view.decision is None:
+        story.failures.append(f"the job {view.state} in its first attempt: {view.reason}")
+        return
+    before, place = view.attempts[0], view.decision.node
+    killed_ns = story.killed_ns
+    story.note(before.started_ns, f"attempt {before.attempt} runs on {before.node}")
+    story.note(before.ended_ns, f"{lost} is evicted: {why}")
+    story.note(view.times.placed_ns, f"attempt {view.attempt} is placed on {place}")
+    story.note(view.times.started_ns, f"attempt {view.attempt} runs on {place}")
+    story.note(view.times.ended_ns, f"job {view.job} {view.state}")
+    started_ns = view.times.started_ns
+    if before.ended_ns is not None and started_ns is not None:
+        story.figures["evicted_s"] = (before.ended_ns - killed_ns) / NS
+        story.figures["runs_elsewhere_s"] = (started_ns - killed_ns) / NS
+    if (view.state, view.attempt, before.node == lost) != ("succeeded", 2, True) or place == lost:
+        story.failures.append(f"the job {view.state} on {place} in attempt {view.attempt}")
+
+
+async def _compare(client: Client, view: schema.JobView, story: ClusterStory) -> None:
+    """Compare what the last attempt says that it launched with what was traced of it."""
+    job: dict[str, Any] = (await job_calls.describe(client, [view]))[0]
+    said = await demo_job.output(client, view.job, "out")
+    story.failures += demo_job.counted(job, said, DemoWork(view.spec.argv, kind="cpu"))
+    for kernel in job["kernels"]:
+        launched = said.get(kernel["name"], {}).get("count", 0)
+        story.kernels.append(f"{kernel['name']:<8}launched {launched}, traced {kernel['count']}")

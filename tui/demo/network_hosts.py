@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts for a demo: network namespaces at one bridge, which the demo makes and removes.
+
+They share everything but the network: this machine's CPUs, disk and users. The process itself moves
+into a namespace of its own, which is the first host, so the machine's own network stays as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker.native.errors import Denied, NotSupported, Unavailable
+
+NETWORK = "10.213.0"
+"""The network of the hosts, which nothing outside of them sees."""
+BRIDGE = "stoker0"
+VERB_S = 120.0
+END_S = 20.0
+_INSIDE = "STOKER_DEMO_NETWORK"
+"""The variable that tells the process that it is in a network of its own."""
+TOOLS = {"ip": "iproute2", "unshare": "util-linux", "nsenter": "util-linux"}
+"""Program -> the package that has it."""
+
+
+def enter() -> None:
+    """Start this command again in a network of its own; return only if it is there already."""
+    if os.environ.get(_INSIDE):
+        return
+    if os.geteuid() != 0:
+        raise Denied(
+            "the hosts of this demo are network namespaces, which root alone can make",
+            hint="sudo make cluster-demo",
+        )
+    for tool, package in TOOLS.items():
+        if shutil.which(tool) is None:
+            raise NotSupported(f"there is no `{tool}` here", hint=f"install the package {package}")
+    os.environ[_INSIDE] = "1"
+    command = ["unshare", "--net", "--", sys.executable, "-m", "stoker", *sys.argv[1:]]
+    os.execvp(command[0], command)
+
+
+@dataclass(frozen=True)
+class Host:
+    """One host. The first one has no namespace: it is where this process is."""
+
+    name: str
+    address: str
+    state: Path
+    namespace: str = ""
+    near: str = ""
+    """The interface of its cable at the bridge."""
+
+    def stoker(self, *words: str, stdin: bytes = b"") -> str:
+        """Run one verb there on its node; return what it wrote, or raise Unavailable."""
+        there = ["nsenter", f"--net=/run/netns/{self.namespace}"] if self.namespace else []
+        done = subprocess.run(
+            [*there, sys.executable, "-m", "stoker", *words, "--state", str(self.state)],
+            input=stdin,
+            env={k: v for k, v in os.environ.items() if k != "STOKER_STATE"},
+            cwd="/",
+            capture_output=True,
+            start_new_session=True,
+            timeout=VERB_S,
+            check=False,
+        )
+        if done.returncode:
+            wrote = (done.stderr or done.stdout).decode(errors="replace").strip()
+            verb = f"`stoker {' '.join(words)}` on {self.name}"
+            raise Unavailable(f"{verb} exited with {done.returncode}: {wrote}")
+        return done.stdout.decode()
+
+    def lose_power(self) -> int:
+        """Cut its cable and kill every process there, jobs too; return how many there were."""
+        _ip("link", "set", self.near, "down")
+        killed: set[int] = set()
+        deadline = time.monotonic() + END_S
+        while pids := self.processes():
+            if time.monotonic() > deadline:
+                raise Unavailable(f"processes of {self.name} do not end: {pids}")
+            for pid in pids:
+                killed.add(pid)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        return len(killed)
+
+    def processes(self) -> list[int]:
+        """Return the processes in its namespace."""
+        return [int(word) for word in _ip("netns", "pids", self.namespace).split()]
+
+
+@contextlib.contextmanager
+def made(names: Sequence[str], folder: Path) -> Iterator[list[Host]]:
+    """Yield hosts of these names, with their places in `folder`; the first one is this one."""
+    first = Host(names[0], f"{NETWORK}.1", folder / names[0])
+    others = [
+        Host(name, f"{NETWORK}.{n}", folder / name, f"stoker-demo-{os.getpid()}-{name}", f"sk{n}")
+        for n, name in enumerate(names[1:], 2)
+    ]
+    _ip("link", "set", "lo", "up")
+    _ip("link", "add", BRIDGE, "type", "bridge")
+    _ip("address", "add", f"{first.address}/24", "dev", BRIDGE)
+    _ip("link", "set", BRIDGE, "up")
+    try:
+        for host in others:
+            _plug_in(host)
+        yield [first, *others]
+    finally:
+        for host in others:
+            with contextlib.suppress(Unavailable):  # it was never made
+                _ip("netns", "delete", host.namespace)
+
+
+def _plug_in(host: Host) -> None:
+    """Make a namespace and its cable to the bridge."""
+    _ip("netns", "add", host.namespace)
+    _ip(
+        *("link", "add", host.near, "type", "veth", "peer", "name", "eth0"),
+        *("netns", host.namespace),
+    )
+    _ip("link", "set", host.near, "master", BRIDGE, "up")
+    _ip("-n", host.namespace, "address", "add", f"{host.address}/24", "dev", "eth0")
+    for device in ("lo", "eth0"):
+        _ip("-n", host.namespace, "link", "set", device, "up")
+
+
+def namespaces() -> list[str]:
+    """Return the namespaces of this process's demo that are there now."""
+    start = f"stoker-demo-{os.getpid()}-"
+    return [path.name for path in Path("/run/netns").glob(f"{start}*")]
+
+
+def _ip(*words: str) -> str:
+    done = subprocess.run(
+        ["ip", *words], capture_output=True, text=True, timeout=END_S, check=False
+    )
+    if done.returncode:
+        raise Unavailable(f"`ip {' '.join(words)}`: {done.stderr.strip()}")
+    return done.stdout
