@@ -33,9 +33,10 @@ check: setup ## ruff, mypy, import contracts, clang-format
 	@git ls-files '*.c' '*.h' ':!probes/bpf/vmlinux/*' | xargs -r clang-format --dry-run --Werror
 
 # Each takes less than a minute. The README names, figure by figure, what takes longer.
-bench: setup ## measure: submit path, log, tracing, decisions, reading cards, faults, as JSON
+bench: setup ## measure: submit path, log, commands, tracing, decisions, reading cards, faults, as JSON
 	@$(RUN)stoker bench submit --json
 	@$(RUN)stoker bench log --json
+	@$(RUN)stoker bench cli --json
 	@$(RUN)stoker bench trace --json
 	@$(RUN)stoker bench decide --json
 	@$(RUN)stoker bench devices --seconds 5 --json

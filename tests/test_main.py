@@ -32,6 +32,11 @@ def stoker(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 def imported_by(*words: str, **environment: str) -> set[str]:
     """Names of the packages that one command loads."""
+    return {name.split(".")[0] for name in modules_of(*words, **environment)}
+
+
+def modules_of(*words: str, **environment: str) -> set[str]:
+    """Names of the modules that one command loads."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "stoker", *words],
         env={**os.environ, **environment},
@@ -41,7 +46,7 @@ def imported_by(*words: str, **environment: str) -> set[str]:
         check=False,
     )
     lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
-    return {line.rpartition("|")[2].strip().split(".")[0] for line in lines}
+    return {line.rpartition("|")[2].strip() for line in lines}
 
 
 @pytest.mark.parametrize("verb", main.VERBS)
@@ -66,6 +71,22 @@ def test_help_names_every_verb_and_loads_none() -> None:
 @pytest.mark.parametrize("words", [("--version",), ("completion", "--help"), ("up", "--help")])
 def test_what_answers_at_once_loads_nothing_heavy(words: tuple[str, ...]) -> None:
     assert not HEAVY & imported_by(*words)
+
+
+@pytest.mark.parametrize("words", [("jobs",), ("job",), ("submit", "true"), ("queue", "list")])
+def test_a_command_loads_no_client_but_its_own_and_nothing_of_other_verbs(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    """A command is over sooner than a general NATS client is imported; `stoker bench cli` has the
+    figures."""
+    loaded = modules_of(*words, "--state" if words[0] != "submit" else "-h", str(tmp_path))
+    assert "stoker.mesh.client.client" in loaded or words[0] == "submit"
+    unused = {"nats", "numpy", "structlog", "tomllib", "csv", "email", "shutil", "cryptography",
+              "importlib.metadata", "stoker.tui.render.report", "stoker.tui.render.explain",
+              "stoker.mesh.log", "stoker.mesh.replica", "stoker.probes"}  # fmt: skip
+    if words[0] != "submit":
+        unused |= {"stoker.tui.options.job_flags", "stoker.tui.calls.rank_output"}
+    assert not unused & loaded
 
 
 def test_version() -> None:

@@ -113,8 +113,8 @@ class Client:
     async def close(self) -> None:
         """Close the connection; may be called twice."""
         client, self._connection = self._connection, None
-        if client is not None and not client.connection.is_closed:
-            await client.connection.close()
+        if client is not None:
+            await client.close()
 
     # --- jobs -------------------------------------------------------------------------------------
 
@@ -303,7 +303,7 @@ class Client:
         """Send one request on a live connection; Unavailable for failures that may pass."""
         client = await self._live()
         client.signs = self._signs
-        most = client.connection.max_payload
+        most = client.max_payload
         if len(data) > most:
             raise BadRequest(
                 f"the request has {len(data)} bytes and the node takes {most}",
@@ -313,10 +313,10 @@ class Client:
 
     async def _live(self) -> ClientConnection:
         """Return a live connection; make one if there is none."""
-        if self._connection is not None and self._connection.connection.is_connected:
+        if self._connection is not None and self._connection.live:
             return self._connection
         async with self._connecting:
-            if self._connection is None or not self._connection.connection.is_connected:
+            if self._connection is None or not self._connection.live:
                 await self.close()
                 try:
                     self._connection = await connect(self._find())

@@ -8,9 +8,7 @@ certificate is self-signed: trust comes from the file alone, which only the node
 
 from __future__ import annotations
 
-import datetime
 import hashlib
-import ipaddress
 import logging
 import os
 import socket
@@ -26,10 +24,6 @@ NAMES = ("localhost", "127.0.0.1", "::1")
 """The host names under which clients reach the broker of one node."""
 MINIMUM = ssl.TLSVersion.TLSv1_3
 FILE_BYTES_MAX = 64 * 1024
-_FIRST_DAY = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
-_NO_LAST_DAY = datetime.datetime(9999, 12, 31, 23, 59, 59, tzinfo=datetime.UTC)
-"""The certificate does not expire (RFC 5280, 4.1.2.5), so a wrong clock cannot stop a node.
-Replacing the file revokes it."""
 
 
 def make(subject: str) -> tuple[bytes, bytes]:
@@ -37,11 +31,17 @@ def make(subject: str) -> tuple[bytes, bytes]:
 
     `subject` is for people; clients check NAMES.
     """
-    # This import is slow and only needed here, so no other command pays for it.
+    # These imports are slow and only needed here, so no other command pays for them.
+    import datetime
+
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
+    # It does not expire (RFC 5280, 4.1.2.5), so a wrong clock cannot stop a node. Replacing the
+    # file revokes it.
+    first_day = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
+    no_last_day = datetime.datetime(9999, 12, 31, 23, 59, 59, tzinfo=datetime.UTC)
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, subject[:64])])
     certificate = (
@@ -50,8 +50,8 @@ def make(subject: str) -> tuple[bytes, bytes]:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(_FIRST_DAY)
-        .not_valid_after(_NO_LAST_DAY)
+        .not_valid_before(first_day)
+        .not_valid_after(no_last_day)
         .add_extension(x509.SubjectAlternativeName([_general(host) for host in NAMES]), False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), True)
         .sign(key, hashes.SHA256())
@@ -65,6 +65,8 @@ def make(subject: str) -> tuple[bytes, bytes]:
 
 
 def _general(host: str) -> Any:
+    import ipaddress
+
     from cryptography import x509
 
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What bounds a running job now, as its view says it: the bottleneck, its share, and the words.
+"""The verdict on a running job as its view says it: the bottleneck, its share, and the words.
 
 Pure. The verdicts come from the nodes of its tasks; those of a gang are added up by bottleneck. A
 job without a verdict has the reason instead.

@@ -12,7 +12,6 @@ from __future__ import annotations
 import base64
 import binascii
 import time
-import tomllib
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -52,6 +51,8 @@ class RequestPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read(path: Path) -> RequestPolicy:
     """Return the policy of a `config.toml`, or the default; BadRequest says what is wrong."""
+    import tomllib  # a client only signs
+
     try:
         return msgspec.convert(tomllib.loads(path.read_text()).get("requests", {}), RequestPolicy)
     except FileNotFoundError:

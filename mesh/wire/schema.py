@@ -8,6 +8,7 @@ unit, and absence is null.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -524,15 +525,15 @@ ENDPOINTS: dict[tuple[str, str], Endpoint] = {
 }
 
 _encoder = msgspec.json.Encoder()
-_requests: dict[tuple[str, str], msgspec.json.Decoder[Any]] = {
-    key: msgspec.json.Decoder(endpoint.request) for key, endpoint in ENDPOINTS.items()
-}
-_replies: dict[tuple[str, str], msgspec.json.Decoder[Any]] = {
-    key: msgspec.json.Decoder(endpoint.reply) for key, endpoint in ENDPOINTS.items()
-}
-_errors = msgspec.json.Decoder(ErrorReply)
 _ERROR_START = b'{"error":{'
 """The first bytes of every `error_reply` and of no other reply."""
+
+
+@cache
+def _decoder(kind: type[Message]) -> msgspec.json.Decoder[Any]:
+    """Return the decoder of a message; each is made when it is first used, since a command needs
+    one or two of them and all take longer than the rest of its start."""
+    return msgspec.json.Decoder(kind)
 
 
 def encode(message: Message) -> bytes:
@@ -543,7 +544,7 @@ def encode(message: Message) -> bytes:
 def decode_request(noun: str, verb: str, data: bytes) -> Message:
     """Return a decoded request; BadRequest says which field is wrong."""
     try:
-        message = _requests[noun, verb].decode(data or b"{}")
+        message = _decoder(ENDPOINTS[noun, verb].request).decode(data or b"{}")
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise BadRequest(f"{noun}.{verb}: {error}"[:500]) from None
     assert isinstance(message, Message)
@@ -553,8 +554,8 @@ def decode_request(noun: str, verb: str, data: bytes) -> Message:
 def decode_reply(noun: str, verb: str, data: bytes) -> Message:
     """Return a decoded reply, or raise the StokerError that it carries."""
     if data.startswith(_ERROR_START):
-        raise to_error(_errors.decode(data).error)
-    message = _replies[noun, verb].decode(data)
+        raise to_error(_decoder(ErrorReply).decode(data).error)
+    message = _decoder(ENDPOINTS[noun, verb].reply).decode(data)
     assert isinstance(message, Message)
     return message
 

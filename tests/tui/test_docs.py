@@ -11,7 +11,7 @@ import click
 from stoker import main
 from stoker.mesh.wire import subjects
 from stoker.tui.calls import views
-from stoker.tui.commands import job_commands
+from stoker.tui.commands import start_commands
 
 DOCS = Path(__file__).parents[2] / "docs"
 USER = DOCS / "user"
@@ -26,7 +26,7 @@ def test_every_verb_is_on_the_page() -> None:
 def test_every_option_of_a_submit_is_on_the_page() -> None:
     options = {
         option
-        for command in (job_commands.run_command, job_commands.submit_command)
+        for command in (start_commands.run_command, start_commands.submit_command)
         for parameter in command.params
         for option in parameter.opts
         if option.startswith("--") and option not in ("--state", "--output", "--interactive")

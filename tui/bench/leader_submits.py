@@ -20,16 +20,16 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+import nats
 from nats.aio.client import Client as Connection
 from nats.aio.msg import Msg
 
 from stoker.mesh.broker import users
 from stoker.mesh.broker.users import User
 from stoker.mesh.client.client import Client, new_key
-from stoker.mesh.connection import client_connection
 from stoker.mesh.connection.context import Context
 from stoker.mesh.connection.process_connection import key_file
-from stoker.mesh.identity import identity, sealed_json
+from stoker.mesh.identity import certificate, identity, sealed_json
 from stoker.mesh.log import log_record
 from stoker.mesh.log.genesis import Genesis
 from stoker.mesh.replica.new_cluster import founding
@@ -117,14 +117,19 @@ def write_state(broker: Broker, founds: Genesis) -> None:
 async def measure(broker: Broker, leader: int, rounds: int, submits: int) -> LeaderRow:
     """Measure `rounds` rounds of `submits` through the scheduler whose pid is `leader`."""
     await _served(broker.user)
-    client = await client_connection.connect(broker.user)
-    pipeline = SubmitPipeline(client.connection)
+    client = await nats.connect(
+        broker.user.url,
+        nkeys_seed=str(broker.user.seed_file),
+        pending_size=-1,
+        **certificate.connecting(broker.user.certificate),
+    )
+    pipeline = SubmitPipeline(client)
     try:
         await pipeline.begin()
         await pipeline.run(_requests(WARM_UP))
         return await _rounds(pipeline, (leader, broker.process.pid), rounds, submits)
     finally:
-        await client.connection.close()
+        await client.close()
 
 
 async def _served(where: Context) -> None:

@@ -92,7 +92,7 @@ async def measure(brokers: Sequence[Broker], rounds: int, reads: int) -> tuple[R
         taken = [await _round(doors, reads) for _ in range(rounds)]
     finally:
         for door in doors:
-            await door.client.connection.close()
+            await door.client.close()
     return rows(taken)
 
 

@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -16,10 +16,12 @@ from stoker.mesh.client.client import Client
 from stoker.mesh.client.read_choice import ReadChoice
 from stoker.mesh.wire import schema
 from stoker.native.errors import NotFound
-from stoker.tui.calls import attachment, efficiency, rank_output, views
-from stoker.tui.calls.rank_output import Which
+from stoker.tui.calls import attachment, views
 from stoker.tui.calls.views import ReadRows
 from stoker.tui.options.selectors import Selector
+
+if TYPE_CHECKING:
+    from stoker.tui.calls.rank_output import Which
 
 WAITS_MAX = 16
 """The number of jobs that `wait` waits for at once."""
@@ -107,6 +109,8 @@ async def logs(
 
     The output of a gang is that of one rank, or of all of them, line by line.
     """
+    from stoker.tui.calls import rank_output  # a list needs no streams
+
     caught = attachment.catch_signals()
     number = 0
     try:
@@ -172,6 +176,8 @@ async def explain(state: str | None, selector: Selector, words: str, rank: int =
 
 
 async def _explained(client: Client, number: int, rank: int) -> Row:
+    from stoker.tui.calls import efficiency
+
     found = views.part(await client.explain(number, rank))
     if found["state"] == "pending":
         return found

@@ -76,6 +76,20 @@ def bench_log_command(as_json: bool, rounds: int, appends: int, submits: int, re
     click.echo(tables.render_one(result) if as_json else log.text(result), nl=False)
 
 
+@bench_command.command("cli")
+@json_option
+@click.option("--rounds", type=click.IntRange(1, 1000), default=20, help="Runs of each command.")
+def bench_cli_command(as_json: bool, rounds: int) -> None:
+    """Measure commands from start to end, beside an interpreter that does nothing."""
+    from stoker.tui.bench import cli_start
+    from stoker.tui.demo import private_node
+    from stoker.tui.render import tables
+
+    with private_node.terminable():
+        result = cli_start.measure(rounds, _say)
+    click.echo(tables.render_one(result) if as_json else cli_start.text(result), nl=False)
+
+
 @bench_command.command("telemetry")
 @json_option
 @click.option("--rounds", type=click.IntRange(1, 1000), default=5, help="Groups of four blocks.")

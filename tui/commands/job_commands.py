@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs of jobs: run, submit, jobs, job, logs, cancel, rm, wait, explain.
+"""The verbs of jobs that exist: jobs, job, logs, cancel, rm, wait, explain.
 
-Each verb parses its options, sends requests through `calls.job_start` or `calls.job_calls`, and
-prints the replies as `render` formats them.
+Each verb parses its options, sends requests through `calls.job_calls`, and prints the replies as
+`render` formats them. A verb imports what it alone needs when it runs, so that `jobs` starts fast.
 """
 
 from __future__ import annotations
@@ -15,16 +15,14 @@ import click
 
 from stoker.tui.commands.replies import call, show, show_read
 from stoker.tui.options import selectors
-from stoker.tui.options.job_options import job_options, request
 from stoker.tui.options.quantity import SPAN
 from stoker.tui.options.verb_options import node_option, output_option, read_options
-from stoker.tui.render import explain, nouns, report, tables, text
+from stoker.tui.render import nouns, tables, text
 
 if TYPE_CHECKING:
     from stoker.mesh.client.read_choice import ReadChoice
     from stoker.tui.render.columns import Row
 
-COMMAND = {"allow_interspersed_args": False}
 JOB_STATES = (
     "pending",
     "starting",
@@ -36,58 +34,6 @@ JOB_STATES = (
     "timeout",
     "lost",
 )
-
-
-@click.command("run", context_settings=COMMAND)
-@job_options
-@click.option("-i", "--interactive", is_flag=True, help="Pass this terminal's input to the job.")
-@node_option
-@click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED, metavar="PROGRAM [ARGS]")
-def run_command(
-    argv: Sequence[str],
-    state: str | None,
-    interactive: bool,
-    stdin_file: str | None,
-    **options: Any,
-) -> None:
-    """Run a job, stream its output, and exit with its exit code.
-
-    Ctrl-C detaches and leaves the job running. Exit code: the job's own, 128+N after signal N,
-    124 at the time limit, 125 if the job's end is unknown, 126 or 127 if it could not be started.
-    """
-    from stoker.tui.calls import job_start
-
-    restarts = options["restart"] in ("on-node-loss", "always")
-    again = options["retries"] or options["preemptible"] or restarts
-    asked = stdin_file or interactive
-    # A job that may run again takes no input; a pipe that merely happens to be there is ignored.
-    fd = job_start.input_of(stdin_file, interactive=interactive) if asked or not again else None
-    ready = request(argv, stdin=fd is not None, **options)
-    sys.exit(call(job_start.run(state, ready, fd)))
-
-
-@click.command("submit", context_settings=COMMAND)
-@job_options
-@node_option
-@output_option("name")
-@click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED, metavar="PROGRAM [ARGS]")
-def submit_command(
-    argv: Sequence[str],
-    state: str | None,
-    output: tables.Output,
-    stdin_file: str | None,
-    **options: Any,
-) -> None:
-    """Submit a job and print its number, or 5-14 for the jobs of an array."""
-    from stoker.tui.calls import job_start
-
-    fd = job_start.input_of(stdin_file) if stdin_file else None
-    ready = request(argv, stdin=fd is not None, **options)
-    name, rows = call(job_start.submit(state, ready, fd))
-    if output == "name":
-        text.show(f"{name}\n")
-    else:
-        show(nouns.JOBS, rows, output, alone=True)
 
 
 @click.command("jobs")
@@ -234,6 +180,7 @@ def wait_command(
     Exit code: for one job its own, as `run` has it; for several 0 if all succeeded, else 1.
     """
     from stoker.tui.calls import job_calls
+    from stoker.tui.render import report
 
     chosen = selectors.parse(selector)
     code, rows = call(job_calls.wait(state, chosen, selector, timeout_s))
@@ -253,6 +200,7 @@ def wait_command(
 def explain_command(selector: str, state: str | None, output: tables.Output, rank: int) -> None:
     """Tell why a job waits, runs where it runs, or ended as it did."""
     from stoker.tui.calls import job_calls
+    from stoker.tui.render import explain
 
     rows = call(job_calls.explain(state, selectors.parse(selector), selector, rank))
     if output in ("table", "wide"):
@@ -264,6 +212,8 @@ def explain_command(selector: str, state: str | None, output: tables.Output, ran
 
 
 def _report(row: Row) -> str:
+    from stoker.tui.render import report
+
     return report.render(
         row,
         width=text.page(sys.stdout),

@@ -12,7 +12,6 @@ from typing import Any
 import click
 
 from stoker.native.errors import StokerError
-from stoker.scheduler.policies import placement_name
 from stoker.tui.options import quantity_parser
 
 
@@ -32,6 +31,12 @@ class Quantity(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
+def _placement(value: str) -> str:
+    from stoker.scheduler.policies import placement_name  # the core's names, for this alone
+
+    return placement_name(value)
+
+
 GPUS = Quantity("N", quantity_parser.gpu_milli)
 CPUS = Quantity("N", lambda value: quantity_parser.milli(value, "--cpus"))
 GPU_MEM = Quantity("SIZE", lambda value: quantity_parser.size_bytes(value, "--gpu-mem"))
@@ -44,5 +49,5 @@ WHOLE_S = Quantity("TIME", lambda value: quantity_parser.whole_seconds(value, "a
 JOBS = Quantity("JOBS", lambda value: quantity_parser.jobs(value, "a list of jobs"))
 ARRAY = Quantity("LIST", lambda value: quantity_parser.indexes(value, "--array"))
 IDS = Quantity("LIST", quantity_parser.names)
-PLACEMENT = Quantity("NAME", placement_name)
+PLACEMENT = Quantity("NAME", _placement)
 INPUT = click.Path(exists=True, dir_okay=False, readable=True)

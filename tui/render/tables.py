@@ -7,8 +7,6 @@ only `table` and `wide` are formatted for reading.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -61,6 +59,9 @@ def _json(value: object, indent: bool = False) -> str:
 def _csv(rows: Sequence[Row]) -> str:
     if not rows:
         return ""
+    import csv
+    import io
+
     out = io.StringIO()
     rows = [_flat(row) for row in rows]
     names = list(dict.fromkeys(name for row in rows for name in row))

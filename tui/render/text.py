@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import sys
-import textwrap
-import unicodedata
 from collections.abc import Iterable
 from typing import TextIO
 
@@ -45,6 +42,8 @@ def fit(text: str, width: int, *, right: bool = False) -> str:
 
 def wrap(text: str, width: int, indent: int) -> str:
     """Lines of at most `width` columns; all but the first are indented."""
+    import textwrap  # imported late, as each module that only some texts need
+
     lines = textwrap.wrap(text, width - indent, break_long_words=True) or [""]
     return ("\n" + " " * indent).join(lines)
 
@@ -64,7 +63,11 @@ def colours(stream: TextIO) -> bool:
 def columns(stream: TextIO) -> int | None:
     """The width that text for people shall fit, which COLUMNS overrides; None for a pipe, whose
     reader may search what a cut would hide."""
-    return shutil.get_terminal_size().columns if stream.isatty() else None
+    if not stream.isatty():
+        return None
+    import shutil
+
+    return shutil.get_terminal_size().columns
 
 
 def page(stream: TextIO) -> int:
@@ -87,6 +90,8 @@ def show(words: str) -> None:
 
 
 def _cell(char: str) -> int:
+    import unicodedata
+
     if unicodedata.combining(char):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client's connection at a broker that a test plays: greeting, loss, silence, refusals."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from stoker.mesh.connection import client_connection
+from stoker.mesh.connection.client_connection import ClientConnection
+from stoker.mesh.identity import identity
+from stoker.native.errors import Denied, Unavailable
+
+
+class Wire:
+    """The broker's end: what was written, and whether the connection was aborted."""
+
+    def __init__(self, client: ClientConnection) -> None:
+        self.client = client
+        self.written = b""
+        client.connection_made(cast(asyncio.BaseTransport, self))
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def abort(self) -> None:
+        self.client.connection_lost(None)
+
+
+@pytest.fixture
+async def wire(tmp_path: Path) -> Wire:
+    return Wire(ClientConnection(identity.create(tmp_path / "user.nk")))
+
+
+async def greeted(wire: Wire) -> None:
+    begin = asyncio.ensure_future(wire.client.begin())
+    wire.client.data_received(b'INFO {"max_payload":512,"nonce":"abc","more":[1]}\r\n')
+    await asyncio.sleep(0)
+    wire.client.data_received(b"PONG\r\n")
+    await begin
+
+
+async def asked(wire: Wire, timeout_s: float = 30.0) -> asyncio.Task[bytes]:
+    request = asyncio.ensure_future(wire.client.request("stoker.v1.job.get", b"{}", timeout_s))
+    await asyncio.sleep(0)
+    return request
+
+
+async def test_the_greeting_is_answered_with_the_signed_nonce(wire: Wire) -> None:
+    await greeted(wire)
+    word, _, said = wire.written.split(b"\r\n")[0].partition(b" ")
+    sent: dict[str, Any] = json.loads(said)
+    assert word == b"CONNECT" and sent["no_responders"] is True and sent["sig"]
+    assert wire.client.max_payload == 512 and wire.client.live
+    assert b"SUB _INBOX." in wire.written and wire.written.endswith(b"PING\r\n")
+
+
+async def test_a_reply_ends_its_request_and_no_other(wire: Wire) -> None:
+    await greeted(wire)
+    first, second = await asked(wire), await asked(wire)
+    inbox = wire.client._inbox.encode()
+    wire.client.data_received(b"MSG %s.2 1 2\r\nno\r\nMSG %s.9 1 1\r\nx\r\n" % (inbox, inbox))
+    assert await second == b"no" and not first.done()
+    status = b"NATS/1.0 503\r\n\r\n"
+    wire.client.data_received(b"HMSG %s.1 1 %d %d\r\n%s\r\n" % (inbox, 16, 16, status))
+    with pytest.raises(Unavailable, match="scheduler is not answering"):
+        await first
+
+
+async def test_a_lost_connection_ends_what_is_open_and_what_comes(wire: Wire) -> None:
+    await greeted(wire)
+    request = await asked(wire)
+    wire.client.connection_lost(ConnectionResetError())
+    with pytest.raises(Unavailable, match="was lost"):
+        await request
+    with pytest.raises(Unavailable, match="was lost"):
+        await (await asked(wire))
+    assert not wire.client.live
+
+
+async def test_a_broker_that_says_nothing_is_given_up(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_connection, "PING_S", 0.0)
+    await greeted(wire)
+    with pytest.raises(Unavailable, match="was lost"):
+        await (await asked(wire))
+    assert wire.written.count(b"PING\r\n") == 1 + client_connection.PINGS_OPEN_MAX
+
+
+async def test_a_broker_that_answers_is_kept(wire: Wire) -> None:
+    await greeted(wire)
+    for _ in range(3 * client_connection.PINGS_OPEN_MAX):
+        wire.client._ping()
+        wire.client.data_received(b"PONG\r\nPING\r\n")
+    assert wire.client.live and wire.written.endswith(b"PONG\r\n")
+    await wire.client.close()
+
+
+async def test_a_refused_subject_is_told_at_its_timeout(wire: Wire) -> None:
+    await greeted(wire)
+    wire.client.data_received(
+        b"-ERR 'Permissions Violation for Publish to \"stoker.v1.job.get\"'\r\n"
+    )
+    with pytest.raises(Denied, match="job get"):
+        await (await asked(wire, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"),
+    [
+        (b"-ERR 'Authorization Violation'\r\n", "Authorization Violation"),
+        (b"HTTP/1.1 400 Bad Request\r\n", "does not speak NATS"),
+        (b"INFO [1]\r\n", "does not speak NATS"),
+    ],
+)
+async def test_who_greets_otherwise_is_left(wire: Wire, said: bytes, complaint: str) -> None:
+    begin = asyncio.ensure_future(wire.client.begin())
+    wire.client.data_received(said)
+    wire.abort()
+    with pytest.raises(ConnectionResetError):
+        await begin
+    assert complaint in wire.client.complaint

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verbs that start jobs: run, submit.
+
+They alone have the options of a job, whose parsers the other verbs of jobs need not load.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from stoker.tui.commands.replies import call, show
+from stoker.tui.options.job_options import job_options, request
+from stoker.tui.options.verb_options import node_option, output_option
+from stoker.tui.render import nouns, tables, text
+
+COMMAND = {"allow_interspersed_args": False}
+
+
+@click.command("run", context_settings=COMMAND)
+@job_options
+@click.option("-i", "--interactive", is_flag=True, help="Pass this terminal's input to the job.")
+@node_option
+@click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED, metavar="PROGRAM [ARGS]")
+def run_command(
+    argv: Sequence[str],
+    state: str | None,
+    interactive: bool,
+    stdin_file: str | None,
+    **options: Any,
+) -> None:
+    """Run a job, stream its output, and exit with its exit code.
+
+    Ctrl-C detaches and leaves the job running. Exit code: the job's own, 128+N after signal N,
+    124 at the time limit, 125 if the job's end is unknown, 126 or 127 if it could not be started.
+    """
+    from stoker.tui.calls import job_start
+
+    restarts = options["restart"] in ("on-node-loss", "always")
+    again = options["retries"] or options["preemptible"] or restarts
+    asked = stdin_file or interactive
+    # A job that may run again takes no input; a pipe that merely happens to be there is ignored.
+    fd = job_start.input_of(stdin_file, interactive=interactive) if asked or not again else None
+    ready = request(argv, stdin=fd is not None, **options)
+    sys.exit(call(job_start.run(state, ready, fd)))
+
+
+@click.command("submit", context_settings=COMMAND)
+@job_options
+@node_option
+@output_option("name")
+@click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED, metavar="PROGRAM [ARGS]")
+def submit_command(
+    argv: Sequence[str],
+    state: str | None,
+    output: tables.Output,
+    stdin_file: str | None,
+    **options: Any,
+) -> None:
+    """Submit a job and print its number, or 5-14 for the jobs of an array."""
+    from stoker.tui.calls import job_start
+
+    fd = job_start.input_of(stdin_file) if stdin_file else None
+    ready = request(argv, stdin=fd is not None, **options)
+    name, rows = call(job_start.submit(state, ready, fd))
+    if output == "name":
+        text.show(f"{name}\n")
+    else:
+        show(nouns.JOBS, rows, output, alone=True)
