@@ -18,6 +18,7 @@ from stoker.mesh.server import (
     cluster_views,
     decision_evidence,
     end_remedies,
+    expected_start,
     job_views,
     link_words,
     speed_words,
@@ -115,7 +116,13 @@ class _Explanation:
             evidence=decision_evidence.evidence_view(self._replica, self._job, self._lines, rank),
             rank=rank,
             troubles=tuple(job_views.troubles(self._replica, self._job)),
+            expected=self._expected(),
         )
+
+    def _expected(self) -> schema.ExpectedStart | None:
+        if self._job.state != "pending":
+            return None
+        return expected_start.expected_start(self._replica, self._job, self._lines, self._now_ns)
 
     def _reason(self, line: Explained) -> schema.ReasonView:
         code = reason_of(line.reason)

@@ -55,6 +55,12 @@ from stoker.mesh.wire.schema_devices import (
     TopologyRequest,
     TopologyView,
 )
+from stoker.mesh.wire.schema_explanation import (
+    EvidenceView,
+    ExpectedStart,
+    ReasonView,
+    SignalsView,
+)
 from stoker.mesh.wire.schema_ranks import RankTroubleView, VerdictView
 from stoker.mesh.wire.schema_removal import RemovedJob, RemoveRequest, RemoveView
 from stoker.mesh.wire.schema_telemetry import (
@@ -94,6 +100,8 @@ __all__ = [
     "DeviceUncordonRequest",
     "DeviceView",
     "Done",
+    "EvidenceView",
+    "ExpectedStart",
     "FieldView",
     "Int",
     "JobRef",
@@ -122,11 +130,13 @@ __all__ = [
     "RankTroubleView",
     "ReadingsRequest",
     "ReadingsView",
+    "ReasonView",
     "RemoveRequest",
     "RemoveView",
     "RemovedJob",
     "Reservation",
     "SchedulerView",
+    "SignalsView",
     "Spec",
     "Steered",
     "TopologyRequest",
@@ -410,50 +420,6 @@ class StdinView(Message, frozen=True):
     waiting: bool = False
 
 
-class ReasonView(Part, frozen=True):
-    """One reason, as data and as a sentence."""
-
-    code: str
-    text: str
-    node: str = ""
-    data: dict[str, int] = msgspec.field(default_factory=dict)
-    remedies: tuple[str, ...] = ()
-    """Remedies by name: `scheduler.remedies.Remedy`."""
-
-
-class SignalsView(Part, frozen=True):
-    """The values that a placement read of one node, or of the device there that decided."""
-
-    node: str
-    device: str = ""
-    """The id of the device; empty where nodes were compared."""
-    sim: bool = False
-    """True for a simulated device."""
-    observation: int | None = None
-    """The observation that had the values; null if there was none."""
-    values: dict[str, float] = msgspec.field(default_factory=dict)
-    """The values that the placement reads, by name, as they were at that time."""
-    marks: tuple[str, ...] = ()
-    """`slowed`: heat or a fault held its clock down; `warned`: its health had a warning."""
-    compared: str = ""
-    """The figure that was compared, in words."""
-    absent: str = ""
-    """The reason why the placement did not know what it needs; empty if it did."""
-
-
-class EvidenceView(Part, frozen=True):
-    """The values that a placement read when it chose."""
-
-    placement: str
-    chosen: SignalsView | None = None
-    next_best: SignalsView | None = None
-    """The next best choice; null if there was no other."""
-    flip: str = ""
-    """The change of a value that would have changed the choice, in one sentence."""
-    absent: str = ""
-    """The reason why there are no values; empty if there are."""
-
-
 class ExplainView(Message, frozen=True):
     """An explanation: `summary` in one sentence, `reasons` by rank, `actions` that would help."""
 
@@ -469,6 +435,8 @@ class ExplainView(Message, frozen=True):
     """The rank of a gang that `decision` and `evidence` are of."""
     troubles: tuple[RankTroubleView, ...] = ()
     """The ranks that keep others waiting now."""
+    expected: ExpectedStart | None = None
+    """The expected start of a pending job; null for one that was placed."""
 
 
 class Failure(Part, frozen=True):

@@ -19,6 +19,9 @@ from product_node import LiveNode, live_node, wait_until
 pytestmark = pytest.mark.needs_root
 
 SOURCE = Path(__file__).with_name("starved.c")
+LIMIT_NS = 3600 * 10**9
+GRACE_NS = 5 * 10**9
+"""The time that a job has between the request to end and its kill, where it asked for none."""
 SOON_S = 60.0
 """A verdict covers up to 20 s, so one that has changed shows within about as many."""
 
@@ -82,7 +85,7 @@ def test_a_job_that_becomes_starved_of_cpu_says_so_where_people_look(
 def test_an_idle_job_and_one_that_waits_for_it_have_their_reasons_in_one_list(
     node: LiveNode,
 ) -> None:
-    idle = node.submit("/bin/sleep", "600", gpu_milli=1000)
+    idle = node.submit("/bin/sleep", "600", gpu_milli=1000, time_limit_s=LIMIT_NS / 1e9)
     waits = node.submit("/bin/true", gpu_milli=1000)
     plain = node.submit("/bin/sleep", "600")
     verdict = wait_for_verdict(node, idle, "idle")
@@ -95,6 +98,11 @@ def test_an_idle_job_and_one_that_waits_for_it_have_their_reasons_in_one_list(
     assert "idle 100 %" in lines[str(idle)]
     assert found["waits"][:20] in lines[str(waits)]
     assert lines[str(plain)].rstrip().endswith("-")
+    explained = node.stoker("explain", str(waits)).stdout.decode()
+    assert "expected start: at the latest in " in explained, explained
+    expected = json.loads(node.stoker("explain", str(waits), "-o", "json").stdout)["expected"]
+    ends_ns = row(node, idle)["times"]["started_ns"] + LIMIT_NS
+    assert (expected["latest"], abs(expected["t_ns"] - ends_ns) <= GRACE_NS) == (True, True)
     node.stoker("cancel", f"{idle},{waits},{plain}")
 
 

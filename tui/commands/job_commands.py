@@ -8,6 +8,7 @@ Each verb parses its options, sends requests through `calls.job_calls`, and prin
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -203,9 +204,10 @@ def explain_command(selector: str, state: str | None, output: tables.Output, ran
     from stoker.tui.render import explain
 
     rows = call(job_calls.explain(state, selectors.parse(selector), selector, rank))
+    now_ns, width = time.time_ns(), text.page(sys.stdout)
     if output in ("table", "wide"):
         text.show(
-            "\n\n".join(explain.render(row, width=text.page(sys.stdout)) for row in rows) + "\n"
+            "\n\n".join(explain.render(row, now_ns=now_ns, width=width) for row in rows) + "\n"
         )
     else:
         show(nouns.JOBS, rows, output, alone=True)

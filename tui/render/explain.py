@@ -14,19 +14,22 @@ from stoker.tui.render import efficiency, rank_troubles, text, units
 Object = Mapping[str, Any]
 Line = tuple[str, str]
 """The start of a line, and the words that are wrapped beside it."""
+EXPECTED = "expected_start"
+"""The reason that has a line of its own."""
 
 
-def render(explained: Object, *, width: int = text.PAGE) -> str:
-    """The explanation of one job, without a final newline."""
-    return "\n".join(_wrapped(start, words, width) for start, words in _lines(explained))
+def render(explained: Object, *, now_ns: int, width: int = text.PAGE) -> str:
+    """The explanation of one job, without a final newline. `now_ns` is CLOCK_REALTIME."""
+    return "\n".join(_wrapped(start, words, width) for start, words in _lines(explained, now_ns))
 
 
-def _lines(explained: Object) -> Iterator[Line]:
+def _lines(explained: Object, now_ns: int) -> Iterator[Line]:
     yield f"job {explained['job']}, {explained['state']}: ", explained["summary"]
     for kind, sentence in rank_troubles.sentences(explained):
         yield f"  {kind} rank: " if kind else "  ", sentence
     yield from efficiency.lines(explained)
     yield from _reasons(explained)
+    yield from _expected(explained.get("expected") or {}, now_ns)
     yield from _actions(explained)
     if explained.get("decision"):
         yield from _decision(explained["decision"])
@@ -36,11 +39,25 @@ def _lines(explained: Object) -> Iterator[Line]:
 
 def _reasons(explained: Object) -> Iterator[Line]:
     """The reasons that the first line does not give already."""
-    told = [r for r in explained["reasons"] if not explained["summary"].endswith(r["text"])]
+    told = [
+        reason
+        for reason in explained["reasons"]
+        if not explained["summary"].endswith(reason["text"]) and reason["code"] != EXPECTED
+    ]
     for rank, reason in enumerate(told, start=1):
         known = f"node {reason.get('node')}" in reason["text"]
         where = f"node {reason['node']}: " if reason.get("node") and not known else ""
         yield (f"  {rank}. ", where + reason["text"])
+
+
+def _expected(found: Object, now_ns: int) -> Iterator[Line]:
+    """The expected start of a job that waits, and what it rests on."""
+    if found.get("t_ns") is not None:
+        wait = units.duration(max(0, found["t_ns"] - now_ns))
+        most = "at the latest " if found["latest"] else ""
+        yield "expected start: ", f"{most}in {wait}, by {found['basis']}"
+    elif found.get("absent"):
+        yield "expected start: ", f"not known: {found['absent']}"
 
 
 def _actions(explained: Object) -> Iterator[Line]:

@@ -68,6 +68,10 @@ def submit(bench: Bench, **spec: Any) -> int:
     return int(made.job)
 
 
+def begin(bench: Bench, job: int) -> None:
+    bench.outcome(job, "running", started_ns=bench.now)
+
+
 def settle(bench: Bench, work: Callable[[Any], Any]) -> None:
     """Commit an administrator's request."""
     token = ("admin", len(bench.replies))
@@ -83,7 +87,7 @@ def queue_set(bench: Bench, name: str, order: str) -> None:
 def text_of(bench: Bench, job: int) -> str:
     record = bench.replica.state.book.get(job)
     view = explanation.explain_view(bench.replica, record, bench.now)
-    return explain.render(msgspec.json.decode(encode(view))) + "\n"
+    return explain.render(msgspec.json.decode(encode(view)), now_ns=bench.now) + "\n"
 
 
 # --- waiting --------------------------------------------------------------------------------------
@@ -94,6 +98,30 @@ def behind_the_order(bench: Bench) -> int:
     """One GPU is free, but the next job in the queue needs two and may not be overtaken."""
     submit(bench, gpu_milli=1000)
     submit(bench, owner=BOB, gpu_milli=2000)
+    return submit(bench, gpu_milli=1000)
+
+
+@scene
+def expected_by_time_limits(bench: Bench) -> int:
+    """All that hold a GPU have a time limit, so the next job starts at the last of them."""
+    for hours in (1.0, 2.0):
+        begin(bench, submit(bench, gpu_milli=1000, time_limit_s=hours * 3600))
+    begin(bench, submit(bench))
+    return submit(bench, gpu_milli=1000)
+
+
+@scene
+def expected_by_estimates(bench: Bench) -> int:
+    for hours in (1.0, 2.0):
+        begin(bench, submit(bench, gpu_milli=1000, estimate_s=hours * 3600))
+    submit(bench, gpu_milli=1000, estimate_s=60.0)
+    return submit(bench, gpu_milli=1000)
+
+
+@scene
+def expected_by_nobody(bench: Bench) -> int:
+    begin(bench, submit(bench, gpu_milli=1000, time_limit_s=60.0))
+    begin(bench, submit(bench, gpu_milli=1000))
     return submit(bench, gpu_milli=1000)
 
 

@@ -65,6 +65,6 @@ def test_they_stand_in_report_and_explanation_within_the_width(devices: list[str
         "job": 7, "state": "running", "summary": "runs", "reasons": [], "actions": [],
         "troubles": told,
     }  # fmt: skip
-    for shown in (report.render(job), explain.render(explained)):
+    for shown in (report.render(job), explain.render(explained, now_ns=0)):
         assert "slow rank" in shown and "hung rank" in shown and "rank 3 (task 0) on n2" in shown
         assert max(map(text.cells, shown.splitlines())) <= text.PAGE
