@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 Kind = Literal["gauge", "sum", "updown", "histogram"]
@@ -25,6 +26,11 @@ _TEMPORALITY = {"delta": 1, "cumulative": 2}
 _FIXED = struct.Struct("<Q")
 _SIGNED = struct.Struct("<q")
 _DOUBLE = struct.Struct("<d")
+_SMALL = tuple(bytes((value,)) for value in range(0x80))
+_AS_DOUBLE, _AS_INT = b"\x21", b"\x31"
+"""Keys of the fields 4 and 6, of 8 bytes each."""
+ATTRIBUTES_KEPT = 8192
+"""The most attributes whose bytes are kept: those of an interval are mostly those of the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +80,9 @@ def request(
 
     `temporality` is that of sums and histograms; a value that also falls is always cumulative.
     """
+    now = _fixed(3, time_ns)
     found = b"".join(
-        _message(2, _metric(metric, time_ns, _TEMPORALITY[temporality]))
+        _message(2, _metric(metric, now, _TEMPORALITY[temporality]))
         for metric in metrics
         if metric.points
     )
@@ -85,17 +92,17 @@ def request(
     return _message(1, whole)
 
 
-def _metric(metric: Metric, time_ns: int, temporality: int) -> bytes:
+def _metric(metric: Metric, now: bytes, temporality: int) -> bytes:
     head = _text(1, metric.name) + _text(2, metric.description) + _text(3, metric.unit)
     if metric.kind == "histogram":
         points = b"".join(
-            _message(1, _histogram(point, time_ns))
+            _message(1, _histogram(point, now))
             for point in metric.points
             if isinstance(point, Histogram)
         )
         return head + _message(10, points + _integer(2, temporality))
     points = b"".join(
-        _message(1, _number(point, time_ns)) for point in metric.points if isinstance(point, Number)
+        _message(1, _number(point, now)) for point in metric.points if isinstance(point, Number)
     )
     if metric.kind == "gauge":
         return head + _message(5, points)
@@ -104,18 +111,18 @@ def _metric(metric: Metric, time_ns: int, temporality: int) -> bytes:
     return head + _message(7, points + _integer(2, _TEMPORALITY["cumulative"]))  # as OTel prefers
 
 
-def _number(point: Number, time_ns: int) -> bytes:
+def _number(point: Number, now: bytes) -> bytes:
     start = _fixed(2, point.start_ns) if point.start_ns else b""
     value = (
-        _key(4, 1) + _DOUBLE.pack(point.value)
+        _AS_DOUBLE + _DOUBLE.pack(point.value)
         if isinstance(point.value, float)
-        else _key(6, 1) + _SIGNED.pack(point.value)
+        else _AS_INT + _SIGNED.pack(point.value)
     )
-    return start + _fixed(3, time_ns) + value + _attributes(7, point.attributes)
+    return b"".join((start, now, value, _attributes(7, point.attributes)))
 
 
-def _histogram(point: Histogram, time_ns: int) -> bytes:
-    found = _attributes(1, point.attributes) + _fixed(2, point.start_ns) + _fixed(3, time_ns)
+def _histogram(point: Histogram, now: bytes) -> bytes:
+    found = _attributes(1, point.attributes) + _fixed(2, point.start_ns) + now
     found += _fixed(4, point.count) + _key(5, 1) + _DOUBLE.pack(point.sum)
     found += _integer(6, _zigzag(point.scale)) + _fixed(7, point.zero_count)
     if point.buckets:
@@ -129,14 +136,24 @@ def _histogram(point: Histogram, time_ns: int) -> bytes:
 def _buckets(buckets: Mapping[int, int]) -> bytes:
     """Return all buckets from the first to the last used one, as OTLP numbers them."""
     first, last = min(buckets), max(buckets)
-    counts = b"".join(_varint(buckets.get(index, 0)) for index in range(first, last + 1))
-    return _integer(1, _zigzag(first)) + _message(2, counts)
+    counts = bytearray()
+    for index in range(first, last + 1):
+        count = buckets.get(index, 0)
+        while count > 0x7F:  # a varint, here because there are so many of these
+            counts.append(count & 0x7F | 0x80)
+            count >>= 7
+        counts.append(count)
+    return _integer(1, _zigzag(first)) + _message(2, bytes(counts))
 
 
 def _attributes(number: int, attributes: Iterable[tuple[str, Value]]) -> bytes:
-    return b"".join(
-        _message(number, _text(1, name) + _message(2, _value(value))) for name, value in attributes
-    )
+    return b"".join([_attribute(number, name, value) for name, value in attributes])
+
+
+@lru_cache(maxsize=ATTRIBUTES_KEPT, typed=True)
+def _attribute(number: int, name: str, value: Value) -> bytes:
+    """Return one attribute; the cache is typed, since True and 1 are equal."""
+    return _message(number, _text(1, name) + _message(2, _value(value)))
 
 
 def _value(value: Value) -> bytes:
@@ -150,11 +167,14 @@ def _value(value: Value) -> bytes:
     return _message(1, value.encode("utf-8", "replace"))
 
 
+@lru_cache(maxsize=256)
 def _key(number: int, wire: int) -> bytes:
     return _varint(number << 3 | wire)
 
 
 def _varint(value: int) -> bytes:
+    if value < 0x80:
+        return _SMALL[value]
     found = bytearray()
     while value > 0x7F:
         found.append(value & 0x7F | 0x80)

@@ -28,6 +28,9 @@ CONTENT_TYPES: Mapping[Form, str] = {
 LABEL_CHARS_MAX = 256
 """The longest value of a label; a longer one ends in CUT."""
 CUT = "…"
+BUCKET = "_bucket "
+LABELS_KEPT = 8192
+"""The most labels whose text is kept: those of a page are mostly those of the last one."""
 _SUFFIXES = {
     "By": "bytes",
     "W": "watts",
@@ -48,7 +51,8 @@ _ESCAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """All series of one name. Samples: (suffix of the name, labels, value)."""
+    """All series of one name. Samples: (suffix of the name, labels, value). The suffix of a bucket
+    is BUCKET and its bound, so that all buckets of a histogram have the same labels."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -102,14 +106,16 @@ _KINDS: Mapping[str, Literal["counter", "gauge", "histogram"]] = {
 def _histogram(point: Histogram, scale: float) -> Iterator[tuple[str, Attributes, int | float]]:
     """Yield a histogram with the powers of two as its bounds, at which scales of both coincide:
     upper bounds are inclusive in both formats."""
-    by_power: Counter[int] = Counter()
+    by_power: dict[int, int] = {}
+    scale_of, counted = point.scale, by_power.get
     for index, count in point.buckets.items():
-        by_power[(index >> point.scale) + 1] += count
+        power = (index >> scale_of) + 1
+        by_power[power] = counted(power, 0) + count
     below = point.zero_count
     for power in range(min(by_power, default=0), max(by_power, default=-1) + 1):
-        below += by_power[power]
-        yield "_bucket", (*point.attributes, ("le", repr(2.0**power * scale))), below
-    yield "_bucket", (*point.attributes, ("le", "+Inf")), point.count
+        below += counted(power, 0)
+        yield f"{BUCKET}{2.0**power * scale!r}", point.attributes, below
+    yield f"{BUCKET}+Inf", point.attributes, point.count
     yield "_sum", point.attributes, point.sum * scale
     yield "_count", point.attributes, point.count
 
@@ -138,18 +144,30 @@ def page(found: Iterable[Family], form: Form, series_max: int, bytes_max: int) -
 def _family(family: Family, form: Form, room: int) -> tuple[list[str], int]:
     """Return the head and the lines of one family, and the number of series left out."""
     lines = [_head(family, form)]
-    seen: set[tuple[str, str]] = set()
+    seen: set[str] = set()
     left = 0
+    last: Attributes = ()
+    text = ""
     for suffix, labels, value in family.samples:
-        text = _labels(labels)
         if not isfinite(value):
             continue
-        if (suffix, text) in seen or len(seen) >= room:
+        if labels is not last:  # those of a histogram come one after the other
+            text, last = _labels(labels), labels
+        name = _series(family.name, suffix, text)
+        if name in seen or len(seen) >= room:
             left += 1
             continue
-        seen.add((suffix, text))
-        lines.append(f"{family.name}{suffix}{text} {value!r}\n")
+        seen.add(name)
+        lines.append(f"{name} {value!r}\n")
     return (lines if len(lines) > 1 else [""]), left
+
+
+def _series(name: str, suffix: str, labels: str) -> str:
+    """Return a series as a line begins with it."""
+    if suffix.startswith(BUCKET):
+        bound = f'le="{suffix[len(BUCKET) :]}"'
+        return f"{name}_bucket{labels[:-1]},{bound}}}" if labels else f"{name}_bucket{{{bound}}}"
+    return f"{name}{suffix}{labels}"
 
 
 def _head(family: Family, form: Form) -> str:
@@ -163,15 +181,17 @@ def _head(family: Family, form: Form) -> str:
     return f"# HELP {name} {help}\n# TYPE {name} {kind}\n"
 
 
-@lru_cache(maxsize=4096)
 def _labels(labels: Attributes) -> str:
     if not labels:
         return ""
-    return "{" + ",".join(f'{_label(name)}="{_escaped(value)}"' for name, value in labels) + "}"
+    found = [_label(name, value) for name, value in labels]
+    return "{" + ",".join(found) + "}"
 
 
-def _label(name: str) -> str:
-    return name.replace(".", "_")
+@lru_cache(maxsize=LABELS_KEPT, typed=True)
+def _label(name: str, value: Value) -> str:
+    """Return one label; the cache is typed, since True and 1 are equal."""
+    return f'{name.replace(".", "_")}="{_escaped(value)}"'
 
 
 def _escaped(value: Value) -> str:

@@ -202,6 +202,21 @@ def bench_devices_command(as_json: bool, profile: str, seconds: float) -> None:
     sys.exit(subprocess.run(argv, check=False).returncode)
 
 
+@bench_command.command("export")
+@json_option
+@click.option("--rounds", type=click.IntRange(1, 1000), default=15, help="Passes of each kind.")
+@click.option("--series", type=click.IntRange(1, 100_000), default=5000, help="Series of a pass.")
+def bench_export_command(as_json: bool, rounds: int, series: int) -> None:
+    """Measure what telling metrics costs: the export and the page of a busy node, and many series.
+
+    OpenTelemetry's SDK and prometheus_client tell the same series beside it, if they are installed.
+    """
+    words = ["--rounds", str(rounds), "--series", str(series), *(["--json"] if as_json else [])]
+    # A separate process, because what tells metrics belongs to the agent.
+    argv = [sys.executable, "-m", "stoker.agent.export.bench", *words]
+    sys.exit(subprocess.run(argv, check=False).returncode)
+
+
 @bench_command.command("decide")
 @json_option
 @click.option(

@@ -93,7 +93,7 @@ def ours() -> list[Metric]:
 
 
 def sdks(endpoint: str) -> None:
-    """The same by the SDK: its instruments, its aggregation, its exporter."""
+    """Send these metrics with the SDK: its instruments, its aggregation, its exporter."""
     exponential = ExponentialBucketHistogramAggregation(max_size=160, max_scale=SCALE)
     reader = PeriodicExportingMetricReader(
         OTLPMetricExporter(endpoint=f"{endpoint}/v1/metrics"), export_interval_millis=3_600_000

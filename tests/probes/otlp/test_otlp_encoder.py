@@ -26,6 +26,26 @@ def request(*metrics: Metric, temporality: otlp_encoder.Temporality = "cumulativ
     return parsed(otlp_encoder.request(resource, ("stoker.agent", "0.1"), metrics, 77, temporality))
 
 
+def test_attributes_keep_their_kind_whatever_came_before() -> None:
+    """True, 1 and 1.0 are equal to a cache of Python's."""
+    values = (True, 1, 1.0, "1", False, 0)
+    points = tuple(Number((("x", value),), 1) for value in values)
+    metric = only(request(Metric("g", "1", "", "gauge", points)))
+    kinds = [point.attributes[0].value.WhichOneof("value") for point in metric.gauge.data_points]
+    assert kinds == [
+        "bool_value", "int_value", "double_value", "string_value", "bool_value", "int_value",
+    ]  # fmt: skip
+
+
+def test_counts_of_buckets_of_any_size_arrive() -> None:
+    buckets = {-3: 1, -2: 127, -1: 128, 0: 16_383, 2: 1 << 40}
+    point = Histogram((), 1, sum(buckets.values()), 1.0, 5, 0, 16.0, buckets)
+    metric = only(request(Metric("h", "ns", "", "histogram", (point,))))
+    found = metric.exponential_histogram.data_points[0].positive
+    counts = dict(enumerate(found.bucket_counts, found.offset))
+    assert {index: count for index, count in counts.items() if count} == buckets
+
+
 def only(message: Any) -> Any:
     (resource,) = message.resource_metrics
     (scope,) = resource.scope_metrics

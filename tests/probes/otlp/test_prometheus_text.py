@@ -78,6 +78,12 @@ def test_an_escape_sequence_is_spelled_out_and_a_long_name_is_cut() -> None:
     assert len(second.labels["a"]) == LABEL_CHARS_MAX and second.labels["a"].endswith(CUT)
 
 
+def test_labels_keep_their_kind_whatever_came_before() -> None:
+    made = page([gauge(({"a": True}, 1), ({"a": 1}, 1), ({"a": 1.0}, 1))], "text", 9, 9999)
+    found = read(made.body, "text")["some_gauge"].samples
+    assert [sample.labels["a"] for sample in found] == ["true", "1", "1.0"]
+
+
 def test_a_series_that_is_there_already_is_counted_and_left_out() -> None:
     made = page([gauge(({"a": "\x01"}, 1), ({"a": r"\x01"}, 2))], "text", 9, 9999)
     assert made.series == 1 and made.refused == {"some_gauge": 1}
