@@ -75,6 +75,11 @@ class Client:
         self._signs = False
         """True if this node accepts changes only with the user's signature."""
 
+    @property
+    def user(self) -> str:
+        """The name of the user whose key is used."""
+        return self._find().user
+
     @classmethod
     @asynccontextmanager
     async def open(

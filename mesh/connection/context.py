@@ -90,6 +90,23 @@ def find(state: str | None = None, environ: Mapping[str, str] | None = None) -> 
     return _of_state(default_state())
 
 
+def source(state: str | None, environ: Mapping[str, str]) -> str:
+    """Return which of the places `find` takes, in words."""
+    if state:
+        return "--state"
+    if environ.get("STOKER_STATE"):
+        return "STOKER_STATE"
+    saved = saved_path(environ)
+    if os.path.exists(saved):  # noqa: PTH110  as in `find`
+        return str(saved)
+    return f"the default state folder, {default_state()}"
+
+
+def read_saved(path: Path) -> SavedContext:
+    """Return a saved context; Corrupt or Denied by name if it cannot be read."""
+    return _read(path, SavedContext)
+
+
 def saved_path(environ: Mapping[str, str]) -> Path:
     """Return the path of this user's `context.json`."""
     base = (

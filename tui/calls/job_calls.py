@@ -15,10 +15,9 @@ import msgspec
 from stoker.mesh.client.client import Client
 from stoker.mesh.client.read_choice import ReadChoice
 from stoker.mesh.wire import schema
-from stoker.native.errors import NotFound
-from stoker.tui.calls import attachment, views
+from stoker.tui.calls import attachment, selected_jobs, views
 from stoker.tui.calls.views import ReadRows
-from stoker.tui.options.selectors import Selector
+from stoker.tui.options.selectors import ME, Selector
 
 if TYPE_CHECKING:
     from stoker.tui.calls.rank_output import Which
@@ -34,15 +33,7 @@ async def _selected(
 ) -> AsyncIterator[tuple[Client, list[int]]]:
     """A client and the numbers of the selected jobs; NotFound if there are none."""
     async with Client.open(state) as client:
-        if selector.all:
-            request = schema.ListRequest(states=tuple(states), limit=schema.LIST_MAX)  # type: ignore[arg-type]
-            jobs = [job.job async for job in client.list_all(request)]
-        elif selector.last:
-            jobs = [(await client.get("last")).job]
-        else:
-            jobs = list(selector.numbers())
-        if not jobs:
-            raise NotFound(f"no job matches {words!r}")
+        jobs = await selected_jobs.numbers(client, selector, words, states)
         yield client, jobs
 
 
@@ -56,6 +47,7 @@ async def jobs(
 ) -> ReadRows:
     """The jobs, newest first, at most `limit`, with the position of the first page."""
     async with Client.open(state, reads=reads) as client:
+        user = client.user if user == ME else user
         page = min(limit or schema.LIST_MAX, schema.LIST_MAX)
         request = schema.ListRequest(states=tuple(states), user=user, limit=page)  # type: ignore[arg-type]
         rows: list[Row] = []
@@ -131,25 +123,27 @@ async def logs(
         return 128 + signal.SIGPIPE
 
 
-async def cancel(state: str | None, words: str, reason: str) -> list[Row]:
+async def cancel(state: str | None, selector: Selector, words: str, reason: str) -> list[Row]:
     """Stop the selected jobs; returns the state of each."""
     async with Client.open(state) as client:
-        done = await client.cancel(words, reason)
-        return [views.part(job) for job in done.jobs]
+        chosen = await selected_jobs.selections(client, selector, words, selected_jobs.OPEN)
+        done = [await client.cancel(each, reason) for each in chosen]
+        return [views.part(job) for each in done for job in each.jobs]
 
 
-async def remove(state: str | None, words: str) -> list[Row]:
+async def remove(state: str | None, selector: Selector, words: str) -> list[Row]:
     """Delete the selected jobs and their output; returns their rows."""
     async with Client.open(state) as client:
-        done = await client.remove(words)
-        return [views.part(job) for job in done.jobs]
+        chosen = await selected_jobs.selections(client, selector, words, selected_jobs.OVER)
+        done = [await client.remove(each) for each in chosen]
+        return [views.part(job) for each in done for job in each.jobs]
 
 
 async def wait(
     state: str | None, selector: Selector, words: str, timeout_s: float | None
 ) -> tuple[int, list[Row]]:
     """Wait for the selected jobs; returns one exit code for all, and their rows."""
-    open_states = ("pending", "starting", "running", "stopping") if selector.all else ()
+    open_states = selected_jobs.OPEN if selector.all or selector.me else ()
     async with _selected(state, selector, words, states=open_states) as (client, numbers):
         attachment.be_patient(client)
         gate = asyncio.Semaphore(WAITS_MAX)

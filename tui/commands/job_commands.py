@@ -42,7 +42,9 @@ JOB_STATES = (
     "-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="Jobs to list."
 )
 @click.option("--all", "everything", is_flag=True, help="List every known job.")
-@click.option("--user", default="", help="List jobs of this user, as an administrator.")
+@click.option(
+    "--user", default="", help="List jobs of this user, as an administrator, or only your own: @me."
+)
 @click.option(
     "--status",
     multiple=True,
@@ -82,7 +84,7 @@ def jobs_command(
 def job_command(selector: str, state: str | None, output: tables.Output, rank: int | None) -> None:
     """Show jobs with their placement, kernels and device time.
 
-    SELECTOR is a job number, a list such as 1,4-6, `last` or `all`.
+    SELECTOR is a job number, a list such as 1,4-6 or 1-10:2, `last`, `all`, `@me` or a name.
     """
     from stoker.tui.calls import job_calls
 
@@ -127,12 +129,11 @@ def logs_command(selector: str, follow: bool, only: str | None, **chosen: Any) -
 def cancel_command(selector: str, reason: str, state: str | None, output: tables.Output) -> None:
     """Stop jobs; those that are over stay as they are.
 
-    SELECTOR is a job number, a list such as 1,4-6, `last` or `all`.
+    SELECTOR is a job number, a list such as 1,4-6 or 1-10:2, `last`, `all`, `@me` or a name.
     """
     from stoker.tui.calls import job_calls
 
-    selectors.parse(selector)
-    rows = call(job_calls.cancel(state, selector, reason))
+    rows = call(job_calls.cancel(state, selectors.parse(selector), selector, reason))
     if output not in ("table", "wide"):
         show(nouns.JOBS, rows, output)
         return
@@ -150,13 +151,12 @@ def cancel_command(selector: str, reason: str, state: str | None, output: tables
 def rm_command(selector: str, state: str | None, output: tables.Output) -> None:
     """Delete jobs that are over, and their output.
 
-    SELECTOR is a job number, a list such as 1,4-6, `last` or `all`. `all` skips jobs that are not
-    over; to name one of them is an error.
+    SELECTOR is a job number, a list such as 1,4-6 or 1-10:2, `last`, `all`, `@me` or a name. `all`
+    skips jobs that are not over; to name one of them is an error.
     """
     from stoker.tui.calls import job_calls
 
-    selectors.parse(selector)
-    rows = call(job_calls.remove(state, selector))
+    rows = call(job_calls.remove(state, selectors.parse(selector), selector))
     if output not in ("table", "wide"):
         show(nouns.JOBS, rows, output)
         return

@@ -95,13 +95,14 @@ async def _trace(state: str | None, asked: _Asked) -> list[str]:
 
 async def _number(client: Client, job: str) -> int:
     from stoker.native.errors import BadRequest
+    from stoker.tui.calls import selected_jobs
     from stoker.tui.options import selectors
 
     chosen = selectors.parse(job)
-    numbers = list(chosen.numbers())
-    if chosen.all or len(numbers) > 1:
+    found = [] if chosen.all else await selected_jobs.numbers(client, chosen, job)
+    if len(found) != 1:
         raise BadRequest(f"{job!r}: a timeline is of one job")
-    return numbers[0] if numbers else (await client.get("last")).job
+    return found[0]
 
 
 async def _window(client: Client, job: int, asked: _Asked, path: Path) -> list[str]:

@@ -27,13 +27,16 @@ def test_numbers_and_ranges(text: str, jobs: list[int]) -> None:
 def test_the_words_stand_alone() -> None:
     assert selectors.parse("last").last
     assert selectors.parse("all").all
-    with pytest.raises(BadRequest):
-        selectors.parse("1,last")
+    assert selectors.parse("@me").me
+    assert selectors.parse("train-7b.x").name == "train-7b.x"
+    for mixed in ("1,last", "@me,1", "@you", "train,eval", "a b"):
+        with pytest.raises(BadRequest):
+            selectors.parse(mixed)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "0", "3-1", "-1", "x", "1,", "1.5", "٣", "9" * 20, "j", "3:2", "1-4:0", "1-4:", "jj1"],
+    ["", "0", "3-1", "-1", "1,", "1.5", "٣", "9" * 20, "3:2", "1-4:0", "1-4:", "1x"],
 )
 def test_what_selects_nothing_is_refused(text: str) -> None:
     with pytest.raises(BadRequest):

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The jobs that a selector names, found at the node, and selections as the scheduler reads them.
+
+The scheduler knows numbers, ranges, `last` and `all`. What else people type, such as a job's name,
+becomes numbers here, so that every verb takes every form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from stoker.mesh.client.client import Client
+from stoker.mesh.wire import schema
+from stoker.native.errors import NotFound
+from stoker.scheduler.nouns import ENDED
+from stoker.tui.options.selectors import Selector
+
+OPEN: tuple[Any, ...] = ("pending", "starting", "running", "stopping")
+OVER = tuple(sorted(ENDED))
+PARTS_MAX = 200
+"""The parts of one selection, within what the scheduler reads at once."""
+NAMES_AMONG = 10_000
+"""A name is looked for among as many of the user's newest jobs."""
+LIST_MAX = schema.LIST_MAX
+
+
+async def numbers(
+    client: Client, selector: Selector, words: str, states: Sequence[str] = ()
+) -> list[int]:
+    """The numbers of the selected jobs; NotFound if there are none. `states` narrows `all`, `@me`
+    and a name."""
+    if selector.last:
+        return [(await client.get("last")).job]
+    if selector.name:
+        found = await _named(client, selector.name, states)
+    elif selector.all or selector.me:
+        user = client.user if selector.me else ""
+        request = schema.ListRequest(states=tuple(states), user=user, limit=schema.LIST_MAX)  # type: ignore[arg-type]
+        found = [job.job async for job in client.list_all(request)]
+    else:
+        found = list(selector.numbers())
+    if not found:
+        raise NotFound(f"no job matches {words!r}")
+    return found
+
+
+async def _named(client: Client, name: str, states: Sequence[str]) -> list[int]:
+    """The user's jobs of this name: those in `states`, else those that are not over, else the
+    newest one."""
+    request = schema.ListRequest(user=client.user, states=tuple(states) or OPEN, limit=LIST_MAX)  # type: ignore[arg-type]
+    if found := await _matches(client, request, name):
+        return found
+    newest = [] if states else await _matches(client, replace(request, states=()), name)
+    if newest:
+        return newest[:1]
+    raise NotFound(
+        f"no job of {client.user} is named {name!r}",
+        hint="a job is named by its number, 1,4-6, 1-10:2, `last`, `all`, `@me` or its --name",
+    )
+
+
+async def _matches(client: Client, request: schema.ListRequest, name: str) -> list[int]:
+    """The jobs of a name among the NAMES_AMONG newest that a request lists."""
+    found, looked = [], 0
+    async for job in client.list_all(request):
+        looked += 1
+        if job.name == name:
+            found.append(job.job)
+        if looked == NAMES_AMONG:
+            break
+    return found
+
+
+async def selections(
+    client: Client, selector: Selector, words: str, states: Sequence[str]
+) -> list[str]:
+    """The selections to send for the verbs that the scheduler carries out on many jobs."""
+    if selector.all or selector.last:
+        return [words]
+    if selector.ranges:
+        return list(_joined(_parts(selector.ranges)))
+    chosen = await numbers(client, selector, words, states)
+    return list(_joined(map(str, chosen)))
+
+
+def _parts(ranges: Iterable[range]) -> Iterator[str]:
+    """Each range as typed, since a number that is named by itself must exist."""
+    for jobs in ranges:
+        if jobs.step > 1:
+            yield from map(str, jobs)
+        else:
+            yield f"{jobs[0]}-{jobs[-1]}" if len(jobs) > 1 else str(jobs[0])
+
+
+def _joined(parts: Iterable[str]) -> Iterator[str]:
+    whole = list(parts)
+    for first in range(0, len(whole), PARTS_MAX):
+        yield ",".join(whole[first : first + PARTS_MAX])
