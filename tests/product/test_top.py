@@ -57,6 +57,11 @@ def test_from_start_to_quit_through_views_a_resize_and_a_lost_server(node: LiveN
         screen.wait(lambda s: f"job {waiting}" in s.text and "would help" in s.text, "the reason")
         screen.resize(100, 30)
         screen.wait(lambda s: len(s.lines) == 30 and s.lines[29].startswith("? help"), "30 lines")
+        screen.press("s")
+        screen.wait_for("leads back")
+        screen.press("echo the job is $STOKER_JOB; exit\n")
+        screen.wait_for(f"the job is {waiting}")
+        screen.wait(lambda s: s.lines[0].startswith(" Queue-why"), "the view again")
         scheduler = pids.find(node.state)["scheduler"].pid
         os.kill(scheduler, signal.SIGSTOP)
         try:

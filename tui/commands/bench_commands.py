@@ -123,6 +123,31 @@ def bench_telemetry_command(
     click.echo(tables.render_one(result) if as_json else telemetry.text(result), nl=False)
 
 
+@bench_command.command("tui")
+@json_option
+@click.option("--seconds", type=click.FloatRange(1, 600), default=20.0, help="Length of a run.")
+@click.option("--nodes", type=click.IntRange(1, 10_000), default=1000, help="Nodes.")
+@click.option("--devices", type=click.IntRange(1, 64), default=8, help="Devices of a node.")
+@click.option("--jobs", type=click.IntRange(1, 10_000), default=10_000, help="Jobs.")
+@click.option(
+    "--hertz", type=click.FloatRange(0.1, 20), default=4.0, help="Changes of all devices."
+)
+def bench_tui_command(
+    *, as_json: bool, seconds: float, nodes: int, devices: int, jobs: int, hertz: float
+) -> None:
+    """Measure frames and keys of the live view on a terminal, beside Textual's DataTable.
+
+    Frames drawn by lot are compared cell by cell with what was to be shown.
+    """
+    from stoker.tui.bench import top_frames
+    from stoker.tui.bench.top_cluster import ClusterSize
+    from stoker.tui.render import tables
+
+    load = top_frames.TopLoad(ClusterSize(nodes, devices, jobs), hertz, seconds)
+    result = top_frames.measure(load, _say)
+    click.echo(tables.render_one(result) if as_json else top_frames.text(result), nl=False)
+
+
 @contextlib.contextmanager
 def _node(state: str | None) -> Iterator[PrivateNode]:
     """A node of its own, or the named one with a folder that its jobs' users can read."""

@@ -139,7 +139,7 @@ async def _show(wish: TopOptions, client: Client, reader: Reader) -> None:
     """Run the live view until a key quits it."""
     from stoker.tui.top import changes, theme
     from stoker.tui.top.browser import ViewChange
-    from stoker.tui.top.screen import Top
+    from stoker.tui.top.screen import Top, calm_collector
 
     async def act(change: ViewChange) -> str:
         return await changes.carry_out(client, change)
@@ -147,6 +147,7 @@ async def _show(wish: TopOptions, client: Client, reader: Reader) -> None:
     def shell(job: str) -> None:
         changes.open_shell(wish.state or os.environ.get("STOKER_STATE"), job)
 
+    calm_collector()
     chosen = theme.chosen(wish.theme, os.environ)
     await Top(reader, _browser(wish), _marks(wish), chosen, act=act, shell=shell).run_async(
         mouse=False

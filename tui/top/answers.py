@@ -117,16 +117,16 @@ class NodeDevices(NamedTuple):
     sim: bool
 
 
-NONE = NodeDevices((), 0, None, None, None, 0, False)
-
-
 @newest
-def by_node(devices: Sequence[DeviceView]) -> dict[str, NodeDevices]:
-    """Add up the devices of each node."""
+def by_node(devices: Sequence[DeviceView]) -> dict[str, list[DeviceView]]:
+    """Group the devices by their nodes."""
     found: dict[str, list[DeviceView]] = {}
     for device in devices:
-        found.setdefault(device.node, []).append(device)
-    return {node: added_up(rows) for node, rows in found.items()}
+        group = found.get(device.node)
+        if group is None:
+            group = found[device.node] = []
+        group.append(device)
+    return found
 
 
 def added_up(rows: Sequence[DeviceView]) -> NodeDevices:

@@ -17,7 +17,7 @@ from stoker.tui.top import answers as parts
 from stoker.tui.top import keys, table
 from stoker.tui.top.answers import Answers, ServerState
 from stoker.tui.top.browser import Browser, Visit
-from stoker.tui.top.lines import Line, Look, Piece, Tone, ends, fitted, line, plain
+from stoker.tui.top.lines import Line, Look, Piece, Tone, blank, ends, fitted, line, plain
 
 BACK_SHOWN_NS = 10_000_000_000
 """The time for which the head says that a lost server has returned."""
@@ -41,9 +41,12 @@ def frame(browser: Browser, scene: Scene) -> list[Line]:
     if look.rows >= 8 and notice is not None:
         lines.append(notice)
     bottom = [_bottom(browser, scene)] if look.rows >= 3 else []
-    room = look.rows - len(lines) - len(bottom)
-    lines += _body(browser, scene, room)
-    lines = [*lines[: look.rows - len(bottom)], *bottom]
+    room = max(0, look.rows - len(lines) - len(bottom))
+    body = _body(browser, scene, room)
+    return [*_fit(lines, look), *body[:room], *_fit(bottom, look)]
+
+
+def _fit(lines: Sequence[Line], look: Look) -> list[Line]:
     return [fitted(each, look.columns, look.marks) for each in lines]
 
 
@@ -133,20 +136,20 @@ def _hints() -> Line:
 
 def _body(browser: Browser, scene: Scene, room: int) -> list[Line]:
     if browser.mode == "help":
-        return _page(browser, help_lines(browser), room)
+        return _page(browser, help_lines(browser), room, scene.look)
     if browser.mode == "object":
-        return _page(browser, object_lines(browser, scene.answers), room)
+        return _page(browser, object_lines(browser, scene.answers), room, scene.look)
     if browser.visit.view.lines is not None:
         return _scrolled(browser, scene, room)
     return _table(browser, scene, room)
 
 
-def _page(browser: Browser, lines: list[Line], room: int) -> list[Line]:
+def _page(browser: Browser, lines: list[Line], room: int, look: Look) -> list[Line]:
     """Return the part of a page that a person has scrolled to."""
     browser.rows = max(room, 1)
     above = min(int(browser.typed or 0), max(0, len(lines) - room))
     browser.typed = str(above)
-    return _filled(lines[above : above + room], room)
+    return _filled(_fit(lines[above : above + room], look), room, look)
 
 
 def _scrolled(browser: Browser, scene: Scene, room: int) -> list[Line]:
@@ -157,7 +160,7 @@ def _scrolled(browser: Browser, scene: Scene, room: int) -> list[Line]:
     count = len(lines)
     visit = browser.settle((), count, room)
     offset = visit.offset
-    return _filled(lines[offset : offset + room], room)
+    return _filled(_fit(lines[offset : offset + room], scene.look), room, scene.look)
 
 
 def _table(browser: Browser, scene: Scene, room: int) -> list[Line]:
@@ -169,12 +172,13 @@ def _table(browser: Browser, scene: Scene, room: int) -> list[Line]:
     rows = room - len(head) - 1 - foot_rows
     visit = browser.settle(items, len(items), rows)
     fitted_columns = table.fit_columns(view.columns, look.columns)
-    lines = [*head, table.heading(fitted_columns, look, visit.sort, down=visit.down)]
-    lines += _filled(_rows(fitted_columns, items, visit, rows, scene), rows)
+    lines = [*_fit(head, look), table.heading(fitted_columns, look, visit.sort, down=visit.down)]
+    lines += _filled(_rows(fitted_columns, items, visit, rows, scene), rows, look)
     if foot_rows and view.foot is not None:
         item = items[visit.cursor] if items else None
         rule = line(look.marks.rule * look.columns, "dim")
-        lines += _filled([rule, *view.foot(scene.answers, item, look)], foot_rows)
+        foot = [rule, *view.foot(scene.answers, item, look)][:foot_rows]
+        lines += _filled(_fit(foot, look), foot_rows, look)
     return lines
 
 
@@ -185,7 +189,7 @@ def _rows(
     if not items:
         none = f"no row matches /{visit.pattern}" if visit.pattern else view.empty
         read = bool(scene.answers.at_ns)
-        return [line(none if read else "reading ...", "dim")]
+        return _fit([line(none if read else "reading ...", "dim")], scene.look)
     lines: list[Line] = []
     for at in range(visit.offset, min(visit.offset + rows, len(items))):
         item = items[at]
@@ -194,9 +198,9 @@ def _rows(
     return lines
 
 
-def _filled(lines: Sequence[Line], room: int) -> list[Line]:
-    """Return exactly `room` lines."""
-    return [*lines[:room], *[()] * max(0, room - len(lines))]
+def _filled(lines: Sequence[Line], room: int, look: Look) -> list[Line]:
+    """Return exactly `room` lines, the last ones blank."""
+    return [*lines[:room], *[blank(look.columns)] * max(0, room - len(lines))]
 
 
 def help_lines(browser: Browser) -> list[Line]:
@@ -215,7 +219,7 @@ def help_lines(browser: Browser) -> list[Line]:
 def object_lines(browser: Browser, answers: Answers) -> list[Line]:
     """Return the row under the cursor as JSON, as the schema has it."""
     item = browser.under_cursor(answers)
-    shown = item if item is not None else answers.job
+    shown = browser.visit.view.object(item) if item is not None else answers.job
     if shown is None:
         return [line("there is no row here", "dim")]
     data = msgspec.json.format(msgspec.json.encode(shown), indent=2)

@@ -7,6 +7,7 @@ terminal: it cleans every span and returns exactly the width that was asked for.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -59,15 +60,26 @@ def pairs(parts: Iterable[tuple[str, str]], tone: Tone = "") -> Line:
     return tuple(spans)
 
 
+@functools.lru_cache(maxsize=8192)
+def cells(words: str) -> int:
+    """Return the cells that a clean text takes; names come again and again."""
+    return text.cells(words)
+
+
+def blank(room: int) -> Line:
+    """Return an empty line of a width."""
+    return (Piece(" " * room),)
+
+
 def width(spans: Iterable[Piece], marks: Marks) -> int:
     """Return the cells that spans take."""
-    return sum(text.cells(marks.safe(span.words)) for span in spans)
+    return sum(cells(marks.safe(span.words)) for span in spans)
 
 
 def cell(words: str, room: int, marks: Marks, *, right: bool = False) -> str:
     """Return a text cleaned, and cut or padded to `room` cells."""
     words = marks.safe(words)
-    taken = len(words) if words.isascii() else text.cells(words)
+    taken = len(words) if words.isascii() else cells(words)
     if taken <= room:
         pad = " " * (room - taken)
         return pad + words if right else words + pad
@@ -90,7 +102,7 @@ def fitted(spans: Sequence[Piece], room: int, marks: Marks) -> Line:
     left = room
     for span in spans:
         words = marks.safe(span.words)
-        taken = len(words) if words.isascii() else text.cells(words)
+        taken = len(words) if words.isascii() else cells(words)
         if taken > left:
             made.append(Piece(cut(words, left, marks), span.tone))
             left = 0

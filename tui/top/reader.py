@@ -34,6 +34,9 @@ SHARE = 4
 """A request waits this many times its own duration before it is sent again."""
 ABOUT_SUBJECT: tuple[Need, ...] = ("job", "logs", "readings", "topology", "kernels")
 
+FROM_A_NODE: tuple[Need, ...] = ("logs", "readings", "topology")
+"""The needs that one node answers; its silence says nothing of the server."""
+
 
 class Wanted(NamedTuple):
     """The things to read: the needs of the shown view, its subject, the job under the cursor."""
@@ -112,20 +115,21 @@ class Reader:
 
     async def _read(self, need: Need) -> None:
         began = time.monotonic()
-        wanted = self.wanted
+        wanted, took = self.wanted, 0.0
         try:
             parts = await _READS[need](self)
-            if self._still(need, wanted):
+            took = time.monotonic() - began
+            if parts is not None and self._still(need, wanted):
                 self._answered(need, parts)
         except Unavailable as error:
             self._failed(need, error)
         except StokerError as error:
             self._answered(need, {}, error.message)
         finally:
-            now = time.monotonic()
             if self._open.get(need) is asyncio.current_task():
                 del self._open[need]
-                self._next[need] = now + max(self._period_s, SHARE * (now - began))
+                # A failure is tried again soon, however long it took: the server may be back.
+                self._next[need] = time.monotonic() + max(self._period_s, SHARE * took)
             self.changed()
 
     def _still(self, need: Need, wanted: Wanted) -> bool:
@@ -149,7 +153,7 @@ class Reader:
             self.service = ServerState(back_ns=now_ns, gone_ns=gone)
 
     def _failed(self, need: Need, error: StokerError) -> None:
-        if need in ABOUT_SUBJECT and not self.service.lost_ns:  # one node may be away by itself
+        if need in FROM_A_NODE and not self.service.lost_ns:  # one node may be away by itself
             told = {**self.answers.refused, need: error.message}
             self.answers = msgspec.structs.replace(self.answers, refused=told)
             return
@@ -223,15 +227,17 @@ class Reader:
             self._tail = subject, OutputTail(view.job)
         return {"logs": await self._tail[1].read(self._client)}
 
-    async def _explain(self) -> dict[str, Any]:
+    async def _explain(self) -> dict[str, Any] | None:
+        """Explain the job under the cursor; None if there is none."""
         if not self.wanted.explained:
-            return {"explain": None}
+            return None
         return {"explain": await self._client.explain(_number(self.wanted.explained))}
 
-    async def _readings(self) -> dict[str, Any]:
+    async def _readings(self) -> dict[str, Any] | None:
+        """Read a device, once it is known; None as long as it is not."""
         device = device_view.device_of(self.answers, self.wanted.subject)
         if device is None:
-            return {}
+            return None if self.answers.devices is None else {}
         return {"readings": await self._client.readings(device.node, device.id, device_view.FIELDS)}
 
     async def _topology(self) -> dict[str, Any]:
@@ -241,7 +247,7 @@ class Reader:
         return {"kernels": (await self._client.kernels()).kernels}
 
 
-_READS: dict[Need, Callable[[Reader], Awaitable[dict[str, Any]]]] = {
+_READS: dict[Need, Callable[[Reader], Awaitable[dict[str, Any] | None]]] = {
     "nodes": Reader._nodes,
     "devices": Reader._devices,
     "jobs": Reader._jobs,

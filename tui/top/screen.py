@@ -7,8 +7,11 @@ pace: a frame is painted when something changed and the terminal has taken the o
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import gc
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from rich.segment import Segment
@@ -76,9 +79,8 @@ class Canvas(Widget, can_focus=True):
             self.refresh()
             return
         changed = [y for y, each in enumerate(lines) if each != before[y]]
-        width = self.size.width
         if changed:
-            self.refresh(*(Region(0, y, width, 1) for y in changed))
+            self.refresh(*(Region(0, y, self.size.width, count) for y, count in runs(changed)))
 
     def render_line(self, y: int) -> Strip:
         """Return one line of the screen."""
@@ -89,6 +91,36 @@ class Canvas(Widget, can_focus=True):
 
     def selection_updated(self, selection: Any) -> None:
         """Do nothing: text is selected by the terminal, which gets no mouse requests."""
+
+
+def runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield (first, count) of numbers that follow each other, because each region costs."""
+    first = count = 0
+    for number in numbers:
+        if count and number == first + count:
+            count += 1
+            continue
+        if count:
+            yield first, count
+        first, count = number, 1
+    if count:
+        yield first, count
+
+
+def calm_collector() -> None:
+    """Let Python's collector of cycles run seldom, and never through what was imported.
+
+    Answers hold no cycles; to look through thousands of them takes longer than a frame.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+
+
+def _call(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
+    """Call a function in the loop, unless that has ended."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(function)
 
 
 def _style(ink: ToneInk) -> Style:
@@ -116,6 +148,7 @@ class Top(App[None]):
         self._act, self._open_shell, self._now_ns = act, shell, now_ns
         self.canvas = Canvas(THEMES[theme])
         self._due = True
+        self._waits = False
         self._painted = 0.0
         self.skipped_frames = 0
         """Frames that were not painted, because the terminal had not taken the one before."""
@@ -128,8 +161,14 @@ class Top(App[None]):
         """Read at once, and look every FRAME_S whether a frame is due."""
         self.canvas.focus()
         self.source.changed = self.changed
+        self._watch_writer()
         self.set_interval(FRAME_S, self.tick)
         self.tick()
+
+    def _watch_writer(self) -> None:
+        if self.writer is not None:
+            loop = asyncio.get_running_loop()
+            self.writer.on_clear = lambda: _call(loop, self.cleared)
 
     async def on_unmount(self) -> None:
         """End the open requests."""
@@ -162,10 +201,15 @@ class Top(App[None]):
         """Paint the newest frame, unless the terminal still takes the one before."""
         if not self.is_clear():
             self.skipped_frames += 1
-            self._due = True
+            self._due = self._waits = True
             return
-        self._due, self._painted = False, time.monotonic()
+        self._due, self._waits, self._painted = False, False, time.monotonic()
         self.canvas.show(self.frame())
+
+    def cleared(self) -> None:
+        """Paint what had to wait for the terminal, now that it has taken everything."""
+        if self._waits:
+            self.paint()
 
     def frame(self) -> list[Line]:
         """Return the frame for this moment."""
@@ -232,5 +276,6 @@ class Top(App[None]):
             return
         with self.suspend():
             self._open_shell(job)
+        self._watch_writer()  # it is another one now
         self.canvas.show([])
         self.changed()

@@ -92,9 +92,11 @@ def row(table: Fitted[T], item: T, look: Look, tone: Tone) -> Line:
             spans.append(Piece(cell(said, width, look.marks, right=column.right), tone))
         else:
             spans += _spans(said, width, look, tone)
+    spare = look.columns - sum(table.widths) - len(GAP) * (len(table.widths) - 1)
+    spans.append(Piece(" " * spare, tone if tone == "cursor" else ""))
     if tone == "cursor":
-        spans = [Piece("".join(span.words for span in spans), tone)]
-    return fitted(_joined(spans), look.columns, look.marks)
+        return (Piece("".join(span.words for span in spans), tone),)
+    return tuple(_joined(spans))
 
 
 def _spans(said: Line, width: int, look: Look, tone: Tone) -> list[Piece]:
@@ -105,6 +107,8 @@ def _joined(spans: Sequence[Piece]) -> list[Piece]:
     """Join neighbours of one tone, because each span costs the terminal a control sequence."""
     made: list[Piece] = []
     for span in spans:
+        if not span.words:
+            continue
         if made and made[-1].tone == span.tone:
             made[-1] = Piece(made[-1].words + span.words, span.tone)
         else:

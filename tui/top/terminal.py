@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import IO, Any
 
 from textual.drivers import linux_driver
@@ -31,6 +32,10 @@ class FrameWriter(threading.Thread):
         self._wakeup = threading.Condition()
         self._queued = 0
         self._ended = False
+        self.on_clear: Callable[[], None] = lambda: None
+        """Called in the thread when the terminal has taken everything."""
+        self.taken = 0
+        """The characters that were queued for it so far."""
         self.written = 0
         """The characters that the terminal has taken."""
         self.dropped = 0
@@ -49,6 +54,7 @@ class FrameWriter(threading.Thread):
                 return
             self._queue.append(text)
             self._queued += len(text)
+            self.taken += len(text)
             self._wakeup.notify_all()
 
     def isatty(self) -> bool:
@@ -80,7 +86,8 @@ class FrameWriter(threading.Thread):
             with self._wakeup:
                 self.written += len(text)
                 self._queued = sum(map(len, self._queue))
-                self._wakeup.notify_all()
+            if not self._queued:
+                self.on_clear()
 
     def stop(self) -> None:
         """Write what is queued, for at most END_S, and end."""

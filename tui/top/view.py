@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One view as a value: its needs, the lines above its table, its rows, and where enter leads.
+"""Each view has its needs, its lines, its rows, and a view to which enter leads.
 
-Values and pure functions. Relied on by the browser, which knows no single view, and by the reader,
-which sends the requests that the shown view needs and no others.
+Values and pure functions. The browser knows no single view, and the reader sends the requests that
+the shown view needs and no others.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ def _nothing(answers: Answers, subject: str, look: Look) -> list[Line]:
 
 def _no_subject(item: Any) -> str:
     return ""
+
+
+def _itself(item: Any) -> Any:
+    return item
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +62,8 @@ class View:
     node: Callable[[Any], str] = _no_subject
     device: Callable[[Any], str] = _no_subject
     """The device that an item stands for, as `node:device`."""
+    object: Callable[[Any], Any] = _itself
+    """The item as it is shown as JSON."""
     ends: bool = False
     """True if it opens at its end and follows it, as output does."""
     cursor_needs: tuple[Need, ...] = ()

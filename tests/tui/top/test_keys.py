@@ -27,6 +27,12 @@ def test_the_page_has_every_view() -> None:
     assert table("views")[2:] == rows
 
 
+def test_the_screen_on_the_page_is_one_of_the_program() -> None:
+    golden = (Path(__file__).parents[2] / "golden/top/cluster.80x24.txt").read_text()
+    shown = PAGE.split("```\n")[3]
+    assert shown.startswith(" Cluster ") and golden.startswith(shown)
+
+
 def test_the_views_of_a_key_exist() -> None:
     for binding in keys.BINDINGS:
         assert set(binding.views) <= set(VIEWS)

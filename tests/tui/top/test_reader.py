@@ -54,6 +54,26 @@ class Cluster:
         await self._take(f"explain {job}")
         return top_cluster.explanation()
 
+    async def get(self, job: int, *, trace: bool = False) -> Any:
+        await self._take("job")
+        return top_cluster.jobs()[3]
+
+    async def queues(self) -> Any:
+        await self._take("queues")
+        return schema.QueueList(queues=top_cluster.queues())
+
+    async def cluster(self) -> Any:
+        await self._take("cluster")
+        return top_cluster.cluster()
+
+    async def telemetry_streams(self) -> Any:
+        await self._take("streams")
+        return top_cluster.streams()
+
+    async def telemetry(self, request: Any) -> Any:
+        await self._take(request.kind)
+        return schema.TelemetryView(kind=request.kind)
+
     async def topology(self, node: str) -> Any:
         await self._take("topology")
         return top_cluster.topology()
@@ -151,6 +171,16 @@ async def test_one_node_that_is_away_is_no_lost_server() -> None:
     await reads.once()
     assert reads.answers.refused == {"readings": "node n1 does not answer"}
     assert reads.service.lost_ns == 0 and reads.answers.at_ns > 0
+
+
+async def test_a_server_that_is_gone_is_lost_in_every_view() -> None:
+    for view in VIEWS.values():
+        cluster = Cluster()
+        cluster.fails["all"] = Unavailable("the broker is gone")
+        reads = reader(cluster)
+        reads.want(wanted(view.name, "7" if view.subject else "", "7"))
+        await reads.once()
+        assert reads.service.lost_ns > 0, view.name
 
 
 async def test_the_job_under_the_cursor_is_explained() -> None:

@@ -6,9 +6,10 @@ Pure. A node whose observation does not change any more says since when.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import functools
+from collections.abc import Sequence
 
-from stoker.mesh.wire.schema import NodeView
+from stoker.mesh.wire.schema import DeviceView, JobView, NodeView
 from stoker.scheduler.nouns import ENDED
 from stoker.tui.render import units
 from stoker.tui.top import answers as parts
@@ -21,12 +22,19 @@ from stoker.tui.top.views import words
 STRIP = 10
 
 
-class NodeRow(NamedTuple):
-    """One node with its devices added up; `heard_ns` is when its observation changed last."""
+class NodeRow:
+    """One node; `heard_ns` is when its observation changed last.
 
-    node: NodeView
-    devices: NodeDevices
-    heard_ns: int
+    Its devices are added up when they are shown: a thousand nodes fit on no screen.
+    """
+
+    def __init__(self, node: NodeView, group: Sequence[DeviceView], heard_ns: int) -> None:
+        self.node, self.group, self.heard_ns = node, group, heard_ns
+
+    @functools.cached_property
+    def devices(self) -> NodeDevices:
+        """The devices of the node, added up."""
+        return parts.added_up(self.group)
 
 
 def _state(row: NodeRow, look: Look) -> str:
@@ -105,7 +113,7 @@ COLUMNS: tuple[ViewColumn[NodeRow], ...] = (
 def _rows(answers: Answers) -> list[NodeRow]:
     devices = parts.by_node(answers.devices) if answers.devices is not None else {}
     return [
-        NodeRow(node, devices.get(node.node, parts.NONE), answers.heard.get(node.node, 0))
+        NodeRow(node, devices.get(node.node, ()), answers.heard.get(node.node, 0))
         for node in answers.nodes or ()
     ]
 
@@ -167,8 +175,8 @@ def _devices_line(answers: Answers, look: Look) -> Line:
 
 
 @parts.newest
-def _job_counts(answers: Answers) -> tuple[int, int, int]:
-    active = [job for job in answers.jobs or () if job.state not in ENDED]
+def _job_counts(jobs: Sequence[JobView]) -> tuple[int, int, int]:
+    active = [job for job in jobs if job.state not in ENDED]
     running = sum(job.state in ("running", "stopping") for job in active)
     return running, len(active) - running, sum(bool(job.troubles) for job in active)
 
@@ -176,7 +184,7 @@ def _job_counts(answers: Answers) -> tuple[int, int, int]:
 def _jobs_line(answers: Answers) -> Line:
     if answers.jobs is None:
         return words.absent("jobs", answers.refused.get("jobs", ""))
-    running, waiting, _ = _job_counts(answers)
+    running, waiting, _ = _job_counts(answers.jobs)
     more = "+" if answers.jobs_cut else ""
     return pairs(
         (
@@ -187,11 +195,16 @@ def _jobs_line(answers: Answers) -> Line:
     )
 
 
+@parts.newest
+def _down(nodes: Sequence[NodeView]) -> int:
+    return sum(node.state in ("silent", "evicted") for node in nodes)
+
+
 def _alarms(answers: Answers, look: Look) -> list[Line]:
     """The things that need a person, in one line; nothing if nothing does."""
-    down = sum(node.state in ("silent", "evicted") for node in answers.nodes or ())
+    down = _down(answers.nodes) if answers.nodes is not None else 0
     sick = parts.whole(answers.devices).sick if answers.devices is not None else 0
-    held = _job_counts(answers)[2]
+    held = _job_counts(answers.jobs)[2] if answers.jobs is not None else 0
     told = [
         f"{count:,} {one if count == 1 else many}"
         for count, one, many in (
@@ -221,4 +234,5 @@ VIEW = View(
     into="node",
     into_subject=lambda row: row.node.node,
     node=lambda row: row.node.node,
+    object=lambda row: {"node": row.node, "devices": row.group},
 )

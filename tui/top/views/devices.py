@@ -73,7 +73,7 @@ def _text(device: DeviceView) -> str:
 def _of_node(answers: Answers, node: str) -> Sequence[DeviceView]:
     if answers.devices is None:
         return ()
-    return parts.by_node(answers.devices).get(node, parts.NONE).devices
+    return parts.by_node(answers.devices).get(node, ())
 
 
 def _node(answers: Answers, name: str) -> NodeView | None:

@@ -19,7 +19,7 @@ def _lines(answers: Answers, subject: str, look: Look) -> list[Line]:
     view = answers.topology
     if view is None or view.node != subject:
         return [words.absent(f"node {subject}", answers.refused.get("topology", ""))]
-    devices = parts.by_node(answers.devices or ()).get(subject, parts.NONE).devices
+    devices = parts.by_node(answers.devices or ()).get(subject, ())
     whole = topology.render(views.part(view), [views.part(device) for device in devices])
     head, *rest = whole.rstrip("\n").split("\n")
     return [(Piece(head, "head"),), *(line(each) for each in rest)]
