@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs of `cluster` for owners of nodes: init, token, join, keys and revoke.
+"""The verbs of `cluster` for owners of nodes: init, token, join, keys, revoke, rotate.
 
 Only the group `stoker cluster` loads this module. `agent/supervise/broker_address.py` and
 `agent/join` do the work. Owns that a join token is shown once, on standard output, and in no
@@ -204,6 +204,21 @@ def cluster_revoke_command(
         drained = live and _drain(str(where.root), name, f"its key is revoked: {reason}")
         still = "" if drained else f"stoker node drain {name}; "
         click.echo(f"next, to give its jobs up:\n  {still}stoker node remove {name} --force")
+
+
+@click.command("rotate")
+@state_option
+def cluster_rotate_command(*, state: str | None) -> None:
+    """Give this node, which joined a cluster, another key; its jobs and its agent go on.
+
+    The private half never leaves this host. The former key is given up. If this is interrupted,
+    call it again.
+    """
+    from stoker.agent.join.key_rotation import rotate
+    from stoker.agent.supervise import target_node
+
+    node, public = rotate(target_node.own(state, "cluster rotate"))
+    click.echo(f"node {node} has the key {public}; its former key is given up")
 
 
 def _token(given: str, file: Path | None) -> str:

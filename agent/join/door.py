@@ -63,6 +63,25 @@ def judge(request: JoinRequest, known: Joins, taken: InUse, now_s: int) -> Admis
     return Admission(name, joins.with_node(known, name, row), is_new=True)
 
 
+def judge_rotation(request: JoinRequest, node: str, known: Joins, taken: InUse) -> Admission:
+    """Return what a node's request for another key comes to, or raise TurnedAway.
+
+    Its present key has signed it, in the place of a token. Both keys are in force then, until the
+    node requests the same with the new key alone.
+    """
+    row = known.nodes.get(node)
+    if row is None or request.name != node or request.token not in (row.public_key, row.former):
+        raise TurnedAway("rotation_unknown", f"the key of node {node} is another one")
+    if request.token == request.agent:
+        if request.token != row.public_key:
+            raise TurnedAway("rotation_unknown", f"node {node} was to use another key")
+        return Admission(node, joins.with_key(known, node, row.public_key, ""), bool(row.former))
+    if request.agent == row.public_key:
+        return Admission(node, known, is_new=False)
+    _check_key(request, known, taken)
+    return Admission(node, joins.with_key(known, node, request.agent, request.token), is_new=True)
+
+
 def _check_token(request: JoinRequest, known: Joins, now_s: int) -> None:
     issued = known.tokens.get(request.token)
     if issued is None:
@@ -75,7 +94,7 @@ def _check_token(request: JoinRequest, known: Joins, now_s: int) -> None:
 
 
 def _check_key(request: JoinRequest, known: Joins, taken: InUse) -> None:
-    nodes = {row.public_key for row in known.nodes.values()}
+    nodes = {key for row in known.nodes.values() for key in (row.public_key, row.former)}
     if request.agent in taken.keys or request.agent in nodes or request.agent in known.tokens:
         raise TurnedAway("key_taken", "the new node's key belongs to somebody else already")
 

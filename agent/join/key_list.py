@@ -58,6 +58,8 @@ def _in_force(where: StateFolder, seen: Mapping[str, int]) -> Iterator[KeyRow]:
         for name, node in joins.load(where.joins).nodes.items():
             since_ns = node.joined_s * NS
             yield _row(name, "node", node.public_key, since_ns, seen.get(name))
+            if node.former:
+                yield _row(name, "node", node.former, since_ns)
         for name in (REGISTRAR, GUEST):
             yield _row(name, name, identity.load(where.key(name)).public)
     for public in cluster.scheduler_keys:

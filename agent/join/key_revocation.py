@@ -96,8 +96,10 @@ def settle_departures(where: StateFolder) -> list[str]:
 
 def _take_back(where: StateFolder, holder: Holder, why: RevokedKey) -> None:
     """Write a key down as revoked, then drop its row; both may have been done before."""
-    rows = revoked_keys.load(where.revoked)
-    revoked_keys.save(where.revoked, revoked_keys.with_key(rows, holder.key, why))
+    rows = revoked_keys.with_key(revoked_keys.load(where.revoked), holder.key, why)
+    if holder.kind == "node" and (former := joins.load(where.joins).nodes[holder.name].former):
+        rows = revoked_keys.with_key(rows, former, why)
+    revoked_keys.save(where.revoked, rows)
     if holder.kind == "user":
         table = _users(where)
         users.save(where.users, {k: v for k, v in table.items() if k != holder.name})

@@ -29,6 +29,7 @@ from stoker.agent.state.state_folder import GUEST, REGISTRAR, ClusterFile, State
 from stoker.agent.supervise import pids, startup
 from stoker.mesh.broker import revoked_keys
 from stoker.mesh.broker.broker_program import BROKER
+from stoker.mesh.broker.revoked_keys import RevokedKey
 from stoker.mesh.connection import process_connection
 from stoker.mesh.connection.local_connection import LocalConnection, send_now
 from stoker.mesh.connection.process_connection import ConnectionCallbacks
@@ -75,8 +76,9 @@ class Registrar:
             self._count("removed", node=name)
             self.untold = True
 
-    def answer(self, data: bytes, now_s: int) -> bytes | None:
-        """Return the answer to one message of a guest; None if it is no request at all."""
+    def answer(self, data: bytes, now_s: int, node: str = "") -> bytes | None:
+        """Return the answer to one message of a guest, or of a `node` that wants another key; None
+        if it is no request at all."""
         try:
             request = join_messages.open_request(data)
         except (BadRequest, Denied) as error:
@@ -84,7 +86,8 @@ class Registrar:
             self._count(kind, error=error.message)
             return None
         try:
-            return join_messages.encode(self._granted(request, now_s))
+            granted = self._rotated(request, node, now_s) if node else self._granted(request, now_s)
+            return join_messages.encode(granted)
         except TurnedAway as error:
             self._count(error.counter, token=request.token, error=error.message)
             return _refusal(request, error)
@@ -102,6 +105,24 @@ class Registrar:
                 self.untold = True
         self._count("joined" if admission.is_new else "repeated", node=admission.node)
         return self._reply(request, admission)
+
+    def _rotated(self, request: JoinRequest, node: str, now_s: int) -> JoinReply:
+        """Take another key of a node, or give its former one up."""
+        with state_folder.edit_lock(self._where):
+            known = joins.load(self._where.joins)
+            admission = door.judge_rotation(request, node, known, self._in_use())
+            if admission.is_new:
+                if request.token == request.agent:
+                    self._note_former(node, known.nodes[node].former, now_s)
+                joins.save(self._where.joins, admission.joins)
+                self.untold = True
+        self._count("rotated" if admission.is_new else "repeated", node=node)
+        return self._reply(request, admission)
+
+    def _note_former(self, node: str, former: str, now_s: int) -> None:
+        row = RevokedKey("node", node, now_s, "the node has another key since")
+        rows = revoked_keys.load(self._where.revoked)
+        revoked_keys.save(self._where.revoked, revoked_keys.with_key(rows, former, row))
 
     def _in_use(self) -> InUse:
         where = self._where
@@ -167,6 +188,9 @@ class RegistrarDaemon:
         await connection.subscribe(
             subjects.JOIN_NODE, cb=self._answer, pending_msgs_limit=PENDING_MAX
         )
+        await connection.subscribe(
+            subjects.EVERY_ROTATION, cb=self._answer, pending_msgs_limit=PENDING_MAX
+        )
         await self._settle()
         notify.ready("ok: hosts with a join token may join")
         stamp = -1
@@ -187,7 +211,10 @@ class RegistrarDaemon:
         return not self._registrar.untold
 
     async def _answer(self, message: Msg) -> None:
-        reply = await asyncio.to_thread(self._registrar.answer, message.data, int(time.time()))
+        is_guest = message.subject == subjects.JOIN_NODE
+        node = "" if is_guest else subjects.parse_rotation(message.subject)
+        now_s = int(time.time())
+        reply = await asyncio.to_thread(self._registrar.answer, message.data, now_s, node)
         if reply is not None and message.reply:
             await message.respond(reply)
         await self._tell()

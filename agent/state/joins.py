@@ -39,6 +39,8 @@ class JoinedNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     token: str
     """The public half of the key of the token that it used."""
     joined_s: int
+    former: str = ""
+    """The key that the present one replaces, in force until its node uses that one."""
 
 
 class Joins(msgspec.Struct, frozen=True):
@@ -52,7 +54,8 @@ def load(path: Path) -> Joins:
     """Return the record; Corrupt if it is missing or damaged."""
     found = read_json(path, Joins)
     try:
-        for public in (*found.tokens, *(node.public_key for node in found.nodes.values())):
+        keys = (key for row in found.nodes.values() for key in (row.public_key, row.former) if key)
+        for public in (*found.tokens, *keys):
             identity.Verifier(public)
     except StokerError as error:
         raise Corrupt(f"{path}: {error.message}", hint="Restore it from a backup") from None
@@ -105,6 +108,12 @@ def without_node(joins: Joins, name: str) -> Joins:
     nodes = {each: row for each, row in joins.nodes.items() if each != name}
     tokens = {key: row for key, row in joins.tokens.items() if key != gone.token}
     return msgspec.structs.replace(joins, tokens=tokens, nodes=nodes)
+
+
+def with_key(joins: Joins, name: str, public: str, former: str) -> Joins:
+    """Return the record with another key of a node; `former`, if given, stays in force, too."""
+    row = msgspec.structs.replace(joins.nodes[name], public_key=public, former=former)
+    return msgspec.structs.replace(joins, nodes={**joins.nodes, name: row})
 
 
 def with_node(joins: Joins, name: str, node: JoinedNode) -> Joins:

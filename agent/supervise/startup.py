@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from stoker.agent.state import joins, metrics_config, node_labels, state_folder
-from stoker.agent.state.joins import Joins
+from stoker.agent.state.joins import JoinedNode, Joins
 from stoker.agent.state.state_folder import GUEST, REGISTRAR, ClusterFile, StateFolder
 from stoker.agent.supervise import (
     broker_port,
@@ -456,9 +456,11 @@ def broker_text(where: StateFolder, cluster: ClusterFile, table: Users) -> bytes
         budgets=budgets.read(where.root / "config.toml"),
     )
     own, revoked = identity.load(where.key("agent")).public, revoked_keys.load(where.revoked)
+    nodes = joined_nodes(where)
     keys = broker_config.BrokerKeys(
         scheduler=cluster.scheduler_public_key,
-        agents=_in_force({cluster.node: own, **joined_keys(where)}, revoked),
+        agents=_in_force({cluster.node: own, **_keys(nodes)}, revoked),
+        former=_in_force({name: row.former for name, row in nodes.items() if row.former}, revoked),
         users=_in_force({name: user.public_key for name, user in table.items()}, revoked),
         admins=frozenset(name for name, user in table.items() if user.admin),
         schedulers=_numbered(cluster.schedulers),
@@ -467,18 +469,22 @@ def broker_text(where: StateFolder, cluster: ClusterFile, table: Users) -> bytes
     return broker_config.render(settings, keys).encode()
 
 
+def _keys(nodes: dict[str, JoinedNode]) -> dict[str, str]:
+    return {name: row.public_key for name, row in nodes.items()}
+
+
 def _in_force(keys: dict[str, str], revoked: RevokedKeys) -> dict[str, str]:
     return {name: public for name, public in keys.items() if public not in revoked}
 
 
-def joined_keys(where: StateFolder) -> dict[str, str]:
-    """Return the keys of the nodes that joined and are still in the cluster, by name; none where no
-    host could ever join."""
+def joined_nodes(where: StateFolder) -> dict[str, JoinedNode]:
+    """Return the nodes that joined and are still in the cluster, by name; none where no host could
+    ever join."""
     if not where.key(GUEST).exists():
         return {}
     known = joins.load(where.joins)
     gone = joins.removed(known, departures_file.read(where.departures))
-    return {name: row.public_key for name, row in known.nodes.items() if name not in gone}
+    return {name: row for name, row in known.nodes.items() if name not in gone}
 
 
 def _door_keys(where: StateFolder, cluster: ClusterFile) -> dict[str, str]:

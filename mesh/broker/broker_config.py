@@ -100,6 +100,8 @@ class BrokerKeys:
     """The process that takes hosts into the cluster; empty where no host can join."""
     guest: str = ""
     """The key in every join token, which may ask the registrar and nothing else."""
+    former: dict[str, str] = field(default_factory=dict)
+    """The former key of each node that is about to use a new one, by name."""
 
     @property
     def roster(self) -> set[str]:
@@ -110,7 +112,8 @@ class BrokerKeys:
     def everyone(self) -> list[str]:
         """The keys of all identities; a key that stands there twice is a mistake."""
         door = [key for key in (self.registrar, self.guest) if key]
-        return [*sorted(self.roster), *door, *self.agents.values(), *self.users.values()]
+        nodes = [*self.agents.values(), *self.former.values()]
+        return [*sorted(self.roster), *door, *nodes, *self.users.values()]
 
 
 def render(settings: BrokerSettings, keys: BrokerKeys) -> str:
@@ -226,15 +229,13 @@ def _jetstream(settings: BrokerSettings) -> list[str]:
 
 def _control(keys: BrokerKeys, settings: BrokerSettings) -> list[str]:
     users = _schedulers(keys)
-    for node in sorted(keys.agents):
-        users.append(
-            _identity(
-                keys.agents[node], _agent_may_publish(node), _agent_may_hear(node), reply=True
-            )
-        )
+    for node, public in sorted([*keys.agents.items(), *keys.former.items()]):
+        may = (_agent_may_publish(node), _agent_may_hear(node))
+        users.append(_identity(public, *may, reply=True))
     if keys.registrar:
         own = [subjects.inbox("registrar")]  # an empty list would allow everything
-        users.append(_identity(keys.registrar, own, [subjects.JOIN_NODE], reply=True))
+        hears = [subjects.JOIN_NODE, subjects.EVERY_ROTATION]
+        users.append(_identity(keys.registrar, own, hears, reply=True))
     exports = [
         f'{{ service: "{PREFIX}.user.*.{noun}.*", account_token_position: {_USER_POSITION} }}'
         for noun in _NOUNS
@@ -420,6 +421,7 @@ def _agent_may_publish(node: str) -> list[str]:
         subjects.lease_request(node),
         subjects.records_of_node(node),
         subjects.kernels_of_node(node),
+        subjects.rotation(node),
     ]
 
 

@@ -273,6 +273,7 @@ RECORDS_USER_POSITION = 4
 NODE_REQUESTS = ("hello", "outcome", "range")
 EVERY_NODE_REQUEST = f"{PREFIX}.node.*.*"
 EVERY_OBSERVATION = f"{PREFIX}.obs.*"
+EVERY_ROTATION = f"{PREFIX}.rotate.*"
 EVERY_LEASE_REQUEST = f"{PREFIX}.lease.*.request"
 EVERY_LEASE_ANSWER = f"{PREFIX}.lease.*.answer"
 
@@ -283,6 +284,16 @@ def parse_node_request(subject: str) -> NodeMessage:
     if parts[1] not in NODE_REQUESTS:
         raise BadRequest(f"no such request of a node: {parts[1][:40]}")
     return NodeMessage(name_of(parts[0]), parts[1])
+
+
+def rotation(node: str) -> str:
+    """Return the subject of a node's request to the registrar for another key."""
+    return f"{PREFIX}.rotate.{token(node)}"
+
+
+def parse_rotation(subject: str) -> str:
+    """Return the node of a rotation's subject."""
+    return name_of(_fields(subject, "rotate", 1)[0])
 
 
 def parse_lease_request(subject: str) -> str:

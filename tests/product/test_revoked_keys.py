@@ -132,6 +132,46 @@ def test_a_revoked_node_is_cut_off_and_its_jobs_follow_their_lease(
         node.stoker("node", "remove", "second")
 
 
+def test_a_node_gets_another_key_while_its_job_runs(
+    node: LiveNode, other_host: OtherHost, public_folder: Path
+) -> None:
+    waits = ("sh", "-c", f"while [ ! -e {public_folder}/turned ]; do sleep 0.1; done")
+    with other_host.joined(token(node), "second", "--label", "place=there") as second:
+        until_ready(node, "second")
+        job = node.submit(*waits, require=("place=there",), tolerate=(FENCE_TAINT,))
+        assert node.wait(job, "running").state == "running"
+        before, frozen = keys(node)["node", "second"]["key"], freezes(second)
+        there, here = processes(second), processes(node)
+        log, conf = second.state.log / "agent.log", node.state.nats / "nats-server.conf"
+        connected = log.read_text().count('"connected"')
+        for _ in range(2):
+            done = other_host.stoker("cluster", "rotate", "--state", str(second.root))
+            assert done.returncode == 0, done.stderr
+            now = keys(node)["node", "second"]
+            assert now["state"] == "in force" and now["key"].encode() in done.stdout
+            wait_until(lambda old=before: old not in conf.read_text(), "it is given up", PATIENCE_S)  # type: ignore[misc]
+            assert now["key"] != before
+            before = now["key"]
+        wait_until(
+            lambda: log.read_text().count('"connected"') == 3 * connected, "it is back", PATIENCE_S
+        )
+        until_ready(node, "second")
+        assert freezes(second) == frozen, "its lease was renewed all the time"
+        assert (processes(second), processes(node)) == (there, here), "nobody was restarted"
+        (public_folder / "turned").touch()
+        assert node.wait(job).state == "succeeded"
+        assert {path.name for path in second.state.keys.iterdir()} == {"agent.nk", "broker.crt"}
+        again = node.run("echo", "again", require=("place=there",), tolerate=(FENCE_TAINT,))
+        assert node.output(again.job) == b"again\n"
+        rows: Any = node.json("cluster", "keys")["keys"]
+        reasons = [row["why"] for row in rows if row["state"] == "revoked"]
+        assert reasons.count("the node has another key since") == 2
+        node.stoker("node", "drain", "second")
+        node.stoker("node", "remove", "second")
+    refused = node.stoker("cluster", "rotate", check=False)
+    assert refused.returncode != 0 and b"did not join" in refused.stderr
+
+
 def test_the_key_of_a_removed_node_is_taken_back_by_itself(
     node: LiveNode, other_host: OtherHost, tmp_path: Path
 ) -> None:

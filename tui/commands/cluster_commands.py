@@ -27,6 +27,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "keys": ("stoker.agent.commands.cluster_commands", "List keys, revoked ones too"),
     "limits": ("stoker.tui.commands.cluster_commands", "Change limits of the cluster"),
     "revoke": ("stoker.agent.commands.cluster_commands", "Take a node's or user's key back"),
+    "rotate": ("stoker.agent.commands.cluster_commands", "Give a node that joined another key"),
     "token": ("stoker.agent.commands.cluster_commands", "Let one host join this cluster"),
 }
 """Verb -> (module that defines a click command cluster_<name>_command, one-line help)."""

@@ -155,3 +155,55 @@ def test_no_order_of_requests_admits_two_nodes_by_one_token(steps: list[Step]) -
     assert {name: (row.token, row.public_key) for name, row in known.nodes.items()} == {
         name: (token, agent) for token, agent, name in let_in
     }
+
+
+# --- another key for a node -----------------------------------------------------------------------
+
+
+def rotated(known: Joins, token: str, agent: str, node: str = "second") -> door.Admission:
+    asked = request(token, agent, node)
+    return door.judge_rotation(asked, "second", known, TAKEN)
+
+
+def test_a_node_gets_another_key_by_its_present_one_and_gives_that_up_by_the_new() -> None:
+    known = door.judge(request(), KNOWN, TAKEN, NOW).joins
+    made = rotated(known, AGENTS[0], AGENTS[1])
+    row = made.joins.nodes["second"]
+    assert (made.is_new, row.public_key, row.former) == (True, AGENTS[1], AGENTS[0])
+    assert (row.token, row.joined_s) == (TOKENS[0], NOW)
+    assert rotated(made.joins, AGENTS[0], AGENTS[1]) == door.Admission(
+        "second", made.joins, is_new=False
+    ), "a repeat"
+    done = rotated(made.joins, AGENTS[1], AGENTS[1])
+    assert (done.is_new, done.joins.nodes["second"].former) == (True, "")
+    assert not rotated(done.joins, AGENTS[1], AGENTS[1]).is_new
+    with pytest.raises(TurnedAway, match="is another one"):
+        rotated(done.joins, AGENTS[0], AGENTS[0])
+
+
+def test_an_interrupted_change_of_keys_begins_again_from_either_key() -> None:
+    known = door.judge(request(), KNOWN, TAKEN, NOW).joins
+    halfway = rotated(known, AGENTS[0], AGENTS[1]).joins
+    for present in (AGENTS[0], AGENTS[1]):
+        row = rotated(halfway, present, AGENTS[2]).joins.nodes["second"]
+        assert (row.public_key, row.former) == (AGENTS[2], present)
+    with pytest.raises(TurnedAway, match="was to use another key"):
+        rotated(halfway, AGENTS[0], AGENTS[0])
+
+
+def test_nobody_else_changes_a_nodes_key_and_no_key_is_taken_twice() -> None:
+    known = door.judge(request(), KNOWN, TAKEN, NOW).joins
+    for token, agent, node in ((AGENTS[1], TOKENS[1], "second"), (AGENTS[0], AGENTS[1], "third")):
+        with pytest.raises(TurnedAway) as refusal:
+            rotated(known, token, agent, node)
+        assert refusal.value.counter == "rotation_unknown"
+    with pytest.raises(TurnedAway) as refusal:
+        door.judge_rotation(request(AGENTS[0], AGENTS[1]), "absent", known, TAKEN)
+    assert refusal.value.counter == "rotation_unknown"
+    halfway = rotated(known, AGENTS[0], AGENTS[1]).joins
+    taken = next(iter(TAKEN.keys))
+    for agent in (taken, TOKENS[0]):
+        with pytest.raises(TurnedAway) as refusal:
+            rotated(halfway, AGENTS[1], agent)
+        assert refusal.value.counter == "key_taken"
+    assert refused(halfway, request(TOKENS[1], AGENTS[0])).counter == "key_taken", "a former key"

@@ -105,5 +105,5 @@ def test_a_node_that_took_users_of_other_hosts_alone_gets_what_joins_need(tmp_pa
     for path in (made.joins, made.key("guest"), made.key("registrar")):
         path.unlink()
     assert startup.load_or_create(made).takes_hosts
-    assert startup.joined_keys(made) == {}
+    assert startup.joined_nodes(made) == {}
     assert made.key("registrar").exists()

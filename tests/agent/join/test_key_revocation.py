@@ -67,6 +67,15 @@ def test_a_node_loses_key_name_and_token_at_once(where: StateFolder) -> None:
     assert states(where)["second"] == "revoked" and states(where)["alice"] == "in force"
 
 
+def test_a_node_that_changes_its_key_loses_both(where: StateFolder) -> None:
+    joins.save(where.joins, joins.with_key(joins.load(where.joins), "second", OTHER, AGENT))
+    rows = [row.key for row in key_list.listed(where, {}) if row.name == "second"]
+    assert set(rows) == {AGENT, OTHER}
+    key_revocation.revoke(where, key_revocation.holder(where, "second"), "stolen", 200)
+    assert set(revoked_keys.load(where.revoked)) == {AGENT, OTHER}
+    assert AGENT not in broker_text(where) and OTHER not in broker_text(where)
+
+
 def test_a_user_loses_the_key_and_may_get_another(where: StateFolder) -> None:
     key_revocation.revoke(where, key_revocation.holder(where, "alice"), "left", 200)
     assert "alice" not in startup.load_users(where)

@@ -15,6 +15,7 @@ from stoker.agent.join.registrar import Registrar
 from stoker.agent.state import joins, state_folder
 from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise import broker_address, startup
+from stoker.mesh.broker import revoked_keys
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.identity.join_token import JoinToken
@@ -157,3 +158,39 @@ def test_a_lost_record_takes_no_used_token_again(
     assert "cannot take nodes now" in answer(registrar, sealed(token, OTHER)).refused
     with pytest.raises(Corrupt, match=r"joins\.json is missing"):
         startup.broker_text(where, state_folder.load(where), startup.load_users(where))
+
+
+def test_a_node_changes_its_key_and_both_count_until_it_uses_the_new_one(
+    where: StateFolder, registrar: Registrar, token: JoinToken
+) -> None:
+    answer(registrar, sealed(token))
+
+    def rotate(present: Identity, fresh: Identity) -> JoinReply:
+        names = (present.public, "second", fresh.public)
+        request = JoinRequest(join_messages.FORMAT, *names, NONCE)
+        data = join_messages.seal(request, present, fresh)
+        found = registrar.answer(data, NOW + 5, "second")
+        assert found is not None
+        return join_messages.open_reply(found, NONCE)
+
+    assert rotate(AGENT, OTHER).refused == ""
+    registrar.tell_broker()
+    for key in (AGENT, OTHER):
+        assert broker_text(where).count(key.public) == 1
+    assert broker_text(where).count('"stoker.v1.node.second.hello"') == 2
+    rotate(OTHER, OTHER)
+    registrar.tell_broker()
+    assert AGENT.public not in broker_text(where) and OTHER.public in broker_text(where)
+    assert revoked_keys.load(where.revoked)[AGENT.public].revoked_s == NOW + 5
+    assert "is another one" in rotate(AGENT, AGENT).refused
+    assert registrar.counters == {"joined": 1, "rotated": 2, "rotation_unknown": 1}
+
+
+def test_a_rotation_that_its_present_key_did_not_sign_is_forged(
+    where: StateFolder, registrar: Registrar, token: JoinToken
+) -> None:
+    answer(registrar, sealed(token))
+    request = JoinRequest(join_messages.FORMAT, AGENT.public, "second", OTHER.public, NONCE)
+    assert registrar.answer(join_messages.seal(request, OTHER, OTHER), NOW, "second") is None
+    assert registrar.counters["forged"] == 1
+    assert joins.load(where.joins).nodes["second"].public_key == AGENT.public
