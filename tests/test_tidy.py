@@ -38,6 +38,7 @@ ACROSS = {
     "tests/agent/sim/test_scenarios_terms.py": "stories of terms, on the simulated cluster",
     "tests/mesh/log/test_log_copies.py": "a stream with a copy at each of three brokers",
     "tests/product/test_eviction.py": "a node that falls silent, on real processes",
+    "tests/product/test_forged.py": "forged entries, answers and a genesis, on a live node",
     "tests/product/test_gangs.py": "gangs on one node, from the command line to the processes",
     "tests/product/test_exported.py": "metrics of a live node, at a collector",
     "tests/product/test_prometheus.py": "the metrics page of a live node, and Prometheus",
