@@ -151,6 +151,9 @@ def explanation() -> schema.ExplainView:
             schema.ReasonView(code="devices", node="n1", text="2 of 8 devices are free"),
             schema.ReasonView(code="drained", node="n2", text="node n2 is drained: a new switch"),
         ),
+        expected=schema.ExpectedStart(
+            t_ns=NOW + 25 * 60 * SECOND, latest=True, basis="the time limit of job 7"
+        ),
         actions=("wait for job 7, which holds 4 devices", "ask for 2 devices"),
     )  # fmt: skip
 

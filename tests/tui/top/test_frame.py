@@ -10,10 +10,12 @@ import os
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from fakes import top_cluster
 from fakes.top_cluster import NOW, SECOND, browser, scene
 
+from stoker.mesh.wire import schema
 from stoker.tui.render import text
 from stoker.tui.top.answers import Answers, ServerState
 from stoker.tui.top.frame import frame, text_of
@@ -98,6 +100,16 @@ def test_a_refusal_stands_where_its_answer_would() -> None:
     refused = scene("events", events=None, refused={"events": "only an administrator reads events"})
     words = text_of(frame(browser("events"), refused))[1]
     assert words == "events: only an administrator reads events"
+
+
+def test_a_job_that_waits_says_when_it_is_expected_to_start_or_why_nobody_can_tell() -> None:
+    words = "\n".join(text_of(frame(browser("why"), scene("why"))))
+    assert "expected start: at the latest in 25m 00s, by the time limit of job 7" in words
+    unknown = msgspec.structs.replace(
+        top_cluster.explanation(), expected=schema.ExpectedStart(absent="no job ahead has a limit")
+    )
+    words = "\n".join(text_of(frame(browser("why"), scene("why", explain=unknown))))
+    assert "expected start: not known: no job ahead has a limit" in words
 
 
 def test_a_table_keeps_its_rows_when_the_lines_above_it_take_all_room() -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stoker.mesh.wire.schema import DecisionView, EvidenceView, ExplainView
+from stoker.mesh.wire.schema import DecisionView, EvidenceView, ExpectedStart, ExplainView
 from stoker.tui.render import units
+from stoker.tui.render.explain import EXPECTED
 from stoker.tui.top.answers import Answers
 from stoker.tui.top.lines import Line, Look, line, wrapped
 from stoker.tui.top.view import View
@@ -21,7 +22,14 @@ def told(found: ExplainView, look: Look) -> list[Line]:
     lines = wrapped(f"{found.state}: ", found.summary, look.columns, "title")
     for each in found.troubles:
         lines += wrapped("  ! ", words.trouble(each, look.now_ns), look.columns, "bad")
-    others = [reason for reason in found.reasons if not found.summary.endswith(reason.text)]
+    if found.expected is not None:
+        start = _start(found.expected, look)
+        lines += wrapped("  expected start: ", start, look.columns) if start else []
+    others = [
+        reason
+        for reason in found.reasons
+        if not found.summary.endswith(reason.text) and reason.code != EXPECTED
+    ]
     for rank, reason in enumerate(others, 1):
         known = f"node {reason.node}" in reason.text
         where = f"node {reason.node}: " if reason.node and not known else ""
@@ -29,6 +37,15 @@ def told(found: ExplainView, look: Look) -> list[Line]:
     for action in found.actions:
         lines += wrapped("  would help: ", action, look.columns, "good")
     return lines
+
+
+def _start(expected: ExpectedStart, look: Look) -> str:
+    """Return when a job is expected to start and what that rests on, or why nobody can tell."""
+    if expected.t_ns is None:
+        return f"not known: {expected.absent}" if expected.absent else ""
+    wait = units.duration(max(0, expected.t_ns - look.now_ns) // 10**9 * 10**9)
+    most = "at the latest " if expected.latest else ""
+    return f"{most}in {wait}, by {expected.basis}"
 
 
 def _lines(answers: Answers, subject: str, look: Look) -> list[Line]:
