@@ -17,11 +17,12 @@ from stoker.mesh.wire.schema import RankTroubleView
 from stoker.tui.calls import views
 from stoker.tui.calls.telemetry_calls import Told
 from stoker.tui.top.answers import Answers, Logs, ServerState
-from stoker.tui.top.browser import Browser, Visit
+from stoker.tui.top.browser import Browser
 from stoker.tui.top.frame import Scene
 from stoker.tui.top.lines import Look
 from stoker.tui.top.marks import UNICODE, Marks
 from stoker.tui.top.views.catalogue import VIEWS
+from stoker.tui.top.visit import Visit
 
 NOW = 1_000_000 * SECOND
 HOSTILE = "\x1b[31mred\x1b]0;owned\x07 \u202emirror 日本 e\u0301\u0301"

@@ -26,7 +26,7 @@ from stoker.mesh.wire import schema
 from stoker.tui.bench import top_cluster
 from stoker.tui.bench.top_cluster import START_NS
 from stoker.tui.top.answers import Answers, ServerState
-from stoker.tui.top.browser import Browser, Visit
+from stoker.tui.top.browser import Browser
 from stoker.tui.top.lines import Look, plain
 from stoker.tui.top.marks import UNICODE
 from stoker.tui.top.reader import Wanted
@@ -34,6 +34,7 @@ from stoker.tui.top.screen import Top, calm_collector
 from stoker.tui.top.terminal import TopDriver
 from stoker.tui.top.views import cluster
 from stoker.tui.top.views.catalogue import START, VIEWS
+from stoker.tui.top.visit import Visit
 
 LOOK = Look(START_NS, UNICODE, 160, 50)
 FRAMES = "frames.jsonl"

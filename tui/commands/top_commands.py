@@ -87,8 +87,9 @@ async def _top(wish: TopOptions) -> None:
 
 def _browser(wish: TopOptions, view: str = "") -> Browser:
     from stoker.native.errors import BadRequest
-    from stoker.tui.top.browser import Browser, Visit
+    from stoker.tui.top.browser import Browser
     from stoker.tui.top.views.catalogue import START, VIEWS
+    from stoker.tui.top.visit import Visit
 
     browser = Browser(VIEWS, [Visit(VIEWS[START])], readonly=wish.readonly)
     if name := view or wish.view:

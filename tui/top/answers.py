@@ -17,7 +17,6 @@ from stoker.mesh.wire.schema import (
     DeviceView,
     ExplainView,
     JobView,
-    KernelRow,
     NodeView,
     QueueView,
     ReadingsView,
@@ -28,9 +27,9 @@ from stoker.tui.calls.telemetry_calls import Told
 
 Need: TypeAlias = Literal[
     "nodes", "devices", "jobs", "queues", "cluster", "streams", "events", "summaries",
-    "job", "kernels", "logs", "explain", "readings", "topology",
+    "job", "logs", "explain", "readings", "topology",
 ]  # fmt: skip
-"""One request that a view may need; the last six are about the view's subject."""
+"""One request that a view may need; the last five are about the view's subject."""
 
 STALE_NS: Final = 2_000_000_000
 """Older data is marked: a person may not take it for the present."""
@@ -64,7 +63,6 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
     """The subject of the parts below: a job's number, `node`, or `node:device`."""
     job: Mapping[str, Any] | None = None
     """The job with its trace summary, as `stoker job -o json` has it."""
-    kernels: Sequence[KernelRow] | None = None
     logs: Logs | None = None
     explain: ExplainView | None = None
     readings: ReadingsView | None = None

@@ -7,7 +7,6 @@ Owns the promise that nothing is changed without a confirmation, and nothing at 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
@@ -16,6 +15,7 @@ from stoker.tui.top.answers import Answers
 from stoker.tui.top.keys import BY_KEY, DESTRUCTIVE, Binding
 from stoker.tui.top.table import window
 from stoker.tui.top.view import View
+from stoker.tui.top.visit import Visit, chosen, pattern_fault, place
 
 VISITS_MAX = 50
 """The most views that `esc` leads back through."""
@@ -46,23 +46,6 @@ class ViewChange(NamedTuple):
 
 Effect = Quit | ReadNow | OpenShell | ViewChange
 Mode = Literal["browse", "command", "filter", "confirm", "help", "object"]
-
-
-@dataclass(frozen=True)
-class Visit:
-    """One view as it is shown: its subject, and where the cursor is."""
-
-    view: View
-    subject: str = ""
-    key: str = ""
-    """The key of the item under the cursor; empty before the first frame."""
-    cursor: int = 0
-    offset: int = 0
-    pattern: str = ""
-    sort: str = ""
-    down: bool = False
-    follow: bool = False
-    """True while it stays at its end."""
 
 
 @dataclass
@@ -99,7 +82,7 @@ class Browser:
         all_items = visit.view.items(answers, visit.subject)
         asked = (visit.view.name, visit.subject, visit.pattern, visit.sort, visit.down)
         if not self._shown or self._shown[0] is not all_items or self._shown[1] != asked:
-            self._shown = [all_items, asked, _chosen(all_items, visit)]
+            self._shown = [all_items, asked, chosen(all_items, visit)]
         found: Sequence[Any] = self._shown[2]
         return found
 
@@ -110,7 +93,7 @@ class Browser:
         if visit.follow:
             cursor = count - 1
         elif items and visit.key:
-            cursor = _place(items, visit)
+            cursor = place(items, visit)
         cursor, offset = window(cursor, visit.offset, count, rows)
         key = visit.view.key(items[cursor]) if items else ""
         self.visits[-1] = replace(visit, cursor=cursor, offset=offset, key=key or visit.key)
@@ -152,8 +135,8 @@ class Browser:
         visit = self.visit
         if not items:
             return None
-        place = _place(items, visit) if visit.key else visit.cursor
-        return items[min(max(place, 0), len(items) - 1)]
+        at = place(items, visit) if visit.key else visit.cursor
+        return items[min(max(at, 0), len(items) - 1)]
 
     def _move(self, action: str) -> None:
         visit = self.visit
@@ -397,36 +380,3 @@ _ACTIONS: dict[str, Callable[[Browser, Any], list[Effect]]] = {
     "shell": Browser._shell,
     "quit": lambda b, item: [Quit()],
 }
-
-
-def pattern_fault(pattern: str) -> str:
-    """Return what is wrong with a filter, or nothing."""
-    try:
-        re.compile(pattern.removeprefix("!"))
-    except (re.error, RecursionError) as error:
-        return str(error)
-    return ""
-
-
-def _chosen(items: Sequence[Any], visit: Visit) -> Sequence[Any]:
-    """Return the items that match the pattern, sorted by a column."""
-    if visit.pattern:
-        wanted = not visit.pattern.startswith("!")
-        found = re.compile(visit.pattern.removeprefix("!"), re.IGNORECASE).search
-        text = visit.view.text
-        items = [item for item in items if (found(text(item)) is not None) == wanted]
-    order = next((c.order for c in visit.view.columns if c.title == visit.sort), None)
-    if order is not None:
-        by = order
-        known = [item for item in items if by(item) is not None]
-        unknown = [item for item in items if by(item) is None]
-        return sorted(known, key=by, reverse=visit.down) + unknown
-    return list(reversed(items)) if visit.down else items
-
-
-def _place(items: Sequence[Any], visit: Visit) -> int:
-    """Return the index of the item under the cursor; the old one if that item is gone."""
-    key = visit.view.key
-    if visit.cursor < len(items) and key(items[visit.cursor]) == visit.key:
-        return visit.cursor
-    return next((i for i, item in enumerate(items) if key(item) == visit.key), visit.cursor)

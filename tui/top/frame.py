@@ -16,8 +16,9 @@ from stoker.tui.render import units
 from stoker.tui.top import answers as parts
 from stoker.tui.top import keys, table
 from stoker.tui.top.answers import Answers, ServerState
-from stoker.tui.top.browser import Browser, Visit
+from stoker.tui.top.browser import Browser
 from stoker.tui.top.lines import Line, Look, Piece, Tone, blank, ends, fitted, line, plain
+from stoker.tui.top.visit import Visit
 
 BACK_SHOWN_NS = 10_000_000_000
 """The time for which the head says that a lost server has returned."""

@@ -29,13 +29,6 @@ class Piece(NamedTuple):
 Line: TypeAlias = tuple[Piece, ...]
 
 
-class Size(NamedTuple):
-    """The columns and rows of a terminal."""
-
-    columns: int
-    rows: int
-
-
 class Look(NamedTuple):
     """Everything beside its data that a view may use: the time (CLOCK_REALTIME), the marks, the
     room."""

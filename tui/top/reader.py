@@ -32,7 +32,7 @@ TOLD_MAX = 5_000
 SINCE_S = 600.0
 SHARE = 4
 """A request waits this many times its own duration before it is sent again."""
-ABOUT_SUBJECT: tuple[Need, ...] = ("job", "logs", "readings", "topology", "kernels")
+ABOUT_SUBJECT: tuple[Need, ...] = ("job", "logs", "readings", "topology")
 
 FROM_A_NODE: tuple[Need, ...] = ("logs", "readings", "topology")
 """The needs that one node answers; its silence says nothing of the server."""
@@ -243,9 +243,6 @@ class Reader:
     async def _topology(self) -> dict[str, Any]:
         return {"topology": await self._client.topology(self.wanted.subject)}
 
-    async def _kernels(self) -> dict[str, Any]:
-        return {"kernels": (await self._client.kernels()).kernels}
-
 
 _READS: dict[Need, Callable[[Reader], Awaitable[dict[str, Any] | None]]] = {
     "nodes": Reader._nodes,
@@ -257,7 +254,6 @@ _READS: dict[Need, Callable[[Reader], Awaitable[dict[str, Any] | None]]] = {
     "events": lambda reader: reader._told("events", "events"),
     "summaries": lambda reader: reader._told("kernels", "summaries"),
     "job": Reader._job,
-    "kernels": Reader._kernels,
     "logs": Reader._logs,
     "explain": Reader._explain,
     "readings": Reader._readings,
