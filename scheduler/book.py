@@ -17,7 +17,7 @@ import msgspec
 from stoker.native.errors import BadRequest, Corrupt, NotFound
 from stoker.scheduler.departures import Departure, Departures
 from stoker.scheduler.gang_ports import GangPorts
-from stoker.scheduler.names import DEFAULT_QUEUE, name_id
+from stoker.scheduler.names import DEFAULT_QUEUE, label_key, name_id
 from stoker.scheduler.nouns import (
     ENDED,
     Decision,
@@ -342,6 +342,11 @@ class Book:
     def queue_name(self, queue: int) -> str:
         """Return the name of a queue."""
         return DEFAULT_QUEUE if queue == 0 else self.queues.get(queue, f"queue-{queue:x}")
+
+    def level(self, number: int) -> str:
+        """Return the key of labels with this id, or an empty string."""
+        keys = map(label_key, self._labels.values())
+        return next((key for key in keys if name_id(key) == number), "")
 
     def word(self, number: int) -> str:
         """Return the label, taint or model with this core id; empty if it was never named."""

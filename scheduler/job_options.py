@@ -146,6 +146,11 @@ class JobOptions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     numa: Literal["none", "prefer", "require"] = "prefer"
     """prefer: its CPUs and memory are those beside its devices as far as that can be; require: each
     task's devices are in one NUMA node and nothing else serves it; none: as they come."""
+    within: str = ""
+    """The key of a node label, such as rack: all its tasks run on nodes with one value of it."""
+    prefer_within: tuple[str, ...] = ()
+    """It prefers nodes with one value of these keys, the widest first; the last is given up first.
+    """
 
 
 class OptionLimit(NamedTuple):

@@ -111,6 +111,8 @@ class Reason(IntEnum):
     NO_DEVICE_MEETS = 92  # job: the condition, asked: its value, have: the nearest
     NO_DEVICE_MEETS_ALL = 93  # asked: conditions, have: devices of the kind
     NUMA_SPLIT = 94  # no NUMA node has so many devices that serve
+    LEVEL_SPLIT = 95  # the node lacks the label that the gang's nodes share
+    LEVEL_SHORT = 96  # asked: tasks, have: those of one domain, job: the level
 
     # Reasons for the state of a job.
     SUBMITTED = 100
@@ -199,6 +201,7 @@ class Reason(IntEnum):
     NEEDS_CONDITIONS = 336  # count: nodes without a device that meets the conditions
     PREFERENCES_MET = 337  # have of asked preferences are met where it was placed
     NEEDS_NUMA = 338  # count: nodes without enough free devices in one NUMA node
+    NEEDS_LEVEL = 339  # count: nodes without a label of the level; job: the level
 
     # Codes from here on belong to the outer layers and pass through unread.
     OUTER = 1000

@@ -70,6 +70,8 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.GANG_NODE_SHORT: (
         "asks for {asked} tasks on each of its nodes, the largest node has room for {have}"
     ),
+    Reason.LEVEL_SPLIT: "the node is not in one domain with the other tasks of the gang",
+    Reason.LEVEL_SHORT: ("asks for {asked} tasks within one {job}, the largest can hold {have}"),
     Reason.ALREADY_RELEASED: "all {asked} tasks of job {job} were ready, or it waits for none",
     Reason.NOT_PENDING: "job {job} is not waiting",
     Reason.WRONG_ATTEMPT: "attempt {asked} does not follow attempt {have}",
@@ -266,6 +268,7 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.NEEDS_NUMA: (
         "nodes without {asked} free devices in one NUMA node: {count}, the most in one are {have}"
     ),
+    Reason.NEEDS_LEVEL: "nodes without a {job}: {count}",
     Reason.EXPECTED_START: "expected to start at {have} ns",
     Reason.NEEDS_CHOICE: "its placement is left to a scoring function",
     Reason.ROOM_BEING_MADE: "preempted jobs that still stop where it could run: {count}",

@@ -172,6 +172,7 @@ class NodeLabel(NamedTuple):
     label: int
     """Hash of "key=value"."""
     value: int = 0
+    """Hash of the key, so that it can be a level of the topology; of COST the cost."""
     taint: bool = False
     """Only jobs that tolerate it are placed there."""
     cost: bool = False

@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 from typing import Final, Literal
 
-DIGEST: Final = "4551270468776008"
+DIGEST: Final = "86f012e675372c17"
 """The layout that this is for; the compiled core has the same."""
 MILLI: Final = 1_000
 """Milli-shares of one whole device or one CPU."""
@@ -185,6 +185,7 @@ class Property(IntEnum):
     PARTITION = 9  # 1: a whole card, 2: a partition
     DEVICE = 10  # the device at `place` 1 of the node with this id; 0: any
     NUMA = 11  # devices of a task in one NUMA node, so many CPUs beside
+    LEVEL = 12  # all tasks on nodes with one label of the key with this hash
 
 
 class Relation(IntEnum):

@@ -24,7 +24,7 @@ from stoker.mesh.identity import certificate, sealed_json
 from stoker.native import durable_file
 from stoker.native.errors import Corrupt, Denied, NotFound, Refused
 
-FORMAT = 11
+FORMAT = 12
 """The state format that this version reads and writes."""
 
 MIGRATIONS: dict[int, Callable[[Path], None]] = {}

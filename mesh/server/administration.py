@@ -106,7 +106,7 @@ def node_label(
         replaced = label_key(word) in keys and word not in (*new, *taints)
         if word and (replaced or word in going or label_key(word) in going):
             gone.append(records.NodeLabel(number, label.label, clear=True))
-    put: list[records.Request] = [records.NodeLabel(number, name_id(label)) for label in new]
+    put: list[records.Request] = [node_requests.label_set(number, label) for label in new]
     put += [records.NodeLabel(number, name_id(label), taint=True) for label in taints]
     if request.cost is not None:
         if not 0 <= request.cost <= MILLI_MAX:

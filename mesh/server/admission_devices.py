@@ -10,6 +10,7 @@ from __future__ import annotations
 from stoker.mesh.wire.job_request import JobRequest
 from stoker.native.errors import BadRequest
 from stoker.scheduler.conditions import JOB_CONDITIONS_MAX, PREFERENCES_MAX
+from stoker.scheduler.names import check_label
 from stoker.scheduler.nouns import MILLI
 
 ID_CHARS_MAX = 256
@@ -27,10 +28,28 @@ def check_devices(request: JobRequest) -> None:
     _check_topology(request)
     wishes = len(request.prefer) + (request.topology == "preferred")
     wishes += bool(request.device_ids) and request.device_ids_mode == "prefer"
+    _check_levels(request)
+    wishes += len(request.prefer_within)
     if wishes > PREFERENCES_MAX:
         raise BadRequest(
-            f"prefer, device_ids and topology come to {wishes} preferences, at most"
+            f"prefer, device_ids, topology and prefer_within come to {wishes} preferences, at most"
             f" {PREFERENCES_MAX}"
+        )
+
+
+def _check_levels(request: JobRequest) -> None:
+    levels = (*filter(None, (request.within,)), *request.prefer_within)
+    for level in levels:
+        try:
+            check_label(f"{level}=x")
+        except BadRequest:
+            raise BadRequest(f"{level[:80]!r} is not the key of a label, as rack is") from None
+    if len(set(levels)) < len(levels):
+        raise BadRequest("within and prefer_within name a level twice")
+    if levels and max(request.tasks, request.tasks_per_node, request.nodes) == 1:
+        raise BadRequest(
+            f"within {levels[0]!r} keeps the tasks of a gang together, but the job has one task",
+            hint=f"--require {levels[0]}=NAME keeps a job in one of them",
         )
 
 

@@ -149,6 +149,11 @@ class JobRequest(Message, frozen=True):
     numa: Literal["none", "prefer", "require"] = "prefer"
     """prefer: its CPUs and memory are those beside its devices as far as that can be; require: each
     task's devices are in one NUMA node and nothing else serves it; none: as they come."""
+    within: str = ""
+    """The key of a node label, such as rack: all its tasks run on nodes with one value of it."""
+    prefer_within: tuple[str, ...] = ()
+    """It prefers nodes with one value of these keys, the widest first; the last is given up first.
+    """
 
 
 class Spec(Part, frozen=True):
@@ -208,6 +213,8 @@ class Spec(Part, frozen=True):
     rank_trouble: str = "warn"
     rank_patience_s: int = 60
     numa: str = "prefer"
+    within: str = ""
+    prefer_within: tuple[str, ...] = ()
 
 
 class Afters(NamedTuple):
@@ -276,6 +283,8 @@ def job_spec(request: JobRequest, afters: Afters) -> JobSpec:
         rank_trouble=request.rank_trouble,
         rank_patience_s=request.rank_patience_s,
         numa=request.numa,
+        within=request.within,
+        prefer_within=request.prefer_within,
     )
 
 
@@ -338,4 +347,6 @@ def shown_spec(
         rank_trouble=spec.rank_trouble,
         rank_patience_s=spec.rank_patience_s,
         numa=spec.numa,
+        within=spec.within,
+        prefer_within=spec.prefer_within,
     )

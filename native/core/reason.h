@@ -106,6 +106,8 @@ enum sk_reason {
 	SK_NO_DEVICE_MEETS = 92,     /* job: the condition, asked: its value, have: the nearest */
 	SK_NO_DEVICE_MEETS_ALL = 93, /* asked: conditions, have: devices of the kind */
 	SK_NUMA_SPLIT = 94,	     /* no NUMA node has so many devices that serve */
+	SK_LEVEL_SPLIT = 95,	     /* the node lacks the label that the gang's nodes share */
+	SK_LEVEL_SHORT = 96,	     /* asked: tasks, have: those of one domain, job: the level */
 	SK_REFUSAL_END,
 
 	/* Reasons for the state of a job. */
@@ -196,6 +198,7 @@ enum sk_reason {
 	SK_NEEDS_CONDITIONS = 336, /* count: nodes without a device that meets the conditions */
 	SK_PREFERENCES_MET = 337,  /* have of asked preferences are met where it was placed */
 	SK_NEEDS_NUMA = 338,	   /* count: nodes without enough free devices in one NUMA node */
+	SK_NEEDS_LEVEL = 339,	   /* count: nodes without a label of the level; job: the level */
 
 	/* Codes from here on belong to the outer layers and pass through unread. */
 	SK_REASON_OUTER = 1000,

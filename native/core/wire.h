@@ -237,7 +237,8 @@ struct sk_node_label {
 	struct sk_header header;
 	uint64_t node;
 	uint64_t label; /* Hash of "key=value". */
-	uint64_t value;
+	uint64_t value; /* Hash of the key, so that it can be a level of the topology; of COST the
+			   cost. */
 };
 static_assert(sizeof(struct sk_node_label) == 40, "stored layout");
 
@@ -298,6 +299,7 @@ enum sk_property {
 	SK_PROPERTY_PARTITION = 9, /* 1: a whole card, 2: a partition */
 	SK_PROPERTY_DEVICE = 10,   /* the device at `place` - 1 of the node with this id; 0: any */
 	SK_PROPERTY_NUMA = 11,	   /* devices of a task in one NUMA node, so many CPUs beside */
+	SK_PROPERTY_LEVEL = 12,	   /* all tasks on nodes with one label of the key with this hash */
 	SK_PROPERTY_END,
 };
 

@@ -20,7 +20,7 @@ from fakes.servers import Servers, running
 
 from stoker.mesh.wire import schema
 from stoker.native import _sim
-from stoker.native.errors import NotFound
+from stoker.native.errors import BadRequest, NotFound
 from stoker.probes.simdriver import libraries, profiles
 from stoker.scheduler.nouns import ENDED
 from tests.mesh.conftest import (  # noqa: F401  # fixtures
@@ -298,3 +298,41 @@ async def test_a_node_that_dies_while_a_gang_gathers_takes_the_attempt_with_it(
             assert old.data == b""
     await three.persist("alice", "job", "cancel", select=str(job))
     assert (await three.until_state(job, *ENDED)).state == "cancelled"
+
+
+@pytest.fixture
+async def racks(
+    server_stopped_with_admin: Server,  # noqa: F811
+    tmp_path: Path,
+) -> AsyncIterator[Servers]:
+    """Three nodes, the last two of which are in one rack."""
+    labels = {name: (f"rack={rack}",) for name, rack in zip(NODES, "abb", strict=True)}
+    async with running(tmp_path, NODES, server_stopped_with_admin, labels=labels) as made:
+        yield made
+
+
+async def test_a_gang_stays_within_a_rack_by_the_labels_of_its_nodes(racks: Servers) -> None:
+    """A gang that no rack can hold is refused; once another node is in the rack it fits."""
+    job = await racks.submit("sh", "-c", "echo $RANK $STOKER_NODE", nodes=2, within="rack")
+    assert (await racks.until_state(job, *ENDED)).state == "succeeded"
+    ranks, nodes = zip(*await lines(racks, job, 2), strict=True)
+    assert (ranks, {*nodes}) == (("0", "1"), {"node2", "node3"})
+
+    with pytest.raises(BadRequest, match="within one rack, the largest can hold 2"):
+        await racks.submit("true", nodes=3, within="rack")
+    with pytest.raises(BadRequest, match="there is no level 'rak'"):
+        await racks.submit("true", nodes=2, within="rak")
+
+    either = await racks.submit("sleep", "600", nodes=3, prefer_within=("rack",))
+    places = [rank.node for rank in (await racks.until_state(either, "running")).ranks]
+    assert {*places} == {*NODES}
+    assert places[1] != "node1", "the ranks of one rack are adjacent"
+    told = await racks.persist("alice", "job", "explain", job=either)
+    assert "not nodes of one rack" in " ".join(reason.text for reason in told.reasons)
+    await racks.persist("alice", "job", "cancel", select=str(either))
+    await racks.until_state(either, *ENDED)
+
+    await racks.persist("admin", "node", "label", node="node1", labels=("rack=b",))
+    wide = await racks.submit("sh", "-c", "echo $STOKER_NODE", nodes=3, within="rack")
+    assert (await racks.until_state(wide, *ENDED)).state == "succeeded"
+    assert {row for (row,) in await lines(racks, wide, 3)} == {*NODES}

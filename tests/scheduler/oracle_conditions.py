@@ -53,7 +53,7 @@ def condition_is_bad(condition: rec.Condition, gpu_milli: int) -> bool:
     which, relation, value, rank, place = condition
     names = (
         Property.VENDOR, Property.MODEL, Property.ARCH, Property.PROFILE, Property.PARTITION,
-        Property.DEVICE,
+        Property.DEVICE, Property.LEVEL,
     )  # fmt: skip
     device = which == Property.DEVICE
     return (

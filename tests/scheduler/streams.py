@@ -17,7 +17,9 @@ from stoker.scheduler.wire_names import Property, Relation
 from tests.scheduler.oracle import Oracle
 from tests.scheduler.oracle_nouns import SECOND, Job, Node
 
-COMPARED = tuple(p for p in Property if p not in (Property.LINK, Property.DEVICE, Property.NUMA))
+COMPARED = tuple(
+    p for p in Property if p not in (Property.LINK, Property.DEVICE, Property.NUMA, Property.LEVEL)
+)
 """The properties that each device has by itself."""
 
 SMALL = Limits(nodes=4, devices=14, jobs=12, finished=5, tasks=6, node_tasks=4, keys=4, queues=4)
@@ -114,7 +116,7 @@ class Stream:
 
     def condition(self, rank: int) -> rec.Condition:
         if self.rarely(0.03):
-            return rec.Condition(self.one_of(1, 2, 3, 12), self.one_of(1, 2, 4), 20, rank)
+            return rec.Condition(self.one_of(1, 2, 3, 13), self.one_of(1, 2, 4), 20, rank)
         which = self.random.choice([p for p in COMPARED if rank or p != Property.MODEL])
         values = {
             Property.VENDOR: (1, 15), Property.MODEL: MODELS[:2], Property.MEMORY: (50, 80),

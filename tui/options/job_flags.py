@@ -89,6 +89,14 @@ FLAGS: Final = (
         "--numa", type=click.Choice(["none", "prefer", "require"]), default="prefer",
         show_default=True, help="Whether it gets the CPUs and memory beside its devices.",
     ),
+    click.option(
+        "--within", metavar="LEVEL",
+        help="All tasks of a gang on nodes of one rack, or whatever label LEVEL is.",
+    ),
+    click.option(
+        "--prefer-within", multiple=True, metavar="LEVEL",
+        help="As --within, while that can be; the widest LEVEL first.",
+    ),
     click.option("--cpus", type=CPUS, help="CPU limit: 2, 0.5."),
     click.option("--mem", type=SIZE, help="Memory limit: 512M, 4G."),
     click.option("--pids", type=click.IntRange(1, 4194304), help="Limit of processes and threads."),

@@ -18,7 +18,7 @@ from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.replica.works import core_request
 from stoker.mesh.replica.works.decide import repeats
 from stoker.mesh.replica.works.device_conditions import conditions_of
-from stoker.mesh.replica.works.named_devices import check_labels
+from stoker.mesh.replica.works.named_devices import check_labels, check_levels
 from stoker.mesh.replica.works.user_room import UserRoom
 from stoker.mesh.replica.works.work import AdminWork, SubmitWork, Work, cancel_works, remove_works
 from stoker.native.errors import Refused
@@ -59,6 +59,9 @@ class UserWorks:
         reports = list(state.book.nodes.values())
         if event.spec.require and reports:
             check_labels(event.spec.require, self._labels())
+        levels = [*filter(None, (event.spec.within, *event.spec.prefer_within))]
+        if levels and reports:
+            check_levels(levels, self._labels())
         models = core_request.models_of(event.spec, reports)
         known = core_request.known_models(reports) if event.spec.prefer else ()
         conditions = conditions_of(event.spec, reports, known)

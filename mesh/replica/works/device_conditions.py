@@ -49,7 +49,10 @@ _NAMES = {
     Property.NUMA: "",
     Property.PARTITION: "",
     Property.DEVICE: "",
+    Property.LEVEL: "",
 }
+_WITHIN = "within "
+"""The beginning of a preference for one domain of a level."""
 _SIGNS = {Relation.IS: "", Relation.LEAST: ">= ", Relation.MOST: "<= "}
 
 
@@ -71,11 +74,15 @@ def conditions_of(
         found.append(_link(spec, 0))
     if spec.numa == "require":
         found.append(Condition(Property.NUMA, Relation.LEAST, cpus_wanted(spec)))
+    if spec.within:
+        found.append(_level(spec.within, 0))
     for rank, wish in enumerate(preferences(spec), 1):
         if isinstance(wish, Clause):
             found += _preferred(wish, rank, devices, list(models))
         elif wish == "device_ids":
             found += named_devices(spec.device_ids, nodes, rank)
+        elif wish.startswith(_WITHIN):
+            found.append(_level(wish.removeprefix(_WITHIN), rank))
         else:
             found.append(_link(spec, rank))
     if len(found) > JOB_CONDITIONS_MAX:
@@ -87,17 +94,19 @@ def conditions_of(
 
 
 def asks(spec: JobSpec) -> bool:
-    """Return True if the spec has a condition on its devices."""
+    """Return True if the spec has a condition on its devices, or on their nodes together."""
     numbers = (spec.device_memory_least_bytes, spec.topology != "none", spec.numa == "require")
     names = (spec.vendors, spec.compute_least, spec.archs, spec.drivers, spec.profiles)
-    return any((*numbers, *names, spec.prefer, spec.device_ids, spec.exclusivity))
+    levels = (spec.within, spec.prefer_within)
+    return any((*numbers, *names, *levels, spec.prefer, spec.device_ids, spec.exclusivity))
 
 
 def preferences(spec: JobSpec) -> tuple[Clause | str, ...]:
-    """Return the preferences of a spec by rank: named devices, then terms, then a link."""
+    """Return the preferences of a spec by rank: named devices, terms, a link, levels."""
     ids = spec.device_ids and spec.device_ids_mode == "prefer"
     linked = ("topology",) if spec.topology == "preferred" else ()
-    return (*(("device_ids",) if ids else ()), *map(preference, spec.prefer), *linked)
+    levels = (_WITHIN + level for level in spec.prefer_within)
+    return (*(("device_ids",) if ids else ()), *map(preference, spec.prefer), *linked, *levels)
 
 
 def preference_words(spec: JobSpec) -> tuple[str, ...]:
@@ -107,11 +116,16 @@ def preference_words(spec: JobSpec) -> tuple[str, ...]:
     said["topology"] = "a link between its devices"
     if spec.min_link_gbps:
         said["topology"] += f" of {spec.min_link_gbps} GB/s"
+    said |= {_WITHIN + level: f"nodes of one {level}" for level in spec.prefer_within}
     return tuple(said[w] if isinstance(w, str) else next(terms) for w in preferences(spec))
 
 
 def _link(spec: JobSpec, rank: int) -> Condition:
     return Condition(Property.LINK, Relation.LEAST, spec.min_link_gbps or LINK_ANY, rank)
+
+
+def _level(key: str, rank: int) -> Condition:
+    return Condition(Property.LEVEL, Relation.IS, name_id(key), rank)
 
 
 def _required(spec: JobSpec, devices: list[DeviceInfo]) -> Iterator[Condition]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
 from stoker.native.errors import BadRequest
-from stoker.scheduler.names import name_id
+from stoker.scheduler.names import label_key, name_id
 from stoker.scheduler.nouns import NodeReport
 from stoker.scheduler.wire_fields import Condition
 from stoker.scheduler.wire_names import Property, Relation
@@ -87,6 +87,17 @@ def check_labels(asked: Iterable[str], known: Iterable[str]) -> None:
     for label in asked:
         if label not in there:
             raise BadRequest(f"no node has the label {label!r}", hint=_nearest(label, there))
+
+
+def check_levels(asked: Iterable[str], known: Iterable[str]) -> None:
+    """Raise BadRequest for a level of which no node has a label, with the nearest there is."""
+    there = sorted({label_key(label) for label in known if label})
+    for level in asked:
+        if level not in there:
+            raise BadRequest(
+                f"no node has a label {level}=...: there is no level {level!r}",
+                hint=f"{_nearest(level, there)}; `stoker node label NODE {level}=NAME` makes one",
+            )
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:

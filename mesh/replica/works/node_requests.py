@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from stoker.mesh.replica.state import ReplicaState
 from stoker.scheduler import records
 from stoker.scheduler.conditions import capability, version_number
-from stoker.scheduler.names import hash64, name_id, vendor_number
+from stoker.scheduler.names import hash64, label_key, name_id, vendor_number
 from stoker.scheduler.nouns import DeviceInfo, NodeReport
 from stoker.scheduler.numa_plan import cpu_numbers
 from stoker.scheduler.policies import Kind
@@ -52,13 +52,18 @@ def node_requests(
     ]
     gone = set(before.labels) - set(report.labels) if before is not None else set()
     cleared = [records.NodeLabel(number, name_id(label), clear=True) for label in sorted(gone)]
-    labels = [records.NodeLabel(number, name_id(label)) for label in report.labels]
+    labels = [label_set(number, label) for label in report.labels]
     cost = cost_of(report.labels)
     if cost is not None:
         labels.append(records.NodeLabel(number, name_id(COST_LABEL), cost, cost=True))
     elif before is not None and cost_of(before.labels) is not None:
         cleared.append(records.NodeLabel(number, name_id(COST_LABEL), clear=True))
     return [up, *devices, *traits, *cleared, *labels]
+
+
+def label_set(node: int, label: str) -> records.NodeLabel:
+    """Return the command that gives a node a label; its key makes it a domain of a level."""
+    return records.NodeLabel(node, name_id(label), name_id(label_key(label)))
 
 
 def cost_of(labels: Iterable[str]) -> int | None:

@@ -26,6 +26,8 @@ _NAME_IN_ASKED = frozenset(
     }
 )
 """Reasons whose `asked` is the id of the label, taint or model that prevents the placement."""
+_LEVEL_IN_JOB = frozenset({Reason.LEVEL_SHORT, Reason.NEEDS_LEVEL})
+"""Reasons whose `job` is a level: the id of the key of labels."""
 _MOMENT: dict[int, str] = {
     Reason.WAITS_UNTIL: "waits {wait} until its next attempt",
     Reason.EXPECTED_START: "expected to start in {wait}",
@@ -70,6 +72,8 @@ def words(
     figures: dict[str, Any] = {"asked": asked, "have": have, "job": f"{job}{whose}", "node": node}
     if reason in _QUEUE_IN_JOB:
         figures["job"] = book.queue_name(job)
+    elif reason in _LEVEL_IN_JOB:
+        figures["job"] = book.level(job)
     elif reason in _QUEUE_IN_ASKED:
         figures["asked"] = book.queue_name(asked)
     text = sentence(reason, **figures, count=count, kinds=detail if reason in _OF_KIND else 0)

@@ -8,6 +8,7 @@
 #include "core/decide/trial.h"
 #include "core/ledger/device.h"
 #include "core/ledger/fit.h"
+#include "core/ledger/level.h"
 #include "core/ledger/node.h"
 #include "core/ledger/task.h"
 #include "core/ledger/traits.h"
@@ -15,6 +16,7 @@
 #include "core/state/journal.h"
 #include "core/state/journal_bound.h"
 
+#define SK_LEVELS_ORDERED 3u /* levels by which ranks are ordered, the outermost ones */
 #define SK_TRIAL_TASK (SK_JOURNAL_TASK + SK_JOURNAL_SHARE * SK_TASK_DEVICES_MAX)
 
 void sk_trial_emit(struct sk_trial *trial, const void *record, size_t size)
@@ -48,15 +50,49 @@ static void place_fill(const struct sk_core *core, uint32_t slot, uint32_t task,
 	place->tasks = job->request.tasks;
 }
 
-/* Returns the place of a task among those of its gang: by node, in the order in which they were
- * chosen, then by link group (those of no group come last), then by device. */
-static uint64_t locality(const struct sk_core *core, const struct sk_place *places, uint32_t task)
+_Static_assert(SK_TASKS_MAX <= 64, "the number of a task has six bits in a locality");
+
+/* The first task on a node with the label of this one's, so that domains keep the order in which
+ * they were chosen. */
+static uint64_t domain_first(const struct sk_core *core, const struct sk_place *places,
+			     uint64_t level, uint32_t task)
+{
+	uint64_t label = sk_level_label(&core->nodes[sk_node_find(core, places[task].node)], level);
+	uint32_t first = 0;
+
+	while (sk_level_label(&core->nodes[sk_node_find(core, places[first].node)], level) != label)
+		first++;
+	return first;
+}
+
+/* The domains of a task, the outermost first. A level that a job names later lies within those that
+ * it names before. */
+static uint64_t domains_of(const struct sk_core *core, const struct sk_place *places,
+			   const struct sk_request *request, uint32_t task)
+{
+	uint64_t key = 0;
+	uint32_t levels = 0;
+
+	for (uint32_t i = 0; i < SK_JOB_CONDITIONS_MAX && levels < SK_LEVELS_ORDERED; i++) {
+		if (request->conditions[i].property != SK_PROPERTY_LEVEL)
+			continue;
+		key = key << 6 | domain_first(core, places, request->conditions[i].value, task);
+		levels++;
+	}
+	return key;
+}
+
+/* Returns the place of a task among those of its gang: by domains, then by node, both in the order
+ * in which they were chosen, then by link group (those of no group come last), then by device. */
+static uint64_t locality(const struct sk_core *core, const struct sk_request *request,
+			 const struct sk_place *places, uint32_t task)
 {
 	const struct sk_place *place = &places[task];
 	uint64_t link = UINT16_MAX, index = 0, node = 0;
 
 	while (places[node].node != place->node)
 		node++;
+	node |= domains_of(core, places, request, task) << 6;
 	if (place->shares_n) {
 		index = place->shares[0].index;
 		link = (uint16_t)(sk_device_at(core, sk_node_find(core, place->node),
@@ -69,13 +105,14 @@ static uint64_t locality(const struct sk_core *core, const struct sk_place *plac
 
 /* Number the tasks by locality, so that the ranks of one node and of one link group are adjacent.
  * Which places the tasks have together is chosen before, and stays. */
-static void number_by_locality(const struct sk_core *core, struct sk_place *places)
+static void number_by_locality(const struct sk_core *core, const struct sk_request *request,
+			       struct sk_place *places)
 {
 	uint32_t tasks = places[0].tasks;
 	uint64_t key[SK_TASKS_MAX];
 
 	for (uint32_t task = 0; task < tasks; task++)
-		key[task] = locality(core, places, task);
+		key[task] = locality(core, request, places, task);
 	for (uint32_t task = 1; task < tasks; task++) {
 		struct sk_place place = places[task];
 		uint64_t at = key[task];
@@ -127,7 +164,7 @@ static bool trial_gang(struct sk_trial *trial, uint32_t slot, uint64_t at_ns,
 	}
 	if (tasks == 1)
 		return true;
-	number_by_locality(core, places);
+	number_by_locality(core, &core->jobs[slot].request, places);
 	return retake(&act, slot, mark, places);
 }
 
@@ -147,6 +184,26 @@ static bool trial_families(struct sk_trial *trial, uint32_t slot, uint64_t at_ns
 		taken = trial_gang(trial, slot, at_ns, places);
 	}
 	job->wish.families = families;
+	return taken;
+}
+
+/* A gang that stays within a domain tries one after the other, as a whole: first that with least
+ * room, so that large domains stay whole for large gangs. */
+static bool trial_domains(struct sk_trial *trial, uint32_t slot, uint64_t at_ns,
+			  struct sk_place *places)
+{
+	struct sk_job *job = &trial->act.core->jobs[slot];
+	const struct sk_request *request = &job->request;
+	uint64_t each = request->gpu_milli ? request->gpu_milli : request->cpu_milli;
+	bool taken = false;
+
+	if (!job->wish.levels)
+		return trial_families(trial, slot, at_ns, places);
+	sk_level_domains(trial->act.core, request, job->wish.levels);
+	while (!taken && (job->wish.near = sk_level_next(trial->act.core, job->wish.near)))
+		if (sk_level_room(trial->act.core, job->wish.near) >= each * request->tasks)
+			taken = trial_families(trial, slot, at_ns, places);
+	job->wish.near = 0;
 	return taken;
 }
 
@@ -175,10 +232,10 @@ bool sk_trial_take(struct sk_trial *trial, uint32_t slot, uint64_t at_ns, struct
 	for (ranks = sk_wish_ranks(&job->request); ranks && !taken; ranks--) {
 		job->wish = whole;
 		taken = wish_prefer(trial->act.core, job, ranks, &job->wish) &&
-			trial_families(trial, slot, at_ns, places);
+			trial_domains(trial, slot, at_ns, places);
 	}
 	job->wish = whole;
-	return taken || trial_families(trial, slot, at_ns, places);
+	return taken || trial_domains(trial, slot, at_ns, places);
 }
 
 bool sk_trial_fits(struct sk_trial *trial, uint32_t slot, uint64_t at_ns)

@@ -5,6 +5,7 @@
  */
 #include "core/ledger/device.h"
 #include "core/ledger/fit.h"
+#include "core/ledger/level.h"
 #include "core/ledger/queue.h"
 #include "core/state/journal.h"
 #include "core/state/pool.h"
@@ -134,6 +135,8 @@ uint16_t sk_fit_node(const struct sk_core *core, uint32_t slot, uint32_t node, u
 		return reason;
 	if (!fit_reserved(core, job, &core->nodes[node], now_ns))
 		return SK_NODE_RESERVED;
+	if (job->wish.levels && !sk_level_joins(core, job, node))
+		return SK_LEVEL_SPLIT;
 	return fit_affinity(core, slot, node);
 }
 

@@ -16,6 +16,7 @@ struct sk_blocked {
 	uint32_t families; /* families of devices that do not count, each a bit */
 	uint64_t capped;   /* bit of that model; 0: none */
 	uint64_t cap;
+	uint32_t near; /* only nodes in one domain with this one count; 0: all */
 };
 
 /* Find the limits that this job would exceed at that time. `lines` may be NULL, or receives one for

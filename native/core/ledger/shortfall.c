@@ -8,6 +8,7 @@
 #include "core/ledger/device.h"
 #include "core/ledger/fit.h"
 #include "core/ledger/job.h"
+#include "core/ledger/level.h"
 #include "core/ledger/node.h"
 #include "core/ledger/queue.h"
 
@@ -329,6 +330,11 @@ static void kept_out(const struct sk_core *core, const struct sk_job *job, uint3
 		line.reason = reason == SK_NOT_TOLERATED ? SK_NEEDS_TOLERATION : SK_NEEDS_LABELS;
 		line.asked = label_at_fault(request, node, reason);
 		break;
+	case SK_LEVEL_SPLIT:
+		need = SK_NEED_LEVEL;
+		line.reason = SK_NEEDS_LEVEL;
+		line.job = sk_level_required(request);
+		break;
 	case SK_NODE_RESERVED:
 		need = SK_NEED_RESERVATION;
 		line.reason = SK_NEEDS_RESERVATION;
@@ -411,6 +417,12 @@ static uint32_t gang_options(const struct sk_core *core, const struct sk_request
 	return options;
 }
 
+static bool in_domain(const struct sk_core *core, const struct sk_job *job, uint32_t near,
+		      uint32_t node)
+{
+	return !near || sk_level_same(core, &job->request, job->wish.levels, near, node);
+}
+
 static uint64_t shortfall_of(const struct sk_core *core, uint32_t slot, uint64_t at_ns,
 			     struct sk_blocked blocked, uint64_t enough,
 			     struct sk_shortfall *shortfall)
@@ -418,14 +430,16 @@ static uint64_t shortfall_of(const struct sk_core *core, uint32_t slot, uint64_t
 	uint32_t per_node = core->jobs[slot].request.per_node;
 	uint32_t options = gang_options(core, &core->jobs[slot].request);
 	struct sk_blocked rest = blocked;
-	uint64_t places = 0, capped = 0;
+	uint64_t places = 0, capped = 0, fit;
 
 	rest.models |= blocked.capped;
 
 	for (uint32_t node = sk_node_next(core, 1); node; node = sk_node_next(core, node + 1)) {
-		uint64_t fit = core->nodes[node].up ? sk_shortfall_node(core, slot, node, at_ns,
-									blocked, shortfall)
-						    : 0;
+		if (!in_domain(core, &core->jobs[slot], blocked.near, node))
+			continue;
+		fit = core->nodes[node].up
+			      ? sk_shortfall_node(core, slot, node, at_ns, blocked, shortfall)
+			      : 0;
 
 		if (fit && blocked.capped) {
 			uint64_t without = sk_shortfall_node(core, slot, node, at_ns, rest, NULL);
@@ -451,9 +465,9 @@ static uint64_t shortfall_of(const struct sk_core *core, uint32_t slot, uint64_t
 }
 
 /* A gang whose devices must be of one family has the places of the family that has most. */
-uint64_t sk_shortfall_all(const struct sk_core *core, uint32_t slot, uint64_t at_ns,
-			  struct sk_blocked blocked, uint64_t enough,
-			  struct sk_shortfall *shortfall)
+static uint64_t shortfall_families(const struct sk_core *core, uint32_t slot, uint64_t at_ns,
+				   struct sk_blocked blocked, uint64_t enough,
+				   struct sk_shortfall *shortfall)
 {
 	const struct sk_job *job = &core->jobs[slot];
 	uint32_t families = sk_families_known(core, job->wish.families);
@@ -469,6 +483,32 @@ uint64_t sk_shortfall_all(const struct sk_core *core, uint32_t slot, uint64_t at
 		blocked.families = ~(families & -families);
 		places =
 			shortfall_of(core, slot, at_ns, blocked, enough, shortfall ? &these : NULL);
+		if (shortfall && (places > most || !shortfall->looked))
+			*shortfall = these;
+		if (shortfall)
+			shortfall->looked = true;
+		most = places > most ? places : most;
+	}
+	return most;
+}
+
+/* A gang that stays within a domain has the places of the domain that has most. */
+uint64_t sk_shortfall_all(const struct sk_core *core, uint32_t slot, uint64_t at_ns,
+			  struct sk_blocked blocked, uint64_t enough,
+			  struct sk_shortfall *shortfall)
+{
+	const struct sk_job *job = &core->jobs[slot];
+	uint64_t most = 0;
+
+	if (job->wish.levels)
+		sk_level_domains(core, &job->request, job->wish.levels);
+	if (!job->wish.levels || !core->domains->count)
+		return shortfall_families(core, slot, at_ns, blocked, enough, shortfall);
+	while ((blocked.near = sk_level_next(core, blocked.near))) {
+		struct sk_shortfall these = {0};
+		uint64_t places = shortfall_families(core, slot, at_ns, blocked, enough,
+						     shortfall ? &these : NULL);
+
 		if (shortfall && (places > most || !shortfall->looked))
 			*shortfall = these;
 		if (shortfall)

@@ -51,6 +51,8 @@ struct sk_wish sk_wish_of(const struct sk_core *core, const struct sk_request *r
 	wish.available = 0;
 	wish.together = request->options & SK_SAME_LINK ? SK_LINKED_TASK : 0;
 	wish.named = 0;
+	wish.levels = 0;
+	wish.near = 0;
 	wish.zero = 0;
 	if (request->conditions[0].property)
 		sk_wish_narrow(core, request, 0, &wish);
@@ -163,7 +165,8 @@ static bool of_traits(const struct sk_condition *condition)
 	if (condition->property == SK_PROPERTY_LINK)
 		return condition->value > SK_LINK_ANY;
 	return condition->property >= SK_PROPERTY_COMPUTE &&
-	       condition->property != SK_PROPERTY_DEVICE;
+	       condition->property != SK_PROPERTY_DEVICE &&
+	       condition->property != SK_PROPERTY_LEVEL;
 }
 
 /* True if the traits meet the conditions of this rank: of those that say IS on one field any, of
@@ -229,6 +232,8 @@ bool sk_wish_narrow(const struct sk_core *core, const struct sk_request *request
 			wish->together |= SK_ONE_NUMA;
 		else if (condition->property == SK_PROPERTY_DEVICE)
 			wish->named |= (uint8_t)(1u << rank);
+		else if (condition->property == SK_PROPERTY_LEVEL)
+			wish->levels |= (uint8_t)(1u << rank);
 		else if (condition->property == SK_PROPERTY_VENDOR)
 			families |= vendor_families(condition->value);
 		else if (condition->property == SK_PROPERTY_MODEL)
@@ -302,6 +307,7 @@ static bool condition_ok(const struct sk_condition *condition)
 	case SK_PROPERTY_PROFILE:
 		return condition->relation == SK_RELATION_IS;
 	case SK_PROPERTY_DEVICE:
+	case SK_PROPERTY_LEVEL:
 		return condition->relation == SK_RELATION_IS;
 	case SK_PROPERTY_PARTITION:
 		return condition->relation == SK_RELATION_IS && condition->value <= 2;
@@ -318,7 +324,8 @@ static bool condition_ok(const struct sk_condition *condition)
 uint32_t sk_conditions_bad(const struct sk_request *request)
 {
 	for (uint32_t i = 0; i < SK_JOB_CONDITIONS_MAX && request->conditions[i].property; i++)
-		if (!condition_ok(&request->conditions[i]) || !request->gpu_milli ||
+		if (!condition_ok(&request->conditions[i]) ||
+		    (!request->gpu_milli && request->conditions[i].property != SK_PROPERTY_LEVEL) ||
 		    (request->conditions[i].property == SK_PROPERTY_LINK &&
 		     request->gpu_milli < SK_MILLI))
 			return i + 1;

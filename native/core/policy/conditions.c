@@ -4,6 +4,7 @@
  */
 #include "core/ledger/device.h"
 #include "core/ledger/fit.h"
+#include "core/ledger/level.h"
 #include "core/ledger/node.h"
 #include "core/ledger/traits.h"
 #include "core/policy/conditions.h"
@@ -67,8 +68,8 @@ struct sk_condition_count sk_conditions_count(const struct sk_core *core,
 
 bool sk_conditions_first(const struct sk_request *request, uint32_t at)
 {
-	if (request->conditions[at].rank)
-		return false;
+	if (request->conditions[at].rank || request->conditions[at].property == SK_PROPERTY_LEVEL)
+		return false; /* a level is no property of a device */
 	for (uint32_t i = 0; i < at; i++)
 		if (alternatives(&request->conditions[i], &request->conditions[at]))
 			return false;
@@ -149,6 +150,9 @@ static bool task_met(const struct sk_core *core, const struct sk_job *job,
 		    !sk_fit_wish(wish, sk_device_at(core, task->node, index)))
 			return false;
 	}
+	if (!sk_level_same(core, &job->request, wish->levels, core->tasks[job->tasks_first].node,
+			   task->node))
+		return false;
 	return !(wish->together & SK_LINKED) || node_linked(core, job, task->node);
 }
 

@@ -6,6 +6,7 @@
  */
 #include "core/ledger/device.h"
 #include "core/ledger/fit.h"
+#include "core/ledger/level.h"
 #include "core/ledger/node.h"
 #include "core/ledger/queue.h"
 #include "core/ledger/why.h"
@@ -333,7 +334,10 @@ static uint64_t nodes_capacity(const struct sk_core *core, const struct sk_reque
 
 	for (uint32_t slot = sk_node_next(core, 1); slot && tasks < request->tasks;
 	     slot = sk_node_next(core, slot + 1)) {
-		uint64_t here = node_capacity(core, slot, request, wish);
+		uint64_t here =
+			!wish->near || sk_level_same(core, request, wish->levels, wish->near, slot)
+				? node_capacity(core, slot, request, wish)
+				: 0;
 
 		if (request->per_node)
 			here = here < request->per_node ? 0 : request->per_node;
@@ -346,8 +350,8 @@ static uint64_t nodes_capacity(const struct sk_core *core, const struct sk_reque
 }
 
 /* Counts as nodes_capacity does, with all tasks of a gang in one family if that is required. */
-static uint64_t gang_capacity(const struct sk_core *core, const struct sk_request *request,
-			      const struct sk_wish *wish)
+static uint64_t family_gang(const struct sk_core *core, const struct sk_request *request,
+			    const struct sk_wish *wish)
 {
 	uint32_t families = sk_families_known(core, wish->families);
 	uint64_t most = 0;
@@ -360,6 +364,31 @@ static uint64_t gang_capacity(const struct sk_core *core, const struct sk_reques
 		most = larger(most, nodes_capacity(core, request, &one));
 	}
 	return most;
+}
+
+/* Counts as family_gang does, with all tasks in one domain if that is required. */
+static uint64_t gang_capacity(const struct sk_core *core, const struct sk_request *request,
+			      const struct sk_wish *wish)
+{
+	struct sk_wish one = *wish;
+	uint64_t most = 0;
+
+	if (!wish->levels)
+		return family_gang(core, request, wish);
+	sk_level_domains(core, request, wish->levels);
+	while ((one.near = sk_level_next(core, one.near)))
+		most = larger(most, family_gang(core, request, &one));
+	return most;
+}
+
+/* True if the levels alone are why so few tasks have room. */
+static bool levels_lack(const struct sk_core *core, const struct sk_request *request,
+			const struct sk_wish *wish)
+{
+	struct sk_wish anywhere = *wish;
+
+	anywhere.levels = 0;
+	return wish->levels && gang_capacity(core, request, &anywhere) >= request->tasks;
 }
 
 bool sk_feasible_hopeless(const struct sk_core *core, const struct sk_request *request)
@@ -393,6 +422,10 @@ uint16_t sk_feasible_reason(const struct sk_core *core, const struct sk_request 
 	if (!core->nodes_count || (request->models[0] && !wish.models))
 		return SK_REASON_NONE; /* the command itself refuses models that are not known */
 	tasks = gang_capacity(core, request, &wish);
+	if (tasks < request->tasks && levels_lack(core, request, &wish)) {
+		why->job = sk_level_required(request);
+		return sk_because(why, SK_LEVEL_SHORT, request->tasks, tasks);
+	}
 	if (!tasks && request->per_node > 1)
 		return one_node_reason(core, request, &wish, why);
 	if (!tasks)

@@ -104,6 +104,7 @@ struct sk_hints {
 	uint64_t *changed_at;	   /* last change of each node slot */
 	uint32_t *todo;		   /* slots to rate in one pass, `stride` and some */
 	uint32_t settling;	   /* the shape that is brought up to date next */
+	struct sk_domains domains;
 	struct sk_summary summary;
 	struct sk_shape *shapes; /* SK_SHAPES_MAX */
 	uint64_t *used_at;	 /* of each shape */

@@ -138,6 +138,15 @@ static void carve_summary(struct sk_summary *summary, struct sk_carve *carve, ui
 	summary->plain = carve_zeroed(carve, stride, sizeof *summary->plain);
 }
 
+static void carve_domains(struct sk_domains *domains, struct sk_carve *carve, uint32_t stride)
+{
+	domains->stride = stride;
+	domains->nodes = carve_array(carve, stride, sizeof *domains->nodes);
+	domains->next = carve_array(carve, stride, sizeof *domains->next);
+	domains->buckets = carve_array(carve, stride, sizeof *domains->buckets);
+	domains->room = carve_array(carve, stride, sizeof *domains->room);
+}
+
 /* The hints are behind the journal, where no digest of memory reads. */
 static void carve_hints(struct sk_core *core, struct sk_carve *carve)
 {
@@ -148,11 +157,13 @@ static void carve_hints(struct sk_core *core, struct sk_carve *carve)
 	core->hints = carve_zeroed(carve, 1, sizeof *core->hints);
 	hints = core->hints ? core->hints : &measured;
 	core->changes = core->hints ? &hints->changes : NULL;
+	core->domains = core->hints ? &hints->domains : NULL;
 	hints->changes.nodes = carve_array(carve, SK_CHANGED_MAX, sizeof *hints->changes.nodes);
 	hints->stride = (limits->nodes / SK_BLOCK + 1) * SK_BLOCK;
 	hints->generation = 1;
 	hints->changed_at = carve_zeroed(carve, hints->stride, sizeof *hints->changed_at);
 	carve_summary(&hints->summary, carve, hints->stride);
+	carve_domains(&hints->domains, carve, hints->stride);
 	hints->shapes = carve_zeroed(carve, SK_SHAPES_MAX, sizeof *hints->shapes);
 	hints->todo = carve_array(carve, hints->stride + 8u, sizeof *hints->todo);
 	hints->used_at = carve_zeroed(carve, SK_SHAPES_MAX, sizeof *hints->used_at);

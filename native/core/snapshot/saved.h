@@ -12,7 +12,7 @@
 #include "core/state/state.h"
 
 #define SK_SAVED_MAGIC 0x3165726f63726b73ull /* "skrcore1" */
-#define SK_SAVED_VERSION 7u
+#define SK_SAVED_VERSION 8u
 
 struct sk_saved_head {
 	uint64_t magic;
@@ -42,7 +42,7 @@ struct sk_saved_head {
 _Static_assert(sizeof(struct sk_saved_head) ==
 		       136 + sizeof(struct sk_counters) + 8 * SK_MODELS_MAX + 32 * SK_TRAITS_MAX,
 	       "stored layout");
-_Static_assert(sizeof(struct sk_counters) == 8 * (10 + 10 + 95), "stored layout");
+_Static_assert(sizeof(struct sk_counters) == 8 * (10 + 10 + 97), "stored layout");
 
 /* Queues are saved by slot. A queue is never moved, but its slot may be lower than that of its
  * parent. */

@@ -71,7 +71,9 @@ struct sk_wish {
 	uint8_t available; /* 1: only available devices of nodes that are up now */
 	uint8_t together;  /* the above, as bits */
 	uint8_t named;	   /* bit n: the conditions DEVICE of rank n hold */
-	uint8_t zero;
+	uint8_t levels;	   /* bit n: the conditions LEVEL of rank n hold */
+	uint32_t near;	   /* while one domain is tried: a node of it; else 0 */
+	uint32_t zero;
 };
 
 struct sk_device {
@@ -237,6 +239,17 @@ struct sk_pool {
 	uint32_t fresh;
 	uint32_t end;
 	uint32_t used;
+};
+
+/* The domains of nodes that were looked for last, for one job; scratch, and no part of the state.
+ */
+struct sk_domains {
+	uint32_t stride;
+	uint32_t count;
+	uint32_t *nodes;   /* `count` domains, each by its first node */
+	uint32_t *next;	   /* by node: the next domain of its bucket */
+	uint32_t *buckets; /* `stride` */
+	uint64_t *room;	   /* by node */
 };
 
 /* Chains of slots by hash of a 64-bit id. */
@@ -426,6 +439,7 @@ struct sk_core {
 	struct sk_observed *observed; /* by node slot; not replicated */
 	struct sk_journal journal;
 	uint64_t size;
+	struct sk_domains *domains;
 	struct sk_changes *changes; /* neither replicated nor undone */
 	struct sk_hints *hints;	    /* inputs of choices beyond the state: neither replicated nor
 				       undone */

@@ -34,6 +34,11 @@ from stoker.native.errors import BadRequest
         ({"topology": "preferred", "gpu_milli": 500}, "no link of its own"),
         ({"topology": "preferred", "gpu_milli": 2000, "same_link": True}, "only prefers"),
         ({"min_link_gbps": 9, "gpu_milli": 2000}, "but topology is 'none'"),
+        ({"within": "rack"}, "but the job has one task"),
+        ({"prefer_within": ("rack",)}, "but the job has one task"),
+        ({"within": "no key", "tasks": 2}, "not the key of a label"),
+        ({"within": "rack", "prefer_within": ("rack",), "tasks": 2}, "name a level twice"),
+        ({"prefer_within": ("a", "b", "c", "d", "e"), "tasks": 2}, "come to 5 preferences"),
         (
             {"prefer": ("vendor=amd",) * 4, "device_ids": ("0",)},
             "come to 5 preferences, at most 4",
@@ -55,6 +60,8 @@ def test_what_contradicts_itself_is_refused(fields: dict[str, Any], said: str) -
         {"exclusivity": "mig", "profiles": ("1g.10gb",)},
         {"topology": "required", "gpu_milli": 2000, "same_link": True, "min_link_gbps": 300},
         {"topology": "preferred", "tasks": 2},
+        {"within": "rack", "nodes": 2, "gpu_milli": 0},
+        {"prefer_within": ("block", "rack"), "tasks": 2},
         {"topology": "required", "tasks_per_node": 4},
     ],
 )
