@@ -45,6 +45,11 @@ class LocalConnection(Client):
         writer = self._transport._io_writer  # type: ignore[union-attr]
         return writer.get_extra_info("sockname"), writer.get_extra_info("peername")
 
+    def cut(self) -> None:
+        """End the connection at once; what is pending is lost. A closed one stays as it is."""
+        if self._transport is not None:
+            self._transport._io_writer.transport.abort()
+
     def check_proven(self) -> None:
         """Raise NotSupported if this version of nats-py connected without the check."""
         if not self._proven:

@@ -25,6 +25,7 @@ from stoker.mesh.wire import subjects
 OPENING_MAX = 16
 """The most connections that are made at the same time."""
 CLOSE_S = 1.0
+"""Seconds that a connection has to write what is pending and to close."""
 SHUT_S = 1.0
 """A user who sends more than can be refused is not served for this long."""
 
@@ -125,11 +126,13 @@ class UserConnection:
             self._shutting = None
 
     async def close(self) -> None:
-        """Close the connection; clients repeat the requests that were open on it."""
+        """Close the connection; clients repeat the requests that were open on it. One that does
+        not close in time is cut, for while it is there the broker sends it requests."""
         if self._shutting is not None:
             self._shutting.cancel()
         with contextlib.suppress(Exception):
             await asyncio.wait_for(self.connection.close(), CLOSE_S)
+        self.connection.cut()
 
 
 class UserConnections:

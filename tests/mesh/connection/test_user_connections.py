@@ -11,8 +11,12 @@ from collections.abc import AsyncIterator
 
 import nats.errors
 import pytest
+from nats.aio.msg import Msg
 
 from stoker.mesh.broker import users
+from stoker.mesh.connection import user_connections
+from stoker.mesh.connection.local_connection import LocalConnection
+from stoker.mesh.connection.user_connections import UserConnection
 from tests.mesh.nats_server import Server
 from tests.mesh.node import Node
 
@@ -61,3 +65,32 @@ async def test_a_removed_user_is_not_served_any_more(node: Node) -> None:
             with contextlib.suppress(TimeoutError):  # the request was on its way at the close
                 await nc.request("stoker.v1.job.list", b"{}", timeout=1)
     assert (await node.ask("bob", "job", "list")).jobs == ()
+
+
+async def test_a_connection_that_does_not_close_is_cut(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(user_connections, "CLOSE_S", 0.05)
+
+    async def connect(connection: LocalConnection, name: str) -> None:
+        key = str(server.folder / "scheduler.nk")
+        await connection.connect(server.url, nkeys_seed=key, name=name)
+
+    async def answer(message: Msg) -> bool:
+        await message.respond(b"served")
+        return False
+
+    served = UserConnection("alice", answer, lambda name: None, lambda: True, "s1")
+    await served.open(connect)
+    nc = await server.connect("alice")
+    assert (await nc.request("stoker.v1.job.list", b"{}", timeout=20)).data == b"served"
+
+    async def never(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(served.connection, "_flush_pending", never)
+    await served.close()
+    with contextlib.suppress(nats.errors.Error):  # the broker may not have heard of the cut yet
+        await nc.request("stoker.v1.job.list", b"{}", timeout=5)
+    with pytest.raises(nats.errors.NoRespondersError):
+        await nc.request("stoker.v1.job.list", b"{}", timeout=5)
