@@ -48,7 +48,7 @@ class LocalConnection(Client):
     def cut(self) -> None:
         """End the connection at once; what is pending is lost. A closed one stays as it is."""
         if self._transport is not None:
-            self._transport._io_writer.transport.abort()
+            self._transport._io_writer.transport.abort()  # type: ignore[attr-defined]
 
     def check_proven(self) -> None:
         """Raise NotSupported if this version of nats-py connected without the check."""
