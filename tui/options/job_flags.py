@@ -90,7 +90,7 @@ FLAGS: Final = (
         show_default=True, help="Whether it gets the CPUs and memory beside its devices.",
     ),
     click.option(
-        "--within", metavar="LEVEL",
+        "--within", default="", metavar="LEVEL",
         help="All tasks of a gang on nodes of one rack, or whatever label LEVEL is.",
     ),
     click.option(
