@@ -56,6 +56,11 @@ class LiveNode:
             pytest.fail(f"stoker {' '.join(words)}: exit {done.returncode}\n{done.stderr.decode()}")
         return done
 
+    def explained(self, job: int | str) -> str:
+        """Return what `stoker explain` says of a job on one line: where it breaks its lines depends
+        on their width."""
+        return " ".join(self.stoker("explain", str(job)).stdout.decode().split())
+
     def json(self, *words: str) -> dict[str, object]:
         """A read command's JSON object."""
         answer: dict[str, object] = json.loads(self.stoker(*words, "-o", "json").stdout)

@@ -83,7 +83,7 @@ def test_a_job_follows_several_others_each_in_its_way(node: LiveNode) -> None:
         f"the success of job {well} (pending), the end of job {gate} (running),"
         f" the failure of job {ill} (pending)"
     ) in " ".join(said.split()), said
-    said = node.stoker("explain", str(behind)).stdout.decode()
+    said = node.explained(behind)
     chain = f"it is pending now, and waits for job {well}, which waits for job {gate}"
     assert chain in " ".join(said.split()), said
 
@@ -137,7 +137,7 @@ def test_labels_of_the_node_decide(node: LiveNode) -> None:
     node.stoker("node", "taint", name, "team=x")
     assert node.run("true", tolerate=("team=x",)).state == "succeeded"
     waits = node.submit("true")
-    said = node.stoker("explain", str(waits)).stdout.decode()
+    said = node.explained(waits)
     assert "taint" in said and "team=x" in said, said
     node.stoker("node", "taint", name, "team-")
     node.wait(waits, "ended")
@@ -151,7 +151,7 @@ def test_a_queue_never_passes_its_limit(node: LiveNode) -> None:
     node.wait(one, "running")
     two = node.submit("true", gpu_milli=400, queue="small")
     assert node.ask(lambda client: client.get(two)).state == "pending"
-    said = node.stoker("explain", str(two)).stdout.decode()
+    said = node.explained(two)
     assert "small" in said and "limit" in said, said
     (row,) = [q for q in node.ask(lambda client: client.queues()).queues if q.queue == "small"]
     assert (row.used_milli, row.pending, row.quotas[0].limit_milli) == (400, 1, 500)

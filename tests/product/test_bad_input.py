@@ -187,7 +187,7 @@ def test_more_devices_than_exist_are_refused_at_once(
         ("run", "--no-such-option", "--", "true"), ("run",), ("jobs", "--nonsense"),
         ("run", "--trace", "loud", "--", "true"), ("run", "--stdin", "/no/such", "--", "true"),
         ("run", "--env", "=x", "--", "true"), ("run", "--env", "NOT_SET_HERE_1", "--", "true"),
-        ("job", "nonsense"), ("job", "3-1"), ("job", "1,,2"), ("cancel", ""), ("cancel", "-0"),
+        ("job", "@nobody"), ("job", "3-1"), ("job", "1,,2"), ("cancel", ""), ("cancel", "-0"),
         ("logs", "1-99999999999"), ("wait", "0"), ("explain", "\u2603"), ("no-such-verb",),
         ("trace", "all"), ("jobs", "-n", "0"), ("jobs", "--status", "odd"),
     ],

@@ -64,7 +64,7 @@ def refused(node: LiveNode, *flags: str) -> str:
 
 
 def explained(node: LiveNode) -> str:
-    return node.stoker("explain", "last").stdout.decode()
+    return node.explained("last")
 
 
 def test_traits_come_from_the_drivers(node: LiveNode) -> None:

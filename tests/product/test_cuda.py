@@ -128,7 +128,7 @@ def slow_cards(node: LiveNode) -> Iterator[None]:
 
 def explained(node: LiveNode, job: int) -> str:
     """Return the text of `stoker explain` in one line."""
-    return " ".join(node.stoker("explain", str(job)).stdout.decode().split())
+    return node.explained(job)
 
 
 def test_jobs_go_to_the_model_that_was_faster_for_jobs_of_their_name(

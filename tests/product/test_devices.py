@@ -499,7 +499,7 @@ def test_a_job_that_meets_a_foreign_process_on_its_card_is_tried_again(
 
 def told_of(node: Node, job: int) -> str:
     """Return all that `stoker explain` prints of a job."""
-    return node.says("explain", str(job))
+    return " ".join(node.says("explain", str(job)).split())
 
 
 def test_a_job_that_needs_a_lost_card_waits_for_it_and_says_so(nodes: dict[str, Node]) -> None:

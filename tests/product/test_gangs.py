@@ -47,7 +47,7 @@ def test_one_rank_that_dies_ends_the_others_and_is_the_reason(node: LiveNode) ->
     assert [rank["state"] for rank in found["ranks"]] == ["cancelled", "failed", "cancelled"]
     shown = node.stoker("job", str(found["job"])).stdout.decode()
     assert "gang       3 ranks on" in shown and "failed, exit 7 on" in shown
-    explained = node.stoker("explain", str(found["job"])).stdout.decode()
+    explained = node.explained(found["job"])
     assert f"it ran as 3 ranks on node {name}" in explained
 
 

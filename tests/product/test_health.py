@@ -238,7 +238,7 @@ def test_an_administrator_cordons_a_card(node: Node) -> None:
     killed = {process: node.live.kill(process) for process in ("agent", "scheduler")}
     for process, old in killed.items():
         node.live.wait_for_new(process, old)
-    said = node.live.stoker("explain", str(job)).stdout.decode()
+    said = node.live.explained(job)
     assert "cordoned: a new fan" in said, said
     assert node.live.ask(lambda client: client.get(job)).state == "pending"
     assert "cordoned: a new fan" in node.live.stoker("devices").stdout.decode()

@@ -76,7 +76,7 @@ def test_what_a_job_hides_is_charged_as_held(node: LiveNode, program: str, way: 
     assert "charged as held" in view.trace["absent"]["tracer"]
     shown = " ".join(node.stoker("job", str(view.job)).stdout.decode().split())
     assert "not observed" in shown and "charged as held" in shown
-    assert "charged as held" in node.stoker("explain", str(view.job)).stdout.decode()
+    assert "charged as held" in node.explained(view.job)
     for row in view.trace["kernels"]:
         assert (row["count"], row["seen"] < 1) == (10, True)
         assert row["error_ns"] >= MOSTLY * HIDDEN_NS
@@ -122,7 +122,7 @@ def test_who_holds_an_idle_device_is_told_so_while_it_runs(node: LiveNode) -> No
     wait_until(
         lambda: b"bottleneck: idle" in node.stoker("explain", str(job)).stdout, "it is found idle"
     )
-    shown = node.stoker("explain", str(job)).stdout.decode()
+    shown = node.explained(job)
     assert f"stoker cancel {job}" in shown
     (row,) = json.loads(node.stoker("waste", "-o", "json").stdout)["jobs"]
     assert (row["job"], row["command"], row["bottleneck"]) == (job, f"stoker cancel {job}", "idle")

@@ -135,7 +135,7 @@ def test_cancel_of_a_running_a_pending_and_an_ended_job(node: LiveNode) -> None:
     node.wait(running, "running")
     pending = node.submit("sleep", "60", gpu_milli=1000)
     assert view(node, pending).state == "pending"
-    assert "pending" in node.stoker("explain", str(pending)).stdout.decode()
+    assert "pending" in node.explained(pending)
     node.stoker("cancel", str(pending), "--reason", "not now")
     ended = node.wait(pending)
     assert ended.state == "cancelled" and ended.times.started_ns is None

@@ -110,7 +110,7 @@ def test_a_job_has_the_cpus_and_memory_beside_its_card(
     assert cpus == [CPUS[number]]
     assert policy == (f"prefer:{number}" if number in MEMORY else "default")
     assert said == f"bound to NUMA node {number}: CPUs {cpus[0]}{memory(number, 'first')} (SIM)"
-    assert f"NUMA: bound to NUMA node {number}" in node.stoker("explain", "last").stdout.decode()
+    assert f"NUMA: bound to NUMA node {number}" in node.explained("last")
     report = node.stoker("job", "last").stdout.decode()
     assert f"bound to NUMA node {number}" in report
 
@@ -152,7 +152,7 @@ def test_a_job_waits_until_cards_of_one_numa_node_are_free(node: LiveNode) -> No
     with held(node, "0", "1", "2", "4", "5", "6"):
         submit = ["submit", "--gpus", "2", "--numa", "require", "--", "sh", "-c", SHOW]
         job = node.stoker(*submit).stdout.decode().strip()
-        text = node.stoker("explain", job).stdout.decode()
+        text = node.explained(job)
         assert "nodes without 2 free devices in one NUMA node: 1, the most in one are 1" in text
         assert "--numa prefer" in text
         loose, _, said = bound(node, gpus="2")

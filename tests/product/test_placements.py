@@ -56,7 +56,7 @@ def got(node: LiveNode, *flags: str, gpus: str = "1") -> list[int]:
 
 
 def explained(node: LiveNode) -> str:
-    return node.stoker("explain", "last").stdout.decode()
+    return node.explained("last")
 
 
 @contextmanager
@@ -200,7 +200,7 @@ def test_a_required_link_holds_for_all_tasks_of_a_gang(node: LiveNode) -> None:
     view = node.wait(int(job))
     assert view.state == "succeeded"
     assert sorted(device.index for rank in view.ranks for device in rank.devices) == linked
-    assert "share link 1: 900 GB/s between each two" in node.stoker("explain", job).stdout.decode()
+    assert "share link 1: 900 GB/s between each two" in node.explained(job)
 
 
 @pytest.mark.parametrize(

@@ -50,12 +50,12 @@ def node() -> Iterator[LiveNode]:
 def explained(node: LiveNode, placement: str) -> str:
     job = node.submit("true", gpu_milli=1000, placement=placement)
     assert node.wait(job).state == "succeeded"
-    return node.stoker("explain", str(job)).stdout.decode()
+    return node.explained(job)
 
 
 def says(node: LiveNode, placement: str, said: str) -> None:
     """Wait until a job's explanation says this: on a busy machine any function may be too late."""
-    wait_until(lambda: said in " ".join(explained(node, placement).split()), said, 120)
+    wait_until(lambda: said in explained(node, placement), said, 120)
 
 
 def test_a_function_decides(node: LiveNode) -> None:

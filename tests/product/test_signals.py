@@ -92,7 +92,7 @@ class Cards:
             if chosen == card:
                 return found
             if time.monotonic() > end:
-                text = self.node.stoker("explain", str(job)).stdout.decode()
+                text = self.node.explained(job)
                 pytest.fail(f"placed on {chosen}, not {card}: {text}")
             time.sleep(0.5)
 
@@ -200,7 +200,7 @@ def test_explain_says_at_which_temperature_another_card_would_have_been_chosen(
     headroom = int(chosen["limit_c"] - chosen["temperature_c"])
     assert f"at {other['limit_c'] - headroom - 1:g} C or below" in found["flip"]
     job, _ = resting.place("thermal")
-    text = resting.node.stoker("explain", str(job)).stdout.decode()
+    text = resting.node.explained(job)
     assert "why: the most thermal headroom" in text
     assert "next best: node" in text
     assert "(SIM): " in text

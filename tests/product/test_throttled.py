@@ -139,9 +139,9 @@ def test_a_job_under_a_cpu_quota_is_throttled_for_as_long_as_the_kernel_says(
     assert device["throttle"]["source"] == "quota"
     assert [row["cause"] for row in device["throttle"]["causes"]] == ["CPU quota"]
     assert "causes.throttled_ns" not in view.trace["absent"]
-    said = node.stoker("job", str(job)).stdout.decode()
+    said = " ".join(node.stoker("job", str(job)).stdout.decode().split())
     assert "throttled by CPU quota" in said and "by the kernel's counters" in said
-    said = " ".join(node.stoker("explain", str(job)).stdout.decode().split())
+    said = node.explained(job)
     assert f"throttled: {DEVICE} for " in said and ": by CPU quota " in said
 
 
@@ -194,9 +194,9 @@ def test_a_card_at_its_power_limit_is_throttled_for_as_long_as_it_counts(cards: 
     assert [row["cause"] for row in throttle["causes"]] == ["power"]
     assert throttle["error_ns"] < device["window_ns"]
     assert (throttle["source"], "causes.throttled_ns" in device["absent"]) == ("counter", False)
-    said = cards.node.stoker("job", str(device["job"])).stdout.decode()
+    said = " ".join(cards.node.stoker("job", str(device["job"])).stdout.decode().split())
     assert "throttled by power" in said and "by the driver's counters" in said
-    said = " ".join(cards.node.stoker("explain", str(device["job"])).stdout.decode().split())
+    said = cards.node.explained(device["job"])
     assert f"throttled: {cards.ids[0]} for " in said and ": by power " in said
 
 

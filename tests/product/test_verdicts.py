@@ -98,7 +98,7 @@ def test_an_idle_job_and_one_that_waits_for_it_have_their_reasons_in_one_list(
     assert "idle 100 %" in lines[str(idle)]
     assert found["waits"][:20] in lines[str(waits)]
     assert lines[str(plain)].rstrip().endswith("-")
-    explained = node.stoker("explain", str(waits)).stdout.decode()
+    explained = node.explained(waits)
     assert "expected start: at the latest in " in explained, explained
     expected = json.loads(node.stoker("explain", str(waits), "-o", "json").stdout)["expected"]
     ends_ns = row(node, idle)["times"]["started_ns"] + LIMIT_NS

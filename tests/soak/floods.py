@@ -65,7 +65,7 @@ class Mallory(NamedTuple):
             job = 0
             for first in range(0, jobs, 250):
                 indexes = tuple(range(first, min(first + 250, jobs)))
-                words = ("true", "x" * 370)
+                words = ("true", "x" * 350)
                 view = await client.submit(schema.JobRequest(argv=words, array=indexes))
                 job = view.job + len(indexes) - 1
             await client.wait(job)
