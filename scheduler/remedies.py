@@ -66,6 +66,7 @@ REMEDIES: Final[dict[int, tuple[Remedy, ...]]] = {
     Reason.NEEDS_CONDITION: (Remedy.CHANGE_CONDITIONS,),
     Reason.NEEDS_CONDITIONS: (Remedy.CHANGE_CONDITIONS, Remedy.ADD_NODES),
     Reason.NEEDS_LABELS: (Remedy.CHANGE_LABELS, Remedy.ADD_NODES),
+    Reason.NEEDS_LEVEL: (Remedy.CHANGE_LABELS, Remedy.ADD_NODES),
     Reason.NEEDS_TOLERATION: (Remedy.TOLERATE_TAINT,),
     Reason.NEEDS_RESERVATION: (Remedy.WAIT, Remedy.CHANGE_QUEUE, Remedy.END_RESERVATION),
     Reason.NEEDS_GROUP: (Remedy.WAIT, Remedy.CHANGE_GROUP),

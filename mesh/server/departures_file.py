@@ -11,7 +11,6 @@ import asyncio
 from pathlib import Path
 
 import msgspec
-import structlog
 
 from stoker.mesh.identity import sealed_json
 from stoker.native import durable_file
@@ -19,8 +18,6 @@ from stoker.native.errors import Corrupt
 from stoker.scheduler.departures import NONE, Departures
 
 FILE = "departures.json"
-
-log = structlog.get_logger("scheduler")
 
 
 class DepartedNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,6 +57,9 @@ class DeparturesFile:
                 durable_file.replace, self._path, sealed_json.encode(DepartedNodes(rows))
             )
         except OSError as error:
+            import structlog  # not loaded by the supervisor, which only reads the file
+
+            log = structlog.get_logger("scheduler")
             log.error("the removed nodes cannot be written", error=str(error))
         else:
             self._written = mark
