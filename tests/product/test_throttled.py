@@ -39,6 +39,7 @@ LOST_NS = 2_000_000_000
 """A device that is held down has lost so much before its job is ended."""
 CARD = "NVIDIA L40S"
 ROUNDS = 12_000
+TRIES = 4
 WHY_POWER = 1
 """SK_SIM_WHY_POWER of native/sim/card/card.h."""
 NEAR = 0.25
@@ -187,6 +188,8 @@ def lost_in(group: Path) -> int:
 def test_a_card_at_its_power_limit_is_throttled_for_as_long_as_it_counts(cards: Cards) -> None:
     cards.sim.set_limit(0, 100_000)
     device = cards.run(0)
+    for _ in range(TRIES):  # a busy machine may launch too seldom to bring a card to its limit
+        device = device if device["counted"] else cards.run(0)
     throttle, causes = device["throttle"], device["causes"]
     assert device["counted"] > 0
     assert causes["throttled_ns"] == throttle["busy_ns"] > 0
