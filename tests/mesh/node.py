@@ -122,7 +122,7 @@ class Node:
                 self.heard += self._notify.recv(4096).decode().splitlines()
         return self.heard
 
-    async def until(self, what: Any, seconds: float = 15.0) -> None:
+    async def until(self, what: Any, seconds: float = 60.0) -> None:
         """Wait until `what()` is true."""
         deadline = time.monotonic() + seconds
         while not what():
