@@ -7,7 +7,6 @@ interrupted command can be repeated.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import pwd
 import tempfile
@@ -61,7 +60,7 @@ def add(where: StateFolder, name: str, unix_user: str | None, key_out: Path | No
                 key = context.with_name(user_credentials.seed_name(name))
             row = User(public_key=public, unix_user=entry.pw_name)
             _change(where, cluster, {**table, name: row})
-            live = _reload(where, cluster, seed_file)
+            live = _reload(where)
     return AddedUser(name, entry.pw_name, key, context, live)
 
 
@@ -131,13 +130,11 @@ def _change(where: StateFolder, cluster: ClusterFile, table: Users) -> None:
     startup.write_broker_config(where, cluster, table)
 
 
-def _reload(where: StateFolder, cluster: ClusterFile, seed_file: Path) -> bool:
+def _reload(where: StateFolder) -> bool:
     running = pids.find(where).get(BROKER)
     if running is None:
         return False
     from stoker.mesh.broker import broker_reload
 
-    asyncio.run(
-        broker_reload.add_account(running.pid, cluster.url, seed_file, where.broker_certificate)
-    )
+    broker_reload.add_account(running.pid, where.log / f"{BROKER}.log")
     return True

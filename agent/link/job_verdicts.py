@@ -15,12 +15,11 @@ import msgspec
 
 from stoker.mesh.wire.bottleneck import bottleneck
 from stoker.probes.kernels.job_trace import DeviceRow, KernelSummary
-from stoker.scheduler.nouns import VERDICTS_MAX, JobVerdict, TaskKey
+from stoker.scheduler.nouns import MILLI, VERDICTS_MAX, JobVerdict, TaskKey
 
 STRETCH_NS = 10_000_000_000
 LEAST_NS = 1_000_000_000
 """A shorter stretch says nothing of a job."""
-MILLI = 1000
 
 
 class Summed(NamedTuple):

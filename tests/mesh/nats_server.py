@@ -17,7 +17,7 @@ from typing import Any
 import nats
 from nats.aio.client import Client as Connection
 
-from stoker.mesh.broker import broker_config
+from stoker.mesh.broker import broker_config, broker_reload
 from stoker.mesh.identity import certificate, identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.wire import subjects
@@ -113,7 +113,9 @@ class Server:
         self.grant(name)
         self.write()
         assert self.process is not None
-        await broker_reload(self, name)
+        await asyncio.to_thread(
+            broker_reload.add_account, self.process.pid, self.folder / "server.log"
+        )
 
     async def connect(self, who: str, **options: Any) -> Connection:
         """Connect as one identity; permission violations go to `errors`."""
@@ -145,18 +147,6 @@ async def settle(nc: Connection) -> None:
     """
     await nc.flush()
     await nc.flush()
-
-
-async def broker_reload(server: Server, user: str) -> None:
-    from stoker.mesh.broker import broker_reload
-
-    assert server.process is not None
-    await broker_reload.add_account(
-        server.process.pid,
-        server.url,
-        server.folder / f"{user}.nk",
-        Path(server.settings.certificate_file),
-    )
 
 
 def _inbox(who: str) -> bytes:
