@@ -138,7 +138,7 @@ def cluster_keys_command(*, state: str | None, output: str) -> None:
 
 
 def _seen(root: str) -> dict[str, int]:
-    """Return when each node was heard last; nothing if the scheduler does not say."""
+    """Return when each node was heard last; nothing, and a line on stderr, if nobody says."""
     import asyncio
 
     from stoker.mesh.client.client import Client
@@ -151,7 +151,8 @@ def _seen(root: str) -> dict[str, int]:
 
     try:
         return asyncio.run(heard())
-    except StokerError:
+    except StokerError as error:
+        click.echo(f"stoker: when a node was heard last is not known: {error.message}", err=True)
         return {}
 
 

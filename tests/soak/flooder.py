@@ -70,7 +70,7 @@ async def lists(connect: Connect, seconds: float) -> Counter[str]:
                 found["asked"] += 1
             await asyncio.sleep(0)
 
-    await _all(one() for _ in range(CONNECTIONS))
+    await _all(found, one() for _ in range(CONNECTIONS))
     return found
 
 
@@ -88,7 +88,7 @@ async def polite(connect: Connect, seconds: float) -> Counter[str]:
             except (nats.errors.Error, TimeoutError) as error:
                 found[type(error).__name__] += 1
 
-    await _all(one() for _ in range(POLITE))
+    await _all(found, one() for _ in range(POLITE))
     return found
 
 
@@ -111,7 +111,7 @@ async def subscriptions(connect: Connect, seconds: float) -> Counter[str]:
                 await nc.publish(LIST, b'{"limit":1000}', reply=inbox)
                 found["asked"] += 1
 
-    await _all(one() for _ in range(CONNECTIONS))
+    await _all(found, one() for _ in range(CONNECTIONS))
     await asyncio.sleep(seconds)
     return found
 
@@ -134,7 +134,7 @@ async def silent(connect: Connect, seconds: float) -> Counter[str]:
         with contextlib.suppress(Exception):
             await nc._flush_pending()
 
-    await _all(one() for _ in range(SILENT_CONNECTIONS))
+    await _all(found, one() for _ in range(SILENT_CONNECTIONS))
     await asyncio.sleep(seconds)
     return found
 
@@ -161,7 +161,7 @@ async def keyless(url: str, seconds: float) -> Counter[str]:
             except (OSError, TimeoutError) as error:
                 found[type(error).__name__] += 1
 
-    await _all(one() for _ in range(KEYLESS))
+    await _all(found, one() for _ in range(KEYLESS))
     return found
 
 
@@ -184,9 +184,12 @@ async def _ends(nc: Connection) -> bool:
     return nc.is_closed
 
 
-async def _all(calls: Any) -> None:
+async def _all(found: Counter[str], calls: Any) -> None:
+    """Wait for all calls; what the broker refused is counted by the name of its error."""
     for result in await asyncio.gather(*calls, return_exceptions=True):
-        if isinstance(result, Exception) and not isinstance(result, nats.errors.Error | OSError):
+        if isinstance(result, nats.errors.Error | OSError):
+            found[type(result).__name__] += 1
+        elif isinstance(result, Exception):
             raise result
 
 

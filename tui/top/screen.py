@@ -149,6 +149,8 @@ class Top(App[None]):
         self.canvas = Canvas(THEMES[theme])
         self._due = True
         self._waits = False
+        self._open_changes, self._quits = 0, False
+        self._last_said: list[str] = []
         self._painted = 0.0
         self.skipped_frames = 0
         """Frames that were not painted, because the terminal had not taken the one before."""
@@ -253,21 +255,35 @@ class Top(App[None]):
 
     def _carry_out(self, effect: Effect) -> None:
         if isinstance(effect, Quit):
-            self.exit()
+            self._quit()
         elif isinstance(effect, ReadNow):
             self.source.hurry()
         elif isinstance(effect, OpenShell):
             self._shell(effect.job)
         elif self._act is not None:
+            self._open_changes += 1
             self.run_worker(self._change(effect))
 
+    def _quit(self) -> None:
+        """Exit once every confirmed change was answered; the second time, at once."""
+        if self._quits or not self._open_changes:
+            self.exit()
+        else:
+            self._quits = True
+            self.browser.said = "quits when the change was answered; q quits at once"
+
     async def _change(self, change: ViewChange) -> None:
-        """Send a confirmed change and say what became of it."""
+        """Send a confirmed change and say what became of it, below the view if that has ended."""
         assert self._act is not None
         try:
             self.browser.said = await self._act(change)
         except StokerError as error:
             self.browser.said = str(error)
+        self._open_changes -= 1
+        if self._quits:
+            self._last_said.append(self.browser.said)
+            if not self._open_changes:
+                self.exit(message="\n".join(self._last_said))
         self.source.hurry()
         self.changed()
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -140,6 +141,39 @@ async def test_the_job_under_the_cursor_of_why_is_wanted() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         assert app.source.wanted[-1].explained == "10"  # type: ignore[attr-defined]
+
+
+async def test_it_quits_when_every_confirmed_change_was_answered(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    answered, asked = asyncio.Event(), 0
+
+    async def act(change: ViewChange) -> str:
+        nonlocal asked
+        asked += 1
+        number = asked
+        await answered.wait()
+        return f"answer {number}"
+
+    app = top(act=act)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("ctrl+d", "y", "ctrl+d", "y", "q")
+        assert app.return_code is None and "quits when the change was" in app.browser.said
+        answered.set()
+        await app.workers.wait_for_complete()
+    assert app.return_code == 0
+    assert capsys.readouterr().err == "answer 1\nanswer 2\n"
+
+
+async def test_a_second_q_does_not_wait_for_an_answer() -> None:
+    async def act(change: ViewChange) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    app = top(act=act)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("ctrl+d", "y", "q", "q")
+    assert app.return_code == 0
 
 
 @pytest.mark.parametrize("key", ["q", "ctrl+c"])
