@@ -37,7 +37,9 @@ SPINNING = 2
 AT_ONCE = 64
 
 Connect = Callable[[], Awaitable[Connection]]
-ENDED_S = 10.0
+ANSWER_S = 3.0
+"""The longest wait of a polite user for an answer; no answer is one of the refusals."""
+ENDED_S = 10
 """The longest wait for the broker to end a connection with too many subscriptions."""
 
 
@@ -70,7 +72,7 @@ async def lists(connect: Connect, seconds: float) -> Counter[str]:
                 found["asked"] += 1
             await asyncio.sleep(0)
 
-    await _all(found, one() for _ in range(CONNECTIONS))
+    await _all(found, (one() for _ in range(CONNECTIONS)))
     return found
 
 
@@ -84,11 +86,11 @@ async def polite(connect: Connect, seconds: float) -> Counter[str]:
         while time.monotonic() < deadline:
             found["asked"] += 1
             try:
-                found[code(await nc.request(LIST, b"{}", timeout=10))] += 1
+                found[code(await nc.request(LIST, b"{}", timeout=ANSWER_S))] += 1
             except (nats.errors.Error, TimeoutError) as error:
                 found[type(error).__name__] += 1
 
-    await _all(found, one() for _ in range(POLITE))
+    await _all(found, (one() for _ in range(POLITE)))
     return found
 
 
@@ -96,22 +98,23 @@ async def subscriptions(connect: Connect, seconds: float) -> Counter[str]:
     """Every reply to be copied sixty thousand times."""
     found: Counter[str] = Counter()
 
-    async def one() -> None:
-        nc = await connect()
+    async def one(nc: Connection) -> None:
         inbox = nc.new_inbox()
         with contextlib.suppress(nats.errors.Error, OSError):
             for number in range(SUBSCRIPTIONS):
                 await nc.subscribe(inbox)
                 found["subscribed"] += 1
                 if number % 500 == 0:
-                    await nc.flush(ENDED_S)
+                    await _flushed(nc)
         found["ended" if await _ends(nc) else "open"] += 1
         for _ in range(SUBSCRIBED_REQUESTS):
             with contextlib.suppress(nats.errors.Error, OSError):
                 await nc.publish(LIST, b'{"limit":1000}', reply=inbox)
                 found["asked"] += 1
 
-    await _all(found, one() for _ in range(CONNECTIONS))
+    # All are connected first: the broker ends a handshake that a busy flooder is slow in.
+    connected = [await connect() for _ in range(CONNECTIONS)]
+    await _all(found, (one(nc) for nc in connected))
     await asyncio.sleep(seconds)
     return found
 
@@ -134,7 +137,7 @@ async def silent(connect: Connect, seconds: float) -> Counter[str]:
         with contextlib.suppress(Exception):
             await nc._flush_pending()
 
-    await _all(found, one() for _ in range(SILENT_CONNECTIONS))
+    await _all(found, (one() for _ in range(SILENT_CONNECTIONS)))
     await asyncio.sleep(seconds)
     return found
 
@@ -161,7 +164,7 @@ async def keyless(url: str, seconds: float) -> Counter[str]:
             except (OSError, TimeoutError) as error:
                 found[type(error).__name__] += 1
 
-    await _all(found, one() for _ in range(KEYLESS))
+    await _all(found, (one() for _ in range(KEYLESS)))
     return found
 
 
@@ -174,6 +177,17 @@ async def spin(url: str, seconds: float) -> Counter[str]:
         process.kill()
         await process.wait()
     return Counter(spinning=SPINNING)
+
+
+async def _flushed(nc: Connection) -> None:
+    """Wait until the broker has taken what was sent, or has ended the connection."""
+    flushed = asyncio.create_task(nc.flush(ENDED_S))
+    while not flushed.done() and not nc.is_closed:
+        await asyncio.wait((flushed,), timeout=0.01)
+    if not flushed.done():
+        flushed.cancel()  # no answer comes on a closed connection
+        return
+    await flushed
 
 
 async def _ends(nc: Connection) -> bool:
