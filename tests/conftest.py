@@ -31,15 +31,21 @@ MACHINE = (
     "agent/jobs/test_spawner_deaths.py",
     "agent/tracing/test_trace_thread.py",
     "product/test_accounting.py",
+    "product/test_collectives.py",
     "product/test_cuda.py",
+    "product/test_gang_ranks.py",
     "product/test_launches.py",
+    "product/test_nccl.py",
+    "product/test_outages.py",
     "product/test_power.py",
+    "product/test_servers.py",
     "product/test_switching.py",
+    "product/test_throttled.py",
     "product/test_tracing.py",
     "product/test_windows.py",
 )
-"""Folders and files below tests/ whose tests trace jobs, load programs into the kernel or kill what
-runs jobs at a chosen moment."""
+"""Folders and files below tests/ whose tests trace jobs, load programs into the kernel, kill what
+runs jobs at a chosen moment, or judge whether a lease was renewed or a rank named in time."""
 
 
 BESIDE = (

@@ -19,7 +19,7 @@ from stoker.mesh.replica.works.fence import FENCE_TAINT
 from stoker.mesh.wire import schema
 from stoker.scheduler.nouns import ENDED
 from tests.mesh.founding import replay
-from tests.mesh.nats_server import Server
+from tests.mesh.nats_server import Server, configured, keys_in
 from tests.mesh.several_brokers import joined
 from tests.mesh.several_schedulers import CLUSTER, SeveralSchedulers
 
@@ -46,6 +46,25 @@ async def running(
         yield await made.start()
     finally:
         await made.stop()
+
+
+@contextlib.asynccontextmanager
+async def founded(
+    folder: Path,
+    names: Sequence[str],
+    environments: dict[str, dict[str, str]] | None = None,
+    labels: dict[str, tuple[str, ...]] | None = None,
+    *,
+    config: str = "",
+) -> AsyncIterator[Servers]:
+    """What `running` makes, with a first broker of its own: for a fixture of any scope."""
+    with configured(folder, keys_in(folder)) as first:
+        first.grant("admin")
+        try:
+            async with running(folder, names, first, environments, labels, config=config) as made:
+                yield made
+        finally:
+            await first.close_connections()
 
 
 class Servers(SeveralSchedulers):

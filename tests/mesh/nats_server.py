@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,12 @@ from stoker.mesh.broker import broker_config, broker_reload
 from stoker.mesh.identity import certificate, identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.wire import subjects
+from tests.fakes import pinned
+from tests.fakes.ports import free_port
 
 SERVER = Path(sys.executable).with_name("nats-server")
 CLUSTER = "3f8c0a52-test"
+NODES = ("node1", "node2", "node3")
 
 
 @dataclass
@@ -155,3 +159,31 @@ def _inbox(who: str) -> bytes:
     if who.startswith("node"):
         return subjects.inbox(f"agent.{who}").encode()
     return b"_INBOX"
+
+
+def keys_in(folder: Path) -> dict[str, Identity]:
+    """Write the keys of a scheduler, of three nodes and of two users; return them by name."""
+    names = ("scheduler", *NODES, "alice", "bob")
+    return {name: identity.create(folder / f"{name}.nk") for name in names}
+
+
+@contextlib.contextmanager
+def configured(folder: Path, keyring: dict[str, Identity]) -> Iterator[Server]:
+    """A broker that is configured and not started; it is stopped at the end."""
+    public = {name: key.public for name, key in keyring.items()}
+    server = Server(
+        folder,
+        broker_config.BrokerSettings(
+            "test", free_port(), str(folder / "jetstream"), *pinned.pair(folder)
+        ),
+        broker_config.BrokerKeys(
+            public["scheduler"],
+            {name: public[name] for name in NODES},
+            {name: public[name] for name in ("alice", "bob")},
+        ),
+        dict(keyring),
+    )
+    try:
+        yield server
+    finally:
+        server.stop()

@@ -12,38 +12,35 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from fakes.joined_node import JoinedNode
-from fakes.servers import Servers, running
+from fakes.servers import Servers, founded
 
 from stoker.mesh.wire import schema
 from stoker.probes.calls import site_report
 from stoker.scheduler.nouns import ENDED
-from tests.mesh.conftest import (  # noqa: F401  # fixtures
-    NODES,
-    keyring,
-    server_stopped_with_admin,
-    stopped_server,
-)
-from tests.mesh.nats_server import Server
+from tests.mesh.nats_server import NODES
 from tests.product.test_gangs_on_nodes import Cards, cards  # noqa: F401  # fixture
 
-pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.needs_root,
+    pytest.mark.slow,
+    pytest.mark.asyncio(loop_scope="module"),
+]
 
 REDUCE = "nccl.ncclAllReduce"
 needs_mpi = pytest.mark.skipif(shutil.which("mpicc") is None, reason="Open MPI is not installed")
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pair(
-    server_stopped_with_admin: Server,  # noqa: F811
-    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
     cards: dict[str, Cards],  # noqa: F811
 ) -> AsyncIterator[Servers]:
     """Two nodes with eight simulated cards each, whose jobs may cordon them."""
     environments = {name: each.environment for name, each in cards.items()}
-    config = "[node]\nrank_cordon = true\n"
-    first, names = server_stopped_with_admin, NODES[:2]
-    async with running(tmp_path, names, first, environments, config=config) as made:
+    folder, config = tmp_path_factory.mktemp("pair"), "[node]\nrank_cordon = true\n"
+    async with founded(folder, NODES[:2], environments, config=config) as made:
         yield made
 
 

@@ -16,22 +16,21 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from fakes.servers import Servers, running
+import pytest_asyncio
+from fakes.servers import Servers, founded
 
 from stoker.mesh.wire import schema
 from stoker.native import _sim
 from stoker.native.errors import BadRequest, NotFound
 from stoker.probes.simdriver import libraries, profiles
 from stoker.scheduler.nouns import ENDED
-from tests.mesh.conftest import (  # noqa: F401  # fixtures
-    NODES,
-    keyring,
-    server_stopped_with_admin,
-    stopped_server,
-)
-from tests.mesh.nats_server import Server
+from tests.mesh.nats_server import NODES
 
-pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.needs_root,
+    pytest.mark.slow,
+    pytest.mark.asyncio(loop_scope="module"),
+]
 
 STAMP = "import os, time; print(time.time_ns(), os.getpid(), *map(os.environ.get, {}), flush=True)"
 NAMES = ("STOKER_ATTEMPT", "RANK", "LOCAL_RANK", "STOKER_NODE", "MASTER_ADDR", "MASTER_PORT")
@@ -50,7 +49,7 @@ class Cards:
         self.environment = libraries.environment(folder / "node", {"nvidia"}, {})
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cards() -> Iterator[dict[str, Cards]]:
     folders = [Path(tempfile.mkdtemp(prefix="stoker-sim-", dir="/tmp")) for _ in range(2)]
     for folder in folders:
@@ -65,25 +64,20 @@ def cards() -> Iterator[dict[str, Cards]]:
             shutil.rmtree(folder)
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pair(
-    server_stopped_with_admin: Server,  # noqa: F811
-    tmp_path: Path,
-    cards: dict[str, Cards],
+    tmp_path_factory: pytest.TempPathFactory, cards: dict[str, Cards]
 ) -> AsyncIterator[Servers]:
     """Two nodes with eight simulated cards each, and three schedulers."""
     environments = {name: each.environment for name, each in cards.items()}
-    async with running(tmp_path, NODES[:2], server_stopped_with_admin, environments) as made:
+    async with founded(tmp_path_factory.mktemp("pair"), NODES[:2], environments) as made:
         yield made
 
 
-@pytest.fixture
-async def three(
-    server_stopped_with_admin: Server,  # noqa: F811
-    tmp_path: Path,
-) -> AsyncIterator[Servers]:
+@pytest_asyncio.fixture(loop_scope="module")
+async def three(tmp_path: Path) -> AsyncIterator[Servers]:
     """Three nodes, each beside a broker and a scheduler."""
-    async with running(tmp_path, NODES, server_stopped_with_admin) as made:
+    async with founded(tmp_path, NODES) as made:
         yield made
 
 
@@ -300,14 +294,11 @@ async def test_a_node_that_dies_while_a_gang_gathers_takes_the_attempt_with_it(
     assert (await three.until_state(job, *ENDED)).state == "cancelled"
 
 
-@pytest.fixture
-async def racks(
-    server_stopped_with_admin: Server,  # noqa: F811
-    tmp_path: Path,
-) -> AsyncIterator[Servers]:
+@pytest_asyncio.fixture(loop_scope="module")
+async def racks(tmp_path: Path) -> AsyncIterator[Servers]:
     """Three nodes, the last two of which are in one rack."""
     labels = {name: (f"rack={rack}",) for name, rack in zip(NODES, "abb", strict=True)}
-    async with running(tmp_path, NODES, server_stopped_with_admin, labels=labels) as made:
+    async with founded(tmp_path, NODES, labels=labels) as made:
         yield made
 
 

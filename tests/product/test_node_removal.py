@@ -4,33 +4,17 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from fakes.servers import Servers, running
+from fakes.servers import Servers
 
 from stoker.mesh.wire import schema
 from stoker.native.errors import NotFound, Refused
 from stoker.scheduler.nouns import ENDED
-from tests.mesh.conftest import (  # noqa: F401  # fixtures
-    NODES,
-    keyring,
-    server_stopped_with_admin,
-    stopped_server,
-)
-from tests.mesh.nats_server import Server
+from tests.mesh.nats_server import NODES
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
-
-
-@pytest.fixture
-async def servers(
-    server_stopped_with_admin: Server,  # noqa: F811
-    tmp_path: Path,
-) -> AsyncIterator[Servers]:
-    async with running(tmp_path, NODES, server_stopped_with_admin) as made:
-        yield made
 
 
 async def names(servers: Servers) -> list[str]:

@@ -10,18 +10,12 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from fakes.servers import Servers, running
+from fakes.servers import Servers, founded
 
 from stoker.mesh.wire import schema
 from stoker.native import _sim
 from stoker.probes.simdriver import libraries, profiles
-from tests.mesh.conftest import (  # noqa: F401  # fixtures
-    NODES,
-    keyring,
-    server_stopped_with_admin,
-    stopped_server,
-)
-from tests.mesh.nats_server import Server
+from tests.mesh.nats_server import NODES
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
 
@@ -51,13 +45,9 @@ def labels(request: pytest.FixtureRequest) -> dict[str, tuple[str, ...]]:
 
 @pytest.fixture
 async def pair(
-    server_stopped_with_admin: Server,  # noqa: F811
-    tmp_path: Path,
-    environments: dict[str, dict[str, str]],
-    labels: dict[str, tuple[str, ...]],
+    tmp_path: Path, environments: dict[str, dict[str, str]], labels: dict[str, tuple[str, ...]]
 ) -> AsyncIterator[Servers]:
-    first = server_stopped_with_admin
-    async with running(tmp_path, NODES[:2], first, environments, labels) as made:
+    async with founded(tmp_path, NODES[:2], environments, labels) as made:
         yield made
 
 

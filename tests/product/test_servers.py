@@ -11,17 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.servers import Servers, running
+from fakes.servers import Servers, founded
 
 from stoker.mesh.replica.authority import LEASE_MS
 from stoker.mesh.replica.boot_clock import boot_ns
 from stoker.mesh.wire import lease_messages, schema, subjects
 from stoker.scheduler.nouns import ENDED
-from tests.mesh.conftest import (  # noqa: F401  # fixtures
-    keyring,
-    server_stopped_with_admin,
-    stopped_server,
-)
 from tests.mesh.nats_server import Server, settle
 from tests.mesh.several_schedulers import SchedulerProcess
 
@@ -31,11 +26,8 @@ LEASE_NS = LEASE_MS * 1_000_000
 
 
 @pytest.fixture
-async def servers(
-    server_stopped_with_admin: Server,  # noqa: F811
-    tmp_path: Path,
-) -> AsyncIterator[Servers]:
-    async with running(tmp_path, NODES, server_stopped_with_admin) as made:
+async def servers(tmp_path: Path) -> AsyncIterator[Servers]:
+    async with founded(tmp_path, NODES) as made:
         yield made
 
 
