@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import structlog
 
 from stoker.agent.jobs import rank_launcher
 from stoker.agent.jobs.job_launch import LOADER_PATH, JobPlace
@@ -46,6 +45,7 @@ from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Verifier
 from stoker.native import paths
 from stoker.native.errors import BadRequest
+from stoker.native.structured_log import structlog
 from stoker.probes.kernels.tracer_environment import LIBCUPTI, LIBRARIES, find_cupti
 
 _log = structlog.get_logger("agent")

@@ -21,7 +21,6 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
-import structlog
 from nats.aio.msg import Msg
 
 from stoker.agent.agent_settings import AgentSettings, load
@@ -66,6 +65,7 @@ from stoker.mesh.server import notify
 from stoker.mesh.server.log_output import configure_logging
 from stoker.mesh.wire.command import CommandChain
 from stoker.native.errors import StokerError, Unavailable
+from stoker.native.structured_log import structlog
 
 WEIGH_EVERY_S = 5.0
 """Seconds between two measurements of the output of running jobs."""

@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 
 import msgspec
-import structlog
 
 from stoker.agent.jobs import job_launch, steps
 from stoker.agent.jobs.job_launch import JobPlace
@@ -35,6 +34,7 @@ from stoker.agent.jobs.user_homes import UserHomes
 from stoker.agent.link import node_observation
 from stoker.agent.tracing.trace_thread import TraceThread
 from stoker.native.errors import BadRequest, NotFound, StokerError, Unavailable
+from stoker.native.structured_log import structlog
 from stoker.probes.kernels.job_trace import TraceSummary
 from stoker.scheduler.nouns import MILLI, DeviceInfo, StartJob, TaskKey
 

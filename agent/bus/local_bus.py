@@ -16,10 +16,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import structlog
 import zmq
 
 from stoker.agent.bus.user_socket import UserSocket
+from stoker.native.structured_log import structlog
 
 FOLDER = "bus"
 QUEUE_BYTES_MAX = 16 << 20

@@ -19,11 +19,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-import structlog
-
 from stoker.agent.export.node_metrics import Deltas, JobReading, NodeReading, metrics
 from stoker.agent.export.otlp_sender import sender
 from stoker.agent.state.otlp_config import OtlpConfig, target
+from stoker.native.structured_log import structlog
 from stoker.probes.otlp import metric_names, otlp_encoder
 from stoker.probes.otlp.otlp_encoder import Metric
 

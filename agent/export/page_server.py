@@ -22,14 +22,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-import structlog
-
 from stoker.agent.export import metrics_page
 from stoker.agent.export.metrics_page import EVERYBODY, NOBODY, PageSource
 from stoker.agent.export.node_metrics import NodeReading
 from stoker.agent.export.page_request import Answer, PageRequest, RequestReader
 from stoker.agent.state.metrics_config import Listener, Serving
 from stoker.mesh.connection.local_connection import owner
+from stoker.native.structured_log import structlog
 from stoker.probes.otlp.prometheus_text import CONTENT_TYPES, Form
 
 CONNECTIONS_MAX = 16

@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import structlog
-
 from stoker.agent.devices.nvidia.card import NvidiaCard
 from stoker.agent.devices.samplers.sampled import Sampled
 from stoker.agent.devices.samplers.sampler import Samplers
@@ -33,6 +31,7 @@ from stoker.agent.health.nvml_events import NvmlEvent, NvmlEvents
 from stoker.agent.health.signals import Kind, Signal
 from stoker.agent.health.sources import NVML, Source, kernel_log, sentence
 from stoker.agent.health.verdict import Finding, Verdict
+from stoker.native.structured_log import structlog
 from stoker.probes.host.notices import Notice
 from stoker.scheduler.nouns import NodeReport, TaskKey
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 
-import structlog
-
+from stoker.native.structured_log import structlog
 from stoker.probes.host.notices import Notice
 
 PAIRS_MAX = 4096

@@ -16,14 +16,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import structlog
-
 from stoker.agent.jobs import folder_owners, folder_placement, retention
 from stoker.agent.jobs.attempt_folders import folder_name, key_of
 from stoker.agent.jobs.folder_owners import FolderOwners
 from stoker.agent.jobs.folder_removal import clear
 from stoker.agent.jobs.retention import NOBODY, FinishedFolders, RetentionLimits
 from stoker.agent.jobs.spawner_messages import Exited
+from stoker.native.structured_log import structlog
 from stoker.scheduler.nouns import TaskKey
 
 DROPPED_FILE = "dropped"

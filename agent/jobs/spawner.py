@@ -14,8 +14,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
-import structlog
-
 from stoker.agent.jobs import spawner_messages as wire
 from stoker.agent.jobs.spawner_messages import (
     Event,
@@ -28,6 +26,7 @@ from stoker.agent.jobs.spawner_messages import (
     Started,
 )
 from stoker.native.errors import BadRequest, NotSupported, StokerError, Unavailable, from_errno
+from stoker.native.structured_log import structlog
 from stoker.scheduler.nouns import TaskKey
 
 __all__ = [

@@ -19,7 +19,6 @@ from collections import Counter
 from pathlib import Path
 
 import nats.errors
-import structlog
 from nats.aio.msg import Msg
 
 from stoker.agent.join import door, key_revocation
@@ -39,6 +38,7 @@ from stoker.mesh.server.log_output import configure_logging
 from stoker.mesh.wire import join_messages, subjects
 from stoker.mesh.wire.join_messages import JoinReply, JoinRequest
 from stoker.native.errors import BadRequest, Denied, StokerError
+from stoker.native.structured_log import structlog
 
 PENDING_MAX = 64
 """The most requests that wait; further ones are dropped, and their senders ask again."""

@@ -14,13 +14,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 import nats.errors
-import structlog
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from stoker.mesh.connection.local_connection import LocalConnection
 from stoker.mesh.identity import certificate
 from stoker.native.errors import Denied, StokerError, Unavailable
+from stoker.native.structured_log import structlog
 
 CONNECT_S = 3
 PING_S = 1

@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
-import structlog
 from nats.aio.msg import Msg
 
 from stoker.agent.jobs import steps
@@ -27,6 +26,7 @@ from stoker.agent.link.ping_responder import PingResponder
 from stoker.agent.state.job_freezer import JobFreezer
 from stoker.agent.state.lease import Lease
 from stoker.mesh.wire.command import Position
+from stoker.native.structured_log import structlog
 
 LOOK_S = 0.1
 GAP_NS = 500_000_000

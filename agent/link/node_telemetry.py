@@ -13,8 +13,6 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-import structlog
-
 from stoker.agent.agent_settings import AgentSettings
 from stoker.agent.devices.host import processes
 from stoker.agent.devices.readings import CardReadings
@@ -29,6 +27,7 @@ from stoker.agent.link.job_verdicts import JobVerdicts, Summed
 from stoker.agent.state import host_facts
 from stoker.agent.tracing.trace_thread import Done, TraceThread
 from stoker.native.errors import StokerError
+from stoker.native.structured_log import structlog
 from stoker.probes.kernels.job_trace import DeviceRow, TraceSummary
 from stoker.scheduler.nouns import DeviceSample, NodeReport, Observation, TaskKey
 

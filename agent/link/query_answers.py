@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import structlog
 from nats.aio.msg import Msg
 
 from stoker.agent.devices import device_answers
@@ -48,6 +47,7 @@ from stoker.mesh.wire.queries import (
 )
 from stoker.mesh.wire.schema import KernelRow, TracingView
 from stoker.native.errors import NotFound, Refused, StokerError
+from stoker.native.structured_log import structlog
 from stoker.probes.kernels.job_trace import TraceSummary
 from stoker.scheduler.nouns import TaskKey
 

@@ -12,9 +12,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-import structlog
-
 from stoker.mesh.server import notify
+from stoker.native.structured_log import structlog
 
 BEAT_EVERY_S = 5.0
 """Seconds between two signs to the supervisor that the loop runs."""

@@ -13,14 +13,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-import structlog
-
 from stoker.agent.devices.readings import Absent
 from stoker.agent.power.inputs import PowerInputs
 from stoker.agent.power.setters import record
 from stoker.agent.power.setters.record import RecordedSetting
 from stoker.agent.power.survey import NodeSurvey
 from stoker.native.errors import StokerError
+from stoker.native.structured_log import structlog
 
 BEGIN_NS: Final = 30_000_000_000
 """The length of the power lease while drivers are called at the beginning or to restore, which may

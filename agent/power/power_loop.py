@@ -13,8 +13,6 @@ import threading
 import time
 from typing import Final
 
-import structlog
-
 from stoker.agent.power import status
 from stoker.agent.power.gather import Gather
 from stoker.agent.power.inputs import PowerInputs
@@ -28,6 +26,7 @@ from stoker.agent.power.rules_file import RulesFile
 from stoker.agent.power.survey import NodeSurvey
 from stoker.agent.power.writers import GIVE_BACK_S, Writers
 from stoker.native.errors import StokerError
+from stoker.native.structured_log import structlog
 
 TICK_S: Final = 0.1
 IDLE_S: Final = 1.0

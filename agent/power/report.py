@@ -11,8 +11,6 @@ from collections import deque
 from pathlib import Path
 from typing import Final
 
-import structlog
-
 from stoker.agent.power import status
 from stoker.agent.power.plan.action import PowerAction
 from stoker.agent.power.plan.card import PowerCard, PowerRange, PowerSample
@@ -22,6 +20,7 @@ from stoker.agent.power.plan.model import IDLE_BUSY
 from stoker.agent.power.plan.rules import PowerRules
 from stoker.agent.power.setters.card_writer import CardWriter
 from stoker.agent.power.setters.launch_limit import LaunchLimit
+from stoker.native.structured_log import structlog
 
 STATUS_S: Final = 1.0
 RECENT: Final = 20

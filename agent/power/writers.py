@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-import structlog
-
 from stoker.agent.devices.readings import Absent
 from stoker.agent.power.original_settings import OriginalSettings
 from stoker.agent.power.plan.action import PowerAction
@@ -23,6 +21,7 @@ from stoker.agent.power.setters.cpu_limit_v2 import CpuLimitV2
 from stoker.agent.power.setters.record import RecordedSetting
 from stoker.agent.power.survey import NodeSurvey
 from stoker.native.errors import Refused, Unavailable
+from stoker.native.structured_log import structlog
 
 GIVE_BACK_S: Final = 0.35
 CLOCKS: Final = "clocks"

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import structlog
+from stoker.native.structured_log import structlog
 
 PART_AGAIN_S = 0.5
 

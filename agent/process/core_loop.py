@@ -12,12 +12,11 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-import structlog
-
 from stoker.agent.jobs import steps
 from stoker.agent.jobs.node_core import NodeCore
 from stoker.agent.jobs.steps import Effect, Event
 from stoker.agent.link.status_reporter import StatusReporter
+from stoker.native.structured_log import structlog
 
 _log = structlog.get_logger("agent")
 

@@ -13,13 +13,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-import structlog
-
 from stoker.agent.jobs import steps
 from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.jobs.steps import Event
 from stoker.agent.tracing.trace_thread import RankNotice, TraceThread
 from stoker.native.slow_rank import HUNG_NS
+from stoker.native.structured_log import structlog
 from stoker.scheduler.nouns import TaskKey
 
 WAITING_MAX = 1024

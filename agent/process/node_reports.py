@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping
 
 import msgspec
-import structlog
 
 from stoker.agent.health.watch import HealthWatch
 from stoker.agent.jobs import steps
@@ -21,6 +20,7 @@ from stoker.agent.link.agent_connection import AgentConnection
 from stoker.agent.link.kernel_summaries import KernelSummaries
 from stoker.agent.link.node_telemetry import NodeTelemetry
 from stoker.mesh.wire import subjects
+from stoker.native.structured_log import structlog
 from stoker.probes.kernels.job_trace import TraceSummary
 from stoker.scheduler.nouns import TaskKey
 

@@ -11,13 +11,12 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable
 
-import structlog
-
 from stoker.agent.job_executor import JobExecutor
 from stoker.agent.jobs.node_core import NodeCore
 from stoker.agent.jobs.spawner import Spawner
 from stoker.agent.jobs.steps import Event
 from stoker.native.errors import StokerError
+from stoker.native.structured_log import structlog
 
 COMPARE_EVERY_S = 30.0
 """Seconds between two comparisons of the core's attempts with the spawner's."""

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import structlog
-
 from stoker.agent.state.lease import FREEZE_FAILED, NO_CGROUP, Lease
+from stoker.native.structured_log import structlog
 
 LATE_NS = 5_000_000_000
 """A watchdog that has not looked for this long is reported; the supervisor restarts a killed one

@@ -18,8 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from stoker.agent.export.node_metrics import JobReading
 from stoker.agent.health import sources
 from stoker.agent.jobs.attempt_folders import folder_name
@@ -41,6 +39,7 @@ from stoker.agent.tracing.trace_window import RecordSink
 from stoker.mesh.wire.queries import TracingQuery
 from stoker.mesh.wire.schema import TracingView
 from stoker.native.errors import NotFound, Refused, StokerError
+from stoker.native.structured_log import structlog
 from stoker.probes.catalogue import ProbeState
 from stoker.probes.host.host_probes import HostProbes
 from stoker.probes.host.notices import Notice

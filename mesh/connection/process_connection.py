@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import nats.errors
-import structlog
 from nats.aio.client import Client as Connection
 
 from stoker.mesh.connection import context
 from stoker.mesh.connection.local_connection import LocalConnection
 from stoker.mesh.wire import subjects
 from stoker.native.errors import NotSupported, StokerError
+from stoker.native.structured_log import structlog
 
 RECONNECT_S = 0.1
 HANDSHAKE_S = 3

@@ -14,13 +14,13 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import nats.errors
-import structlog
 from nats.aio.client import Client as Connection
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from stoker.mesh.connection.local_connection import LocalConnection
 from stoker.mesh.wire import subjects
+from stoker.native.structured_log import structlog
 
 OPENING_MAX = 16
 """The most connections that are made at the same time."""

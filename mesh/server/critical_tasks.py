@@ -12,7 +12,7 @@ import os
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NoReturn
 
-import structlog
+from stoker.native.structured_log import structlog
 
 log = structlog.get_logger("scheduler")
 

@@ -57,7 +57,7 @@ class DeparturesFile:
                 durable_file.replace, self._path, sealed_json.encode(DepartedNodes(rows))
             )
         except OSError as error:
-            import structlog  # not loaded by the supervisor, which only reads the file
+            from stoker.native.structured_log import structlog  # not loaded by the supervisor
 
             log = structlog.get_logger("scheduler")
             log.error("the removed nodes cannot be written", error=str(error))

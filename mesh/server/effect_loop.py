@@ -11,12 +11,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
-import structlog
-
 from stoker.mesh.replica import events
 from stoker.mesh.replica.boot_clock import boot_ns
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.server.critical_tasks import CriticalTasks, die
+from stoker.native.structured_log import structlog
 
 log = structlog.get_logger("scheduler")
 

@@ -14,7 +14,6 @@ from collections import Counter
 from pathlib import Path
 
 import nats.errors
-import structlog
 from nats.aio.msg import Msg
 
 from stoker.mesh.connection import process_connection
@@ -26,6 +25,7 @@ from stoker.mesh.replica.boot_clock import boot_ns
 from stoker.mesh.replica.nodes.lease_answers import LeaseAnswers
 from stoker.mesh.wire import subjects
 from stoker.native.errors import BadRequest
+from stoker.native.structured_log import structlog
 
 LOOK_S = 0.05
 JOIN_S = 2.0

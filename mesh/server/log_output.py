@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-import structlog
+from stoker.native.structured_log import structlog
 
 
 class LogLines:

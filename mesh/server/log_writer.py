@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import structlog
-
 from stoker.mesh.log.held_entries import HeldEntries
 from stoker.mesh.log.jetstream_log import Log, LogFull, LogGap, WrongTail
 from stoker.mesh.log.log_archive import LogArchive
 from stoker.mesh.replica import events
 from stoker.mesh.replica.snapshots import SnapshotFolder, agreement
 from stoker.native.errors import Corrupt, StokerError, Unavailable
+from stoker.native.structured_log import structlog
 
 log = structlog.get_logger("scheduler")
 

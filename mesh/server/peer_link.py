@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import nats.errors
-import structlog
 from nats.aio.msg import Msg
 
 from stoker.mesh.connection.local_connection import LocalConnection
@@ -22,6 +21,7 @@ from stoker.mesh.server.critical_tasks import begin_again, die
 from stoker.mesh.server.snapshot_parts import SnapshotParts
 from stoker.mesh.wire import subjects
 from stoker.native.errors import Corrupt
+from stoker.native.structured_log import structlog
 
 log = structlog.get_logger("scheduler")
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import structlog
-
 from stoker.mesh.connection.process_connection import RECONNECT_S
 from stoker.mesh.log import log_record
 from stoker.mesh.log.jetstream_log import JetStreamLog, StreamGone
 from stoker.mesh.replica.replica import Replica
 from stoker.native.errors import Refused, Unavailable
+from stoker.native.structured_log import structlog
 
 log = structlog.get_logger("scheduler")
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-import structlog
 
 from stoker.mesh.broker import revoked_keys
 from stoker.mesh.broker.revoked_keys import RevokedKeys
 from stoker.mesh.wire.telemetry import ChangeRow
 from stoker.native.errors import StokerError
+from stoker.native.structured_log import structlog
 
 TELL_NS = 10_000_000_000
 """The time between two events about one key."""

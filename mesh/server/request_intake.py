@@ -15,7 +15,6 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NamedTuple
 
 import nats.errors
-import structlog
 
 from stoker.mesh.broker.budgets import Budgets
 from stoker.mesh.replica.boot_clock import boot_ns
@@ -27,6 +26,7 @@ from stoker.mesh.server.service import Caller, Proxied, Service
 from stoker.mesh.wire import schema, subjects
 from stoker.mesh.wire.subjects import UserRequest
 from stoker.native.errors import Busy, Internal, Refused, StokerError
+from stoker.native.structured_log import structlog
 
 OWN_WEIGHT = 4
 """The weight of a byte of a reply that is made here, such as a list; a byte that is passed on

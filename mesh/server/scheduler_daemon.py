@@ -20,7 +20,6 @@ from typing import Any
 import msgspec
 import nats.errors
 import nats.micro
-import structlog
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
@@ -65,6 +64,7 @@ from stoker.mesh.wire import node_messages, queries, request_signature, subjects
 from stoker.mesh.wire.command import NodeReply
 from stoker.mesh.wire.queries import PingQuery, PingReply
 from stoker.native.errors import Corrupt, StokerError, Unavailable
+from stoker.native.structured_log import structlog
 from stoker.scheduler.book import Job
 
 TICK_S = 0.1

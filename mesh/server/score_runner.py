@@ -17,11 +17,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
-import structlog
-
 from stoker.mesh.replica.events import Score, Scored
 from stoker.mesh.server.score_folder import FunctionSource, ScoreFolder
 from stoker.native.errors import StokerError
+from stoker.native.structured_log import structlog
 from stoker.scheduler.hints import rank_of
 from stoker.scheduler.reasons import Reason
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 from typing import BinaryIO
 
-import structlog
-
 from stoker.mesh.replica import events, snapshots
 from stoker.mesh.replica.snapshots import SnapshotFolder
 from stoker.native.errors import Corrupt
+from stoker.native.structured_log import structlog
 
 PART_BYTES = 300_000
 """The most bytes of a file in one message, below the broker's largest payload."""

@@ -10,11 +10,10 @@ from __future__ import annotations
 import os
 import time
 
-import structlog
-
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.server import notify
 from stoker.mesh.server.scheduler_options import SchedulerOptions
+from stoker.native.structured_log import structlog
 
 DISK_RESERVE_SHARE = 0.05
 """The reserve is at most this part of the disk."""

@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 import nats.errors
-import structlog
 
 from stoker.mesh.connection.local_connection import LocalConnection
 from stoker.mesh.connection.requests import Requests
@@ -34,6 +33,7 @@ from stoker.mesh.wire.telemetry_streams import (
     stream_of,
 )
 from stoker.native.errors import BadRequest, StokerError
+from stoker.native.structured_log import structlog
 from stoker.scheduler.nouns import NodeReport, Observation, Record
 
 UNSENT_BYTES_MAX = 4 << 20

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import structlog
-
 from stoker.mesh.broker import users
 from stoker.native.errors import StokerError
+from stoker.native.structured_log import structlog
 from stoker.scheduler.nouns import Account
 
 log = structlog.get_logger("scheduler")

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
-import structlog
+from stoker.native.structured_log import structlog
 
 CLOSE_S = 5.0
 """The longest wait for a look under way."""

@@ -10,9 +10,8 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 
-import structlog
-
 from stoker.native.errors import Internal, StokerError
+from stoker.native.structured_log import structlog
 
 PLACES_MAX = 256
 """The most places in the code that are counted and logged; defects at further ones are not."""
