@@ -17,11 +17,11 @@ cluster-demo: setup ## as root: three hosts in network namespaces, one of which 
 	@$(RUN)stoker demo --cluster
 
 # Hundreds of Python processes in a row: each is to find what the one before it has compiled.
-# Three workers for two cores: a node that starts is waited for more than it computes. Tests that
+# Four workers for two cores: a node that starts is waited for more than it computes. Tests that
 # trace jobs and load programs run two at a time, so that each has a core.
 test: setup ## set up, run every test
 	@failed=0; unset PYTHONDONTWRITEBYTECODE; \
-	$(PY) -m pytest -q -n 3 --dist loadscope -m "not machine" || failed=1; \
+	$(PY) -m pytest -q -n 4 --dist loadscope -m "not machine" || failed=1; \
 	$(PY) -m pytest -q -n 2 --dist loadscope -m machine || failed=1; \
 	exit $$failed
 

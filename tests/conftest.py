@@ -73,7 +73,7 @@ BESIDE = (
     "probes/kernels/test_job_trace_timeline.py",
 )
 """Those that neither load the machine nor measure time: they read files, texts or counters."""
-FIRST = (
+LONG = (
     "native/core/test_core_digests.py",
     "product/test_bad_input.py",
     "agent/test_up.py",
@@ -92,8 +92,10 @@ FIRST = (
     "test_examples.py",
     "test_imports.py",
 )
-"""The longest modules begin first, so that no worker is left alone with one; those that
-compile run beside those that wait."""
+"""Modules that wait for processes or compile, the longest first. The other modules, which only
+compute, run between them, so that neither kind has all workers at once."""
+KEPT_BACK = 6
+"""One of so many of the others runs at the end, when a worker may be left with a long one."""
 PARTS = {"machine": True, "not machine": False}
 """Argument of `-m` -> True if that part uses the whole machine."""
 
@@ -116,16 +118,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if _uses_machine(item.path):
             item.add_marker(pytest.mark.machine)
     if PARTS.get(config.option.markexpr) is False:
-        items.sort(key=lambda item: _place(item.path))
+        places = _mixed(list(dict.fromkeys(item.path for item in items)))
+        items.sort(key=lambda item: places[item.path])
+
+
+def _mixed(modules: list[Path]) -> dict[Path, float]:
+    """Return the place of each module: the others are spread evenly between those of LONG."""
+    long = sorted((path for path in modules if _place(path) < len(LONG)), key=_place)
+    others = [path for path in modules if _place(path) == len(LONG)]
+    places = {path: float(place) for place, path in enumerate(long)}
+    spread = len(others) - len(others) // KEPT_BACK
+    for number, path in enumerate(others):
+        places[path] = number * len(long) / spread if number < spread else len(long) + number
+    return places
 
 
 @cache
 def _place(path: Path) -> int:
-    """Place in FIRST, or after all of them."""
+    """Return the place of a module in LONG, or its length for the others."""
     if not path.is_relative_to(HERE):
-        return len(FIRST)
-    inside = map(path.relative_to(HERE).is_relative_to, FIRST)
-    return next((place for place, found in enumerate(inside) if found), len(FIRST))
+        return len(LONG)
+    inside = map(path.relative_to(HERE).is_relative_to, LONG)
+    return next((place for place, found in enumerate(inside) if found), len(LONG))
 
 
 @cache

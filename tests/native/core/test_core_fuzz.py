@@ -35,7 +35,7 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.rounds
-@pytest.mark.parametrize("seed", range(rounds(3, 60)))
+@pytest.mark.parametrize("seed", range(1, 1 + rounds(2, 60)))
 def test_torn_input_neither_crashes_nor_corrupts(harness: Path, seed: int) -> None:
     assert "placed" in run(str(harness / "stoker_core_fuzz"), str(seed), "3000")
 

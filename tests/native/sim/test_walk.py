@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 SIM = ROOT / "native/sim"
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 FLAGS = ("-std=gnu11", "-g", "-O0", "-Wall", "-Wextra", "-Wno-unused-parameter", "-D_GNU_SOURCE")
-ROUNDS = rounds(12, 240)
+ROUNDS = rounds(6, 240)
 DAMAGES = range(3)
 
 
