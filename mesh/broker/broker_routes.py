@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The routes between the brokers of one cluster, as a part of nats-server.conf.
 
-Pure. Owns how many copies of the log the brokers of a cluster keep. Routes are neither encrypted
-nor limited to some subjects, so they belong on loopback or on a network of the brokers alone.
+Pure. Owns how many copies of the log the brokers of a cluster keep, and that a broker is let in by
+its own key alone: TLS 1.3 both ways, where each side must have one of the certificates that all of
+them know. A broker is trusted with every subject, so a route is for brokers of the cluster only.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from dataclasses import dataclass
 
 COPIES_MAX = 5
 """The most copies that JetStream keeps of one stream."""
-AUTHENTICATE_S = 5
-"""A broker closes a route that has not shown the secret after this time."""
+TLS_S = 10
+"""The longest TLS handshake of a route, as of a client."""
 
 
 @dataclass(frozen=True)
@@ -21,12 +22,15 @@ class BrokerRoutes:
     """The way of one broker to all brokers of its cluster, itself included."""
 
     cluster: str
-    secret: str
-    """The password that brokers show to each other, of letters and digits."""
     listen: str
     """The address, `host:port`, at which this broker takes the others."""
     brokers: tuple[str, ...]
-    """Those addresses of all brokers, in any order."""
+    """Those addresses of all brokers, in any order. The certificate of each names its host."""
+    key_file: str
+    certificate_file: str
+    """The certificate that this broker shows to the others."""
+    trusted_file: str
+    """The certificates of all brokers of the cluster, of which each trusts itself alone."""
 
     @property
     def copies(self) -> int:
@@ -37,17 +41,23 @@ class BrokerRoutes:
         """Return the block of the configuration.
 
         Clients are not told of the other brokers: a process of a node trusts a broker by the owner
-        of its socket, and learns the addresses of others from its own state folder.
+        of its socket or by a certificate, and learns the addresses from its own state folder.
         """
-        routes = [f"nats-route://stoker:{self.secret}@{address}" for address in self.brokers]
+        routes = [f"nats-route://{address}" for address in self.brokers]
         return [
             "cluster {",
             f"  name: {json.dumps(self.cluster)}",
             f"  listen: {json.dumps(self.listen)}",
-            f"  authorization {{ user: stoker, password: {json.dumps(self.secret)},"
-            f" timeout: {AUTHENTICATE_S} }}",
             f"  routes: {json.dumps(routes)}",
             "  no_advertise: true",
+            "  tls {",
+            f"    cert_file: {json.dumps(self.certificate_file)}",
+            f"    key_file: {json.dumps(self.key_file)}",
+            f"    ca_file: {json.dumps(self.trusted_file)}",
+            "    verify: true",
+            '    min_version: "1.3"',
+            f"    timeout: {TLS_S}",
+            "  }",
             "}",
         ]
 

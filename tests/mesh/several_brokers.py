@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import os
-import secrets
 from dataclasses import replace
+from pathlib import Path
 
 from stoker.mesh.broker.broker_routes import BrokerRoutes
 from tests.fakes import pinned
@@ -18,10 +18,14 @@ def joined(first: Server, count: int) -> list[Server]:
     ports = free_ports(2 * count - 1)
     servers = [first, *(_beside(first, each, ports.pop()) for each in range(2, count + 1))]
     places = tuple(f"127.0.0.1:{port}" for port in ports)
-    secret = secrets.token_hex(16)
+    trusted = first.folder / "routes.crt"
+    trusted.write_bytes(
+        b"".join(Path(each.settings.certificate_file).read_bytes() for each in servers)
+    )
     for server, place in zip(servers, places, strict=True):
-        routes = BrokerRoutes("test", secret, place, places)
-        server.settings = replace(server.settings, routes=routes)
+        own = server.settings
+        files = own.key_file, own.certificate_file, str(trusted)
+        server.settings = replace(own, routes=BrokerRoutes("test", place, places, *files))
     return servers
 
 

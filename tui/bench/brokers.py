@@ -8,7 +8,6 @@ ended when the block of `running` is left.
 from __future__ import annotations
 
 import contextlib
-import secrets
 import shutil
 import socket
 import subprocess
@@ -63,7 +62,7 @@ def running(folder: Path, count: int, *, servers: bool = False) -> Iterator[list
     _make_keys(states)
     schedulers = _scheduler_keys(states) if servers else {}
     ports = _free_ports(2 * count)
-    routes = _routes(ports[count:])
+    routes = _routes(states, ports[count:])
     brokers: list[Broker] = []
     try:
         for state, port, own in zip(states, ports, routes, strict=False):
@@ -138,13 +137,17 @@ def _settings(state: Path, port: int, routes: BrokerRoutes | None) -> BrokerSett
     )
 
 
-def _routes(ports: Sequence[int]) -> list[BrokerRoutes | None]:
+def _routes(states: Sequence[Path], ports: Sequence[int]) -> list[BrokerRoutes | None]:
     """Return what makes brokers one cluster by these ports; one broker alone has no routes."""
     if len(ports) == 1:
         return [None]
-    secret = secrets.token_hex(16)
     places = tuple(f"127.0.0.1:{port}" for port in ports)
-    return [BrokerRoutes(CLUSTER, secret, place, places) for place in places]
+    made: list[BrokerRoutes | None] = []
+    for state, place in zip(states, places, strict=True):
+        pinned = str(state / "keys" / context.CERTIFICATE)  # one certificate, which all have
+        key = str(state / "keys" / "broker.key")
+        made.append(BrokerRoutes(CLUSTER, place, places, key, pinned, pinned))
+    return made
 
 
 def _start(program: Path, settings: BrokerSettings, state: Path, text: str) -> Broker:

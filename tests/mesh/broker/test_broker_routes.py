@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import nats.errors
 import pytest
+from fakes import pinned
 
 from stoker.mesh.broker.broker_routes import BrokerRoutes, log_copies
 from stoker.mesh.wire import subjects
@@ -29,7 +32,8 @@ async def brokers(stopped_server: Server) -> AsyncIterator[list[Server]]:
 
 def test_each_scheduler_has_a_copy_up_to_what_a_stream_bears() -> None:
     assert [log_copies(count) for count in (1, 2, 3, 5, 7)] == [1, 2, 3, 5, 5]
-    routes = BrokerRoutes("c", "s", "127.0.0.1:1", tuple(f"127.0.0.1:{n}" for n in (1, 2, 3)))
+    places = tuple(f"127.0.0.1:{n}" for n in (1, 2, 3))
+    routes = BrokerRoutes("c", "127.0.0.1:1", places, "key", "own", "all")
     assert routes.copies == 3
 
 
@@ -57,13 +61,32 @@ async def eventually(connection: Any, subject: str) -> bytes:
             continue
 
 
-async def test_a_broker_without_the_secret_is_not_let_in(brokers: list[Server]) -> None:
+async def test_a_broker_with_a_key_of_its_own_making_is_not_let_in(
+    brokers: list[Server], tmp_path: Path
+) -> None:
+    """It knows all certificates, and the others know another one of it."""
     first, second, _ = brokers
     assert second.settings.routes is not None
-    stranger = replace(second.settings.routes, secret="wrong")
+    key, own = pinned.pair(tmp_path)
+    stranger = replace(second.settings.routes, key_file=key, certificate_file=own)
     second.settings = replace(second.settings, routes=stranger)
     first.start()
     second.start()
-    while "Authorization Violation" not in first.log() + second.log():
+    while "TLS route handshake error" not in first.log() + second.log():
         await first.connect("alice")
         await first.close_connections()
+    assert "unknown authority" in first.log() + second.log()
+
+
+async def test_a_route_speaks_tls_alone(brokers: list[Server]) -> None:
+    first = brokers[0]
+    first.start()
+    assert first.settings.routes is not None
+    host, _, port = first.settings.routes.listen.partition(":")
+    with socket.create_connection((host, int(port)), 30) as plain:
+        plain.sendall(b'CONNECT {"verbose":false}\r\nPING\r\n')
+        try:
+            heard = plain.recv(65536)
+        except ConnectionResetError:
+            heard = b""
+    assert b"INFO" not in heard and b"PONG" not in heard
