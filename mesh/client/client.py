@@ -213,12 +213,22 @@ class Client:
     # --- the cluster ------------------------------------------------------------------------------
 
     async def nodes(self) -> schema.NodeList:
-        """Return all nodes."""
-        return await self._call("node", "list", schema.NodeRequest(), schema.NodeList)
+        """Return all nodes; `position` is that of the first page."""
+        page = whole = await self._call("node", "list", schema.NodeRequest(), schema.NodeList)
+        while page.next is not None:
+            following = schema.NodeRequest(after=page.next)
+            page = await self._call("node", "list", following, schema.NodeList)
+            whole = msgspec.structs.replace(whole, nodes=whole.nodes + page.nodes, next=None)
+        return whole
 
     async def devices(self) -> schema.DeviceList:
         """Return all devices."""
-        return await self._call("device", "list", schema.NodeRequest(), schema.DeviceList)
+        page = whole = await self._call("device", "list", schema.NodeRequest(), schema.DeviceList)
+        while page.next is not None:
+            following = schema.NodeRequest(after=page.next)
+            page = await self._call("device", "list", following, schema.DeviceList)
+            whole = schema.DeviceList(devices=whole.devices + page.devices)
+        return whole
 
     async def readings(
         self, node: str, device: str, history: tuple[str, ...] = (), since_ns: int = 0

@@ -6,7 +6,8 @@ Pure. Owns the translation of the core's ids of labels, models and queues into n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import msgspec
 
@@ -24,6 +25,11 @@ from stoker.scheduler.records import NO_LIMIT
 
 SILENT_NS = 5_000_000_000
 """A node without a sample for this long is shown as silent."""
+NODES_AT_ONCE = 128
+"""The most nodes in one reply, which bounds the time of one request."""
+PAGE_BYTES_MAX = schema.REPLY_BYTES_MAX - 8192
+"""The most bytes of the rows of one reply; one node's rows are sent whatever they take."""
+Row = TypeVar("Row", schema.NodeView, schema.DeviceView)
 
 
 def position(replica: Replica) -> schema.LogPosition:
@@ -31,13 +37,31 @@ def position(replica: Replica) -> schema.LogPosition:
     return schema.LogPosition(term=replica.state.term, index=replica.state.index)
 
 
-def node_list(replica: Replica, now_ns: int) -> schema.NodeList:
-    """Return all nodes that ever reported themselves, by name."""
-    book = replica.state.book
-    return schema.NodeList(
-        nodes=tuple(_node(replica, book.nodes[name], now_ns) for name in sorted(book.nodes)),
-        position=position(replica),
+def node_list(replica: Replica, now_ns: int, after: str = "") -> schema.NodeList:
+    """Return as many nodes after `after`, by name, as one reply may have."""
+    rows, following = _page(
+        replica.state.book, after, lambda report: [_node(replica, report, now_ns)]
     )
+    return schema.NodeList(nodes=tuple(rows), next=following, position=position(replica))
+
+
+def _page(
+    book: Book, after: str, rows_of: Callable[[NodeReport], list[Row]]
+) -> tuple[list[Row], str | None]:
+    """Return the rows of the nodes after `after`, and the last of these nodes if there are more.
+
+    The rows of one node stay together, so that a page ends where a node ends.
+    """
+    rows: list[Row] = []
+    last, size = "", 0
+    for count, name in enumerate(sorted(name for name in book.nodes if name > after)):
+        found = rows_of(book.nodes[name])
+        size += sum(len(schema.encode(row)) for row in found)
+        if count == NODES_AT_ONCE or (last and size > PAGE_BYTES_MAX):
+            return rows, last
+        rows += found
+        last = name
+    return rows, None
 
 
 def _node(replica: Replica, report: NodeReport, now_ns: int) -> schema.NodeView:
@@ -176,13 +200,13 @@ def _quota(replica: Replica, quota: QuotaInfo) -> schema.QuotaView:
 # --- devices --------------------------------------------------------------------------------------
 
 
-def device_list(replica: Replica, user: str | None) -> schema.DeviceList:
-    """Return all devices by node and index, with the jobs of `user`, or of all users if None."""
-    book = replica.state.book
-    rows: list[schema.DeviceView] = []
-    for name in sorted(book.nodes):
-        rows.extend(_devices(replica, book.nodes[name], user))
-    return schema.DeviceList(devices=tuple(rows))
+def device_list(replica: Replica, user: str | None, after: str = "") -> schema.DeviceList:
+    """Return as many devices of nodes after `after`, by node and index, as one reply may have, with
+    the jobs of `user`, or of all users if None."""
+    rows, following = _page(
+        replica.state.book, after, lambda report: _devices(replica, report, user)
+    )
+    return schema.DeviceList(devices=tuple(rows), next=following)
 
 
 def _devices(replica: Replica, report: NodeReport, user: str | None) -> list[schema.DeviceView]:

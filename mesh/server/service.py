@@ -280,7 +280,7 @@ class Service:
         return Proxied(caller, request, self._refer(caller, request.job))
 
     def _nodes(self, caller: Caller, request: schema.NodeRequest, now_ns: int) -> bytes:
-        return schema.encode(cluster_views.node_list(self.replica, now_ns))
+        return schema.encode(cluster_views.node_list(self.replica, now_ns, request.after))
 
     def _queues(self, caller: Caller, request: schema.QueueRequest, now_ns: int) -> bytes:
         return schema.encode(cluster_views.queue_list(self.replica, self.replica.real_ns))
@@ -289,7 +289,7 @@ class Service:
         return schema.encode(cluster_views.cluster_view(self.replica))
 
     def _devices(self, caller: Caller, request: schema.NodeRequest, now_ns: int) -> bytes:
-        return schema.encode(cluster_views.device_list(self.replica, caller.scope))
+        return schema.encode(cluster_views.device_list(self.replica, caller.scope, request.after))
 
     def _afters(self, caller: Caller, request: schema.JobRequest) -> Afters:
         """Return the numbers of the jobs to follow; NotFound for one that the user has not."""

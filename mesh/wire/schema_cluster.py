@@ -45,7 +45,9 @@ class LogPosition(Part, frozen=True):
 
 
 class NodeRequest(Message, frozen=True):
-    """`node.list` and `device.list`."""
+    """`node.list` and `device.list`: the nodes whose names come after `after`, or their devices."""
+
+    after: str = ""
 
 
 class QueueRequest(Message, frozen=True):
@@ -197,9 +199,10 @@ class Reservation(Part, frozen=True):
 
 
 class NodeList(Message, frozen=True):
-    """All nodes, by name."""
+    """Nodes, by name. If `next` is set, a request with `after` set to it continues."""
 
     nodes: tuple[NodeView, ...]
+    next: str | None = None
     position: LogPosition | None = None
     """The position in the log; observations are newer and not in the log."""
 
@@ -309,6 +312,8 @@ class DeviceView(Message, frozen=True):
 
 
 class DeviceList(Message, frozen=True):
-    """All devices, by node and index."""
+    """Devices, by node and index, all of a node in one reply. If `next` is set, a request with
+    `after` set to it continues."""
 
     devices: tuple[DeviceView, ...]
+    next: str | None = None

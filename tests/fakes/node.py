@@ -190,6 +190,19 @@ def job_view(job: int = 1, state: str = "succeeded", **changes: Any) -> dict[str
     return view | changes
 
 
+def node_view(node: str) -> dict[str, Any]:
+    """A NodeView as JSON, of a node without devices and jobs."""
+    row = {"node": node, "state": "ready", "boot_id": "b", "devices": 0, "jobs": 0}
+    return row | {"schema": "stoker/v1", "cpu_milli": 1000, "memory_bytes": 1 << 30}
+
+
+def device_view(node: str) -> dict[str, Any]:
+    """A DeviceView as JSON, of the only device of a node."""
+    named = {"id": f"gpu-{node}", "node": node, "index": 0, "vendor": "nvidia", "model": "m"}
+    state = {"unavailable": "", "sim": True, "granted_milli": 0, "jobs": []}
+    return named | state | {"kind": "gpu", "memory_bytes": 1 << 30}
+
+
 def failure(code: str, message: str, hint: str = "") -> dict[str, Any]:
     """An error reply as JSON, with `error` first as the service sends it."""
     error = {"code": code, "message": message, "hint": hint}

@@ -77,6 +77,24 @@ async def test_without_a_scheduler_the_message_says_so(node: Any) -> None:
             await client.nodes()
 
 
+async def test_lists_of_a_large_cluster_are_read_page_by_page(node: Any) -> None:
+    rows = {"": ["a", "b"], "b": ["c"], "c": []}
+    following = {"": "b", "b": "c", "c": None}
+
+    def page(noun: str, asked: Any) -> Any:
+        view = fakes.device_view if noun == "devices" else fakes.node_view
+        after = asked.get("after", "")
+        found = [view(name) for name in rows[after]]
+        return {"schema": "stoker/v1", noun: found, "next": following[after]}
+
+    node.answers["node.list"] = lambda asked: page("nodes", asked)
+    node.answers["device.list"] = lambda asked: page("devices", asked)
+    async with Client.open(where(node)) as client:
+        nodes, devices = await client.nodes(), await client.devices()
+    assert [row.node for row in nodes.nodes] == ["a", "b", "c"] and nodes.next is None
+    assert [row.node for row in devices.devices] == ["a", "b", "c"] and devices.next is None
+
+
 async def test_a_request_outlives_the_scheduler(node: Any) -> None:
     node.answers["node.list"] = lambda asked: {"schema": "stoker/v1", "nodes": []}
     node.stop_scheduler()
