@@ -34,6 +34,10 @@ _PASSED_SIM = ("LD_PRELOAD",)
 """Variables for simulated cards (SIM) only: they put a simulated Intel loader before the real
 one."""
 
+MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
+"""Variables for malloc of the GNU C library. Left alone, it takes large tables from a thread's heap
+once a larger one was freed, so that pages of them that are never used are memory all the same."""
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -55,7 +59,7 @@ def environment(state: StateFolder) -> dict[str, str]:
     cache = state.agent / "cache"
     passed |= {k: v for k, v in os.environ.items() if k in otlp_environment.PASSED}
     caches = {"POCL_CACHE_DIR": str(cache / "pocl"), "CUDA_CACHE_PATH": str(cache / "cuda")}
-    return {**caches, **passed, "STOKER_STATE": str(state.root)}
+    return {**caches, **MEMORY, **passed, "STOKER_STATE": str(state.root)}
 
 
 def programs(

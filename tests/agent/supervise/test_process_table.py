@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -80,6 +82,35 @@ def test_the_environment_is_a_list_of_names(
     assert found["STOKER_STATE"] == str(where.root)
     assert found["POCL_DEVICES"] == "pthread"
     assert not {"AWS_SECRET_ACCESS_KEY", "NOTIFY_SOCKET"} & set(found)
+
+
+UNUSED_TABLE = """
+import ctypes
+
+libc = ctypes.CDLL(None)
+libc.malloc.restype = libc.calloc.restype = ctypes.c_void_p
+
+
+def anonymous_kib():
+    with open("/proc/self/smaps_rollup") as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith("Anonymous:"))
+
+
+before = anonymous_kib()
+for size in (16 << 20, 8 << 20):
+    once = libc.malloc(ctypes.c_size_t(size))
+    ctypes.memset(once, 1, size)
+    libc.free(ctypes.c_void_p(once))
+table = libc.calloc(ctypes.c_size_t(1), ctypes.c_size_t(7 << 20))
+print(anonymous_kib() - before)
+"""
+
+
+def test_a_table_that_is_not_used_takes_no_memory(where: StateFolder) -> None:
+    command = [sys.executable, "-c", UNUSED_TABLE]
+    variables = {**os.environ, **process_table.environment(where)}
+    told = subprocess.run(command, env=variables, capture_output=True, check=True, text=True)
+    assert int(told.stdout) < 1024
 
 
 def test_files_of_compilers_are_the_nodes_own(
