@@ -191,10 +191,11 @@ def live_node(
     *options: str,
     prepare: Callable[[LiveNode], None] | None = None,
     device_kind: str = "cpu",
+    up: bool = True,
     **variables: str,
 ) -> Iterator[LiveNode]:
     """A node in a folder that every user may enter but not read; `prepare` is called before `up`,
-    `variables` join the environment of every command."""
+    which a test may keep for itself; `variables` join the environment of every command."""
     root = Path(tempfile.mkdtemp(prefix="stoker-test-", dir="/tmp"))
     root.chmod(0o711)
     node = LiveNode(root / "state", device_kind)
@@ -202,7 +203,8 @@ def live_node(
     try:
         if prepare is not None:
             prepare(node)
-        node.stoker("up", *options)
+        if up:
+            node.stoker("up", *options)
         yield node
     finally:
         down = node.stoker("down", check=False)

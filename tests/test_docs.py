@@ -46,11 +46,14 @@ def anchors(page: Path) -> set[str]:
 
 
 def commands(page: Path) -> Iterator[str]:
-    """The lines of code blocks that call stoker, each without its comment."""
-    fenced = False
+    """The lines of code blocks that call stoker, each without its comment. In a console's block the
+    other lines are output."""
+    fenced = console = False
     for line in page.read_text().splitlines():
         if line.startswith("```"):
-            fenced = not fenced
+            fenced, console = not fenced, line == "```console"
+        elif console and not line.startswith("$ "):
+            continue
         elif fenced or line.startswith("    "):
             words = line.strip().removeprefix("sudo ").removeprefix("$ ")
             if words.startswith("stoker "):

@@ -51,6 +51,7 @@ ACROSS = {
     "tests/product/test_revoked_keys.py": "keys that are taken back while a cluster runs",
     "tests/product/test_scoring_functions.py": "from the file of a function to placements",
     "tests/product/test_servers.py": "three brokers, three schedulers and real agents",
+    "tests/product/test_first_hour.py": "docs/user/quickstart.md, and what new users are told",
     "tests/product/test_verdicts.py": "the reason in every list, from a job's trace to the verbs",
     "tests/test_tidy.py": "every tracked file",
     "tests/test_words.py": "docs/developer/glossary.md and every name",

@@ -17,6 +17,9 @@ import click
 if TYPE_CHECKING:
     from stoker.agent.supervise.startup import StartedNode
 
+LINE = 80
+"""The columns of a line that may become longer than a terminal."""
+
 state_option = click.option(
     "--state",
     metavar="DIR",
@@ -142,7 +145,8 @@ def down_command(state: str | None) -> None:
     if not ended.anything:
         click.echo(f"nothing runs in {where.root}")
     else:
-        click.echo(f"stopped: {', '.join(ended.processes) or 'no process'}")
+        stopped = f"stopped: {', '.join(ended.processes) or 'no process'}"
+        click.echo(click.wrap_text(stopped, LINE, subsequent_indent="  "))
         if ended.jobs:
             click.echo(f"ended {ended.jobs} job{'s' if ended.jobs > 1 else ''} that still ran")
     for text in ended.left:
@@ -167,9 +171,9 @@ def user_add_command(
 ) -> None:
     """Make a key for NAME and write it, with a context that uses it, into their home."""
     from stoker.agent.commands.user_accounts import add
-    from stoker.agent.supervise.target_node import own
+    from stoker.agent.supervise.target_node import own_node
 
-    added = add(own(state, "user"), name, unix_user, key_out)
+    added = add(own_node(state, "user"), name, unix_user, key_out)
     click.echo(f"{added.name} may submit; their jobs run as {added.unix_user}")
     click.echo(f"  key      {added.key}")
     if added.context is not None:
@@ -184,9 +188,9 @@ def user_add_command(
 def user_list_command(state: str | None, output: str) -> None:
     """List the users who may submit, and the Unix users that run their jobs."""
     from stoker.agent.commands.user_accounts import listed
-    from stoker.agent.supervise.target_node import own
+    from stoker.agent.supervise.target_node import own_node
 
-    rows = listed(own(state, "user"))
+    rows = listed(own_node(state, "user"))
     if output == "jsonl":
         for row in rows:
             click.echo(json.dumps(row))
@@ -205,9 +209,9 @@ def user_list_command(state: str | None, output: str) -> None:
 def user_remove_command(name: str, state: str | None) -> None:
     """Remove the access of NAME; their jobs go on."""
     from stoker.agent.commands.user_accounts import remove
-    from stoker.agent.supervise.target_node import own
+    from stoker.agent.supervise.target_node import own_node
 
-    live = remove(own(state, "user"), name)
+    live = remove(own_node(state, "user"), name)
     click.echo(f"{name} may not submit any more" + ("" if live else " (the node does not run)"))
 
 

@@ -76,6 +76,13 @@ def own(option: str | None, verb: str) -> StateFolder:
     )
 
 
+def own_node(option: str | None, verb: str) -> StateFolder:
+    """Return the node as `own` does, if it was ever started; NotFound if not."""
+    found = own(option, verb)
+    require(found)
+    return found
+
+
 def require(state: StateFolder) -> None:
     """Raise NotFound, Denied or Refused if this user has no node in this folder; NotFound names
     another node of this host and how to reach it."""

@@ -115,6 +115,13 @@ def _account(name: str, user: User) -> Account:
         return Account(user.public_key, user.admin, None, error.message)
 
 
+def user_of(uid: int) -> str:
+    """Return the words for a uid: `nobody (uid 65534)`, or `uid 7` where it has no name here."""
+    with contextlib.suppress(KeyError):
+        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
+    return f"uid {uid}"
+
+
 def describe(user: User) -> str:
     """Return the Unix identity for tables: `user`, `user:group`, numbers without names, or
     `nobody`."""

@@ -57,10 +57,16 @@ _PLAIN = {"shim killed": _SHIM_KILLED, "keeper killed": _SHIM_KILLED}
 """Sentences for reasons that nodes report in short form; older logs say keeper."""
 
 
-def explain_view(replica: Replica, job: Job, real_ns: int, rank: int = 0) -> schema.ExplainView:
+def explain_view(
+    replica: Replica,
+    job: Job,
+    real_ns: int,
+    rank: int = 0,
+    user_of: Callable[[int], str] = "uid {}".format,
+) -> schema.ExplainView:
     """Return the core's ranked reasons and the actions that would help; of a gang the decision and
-    the evidence are those of one rank."""
-    return _Explanation(replica, job, real_ns).view(rank)
+    the evidence are those of one rank. `user_of`: the words for a uid."""
+    return _Explanation(replica, job, real_ns, user_of).view(rank)
 
 
 def why_it_waits(replica: Replica, job: Job, real_ns: int) -> str:
@@ -69,8 +75,15 @@ def why_it_waits(replica: Replica, job: Job, real_ns: int) -> str:
 
 
 class _Explanation:
-    def __init__(self, replica: Replica, job: Job, real_ns: int) -> None:
+    def __init__(
+        self,
+        replica: Replica,
+        job: Job,
+        real_ns: int,
+        user_of: Callable[[int], str] = "uid {}".format,
+    ) -> None:
         self._replica, self._job, self._now_ns = replica, job, real_ns
+        self._user_of = user_of
         self._book = replica.state.book
         self._lines = replica.state.core.explain(job.job)[:LINES_MAX]
         self._details: dict[int, Callable[[Explained, str], str]] = {
@@ -264,7 +277,7 @@ class _Explanation:
     def _actions(self, lines: list[Explained]) -> Iterator[str]:
         """Yield what would help, in the order of the reasons."""
         if self._job.state in ENDED:
-            yield from end_remedies.remedies(self._job)
+            yield from end_remedies.remedies(self._job, self._user_of)
         elif self._job.state == "pending":
             for line in lines:
                 for remedy in line.remedies:

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from stoker.mesh.broker import users
 from stoker.mesh.replica import gangs
 from stoker.mesh.replica.events import (
     CancelRequested,
@@ -273,8 +274,10 @@ class Service:
     def _explain(self, caller: Caller, request: schema.ExplainRequest, now_ns: int) -> bytes:
         job = self._refer(caller, request.job)
         gangs.check_rank(job, request.rank)
-        now_ns = self.replica.real_ns
-        return schema.encode(explanation.explain_view(self.replica, job, now_ns, request.rank))
+        view = explanation.explain_view(
+            self.replica, job, self.replica.real_ns, request.rank, users.user_of
+        )
+        return schema.encode(view)
 
     def _proxied(self, caller: Caller, request: Any, now_ns: int) -> Proxied:
         return Proxied(caller, request, self._refer(caller, request.job))

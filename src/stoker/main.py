@@ -7,6 +7,7 @@ shows its traceback.
 
 from __future__ import annotations
 
+import io
 import sys
 
 import click
@@ -72,6 +73,17 @@ def cli() -> None:
     """Run GPU jobs, and know to the nanosecond what each GPU is doing and why."""
 
 
+def _show(error: click.ClickException) -> None:
+    """Print what click says of wrong words, in lines that fit the terminal."""
+    from stoker.tui.render import text
+
+    said = io.StringIO()
+    error.show(said)
+    width = text.columns(sys.stderr)
+    for line in said.getvalue().splitlines():
+        click.echo(text.wrap(line, width, 2) if width else line, err=True)
+
+
 def main() -> None:
     """Entry point of the `stoker` script."""
     try:
@@ -79,7 +91,7 @@ def main() -> None:
     except click.exceptions.Exit as exit_:
         sys.exit(exit_.exit_code)
     except click.ClickException as error:
-        error.show()
+        _show(error)
         sys.exit(error.exit_code)
     except click.Abort:
         sys.exit(130)
@@ -89,5 +101,5 @@ def main() -> None:
             raise
         from stoker.tui.render import text  # imported late; the message may hold untrusted names
 
-        click.echo(f"stoker: {text.clean(error)}", err=True)
+        text.tell(error)
         sys.exit(code)

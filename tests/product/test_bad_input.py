@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import nats.errors
+import plain_user
 import pytest
 from product_node import STOKER, LiveNode, live_node, wait_until
 
@@ -162,7 +163,7 @@ CPU = ("--device-kind", "cpu")
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (("run", "--gpus", "99", "--", "true"), "gpu_milli asks for 99 devices, at most 16"),
+        (("run", "--gpus", "99", "--", "true"), "--gpus asks for 99 devices, at most 16"),
         (("run", "--gpus", "2", *CPU, "--", "true"), "asks for 2 devices, the largest node has 1"),
         (("submit", "--gpus", "16", *CPU, "--", "true"), "asks for 16 devices"),
         (("submit", "--gpus", "1", "--", "true"), "this node has no GPU. --device-kind cpu uses"),
@@ -359,36 +360,12 @@ def refused_by_a_process(root: Path, words: str, name: str, at: int | None) -> N
 # --- an ordinary user -----------------------------------------------------------------------------
 
 
-REACH = """
-set -e
-mount --bind "$1" "$2"
-mount -t tmpfs -o mode=755 none "$3"
-mkdir -p "$1"
-mount --bind "$2" "$1"
-shift 3
-exec "$@"
-"""
-"""The script mounts, in a namespace of its own, the interpreter's folder ($1) where everybody can
-reach it, though a folder above it ($3) is closed to others."""
-
-
-def reachable(spare: Path) -> list[str]:
-    """A command prefix with which its user can read the interpreter."""
-    base = Path(sys.base_prefix).resolve()
-    closed = [folder for folder in reversed(base.parents) if not folder.stat().st_mode & 0o001]
-    if not closed:
-        return []
-    spare.mkdir(exist_ok=True)
-    return ["unshare", "-m", "sh", "-c", REACH, "sh", str(base), str(spare), str(closed[0])]
-
-
 def as_stranger(root: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[bytes]:
     """A command of an ordinary user, whose home is the parent of the state folder."""
-    who = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups"]
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("XDG_", "SUDO_"))}
     own = {"HOME": str(root.parent), "STOKER_STATE": str(root), "USER": str(STRANGER)}
     return subprocess.run(
-        [*reachable(root.parent.parent / "python"), *who, "env", "-C", "/", str(STOKER), *words],
+        [*plain_user.become(STRANGER, root.parent.parent / "python"), str(STOKER), *words],
         env=kept | own | variables, capture_output=True, timeout=60, check=False,
     )  # fmt: skip
 

@@ -116,7 +116,7 @@ def test_a_condition_decides_the_device(node: LiveNode, flags: list[str], model:
         (["--driver", "new"], "is no version"),
         (["--min-compute", "8"], "is no compute capability"),
         (["--prefer", "speed"], "is none of vendor=NAME"),
-        (["--device-kind", "cpu", "--arch", "gfx942"], "but device_kind is 'cpu'"),
+        (["--device-kind", "cpu", "--arch", "gfx942"], "but --device-kind is 'cpu'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

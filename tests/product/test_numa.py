@@ -183,7 +183,7 @@ def test_each_task_of_a_gang_is_bound_beside_its_own_cards(node: LiveNode) -> No
         ("5", "--numa require", "needs 5 devices in one NUMA node, the most in one are 4"),
         ("2", "--numa require --device-ids 0,7 --device-ids-mode require", "one NUMA node"),
         ("1", "--numa require --cpus 2", "no device has 2 CPUs in its NUMA node for jobs"),
-        ("0", "--numa require", "numa speaks of devices, but gpu_milli is 0"),
+        ("0", "--numa require", "numa speaks of devices, but --gpus is 0"),
         ("1", "--numa strict", "'strict' is not one of"),
     ],
 )

@@ -11,8 +11,6 @@ import signal
 from collections.abc import Coroutine
 from typing import Any
 
-import click
-
 from stoker.mesh.client.client import Client
 from stoker.tui.render import text
 
@@ -60,4 +58,4 @@ def say_dropped(job: int, dropped: int) -> None:
 
 def warn(words: str) -> None:
     """Print a line on stderr, made safe for a terminal."""
-    click.echo(f"stoker: {text.clean(words)}", err=True)
+    text.tell(words)

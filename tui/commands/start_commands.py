@@ -7,16 +7,18 @@ They alone have the options of a job, whose parsers the other verbs of jobs need
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
 
 import click
 
+from stoker.native.errors import StokerError
 from stoker.tui.commands.replies import call, show
-from stoker.tui.options.job_options import job_options, request
+from stoker.tui.options.job_options import job_options, request, say_in_flags
 from stoker.tui.options.verb_options import node_option, output_option
 from stoker.tui.render import nouns, tables, text
 
+T = TypeVar("T")
 COMMAND = {"allow_interspersed_args": False}
 
 
@@ -45,7 +47,7 @@ def run_command(
     # A job that may run again takes no input; a pipe that merely happens to be there is ignored.
     fd = job_start.input_of(stdin_file, interactive=interactive) if asked or not again else None
     ready = request(argv, stdin=fd is not None, **options)
-    sys.exit(call(job_start.run(state, ready, fd)))
+    sys.exit(_call(job_start.run(state, ready, fd)))
 
 
 @click.command("submit", context_settings=COMMAND)
@@ -65,8 +67,17 @@ def submit_command(
 
     fd = job_start.input_of(stdin_file) if stdin_file else None
     ready = request(argv, stdin=fd is not None, **options)
-    name, rows = call(job_start.submit(state, ready, fd))
+    name, rows = _call(job_start.submit(state, ready, fd))
     if output == "name":
         text.show(f"{name}\n")
     else:
         show(nouns.JOBS, rows, output, alone=True)
+
+
+def _call(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a verb's requests; a refusal of the job names its flags."""
+    try:
+        return call(coroutine)
+    except StokerError as error:
+        say_in_flags(error, click.get_current_context().command.params)
+        raise

@@ -8,15 +8,18 @@ A wrong flag is refused before anything is sent. The flags are declared in
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from stoker.native.errors import BadRequest
+from stoker.native.errors import BadRequest, StokerError
 from stoker.tui.options.job_flags import FIELDS, FLAGS
 
 if TYPE_CHECKING:
+    import click
+
     from stoker.mesh.wire.schema import JobRequest
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -68,6 +71,17 @@ def request(
         idempotency_key=idempotency_key or new_key(),
         **{FIELDS.get(name, name): value for name, value in fields.items()},
     )
+
+
+def say_in_flags(error: StokerError, params: Sequence[click.Parameter]) -> None:
+    """Let a refusal name the flags of its verb where it names the fields that they set: `--cpus is
+    0`. A field whose name is a plain word stays as it is."""
+    flags = {FIELDS.get(str(each.name), str(each.name)): each.opts[0] for each in params}
+
+    def named(words: str) -> str:
+        return re.sub(r"\b[a-z]+(?:_[a-z]+)+\b", lambda found: flags.get(found[0], found[0]), words)
+
+    StokerError.__init__(error, named(error.message), hint=named(error.hint))
 
 
 def affinity(group: str, *, attract: bool, repel: bool) -> Literal["", "attract", "repel"]:

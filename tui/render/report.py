@@ -104,7 +104,9 @@ def _job(job: Object) -> Iterator[Labelled]:
         asked += f" for each of {spec['tasks']} tasks"
     who = job["user"] + (f" (runs as uid {job['uid']})" if job.get("uid") is not None else "")
     yield Labelled("owner", text.joined([who, asked, _times(job["times"])], ", "))
-    if job.get("reason"):
+    if job["state"] == "pending":
+        yield Labelled("reason", f"it waits: stoker explain {job['job']} tells why")
+    elif job.get("reason") and job["state"] not in ("starting", "running"):
         yield Labelled("reason", job["reason"])
     for kind, sentence in rank_troubles.sentences(job):
         yield Labelled(f"{kind} rank" if kind else "", sentence)

@@ -17,6 +17,9 @@ PAGE = 80
 """The width of text that is not a table, where no terminal says another one."""
 PAGE_LEAST, PAGE_MOST = 72, 100
 """Narrower text cannot be laid out; wider lines are hard to read."""
+SAYS = "stoker: "
+WRAP_LEAST = 20
+"""Words are not wrapped into fewer columns than this."""
 
 
 def clean(text: object) -> str:
@@ -44,7 +47,8 @@ def wrap(text: str, width: int, indent: int) -> str:
     """Lines of at most `width` columns; all but the first are indented."""
     import textwrap  # imported late, as each module that only some texts need
 
-    lines = textwrap.wrap(text, width - indent, break_long_words=True) or [""]
+    room = max(width - indent, WRAP_LEAST)
+    lines = textwrap.wrap(text, room, break_long_words=True, break_on_hyphens=False) or [""]
     return ("\n" + " " * indent).join(lines)
 
 
@@ -87,6 +91,14 @@ def show(words: str) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     click.echo(words, nl=False)
+
+
+def tell(words: object) -> None:
+    """Print a message of stoker's own on stderr: one line, which a terminal is given wrapped."""
+    import click
+
+    said, width = clean(words), columns(sys.stderr)
+    click.echo(f"{SAYS}{wrap(said, width, len(SAYS)) if width else said}", err=True)
 
 
 def _cell(char: str) -> int:

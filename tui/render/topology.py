@@ -13,8 +13,9 @@ from stoker.tui.render import text
 
 Row = Mapping[str, Any]
 LEGEND = (
-    "X self  NV# # NVLinks  XGMI, XE direct links  PIX one PCIe switch at most  PXB several",
-    "PHB one host bridge  NODE host bridges of one NUMA node  SYS across NUMA nodes",
+    "X self  NV# # NVLinks  XGMI, XE direct links  PIX one PCIe switch at most",
+    "PXB several  PHB one host bridge  NODE host bridges of one NUMA node",
+    "SYS across NUMA nodes  ? not known, as the NUMA node of one is not",
 )
 
 

@@ -22,7 +22,7 @@ LEVELS = ("SYS", "NODE", "PHB", "PXB", "PIX")
 """Connections of two PCI functions, the loosest first: across NUMA nodes; across host bridges of
 one NUMA node; through one host bridge; through several PCIe switches; through at most one PCIe
 switch. The names are those of `nvidia-smi topo -m`."""
-SELF = "X"
+SELF, UNKNOWN = "X", "?"
 
 
 class Bond(NamedTuple):
@@ -95,10 +95,11 @@ def way(address: str, root: Path = Path("/")) -> tuple[str, ...]:
     return real.parts[parts[-1] :] if parts else ()
 
 
-def level(one: Sequence[str], other: Sequence[str], same_node: bool) -> str:
-    """Connection of two functions by their paths; functions with unknown paths are far apart."""
+def level(one: Sequence[str], other: Sequence[str], same_node: bool | None) -> str:
+    """Connection of two functions by their paths, else by whether their NUMA node is one; None: not
+    known."""
     if not one or not other or one[0] != other[0]:
-        return "NODE" if same_node else "SYS"
+        return UNKNOWN if same_node is None else "NODE" if same_node else "SYS"
     shared = 0
     while shared < min(len(one), len(other)) and one[shared] == other[shared]:
         shared += 1
@@ -170,6 +171,7 @@ def topology(places: Places, root: Path = Path("/")) -> Topology:
     addresses = {**places.addresses, **{card.name: card.address for card in cards}}
     ways = {name: way(addresses[name], root) if name in addresses else () for name in names}
     numa = {**places.numa, **{card.name: card.numa for card in cards}}
+    flat = all(node is None for node in numa.values())
 
     def cell(one: str, other: str) -> str:
         if one == other:
@@ -177,7 +179,7 @@ def topology(places: Places, root: Path = Path("/")) -> Topology:
         bond = places.bonds.get(pair(one, other))
         if bond is not None:
             return str(bond)
-        return level(ways[one], ways[other], _same(numa.get(one), numa.get(other)))
+        return level(ways[one], ways[other], _same(numa.get(one), numa.get(other), flat))
 
     return Topology(
         names,
@@ -188,9 +190,12 @@ def topology(places: Places, root: Path = Path("/")) -> Topology:
     )
 
 
-def _same(one: int | None, other: int | None) -> bool:
-    """True if two NUMA nodes are one; a machine without NUMA nodes counts as one node."""
-    return one == other
+def _same(one: int | None, other: int | None, flat: bool) -> bool | None:
+    """True if two NUMA nodes are one, None if that is not known; a machine of which no NUMA node is
+    known is `flat`: one node."""
+    if flat:
+        return True
+    return None if one is None or other is None else one == other
 
 
 def _cpus(node: int | None, root: Path) -> str:

@@ -273,7 +273,31 @@ def ended_by_its_exit_code(bench: Bench) -> int:
 @scene
 def ended_out_of_memory(bench: Bench) -> int:
     job = running(bench)
-    bench.outcome(job, "failed", signal=9, reason="memory limit 20 MiB reached")
+    why = "killed by the kernel: memory limit 20 MiB reached"
+    bench.outcome(job, "failed", signal=9, reason=why)
+    return job
+
+
+@scene
+def ended_after_a_process_of_it_was_killed_for_memory(bench: Bench) -> int:
+    job = running(bench)
+    why = "memory limit 20 MiB was reached: the kernel killed 1 of its processes"
+    bench.outcome(job, "failed", exit_code=1, reason=why)
+    return job
+
+
+@scene
+def ended_as_all_jobs_were_out_of_memory(bench: Bench) -> int:
+    job = running(bench)
+    why = "killed by the kernel: all jobs together reached the node's memory limit 2 GiB"
+    bench.outcome(job, "failed", signal=9, reason=why)
+    return job
+
+
+@scene
+def ended_at_its_limit_of_processes(bench: Bench) -> int:
+    job = running(bench)
+    bench.outcome(job, "failed", exit_code=2, reason="pids limit 20 was reached 3 times")
     return job
 
 

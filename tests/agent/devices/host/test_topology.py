@@ -129,6 +129,14 @@ def test_a_machine_without_sysfs_has_a_matrix_as_well(tmp_path: Path) -> None:
     assert network_cards(tmp_path) == ()
 
 
+def test_where_some_numa_nodes_are_not_known_no_distance_to_them_is_claimed(root: Path) -> None:
+    numa = {"a": 0, "f": 1, "g": None, "h": None}
+    found = topology(Places(tuple(numa), GPUS, {}, numa), root)
+    rows = {name: row[:4] for name, row in zip(found.names, found.matrix, strict=True)}
+    assert rows["a"] == ("X", "SYS", "?", "?")
+    assert rows["g"] == ("?", "?", "X", "?")
+
+
 # --- groups suffice -------------------------------------------------------------------------------
 
 NV, FAR_CELL = "NV4", "SYS"
