@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from stoker.native.errors import BadRequest
+from stoker.scheduler import bench_gangs
 from stoker.scheduler.core import Core, Limits
 from stoker.scheduler.names import name_id
 from stoker.scheduler.policies import Order, Placement
@@ -29,41 +30,14 @@ from stoker.scheduler.records import (
 )
 from stoker.scheduler.sim.chance import Chance
 from stoker.scheduler.sim.classes import target_classes
-from stoker.scheduler.sim.openb import MIB, Machine, TraceTask
+from stoker.scheduler.sim.openb import Machine, TraceTask
 from stoker.scheduler.wire_commands import Submit
 
 BATCH: Final = 64
 TIMES_MAX: Final = 1 << 20
-NODES_MAX: Final = 65_535
 _TOLD_AT_ONCE = 256
 _CLIENT = name_id("bench")
 _WHOLE = 1000
-
-OPENB_MACHINES: Final = (
-    # model, GPUs, milli-CPU, MiB, nodes: the node list of Alibaba's GPU trace of 2023
-    ("A10", 1, 128_000, 1_048_576, 2), ("G2", 8, 96_000, 393_216, 549),
-    ("G3", 8, 128_000, 786_432, 39), ("P100", 1, 8_000, 61_440, 3),
-    ("P100", 2, 16_000, 122_880, 109), ("P100", 2, 64_000, 262_144, 22),
-    ("T4", 2, 104_000, 524_288, 387), ("T4", 4, 96_000, 393_216, 17),
-    ("V100M16", 1, 8_000, 32_768, 19), ("V100M16", 4, 32_000, 131_072, 28),
-    ("V100M16", 8, 64_000, 262_144, 8), ("V100M32", 4, 48_000, 376_832, 9),
-    ("V100M32", 8, 96_000, 786_432, 21),
-)  # fmt: skip
-OPENB_TASKS: Final = (
-    # GPUs, milli of each, milli-CPU, tasks: its most frequent requests, and all of 2, 4 and 8 GPUs
-    (1, 810, 3152, 1078), (1, 1000, 11300, 874), (1, 1000, 11400, 599), (1, 1000, 3152, 470),
-    (1, 470, 11908, 390), (0, 0, 12500, 486), (1, 470, 8000, 360), (1, 1000, 12000, 326),
-    (0, 0, 32000, 290), (1, 1000, 18708, 255), (1, 650, 11908, 253), (1, 320, 4000, 232),
-    (1, 1000, 9810, 195), (0, 0, 8000, 312), (1, 1000, 8000, 164), (1, 1000, 4000, 159),
-    (1, 1000, 15700, 158), (1, 1000, 11908, 153), (1, 1000, 16000, 150), (1, 230, 4000, 140),
-    (1, 460, 6000, 128), (1, 1000, 14200, 93), (1, 1000, 24200, 84), (1, 590, 3152, 75),
-    (1, 320, 8000, 96), (1, 550, 4152, 72), (1, 1000, 11900, 231), (1, 160, 4000, 74),
-    (1, 370, 4152, 47), (1, 220, 4000, 62), (1, 110, 4000, 24), (1, 480, 4000, 19),
-    (1, 50, 1000, 7), (1, 330, 4000, 7), (1, 350, 4000, 6), (1, 270, 4000, 4),
-    (1, 440, 4000, 2), (1, 140, 4000, 1), (1, 290, 4000, 1), (2, 1000, 24000, 16),
-    (4, 1000, 44000, 15), (8, 1000, 64200, 26), (8, 1000, 88000, 18),
-)  # fmt: skip
-_MEMORY_PER_CPU = 4 * MIB  # bytes for each milli-CPU of a task that names no memory
 
 
 class DecideLoad(NamedTuple):
@@ -74,6 +48,9 @@ class DecideLoad(NamedTuple):
     fill_pct: float = 95.0
     seed: int = 1
     placement: Placement = Placement.BEST
+    domains: int = 0
+    """If not 0, jobs are gangs that stay within one of so many domains, `--within`."""
+    gang: int = 4
     decisions: int = 20_000
     warm: int = 5_000
     batches: int = 200
@@ -83,32 +60,6 @@ class DecideLoad(NamedTuple):
     """The number of repetitions of identical work; the one with the lowest p99 is reported."""
 
 
-def openb_machines() -> list[Machine]:
-    """Return 1,213 nodes in the trace's proportions."""
-    return [
-        Machine(f"{model}-{gpus}-{cpu}-{at}", cpu, memory * MIB, gpus, model)
-        for model, gpus, cpu, memory, count in OPENB_MACHINES
-        for at in range(count)
-    ]
-
-
-def uniform_machines(nodes: int, gpus: int) -> list[Machine]:
-    """Return identical nodes with 18 CPUs and 64 GiB for each GPU, about as openb has."""
-    if not 1 <= nodes <= NODES_MAX or not 1 <= gpus <= 64:
-        raise BadRequest(f"1 to {NODES_MAX} nodes of 1 to 64 GPUs, not {nodes} of {gpus}")
-    memory = 64 * 1024 * MIB * gpus
-    return [Machine(f"node-{at:05}", 18_000 * gpus, memory, gpus, "GPU") for at in range(nodes)]
-
-
-def openb_tasks() -> list[TraceTask]:
-    """Return 8,152 tasks as in the trace: 1,088 without a GPU, 3,078 with a share of one."""
-    return [
-        TraceTask(cpu, cpu * _MEMORY_PER_CPU, gpus, milli)
-        for gpus, milli, cpu, count in OPENB_TASKS
-        for _ in range(count)
-    ]
-
-
 def cluster(load: DecideLoad) -> Core:
     """Return a core with these machines, all up and empty; the tasks are its expected workload."""
     devices = sum(machine.gpus for machine in load.machines)
@@ -116,13 +67,16 @@ def cluster(load: DecideLoad) -> Core:
     core = Core(Limits(len(load.machines), max(devices, 1), jobs, 1, jobs, 4096, 1, 1))
     _tell(core, [Term(1, 1), QueueSet(0, order=Order.ANY, placement=load.placement)])
     _tell(core, [request for machine in load.machines for request in _joins(machine)])
+    _tell(
+        core, bench_gangs.labels([name_id(machine.name) for machine in load.machines], load.domains)
+    )
     core.workload([each.request() for each in target_classes(load.tasks)])
     return core
 
 
 def submits(load: DecideLoad) -> list[Submit]:
-    """Return one submit command for each task."""
-    return [
+    """Return one submit command for each task, or for a gang of such tasks."""
+    one_each = [
         Submit(
             _CLIENT,
             gpu_milli=task.demand_milli,
@@ -133,6 +87,7 @@ def submits(load: DecideLoad) -> list[Submit]:
         )
         for task in load.tasks
     ]
+    return bench_gangs.within(one_each, load.gang) if load.domains else one_each
 
 
 def _series(load: DecideLoad, task: TraceTask) -> int:
@@ -178,9 +133,10 @@ def _measured(load: DecideLoad) -> dict[str, Any]:
         raise BadRequest(f"1 to {TIMES_MAX} decisions of each sort, not {counts}")
     core = cluster(load)
     packed = b"".join(submit.pack() for submit in submits(load))
+    rest = {"batches": load.batches, "naive": load.naive, "unique": load.unique}
     told, counted = core.bench_decide(
         packed, level_milli(load), load.seed, warm=load.warm, decisions=load.decisions,
-        batches=load.batches, naive=load.naive, unique=load.unique,
+        **({} if load.domains else rest),
     )  # fmt: skip
     singly = zip(array("I", told["propose"]), array("I", told["apply"]), strict=True)
     times = {name: sorted(array("I", raw)) for name, raw in told.items()}
@@ -191,6 +147,17 @@ def _measured(load: DecideLoad) -> dict[str, Any]:
         **_quantiles(times["propose"], ""),
         **_quantiles(times["apply"], "apply_"),
         **_quantiles(sorted(map(sum, singly)), "both_"),
+        **({} if load.domains else _other_sorts(load, counted, times)),
+        "clock_ns": counted["clock_ns"],
+        "measured": dict(MEASURED),
+    }
+
+
+def _other_sorts(
+    load: DecideLoad, counted: dict[str, int], times: dict[str, list[int]]
+) -> dict[str, Any]:
+    """Return the figures of decisions in batches, of new shapes, and with a full rescan."""
+    return {
         **_batch_rates(load, counted, times),
         "first_seen_decisions": load.unique,
         "first_seen_placed": counted["unique_placed"],
@@ -198,8 +165,6 @@ def _measured(load: DecideLoad) -> dict[str, Any]:
         "naive_rescans": load.naive,
         "naive_agrees": counted["naive_agrees"],
         **_quantiles(times["naive"], "naive_rescan_"),
-        "clock_ns": counted["clock_ns"],
-        "measured": dict(MEASURED),
     }
 
 
@@ -227,6 +192,8 @@ def _cluster_facts(load: DecideLoad, counted: dict[str, int]) -> dict[str, Any]:
         "nodes": len(load.machines),
         "devices": devices,
         "placement": load.placement.name.lower(),
+        "domains": load.domains,
+        "tasks_of_each_job": load.gang if load.domains else 1,
         "jobs_running": counted["jobs"],
         "asked_fill_pct": load.fill_pct,
         "fill_pct": round(counted["used_milli"] / (devices * _WHOLE) * 100, 2),

@@ -419,7 +419,7 @@ class Core
 	{
 		BusyGuard guard(busy_);
 		sk_bench_plan plan = {reinterpret_cast<const uint8_t *>(submits.c_str()),
-				      uint32_t(submits.size() / SK_SUBMIT_LEAST),
+				      submits.size(),
 				      decisions,
 				      warm,
 				      batches,

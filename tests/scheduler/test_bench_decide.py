@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from stoker.native.errors import BadRequest
+from stoker.scheduler import bench_cluster
 from stoker.scheduler import bench_decide as bench
 from stoker.scheduler.names import name_id
 from stoker.scheduler.policies import Placement
@@ -25,7 +26,7 @@ TINY = bench.DecideLoad(
 
 
 def test_published_proportions() -> None:
-    machines, tasks = bench.openb_machines(), bench.openb_tasks()
+    machines, tasks = bench_cluster.openb_machines(), bench_cluster.openb_tasks()
     assert (len(machines), sum(m.gpus for m in machines)) == (1213, 6212)
     kinds = Counter((t.gpus, t.gpu_milli == 1000) for t in tasks)
     assert len(tasks) == 8152
@@ -37,10 +38,10 @@ def test_published_proportions() -> None:
 
 
 def test_uniform_machines() -> None:
-    assert {m.gpus for m in bench.uniform_machines(5, 8)} == {8}
+    assert {m.gpus for m in bench_cluster.uniform_machines(5, 8)} == {8}
     for nodes, gpus in ((0, 8), (65_536, 8), (1, 0), (1, 65)):
         with pytest.raises(BadRequest, match=f"not {nodes} of {gpus}"):
-            bench.uniform_machines(nodes, gpus)
+            bench_cluster.uniform_machines(nodes, gpus)
 
 
 @pytest.fixture(scope="module")
@@ -155,3 +156,36 @@ def test_no_request_for_nothing() -> None:
     with pytest.raises(BadRequest):
         bench.cluster(TINY).bench_decide(b"", 0, 1)
     assert bench.submits(TINY)[0].pack()[2] == SUBMIT
+
+
+def test_gangs_within_domains_are_placed_ended_and_placed_again() -> None:
+    load = TINY._replace(domains=3, gang=2, rounds=1)
+    result = bench.measure(load)
+    assert (result["domains"], result["tasks_of_each_job"]) == (3, 2)
+    assert result["placed"] == 200
+    assert 70.0 <= result["fill_pct"] <= 80.0
+    assert "naive_agrees" not in result
+    core = bench.cluster(load)
+    packed = b"".join(submit.pack() for submit in bench.submits(load))
+    core.bench_decide(packed, bench.level_milli(load), 1, warm=200)
+    domain = {node: core.labels(node)[0].label for node in core.nodes()}
+    assert sorted(Counter(domain.values()).values()) == [4, 4, 4]
+    nodes: dict[int, set[int]] = {}
+    for node in core.nodes():
+        for task in core.node_tasks(node):
+            nodes.setdefault(task.job, set()).add(domain[node])
+    assert nodes and all(len(each) == 1 for each in nodes.values())
+    assert core.check() == ""
+
+
+def test_domains_and_gangs_that_cannot_be_are_refused() -> None:
+    for wrong in ({"domains": 13}, {"domains": 3, "gang": 1}, {"domains": 3, "gang": 65}):
+        with pytest.raises(BadRequest):
+            bench.measure(TINY._replace(**wrong))
+
+
+def test_records_of_several_sizes_are_refused() -> None:
+    one, gang = bench.submits(TINY)[0], bench.submits(TINY._replace(domains=2))[0]
+    for packed in (one.pack() + gang.pack(), one.pack()[:-1], one.pack()[:8]):
+        with pytest.raises(BadRequest):
+            bench.cluster(TINY).bench_decide(packed, 4000, 1, decisions=1)

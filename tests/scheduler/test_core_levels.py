@@ -18,7 +18,10 @@ from stoker.scheduler.wire_names import Property, Relation
 
 LIMITS = Limits(nodes=32, devices=256, jobs=64, finished=8, tasks=256, node_tasks=16, keys=8)
 BLOCK, RACK = name_id("block"), name_id("rack")
-PLACEMENTS = (Placement.QUEUE, Placement.BINPACK, Placement.SPREAD, Placement.LEAST_LOADED)
+PLACEMENTS = (
+    *(Placement.QUEUE, Placement.BINPACK, Placement.SPREAD, Placement.LEAST_LOADED),
+    *(Placement.RANDOM, Placement.CONTIGUOUS, Placement.POWER, Placement.FASTEST),
+)
 
 
 def level(key: int, rank: int = 0) -> rec.Condition:
@@ -160,3 +163,28 @@ def test_tasks_without_devices_stay_within_a_domain_too() -> None:
     places = list(rec.unpack_places(core.propose([gang], 2, measure=False).commands))
     assert len(places) == 4
     assert {(place.node + 1) // 2 for place in places} in ({1}, {2})
+
+
+def test_random_is_even_among_the_nodes_of_the_domain() -> None:
+    core, pairs = small(), {1: 0, 2: 0}
+    core.apply(core.propose([rec.Submit(1, gpu_milli=1000)], 1, measure=False).commands, 1)
+    gang = rec.Submit(
+        1, gpu_milli=500, tasks=2, conditions=(level(RACK),), placement=Placement.RANDOM
+    )
+    for seed in range(400):
+        commands = core.propose([gang], 2, seed, measure=False).commands
+        nodes = {place.node for place in rec.unpack_places(commands)}
+        assert nodes <= {1, 2}, "the rack with least room that has enough"
+        if len(nodes) == 1:
+            pairs[nodes.pop()] += 1
+    assert sum(pairs.values()) > 100
+    assert max(pairs.values()) < 1.5 * min(pairs.values())
+
+
+def test_candidates_are_nodes_of_the_domain_alone() -> None:
+    for placement, candidates in ((Placement.SPREAD, {2}), (Placement.BINPACK, {1, 2})):
+        gang = rec.Submit(
+            1, gpu_milli=1000, tasks=2, conditions=(level(RACK),), placement=placement
+        )
+        places = list(rec.unpack_places(small().propose([gang], 2, measure=False).commands))
+        assert {place.candidates for place in places} <= candidates

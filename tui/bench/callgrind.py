@@ -22,6 +22,8 @@ from stoker.scheduler.sim.classes import target_classes
 
 MARCH: Final = "x86-64-v3"
 DECISIONS: Final = 2_000
+GANGS: Final = 500
+"""The number of decisions on gangs: each of them visits all nodes."""
 _WARM = 5_000
 _TIMED = "sk_bench_decision"
 _PROGRAM = "stoker_bench_decide"
@@ -45,14 +47,15 @@ def count(load: bench_decide.DecideLoad) -> Counted:
     try:
         with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
             program = _built(Path(folder))
-            total = _collected(Path(folder), program, load)
+            decisions, warm = (GANGS, GANGS) if load.domains else (DECISIONS, _WARM)
+            total = _collected(Path(folder), program, load, decisions, warm)
     except (Missing, OSError, subprocess.SubprocessError) as error:
         return Counted(None, str(error))
     what = (
-        f"callgrind, sk_core_propose of {DECISIONS} arrivals after {_WARM} to warm up,"
+        f"callgrind, sk_core_propose of {decisions} arrivals after {warm} to warm up,"
         f" compiled with -O2 -march={MARCH}"
     )
-    return Counted(round(total / DECISIONS, 1), "", what)
+    return Counted(round(total / decisions, 1), "", what)
 
 
 def _built(folder: Path) -> Path:
@@ -72,14 +75,16 @@ def _built(folder: Path) -> Path:
     return build / "native" / "core" / _PROGRAM
 
 
-def _collected(folder: Path, program: Path, load: bench_decide.DecideLoad) -> int:
+def _collected(
+    folder: Path, program: Path, load: bench_decide.DecideLoad, decisions: int, warm: int
+) -> int:
     files = [folder / name for name in ("snapshot", "workload", "submits")]
     classes = target_classes(load.tasks)
     submits = bench_decide.submits(load)
     files[0].write_bytes(bench_decide.cluster(load).snapshot())
     files[1].write_bytes(b"".join(each.request().pack() for each in classes))
     files[2].write_bytes(b"".join(submit.pack() for submit in submits))
-    numbers = (bench_decide.level_milli(load), _WARM, DECISIONS, load.seed)
+    numbers = (bench_decide.level_milli(load), warm, decisions, load.seed)
     told = _run(
         "valgrind", "--tool=callgrind", f"--toggle-collect={_TIMED}",
         f"--callgrind-out-file={folder / 'callgrind.out'}",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from stoker.scheduler import bench_decide
+from stoker.scheduler import bench_cluster, bench_decide
 from stoker.scheduler.sim import openb
 from stoker.tui.bench import callgrind
 
@@ -22,15 +22,15 @@ def machines(nodes: int, gpus: int | None, path: Path | None) -> list[openb.Mach
     """The machines of a file, or those of the published cluster, or `nodes` equal ones."""
     if path is not None:
         return _read(path, openb.read_machines)
-    published = bench_decide.openb_machines()
+    published = bench_cluster.openb_machines()
     if gpus is None and nodes == len(published):
         return published
-    return bench_decide.uniform_machines(nodes, gpus or 8)
+    return bench_cluster.uniform_machines(nodes, gpus or 8)
 
 
 def tasks(path: Path | None) -> list[openb.TraceTask]:
     """The tasks of a file, or those of the published trace."""
-    return bench_decide.openb_tasks() if path is None else _read(path, openb.read_tasks)
+    return bench_cluster.openb_tasks() if path is None else _read(path, openb.read_tasks)
 
 
 def _read(path: Path, reader: Callable[[Iterable[str], str], list[Row]]) -> list[Row]:
@@ -70,23 +70,32 @@ def text(result: Mapping[str, Any]) -> str:
     """The figures as lines of text."""
     lines = [
         f"{result['nodes']} nodes, {result['devices']} devices, {result['fill_pct']} % full,"
-        f" {result['jobs_running']} jobs, placement {result['placement']}",
+        f" {result['jobs_running']} jobs, placement {result['placement']}{_gangs(result)}",
         f"decision       p50 {_us(result, 'p50_us')}  p99 {_us(result, 'p99_us')}"
         f"  p99.9 {_us(result, 'p999_us')}",
     ]
+    if "both_p50_us" in result:
+        lines.append(
+            f"with commit    p50 {_us(result, 'both_p50_us')}  p99 {_us(result, 'both_p99_us')}"
+        )
     if "decisions_per_s" in result:
         lines += [
-            f"with commit    p50 {_us(result, 'both_p50_us')}  p99 {_us(result, 'both_p99_us')}",
             f"first seen     p50 {_us(result, 'first_seen_p50_us')}"
             f"  p99 {_us(result, 'first_seen_p99_us')}",
             f"full rescan    p50 {_us(result, 'naive_rescan_p50_us')}"
             f"  p99 {_us(result, 'naive_rescan_p99_us')}",
             f"batches of {result['batch']}  {result['decisions_per_s']:,} decisions/s,"
             f" {result['committed_per_s']:,}/s with commit",
-            _instructions_line(result),
         ]
+    if "instructions_per_decision" in result:
+        lines.append(_instructions_line(result))
     lines.append(f"on {result['cpu']}; {result['measured']['times']}")
     return "\n".join(lines) + "\n"
+
+
+def _gangs(result: Mapping[str, Any]) -> str:
+    tasks, domains = result["tasks_of_each_job"], result["domains"]
+    return f", gangs of {tasks} within one of {domains} domains" if domains else ""
 
 
 def _instructions_line(result: Mapping[str, Any]) -> str:

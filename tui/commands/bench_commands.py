@@ -269,6 +269,13 @@ def bench_export_command(as_json: bool, rounds: int, series: int) -> None:
     "--placement", type=click.Choice(PLACEMENTS), default="best", help="How nodes are chosen."
 )
 @click.option(
+    "--domains",
+    type=click.IntRange(1, 65_535),
+    default=None,
+    help="Decide on gangs that stay within one of so many domains of nodes.",
+)
+@click.option("--gang", type=click.IntRange(2, 64), default=4, help="Tasks of each of these gangs.")
+@click.option(
     "--through", type=click.Choice(["python"]), help="Decide through the Python interface."
 )
 @click.option(
@@ -286,6 +293,8 @@ def bench_decide_command(
     rounds: int,
     seed: int,
     placement: str,
+    domains: int | None,
+    gang: int,
     through: str | None,
     instructions: bool,
 ) -> None:
@@ -297,8 +306,10 @@ def bench_decide_command(
     machines = decide.machines(nodes, gpus, nodes_csv)
     load = DecideLoad(
         machines, decide.tasks(pods_csv), fill, seed, placement_of(placement),
-        rounds=rounds, decisions=decisions,
+        domains=domains or 0, gang=gang, rounds=rounds, decisions=decisions,
     )  # fmt: skip
+    if through and domains:
+        raise click.UsageError("--through python has no gangs: leave --domains out")
     _say(f"{rounds} rounds of {decisions} decisions on {len(machines)} nodes")
 
     def count(load: DecideLoad) -> callgrind.Counted:

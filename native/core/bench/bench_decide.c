@@ -23,7 +23,7 @@
 
 struct sk_bench_job {
 	uint64_t job;
-	uint64_t node;
+	uint64_t node; /* of its first task */
 	uint64_t milli;
 };
 
@@ -41,15 +41,16 @@ struct sk_bench {
 	struct sk_proposal proposal;
 	struct sk_effects effects;
 	struct sk_submit asked[SK_BENCH_BATCH];
-	uint8_t batch[SK_BENCH_BATCH *
-		      SK_SUBMIT_LEAST]; /* the same as records without conditions */
+	uint8_t batch[SK_BENCH_BATCH * sizeof(struct sk_submit)]; /* these as short records */
+	uint32_t record;					  /* bytes of each request */
+	uint32_t requests_n;					  /* that are drawn from */
 	uint64_t used_milli;
 	uint64_t now_ns;
 	uint64_t chance;
 	uint64_t uniques;
 	uint64_t propose_ns; /* time of propose and of apply in the last step */
 	uint64_t apply_ns;
-	uint32_t placed; /* jobs placed in the last step */
+	uint32_t placed; /* jobs placed in the last step, each as a whole */
 	int error;
 };
 
@@ -102,16 +103,22 @@ static void bench_leave(struct sk_bench *bench, bool devices)
 {
 	struct sk_bench_jobs *jobs = &bench->jobs[devices];
 	struct sk_bench_job *gone = &jobs->at[bench_draw(bench, jobs->count)];
-	struct sk_outcome outcome = {
-		.header = {sizeof outcome, SK_OUTCOME, 0, sk_core_term(bench->core)},
-		.job = gone->job,
-		.node = gone->node,
-		.attempt = 1,
-		.state = SK_SUCCEEDED,
-		.run_ns = bench_run_ns(gone->job),
-	};
+	const struct sk_core *core = bench->core;
+	uint32_t slot = sk_job_find(core, gone->job), task;
 
-	bench_apply(bench, &outcome, sizeof outcome);
+	while (!bench->error && (task = core->jobs[slot].tasks_first)) {
+		struct sk_outcome outcome = {
+			.header = {sizeof outcome, SK_OUTCOME, 0, sk_core_term(core)},
+			.job = gone->job,
+			.node = core->nodes[core->tasks[task].node].id,
+			.attempt = 1,
+			.task = core->tasks[task].task,
+			.state = SK_SUCCEEDED,
+			.run_ns = bench_run_ns(gone->job),
+		};
+
+		bench_apply(bench, &outcome, sizeof outcome);
+	}
 	bench->used_milli -= gone->milli;
 	*gone = jobs->at[--jobs->count];
 }
@@ -134,8 +141,12 @@ static void bench_came(struct sk_bench *bench, const struct sk_place *place)
 
 	for (uint32_t i = 0; i < place->shares_n; i++)
 		milli += place->shares[i].milli;
-	jobs->at[jobs->count++] = (struct sk_bench_job){place->job, place->node, milli};
 	bench->used_milli += milli;
+	if (place->task) {
+		jobs->at[jobs->count - 1].milli += milli;
+		return;
+	}
+	jobs->at[jobs->count++] = (struct sk_bench_job){place->job, place->node, milli};
 	bench->placed++;
 }
 
@@ -178,11 +189,10 @@ static void bench_step(struct sk_bench *bench, uint32_t count, bool counted)
 	bench->now_ns += SK_BENCH_STEP_NS;
 	bench->placed = 0;
 	for (uint32_t i = 0; i < count; i++)
-		memcpy(bench->batch + (size_t)i * SK_SUBMIT_LEAST, &bench->asked[i],
-		       SK_SUBMIT_LEAST);
+		memcpy(bench->batch + (size_t)i * bench->record, &bench->asked[i], bench->record);
 	from = bench_clock();
-	bench->error = decide(bench->core, bench->batch, count * SK_SUBMIT_LEAST, bench->now_ns,
-			      bench->chance, out);
+	bench->error = decide(bench->core, bench->batch, (size_t)count * bench->record,
+			      bench->now_ns, bench->chance, out);
 	decided = bench_clock();
 	bench_apply(bench, out->commands, out->commands_size);
 	done = bench_clock();
@@ -203,10 +213,16 @@ static void bench_step(struct sk_bench *bench, uint32_t count, bool counted)
 
 static const struct sk_request *bench_request(struct sk_bench *bench, uint32_t at)
 {
-	uint64_t drawn = bench_draw(bench, bench->plan->submits_n);
+	uint64_t drawn = bench_draw(bench, bench->requests_n);
 
-	memcpy(&bench->asked[at], bench->plan->submits + drawn * SK_SUBMIT_LEAST, SK_SUBMIT_LEAST);
+	memcpy(&bench->asked[at], bench->plan->submits + drawn * bench->record, bench->record);
 	return &bench->asked[at].request;
+}
+
+/* Milli of devices that all tasks of the job want. */
+static uint64_t bench_milli(const struct sk_request *request)
+{
+	return (uint64_t)request->gpu_milli * request->tasks;
 }
 
 /* Draw `count` arrivals and make room for them. */
@@ -218,7 +234,7 @@ static void bench_asks(struct sk_bench *bench, uint32_t count)
 	for (uint32_t at = 0; at < count; at++) {
 		const struct sk_request *request = bench_request(bench, at);
 
-		milli += request->gpu_milli;
+		milli += bench_milli(request);
 		hosts += !request->gpu_milli;
 	}
 	bench_room(bench, milli, hosts);
@@ -232,7 +248,7 @@ static void bench_fill(struct sk_bench *bench)
 	       bench->used_milli < bench->plan->fill_milli) {
 		const struct sk_request *request = bench_request(bench, 0);
 
-		if (bench->used_milli + request->gpu_milli > bench->plan->fill_milli) {
+		if (bench->used_milli + bench_milli(request) > bench->plan->fill_milli) {
 			misses++;
 			continue;
 		}
@@ -314,7 +330,7 @@ static void bench_naive(struct sk_bench *bench, struct sk_bench_times *times)
 
 		bench_asks(bench, 1);
 		asked->header.term = sk_core_term(bench->core);
-		bench_apply(bench, asked, SK_SUBMIT_LEAST);
+		bench_apply(bench, asked, bench->record);
 		if (bench->error || !bench->effects.count)
 			return;
 		last = sk_job_find(bench->core, bench->effects.records[0].job);
@@ -385,6 +401,22 @@ static void bench_run(struct sk_bench *bench, struct sk_bench_times *times)
 	bench_unique(bench, times);
 }
 
+/* Find the size of the records in their first one; false if these are no records of one size. */
+static bool bench_records(struct sk_bench *bench)
+{
+	struct sk_header first;
+
+	if (bench->plan->submits_size < sizeof first)
+		return false;
+	memcpy(&first, bench->plan->submits, sizeof first);
+	bench->record = first.size;
+	if (first.size < SK_SUBMIT_LEAST || first.size > sizeof(struct sk_submit) ||
+	    bench->plan->submits_size % first.size)
+		return false;
+	bench->requests_n = (uint32_t)(bench->plan->submits_size / first.size);
+	return true;
+}
+
 int sk_bench_decide(struct sk_core *core, const struct sk_bench_plan *plan,
 		    struct sk_bench_times *times)
 {
@@ -396,7 +428,7 @@ int sk_bench_decide(struct sk_core *core, const struct sk_bench_plan *plan,
 	bench->core = core;
 	bench->plan = plan;
 	bench->chance = plan->seed;
-	if (!plan->submits_n)
+	if (!bench_records(bench))
 		error = -EINVAL;
 	else if (bench_allocate(bench)) {
 		bench_run(bench, times);

@@ -13,15 +13,14 @@
 #define SK_BENCH_TIMES_MAX (1u << 20) /* entries of each array of times */
 
 struct sk_bench_plan {
-	const uint8_t *submits; /* requests that are drawn with equal chance; one task
-					    each */
-	uint32_t submits_n;
-	uint32_t decisions;  /* decisions that are timed one by one */
-	uint32_t warm;	     /* decisions before these, at the same level, which are not timed */
-	uint32_t batches;    /* timed batches of SK_BENCH_BATCH decisions */
-	uint32_t unique;     /* timed requests of a shape that was never seen */
-	uint32_t naive;	     /* timed searches that rate every node from scratch */
-	uint64_t fill_milli; /* the level: filled up to here, or until nothing more fits */
+	const uint8_t *submits; /* records of one size that are drawn with equal chance */
+	size_t submits_size;	/* bytes of all of them */
+	uint32_t decisions;	/* decisions that are timed one by one */
+	uint32_t warm;		/* decisions before these, at the same level, which are not timed */
+	uint32_t batches;	/* timed batches of SK_BENCH_BATCH decisions */
+	uint32_t unique;	/* timed requests of a shape that was never seen */
+	uint32_t naive;		/* timed searches that rate every node from scratch, for one task */
+	uint64_t fill_milli;	/* the level: filled up to here, or until nothing more fits */
 	uint64_t seed;
 };
 

@@ -61,7 +61,7 @@ int main(int argc, char **argv)
 		return 2;
 	submits = read_all(argv[3]);
 	plan.submits = submits.bytes;
-	plan.submits_n = (uint32_t)(submits.size / SK_SUBMIT_LEAST);
+	plan.submits_size = submits.size;
 	plan.fill_milli = strtoull(argv[4], NULL, 10);
 	plan.warm = (uint32_t)strtoul(argv[5], NULL, 10);
 	plan.decisions = (uint32_t)strtoul(argv[6], NULL, 10);

@@ -199,10 +199,9 @@ static bool trial_domains(struct sk_trial *trial, uint32_t slot, uint64_t at_ns,
 
 	if (!job->wish.levels)
 		return trial_families(trial, slot, at_ns, places);
-	sk_level_domains(trial->act.core, request, job->wish.levels);
-	while (!taken && (job->wish.near = sk_level_next(trial->act.core, job->wish.near)))
-		if (sk_level_room(trial->act.core, job->wish.near) >= each * request->tasks)
-			taken = trial_families(trial, slot, at_ns, places);
+	sk_level_domains(trial->act.core, request, job->wish.levels, each * request->tasks);
+	while (!taken && (job->wish.near = sk_level_take(trial->act.core)))
+		taken = trial_families(trial, slot, at_ns, places);
 	job->wish.near = 0;
 	return taken;
 }

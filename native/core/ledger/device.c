@@ -6,13 +6,6 @@
 #include "core/state/index.h"
 #include "core/state/journal.h"
 
-struct sk_device *sk_device_at(const struct sk_core *core, uint32_t node, uint32_t index)
-{
-	uint32_t chunk = core->nodes[node].chunks[index / SK_CHUNK_DEVICES];
-
-	return &core->chunks[chunk].devices[index % SK_CHUNK_DEVICES];
-}
-
 uint32_t sk_device_with_free(const struct sk_core *core, uint32_t node, uint32_t milli,
 			     uint32_t from)
 {
@@ -25,6 +18,23 @@ uint32_t sk_device_with_free(const struct sk_core *core, uint32_t node, uint32_t
 static bool part(uint32_t free)
 {
 	return free > 0 && free < SK_MILLI;
+}
+
+uint32_t sk_device_class(const struct sk_core *core, const struct sk_index *index, uint32_t node,
+			 uint32_t least)
+{
+	const struct sk_node *at = &core->nodes[node];
+	uint32_t class = UINT32_MAX;
+
+	if (index == &core->free_whole)
+		return at->up && at->devices_free >= least ? at->devices_free : class;
+	for (uint32_t i = 0; at->up && i < at->devices; i++) {
+		uint32_t free = sk_device_free(sk_device_at(core, node, i));
+
+		if (free >= least && part(free) && free < class)
+			class = free;
+	}
+	return class;
 }
 
 /* Move an indexed node to the class of its new devices_free. */

@@ -10,7 +10,13 @@
 
 #include "core/state/state.h"
 
-struct sk_device *sk_device_at(const struct sk_core *core, uint32_t node, uint32_t index);
+static inline struct sk_device *sk_device_at(const struct sk_core *core, uint32_t node,
+					     uint32_t index)
+{
+	uint32_t chunk = core->nodes[node].chunks[index / SK_CHUNK_DEVICES];
+
+	return &core->chunks[chunk].devices[index % SK_CHUNK_DEVICES];
+}
 
 /* Milli that may still be given; 0 while the device is unavailable. */
 static inline uint32_t sk_device_free(const struct sk_device *device)
@@ -43,6 +49,11 @@ void sk_device_put(struct sk_core *core, uint32_t node, uint32_t index, struct s
 /* The lowest index with exactly this much free, or SK_NODE_DEVICES_MAX. */
 uint32_t sk_device_with_free(const struct sk_core *core, uint32_t node, uint32_t milli,
 			     uint32_t from);
+
+/* The lowest class from `least` on under which one of the two indexes has the node; UINT32_MAX:
+ * none. */
+uint32_t sk_device_class(const struct sk_core *core, const struct sk_index *index, uint32_t node,
+			 uint32_t least);
 
 /* Sum what the devices of the node are, after one of them changed. */
 void sk_devices_sum(struct sk_core *core, uint32_t node);

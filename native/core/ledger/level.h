@@ -25,15 +25,32 @@ bool sk_level_joins(const struct sk_core *core, const struct sk_job *job, uint32
 /* The first level that the request requires; 0: none. */
 uint64_t sk_level_required(const struct sk_request *request);
 
-/* Find the domains of all nodes for the levels of these ranks. */
-void sk_level_domains(const struct sk_core *core, const struct sk_request *request, uint32_t ranks);
+/* Forget the domains that were found. */
+void sk_level_begin(const struct sk_core *core);
 
-/* A node of the domain with least room after this one, so that a small gang leaves large domains
- * whole; 0: there are no more. Begin with 0. */
-uint32_t sk_level_next(const struct sk_core *core, uint32_t domain);
+/* Put the node into its domain for the levels of these ranks. Returns the domain, which is its
+ * first node; 0: the node lacks a label. Nodes come in the order of their slots. */
+uint32_t sk_level_enter(const struct sk_core *core, const struct sk_request *request,
+			uint32_t ranks, uint32_t node);
 
-/* Device milli, or milli of processors for a job without devices, that the domain of this node had
- * free. */
-uint64_t sk_level_room(const struct sk_core *core, uint32_t domain);
+/* The sum that is kept for this domain. */
+static inline uint64_t *sk_level_room(const struct sk_core *core, uint32_t domain)
+{
+	return &core->domains->room[domain];
+}
+
+/* Find the domains of all nodes for the levels of these ranks. Only domains with so much room stay:
+ * milli of devices, or of processors for a job without devices, which are free. */
+void sk_level_domains(const struct sk_core *core, const struct sk_request *request, uint32_t ranks,
+		      uint64_t least);
+
+/* Take out the domain with least room, so that a small gang leaves large domains whole; 0: there
+ * are no more. */
+uint32_t sk_level_take(const struct sk_core *core);
+
+/* The first node, and the one after another, of the domain that was found; of all nodes if it is
+ * 0. */
+uint32_t sk_level_first(const struct sk_core *core, uint32_t domain);
+uint32_t sk_level_after(const struct sk_core *core, uint32_t domain, uint32_t node);
 
 #endif

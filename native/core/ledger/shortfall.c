@@ -417,12 +417,6 @@ static uint32_t gang_options(const struct sk_core *core, const struct sk_request
 	return options;
 }
 
-static bool in_domain(const struct sk_core *core, const struct sk_job *job, uint32_t near,
-		      uint32_t node)
-{
-	return !near || sk_level_same(core, &job->request, job->wish.levels, near, node);
-}
-
 static uint64_t shortfall_of(const struct sk_core *core, uint32_t slot, uint64_t at_ns,
 			     struct sk_blocked blocked, uint64_t enough,
 			     struct sk_shortfall *shortfall)
@@ -434,9 +428,8 @@ static uint64_t shortfall_of(const struct sk_core *core, uint32_t slot, uint64_t
 
 	rest.models |= blocked.capped;
 
-	for (uint32_t node = sk_node_next(core, 1); node; node = sk_node_next(core, node + 1)) {
-		if (!in_domain(core, &core->jobs[slot], blocked.near, node))
-			continue;
+	for (uint32_t node = sk_level_first(core, blocked.near); node;
+	     node = sk_level_after(core, blocked.near, node)) {
 		fit = core->nodes[node].up
 			      ? sk_shortfall_node(core, slot, node, at_ns, blocked, shortfall)
 			      : 0;
@@ -501,10 +494,10 @@ uint64_t sk_shortfall_all(const struct sk_core *core, uint32_t slot, uint64_t at
 	uint64_t most = 0;
 
 	if (job->wish.levels)
-		sk_level_domains(core, &job->request, job->wish.levels);
+		sk_level_domains(core, &job->request, job->wish.levels, 0);
 	if (!job->wish.levels || !core->domains->count)
 		return shortfall_families(core, slot, at_ns, blocked, enough, shortfall);
-	while ((blocked.near = sk_level_next(core, blocked.near))) {
+	while ((blocked.near = sk_level_take(core))) {
 		struct sk_shortfall these = {0};
 		uint64_t places = shortfall_families(core, slot, at_ns, blocked, enough,
 						     shortfall ? &these : NULL);

@@ -326,6 +326,19 @@ static uint16_t limits_allow(const struct sk_core *core, const struct sk_request
 	return SK_REASON_NONE;
 }
 
+/* Tasks for which there is room on nodes with room for so many and on one more. */
+static uint64_t with_node(const struct sk_core *core, const struct sk_request *request,
+			  const struct sk_wish *wish, uint32_t slot, uint64_t tasks)
+{
+	uint64_t here = node_capacity(core, slot, request, wish);
+
+	if (request->per_node)
+		here = here < request->per_node ? 0 : request->per_node;
+	if (request->options & SK_PACK_TASKS)
+		return larger(tasks, here);
+	return tasks + (request->options & (SK_SPREAD_TASKS | SK_REPEL) ? here != 0 : here);
+}
+
 /* Tasks that all nodes together have room for, up to the number requested. */
 static uint64_t nodes_capacity(const struct sk_core *core, const struct sk_request *request,
 			       const struct sk_wish *wish)
@@ -333,51 +346,54 @@ static uint64_t nodes_capacity(const struct sk_core *core, const struct sk_reque
 	uint64_t tasks = 0;
 
 	for (uint32_t slot = sk_node_next(core, 1); slot && tasks < request->tasks;
-	     slot = sk_node_next(core, slot + 1)) {
-		uint64_t here =
-			!wish->near || sk_level_same(core, request, wish->levels, wish->near, slot)
-				? node_capacity(core, slot, request, wish)
-				: 0;
-
-		if (request->per_node)
-			here = here < request->per_node ? 0 : request->per_node;
-		if (request->options & SK_PACK_TASKS)
-			tasks = larger(tasks, here);
-		else
-			tasks += request->options & (SK_SPREAD_TASKS | SK_REPEL) ? here != 0 : here;
-	}
+	     slot = sk_node_next(core, slot + 1))
+		tasks = with_node(core, request, wish, slot, tasks);
 	return tasks;
 }
 
-/* Counts as nodes_capacity does, with all tasks of a gang in one family if that is required. */
-static uint64_t family_gang(const struct sk_core *core, const struct sk_request *request,
-			    const struct sk_wish *wish)
+/* Tasks that the domain with most has room for, up to the number requested: all domains are
+ * counted in one pass over the nodes. */
+static uint64_t domains_capacity(const struct sk_core *core, const struct sk_request *request,
+				 const struct sk_wish *wish)
+{
+	uint64_t most = 0;
+
+	sk_level_begin(core);
+	for (uint32_t slot = sk_node_next(core, 1); slot && most < request->tasks;
+	     slot = sk_node_next(core, slot + 1)) {
+		uint32_t domain = sk_level_enter(core, request, wish->levels, slot);
+		uint64_t *tasks = sk_level_room(core, domain);
+
+		if (!domain)
+			continue;
+		*tasks = with_node(core, request, wish, slot, *tasks);
+		most = larger(most, *tasks);
+	}
+	return most;
+}
+
+/* Tasks that the nodes have room for, all in one domain if that is required. */
+static uint64_t near_capacity(const struct sk_core *core, const struct sk_request *request,
+			      const struct sk_wish *wish)
+{
+	return wish->levels ? domains_capacity(core, request, wish)
+			    : nodes_capacity(core, request, wish);
+}
+
+/* Counts as near_capacity does, with all tasks of a gang in one family if that is required. */
+static uint64_t gang_capacity(const struct sk_core *core, const struct sk_request *request,
+			      const struct sk_wish *wish)
 {
 	uint32_t families = sk_families_known(core, wish->families);
 	uint64_t most = 0;
 
 	if (request->tasks == 1 || !sk_fit_one_family(request))
-		return nodes_capacity(core, request, wish);
+		return near_capacity(core, request, wish);
 	while (families) {
 		struct sk_wish one = next_family(request, wish, &families);
 
-		most = larger(most, nodes_capacity(core, request, &one));
+		most = larger(most, near_capacity(core, request, &one));
 	}
-	return most;
-}
-
-/* Counts as family_gang does, with all tasks in one domain if that is required. */
-static uint64_t gang_capacity(const struct sk_core *core, const struct sk_request *request,
-			      const struct sk_wish *wish)
-{
-	struct sk_wish one = *wish;
-	uint64_t most = 0;
-
-	if (!wish->levels)
-		return family_gang(core, request, wish);
-	sk_level_domains(core, request, wish->levels);
-	while ((one.near = sk_level_next(core, one.near)))
-		most = larger(most, family_gang(core, request, &one));
 	return most;
 }
 

@@ -1,156 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * BINPACK takes the first node of the lowest sufficient class of an index. All other placements use
- * the ratings of score.c; the conditions of the job itself are checked for the best node only, and
- * for all in order if that one fails.
+ * BINPACK is in search.c. All other placements use the ratings of score.c; the conditions of the
+ * job itself are checked for the best node only, and for all in order if that one fails.
  */
-#include "core/ledger/device.h"
 #include "core/ledger/node.h"
 #include "core/ledger/queue.h"
-#include "core/ledger/task.h"
 #include "core/policy/choice.h"
 #include "core/policy/evidence.h"
 #include "core/policy/policy.h"
 #include "core/policy/rate.h"
 #include "core/policy/score.h"
+#include "core/policy/search.h"
 #include "core/policy/signal.h"
 #include "core/policy/subset.h"
 #include "core/policy/workload.h"
-#include "core/state/index.h"
-#include "core/state/table.h"
-
-struct sk_search {
-	const struct sk_core *core;
-	uint32_t job;
-	enum sk_placement how;
-	uint64_t now_ns;
-	uint64_t seed;
-	struct sk_place *place;
-};
-
-static void search_take(const struct sk_search *search, uint32_t node, uint16_t reason)
-{
-	search->place->node = search->core->nodes[node].id;
-	search->place->reason = reason;
-	sk_rate_note_warned(search->core, node, search->place);
-}
-
-/* True if the task fits the node; its shares are filled in. */
-static bool search_try(const struct sk_search *search, uint32_t node)
-{
-	const struct sk_core *core = search->core;
-	const struct sk_job *job = &core->jobs[search->job];
-	struct sk_why why;
-
-	search->place->candidates++;
-	return sk_task_room(core, search->job, node, search->now_ns, &why) == SK_REASON_NONE &&
-	       sk_rate_shares(core, job, search->how, node, search->place) &&
-	       sk_queue_admits(core, job->queue, node, search->place->shares,
-			       search->place->shares_n, &why) == SK_REASON_NONE;
-}
-
-/* True if the device taken is partly used; the amount in the index may belong to a device that this
- * job does not accept. */
-static bool partly_used(const struct sk_search *search, uint32_t node)
-{
-	return sk_device_at(search->core, node, search->place->shares[0].index)->used != 0;
-}
-
-/* Take the first node of the index, from this class on, that fits. */
-static bool pack(const struct sk_search *search, const struct sk_index *index, uint32_t class,
-		 uint16_t reason)
-{
-	uint32_t slot = 0;
-
-	for (; sk_index_next(index, &class, &slot); slot++) {
-		if (!search_try(search, slot) ||
-		    (reason == SK_PACKED_SHARE && !partly_used(search, slot)))
-			continue;
-		search_take(search, slot, reason);
-		return true;
-	}
-	return false;
-}
-
-static bool policy_pack(const struct sk_search *search)
-{
-	const struct sk_core *core = search->core;
-	uint32_t gpu = core->jobs[search->job].request.gpu_milli;
-
-	if (gpu >= SK_MILLI)
-		return pack(search, &core->free_whole, gpu / SK_MILLI, SK_FREE_DEVICES);
-	return pack(search, &core->free_part, gpu, SK_PACKED_SHARE) ||
-	       pack(search, &core->free_whole, 1, SK_OPENED_DEVICE);
-}
-
-/* The load of a node is read only where two have equally many tasks. */
-static bool same_tasks(const struct sk_core *core, uint32_t a, uint32_t b)
-{
-	return core->nodes[a].tasks_count == core->nodes[b].tasks_count;
-}
-
-/* Fewest tasks, then the least load seen, then the lowest slot. */
-static bool less_busy(const struct sk_core *core, uint32_t a, uint32_t b)
-{
-	if (!same_tasks(core, a, b))
-		return core->nodes[a].tasks_count < core->nodes[b].tasks_count;
-	if (core->observed[a].load_milli != core->observed[b].load_milli)
-		return core->observed[a].load_milli < core->observed[b].load_milli;
-	return a < b;
-}
-
-/* The draw depends on the seed, the job and the task, so that each has its own. */
-static uint64_t chance(const struct sk_search *search)
-{
-	return sk_mix((search->seed + search->place->task) ^ sk_mix(search->place->job));
-}
-
-/* The first few nodes that have room, beginning at a random place in the ring of nodes. */
-static uint32_t policy_sample(const struct sk_search *search, uint32_t start,
-			      uint32_t sample[SK_POLICY_SAMPLE])
-{
-	const struct sk_core *core = search->core;
-	uint32_t seen = 0;
-
-	for (uint32_t lap = 0; lap < 2; lap++) {
-		uint32_t slot = sk_node_next(core, lap ? 1 : start);
-
-		for (; slot && (!lap || slot < start); slot = sk_node_next(core, slot + 1)) {
-			if (!search_try(search, slot))
-				continue;
-			sample[seen++] = slot;
-			if (seen == SK_POLICY_SAMPLE)
-				return seen;
-		}
-	}
-	return seen;
-}
-
-/* Take the least busy node of a sample, so that a thousand such tasks do not pile up on the first
- * node. */
-static bool policy_host(const struct sk_search *search)
-{
-	const struct sk_core *core = search->core;
-	struct sk_place *place = search->place;
-	uint32_t nodes = core->nodes_count ? core->nodes_count : 1;
-	uint32_t start = (uint32_t)(chance(search) % nodes) + 1;
-	uint32_t sample[SK_POLICY_SAMPLE];
-	uint32_t seen = policy_sample(search, start, sample), best = 0, read = 0;
-
-	if (!seen)
-		return false;
-	for (uint32_t i = 1; i < seen; i++) {
-		if (same_tasks(core, sample[i], sample[best]))
-			read |= 1u << i | 1u << best;
-		if (less_busy(core, sample[i], sample[best]))
-			best = i;
-	}
-	search_take(search, sample[best], SK_LEAST_BUSY);
-	for (uint32_t i = 0; i < seen; i++)
-		if (read >> i & 1)
-			sk_rate_note(place, core->observed[sample[i]].id);
-	return true;
-}
 
 /* Tasks of the same job in the failure domain of the node, or on the node itself if it has none. */
 static uint32_t affinity_of(const struct sk_search *search, uint32_t node)
@@ -191,16 +54,17 @@ static uint32_t best_but(const struct sk_search *search, const uint32_t *first,
 	struct sk_place tried = *search->place;
 	struct sk_search beside = *search;
 	struct sk_best best = {0};
+	uint32_t near = sk_search_near(search), node = sk_search_first(search->core, near);
 
 	beside.place = &tried;
 	*ret = tried;
-	for (uint32_t node = 0; node < search->core->hints->end; node++) {
+	for (; node; node = sk_search_after(search->core, near, node)) {
 		struct sk_best at = {node, 0, first[node], second ? second[node] : 0};
 
 		if (at.first == SK_SCORE_NONE || (but && node == but))
 			continue;
 		at.affinity = gang ? affinity_of(search, node) : 0;
-		if (!better(&at, &best) || !search_try(&beside, node))
+		if (!better(&at, &best) || !sk_search_try(&beside, node))
 			continue;
 		best = at;
 		*ret = tried;
@@ -222,8 +86,9 @@ static bool policy_took(const struct sk_search *search, const uint32_t *first,
 	struct sk_place other;
 	uint32_t next;
 
-	search_take(search, node,
-		    sk_rate_why(core, &core->jobs[search->job], search->how, node, search->place));
+	sk_search_take(
+		search, node,
+		sk_rate_why(core, &core->jobs[search->job], search->how, node, search->place));
 	if (!sk_evidence_tells(search->how))
 		return true;
 	next = too_many(search) ? 0 : best_but(search, first, second, node, &other);
@@ -244,22 +109,35 @@ static bool policy_walk(const struct sk_search *search, const uint32_t *first,
 	return node && policy_took(search, first, second, node);
 }
 
+/* The number of nodes that fit, in the domain that is tried or of all. */
+static uint32_t fitting(const struct sk_search *search, const uint32_t *scores)
+{
+	uint32_t near = sk_search_near(search), count = 0;
+
+	if (!near)
+		return sk_score_count(search->core->hints, scores);
+	for (uint32_t node = near; node; node = sk_search_after(search->core, near, node))
+		count += scores[node] != SK_SCORE_NONE;
+	return count;
+}
+
 /* Take a random node among those that fit, or the next one that the job accepts. */
 static bool policy_random(const struct sk_search *search, const uint32_t *scores)
 {
-	const struct sk_hints *hints = search->core->hints;
-	uint32_t count = sk_score_count(hints, scores);
-	uint32_t skip = count ? (uint32_t)(chance(search) % count) : 0;
+	const struct sk_core *core = search->core;
+	uint32_t near = sk_search_near(search), count = fitting(search, scores);
+	uint32_t skip = count ? (uint32_t)(sk_search_chance(search) % count) : 0;
 
 	for (uint32_t lap = 0; count && lap < 2; lap++, skip = 0)
-		for (uint32_t node = 0; node < hints->end; node++) {
+		for (uint32_t node = sk_search_first(core, near); node;
+		     node = sk_search_after(core, near, node)) {
 			if (scores[node] == SK_SCORE_NONE)
 				continue;
 			if (skip) {
 				skip--;
 				continue;
 			}
-			if (search_try(search, node))
+			if (sk_search_try(search, node))
 				return policy_took(search, scores, NULL, node);
 		}
 	return false;
@@ -274,12 +152,12 @@ static bool policy_best(const struct sk_search *search, const uint32_t *first)
 
 	if (sk_rate_twice(search->how))
 		second = sk_score_all(core, job, SK_PLACEMENT_BEST);
-	if (search->how == SK_PLACEMENT_SPREAD && job->tasks_first)
+	if (job->wish.near || (search->how == SK_PLACEMENT_SPREAD && job->tasks_first))
 		return policy_walk(search, first, second);
 	node = sk_score_least(core->hints, first, second);
 	if (!node)
 		return false;
-	if (search_try(search, node))
+	if (sk_search_try(search, node))
 		return policy_took(search, first, second, node);
 	return policy_walk(search, first, second);
 }
@@ -292,7 +170,7 @@ static bool policy_rated(const struct sk_search *search)
 	bool found = search->how == SK_PLACEMENT_RANDOM ? policy_random(search, scores)
 							: policy_best(search, scores);
 
-	search->place->candidates = sk_score_count(core->hints, scores);
+	search->place->candidates = fitting(search, scores);
 	return found;
 }
 
@@ -326,9 +204,7 @@ static bool policy_built_in(struct sk_search *search, uint32_t slot)
 	if (!packs(core, &core->jobs[slot], search->how))
 		return policy_rated(search);
 	search->how = SK_PLACEMENT_BINPACK;
-	if (!core->jobs[slot].request.gpu_milli)
-		return policy_host(search);
-	return policy_pack(search);
+	return sk_search_pack(search);
 }
 
 bool sk_policy_lacks_choice(const struct sk_core *core, const struct sk_job *job)
@@ -354,7 +230,7 @@ static struct sk_compared ranked_but(const struct sk_search *search, const struc
 		uint32_t slot = sk_node_find(search->core, choice->rows[i].node);
 
 		if (!slot || slot == but || (best.node && choice->rows[i].rank <= best.score) ||
-		    !search_try(&beside, slot))
+		    !sk_search_try(&beside, slot))
 			continue;
 		best.node = slot;
 		best.score = choice->rows[i].rank;
@@ -373,7 +249,7 @@ static bool policy_ranked(const struct sk_search *search, const struct sk_choice
 		return false;
 	*search->place = taken;
 	search->place->candidates = choice->count;
-	search_take(search, best.node, SK_AS_PREFERRED);
+	sk_search_take(search, best.node, SK_AS_PREFERRED);
 	best.place = search->place;
 	sk_evidence_keep(search->core, &search->core->jobs[search->job], SK_PLACEMENT_SCORED, best,
 			 ranked_but(search, choice, best.node, &other));

@@ -143,7 +143,10 @@ static void carve_domains(struct sk_domains *domains, struct sk_carve *carve, ui
 	domains->stride = stride;
 	domains->nodes = carve_array(carve, stride, sizeof *domains->nodes);
 	domains->next = carve_array(carve, stride, sizeof *domains->next);
+	domains->last = carve_array(carve, stride, sizeof *domains->last);
+	domains->member = carve_array(carve, stride, sizeof *domains->member);
 	domains->buckets = carve_array(carve, stride, sizeof *domains->buckets);
+	domains->labels = carve_array(carve, stride, sizeof *domains->labels);
 	domains->room = carve_array(carve, stride, sizeof *domains->room);
 }
 

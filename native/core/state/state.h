@@ -246,10 +246,13 @@ struct sk_pool {
 struct sk_domains {
 	uint32_t stride;
 	uint32_t count;
-	uint32_t *nodes;   /* `count` domains, each by its first node */
-	uint32_t *next;	   /* by node: the next domain of its bucket */
+	uint32_t *nodes;   /* `count` domains, each by its first node; level.c says in what order */
+	uint32_t *next;	   /* by domain: the next one of its bucket */
+	uint32_t *last;	   /* by domain: its last node */
+	uint32_t *member;  /* by node: the next node of its domain; 0: there is none */
 	uint32_t *buckets; /* `stride` */
-	uint64_t *room;	   /* by node */
+	uint64_t *labels;  /* by domain: a hash of its labels */
+	uint64_t *room;	   /* by domain: what the caller adds up */
 };
 
 /* Chains of slots by hash of a 64-bit id. */

@@ -59,3 +59,13 @@ def test_a_wrong_file_is_named(tmp_path: Path) -> None:
     done = run("--nodes-csv", str(tmp_path / "wrong.csv"))
     assert done.exit_code != 0
     assert "wrong.csv" in str(done.exception)
+
+
+def test_gangs_within_domains(files: tuple[str, ...]) -> None:
+    words = ("--no-instructions", "--domains", "3", "--gang", "2", *files)
+    lines = run(*words).stdout.splitlines()
+    assert lines[0].endswith("gangs of 2 within one of 3 domains")
+    assert not any(line.startswith("full rescan") for line in lines)
+    refused = run("--through", "python", *words)
+    assert refused.exit_code == 2
+    assert "--through python has no gangs: leave --domains out" in refused.output
