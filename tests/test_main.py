@@ -7,6 +7,7 @@ import importlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -153,3 +154,20 @@ def test_completing_a_verb_loads_none() -> None:
         check=False,
     )
     assert done.stdout == "plain,explain\n"
+
+
+def options_of(group: click.Group, path: str = "") -> Iterator[tuple[str, set[str]]]:
+    """Yield (verb, its options) of each verb below a group."""
+    with click.Context(group) as context:
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            assert command is not None
+            if isinstance(command, click.Group):
+                yield from options_of(command, f"{path}{name} ")
+            yield f"{path}{name}", {each for p in command.params for each in p.opts}
+
+
+def test_a_verb_that_prints_json_takes_the_form_that_all_take() -> None:
+    found = dict(options_of(main.cli))
+    assert len([verb for verb, opts in found.items() if "--json" in opts]) > 12
+    assert [v for v, opts in found.items() if "--json" in opts and "-o" not in opts] == []

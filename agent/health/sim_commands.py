@@ -19,15 +19,23 @@ from stoker.agent.health.scenarios import PROFILE
 
 
 @click.command("faults")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def sim_faults_command(as_json: bool) -> None:
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Output form.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: -o json.")
+def sim_faults_command(as_json: bool, output: str) -> None:
     """Play faults on simulated cards (SIM) of three vendors; each must lead to the tabled action.
 
     Exits with 1 if one did not.
     """
     with tempfile.TemporaryDirectory(prefix="stoker-sim-") as folder:
         report = _run(Path(folder))
-    if as_json:
+    if as_json or output == "json":
         click.echo(json.dumps(report, indent=2))
     else:
         click.echo(table(report), nl=False)

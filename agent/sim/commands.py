@@ -31,9 +31,24 @@ SEEDS_MAX = 10_000_000
 )
 @click.option("--seed", type=click.IntRange(0), default=None, help="Run this seed alone.")
 @click.option("--explain", is_flag=True, help="Tell what happened in the run of --seed.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Output form.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: -o json.")
 def sim_cluster_command(
-    seeds: int, first: int, jobs: int | None, seed: int | None, *, explain: bool, as_json: bool
+    *,
+    seeds: int,
+    first: int,
+    jobs: int | None,
+    seed: int | None,
+    explain: bool,
+    as_json: bool,
+    output: str,
 ) -> None:
     """Run a simulated cluster (SIM) whose faults are drawn by seed, and audit it.
 
@@ -51,7 +66,7 @@ def sim_cluster_command(
         report = {"schema": "stoker/v1", "simulated": True, "code": code_digest()}
         report |= summary(runs, time.monotonic() - started)
     if not explain:
-        click.echo(json.dumps(report, indent=2) if as_json else _text(report))
+        click.echo(json.dumps(report, indent=2) if as_json or output == "json" else _text(report))
     if report["violations"]:
         sys.exit(1)
 

@@ -183,7 +183,7 @@ def bench_trace_command(as_json: bool, rounds: int, seconds: float) -> None:
 
 
 @bench_command.command("probes")
-@click.option("--json", "as_json", is_flag=True, help="Print one object; rows go to stderr.")
+@json_option
 @click.option(
     "--quads",
     type=click.IntRange(2, 10_000),
@@ -209,7 +209,10 @@ def bench_trace_command(as_json: bool, rounds: int, seconds: float) -> None:
 def bench_probes_command(
     as_json: bool, quads: int, rates: tuple[int, ...], drivers: tuple[str, ...]
 ) -> None:
-    """Measure what each tracing mode costs by launch rate, and how fast traces are folded."""
+    """Measure what each tracing mode costs by launch rate, and how fast traces are folded.
+
+    As JSON it prints one object; the rows go to stderr as they come.
+    """
     from stoker.tui.bench import tracer_programs
 
     sys.exit(tracer_programs.run_probes(as_json=as_json, quads=quads, rates=rates, drivers=drivers))

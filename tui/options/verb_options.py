@@ -18,10 +18,25 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 node_option = click.option("--state", metavar="DIR", help="State folder of the node to talk to.")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 plot_option = click.option(
     "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Write a plot to this SVG file."
 )
+
+
+def json_option(function: F) -> F:
+    """`--json`, and `-o json` as the verbs that read have it, as the argument `as_json`."""
+
+    @functools.wraps(function)
+    def with_form(*arguments: Any, as_json: bool, form: str, **options: Any) -> Any:
+        return function(*arguments, as_json=as_json or form == "json", **options)
+
+    for option in (
+        click.option("-o", "--output", "form", type=click.Choice(["table", "json"]),
+                     default="table", show_default=True, help="Output form."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON object: -o json."),
+    ):  # fmt: skip
+        with_form = option(with_form)
+    return with_form  # type: ignore[return-value]
 
 
 def read_options(function: F) -> F:

@@ -149,6 +149,14 @@ def _why_not(row: Row, now: int) -> str:
     return "; ".join(reasons)
 
 
+def _state(row: Row, now: int) -> str:
+    """The state of a device: `sick` or `cordoned` of one that its driver alone finds well."""
+    state = str(row.get("state") or "-")
+    if state == "ok" and row.get("unavailable"):
+        return str(row["unavailable"]).partition(":")[0]
+    return "cordoned" if state == "ok" and row.get("cordoned") else state
+
+
 def _used(row: Row, now: int) -> str:
     return units.size(at(row, "fields.memory_used_bytes.value"))
 
@@ -255,7 +263,7 @@ DEVICES = Noun(
         Column("CLOCK", _read("clock_hz", "MHz", 1e-6), right=True, wide=True),
         Column("USED", _used, right=True, wide=True),
         Column("THROTTLE", _throttle, wide=True),
-        Column("STATE", field("state"), wide=True),
+        Column("STATE", _state, wide=True),
         Column("VENDOR", field("vendor"), wide=True),
         Column("ARCH", _word("arch"), wide=True),
         Column("COMPUTE", _word("compute"), wide=True),

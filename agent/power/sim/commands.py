@@ -34,12 +34,26 @@ Job = tuple[int, float]
 @click.option(
     "--processes", type=click.IntRange(1, 64), default=None, help="By default one for each CPU."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Output form.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: -o json.")
 @click.option(
     "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Plot the first seed as SVG."
 )
 def sim_power_loop_command(
-    seeds: str, budgets: str, processes: int | None, as_json: bool, plot: Path | None
+    *,
+    seeds: str,
+    budgets: str,
+    processes: int | None,
+    as_json: bool,
+    output: str,
+    plot: Path | None,
 ) -> None:
     """Run the power loop on nodes (SIM) whose physics, sensors and jobs are drawn by seed.
 
@@ -63,7 +77,7 @@ def sim_power_loop_command(
     }
     if plot:
         _plot(plot, jobs[0])
-    click.echo(json.dumps(report, indent=2) if as_json else _text(report))
+    click.echo(json.dumps(report, indent=2) if as_json or output == "json" else _text(report))
 
 
 def _seeds(text: str) -> list[int]:

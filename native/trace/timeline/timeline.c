@@ -2,6 +2,7 @@
 /* The timeline of a job's records and spans for Perfetto; see timeline.h. */
 #include "trace/timeline/timeline.h"
 
+#include "trace/timeline/call_name.h"
 #include "trace/timeline/timeline_parts.h"
 
 #include <errno.h>
@@ -109,6 +110,14 @@ static unsigned unseen_milli(const struct sk_trace_fold_state *state)
 	return life ? (unsigned)(((unsigned __int128)unseen * 1000 + life - 1) / life) : 0;
 }
 
+/* Return where the timeline begins: with the job, or with the window of it that is written. */
+static uint64_t begin_ns(const struct timeline *line)
+{
+	uint64_t origin_ns = line->job->fold.state->causes.origin_ns;
+
+	return line->part.from_ns > origin_ns ? line->part.from_ns : origin_ns;
+}
+
 static void write_losses(struct timeline *line, const char *title)
 {
 	const struct sk_trace_fold_state *state = line->job->fold.state;
@@ -131,8 +140,7 @@ static void write_losses(struct timeline *line, const char *title)
 			 "; no launch was counted in %u.%u %% of the time", unseen / 10,
 			 unseen % 10);
 	sk_trace_timeline_intern(line, ID_LOSS, text);
-	sk_trace_perfetto_event(&line->out, SK_PERFETTO_INSTANT, state->causes.origin_ns, track,
-				ID_LOSS);
+	sk_trace_perfetto_event(&line->out, SK_PERFETTO_INSTANT, begin_ns(line), track, ID_LOSS);
 	for (int loss = 0; loss < SK_LOSS_COUNT; loss++)
 		sk_trace_perfetto_note(&line->out, sk_trace_loss_name((enum sk_trace_loss)loss),
 				       sum.loss[loss]);
@@ -312,7 +320,12 @@ static uint64_t state_name(struct timeline *line, const struct sk_trace_thread_s
 	if (span->state != 3 || span->detail >= SYSCALLS)
 		return ID_STATE + span->state - 1u;
 	if (!known[span->detail]) {
-		snprintf(text, sizeof(text), "blocked in system call %u", span->detail);
+		const char *call = sk_trace_call_name(span->detail);
+
+		if (call)
+			snprintf(text, sizeof(text), "blocked in %s", call);
+		else
+			snprintf(text, sizeof(text), "blocked in system call %u", span->detail);
 		sk_trace_timeline_intern(line, ID_SYSCALL + span->detail, text);
 		known[span->detail] = 1;
 	}

@@ -136,3 +136,19 @@ def test_a_reading_without_a_value_is_a_dash() -> None:
     assert shown[1].split()[:3] == ["pocl-0", "vm:3", "cpu"]
     assert "0.75" in shown[1]
     assert shown[1].split()[-3:] == ["-", "-", "-"]
+
+
+@pytest.mark.parametrize(
+    ("more", "state"),
+    [
+        ({}, "ok"),
+        ({"unavailable": "sick: a link is down (port 2)"}, "sick"),
+        ({"cordoned": "a new fan"}, "cordoned"),
+        ({"state": "lost", "unavailable": "lost: not on its bus"}, "lost"),
+    ],
+)
+def test_no_device_that_gets_no_jobs_is_ok(more: dict[str, str], state: str) -> None:
+    row = {"id": "GPU-1", "node": "vm", "index": 0, "kind": "gpu", "state": "ok", **more}
+    head, line = tables.render(nouns.DEVICES, [row], "wide").splitlines()
+    at = head.index("STATE")
+    assert line[at:].startswith(f"{state} ")
