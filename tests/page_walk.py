@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The walk of a page: each command of its console blocks, with the output that the page shows.
 
-Relied on by the tests that execute it. Invariant: only what `CHANGES` and a walker's `names` list
+Tests execute it. Invariant: only what `CHANGES` and a walker's `names` list
 may differ from the page; all else is compared, but for where lines break.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A plain user of this machine, as whom tests that run as root call commands.
 
-Relied on by tests of other users. Invariant: the user can read the interpreter, and nothing else
+Invariant: the user can read the interpreter, and nothing else
 that was closed to others.
 """
 

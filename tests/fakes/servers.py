@@ -57,7 +57,7 @@ async def founded(
     *,
     config: str = "",
 ) -> AsyncIterator[Servers]:
-    """What `running` makes, with a first broker of its own: for a fixture of any scope."""
+    """Run what `running` makes, with a first broker of its own: for a fixture of any scope."""
     with configured(folder, keys_in(folder)) as first:
         first.grant("admin")
         try:
