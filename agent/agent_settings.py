@@ -43,6 +43,8 @@ from stoker.agent.state.state_folder import AGENT, ClusterFile, StateFolder
 from stoker.mesh.connection.context import LOOPBACK, own_broker
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Verifier
+from stoker.mesh.recording import ring_files
+from stoker.mesh.recording.ring_files import RecordingLimits
 from stoker.native import paths
 from stoker.native.errors import BadRequest
 from stoker.native.structured_log import structlog
@@ -77,6 +79,7 @@ class Config(msgspec.Struct, frozen=True):
     otlp: OtlpConfig = msgspec.field(default_factory=OtlpConfig)
     power: PowerRules = msgspec.field(default_factory=PowerRules)
     metrics: MetricsConfig = msgspec.field(default_factory=MetricsConfig)
+    recording: RecordingLimits = msgspec.field(default_factory=RecordingLimits)
 
 
 @dataclass(frozen=True)
@@ -188,6 +191,7 @@ def read_config(path: Path) -> Config:
         if config.otlp.endpoint:
             target(config.otlp)
         metrics_config.check(config.metrics)
+        ring_files.check(config.recording)
     except msgspec.ValidationError as error:
         raise BadRequest(f"{path}: {error}") from None
     except BadRequest as error:

@@ -55,6 +55,7 @@ from stoker.agent.process.node_health import NodeHealth
 from stoker.agent.process.node_power import start_power
 from stoker.agent.process.node_ranks import NodeRanks, RankRule
 from stoker.agent.process.node_reports import NodeReports
+from stoker.agent.process.ring_recorder import RingRecorder
 from stoker.agent.process.spawner_events import SpawnerEvents
 from stoker.agent.state.command_position import PositionFile
 from stoker.agent.state.job_freezer import JobFreezer
@@ -135,6 +136,7 @@ class AgentDaemon:
             self._position, self._lease, self._folders, requests, self._status
         )
         self._core_loop = CoreLoop(self._core, self._status, self._effects.carry_out, self._give_up)
+        self._recorder = RingRecorder(setting)
         self._spawner: Spawner | None = None
         self._executor: JobExecutor | None = None
         self._queries: QueryAnswers | None = None
@@ -237,6 +239,7 @@ class AgentDaemon:
             self._tasks.keep_running(work)
         if self._exporter is not None:
             self._tasks.keep_running(self._exporter.run)
+        self._recorder.start()
 
     async def _meet_spawner(self) -> Spawner:
         while True:
@@ -313,6 +316,7 @@ class AgentDaemon:
                     await self._spawner.close()
         if self._power is not None:
             self._power.stop()
+        self._recorder.stop()
         self._tracer.close()
         self._bus.stop()
         self._telemetry.close()
@@ -366,6 +370,7 @@ class AgentDaemon:
             self._lease_thread,
             self._tracer,
             self._folders,
+            self._recorder,
         )
         watch = self._health.watch if self._health is not None else None
         made = (self._telemetry, self._executor, self._queries, self._exporter, self._page, watch)

@@ -42,6 +42,7 @@ ACROSS = {
     "tests/product/test_gangs.py": "gangs on one node, from the command line to the processes",
     "tests/product/test_exported.py": "metrics of a live node, at a collector",
     "tests/product/test_prometheus.py": "the metrics page of a live node, and Prometheus",
+    "tests/product/test_recordings.py": "recordings of a whole node, made, shared and replayed",
     "tests/product/test_gang_ranks.py": "late ranks of gangs over several real nodes",
     "tests/product/test_gangs_on_nodes.py": "gangs over several real nodes",
     "tests/product/test_node_removal.py": "nodes that leave three schedulers for good",

@@ -42,6 +42,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "uncordon": ("stoker.tui.commands.cordon_commands", "Let jobs onto a device again"),
     "power": ("stoker.agent.commands.power_commands", "Show this node's power budget and caps"),
     "top": ("stoker.tui.commands.top_commands", "Watch nodes, devices, jobs and kernels live"),
+    "record": ("stoker.tui.commands.record_commands", "Record the past minutes into a file"),
+    "replay": ("stoker.tui.commands.record_commands", "Tell what a recording holds"),
     "events": ("stoker.tui.commands.events_commands", "Tell what happened, and what happens now"),
     "demo": ("stoker.tui.commands.demo_commands", "Run a traced job and print its report"),
     "trace": ("stoker.tui.commands.trace_commands", "Write a job's timeline to a file"),

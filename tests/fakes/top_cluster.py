@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 from fakes.views import SECOND, device, job, node
 
+from stoker.mesh.client.kept_telemetry import Told
 from stoker.mesh.wire import schema, schema_telemetry
 from stoker.mesh.wire.schema import RankTroubleView
 from stoker.tui.calls import views
-from stoker.tui.calls.telemetry_calls import Told
 from stoker.tui.top.answers import Answers, Logs, ServerState
 from stoker.tui.top.browser import Browser
 from stoker.tui.top.frame import Scene

@@ -16,8 +16,8 @@ from stoker.tui.options.verb_options import node_option
 from stoker.tui.render import text
 
 if TYPE_CHECKING:
+    from stoker.mesh.client.kept_telemetry import Told
     from stoker.mesh.wire.telemetry import TelemetryKind
-    from stoker.tui.calls.telemetry_calls import Told
 
 KINDS = ("events", "decisions", "outcomes", "kernels", "observations")
 JOB_KINDS = KINDS[:4]

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
+from stoker.mesh.client.kept_telemetry import Told
 from stoker.mesh.wire.schema import (
     ClusterView,
     DeviceView,
@@ -23,7 +24,6 @@ from stoker.mesh.wire.schema import (
     TopologyView,
 )
 from stoker.mesh.wire.schema_telemetry import TelemetryList
-from stoker.tui.calls.telemetry_calls import Told
 
 Need: TypeAlias = Literal[
     "nodes", "devices", "jobs", "queues", "cluster", "streams", "events", "summaries",

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stoker.mesh.client.client import Client
+from stoker.mesh.client.kept_telemetry import KindReader, Told
 from stoker.mesh.wire import schema
 from stoker.native.errors import StokerError, Unavailable
 from stoker.scheduler.nouns import ENDED
 from stoker.tui.calls import views
-from stoker.tui.calls.telemetry_calls import KindReader, Told
 from stoker.tui.top.answers import Answers, Need, ServerState
 from stoker.tui.top.output_tail import OutputTail
 from stoker.tui.top.views import device as device_view

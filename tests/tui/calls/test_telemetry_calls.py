@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from stoker.mesh.client.kept_telemetry import Told
 from stoker.mesh.wire import schema_telemetry
 from stoker.tui.calls import telemetry_calls
-from stoker.tui.calls.telemetry_calls import Told
 
 PAGE = 3
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from stoker.tui.calls.telemetry_calls import Told
+from stoker.mesh.client.kept_telemetry import Told
 from stoker.tui.render import telemetry_lines
 from stoker.tui.top.answers import Answers
 from stoker.tui.top.lines import Line, Look, Tone

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from stoker.tui.calls.telemetry_calls import Told
+from stoker.mesh.client.kept_telemetry import Told
 from stoker.tui.render import units
 from stoker.tui.render.device_causes import CAUSES
 from stoker.tui.top.answers import Answers

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node's recorder: a thread that samples the cluster once a second into the node's ring.
+
+It has a loop, a connection and a niceness of its own, so that it delays nothing of the agent. Owns
+that no failure of it reaches the daemon: time that it cannot record is a gap with a reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import structlog
+
+from stoker.agent.agent_settings import AgentSettings
+from stoker.mesh.client.client import Client
+from stoker.mesh.recording.recorder import Recorder
+from stoker.mesh.recording.recording_file import RecordedBy
+from stoker.mesh.recording.ring_files import FOLDER, RecordingRing
+from stoker.mesh.recording.sampler import ClusterSampler
+from stoker.native.errors import NotFound, StokerError
+
+STOP_S = 0.5
+"""The longest time for which the agent's end waits for the last block."""
+NICENESS = 10
+SHARE = 9
+"""A sample waits this many times its own duration for the next, so that it takes a tenth of the
+time at most."""
+LOOK_BACK_S = 600.0
+"""The most time of events that is read again after the recorder did not run."""
+AGAIN_S = 1.0
+"""Seconds until a recorder that failed begins anew, as it does until the node has an endpoint."""
+
+_log = structlog.get_logger("recorder")
+
+
+class RingRecorder:
+    """The recorder of one node. A node that joined has no user to read as, and records nothing."""
+
+    def __init__(self, setting: AgentSettings) -> None:
+        self._root = setting.state.root
+        self._limits = setting.config.recording
+        self._folder = setting.agent / FOLDER
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+        self._ring: RecordingRing | None = None
+        self._records = self._limits.enabled and not setting.cluster.joined
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """The counters of the ring."""
+        ring = self._ring
+        return {**ring.counters, "recording_ring_bytes": ring.bytes} if ring is not None else {}
+
+    def start(self) -> None:
+        """Begin to record, if this node does."""
+        if self._records:
+            self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End; what was sampled is written unless that takes too long."""
+        loop, stopping = self._loop, self._stopping
+        if loop is not None and stopping is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended by itself
+                loop.call_soon_threadsafe(stopping.set)
+        if self._thread is not None:
+            self._thread.join(STOP_S)
+
+    def _run(self) -> None:
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+        asyncio.run(self._record())
+
+    async def _record(self) -> None:
+        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        said = ""
+        while not self._stopping.is_set():
+            try:
+                await self._one()
+            except NotFound:
+                pass  # the node is only starting
+            except (StokerError, OSError) as error:
+                if str(error) != said:
+                    said = str(error)
+                    _log.warning("the ring is not written", error=said)
+            except Exception as error:
+                _log.exception("the recorder failed", error=str(error))
+            await self._pause(AGAIN_S)
+
+    async def _one(self) -> None:
+        """Record until the end, from where the ring was left."""
+        assert self._stopping is not None
+        ring = self._ring = self._ring or RecordingRing(Path(self._folder), self._limits)
+        async with Client.open(str(self._root), patience_s=0.0) as client:
+            sampler = ClusterSampler(client, since_s=_since_s(ring))
+            about = RecordedBy(_version(), client.user, self._limits.interval_s, "ring")
+            recorder = Recorder(sampler, ring, about)
+            try:
+                while not self._stopping.is_set():
+                    began = asyncio.get_running_loop().time()
+                    await recorder.step()
+                    took = asyncio.get_running_loop().time() - began
+                    await self._pause(max(self._limits.interval_s - took, SHARE * took))
+            finally:
+                recorder.flush()
+
+    async def _pause(self, seconds: float) -> None:
+        assert self._stopping is not None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(seconds, 0.0)):
+                await self._stopping.wait()
+
+
+def _since_s(ring: RecordingRing) -> float:
+    """Return how far to look back for events that were told while nobody recorded."""
+    ago_s = (time.time_ns() - ring.last_ns) / 1e9
+    return min(max(ago_s, 0.0), LOOK_BACK_S)
+
+
+def _version() -> str:
+    from stoker import __version__
+
+    return __version__
