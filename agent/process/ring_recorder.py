@@ -15,8 +15,6 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-import structlog
-
 from stoker.agent.agent_settings import AgentSettings
 from stoker.mesh.client.client import Client
 from stoker.mesh.recording.recorder import Recorder
@@ -24,6 +22,7 @@ from stoker.mesh.recording.recording_file import RecordedBy
 from stoker.mesh.recording.ring_files import FOLDER, RecordingRing
 from stoker.mesh.recording.sampler import ClusterSampler
 from stoker.native.errors import NotFound, StokerError
+from stoker.native.structured_log import structlog
 
 STOP_S = 0.5
 """The longest time for which the agent's end waits for the last block."""
