@@ -27,9 +27,9 @@ from stoker.native.structured_log import structlog
 STOP_S = 0.5
 """The longest time for which the agent's end waits for the last block."""
 NICENESS = 10
-SHARE = 9
-"""A sample waits this many times its own duration for the next, so that it takes a tenth of the
-time at most."""
+SHARE = 19
+"""After a sample the recorder waits this many times the CPU that it took, so that it takes a
+twentieth of a core at most, however large the cluster is."""
 LOOK_BACK_S = 600.0
 """The most time of events that is read again after the recorder did not run."""
 AGAIN_S = 1.0
@@ -103,10 +103,10 @@ class RingRecorder:
             recorder = Recorder(sampler, ring, about)
             try:
                 while not self._stopping.is_set():
-                    began = asyncio.get_running_loop().time()
+                    began_s, cpu_s = time.monotonic(), time.thread_time()
                     await recorder.step()
-                    took = asyncio.get_running_loop().time() - began
-                    await self._pause(max(self._limits.interval_s - took, SHARE * took))
+                    took_s, cpu_s = time.monotonic() - began_s, time.thread_time() - cpu_s
+                    await self._pause(max(self._limits.interval_s - took_s, SHARE * cpu_s))
             finally:
                 recorder.flush()
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a recording: what it holds, and the rows of every part at any of its moments.
 
-`stoker replay` stands on it. Owns that a moment has one answer: its rows are
+`stoker replay` and `top --replay` stand on it. Owns that a moment has one answer: its rows are
 those of the key block before it with all later changes up to it, however one came there.
 """
 

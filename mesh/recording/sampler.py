@@ -20,7 +20,7 @@ from stoker.mesh.recording.blocks import Recorded
 from stoker.mesh.recording.subjects_due import SubjectsDue
 from stoker.mesh.wire import schema
 from stoker.mesh.wire.schema import JobView
-from stoker.native.errors import StokerError, Unavailable
+from stoker.native.errors import NotFound, StokerError, Unavailable
 from stoker.scheduler.nouns import ENDED
 
 JOBS_MAX: Final = 10_000
@@ -218,7 +218,8 @@ class ClusterSampler:
 
     async def _job(self, subject: str) -> bytes:
         job = await self._client.get(int(subject), trace=True)
-        self._due.read(job)
+        if not self._due.read(job):
+            raise NotFound(f"the trace of job {subject} is not there yet")
         return encoded(without_secrets(job))
 
     async def _explain(self, subject: str) -> bytes:

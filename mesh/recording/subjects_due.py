@@ -15,6 +15,8 @@ from stoker.scheduler.nouns import ENDED
 
 JOBS_MAX: Final = 32
 """The most running and waiting jobs of which details are read, the newest first."""
+READS_OF_END: Final = 5
+"""A job that is over is read so often, unless its trace is there sooner."""
 DEVICES_MAX: Final = 32
 NODES_MAX: Final = 32
 
@@ -27,6 +29,7 @@ class SubjectsDue:
         self._devices: tuple[str, ...] = ()
         self._live: dict[str, str] = {}
         self._over: set[str] = set()
+        self._reads: dict[str, int] = {}
         self._finals: list[str] = []
         self._nodes: list[str] = []
         self._seen_nodes: set[str] = set()
@@ -37,14 +40,22 @@ class SubjectsDue:
         live = [job for job in jobs if job.state not in ENDED][:JOBS_MAX]
         ended = [str(job.job) for job in jobs if job.state in ENDED][:JOBS_MAX]
         self._over &= set(ended)
+        self._reads = {job: reads for job, reads in self._reads.items() if job in ended}
         self._finals = [job for job in ended if job not in self._over]
         self._live = {str(job.job): job.state for job in live}
 
-    def read(self, job: JobView) -> None:
-        """Note that a job was read; one that is over needs no further reading."""
-        if job.state in ENDED:
-            self._over.add(str(job.job))
-            self._finals = [each for each in self._finals if each != str(job.job)]
+    def read(self, job: JobView) -> bool:
+        """Note that a job was read. One that is over needs no further reading, unless its trace was
+        not there yet: then False, for what was read is not the whole."""
+        number = str(job.job)
+        if job.state not in ENDED:
+            return True
+        reads = self._reads[number] = self._reads.get(number, 0) + 1
+        if job.trace is None and reads < READS_OF_END:
+            return False
+        self._over.add(number)
+        self._finals = [each for each in self._finals if each != number]
+        return True
 
     def devices(self, names: Sequence[str]) -> None:
         """Note the devices, by `node:device`."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from fakes.pty_screen import PtyScreen
 from product_node import STOKER, LiveNode, live_node, wait_until
 
 from stoker.mesh.connection import context
@@ -187,15 +189,14 @@ def test_the_past_is_replayed_when_the_node_is_gone(node: LiveNode, tmp_path: Pa
         row = ring_rows(node).get("job", {}).get(str(job), {})
         return bool(row.get("state") == "succeeded" and row.get("trace"))
 
-    wait_until(final, "the job's end is in the ring")
+    wait_until(final, "the job's end is in the ring", 60)
     agent = node.kill("agent")
     node.wait_for_new("agent", agent)
-    wait_until(
-        lambda: len(ring_files.segments(node.state.agent / ring_files.FOLDER)) > 1,
-        "a second segment",
-    )
+    folder = node.state.agent / ring_files.FOLDER
+    wait_until(lambda: len(ring_files.segments(folder)) > 1, "a second segment", 60)
+    wait_until(final, "what was recorded is recorded by the new agent too", 60)
     node.stoker("down")
-    newest = ring_files.segments(node.state.agent / ring_files.FOLDER)[0]
+    newest = ring_files.segments(folder)[0]
     with newest.open("ab") as file:  # a writer that died in the middle of a block
         file.write(b"\x40\x00\x00\x00half a block")
     path = tmp_path / "past.rec"
@@ -212,6 +213,22 @@ def test_the_past_is_replayed_when_the_node_is_gone(node: LiveNode, tmp_path: Pa
     (kernel,) = recorded.trace["kernels"]
     assert (kernel["name"], kernel["count"]) == ("add", 37)
     assert rows["devices"][f"{device.node}:{device.id}"]["model"] == device.model
+    at_end = node.stoker("top", "job", str(job), "--replay", str(path), "--once").stdout.decode()
+    assert "REPLAY" in at_end.splitlines()[0] and "succeeded" in at_end
+    assert re.search(r"^add +37 ", at_end, re.MULTILINE), at_end
+    with PtyScreen([str(STOKER), "top", "jobs", "--replay", str(path)], node.environment) as screen:
+        screen.wait(lambda s: "REPLAY" in s.lines[0] and "x1" in s.lines[0], "the replay plays")
+        screen.press(" ")
+        screen.wait(lambda s: "stopped" in s.lines[0], "it stops")
+        for _ in range(80):
+            screen.press("L")
+        screen.wait_for("traced")
+        screen.press("\x04")
+        screen.wait_for("this is a recording")
+        screen.press("?")
+        screen.wait_for("REPLAY")
+        screen.press("\x03")
+        assert screen.wait_end() == 0
     whats = [each.row["what"] for each in RecordingFile.open(path).events
              if each.row.get("job") == job]  # fmt: skip
     assert whats[:2] == ["submitted", "starting"] and whats[-1] == "succeeded"

@@ -42,7 +42,7 @@ def record_command(
     *, last_s: float | None, for_s: float | None, output: Path, interval: float, redact: bool,
     state: str | None,
 ) -> None:  # fmt: skip
-    """Record what the cluster did, or does now, into a file.
+    """Record what the cluster did, or does now, into a file that `top --replay` shows.
 
     The past comes from the ring of this machine's node, for its administrator. Other users record
     what the bus tells them.
@@ -122,6 +122,7 @@ def _tell(path: Path) -> None:
     from stoker.mesh.recording.recording_file import RecordingFile
 
     _show(RecordingFile.open(path))
+    text.show(f"watch    stoker top --replay {text.clean(path)}\n")
 
 
 @click.command("replay")

@@ -10,10 +10,13 @@ import asyncio
 import os
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from stoker.native.errors import BadRequest
+from stoker.tui.options.quantity import SPAN
 from stoker.tui.options.verb_options import node_option
 from stoker.tui.render import text
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from stoker.tui.top.browser import Browser
     from stoker.tui.top.marks import Marks
     from stoker.tui.top.reader import Reader, Wanted
+    from stoker.tui.top.replay import Replay
 
 THEMES = ("dark", "light", "high-contrast", "mono")
 IN_A_PIPE = ("cluster", "devices", "jobs")
@@ -40,6 +44,8 @@ class TopOptions(NamedTuple):
     theme: str
     ascii: bool
     state: str | None
+    replay: Path | None = None
+    at_s: float | None = None
 
 
 @click.command("top")
@@ -58,18 +64,42 @@ class TopOptions(NamedTuple):
 @click.option("--theme", type=click.Choice(THEMES), default="dark", show_default=True,
               help="Colours; NO_COLOR uses mono.")  # fmt: skip
 @click.option("--ascii", "only_ascii", is_flag=True, help="Draw with ASCII characters alone.")
+@click.option("--replay", type=click.Path(path_type=Path), metavar="FILE",
+              help="Show a recording in place of the cluster.")  # fmt: skip
+@click.option("--at", "at_s", type=SPAN, help="Begin a replay so long after its start, as 90s.")
 @node_option
 def top_command(
     *, view: str, subject: str, interval: float, once: bool, plain: bool, readonly: bool,
-    theme: str, only_ascii: bool, state: str | None,
+    theme: str, only_ascii: bool, state: str | None, replay: Path | None, at_s: float | None,
 ) -> None:  # fmt: skip
     """Watch the cluster, a node, a device, jobs, users, events live; `?` has the keys, `q` quits.
 
     VIEW is a view to begin with, such as jobs, and SUBJECT what it is about, such as a node.
     """
     once = once or not (sys.stdout.isatty() or plain)
-    wish = TopOptions(view, subject, interval, once, plain, readonly, theme, only_ascii, state)
-    asyncio.run(_top(wish))
+    if at_s is not None and replay is None:
+        raise BadRequest("--at is a moment of a recording: name one with --replay FILE")
+    wish = TopOptions(
+        view, subject, interval, once, plain, readonly, theme, only_ascii, state, replay, at_s
+    )
+    asyncio.run(_replay(wish, replay) if replay is not None else _top(wish))
+
+
+async def _replay(wish: TopOptions, path: Path) -> None:
+    """Show a recording, or print a view as it was at one moment of it: by default at its end."""
+    from stoker.mesh.recording.recording_file import RecordingFile
+    from stoker.tui.top.replay import Replay
+
+    _browser(wish)
+    file = RecordingFile.open(path)
+    at_ns = file.last_ns if wish.once or wish.plain else file.first_ns
+    if wish.at_s is not None:
+        at_ns = file.first_ns + int(wish.at_s * 1e9)
+    source = Replay(file, at_ns, playing=not (wish.once or wish.plain))
+    if wish.once or wish.plain:
+        await _print(wish._replace(once=True), source, source)
+    else:
+        await _show(wish, None, source, source)
 
 
 async def _top(wish: TopOptions) -> None:
@@ -80,18 +110,19 @@ async def _top(wish: TopOptions) -> None:
     async with Client.open(wish.state, patience_s=1.0) as client:
         reader = Reader(client, wish.interval)
         if wish.once or wish.plain:
-            await _print(wish, reader)
+            await _print(wish, reader, None)
         else:
-            await _show(wish, client, reader)
+            await _show(wish, client, reader, None)
 
 
 def _browser(wish: TopOptions, view: str = "") -> Browser:
-    from stoker.native.errors import BadRequest
     from stoker.tui.top.browser import Browser
     from stoker.tui.top.views.catalogue import START, VIEWS
     from stoker.tui.top.visit import Visit
 
-    browser = Browser(VIEWS, [Visit(VIEWS[START])], readonly=wish.readonly)
+    browser = Browser(
+        VIEWS, [Visit(VIEWS[START])], readonly=wish.readonly, replay=wish.replay is not None
+    )
     if name := view or wish.view:
         browser.go(f"{name} {wish.subject}")
         if browser.said:
@@ -107,7 +138,7 @@ def _marks(wish: TopOptions) -> Marks:
     return UNICODE if can and not wish.ascii else ASCII
 
 
-async def _print(wish: TopOptions, reader: Reader) -> None:
+async def _print(wish: TopOptions, reader: Reader | Replay, replay: Replay | None) -> None:
     """Print the view as text, once or at each interval."""
     from stoker.tui.top import plain
     from stoker.tui.top.frame import Scene
@@ -119,8 +150,9 @@ async def _print(wish: TopOptions, reader: Reader) -> None:
             browser = _browser(wish, name)
             reader.want(_wanted(browser))
             await reader.once()
-            look = Look(time.time_ns(), _marks(wish))
-            scene = Scene(reader.answers, reader.service, look)
+            now_ns = time.time_ns() if replay is None else replay.now_ns()
+            clock = replay.replayed if replay is not None else None
+            scene = Scene(reader.answers, reader.service, Look(now_ns, _marks(wish)), clock)
             said = plain.lines(browser, scene, text.columns(sys.stdout))
             text.show("\n".join(said) + "\n" + ("\n" if len(names) > 1 or not wish.once else ""))
         if wish.once:
@@ -136,13 +168,16 @@ def _wanted(browser: Browser) -> Wanted:
     return Wanted(visit.view.needs, visit.subject, visit.subject)
 
 
-async def _show(wish: TopOptions, client: Client, reader: Reader) -> None:
+async def _show(
+    wish: TopOptions, client: Client | None, reader: Reader | Replay, replay: Replay | None
+) -> None:
     """Run the live view until a key quits it."""
     from stoker.tui.top import changes, theme
     from stoker.tui.top.browser import ViewChange
     from stoker.tui.top.screen import Top, calm_collector
 
     async def act(change: ViewChange) -> str:
+        assert client is not None, "a replay refuses every change"
         return await changes.carry_out(client, change)
 
     def shell(job: str) -> None:
@@ -150,6 +185,5 @@ async def _show(wish: TopOptions, client: Client, reader: Reader) -> None:
 
     calm_collector()
     chosen = theme.chosen(wish.theme, os.environ)
-    await Top(reader, _browser(wish), _marks(wish), chosen, act=act, shell=shell).run_async(
-        mouse=False
-    )
+    top = Top(reader, _browser(wish), _marks(wish), chosen, act=act, shell=shell, replay=replay)
+    await top.run_async(mouse=False)

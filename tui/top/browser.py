@@ -44,7 +44,14 @@ class ViewChange(NamedTuple):
     subject: str
 
 
-Effect = Quit | ReadNow | OpenShell | ViewChange
+class Seek(NamedTuple):
+    """Another moment of a replay, `by` seconds or events from here, another speed, or a stop."""
+
+    what: Literal["by", "event", "speed", "play"]
+    by: int = 0
+
+
+Effect = Quit | ReadNow | OpenShell | ViewChange | Seek
 Mode = Literal["browse", "command", "filter", "confirm", "help", "object"]
 
 
@@ -61,6 +68,8 @@ class Browser:
     said: str = ""
     """One line for the person, until the next key."""
     paused: bool = False
+    replay: bool = False
+    """True if it shows a recording, in which nothing can be changed."""
     rows: int = 1
     last: Visit | None = None
     answers: Answers = field(default_factory=Answers)
@@ -118,6 +127,11 @@ class Browser:
         return self._act(binding, answers)
 
     def _act(self, binding: Binding, answers: Answers) -> list[Effect]:
+        if binding.where == "change" and self.replay:
+            self.said = f"{binding.shown} changes something, and this is a recording"
+            return []
+        if binding.where == "replay":
+            return [_SEEKS[binding.action]] if self.replay else []
         if binding.where == "change" and self.readonly:
             self.said = f"{binding.shown} changes something, and this view is --readonly"
             return []
@@ -339,6 +353,8 @@ class Browser:
         return []
 
     def _pause(self, item: Any) -> list[Effect]:
+        if self.replay:
+            return [Seek("play")]
         self.paused = not self.paused
         return [] if self.paused else [ReadNow()]
 
@@ -360,6 +376,16 @@ class Browser:
 
 
 _MOVES = ("up", "down", "page_up", "page_down", "first", "end")
+_SEEKS = {
+    "later": Seek("by", 1),
+    "earlier": Seek("by", -1),
+    "much_later": Seek("by", 10),
+    "much_earlier": Seek("by", -10),
+    "next_event": Seek("event", 1),
+    "event_before": Seek("event", -1),
+    "faster": Seek("speed", 1),
+    "slower": Seek("speed", -1),
+}
 _ACTIONS: dict[str, Callable[[Browser, Any], list[Effect]]] = {
     "help": lambda b, item: b._mode("help"),
     "command": lambda b, item: b._mode("command"),

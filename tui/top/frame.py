@@ -8,6 +8,7 @@ and the bench compares a parsed terminal with them cell by cell.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,6 +18,7 @@ from stoker.tui.top import answers as parts
 from stoker.tui.top import keys, table
 from stoker.tui.top.answers import Answers, ServerState
 from stoker.tui.top.browser import Browser
+from stoker.tui.top.clock import Replayed
 from stoker.tui.top.lines import Line, Look, Piece, Tone, blank, ends, fitted, line, plain
 from stoker.tui.top.visit import Visit
 
@@ -32,6 +34,8 @@ class Scene(NamedTuple):
     answers: Answers
     service: ServerState
     look: Look
+    replayed: Replayed | None = None
+    """The clock of a replay; None for what is live."""
 
 
 def frame(browser: Browser, scene: Scene) -> list[Line]:
@@ -68,10 +72,13 @@ def _top(browser: Browser, scene: Scene) -> Line:
 def _state(browser: Browser, scene: Scene) -> list[Piece]:
     """Return the right end of the first line: SIM, read-only, paused, and how old the data is."""
     right: list[Piece] = []
+    replayed, wide = scene.replayed, scene.look.columns >= 60
     devices = scene.answers.devices
     if devices is not None and parts.whole(devices).sim:
         right.append(Piece(" SIM", "warn"))
-    if browser.readonly and scene.look.columns >= 60:
+    if replayed is not None and replayed.redacted and wide:
+        right.append(Piece(" redacted", "dim"))
+    if browser.readonly and wide:
         right.append(Piece(" read-only", "dim"))
     if browser.paused:
         right.append(Piece(" PAUSED", "warn"))
@@ -81,6 +88,8 @@ def _state(browser: Browser, scene: Scene) -> list[Piece]:
 def age(scene: Scene) -> Piece:
     """Return how old the shown data is; more than two seconds read as STALE."""
     at_ns = scene.answers.at_ns
+    if scene.replayed is not None:
+        return _replay_clock(scene.replayed)
     if not at_ns:
         return Piece("connecting" if not scene.service.lost_ns else "NO ANSWER", "warn")
     old = max(0, scene.look.now_ns - at_ns)
@@ -89,8 +98,18 @@ def age(scene: Scene) -> Piece:
     return Piece("live", "good")
 
 
+def _replay_clock(replayed: Replayed) -> Piece:
+    """Return the word REPLAY and the time that is shown, which is never taken for the present."""
+    at = datetime.fromtimestamp(replayed.t_ns // 10**9)
+    speed = f" x{replayed.speed:g}" if replayed.playing else " stopped"
+    return Piece(f"REPLAY {at:%Y-%m-%d %H:%M:%S}{speed}", "warn")
+
+
 def _notice(scene: Scene) -> Line | None:
     service, now_ns = scene.service, scene.look.now_ns
+    if scene.replayed is not None and scene.replayed.gap:
+        gone = units.duration(scene.replayed.gap_ns // 10**9 * 10**9)
+        return line(f"! a gap since {gone}: {scene.replayed.gap}", "bad")
     if service.lost_ns:
         gone = units.duration(max(0, now_ns - service.lost_ns) // 10**9 * 10**9)
         words = f"! no answer for {gone}: {service.why}; this is what was read before"
@@ -208,7 +227,8 @@ def help_lines(browser: Browser) -> list[Line]:
     """Return the keys of the shown view and the views there are, from the bindings."""
     view = browser.visit.view
     lines: list[Line] = [line(f"{view.title}: {view.says}", "title"), line("")]
-    for shown, says in keys.help_rows(view.name, readonly=browser.readonly):
+    for shown, says in keys.help_rows(view.name, readonly=browser.readonly,
+                                    replay=browser.replay):  # fmt: skip
         lines.append((Piece(f"  {shown:<12}", "key"), Piece(says)))
     lines += [line(""), line("views", "title")]
     for each in browser.views.values():

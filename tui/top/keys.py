@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple
 
-Where = Literal["everywhere", "rows", "change"]
+Where = Literal["everywhere", "rows", "change", "replay"]
 
 
 class Binding(NamedTuple):
@@ -54,7 +54,15 @@ BINDINGS: Final[tuple[Binding, ...]] = (
     Binding(("t",), "traces", "t", "where the device's time goes, second by second", "rows",
             views=DEVICE_ROWS),
     Binding(("y",), "object", "y", "the row as JSON, as `-o json` has it", "rows"),
-    Binding(("space",), "pause", "space", "stop and resume reading"),
+    Binding(("space",), "pause", "space", "stop and resume reading, or the replay"),
+    Binding(("right",), "later", "right", "one second later", "replay"),
+    Binding(("left",), "earlier", "left", "one second earlier", "replay"),
+    Binding(("shift+right", "L"), "much_later", "shift-right L", "ten seconds later", "replay"),
+    Binding(("shift+left", "H"), "much_earlier", "shift-left H", "ten seconds earlier", "replay"),
+    Binding(("right_square_bracket",), "next_event", "]", "to the next event", "replay"),
+    Binding(("left_square_bracket",), "event_before", "[", "to the event before", "replay"),
+    Binding(("plus", "equals_sign"), "faster", "+", "twice as fast, up to 64 times", "replay"),
+    Binding(("underscore",), "slower", "_", "half as fast, down to a quarter", "replay"),
     Binding(("r", "ctrl+r"), "read", "r", "read now"),
     Binding(("s",), "shell", "s", "a shell of yours, with STOKER_STATE and STOKER_JOB set",
             "change"),
@@ -72,13 +80,15 @@ DESTRUCTIVE: Final = ("cancel", "cordon", "drain", "uncordon")
 """The actions that change the cluster: they are confirmed first."""
 
 
-def help_rows(view: str, *, readonly: bool) -> list[tuple[str, str]]:
-    """Return (keys, what they do) of the bindings that a view has."""
+def help_rows(view: str, *, readonly: bool, replay: bool = False) -> list[tuple[str, str]]:
+    """Return (keys, what they do) of the bindings that a view has, live or in a replay."""
     rows = []
     for binding in BINDINGS:
         if binding.views and view not in binding.views:
             continue
-        if binding.where == "change" and readonly:
+        if binding.where == "change" and (readonly or replay):
+            continue
+        if binding.where == "replay" and not replay:
             continue
         asks = ", after a confirmation" if binding.action in DESTRUCTIVE else ""
         rows.append((binding.shown, binding.says + asks))
@@ -91,5 +101,6 @@ def page_rows() -> list[str]:
     for binding in BINDINGS:
         asks = "; asks first" if binding.action in DESTRUCTIVE else ""
         where = ", ".join(f"`{view}`" for view in binding.views) or "everywhere"
+        where = "in a replay" if binding.where == "replay" else where
         lines.append(f"| `{binding.shown}` | {binding.says}{asks} | {where} |")
     return lines

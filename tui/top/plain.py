@@ -30,6 +30,8 @@ def lines(browser: Browser, scene: Scene, width: int | None) -> list[str]:
     sim = "  SIM" if any(device.sim for device in scene.answers.devices or ()) else ""
     head = f"{visit.view.title} {visit.subject}".strip()
     made = [f"{head}{sim}  {age(scene).words}"]
+    if scene.replayed is not None and scene.replayed.gap:
+        made.append(f"a gap of the recording: {scene.replayed.gap}")
     if scene.service.lost_ns:
         made.append(f"no answer: {scene.service.why}; this is what was read before")
     if visit.view.lines is not None:

@@ -24,7 +24,8 @@ from textual.widget import Widget
 
 from stoker.native.errors import StokerError
 from stoker.tui.top.answers import Answers, ServerState
-from stoker.tui.top.browser import Browser, Effect, OpenShell, Quit, ReadNow, ViewChange
+from stoker.tui.top.browser import Browser, Effect, OpenShell, Quit, ReadNow, Seek, ViewChange
+from stoker.tui.top.clock import Replayed
 from stoker.tui.top.frame import Scene, frame
 from stoker.tui.top.lines import Line, Look
 from stoker.tui.top.marks import Marks
@@ -56,6 +57,20 @@ class AnswerSource(Protocol):
 
     async def close(self) -> None:
         """End the open requests."""
+
+
+class SeekSource(Protocol):
+    """A source whose time a person moves; `replay.Replay` is one."""
+
+    @property
+    def replayed(self) -> Replayed:
+        """The clock as it is shown."""
+
+    def now_ns(self) -> int:
+        """Return the moment that is shown."""
+
+    def seek(self, seek: Seek) -> str:
+        """Go to another moment; return what to say of it."""
 
 
 Act = Callable[[ViewChange], Awaitable[str]]
@@ -141,11 +156,13 @@ class Top(App[None]):
     def __init__(
         self, source: AnswerSource, browser: Browser, marks: Marks, theme: str = "dark", *,
         act: Act | None = None, shell: Callable[[str], None] | None = None,
-        now_ns: Callable[[], int] = time.time_ns,
+        now_ns: Callable[[], int] = time.time_ns, replay: SeekSource | None = None,
     ) -> None:  # fmt: skip
         super().__init__(driver_class=TopDriver, ansi_color=True)
         self.source, self.browser, self.marks = source, browser, marks
-        self._act, self._open_shell, self._now_ns = act, shell, now_ns
+        self._act, self._open_shell = act, shell
+        self._now_ns = now_ns if replay is None else replay.now_ns
+        self._replay = replay
         self.canvas = Canvas(THEMES[theme])
         self._due = True
         self._waits = False
@@ -217,7 +234,9 @@ class Top(App[None]):
         """Return the frame for this moment."""
         columns, rows = self.size
         look = Look(self._now_ns(), self.marks, max(columns, 1), max(rows, 1))
-        return frame(self.browser, Scene(self.source.answers, self.source.service, look))
+        replayed = self._replay.replayed if self._replay is not None else None
+        scene = Scene(self.source.answers, self.source.service, look, replayed)
+        return frame(self.browser, scene)
 
     @property
     def writer(self) -> FrameWriter | None:
@@ -260,6 +279,8 @@ class Top(App[None]):
             self.source.hurry()
         elif isinstance(effect, OpenShell):
             self._shell(effect.job)
+        elif isinstance(effect, Seek):
+            self.browser.said = self._replay.seek(effect) if self._replay is not None else ""
         elif self._act is not None:
             self._open_changes += 1
             self.run_worker(self._change(effect))

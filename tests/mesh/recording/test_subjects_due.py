@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from fakes.views import job
 
-from stoker.mesh.recording.subjects_due import DEVICES_MAX, SubjectsDue
+from stoker.mesh.recording.subjects_due import DEVICES_MAX, READS_OF_END, SubjectsDue
 
 
 def test_everything_has_its_time_and_never_more_than_so_many_at_once() -> None:
@@ -23,10 +23,21 @@ def test_a_job_that_ended_is_read_until_its_end_was_seen_and_then_no_more() -> N
     due = SubjectsDue(1)
     due.jobs([job(4, "succeeded")])
     assert due.take() == [("job", "4")] == due.take()
-    due.read(job(4, "succeeded"))
+    due.read(job(4, "succeeded", trace={"kernels": []}))
     assert due.take() == []
     due.jobs([job(4, "succeeded")])
     assert due.take() == []
+
+
+def test_a_trace_that_is_not_there_yet_is_waited_for_and_not_for_ever() -> None:
+    due = SubjectsDue(1)
+    due.jobs([job(4, "succeeded")])
+    reads = 0
+    while due.take() == [("job", "4")]:
+        reads += 1
+        whole = due.read(job(4, "succeeded", trace_absent="it is not settled"))
+        assert whole == (reads == READS_OF_END)
+    assert reads == READS_OF_END
 
 
 def test_a_topology_is_read_once_and_devices_have_a_bound() -> None:
