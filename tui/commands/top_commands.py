@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stoker.tui.top.browser import Browser
     from stoker.tui.top.marks import Marks
     from stoker.tui.top.reader import Reader, Wanted
-    from stoker.tui.top.replay import Replay
+    from stoker.tui.top.replay import RecordingReplay
 
 THEMES = ("dark", "light", "high-contrast", "mono")
 IN_A_PIPE = ("cluster", "devices", "jobs")
@@ -88,14 +88,14 @@ def top_command(
 async def _replay(wish: TopOptions, path: Path) -> None:
     """Show a recording, or print a view as it was at one moment of it: by default at its end."""
     from stoker.mesh.recording.recording_file import RecordingFile
-    from stoker.tui.top.replay import Replay
+    from stoker.tui.top.replay import RecordingReplay
 
     _browser(wish)
     file = RecordingFile.open(path)
     at_ns = file.last_ns if wish.once or wish.plain else file.first_ns
     if wish.at_s is not None:
         at_ns = file.first_ns + int(wish.at_s * 1e9)
-    source = Replay(file, at_ns, playing=not (wish.once or wish.plain))
+    source = RecordingReplay(file, at_ns, playing=not (wish.once or wish.plain))
     if wish.once or wish.plain:
         await _print(wish._replace(once=True), source, source)
     else:
@@ -138,7 +138,9 @@ def _marks(wish: TopOptions) -> Marks:
     return UNICODE if can and not wish.ascii else ASCII
 
 
-async def _print(wish: TopOptions, reader: Reader | Replay, replay: Replay | None) -> None:
+async def _print(
+    wish: TopOptions, reader: Reader | RecordingReplay, replay: RecordingReplay | None
+) -> None:
     """Print the view as text, once or at each interval."""
     from stoker.tui.top import plain
     from stoker.tui.top.frame import Scene
@@ -169,7 +171,10 @@ def _wanted(browser: Browser) -> Wanted:
 
 
 async def _show(
-    wish: TopOptions, client: Client | None, reader: Reader | Replay, replay: Replay | None
+    wish: TopOptions,
+    client: Client | None,
+    reader: Reader | RecordingReplay,
+    replay: RecordingReplay | None,
 ) -> None:
     """Run the live view until a key quits it."""
     from stoker.tui.top import changes, theme

@@ -42,7 +42,7 @@ DECODED_MAX: Final = 50_000
 T = TypeVar("T")
 
 
-class Replay:
+class RecordingReplay:
     """The answers of a recording; `changed` is called after each change."""
 
     def __init__(

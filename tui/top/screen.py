@@ -60,7 +60,7 @@ class AnswerSource(Protocol):
 
 
 class SeekSource(Protocol):
-    """A source whose time a person moves; `replay.Replay` is one."""
+    """A source whose time a person moves; `replay.RecordingReplay` is one."""
 
     @property
     def replayed(self) -> Replayed:

@@ -25,7 +25,7 @@ from stoker.tui.top.frame import Scene, frame, text_of
 from stoker.tui.top.lines import Look
 from stoker.tui.top.marks import UNICODE
 from stoker.tui.top.reader import Wanted
-from stoker.tui.top.replay import Replay
+from stoker.tui.top.replay import RecordingReplay
 from stoker.tui.top.screen import Top
 from stoker.tui.top.views.catalogue import VIEWS
 from stoker.tui.top.visit import Visit
@@ -50,7 +50,7 @@ def browser(view: str) -> Browser:
     return Browser(VIEWS, [Visit(VIEWS[view], SUBJECTS.get(view, ""))], replay=True)
 
 
-def shown(replay: Replay, view: str) -> list[str]:
+def shown(replay: RecordingReplay, view: str) -> list[str]:
     """The text of one view at the moment of the replay, at 80x24."""
     shows = browser(view)
     visit = shows.visit
@@ -60,8 +60,8 @@ def shown(replay: Replay, view: str) -> list[str]:
     return text_of(frame(shows, Scene(replay.answers, replay.service, look, replay.replayed)))
 
 
-def stopped(file: RecordingFile, second: float) -> Replay:
-    return Replay(file, NOW + int(second * SECOND), playing=False)
+def stopped(file: RecordingFile, second: float) -> RecordingReplay:
+    return RecordingReplay(file, NOW + int(second * SECOND), playing=False)
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -92,7 +92,7 @@ async def test_a_moment_has_one_frame_however_one_comes_to_it(
 
 async def test_the_clock_plays_stops_and_keeps_within_the_recording(file: RecordingFile) -> None:
     clock = [0.0]
-    replay = Replay(file, clock=lambda: clock[0])
+    replay = RecordingReplay(file, clock=lambda: clock[0])
     clock[0] = 5.0
     assert replay.now_ns() == NOW + 5 * SECOND and replay.replayed.playing
     assert replay.seek(Seek("speed", 1)) == "speed x2"
