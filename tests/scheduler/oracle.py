@@ -15,7 +15,7 @@ from stoker.scheduler import records as rec
 from stoker.scheduler.nouns import DeviceShare
 from stoker.scheduler.policies import Option, Placement
 from stoker.scheduler.reasons import Reason as R
-from tests.scheduler.oracle_conditions import levels, meets
+from tests.scheduler.oracle_conditions import keys_of_levels, levels, meets
 from tests.scheduler.oracle_jobs import Jobs
 from tests.scheduler.oracle_nouns import (
     DOOMED,
@@ -35,7 +35,7 @@ NEVER = {
     *(R.GANG_TOO_LARGE, R.NO_DEVICE_HAS_SHARE, R.NO_NODE_HAS_LABELS, R.NO_NODE_HAS_MODEL),
     *(R.NO_NODE_HAS_DEVICE_MEMORY, R.OVER_ANY_LIMIT, R.NO_NODE_HAS_KIND),
     R.GANG_NODE_SHORT,
-    *(R.NO_DEVICE_MEETS, R.NO_DEVICE_MEETS_ALL),
+    *(R.NO_DEVICE_MEETS, R.NO_DEVICE_MEETS_ALL, R.LEVEL_SHORT),
 }
 """Reasons that propose gives for a job that could never run; the oracle does not predict which."""
 
@@ -130,16 +130,27 @@ class Oracle(Jobs):
         return [unit]
 
     def holds_at_most(self, request: rec.Submit) -> int:
-        """Tasks on all empty nodes together; of a gang that is not to mix, of one family each."""
+        """Tasks on all empty nodes together; of a gang that is not to mix, of one family each; of
+        one that stays within a level, on those of one domain."""
+        families = [[one] for one in self.families()]
         if request.tasks == 1 or not request.gpu_milli or request.options & Option.MIX_VENDORS:
-            return sum(self.holds_empty(request, node, self.families()) for node in self.nodes)
+            families = [self.families()]
         return max(
             (
-                sum(self.holds_empty(request, n, [one]) for n in self.nodes)
-                for one in self.families()
+                sum(self.holds_empty(request, node, some) for node in nodes)
+                for some in families
+                for nodes in self.domains(keys_of_levels(request, 0)).values()
             ),
             default=0,
         )
+
+    def domains(self, keys: list[int]) -> dict[tuple[int, ...], list[Node]]:
+        """The nodes of each domain, without those that are in none; no keys: all are in one."""
+        found: dict[tuple[int, ...], list[Node]] = {}
+        for node in self.nodes:
+            if (domain := node.domain_of(keys)) is not None:
+                found.setdefault(domain, []).append(node)
+        return found
 
     def families(self) -> list[tuple[int, int]]:
         return sorted({d.family for n in self.nodes for d in n.devices if d.capacity})
@@ -199,10 +210,35 @@ class Oracle(Jobs):
     def try_gang(self, job: Job, seed: int) -> list[rec.Place] | None:
         """All preferences are tried together, then one less, and so on."""
         for self.insists in levels(job.request):
-            if group := self.try_families(job, seed):
+            if group := self.try_domains(job, seed):
                 break
         self.insists = 0
         return group
+
+    def try_domains(self, job: Job, seed: int) -> list[rec.Place] | None:
+        """A gang within a level tries one domain after the other, that with least room first."""
+        keys = keys_of_levels(job.request, self.insists)
+        if not keys:
+            return self.try_families(job, seed)
+        asked = (job.request.gpu_milli or job.request.cpu_milli) * job.request.tasks
+        rooms = [
+            (sum(self.room(job.request, node) for node in nodes), nodes[0].slot, domain)
+            for domain, nodes in self.domains(keys).items()
+        ]
+        group = None
+        for _, _, self.near in sorted(each for each in rooms if each[0] >= asked):
+            if group := self.try_families(job, seed):
+                break
+        self.near = None
+        return group
+
+    def room(self, request: rec.Submit, node: Node) -> int:
+        """Milli of devices, or of processors for a job without devices, that are free."""
+        if not node.up:
+            return 0
+        if not request.gpu_milli:
+            return self.cpu_free(node)
+        return sum(self.free(node, index) for index in range(len(node.devices)))
 
     def try_families(self, job: Job, seed: int) -> list[rec.Place] | None:
         """A gang that is not to mix tries one family after the other, by kind and vendor."""
@@ -229,15 +265,20 @@ class Oracle(Jobs):
         return self.by_locality(group) if len(group) == job.request.tasks else None
 
     def by_locality(self, group: list[rec.Place]) -> list[rec.Place]:
-        """Number the places by node, in the order in which nodes were chosen, link and device."""
-        chosen = [place.node for place in group]
+        """Number the places by the domains of the first three levels, node, link and device;
+        domains and nodes in the order in which they were chosen."""
+        chosen = [self.node(place.node) for place in group]
+        keys = keys_of_levels(self.jobs[group[0].job].request, M64)[:3]
 
-        def where(place: rec.Place) -> tuple[int, int, int]:
+        def where(place: rec.Place) -> tuple[int, ...]:
+            node = self.node(place.node)
+            labels = [[each.label_of(key) for each in chosen] for key in keys]
+            domains = [all_of.index(all_of[chosen.index(node)]) for all_of in labels]
             if not place.shares:
-                return chosen.index(place.node), 0, 0
+                return *domains, chosen.index(node), 0, 0
             first = place.shares[0].index
-            node = next(each for each in self.nodes if each.id == place.node)
-            return chosen.index(place.node), node.devices[first].link or 1 << 16, first
+            link = node.devices[first].link or 1 << 16
+            return *domains, chosen.index(node), link, first
 
         ordered = sorted(group, key=where)
         return [place._replace(task=task) for task, place in enumerate(ordered)]

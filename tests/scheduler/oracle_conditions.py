@@ -14,13 +14,14 @@ from stoker.scheduler.wire_names import Property, Relation
 TRAITS = (Property.COMPUTE, Property.ARCH, Property.PROFILE, Property.DRIVER)
 OF_TRAITS = (*TRAITS, Property.PARTITION)
 NO_TRAITS = (0, 0, 0, 0, 0, 0)
+OF_DEVICES = tuple(each for each in Property if each != Property.LEVEL)
 
 
 def meets(
     values: Mapping[Property, int],
     request: rec.Submit,
     level: int,
-    among: tuple[Property, ...] = tuple(Property),
+    among: tuple[Property, ...] = OF_DEVICES,
 ) -> bool:
     """True if a device with these values meets what is required and the first `level` preferences,
     as far as these properties are concerned."""
@@ -48,6 +49,13 @@ def levels(request: rec.Submit) -> range:
     return range(max((c.rank for c in request.conditions), default=0), -1, -1)
 
 
+def keys_of_levels(request: rec.Submit, most: int) -> list[int]:
+    """The keys of labels that all nodes of the job share, for what is required and the first `most`
+    preferences."""
+    conditions = [c for c in request.conditions if c.property == Property.LEVEL]
+    return [c.value for c in conditions if c.rank <= most]
+
+
 def condition_is_bad(condition: rec.Condition, gpu_milli: int) -> bool:
     """True if the core refuses the condition whatever devices there are."""
     which, relation, value, rank, place = condition
@@ -62,6 +70,7 @@ def condition_is_bad(condition: rec.Condition, gpu_milli: int) -> bool:
         or rank > 4
         or not (value or device)
         or device != bool(place)
+        or not (gpu_milli or which == Property.LEVEL)
         or (which == Property.PARTITION and value > 2)
         or (which == Property.LINK and (relation != Relation.LEAST or gpu_milli < 1000))
         or (which == Property.NUMA and (relation != Relation.LEAST or rank))

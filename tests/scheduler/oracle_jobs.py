@@ -95,7 +95,7 @@ class Jobs(Nodes, Queues):
         if c.placement > max(Placement):
             raise No(R.BAD_PLACEMENT, c.placement, max(Placement))
         for position, condition in enumerate(c.conditions, 1):
-            if not c.gpu_milli or condition_is_bad(condition, c.gpu_milli):
+            if condition_is_bad(condition, c.gpu_milli):
                 raise No(R.BAD_CONDITION, position)
         if c.retries > 10:
             raise No(R.BAD_RETRIES, c.retries, 10)

@@ -9,7 +9,7 @@ from stoker.scheduler import records as rec
 from stoker.scheduler.policies import Option
 from stoker.scheduler.reasons import Reason as R
 from stoker.scheduler.wire_names import Property
-from tests.scheduler.oracle_conditions import NO_TRAITS, OF_TRAITS, meets
+from tests.scheduler.oracle_conditions import NO_TRAITS, OF_TRAITS, keys_of_levels, meets
 from tests.scheduler.oracle_nouns import LOST, Device, Job, No, Node, Task
 from tests.scheduler.oracle_state import State
 
@@ -174,6 +174,7 @@ class Nodes(State):
             raise No(R.MEMORY_FULL, request.memory_bytes, self.memory_free(node))
         self.refuse_kind(request, node)
         self.refuse_reserved(job, node)
+        self.refuse_split(job, node)
         self.refuse_company(job, node)
 
     def known_models(self, request: rec.Submit) -> set[int]:
@@ -215,6 +216,14 @@ class Nodes(State):
         ends = self.now + job.request.estimate_ns
         if not (job.request.estimate_ns and since > self.now and ends <= since):
             raise No(R.NODE_RESERVED)
+
+    def refuse_split(self, job: Job, node: Node) -> None:
+        """All tasks are in the domain that is tried, or else in that of the first task."""
+        keys = keys_of_levels(job.request, self.insists)
+        first = [self.node(task.node) for task in self.of_job(job)][:1] or [node]
+        near = self.near or first[0].domain_of(keys)
+        if near is None or node.domain_of(keys) != near:
+            raise No(R.LEVEL_SPLIT)
 
     def refuse_company(self, job: Job, node: Node) -> None:
         for task in self.of_job(job):

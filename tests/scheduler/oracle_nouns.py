@@ -96,6 +96,16 @@ class Node:
     observation: int = 0
     load: int = 0
 
+    def label_of(self, key: int) -> int:
+        """The label by which it belongs to a domain of the level; 0: it has none."""
+        plain = (label for label, rest in self.labels.items() if rest == (key, False, False))
+        return min(plain, default=0)
+
+    def domain_of(self, keys: list[int]) -> tuple[int, ...] | None:
+        """Its domain for several levels, or None."""
+        labels = tuple(map(self.label_of, keys))
+        return labels if all(labels) else None
+
     def clone(self) -> Node:
         other = copy(self)
         other.devices = [copy(device) for device in self.devices]

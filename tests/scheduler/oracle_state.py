@@ -31,6 +31,8 @@ class State:
         self.trial = False
         self.insists = 0
         """Preferences that are insisted on at the moment."""
+        self.near: tuple[int, ...] | None = None
+        """The domain in which all tasks must be at the moment, if one is tried."""
         self.queues: dict[int, Queue] = {ROOT: Queue(ROOT, 1, None), 0: Queue(0, 2, ROOT)}
         self.keys: list[tuple[int, bytes, int, int]] = []
         self.speeds = Speeds()

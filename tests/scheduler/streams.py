@@ -29,6 +29,8 @@ NODES = range(1, 6)
 ENDS = ("succeeded", "failed", "cancelled", "timeout", "lost")
 MODELS = (71, 72, 73)
 LABELS = range(4)
+LEVELS = (7, 8)
+"""Keys of labels, so that labels of several nodes are of one level."""
 CUSTOM_QUEUE = 9
 EACH_SUCCESS = {"after_any": 0, "after_fail": 0}
 
@@ -108,7 +110,19 @@ class Stream:
         )  # fmt: skip
 
     def conditions(self, gpu_milli: int) -> tuple[rec.Condition, ...]:
-        """Few, mostly sound; each preference is one condition."""
+        """Few, mostly sound; each preference is one condition, beside those on levels."""
+        return (*self.of_devices(gpu_milli), *self.levels())
+
+    def levels(self) -> tuple[rec.Condition, ...]:
+        if not self.rarely(0.25):
+            return ()
+        keys = self.random.sample(LEVELS, self.one_of(1, 1, 2))
+        relation = self.mostly((Relation.IS, 30), (Relation.LEAST, 1))
+        return tuple(
+            rec.Condition(Property.LEVEL, relation, key, self.one_of(0, 0, 1, 2)) for key in keys
+        )
+
+    def of_devices(self, gpu_milli: int) -> tuple[rec.Condition, ...]:
         if not gpu_milli or not self.rarely(0.15):
             return ()
         found = [self.condition(0) for _ in range(self.one_of(0, 1, 1, 2))]
@@ -135,7 +149,7 @@ class Stream:
         return rec.NodeLabel(
             1 if many else self.random.choice(NODES),
             self.random.randrange(100, 140) if many else self.random.choice(LABELS),
-            self.one_of(0, 7),
+            self.one_of(0, *LEVELS, *LEVELS),
             taint=not many and self.rarely(),
             cost=self.rarely(),
             clear=self.rarely(0.06 if many else 0.5),

@@ -155,6 +155,19 @@ static void add_afters(struct stream *s, const struct sk_core *core, struct sk_r
 	}
 }
 
+/* Add one or two levels, as the labels of add_label have them; few are wrong. */
+static void add_levels(struct stream *s, struct sk_request *request)
+{
+	uint32_t count = stream_chance(s, 4) ? 0 : 1 + (uint32_t)stream_chance(s, 2);
+
+	for (uint32_t i = 0; i < count; i++)
+		request->conditions[i] = (struct sk_condition){
+			.value = 1 + stream_chance(s, 2),
+			.property = SK_PROPERTY_LEVEL,
+			.relation = stream_chance(s, 30) ? SK_RELATION_IS : SK_RELATION_LEAST,
+			.rank = (uint16_t)stream_chance(s, 3)};
+}
+
 static void fill_ask(struct stream *s, struct sk_request *request, const struct sk_core *core)
 {
 	bool odd = stream_chance(s, 6) == 0;
@@ -176,6 +189,7 @@ static void fill_ask(struct stream *s, struct sk_request *request, const struct 
 	request->options = (uint16_t)ONE_OF(s, 0, 1, 1, 1, 3, 5, 9, 17, 32, 64, 65, 128, 256);
 	request->retries = (uint8_t)ONE_OF(s, 0, 0, 1, 3, 10);
 	request->kinds = (uint8_t)ONE_OF(s, 1, 1, 1, 2, 3);
+	add_levels(s, request);
 	if (!odd)
 		return;
 	request->gpu_milli = (uint32_t)ONE_OF(s, 1500, 8000, 16000, 17000, 1000);
