@@ -132,8 +132,8 @@ class AgentSettings:
 
     @property
     def pinned(self) -> Path | None:
-        """The certificate that brokers must have; None for one that its socket's owner proves."""
-        return self.state.broker_certificate if self.cluster.address else None
+        """The certificates of brokers; None for one that its socket's owner proves."""
+        return self.state.broker_pins if self.cluster.address else None
 
     @property
     def key(self) -> str:

@@ -109,6 +109,7 @@ ACROSS = {
     "tests/product/test_switching.py": "traces of running jobs switched, cut off, scribbled over",
     "tests/product/test_local_bus.py": "the node-local bus of a whole node",
     "tests/product/test_telemetry.py": "telemetry of a whole node: kept, followed, flooded",
+    "tests/product/test_cluster_of_servers.py": "three servers on hosts of their own",
     "tests/product/test_top.py": "the live view on a real terminal, on a whole node",
     "tests/product/test_tracing.py": "traces of programs that are not the product's",
     "tests/product/test_windows.py": "windows and modes of running jobs on a whole node",

@@ -31,8 +31,18 @@ from stoker.mesh.connection.context import LOOPBACK
 )
 @click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="Port at that address.")
 @click.option("--name", metavar="NAME", default="", help="Name of a new node; default: the host's.")
-def cluster_init_command(*, state: str | None, address: str, port: int | None, name: str) -> None:
+@click.option(
+    "--servers",
+    type=click.Choice(["1", "3", "5"]),
+    help="Servers of a new cluster, which begins once all of them have joined; default: 1.",
+)
+def cluster_init_command(
+    *, state: str | None, address: str, port: int | None, name: str, servers: str | None
+) -> None:
     """Let other hosts reach this node's broker, from the next `stoker up` on.
+
+    With --servers 3 it is the first of three servers, each with broker and scheduler and a copy of
+    the log, so that the cluster outlives any one of them. This is chosen before the first `up`.
 
     Nothing of an existing node is lost: its log, keys, users and jobs stay. Its broker's port stays
     too from then on, because other hosts know it. With the default address the broker takes this
@@ -42,12 +52,15 @@ def cluster_init_command(*, state: str | None, address: str, port: int | None, n
     from stoker.agent.supervise.broker_address import init
 
     where = target_node.own(state, "cluster init")
-    made = init(where, address, port, name)
+    made = init(where, address, port, name, int(servers) if servers else None)
     reach = f"other hosts reach it at {made.url}" if made.address else "it takes this host alone"
     click.echo(f"node {made.node} of cluster {made.cluster}: {reach}")
     if made.address:
         click.echo(f"  its certificate, which they pin: {where.broker_certificate}")
     click.echo(f"next:\n  {target_node.call(where, 'up')}")
+    if made.waits:
+        click.echo(f"then, for each of the {made.wanted - 1} other servers:")
+        click.echo(f"  {target_node.call(where, 'cluster token --server')}")
 
 
 _UNITS = {"m": 60, "h": 3600, "d": 86_400}
@@ -75,8 +88,9 @@ def _life(ctx: click.Context, param: click.Parameter, value: str) -> int:
     callback=_life,
     help="Time in which the token must be used, such as 30m, 1h or 7d.",
 )
-def cluster_token_command(*, state: str | None, expires: int) -> None:
-    """Print a join token, by which one host may become a node of this cluster.
+@click.option("--server", is_flag=True, help="The host becomes a server beside this one.")
+def cluster_token_command(*, state: str | None, expires: int, server: bool) -> None:
+    """Print a join token, by which one host may become a node or a server of this cluster.
 
     Whoever has the token can use it, once: carry it over a way that you trust. It is shown now and
     never again.
@@ -84,10 +98,12 @@ def cluster_token_command(*, state: str | None, expires: int) -> None:
     from stoker.agent.join.token_issue import issue
     from stoker.agent.supervise import target_node
 
-    token = issue(target_node.own(state, "cluster token"), expires, int(time.time()))
+    where = target_node.own(state, "cluster token")
+    token = issue(where, expires, int(time.time()), server=server)
     click.echo(token.text)
     until = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(time.time() + expires))
-    click.echo(f"good for one host until {until}; on that host:", err=True)
+    what = "server" if server else "host"
+    click.echo(f"good for one {what} until {until}; on that host:", err=True)
     click.echo("  stoker cluster join      # reads the token from its input", err=True)
 
 
@@ -96,21 +112,30 @@ def cluster_token_command(*, state: str | None, expires: int) -> None:
 @state_option
 @click.option("--token-file", metavar="FILE", type=click.Path(path_type=Path), help="Read it here.")
 @click.option("--name", metavar="NAME", default="", help="Short name; default: the host's.")
+@click.option(
+    "--address",
+    metavar="ADDR",
+    default="",
+    help="Own IPv4 address of a server; default: the one from which it reaches the first one.",
+)
 def cluster_join_command(
-    *, token: str, state: str | None, token_file: Path | None, name: str
+    *, token: str, state: str | None, token_file: Path | None, name: str, address: str
 ) -> None:
-    """Make this host a node of the cluster that printed TOKEN.
+    """Make this host a node, or a server, of the cluster that printed TOKEN.
 
     Without TOKEN, or with -, it is read from the input: other users of a host can see arguments.
-    The node gets another name if one of that name has joined before. `stoker up` then starts it.
+    A node gets another name if one of that name has joined before. `stoker up` then starts it.
     """
     from stoker.agent.join.newcomer import join
     from stoker.agent.supervise import target_node
     from stoker.mesh.identity import join_token
 
     where = target_node.own(state, "cluster join")
-    made = join(where, join_token.parse(_token(token, token_file)), name)
-    click.echo(f"node {made.node} of cluster {made.cluster}: its broker is {made.url}")
+    made = join(where, join_token.parse(_token(token, token_file)), name, address)
+    if made.several:
+        click.echo(f"server {made.node} of cluster {made.cluster}: others reach it at {made.url}")
+    else:
+        click.echo(f"node {made.node} of cluster {made.cluster}: its broker is {made.url}")
     click.echo(f"next:\n  {target_node.call(where, 'up')}")
 
 

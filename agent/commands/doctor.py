@@ -36,6 +36,7 @@ from stoker.agent.supervise import (
     state_check,
 )
 from stoker.mesh.broker.broker_program import broker_program
+from stoker.mesh.connection.context import LOOPBACK
 from stoker.native.errors import StokerError
 
 if TYPE_CHECKING:
@@ -159,7 +160,9 @@ def _state(where: StateFolder) -> Iterator[Check]:
         return
     cluster = state_folder.load(where)
     state_check.check_owners(where)
-    state_check.check(where, None if cluster.joined else startup.load_users(where))
+    if cluster.is_first or not cluster.waits:
+        users = None if cluster.joined else startup.load_users(where)
+        state_check.check(where, users, cluster.admin)
     yield Check(
         "state.folder", "PASS", f"{where.root}, format {state_folder.FORMAT}, {cluster.cluster}"
     )
@@ -190,7 +193,7 @@ def _port(where: StateFolder) -> Iterator[Check]:
     if cluster.joined:
         yield Check("broker.port", "PASS", f"this node uses the broker at {cluster.url}")
         return
-    if port and not broker_port.is_free(port):
+    if port and not broker_port.is_free(port, cluster.address or LOOPBACK):
         yield Check(
             "broker.port",
             "WARN",

@@ -113,6 +113,9 @@ def _print_started(started: StartedNode) -> None:
     from stoker.agent.supervise import target_node
 
     adopted = started.adopted
+    if started.cluster.waits:
+        _print_waiting(started)
+        return
     verb = "goes on" if adopted else "is up"
     click.echo(f"stoker {verb}: {started.url}")
     click.echo(f"  node {started.cluster.node}, supervisor pid {started.pid}")
@@ -125,8 +128,24 @@ def _print_started(started: StartedNode) -> None:
     if not target_node.is_usual(started.state):
         click.echo(f"  export STOKER_STATE={started.state.root}")
     joined = started.cluster.joined  # its users have their keys from where the cluster was made
+    if started.cluster.several:
+        click.echo("  stoker cluster status")
     for command in ("stoker run -- echo hello", "stoker jobs", "stoker down")[2 * joined :]:
         click.echo(f"  {command}")
+
+
+def _print_waiting(started: StartedNode) -> None:
+    from stoker.agent.supervise import target_node
+
+    cluster, where = started.cluster, started.state
+    click.echo(f"stoker waits for the {cluster.wanted} servers of its cluster: {cluster.url}")
+    click.echo(f"  server {cluster.node}, supervisor pid {started.pid}")
+    click.echo(f"  state {where.root}")
+    click.echo("it begins by itself once all have joined and are up; next:")
+    if cluster.is_first:
+        token = target_node.call(where, "cluster token --server")
+        click.echo(f"  {token}    # for each of the others")
+    click.echo(f"  {target_node.call(where, 'cluster status')}    # once it has begun")
 
 
 @click.command("down")

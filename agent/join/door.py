@@ -25,6 +25,10 @@ class InUse(NamedTuple):
     names: Collection[str]
     keys: Collection[str]
     """The public keys of the schedulers, users and other identities of the broker."""
+    servers_left: int = 0
+    """The number of servers that may still join."""
+    doors: Collection[str] = ()
+    """The addresses at which brokers of other servers listen."""
 
 
 class Admission(NamedTuple):
@@ -59,7 +63,9 @@ def judge(request: JoinRequest, known: Joins, taken: InUse, now_s: int) -> Admis
     if len(known.nodes) >= joins.NODES_MAX:
         raise TurnedAway("full", f"{joins.NODES_MAX} nodes have joined, which is the most")
     name = free_name(request.name, {*taken.names, *known.nodes})
-    row = JoinedNode(request.agent, request.token, now_s)
+    if request.server is not None:
+        _check_server(request, name, taken)
+    row = JoinedNode(request.agent, request.token, now_s, server=request.server)
     return Admission(name, joins.with_node(known, name, row), is_new=True)
 
 
@@ -91,6 +97,33 @@ def _check_token(request: JoinRequest, known: Joins, now_s: int) -> None:
     if now_s >= issued.expires_s:
         over_s = now_s - issued.expires_s
         raise TurnedAway("expired", f"this token expired {over_s} s ago", hint=_ANOTHER)
+    if issued.server != (request.server is not None):
+        made, wanted = ("server", "node") if issued.server else ("node", "server")
+        way = "stoker cluster token" + " --server" * (not issued.server)
+        raise TurnedAway(
+            "wrong_kind", f"this token makes a {made} of its host, not a {wanted}", hint=f"`{way}`"
+        )
+
+
+def _check_server(request: JoinRequest, name: str, taken: InUse) -> None:
+    """Raise TurnedAway for a server that cannot stand beside the others. Its name is that of its
+    broker, which it has in its configuration already, so it gets no other one."""
+    server = request.server
+    assert server is not None
+    if not taken.servers_left:
+        raise TurnedAway("servers_full", "this cluster has all the servers that it was made for")
+    if name != request.name:
+        raise TurnedAway(
+            "name_taken",
+            f"a server or node is called {request.name} already",
+            hint="`--name` gives this one another name; the token is still good",
+        )
+    if (server.node, server.agent) != (request.name, request.agent):
+        raise TurnedAway("malformed_server", "the server's record is not that of its request")
+    if not set(server.keys).isdisjoint(taken.keys):
+        raise TurnedAway("key_taken", "a key of the new server belongs to somebody else already")
+    if not set(server.doors).isdisjoint(taken.doors):
+        raise TurnedAway("address_taken", f"another server listens at {server.address} already")
 
 
 def _check_key(request: JoinRequest, known: Joins, taken: InUse) -> None:

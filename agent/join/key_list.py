@@ -62,6 +62,8 @@ def _in_force(where: StateFolder, seen: Mapping[str, int]) -> Iterator[KeyRow]:
                 yield _row(name, "node", node.former, since_ns)
         for name in (REGISTRAR, GUEST):
             yield _row(name, name, identity.load(where.key(name)).public)
+    for each in cluster.servers[1:]:
+        yield _row(each.node, REGISTRAR, each.registrar)
     for public in cluster.scheduler_keys:
         yield _row("scheduler", "scheduler", public)
     for name, user in startup.load_users(where).items():

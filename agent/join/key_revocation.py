@@ -17,6 +17,7 @@ from stoker.mesh.broker import broker_reload, revoked_keys, users
 from stoker.mesh.broker.broker_program import BROKER
 from stoker.mesh.broker.revoked_keys import KeyKind, RevokedKey
 from stoker.mesh.server import departures_file
+from stoker.mesh.wire.cluster_server import admin_of
 from stoker.native.errors import BadRequest, NotFound, Refused
 
 PROTECTED = ("admin",)
@@ -57,10 +58,21 @@ def holder(where: StateFolder, name: str, kind: KeyKind | None = None) -> Holder
             f"a node and a user are called {name}", hint="Say which: --kind node or --kind user"
         )
     only = found[0]
+    if only.name in _of_servers(cluster):
+        raise BadRequest(
+            f"{only.name} belongs to a server of the cluster, which keeps its keys",
+            hint="Servers of a cluster are not taken out yet",
+        )
     own = only.name in PROTECTED or where.key(f"user-{only.name}").exists()
     if only.kind == "user" and own:
         raise BadRequest(f"{only.name} owns this node and keeps its key")
     return only
+
+
+def _of_servers(cluster: ClusterFile) -> set[str]:
+    """Return the nodes and users of the servers beside this one."""
+    others = [each.node for each in cluster.servers[1:]]
+    return {*others, *map(admin_of, others)}
 
 
 LIST = "`stoker cluster keys` lists them"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker cluster join`: this host asks the registrar of a cluster and becomes one of its nodes.
+"""`stoker cluster join`: this host asks the registrar of a cluster and becomes one of its nodes, or
+one of its servers.
 
 Owns that a join is whole or leaves nothing: the state folder is made beside its place and takes it
 in one step, at the end. The node's private key never leaves this host.
@@ -20,13 +21,15 @@ import nats.errors
 
 from stoker.agent.state import state_folder
 from stoker.agent.state.state_folder import AGENT, ClusterFile, StateFolder
-from stoker.agent.supervise import startup
+from stoker.agent.supervise import broker_port, server_setup, startup
 from stoker.mesh.broker.broker_config import GUEST_INBOX
 from stoker.mesh.connection.context import broker_url
 from stoker.mesh.identity import certificate, identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.identity.join_token import JoinToken
-from stoker.mesh.wire import join_messages, subjects
+from stoker.mesh.log import log_record
+from stoker.mesh.wire import cluster_server, join_messages, subjects
+from stoker.mesh.wire.cluster_server import ClusterServer
 from stoker.mesh.wire.join_messages import JoinReply, JoinRequest
 from stoker.native import durable_file
 from stoker.native.errors import BadRequest, Denied, Refused, Unavailable
@@ -42,27 +45,55 @@ DENIED_MAX = 3
 
 
 @state_folder.disk_errors()
-def join(where: StateFolder, token: JoinToken, name: str = "") -> ClusterFile:
-    """Make this folder that of a node of the token's cluster, and return its record. `name`: the
-    name that it wants, by default the host's."""
+def join(where: StateFolder, token: JoinToken, name: str = "", address: str = "") -> ClusterFile:
+    """Make this folder that of a node or server of the token's cluster, and return its record.
+    `name`: the name that it wants, by default the host's. `address`: the one at which the others
+    reach a server, by default the one from which it reaches the first."""
     _check_free(where)
-    pinned, address = certificate.fetch(token.address, token.port, token.fingerprint, CONNECT_S)
+    if address and not token.server:
+        raise BadRequest("--address is for a server, and this token makes a node of its host")
+    if name:
+        subjects.token(name)
+    pinned, from_here = certificate.fetch(token.address, token.port, token.fingerprint, CONNECT_S)
     with _beside(where) as made:
         own = identity.create(made.key(AGENT))
-        durable_file.replace(made.broker_certificate, pinned)
+        durable_file.replace(made.keys / PINS, pinned)
+        named = name or startup.node_name()
+        server = _server(made, named, address or from_here) if token.server else None
         request = JoinRequest(
             join_messages.FORMAT,
             token.key.public,
-            name or startup.node_name(),
+            named,
             own.public,
             secrets.token_bytes(join_messages.NONCE_BYTES),
+            server,
         )
-        reply = asyncio.run(_request(token, request, own, made.broker_certificate))
-        cluster = _record(reply, address)
+        reply = asyncio.run(_request(token, request, own, made.keys / PINS))
+        if server is None:
+            cluster = _node(made, reply, from_here, pinned)
+        else:
+            cluster = _server_record(reply, server, pinned)
+            log_record.begin(made.scheduler)
         state_folder.write_cluster(made, cluster)
         state_folder.seal_format(made)
         _take_place(made, where)
     return cluster
+
+
+PINS = "brokers.crt"
+"""The file with the certificates of the brokers: of the first one, until all are known."""
+
+
+def _server(made: StateFolder, name: str, address: str) -> ClusterServer:
+    """Make the keys and certificates of a server, and return it as the others shall know it."""
+    if not broker_port.is_free(0, address):
+        raise BadRequest(f"this host has no address {address}", hint="`ip address` lists them")
+    startup.make_certificate(made)
+    server_setup.make_route_certificate(made, address)
+    port = broker_port.choose(made.instance, address)
+    route_port = broker_port.choose(made.instance, address, beside=port)
+    here = ClusterFile("", name, "", port, address=address)
+    return server_setup.server_here(made, here, route_port)
 
 
 def _check_free(where: StateFolder) -> None:
@@ -152,13 +183,39 @@ async def _answer(token: JoinToken, sealed: bytes, pinned: Path) -> bytes:
         await connection.close()
 
 
-def _record(reply: JoinReply, address: str) -> ClusterFile:
-    """Return the node's record; BadRequest for an answer that makes no node."""
+def _server_record(reply: JoinReply, server: ClusterServer, pinned: bytes) -> ClusterFile:
+    """Return the record of a server that waits for the founding; BadRequest for another answer."""
+    first = reply.first
+    if first is None or not reply.cluster or reply.node != server.node or reply.wanted < 2:
+        raise BadRequest("the registrar's answer makes no server of this host")
+    cluster_server.check(first)
+    if first.certificate.encode() != pinned:
+        raise BadRequest("the registrar's answer names another broker than the token")
+    return ClusterFile(
+        reply.cluster,
+        server.node,
+        server.scheduler,
+        server.port,
+        address=server.address,
+        servers=(first,),
+        wanted=reply.wanted,
+    )
+
+
+def _node(made: StateFolder, reply: JoinReply, address: str, pinned: bytes) -> ClusterFile:
+    """Return the node's record, and keep the certificates of all brokers; BadRequest for an answer
+    that makes no node."""
     if not (reply.node and reply.cluster and reply.schedulers and reply.brokers):
         raise BadRequest("the registrar's answer names no node, scheduler or broker")
     subjects.token(reply.node)
     for public in reply.schedulers:
         identity.Verifier(public)
+    for pem in reply.certificates:
+        certificate.check_one(pem)
+    if pinned not in (pem.encode() for pem in reply.certificates):
+        raise BadRequest("the registrar's answer names another broker than the token")
+    (made.keys / PINS).unlink()
+    durable_file.replace(made.broker_certificate, "".join(reply.certificates).encode())
     return ClusterFile(
         reply.cluster,
         reply.node,

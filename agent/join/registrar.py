@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The registrar: the process that takes hosts into the cluster, where `cluster init` allows it.
 
-It answers guests of the broker. `agent/join/door.py` decides. Owns the order: a node is on disk
+It answers guests of the broker, and gives the cluster's tables to its other servers.
+`agent/join/door.py` decides. Owns the order: a node is on disk
 before its answer leaves, and the broker is told last, because nats-server 2.15 forgets at a reload
 whom a connection may answer. It has no privileges; it may be killed at any moment, and the next one
 tells the broker what it did not.
@@ -21,21 +22,22 @@ from pathlib import Path
 import nats.errors
 from nats.aio.msg import Msg
 
-from stoker.agent.join import door, key_revocation
+from stoker.agent.join import door, foundation, key_revocation
 from stoker.agent.join.door import Admission, InUse, TurnedAway
 from stoker.agent.state import joins, state_folder
 from stoker.agent.state.state_folder import GUEST, REGISTRAR, ClusterFile, StateFolder
 from stoker.agent.supervise import pids, startup
+from stoker.agent.supervise.supervisor import FOUNDED
 from stoker.mesh.broker import revoked_keys
 from stoker.mesh.broker.broker_program import BROKER
 from stoker.mesh.broker.revoked_keys import RevokedKey
 from stoker.mesh.connection import process_connection
 from stoker.mesh.connection.local_connection import LocalConnection, send_now
 from stoker.mesh.connection.process_connection import ConnectionCallbacks
-from stoker.mesh.identity import identity
+from stoker.mesh.identity import certificate, identity
 from stoker.mesh.server import notify
 from stoker.mesh.server.log_output import configure_logging
-from stoker.mesh.wire import join_messages, subjects
+from stoker.mesh.wire import join_messages, server_tables, subjects
 from stoker.mesh.wire.join_messages import JoinReply, JoinRequest
 from stoker.native.errors import BadRequest, Denied, StokerError
 from stoker.native.structured_log import structlog
@@ -56,9 +58,16 @@ class Registrar:
     def __init__(self, where: StateFolder, cluster: ClusterFile) -> None:
         self._where = where
         self._cluster = cluster
+        self._waited = cluster.waits
+        self._key = identity.load(where.key(REGISTRAR))
         self.counters: Counter[str] = Counter()
         self.untold = True
         """True if the broker may not know the newest node yet."""
+
+    @property
+    def is_founded(self) -> bool:
+        """True on the first of several servers, once all of them are there."""
+        return self._cluster.several and not self._cluster.waits
 
     def tell_broker(self) -> None:
         """Have the broker know the keys of all nodes; OSError if the disk does not take it."""
@@ -106,6 +115,26 @@ class Registrar:
         self._count("joined" if admission.is_new else "repeated", node=admission.node)
         return self._reply(request, admission)
 
+    def found_if_due(self) -> bool:
+        """Found the cluster if its last server has joined; True if it is founded since the start
+        of the process, which then must give way to one that serves it. OSError as above."""
+        if foundation.may_found(self._where, self._cluster):
+            with state_folder.edit_lock(self._where):
+                self._cluster = foundation.found(self._where, self._cluster)
+            self._count("founded", servers=[each.node for each in self._cluster.servers])
+        return self._waited and self.is_founded
+
+    def tables(self, data: bytes) -> bytes | None:
+        """Return the answer to a server that requests the tables; None if it is no request."""
+        try:
+            request = server_tables.open_request(data)
+            found = foundation.tables(self._where, self._cluster)
+            given = None if server_tables.digest(found) == request.have else found
+            return server_tables.seal(given, request.nonce, self._key)
+        except (StokerError, OSError) as error:
+            self._count("tables_failed", error=str(error))
+            return None
+
     def _rotated(self, request: JoinRequest, node: str, now_s: int) -> JoinReply:
         """Take another key of a node, or give its former one up."""
         with state_folder.edit_lock(self._where):
@@ -130,17 +159,27 @@ class Registrar:
         own = {identity.load(where.key(name)).public for name in others}
         users = {user.public_key for user in startup.load_users(where).values()}
         revoked = revoked_keys.load(where.revoked)
-        taken = {*own, *users, *self._cluster.scheduler_keys, *revoked}
-        return InUse({self._cluster.node}, taken)
+        joined = joins.servers(joins.load(where.joins)) if self._cluster.waits else ()
+        servers = (*self._cluster.servers, *joined)
+        keys = {key for each in servers for key in each.keys}
+        taken = {*own, *users, *keys, *self._cluster.scheduler_keys, *revoked}
+        doors = {door for each in servers for door in each.doors}
+        return InUse({self._cluster.node}, taken, self._cluster.wanted - len(servers), doors)
 
     def _reply(self, request: JoinRequest, admission: Admission) -> JoinReply:
+        cluster = self._cluster
+        own = certificate.read(self._where.broker_certificate).decode()
+        others = [each.certificate for each in cluster.servers[1:]]
         return JoinReply(
             join_messages.FORMAT,
             request.nonce,
             admission.node,
-            self._cluster.cluster,
-            self._cluster.scheduler_keys,
-            (self._cluster.url, *self._cluster.brokers),
+            cluster.cluster,
+            cluster.scheduler_keys,
+            (cluster.url, *cluster.brokers),
+            certificates=(own, *others),
+            first=cluster.servers[0] if request.server is not None else None,
+            wanted=cluster.wanted,
         )
 
     def _count(self, kind: str, **fields: object) -> None:
@@ -191,14 +230,33 @@ class RegistrarDaemon:
         await connection.subscribe(
             subjects.EVERY_ROTATION, cb=self._answer, pending_msgs_limit=PENDING_MAX
         )
+        await connection.subscribe(
+            subjects.SERVER_TABLES, cb=self._give_tables, pending_msgs_limit=PENDING_MAX
+        )
         await self._settle()
         notify.ready("ok: hosts with a join token may join")
+        if self._registrar.is_founded:
+            notify.status(FOUNDED)  # an earlier registrar may have ended before it said so
         stamp = -1
         while True:
+            await self._found()
             now = _stamp(self._where.departures)
             if (now != stamp or self._registrar.untold) and await self._settle():
                 stamp = now
             await asyncio.sleep(LOOK_S)
+
+    async def _found(self) -> None:
+        """Found the cluster once it is complete, and tell the supervisor, until it ends this."""
+        try:
+            if await asyncio.to_thread(self._registrar.found_if_due):
+                notify.status(FOUNDED)
+        except (StokerError, OSError) as error:
+            _log.error("the cluster is not founded yet", error=str(error))
+
+    async def _give_tables(self, message: Msg) -> None:
+        reply = await asyncio.to_thread(self._registrar.tables, message.data)
+        if reply is not None and message.reply:
+            await message.respond(reply)
 
     async def _settle(self) -> bool:
         """Take back the keys of removed nodes; False if the next look must try again."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 
 from stoker.agent.state import joins, state_folder
-from stoker.agent.state.state_folder import StateFolder
+from stoker.agent.state.state_folder import ClusterFile, StateFolder
 from stoker.agent.supervise import startup, target_node
 from stoker.mesh.identity import certificate, identity
 from stoker.mesh.identity.identity import RAW_BYTES
@@ -21,8 +21,9 @@ LIFE_MIN_S, LIFE_MAX_S = 60, 30 * 86_400
 
 
 @state_folder.disk_errors()
-def issue(where: StateFolder, life_s: int, now_s: int) -> JoinToken:
-    """Make a token that is good for `life_s` seconds. `now_s`: CLOCK_REALTIME."""
+def issue(where: StateFolder, life_s: int, now_s: int, *, server: bool = False) -> JoinToken:
+    """Make a token that is good for `life_s` seconds. `now_s`: CLOCK_REALTIME. `server`: the host
+    becomes a server beside this one."""
     if not LIFE_MIN_S <= life_s <= LIFE_MAX_S:
         raise BadRequest("a join token is good for 1 minute to 30 days")
     target_node.require(where)
@@ -32,6 +33,8 @@ def issue(where: StateFolder, life_s: int, now_s: int) -> JoinToken:
             f"no other host reaches node {cluster.node}",
             hint="`stoker cluster init --address ADDR` lets them, while the node does not run",
         )
+    if server:
+        _check_room(cluster)
     with state_folder.edit_lock(where):
         startup.make_door(where)
         token = JoinToken(
@@ -40,8 +43,24 @@ def issue(where: StateFolder, life_s: int, now_s: int) -> JoinToken:
             certificate.fingerprint(certificate.read(where.broker_certificate)),
             identity.load(where.key(state_folder.GUEST)),
             identity.of_raw(secrets.token_bytes(RAW_BYTES)),
+            server,
         )
         known = joins.load(where.joins)
-        made = joins.with_token(known, token.key.public, now_s + life_s, now_s)
+        made = joins.with_token(known, token.key.public, now_s + life_s, now_s, server=server)
         joins.save(where.joins, made)
     return token
+
+
+def _check_room(cluster: ClusterFile) -> None:
+    """Refuse a token for a server that no cluster waits for."""
+    if not cluster.several:
+        raise Refused(
+            f"the cluster of {cluster.node} has one server and takes no other",
+            hint="`stoker cluster init --servers 3` makes it wait for others;"
+            " a host that joins as a node needs no --server",
+        )
+    if not cluster.waits:
+        raise Refused(
+            f"the cluster has its {cluster.wanted} servers and takes no other",
+            hint="A host that joins as a node needs no --server",
+        )

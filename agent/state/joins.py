@@ -15,6 +15,7 @@ import msgspec
 from stoker.agent.state.state_folder import read_json
 from stoker.mesh.identity import identity, sealed_json
 from stoker.mesh.server.departures_file import DepartedNode
+from stoker.mesh.wire.cluster_server import ClusterServer
 from stoker.native import durable_file
 from stoker.native.errors import Corrupt, Refused, StokerError
 
@@ -29,6 +30,8 @@ class IssuedToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     expires_s: int
     """The end of its life, in seconds of CLOCK_REALTIME."""
+    server: bool = False
+    """True if it makes a server of its host."""
 
 
 class JoinedNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,6 +44,8 @@ class JoinedNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     joined_s: int
     former: str = ""
     """The key that the present one replaces, in force until its node uses that one."""
+    server: ClusterServer | None = None
+    """The server that its host is besides, in a cluster of several."""
 
 
 class Joins(msgspec.Struct, frozen=True):
@@ -67,7 +72,9 @@ def save(path: Path, joins: Joins) -> None:
     durable_file.replace(path, sealed_json.encode(joins))
 
 
-def with_token(joins: Joins, public: str, expires_s: int, now_s: int) -> Joins:
+def with_token(
+    joins: Joins, public: str, expires_s: int, now_s: int, *, server: bool = False
+) -> Joins:
     """Return the record with one more token. Refused if TOKENS_MAX of them are in force."""
     used = {node.token for node in joins.nodes.values()}
     over = sorted(
@@ -83,7 +90,13 @@ def with_token(joins: Joins, public: str, expires_s: int, now_s: int) -> Joins:
         )
     dropped = {key for _, key in over[: max(room, 0)]}
     kept = {key: row for key, row in joins.tokens.items() if key not in dropped}
-    return msgspec.structs.replace(joins, tokens={**kept, public: IssuedToken(expires_s)})
+    return msgspec.structs.replace(joins, tokens={**kept, public: IssuedToken(expires_s, server)})
+
+
+def servers(joins: Joins) -> tuple[ClusterServer, ...]:
+    """Return the servers that joined, in the order in which they did."""
+    rows = sorted(joins.nodes.values(), key=lambda row: row.joined_s)
+    return tuple(row.server for row in rows if row.server is not None)
 
 
 def removed(joins: Joins, left: Iterable[DepartedNode]) -> dict[str, DepartedNode]:

@@ -21,13 +21,14 @@ import msgspec
 from stoker.mesh.broker import revoked_keys
 from stoker.mesh.connection import context
 from stoker.mesh.identity import certificate, sealed_json
+from stoker.mesh.wire.cluster_server import ADMIN, ClusterServer, admin_of
 from stoker.native import durable_file
 from stoker.native.errors import Corrupt, Denied, NotFound, Refused
 
-FORMAT = 12
+FORMAT = 13
 """The state format that this version reads and writes."""
 
-MIGRATIONS: dict[int, Callable[[Path], None]] = {}
+MIGRATIONS: dict[int, Callable[[Path], None]] = {12: lambda root: None}
 """Older format -> function that converts a folder to the next format, in place."""
 
 AGENT = "agent"
@@ -62,7 +63,9 @@ class ClusterFile(msgspec.Struct, frozen=True):
     addresses of the cluster's other brokers. `address` is the own one at which other hosts reach
     this host, where its broker listens; empty for a node that takes this host alone. A node that
     `joined` has neither a broker nor a scheduler, so `brokers` names all brokers, `schedulers` all
-    schedulers, and `scheduler_public_key` is empty.
+    schedulers, and `scheduler_public_key` is empty. `servers` are those of a cluster that shall
+    have `wanted` of them, the first one first; until it is founded, this is the first one alone.
+    `guest` is the public key in join tokens of such a cluster.
     """
 
     cluster: str
@@ -73,6 +76,34 @@ class ClusterFile(msgspec.Struct, frozen=True):
     brokers: tuple[str, ...] = ()
     address: str = ""
     joined: bool = False
+    servers: tuple[ClusterServer, ...] = ()
+    wanted: int = 1
+    guest: str = ""
+
+    @property
+    def several(self) -> bool:
+        """True on a server of a cluster that has or shall have several of them."""
+        return self.wanted > 1 and not self.joined
+
+    @property
+    def waits(self) -> bool:
+        """True on a server of a cluster that is not founded, because servers are missing."""
+        return self.several and len(self.servers) < self.wanted
+
+    @property
+    def is_first(self) -> bool:
+        """True where the cluster was made, which has its users and join tokens."""
+        return not self.joined and (not self.several or self.servers[0].node == self.node)
+
+    @property
+    def own_server(self) -> ClusterServer:
+        """This host among the servers of a cluster that is founded."""
+        return next(each for each in self.servers if each.node == self.node)
+
+    @property
+    def admin(self) -> str:
+        """The user as whom the owner of this host acts."""
+        return ADMIN if self.is_first else admin_of(self.node)
 
     @property
     def scheduler_keys(self) -> tuple[str, ...]:
@@ -87,7 +118,7 @@ class ClusterFile(msgspec.Struct, frozen=True):
     @property
     def takes_hosts(self) -> bool:
         """True where other hosts may join: `stoker cluster init` named an address."""
-        return bool(self.address) and not self.joined
+        return bool(self.address) and self.is_first
 
     @property
     def identities(self) -> tuple[str, ...]:
@@ -191,6 +222,25 @@ class StateFolder:
     @property
     def broker_certificate(self) -> Path:
         return self.keys / context.CERTIFICATE
+
+    @property
+    def broker_pins(self) -> Path:
+        """The certificates of all brokers of the cluster, where there are several."""
+        several = self.keys / "brokers.crt"
+        return several if several.exists() else self.broker_certificate
+
+    @property
+    def route_key(self) -> Path:
+        return self.keys / "route.key"
+
+    @property
+    def route_certificate(self) -> Path:
+        return self.keys / "route.crt"
+
+    @property
+    def route_pins(self) -> Path:
+        """The certificates by which brokers of the cluster know each other."""
+        return self.keys / "routes.crt"
 
     def key(self, identity: str) -> Path:
         """Return the seed file of an identity: `scheduler`, `agent`, `admin` or `user-<name>`."""
@@ -353,7 +403,7 @@ def load(state: StateFolder) -> ClusterFile:
     check_private(state.root)
     check_format(state)
     cluster = read_json(state.cluster, ClusterFile)
-    if not cluster.joined:
+    if not (cluster.joined or cluster.waits):
         read_json(state.genesis, dict[str, Any])  # the scheduler reads what it says
     check_folders(state)
     for identity in cluster.identities:
@@ -362,16 +412,20 @@ def load(state: StateFolder) -> ClusterFile:
         certificate.pinned(state.broker_certificate)
     else:
         certificate.check_pair(state.broker_key, state.broker_certificate)
+    if cluster.several:
+        check_key(state.key(REGISTRAR))
+        certificate.check_pair(state.route_key, state.route_certificate)
     return cluster
 
 
 def load_made_here(state: StateFolder) -> ClusterFile:
-    """Do the same as `load`; Refused on a node that joined a cluster, which has no users."""
+    """Do the same as `load`; Refused on a host that joined a cluster, which has no users."""
     cluster = load(state)
-    if cluster.joined:
+    if not cluster.is_first:
+        where = cluster.servers[0].url if cluster.several else cluster.url
         raise Refused(
-            f"node {cluster.node} joined a cluster that was made elsewhere ({cluster.url})",
-            hint="Users and join tokens belong to the node where it was made: call this there",
+            f"{cluster.node} joined a cluster that was made elsewhere ({where})",
+            hint="Users and join tokens belong to the host where it was made: call this there",
         )
     return cluster
 

@@ -12,19 +12,25 @@ import os
 
 import msgspec
 
-from stoker.agent.state import state_folder
-from stoker.agent.state.state_folder import ClusterFile, StateFolder
-from stoker.agent.supervise import broker_port, lock, pids, startup, target_node
+from stoker.agent.state import joins, state_folder
+from stoker.agent.state.state_folder import GUEST, ClusterFile, StateFolder
+from stoker.agent.supervise import broker_port, lock, pids, server_setup, startup, target_node
 from stoker.mesh.connection.context import LOOPBACK
+from stoker.mesh.identity import identity
+from stoker.mesh.log import log_record
 from stoker.mesh.wire import subjects
+from stoker.mesh.wire.cluster_server import COUNTS
 from stoker.native.errors import BadRequest, Refused
 
 
 @state_folder.disk_errors()
-def init(where: StateFolder, address: str, port: int | None, name: str) -> ClusterFile:
+def init(
+    where: StateFolder, address: str, port: int | None, name: str, servers: int | None = None
+) -> ClusterFile:
     """Prepare the node of this folder, which is made if there is none, and return its record.
 
     An existing node keeps its log, keys and users. `address` LOOPBACK takes other hosts away again.
+    `servers`: the number of servers of its cluster, itself included; by default as before.
     """
     checked = "" if _checked(address) == LOOPBACK else address
     if name:
@@ -40,6 +46,8 @@ def init(where: StateFolder, address: str, port: int | None, name: str) -> Clust
         before = startup.load_or_create(where, name)
         if before.joined:
             raise Refused(f"node {before.node} joined the cluster at {before.url}: no broker here")
+        wanted = servers or before.wanted
+        _check_servers(where, before, wanted, checked)
         if name and name != before.node:
             raise Refused(f"this node is named {before.node}, which its log knows it by")
         made = msgspec.structs.replace(
@@ -47,12 +55,53 @@ def init(where: StateFolder, address: str, port: int | None, name: str) -> Clust
         )
         if made.takes_hosts:
             startup.make_door(where)
+        made = _with_servers(where, made, wanted)
         if made != before:
             state_folder.write_cluster(where, made)
         return made
     finally:
         if lock_file is not None:
             os.close(lock_file)
+
+
+def _check_servers(where: StateFolder, before: ClusterFile, wanted: int, address: str) -> None:
+    """Refuse what would change the servers of a cluster that has some, or give it too few ways."""
+    if before.several and not before.waits:
+        raise Refused(
+            f"the other servers know {before.node} as it is: its cluster is founded",
+            hint="Servers of a cluster do not move yet",
+        )
+    if before.several and not before.is_first:
+        raise Refused(f"{before.node} joined as a server: `cluster init` is for the first one")
+    if wanted not in COUNTS:
+        raise BadRequest(f"a cluster has 1, 3 or 5 servers, not {wanted}")
+    if before.several and joins.servers(joins.load(where.joins)):
+        raise Refused("servers have joined already, which know this one as it is")
+    if wanted == 1:
+        return
+    if not address:
+        raise BadRequest("servers reach each other: name an address with --address")
+    record = log_record.read(where.scheduler)
+    if record is None or not record.is_new:
+        raise Refused(
+            f"node {before.node} has a log already, which one scheduler keeps",
+            hint="A cluster of several servers begins in a new folder: name one with --state",
+        )
+
+
+def _with_servers(where: StateFolder, made: ClusterFile, wanted: int) -> ClusterFile:
+    """Return the record with this host as the first server, if there shall be several."""
+    if wanted == 1:
+        return msgspec.structs.replace(made, wanted=1, servers=(), guest="")
+    server_setup.make_route_certificate(where, made.address)
+    known = made.servers[0].route_port if made.servers else 0
+    usable = known and broker_port.is_usable(known, made.address)
+    route_port = (
+        known if usable else broker_port.choose(where.instance, made.address, beside=made.port)
+    )
+    own = server_setup.server_here(where, made, route_port)
+    guest = identity.load(where.key(GUEST)).public
+    return msgspec.structs.replace(made, wanted=wanted, servers=(own,), guest=guest)
 
 
 def _checked(address: str) -> str:

@@ -60,12 +60,13 @@ def is_free(port: int, address: str = LOOPBACK) -> bool:
     return True
 
 
-def choose(instance: str, address: str = LOOPBACK) -> int:
-    """Return a free port, the same one for the same state folder unless it is taken."""
+def choose(instance: str, address: str = LOOPBACK, *, beside: int = 0) -> int:
+    """Return a free port, the same one for the same state folder unless it is taken. `beside`: one
+    that is given already."""
     first = int(instance, 16)
     for step in range(TRIES_MAX):
         port = FIRST + (first + step) % COUNT
-        if is_free(port, address):
+        if port != beside and is_free(port, address):
             return port
     with socket.socket() as sock:  # a hundred ports are taken: the kernel chooses
         sock.bind((address, 0))

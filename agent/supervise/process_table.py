@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from stoker.agent.power.setters import record
@@ -22,6 +22,8 @@ from stoker.native.errors import NotSupported
 
 ORDER = (BROKER, "spawner", "watchdog", "scheduler", "agent")
 """The start order of a node that is alone; processes are stopped in reverse."""
+COPIER = "copier"
+"""The process of a server that keeps its tables like those of the first one."""
 FENCE_KILL_S = 60
 """The seconds after which the watchdog of a node that joined kills jobs that it froze."""
 
@@ -74,14 +76,14 @@ def programs(
                 _watchdog(state, "--fence-kill-s", str(FENCE_KILL_S)),
                 _agent(state, "spawner"),
             ]
+        if cluster is not None and cluster.several:
+            return _of_server(state, cluster, allow_root=allow_root)
         takes_hosts = cluster is not None and cluster.takes_hosts
         return [
             _broker(state),
             _spawner(state, allow_root=allow_root),
             _watchdog(state),
-            _python(
-                state, "scheduler", "stoker.mesh.server.scheduler_daemon", (BROKER,), capless=True
-            ),
+            _scheduler(state),
             *([_registrar(state)] if takes_hosts else []),
             _agent(state, "spawner", "scheduler"),
         ]
@@ -89,8 +91,33 @@ def programs(
         raise NotSupported(str(error)) from None
 
 
+def _of_server(state: StateFolder, cluster: ClusterFile, *, allow_root: bool) -> list[Program]:
+    """Return the processes of a server beside others. Until the cluster is founded, these are the
+    ones by which servers join. From then on a server serves what it can, and waits for others in
+    its own processes: those that need a majority of servers count as ready once they run."""
+    if cluster.waits:
+        return [_broker(state), _registrar(state)] if cluster.is_first else [_copier(state)]
+    return [
+        _broker(state),
+        _spawner(state, allow_root=allow_root),
+        _watchdog(state, "--fence-kill-s", str(FENCE_KILL_S)),
+        replace(_scheduler(state), ready="start"),
+        _registrar(state) if cluster.is_first else _copier(state),
+        replace(_agent(state, "spawner", "scheduler"), ready="start"),
+    ]
+
+
+def _scheduler(state: StateFolder) -> Program:
+    module = "stoker.mesh.server.scheduler_daemon"
+    return _python(state, "scheduler", module, (BROKER,), capless=True)
+
+
 def _agent(state: StateFolder, *after: str) -> Program:
     return _python(state, "agent", "stoker.agent.daemon", after)
+
+
+def _copier(state: StateFolder) -> Program:
+    return _python(state, COPIER, "stoker.agent.join.table_copier", (), capless=True)
 
 
 def _registrar(state: StateFolder) -> Program:

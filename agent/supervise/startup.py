@@ -29,6 +29,7 @@ from stoker.agent.supervise import (
     lock,
     log_rotation,
     pids,
+    server_setup,
     state_check,
     target_node,
     teardown,
@@ -109,7 +110,7 @@ def start(options: StartOptions) -> StartedNode:
             "lock": lock_file,
             "port": started.cluster.port,
             "foreground": options.foreground,
-            "allow_root": not cluster.joined and _any_root(load_users(where)),
+            "allow_root": cluster.is_first and _any_root(load_users(where)),
             "log_max_bytes": options.log_max_bytes,
         }
     except BaseException:
@@ -135,8 +136,9 @@ def check_options(options: StartOptions, where: StateFolder) -> None:
 def _arrange(where: StateFolder, cluster: ClusterFile, options: StartOptions) -> StartedNode:
     """Write these options to disk and end processes whose arguments they change."""
     found = pids.find(where)
-    if cluster.joined:
+    if not cluster.is_first:
         _check_joined(cluster, options)
+    if cluster.joined or (cluster.waits and not cluster.is_first):
         jobs_as = ""
     else:
         cluster, jobs_as = _arrange_services(where, cluster, options, found)
@@ -172,9 +174,9 @@ def _check_joined(cluster: ClusterFile, options: StartOptions) -> None:
     """Refuse options that only the node has where the cluster was made."""
     if options.port is not None or options.root_jobs_as is not None:
         given = "--port" if options.port is not None else "--root-jobs-as"
+        uses = f" and uses the broker at {cluster.url}" if cluster.joined else ""
         raise Refused(
-            f"{given} is for the node where the cluster was made",
-            hint=f"This one joined it and uses the broker at {cluster.url}",
+            f"{given} is for the node where the cluster was made", hint=f"This one joined it{uses}"
         )
 
 
@@ -241,7 +243,8 @@ def load_or_create(where: StateFolder, name: str = "") -> ClusterFile:
         make_certificate(where)
         cluster = state_folder.load(where)
         _check_seeds(where, cluster)
-        state_check.check(where, load_users(where))
+        if cluster.is_first or not cluster.waits:
+            state_check.check(where, load_users(where), cluster.admin)
         if cluster.takes_hosts:
             make_door(where)
         return cluster
@@ -454,16 +457,19 @@ def broker_text(where: StateFolder, cluster: ClusterFile, table: Users) -> bytes
         host=cluster.address or LOOPBACK,
         tls_only=bool(cluster.address),
         budgets=budgets.read(where.root / "config.toml"),
+        routes=server_setup.routes(where, cluster),
     )
     own, revoked = identity.load(where.key("agent")).public, revoked_keys.load(where.revoked)
     nodes = joined_nodes(where)
+    servers = {each.node: each.agent for each in cluster.servers}
     keys = broker_config.BrokerKeys(
         scheduler=cluster.scheduler_public_key,
-        agents=_in_force({cluster.node: own, **_keys(nodes)}, revoked),
+        agents=_in_force({cluster.node: own, **servers, **_keys(nodes)}, revoked),
         former=_in_force({name: row.former for name, row in nodes.items() if row.former}, revoked),
         users=_in_force({name: user.public_key for name, user in table.items()}, revoked),
         admins=frozenset(name for name, user in table.items() if user.admin),
         schedulers=_numbered(cluster.schedulers),
+        copiers=server_setup.copiers(cluster, nodes),
         **_door_keys(where, cluster),
     )
     return broker_config.render(settings, keys).encode()
@@ -480,7 +486,7 @@ def _in_force(keys: dict[str, str], revoked: RevokedKeys) -> dict[str, str]:
 def joined_nodes(where: StateFolder) -> dict[str, JoinedNode]:
     """Return the nodes that joined and are still in the cluster, by name; none where no host could
     ever join."""
-    if not where.key(GUEST).exists():
+    if not where.key(GUEST).exists() and not where.joins.exists():
         return {}
     known = joins.load(where.joins)
     gone = joins.removed(known, departures_file.read(where.departures))
@@ -488,7 +494,10 @@ def joined_nodes(where: StateFolder) -> dict[str, JoinedNode]:
 
 
 def _door_keys(where: StateFolder, cluster: ClusterFile) -> dict[str, str]:
-    """Return the keys of the registrar and of its guests, where hosts may join."""
+    """Return the keys of the registrar and of its guests, where hosts may join; all brokers of a
+    cluster have the same accounts."""
+    if not cluster.is_first and cluster.several:
+        return {REGISTRAR: cluster.servers[0].registrar, GUEST: cluster.guest}
     if not cluster.takes_hosts:
         return {}
     return {name: identity.load(where.key(name)).public for name in (REGISTRAR, GUEST)}

@@ -23,6 +23,7 @@ from stoker.agent.state import node_labels
 from stoker.agent.state.state_folder import AGENT, IDENTITIES, StateFolder, user_name
 from stoker.mesh.broker.users import Users
 from stoker.mesh.identity import identity, sealed_json
+from stoker.mesh.wire.cluster_server import ADMIN
 from stoker.native.errors import BadRequest, Corrupt, NotFound
 
 RESTORE = "Restore it from a backup"
@@ -30,27 +31,28 @@ FILES_MAX = 100_000
 """The largest number of files, command log and snapshots included, that are checked."""
 
 
-def check(where: StateFolder, users: Users | None) -> None:
+def check(where: StateFolder, users: Users | None, admin: str = ADMIN) -> None:
     """Raise Corrupt for the first damaged file. Call `check_owners` first. A node that joined has
-    no table of users."""
+    no table of users. `admin`: the user as whom the owner of this host acts."""
     if users is None:
         _seed(where.key(AGENT))
     else:
-        check_keys(where, users)
-    _check_certificate(where.broker_certificate)
+        check_keys(where, users, admin)
+    for path in {where.broker_certificate, where.broker_pins}:
+        _check_certificates(path)
     _check_journal(where)
     for path, read in _readers(where).items():
         if path.exists():
             _check_read(path, read)
 
 
-def check_keys(where: StateFolder, users: Users) -> None:
+def check_keys(where: StateFolder, users: Users, admin: str = ADMIN) -> None:
     """Check every key of the folder, and users' keys against the table."""
     for name in IDENTITIES:
         _seed(where.key(name))
     own = {path.stem.removeprefix("user-"): path for path in where.keys.glob("user-*.nk")}
-    own["admin"] = where.key("admin")
-    if (me := _me()) in users:
+    own[admin] = where.key("admin")
+    if (me := _me()) in users and admin == ADMIN:  # a server that joined has its admin alone
         own.setdefault(me, where.key(f"user-{me}"))
     for name, path in own.items():
         public = _seed(path).public
@@ -94,14 +96,14 @@ def _kept(where: StateFolder) -> Iterator[Path]:
     yield from where.nats.rglob("*")
 
 
-def _check_certificate(path: Path) -> None:
-    """Check the signature: the certificate signs itself, and copies elsewhere must equal it."""
+def _check_certificates(path: Path) -> None:
+    """Check signatures: each certificate signs itself, and copies elsewhere must equal it."""
     from cryptography import x509
     from cryptography.exceptions import InvalidSignature
 
     try:
-        found = x509.load_pem_x509_certificate(path.read_bytes())
-        found.verify_directly_issued_by(found)
+        for found in x509.load_pem_x509_certificates(path.read_bytes()):
+            found.verify_directly_issued_by(found)
     except (OSError, ValueError, TypeError, InvalidSignature) as error:
         why = str(error) or "its signature is not its own"
         raise Corrupt(f"{path} is not the certificate that was made: {why}", hint=RESTORE) from None

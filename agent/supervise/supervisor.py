@@ -51,6 +51,8 @@ from stoker.mesh.identity import certificate
 from stoker.native.errors import StokerError
 
 ROTATE_EVERY_S = 5.0
+FOUNDED = "founded"
+"""The status of a process that has founded the cluster, or learned that it is."""
 PROBE_EVERY_S = 0.02
 NOTIFY_BYTES_MAX = 4096
 _CREDENTIALS = struct.Struct("iII")  # struct ucred, unix(7)
@@ -94,6 +96,8 @@ class Supervisor:
         self.events: deque[Event] = deque()
         self.stopped = asyncio.Event()
         self.end_all = False
+        self.begins_again = False
+        """True if this process is to begin anew once everything is stopped."""
         self.timer: asyncio.TimerHandle | None = None
         self.probes: dict[str, asyncio.Task[None]] = {}
         self.log_file = log_rotation.open_log(self.state.log / f"{pids.SUPERVISOR}.log")
@@ -140,6 +144,7 @@ class Supervisor:
     def _stop_requested(self, number: signal.Signals) -> None:
         self._log("supervisor", f"{number.name}: stopping")
         self.end_all = self.settings.foreground and number == signal.SIGINT
+        self.begins_again = False
         notify_above("STOPPING=1")
         self._feed(StopRequested())
 
@@ -161,12 +166,22 @@ class Supervisor:
                 self._ready(name)
             elif line == "WATCHDOG=1":
                 self._feed(WatchdogBeat(name))
+            elif line == f"STATUS={FOUNDED}":
+                self._founded()
             elif line.startswith("STATUS=broker-restart"):
                 self._feed(RestartRequested(BROKER, f"{name} requested it: {line[7:]}"))
             elif line.startswith("STATUS=") and self.statuses.get(name) != line:
                 self.statuses[name] = line
                 self._log(name, line[7:])
                 self._report(event="status", name=name, text=line[7:])
+
+    def _founded(self) -> None:
+        """Begin again as a server of a cluster that was founded meanwhile: other processes run
+        then, and the broker has routes."""
+        if self.recorded.waits and not self.tree.stopping:
+            self._log("supervisor", "the cluster is founded: all processes begin again")
+            self.begins_again = True
+            self._feed(StopRequested())
 
     def _ready(self, name: str) -> None:
         if name == BROKER:
@@ -319,7 +334,7 @@ class Supervisor:
 
     def _write_endpoint(self) -> None:
         """Write the endpoint file, once the node is ready."""
-        if not self.tree.announced:
+        if not self.tree.announced or self.cluster.waits:
             return
         record = NodeEndpoint(
             self.cluster.url,
@@ -469,11 +484,21 @@ def main(table: Sequence[Program] | None = None) -> None:
     except StokerError as error:
         print(f"stoker: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    if supervisor.begins_again:
+        _begin_again(settings)
     if supervisor.end_all:
         from stoker.agent.supervise.teardown import finish
 
         os.close(settings.lock)  # otherwise `finish` would end this process first
         sys.exit(1 if finish(supervisor.state).left else 0)
+
+
+def _begin_again(settings: SupervisorSettings) -> None:
+    """Become a new supervisor with the same pid and lock; nobody follows its reports."""
+    os.set_inheritable(settings.lock, True)
+    argument = msgspec.json.encode(msgspec.structs.replace(settings, report=-1)).decode()
+    module = "stoker.agent.supervise.supervisor"
+    os.execv(sys.executable, [sys.executable, "-P", "-m", module, argument])
 
 
 if __name__ == "__main__":

@@ -102,6 +102,8 @@ class BrokerKeys:
     """The key in every join token, which may ask the registrar and nothing else."""
     former: dict[str, str] = field(default_factory=dict)
     """The former key of each node that is about to use a new one, by name."""
+    copiers: tuple[str, ...] = ()
+    """The other servers of the cluster as they request the tables of the first one."""
 
     @property
     def roster(self) -> set[str]:
@@ -113,7 +115,7 @@ class BrokerKeys:
         """The keys of all identities; a key that stands there twice is a mistake."""
         door = [key for key in (self.registrar, self.guest) if key]
         nodes = [*self.agents.values(), *self.former.values()]
-        return [*sorted(self.roster), *door, *nodes, *self.users.values()]
+        return [*sorted(self.roster), *door, *self.copiers, *nodes, *self.users.values()]
 
 
 def render(settings: BrokerSettings, keys: BrokerKeys) -> str:
@@ -234,8 +236,10 @@ def _control(keys: BrokerKeys, settings: BrokerSettings) -> list[str]:
         users.append(_identity(public, *may, reply=True))
     if keys.registrar:
         own = [subjects.inbox("registrar")]  # an empty list would allow everything
-        hears = [subjects.JOIN_NODE, subjects.EVERY_ROTATION]
+        hears = [subjects.JOIN_NODE, subjects.EVERY_ROTATION, subjects.SERVER_TABLES]
         users.append(_identity(keys.registrar, own, hears, reply=True))
+    hears = [f"{subjects.inbox('registrar')}.>"]
+    users += [_identity(key, [subjects.SERVER_TABLES], hears) for key in keys.copiers]
     exports = [
         f'{{ service: "{PREFIX}.user.*.{noun}.*", account_token_position: {_USER_POSITION} }}'
         for noun in _NOUNS

@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from stoker.native.errors import Corrupt, Denied, NotFound, Unavailable
+from stoker.native.errors import BadRequest, Corrupt, Denied, NotFound, Unavailable
 
 NAMES = ("localhost", "127.0.0.1", "::1")
 """The host names under which clients reach the broker of one node."""
@@ -26,10 +26,10 @@ MINIMUM = ssl.TLSVersion.TLSv1_3
 FILE_BYTES_MAX = 64 * 1024
 
 
-def make(subject: str) -> tuple[bytes, bytes]:
+def make(subject: str, *addresses: str) -> tuple[bytes, bytes]:
     """Return a new key and its certificate as PEM.
 
-    `subject` is for people; clients check NAMES.
+    `subject` is for people; clients check NAMES, and other brokers one of `addresses`.
     """
     # These imports are slow and only needed here, so no other command pays for them.
     import datetime
@@ -52,7 +52,9 @@ def make(subject: str) -> tuple[bytes, bytes]:
         .serial_number(x509.random_serial_number())
         .not_valid_before(first_day)
         .not_valid_after(no_last_day)
-        .add_extension(x509.SubjectAlternativeName([_general(host) for host in NAMES]), False)
+        .add_extension(
+            x509.SubjectAlternativeName([_general(host) for host in (*NAMES, *addresses)]), False
+        )
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), True)
         .sign(key, hashes.SHA256())
     )
@@ -162,6 +164,17 @@ def fetch(host: str, port: int, wanted: bytes, timeout_s: float) -> tuple[bytes,
     if hashlib.sha256(found).digest() != wanted:
         raise Denied(f"the program at {host}:{port} is not the broker that the join token names")
     return ssl.DER_cert_to_PEM_cert(found).encode("ascii"), str(own)
+
+
+def check_one(pem: str) -> None:
+    """Raise BadRequest unless this text is one certificate and nothing else."""
+    try:
+        again = ssl.DER_cert_to_PEM_cert(ssl.PEM_cert_to_DER_cert(pem))
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pem)
+    except (ssl.SSLError, ValueError):
+        again = ""
+    if not again or again.strip() != pem.strip():
+        raise BadRequest("this is not one certificate")
 
 
 class _NoEofWarning(logging.Filter):

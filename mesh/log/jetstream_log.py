@@ -19,6 +19,7 @@ from stoker.mesh.broker.broker_config import LOG_ENTRY_BYTES_MAX, LOG_MAX_BYTES
 from stoker.mesh.connection.requests import Requests
 from stoker.mesh.log.stream_inbox import COPY, NobodyReads, SilentLog, StreamInbox
 from stoker.mesh.wire import subjects
+from stoker.mesh.wire.schema_cluster import LogCopy, LogView
 from stoker.native.errors import Corrupt, Denied, Refused, StokerError, Unavailable
 
 APPEND_TIMEOUT_S = 2.0
@@ -141,6 +142,18 @@ class _Config(msgspec.Struct):
     metadata: dict[str, str] = {}
 
 
+class _Peer(msgspec.Struct):
+    name: str
+    current: bool = False
+    offline: bool = False
+    lag: int = 0
+
+
+class _Group(msgspec.Struct):
+    leader: str = ""
+    replicas: tuple[_Peer, ...] = ()
+
+
 class _Answer(msgspec.Struct):
     """The fields of the JetStream API's answers that are used here."""
 
@@ -149,6 +162,7 @@ class _Answer(msgspec.Struct):
     stream: str = ""
     state: _State | None = None
     config: _Config | None = None
+    cluster: _Group | None = None
 
 
 _answers = msgspec.json.Decoder(_Answer)
@@ -221,6 +235,17 @@ class JetStreamLog:
         """Return the bytes that the stream holds now, for metering only."""
         answer = await self._info()
         return answer.state.bytes if answer.state is not None else 0
+
+    async def keepers(self) -> LogView:
+        """Return the brokers that keep the log, as JetStream tells of them, for people to see."""
+        group = (await self._info()).cluster or _Group()
+        others = (
+            LogCopy(server=each.name, current=each.current and not each.offline, behind=each.lag)
+            for each in group.replicas
+        )
+        own = [LogCopy(server=group.leader, current=True)] if group.leader else []
+        copies = sorted((*own, *others), key=lambda copy: copy.server)
+        return LogView(leader=group.leader, copies=tuple(copies))
 
     async def append_at(self, tail: int, entry: bytes, name: str) -> int:
         headers = {

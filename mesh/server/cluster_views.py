@@ -6,7 +6,7 @@ Pure. Owns the translation of the core's ids of labels, models and queues into n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -119,8 +119,11 @@ def _reserved(replica: Replica, info: NodeInfo | None) -> schema.Reservation | N
 # --- queues ---------------------------------------------------------------------------------------
 
 
-def cluster_view(replica: Replica) -> schema.ClusterView:
-    """Return the configuration of the cluster; Unavailable before the log's first entry."""
+def cluster_view(
+    replica: Replica, homes: Mapping[int, str], log: schema.LogView | None
+) -> schema.ClusterView:
+    """Return the configuration of the cluster; Unavailable before the log's first entry. `homes`:
+    the host of each scheduler, by number; `log`: the brokers that keep the log."""
     state, config = replica.state, replica.state.config
     if config is None:
         raise Unavailable("the scheduler has not read the log's first entry yet")
@@ -135,6 +138,7 @@ def cluster_view(replica: Replica) -> schema.ClusterView:
                 number=member.number,
                 public_key=member.public_key,
                 leads=member.number == leader,
+                server=homes.get(member.number, ""),
             )
             for member in config.schedulers
         ),
@@ -142,6 +146,7 @@ def cluster_view(replica: Replica) -> schema.ClusterView:
         users=len(config.accounts),
         formats=msgspec.structs.asdict(config.formats),
         position=position(replica),
+        log=log,
     )
 
 

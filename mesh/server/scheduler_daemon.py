@@ -70,6 +70,8 @@ from stoker.scheduler.book import Job
 TICK_S = 0.1
 SECOND_S = 1.0
 HEARD_S = 0.25
+LOG_S = 2.0
+"""The pause between two looks at the brokers that keep the log, which people are shown."""
 PING_S = 2.0
 """The longest wait for the result of a ping, which takes a node up to a second."""
 
@@ -105,7 +107,7 @@ class SchedulerDaemon:
         policy = request_signature.read(options.state / "config.toml")
         offered = ScoreFolder(options.state)
         self.functions = ScoreRunner(offered)
-        self.service = Service(self.replica, policy, offered.check, self.cluster.node)
+        self.service = Service(self.replica, policy, offered.check, self.cluster.homes)
         self.refused = RefusedKeys(options.state / revoked_keys.FILE, self.replica.count)
         self.departures = DeparturesFile(self.folder.path)
         self.users_file = UsersFile(options.state / "users.json")
@@ -244,6 +246,7 @@ class SchedulerDaemon:
         self.tasks.repeat(TICK_S, self._tick)
         self.tasks.repeat(SECOND_S, self._second)
         self.tasks.repeat(HEARD_S, self._note_heard)
+        self.tasks.repeat(LOG_S, self._look_at_log)
 
     async def _open_telemetry(self) -> None:
         """Connect what nothing waits for, so that it delays no start."""
@@ -491,6 +494,13 @@ class SchedulerDaemon:
     async def _note_heard(self) -> None:
         if self.replica.watch.watches:
             await self.loop.feed(events.NodesHeard(self.leases.answers.heard()))
+
+    async def _look_at_log(self) -> None:
+        """Learn which brokers keep the log, for people alone: no decision rests on it."""
+        try:
+            self.service.log = await self.log.keepers()
+        except StokerError:
+            self.service.log = None
 
     async def _second(self) -> None:
         await self.loop.feed(events.Disk(self.watch.disk()))

@@ -18,12 +18,19 @@ from stoker.mesh.connection.process_connection import key_file
 from stoker.mesh.identity import identity, sealed_json
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.log import genesis
-from stoker.mesh.log.genesis import Genesis
+from stoker.mesh.log.genesis import Genesis, member_number
 from stoker.mesh.replica.new_cluster import FORMATS
 from stoker.native.errors import BadRequest, Corrupt
 
 DISK_RESERVE_BYTES = 64 << 20
 """The bytes of the state disk that are kept free for running jobs; below that no job is taken."""
+
+
+class ServerName(msgspec.Struct, frozen=True):
+    """The part of a server's record that the scheduler uses."""
+
+    node: str
+    scheduler: str
 
 
 class ClusterRecord(msgspec.Struct, frozen=True):
@@ -33,6 +40,15 @@ class ClusterRecord(msgspec.Struct, frozen=True):
     node: str
     scheduler_public_key: str
     port: int
+    servers: tuple[ServerName, ...] = ()
+    """The servers of a cluster that has several."""
+
+    @property
+    def homes(self) -> dict[int, str]:
+        """The node of each scheduler's host, by the scheduler's number."""
+        keys = {each.scheduler: each.node for each in self.servers}
+        named = keys or {self.scheduler_public_key: self.node}
+        return {member_number(public): node for public, node in named.items()}
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ PROXY_ANSWERS = (("kernel", "list"), *LOOKS, ("telemetry", "list"), TELEMETRY_RE
 """The requests that nodes or the broker answer and that do not belong to one job."""
 NS = 1_000_000_000
 _NO_DEMANDS = RequestPolicy()
+_NO_HOMES: Mapping[int, str] = {}
 
 
 @dataclass(slots=True)
@@ -87,11 +88,13 @@ class Service:
         replica: Replica,
         requests: RequestPolicy = _NO_DEMANDS,
         check_function: Callable[[str], object] = function_name,
-        home: str = "",
+        homes: Mapping[int, str] = _NO_HOMES,
     ) -> None:
         self.replica = replica
-        self._home = home
-        """The node of this scheduler's host."""
+        self._homes = homes
+        """The node of each scheduler's host, by the scheduler's number."""
+        self.log: schema.LogView | None = None
+        """The brokers that keep the log, as they said last; None if they have not."""
         self.requests = requests
         self._check_function = check_function
         self._handlers: dict[tuple[str, str], Callable[[Caller, Any, int], Any]] = {
@@ -201,10 +204,10 @@ class Service:
     def _removable(
         self, caller: Caller, request: schema.NodeRemoveRequest
     ) -> schema.NodeRemoveRequest:
-        """Return the request with the name of its sender; Refused for this scheduler's own host."""
-        if request.node == self._home:
+        """Return the request with the name of its sender; Refused for a scheduler's host."""
+        if request.node in self._homes.values():
             raise Refused(
-                f"node {request.node} has the scheduler and the broker of the cluster",
+                f"node {request.node} has a scheduler and a broker of the cluster",
                 hint="They cannot be moved yet; `stoker down` there ends the cluster",
             )
         administration.check_reason(request.reason)
@@ -289,7 +292,7 @@ class Service:
         return schema.encode(cluster_views.queue_list(self.replica, self.replica.real_ns))
 
     def _cluster(self, caller: Caller, request: schema.ClusterRequest, now_ns: int) -> bytes:
-        return schema.encode(cluster_views.cluster_view(self.replica))
+        return schema.encode(cluster_views.cluster_view(self.replica, self._homes, self.log))
 
     def _devices(self, caller: Caller, request: schema.NodeRequest, now_ns: int) -> bytes:
         return schema.encode(cluster_views.device_list(self.replica, caller.scope, request.after))

@@ -10,12 +10,14 @@ from __future__ import annotations
 import msgspec
 
 from stoker.mesh.identity.identity import Signs, Verifier
+from stoker.mesh.wire import cluster_server
+from stoker.mesh.wire.cluster_server import ClusterServer
 from stoker.native.errors import BadRequest, Denied
 from stoker.scheduler.nouns import Record
 
-FORMAT = 1
-REQUEST_BYTES_MAX = 1024
-REPLY_BYTES_MAX = 4096
+FORMAT = 2
+REQUEST_BYTES_MAX = 4096
+REPLY_BYTES_MAX = 16 * 1024
 NONCE_BYTES = 16
 _DOMAIN = b"stoker.v1.join\0"
 """A prefix that is signed with the body, so that no other signature of a key fits a request."""
@@ -33,6 +35,8 @@ class JoinRequest(Record, frozen=True):
     """The public key of the new node's agent, whose private half it keeps."""
     nonce: bytes
     """Bytes of chance, which the reply repeats."""
+    server: ClusterServer | None = None
+    """The server that the host becomes besides, with a token for one."""
 
 
 class _Sealed(Record, frozen=True):
@@ -54,6 +58,12 @@ class JoinReply(Record, frozen=True):
     """The addresses of the brokers."""
     refused: str = ""
     hint: str = ""
+    certificates: tuple[str, ...] = ()
+    """The certificates of the brokers, in the order of `brokers`."""
+    first: ClusterServer | None = None
+    """The first server, for a host that becomes one beside it."""
+    wanted: int = 1
+    """The number of servers of the cluster."""
 
 
 def seal(request: JoinRequest, token: Signs, agent: Signs) -> bytes:
@@ -77,6 +87,8 @@ def open_request(data: bytes) -> JoinRequest:
             f"a join request of format {request.format}, this cluster reads {FORMAT}",
             hint="Use the stoker that the cluster uses",
         )
+    if request.server is not None:
+        cluster_server.check(request.server)
     signed = _DOMAIN + sealed.body
     for public, signature in ((request.token, sealed.by_token), (request.agent, sealed.by_agent)):
         if not Verifier(public).verify(signed, signature):

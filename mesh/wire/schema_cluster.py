@@ -252,6 +252,28 @@ class SchedulerView(Part, frozen=True):
     number: int
     public_key: str
     leads: bool
+    server: str = ""
+    """The name of its host, as its node has it."""
+
+
+class LogCopy(Part, frozen=True):
+    """One copy of the log."""
+
+    server: str
+    """The name of the broker's host."""
+    current: bool
+    """True if the broker is there and has the newest entries or nearly so."""
+    behind: int = 0
+    """The number of entries that it lacks."""
+
+
+class LogView(Part, frozen=True):
+    """The brokers that keep the log, as they said of themselves within the last seconds."""
+
+    leader: str
+    """The host of the broker through which entries go; empty while the brokers elect one, and where
+    one broker alone keeps the log."""
+    copies: tuple[LogCopy, ...]
 
 
 class ClusterView(Message, frozen=True):
@@ -269,6 +291,8 @@ class ClusterView(Message, frozen=True):
     """The formats of entries, snapshots and commands."""
     position: LogPosition | None = None
     """The position in the log that the reply reflects."""
+    log: LogView | None = None
+    """Null if the brokers do not answer now."""
 
 
 class Done(Message, frozen=True):

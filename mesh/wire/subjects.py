@@ -357,6 +357,8 @@ EVERY_PEER = f"{PREFIX}.peer.*"
 
 JOIN_NODE = f"{PREFIX}.join.node"
 """The subject of a signed JoinRequest of a host that is to become a node."""
+SERVER_TABLES = f"{PREFIX}.join.tables"
+"""The subject on which servers request of the first one what all of them must have alike."""
 
 
 # --- inboxes --------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ A change may be repeated: if the limits are in force already, the verb says so a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "limits": ("stoker.tui.commands.cluster_commands", "Change limits of the cluster"),
     "revoke": ("stoker.agent.commands.cluster_commands", "Take a node's or user's key back"),
     "rotate": ("stoker.agent.commands.cluster_commands", "Give a node that joined another key"),
+    "status": ("stoker.tui.commands.cluster_commands", "Show servers, and which may go down"),
     "token": ("stoker.agent.commands.cluster_commands", "Let one host join this cluster"),
 }
 """Verb -> (module that defines a click command cluster_<name>_command, one-line help)."""
@@ -68,6 +70,28 @@ def cluster_limits_command(limits: tuple[str, ...], state: str | None) -> None:
 
     request = ClusterLimitsRequest(limits=dict(map(_limit, limits)))
     settle(state, "cluster", "limits", request, "limits")
+
+
+@click.command("status")
+@node_option
+@json_option
+def cluster_status_command(*, state: str | None, as_json: bool) -> None:
+    """Show the servers of the cluster, and which host may be taken down now, or why not.
+
+    Each scheduler is asked for itself, so this works while no scheduler leads, too. Exit code: 0 if
+    every host may be taken down, one at a time; 1 if one must stay.
+    """
+    import msgspec
+
+    from stoker.tui.calls import cluster_status
+    from stoker.tui.render import server_status
+
+    found = msgspec.to_builtins(call(cluster_status.status(state)))
+    if as_json:
+        text.show(tables.render_one({"schema": tables.SCHEMA, **found}))
+    else:
+        text.show("\n".join(server_status.lines(found)))
+    sys.exit(0 if all(row["may_go"] for row in found["servers"]) else 1)
 
 
 def _limit(word: str) -> tuple[str, int]:

@@ -2,7 +2,8 @@
 """Hosts for a demo: network namespaces at one bridge, which the demo makes and removes.
 
 They share everything but the network: this machine's CPUs, disk and users. The process itself moves
-into a namespace of its own, which is the first host, so the machine's own network stays as it is.
+into a namespace of its own, which is the network between them, so the machine's own network stays
+as it is, and the process watches whichever host dies.
 """
 
 from __future__ import annotations
@@ -50,18 +51,18 @@ def enter() -> None:
 
 @dataclass(frozen=True)
 class Host:
-    """One host. The first one has no namespace: it is where this process is."""
+    """One host."""
 
     name: str
     address: str
     state: Path
-    namespace: str = ""
-    near: str = ""
+    namespace: str
+    near: str
     """The interface of its cable at the bridge."""
 
     def stoker(self, *words: str, stdin: bytes = b"") -> str:
         """Run one verb there on its node; return what it wrote, or raise Unavailable."""
-        there = ["nsenter", f"--net=/run/netns/{self.namespace}"] if self.namespace else []
+        there = ["nsenter", f"--net=/run/netns/{self.namespace}"]
         done = subprocess.run(
             [*there, sys.executable, "-m", "stoker", *words, "--state", str(self.state)],
             input=stdin,
@@ -99,22 +100,21 @@ class Host:
 
 @contextlib.contextmanager
 def made(names: Sequence[str], folder: Path) -> Iterator[list[Host]]:
-    """Yield hosts of these names, with their places in `folder`; the first one is this one."""
-    first = Host(names[0], f"{NETWORK}.1", folder / names[0])
-    others = [
+    """Yield hosts of these names, with their places in `folder`."""
+    hosts = [
         Host(name, f"{NETWORK}.{n}", folder / name, f"stoker-demo-{os.getpid()}-{name}", f"sk{n}")
-        for n, name in enumerate(names[1:], 2)
+        for n, name in enumerate(names, 1)
     ]
     _ip("link", "set", "lo", "up")
     _ip("link", "add", BRIDGE, "type", "bridge")
-    _ip("address", "add", f"{first.address}/24", "dev", BRIDGE)
+    _ip("address", "add", f"{NETWORK}.254/24", "dev", BRIDGE)
     _ip("link", "set", BRIDGE, "up")
     try:
-        for host in others:
+        for host in hosts:
             _plug_in(host)
-        yield [first, *others]
+        yield hosts
     finally:
-        for host in others:
+        for host in hosts:
             with contextlib.suppress(Unavailable):  # it was never made
                 _ip("netns", "delete", host.namespace)
 

@@ -36,7 +36,8 @@ def joined(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """The (token, name) of each join that would have been tried."""
     seen: list[tuple[str, str]] = []
 
-    def join(where: StateFolder, token: JoinToken, name: str) -> ClusterFile:
+    def join(where: StateFolder, token: JoinToken, name: str, address: str) -> ClusterFile:
+        assert not address
         seen.append((token.text, name))
         return ClusterFile("c", "second", "", brokers=("tls://10.0.0.5:21234",), joined=True)
 

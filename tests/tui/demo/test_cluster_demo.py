@@ -11,11 +11,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 from fakes import views
 from product_node import STOKER
 
 from stoker.mesh.wire import schema
 from stoker.native.errors import Denied, NotSupported
+from stoker.tui.commands import demo_commands
 from stoker.tui.demo import cluster_demo, network_hosts
 from stoker.tui.demo.cluster_demo import ClusterStory
 
@@ -33,38 +35,43 @@ def own_folders() -> set[str]:
 
 @pytest.mark.needs_root
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["screen", "json"])
-def test_a_job_survives_its_host_and_the_demo_leaves_nothing(form: str) -> None:
-    """`make cluster-demo` is the first form; its recipe is one command."""
+def test_a_job_survives_its_host_and_the_demo_leaves_nothing() -> None:
+    """The recipe of `make cluster-demo` is one command."""
     if os.geteuid() != 0:
         pytest.skip("network namespaces need root")
     recipe = (ROOT / "Makefile").read_text()
     assert re.search(r"^cluster-demo: setup .*\n\t@\$\(RUN\)stoker demo --cluster$", recipe, re.M)
     before = networks(), own_folders(), Path("/proc/self/net/route").read_text()
-    words = ("demo", "--cluster", *(("--json",) if form == "json" else ()))
     done = subprocess.run(
-        [STOKER, *words], capture_output=True, cwd="/", timeout=400, check=False, text=True
-    )
+        [STOKER, "demo", "--cluster"],
+        capture_output=True, cwd="/", timeout=400, check=False, text=True,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr + done.stdout
     assert done.stderr == ""
-    if form == "json":
-        told = json.loads(done.stdout)
-        assert told["failures"] == [] and len(told["moments"]) >= 8
-        assert 0 < told["figures"]["evicted_s"] < told["figures"]["runs_elsewhere_s"]
-        times = [each["t_ns"] for each in told["moments"]]
-        assert times == sorted(times)
-    else:
-        assert done.stdout.count("\n") <= 40, "one screen"
-        for part in ("joined by token over TLS 1.3", "is evicted: silent for", "dies: its cable"):
-            assert part in done.stdout
-        dead = re.search(r"(\w+) dies", done.stdout)
-        place = re.search(r"attempt 2 runs on (\w+)", done.stdout)
-        assert dead and place and dead[1] != place[1]
-        assert "they are not replicated over hosts" in " ".join(done.stdout.split())
-        counts = re.findall(r"launched (\d+), traced (\d+)", done.stdout)
-        assert len(counts) == 3 and all(said == seen != "0" for said, seen in counts)
+    assert done.stdout.count("\n") <= 40, "one screen"
+    for part in ("joined by token over TLS 1.3", "is evicted: silent for", "dies: its"):
+        assert part in done.stdout
+    dead = re.search(r"(\w+), whose scheduler leads", done.stdout)
+    place = re.search(r"attempt 2 runs on (\w+)", done.stdout)
+    assert dead and place and dead[1] != place[1]
+    assert re.search(r"(\w+) leads: it places job", done.stdout)
+    assert "runs on in its first attempt" in done.stdout and "must stay" in done.stdout
+    counts = re.findall(r"launched (\d+), traced (\d+)", done.stdout)
+    assert len(counts) == 3 and all(said == seen != "0" for said, seen in counts)
     after = networks(), own_folders(), Path("/proc/self/net/route").read_text()
     assert after == before
+
+
+def test_its_story_is_one_json_object_for_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    story = noted(view("succeeded", 2, "third"))
+    story.moments.sort()
+    monkeypatch.setattr(cluster_demo, "run", lambda: story)
+    done = CliRunner().invoke(demo_commands.demo_command, ["--cluster", "--json"])
+    told = json.loads(done.output)
+    assert done.exit_code == 0 and told["failures"] == []
+    assert told["figures"] == {"evicted_s": 10 / 1e9, "runs_elsewhere_s": 30 / 1e9}
+    times = [each["t_ns"] for each in told["moments"]]
+    assert times == sorted(times) and len(times) == 6
 
 
 @pytest.fixture

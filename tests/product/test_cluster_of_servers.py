@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Three hosts become the servers of one cluster by a few commands, and it outlives any one of them.
+
+The hosts are network namespaces; everything else is as on three machines: the verbs, the join by
+token, TLS between them, three brokers, schedulers and agents, and a log of three copies.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes.three_hosts import ServerHost, three_hosts
+from product_node import PATIENCE_S, STOKER, wait_until
+
+from stoker.agent.supervise import pids
+from stoker.mesh.connection.context import SavedContext
+
+pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
+OTHERS = ("second", "third")
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[list[ServerHost]]:
+    """Three servers that are founded and in step. The order of `up` is that of a person who has
+    not read on: the third is up only after the cluster was founded."""
+    with three_hosts() as hosts:
+        first, second, third = hosts
+        said = first.stoker("cluster", "init", "--address", first.address, "--name", "first",
+                            "--servers", "3").stdout  # fmt: skip
+        assert b"for each of the 2 other servers" in said
+        assert b"waits for the 3 servers" in first.stoker("up").stdout
+        join(first, second)
+        assert b"waits for the 3 servers" in second.stoker("up").stdout
+        refuse_a_second_one_of_a_name(first, third)
+        join(first, third)
+        third.stoker("up")
+        wait_until(lambda: in_step(hosts), "all three are in step", PATIENCE_S)
+        yield hosts
+
+
+def join(first: ServerHost, host: ServerHost) -> None:
+    token = first.stoker("cluster", "token", "--server", "--expires", "10m").stdout
+    assert token.startswith(b"stoker-server-1-")
+    said = host.stoker("cluster", "join", "--name", host.name, stdin=token).stdout
+    assert f"others reach it at tls://{host.address}:" in said.decode()
+
+
+def refuse_a_second_one_of_a_name(first: ServerHost, host: ServerHost) -> None:
+    token = first.stoker("cluster", "token", "--server").stdout
+    done = host.stoker("cluster", "join", "--name", "second", stdin=token, check=False)
+    assert done.returncode == 1 and done.stderr.count(b"\n") <= 2
+    assert b"a server or node is called second already" in done.stderr
+    assert not host.root.exists()
+
+
+def status(host: ServerHost) -> dict[str, Any] | None:
+    """The cluster as one host shows it; None while it cannot."""
+    done = host.stoker("cluster", "status", "--json", check=False)
+    found: dict[str, Any] | None = json.loads(done.stdout) if done.stdout else None
+    return found
+
+
+def in_step(hosts: list[ServerHost]) -> bool:
+    found = status(hosts[0])
+    if found is None or not found["leader"] or not found["log_leader"]:
+        return False
+    ready = found["nodes"] and all(
+        found["nodes"].get(host.name) in ("ready", "evicted") for host in hosts
+    )
+    return bool(ready) and all(row["may_go"] for row in found["servers"])
+
+
+def run(host: ServerHost, *words: str) -> str:
+    return host.stoker("run", "--", *words).stdout.decode().strip()
+
+
+def test_each_host_has_a_broker_a_scheduler_an_agent_and_a_copy_of_the_log(
+    servers: list[ServerHost],
+) -> None:
+    common = {pids.SUPERVISOR, "nats-server", "spawner", "watchdog", "scheduler", "agent"}
+    for host in servers:
+        own = "registrar" if host.name == "first" else "copier"
+        assert set(pids.find(host.state)) == common | {own}
+        assert any(host.state.nats.rglob("SCHED_LOG")), "its broker keeps the log"
+    found = status(servers[2])
+    assert found is not None
+    assert [row["server"] for row in found["servers"]] == ["first", *OTHERS]
+    assert sorted(row["log"] for row in found["servers"]) == ["current", "current", "leads"]
+    assert [row["leads"] for row in found["servers"]].count(True) == 1
+    screen = servers[1].stoker("cluster", "status").stdout.decode()
+    assert screen.count("may go down now") == 3
+    assert screen.count("\n") < 20, "one screen"
+
+
+def test_the_owner_of_each_host_runs_jobs(servers: list[ServerHost]) -> None:
+    for host in servers:
+        assert run(host, "echo", host.name) == host.name
+
+
+def test_no_private_key_left_its_host(servers: list[ServerHost]) -> None:
+    """Hosts have different keys: the agent's, the scheduler's, the broker's, the route's."""
+    for name in ("agent.nk", "scheduler.nk", "admin.nk", "registrar.nk", "broker.key", "route.key"):
+        assert len({(host.state.keys / name).read_bytes() for host in servers}) == 3
+    assert not (servers[1].state.keys / "guest.nk").exists()
+
+
+def test_a_user_of_the_first_host_is_let_in_at_the_others_and_taken_out(
+    servers: list[ServerHost], tmp_path: Path
+) -> None:
+    first, _, third = servers
+    key = tmp_path / "far.nk"
+    first.stoker("user", "add", "far", "--unix-user", "daemon", "--key-out", str(key))
+    os.chown(key, 0, 0)
+    pinned = tmp_path / "broker.crt"
+    pinned.write_bytes(third.state.broker_certificate.read_bytes())
+    url = json.loads(third.state.cluster.read_bytes())
+    saved = SavedContext(
+        f"tls://{third.address}:{url['port']}", str(key), "far", certificate_file=str(pinned)
+    )
+    context = tmp_path / "stoker/context.json"
+    context.parent.mkdir()
+    context.write_text(json.dumps({name: getattr(saved, name) for name in saved.__struct_fields__}))
+
+    def who() -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            ["nsenter", f"--net=/run/netns/{third.namespace}", STOKER, "run", "--", "id", "-un"],
+            env={**{k: v for k, v in os.environ.items() if k != "STOKER_STATE"},
+                 "XDG_CONFIG_HOME": str(tmp_path)},
+            cwd="/", capture_output=True, timeout=PATIENCE_S, check=False,
+        )  # fmt: skip
+
+    wait_until(lambda: who().stdout == b"daemon\n", "the third broker lets far in", PATIENCE_S)
+    first.stoker("user", "remove", "far")
+    wait_until(lambda: who().returncode != 0, "and lets far out", PATIENCE_S)
+
+
+@pytest.mark.parametrize("name", ["second", "first"])
+def test_tables_are_changed_on_the_first_host_alone(servers: list[ServerHost], name: str) -> None:
+    second = servers[1]
+    for words in (("user", "add", "x"), ("cluster", "token"), ("cluster", "keys")):
+        done = second.stoker(*words, check=False)
+        assert done.returncode == 2, second.told(done)
+        assert b"joined a cluster that was made elsewhere" in done.stderr
+    removed = second.stoker("node", "remove", name, check=False)
+    assert b"has a scheduler and a broker of the cluster" in removed.stderr
+
+
+def test_a_fourth_server_and_another_address_are_refused(servers: list[ServerHost]) -> None:
+    first = servers[0]
+    done = first.stoker("cluster", "token", "--server", check=False)
+    assert done.returncode == 2
+    assert b"has its 3 servers and takes no other" in done.stderr
+
+
+def test_the_host_of_the_leader_dies_and_the_cluster_goes_on(servers: list[ServerHost]) -> None:
+    before = status(servers[0])
+    assert before is not None
+    lost = next(host for host in servers if host.name == before["leader"])
+    rest = [host for host in servers if host is not lost]
+    lost.stoker("node", "label", lost.name, "place=leader", "may=run")
+    stays = job(rest[0], "--avoid", "place=leader")
+    moves = job(rest[0], "--constraint", "may=run")
+    wait_until(lambda: placed(rest[0], moves) == lost.name, "a job runs beside the leader")
+    wait_until(lambda: placed(rest[0], stays) != "", "another one runs elsewhere")
+    rest[0].stoker("node", "label", rest[1].name, "may=run")
+    killed_ns = time.time_ns()
+    lost.lose_power()
+    assert run(rest[1], "echo", "goes on") == "goes on"
+    wait_until(lambda: placed(rest[0], moves) in {host.name for host in rest}, "it moved")
+    view = rest[0].json("job", str(stays), "-o", "json")
+    assert (view["state"], view["attempt"]) == ("running", 1), "it never noticed"
+    assert rest[0].json("job", str(moves), "-o", "json")["times"]["started_ns"] > killed_ns
+    alone = status(rest[0])
+    assert alone is not None
+    assert alone["leader"] in {host.name for host in rest}
+    assert not any(row["may_go"] for row in alone["servers"])
+    screen = rest[0].stoker("cluster", "status", check=False)
+    assert screen.returncode == 1 and b"must stay" in screen.stdout
+    assert f"{lost.name} does not answer".encode() in screen.stdout
+    lost.plug_in()
+    lost.stoker("up")
+    wait_until(lambda: in_step(servers), "it is back and in step", PATIENCE_S)
+    for number in (stays, moves):
+        rest[0].stoker("cancel", str(number))
+
+
+def job(host: ServerHost, *words: str) -> int:
+    restart = ("--restart", "on-node-loss")
+    return int(host.stoker("submit", *restart, *words, "--", "sleep", "600").stdout.split()[-1])
+
+
+def placed(host: ServerHost, number: int) -> str:
+    """The node on which a job runs; empty while it runs nowhere."""
+    view = host.json("job", str(number), "-o", "json")
+    return str(view["decision"]["node"]) if view["state"] == "running" else ""

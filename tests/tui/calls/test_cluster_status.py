@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The judgement of which server may be taken down, by what schedulers and brokers say."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from fakes import views
+
+from stoker.mesh.wire import schema
+from stoker.tui.calls import cluster_status
+from stoker.tui.calls.cluster_status import BEHIND_MAX, ClusterStatus, SchedulerAnswers
+from stoker.tui.render import server_status
+
+NAMES = ("a", "b", "c")
+
+
+def roster(leader: int, names: tuple[str, ...] = NAMES) -> tuple[schema.SchedulerView, ...]:
+    return tuple(
+        schema.SchedulerView(number=n, public_key="k", leads=n == leader, server=name)
+        for n, name in enumerate(names, 1)
+    )
+
+
+def view(leader: int, index: int, log: schema.LogView | None, term: int = 3) -> schema.ClusterView:
+    return schema.ClusterView(
+        cluster="c", genesis="", seq=index + 5, term=term, schedulers=roster(leader), limits={},
+        users=1, formats={}, position=schema.LogPosition(term=term, index=index), log=log,
+    )  # fmt: skip
+
+
+def kept(*copies: tuple[str, bool, int], leader: str = "a") -> schema.LogView:
+    rows = tuple(schema.LogCopy(server=n, current=ok, behind=lag) for n, ok, lag in copies)
+    return schema.LogView(leader=leader, copies=rows)
+
+
+WHOLE = kept(("a", True, 0), ("b", True, 0), ("c", True, 1))
+
+
+def answers(*views: schema.ClusterView | str, nodes: bool = True) -> SchedulerAnswers:
+    listed = tuple(views_of_nodes()) if nodes else None
+    return SchedulerAnswers(roster(1), dict(enumerate(views, 1)), listed)
+
+
+def views_of_nodes() -> list[schema.NodeView]:
+    row = views.node()
+    return [msgspec.structs.replace(row, node=name, jobs=n) for n, name in enumerate(NAMES)]
+
+
+def judged(*views: schema.ClusterView | str, nodes: bool = True) -> ClusterStatus:
+    return cluster_status.judge(answers(*views, nodes=nodes))
+
+
+def verdicts(found: ClusterStatus) -> dict[str, tuple[bool, str]]:
+    return {row.server: (row.may_go, row.because) for row in found.servers}
+
+
+def test_each_may_go_while_all_are_in_step() -> None:
+    found = judged(view(1, 40, WHOLE), view(1, 39, WHOLE), view(1, 40, WHOLE))
+    assert (found.leader, found.log_leader, found.index) == ("a", "a", 40)
+    said = verdicts(found)
+    assert said["a"][0] and "another one leads then" in said["a"][1]
+    assert "elects another leader" in said["a"][1]
+    assert said["b"] == (True, "it has 1 jobs: drain its node first")
+    assert [row.log for row in found.servers] == ["leads", "current", "current"]
+
+
+def test_none_may_go_beside_one_that_is_away() -> None:
+    found = judged(view(1, 40, WHOLE), "nobody answers", view(1, 40, WHOLE))
+    said = verdicts(found)
+    assert said["b"] == (False, "nobody answers")
+    for name in ("a", "c"):
+        assert said[name] == (False, "b does not answer: 1 of 3 would stay, 2 must")
+
+
+@pytest.mark.parametrize("row", [("b", False, 0), ("b", True, BEHIND_MAX + 1)])
+def test_a_copy_of_the_log_that_is_not_there_counts_as_away(row: tuple[str, bool, int]) -> None:
+    log = kept(("a", True, 0), row, ("c", True, 0))
+    said = verdicts(judged(view(1, 40, log), view(1, 40, log), view(1, 40, log)))
+    assert said["b"][0], "the others are enough"
+    assert not said["a"][0] and "the log's copy on b is" in said["a"][1]
+
+
+def test_a_scheduler_that_is_far_behind_counts_as_away() -> None:
+    late = view(1, 40, WHOLE)
+    found = judged(view(1, 40 + BEHIND_MAX + 1, WHOLE), late, view(1, 110, WHOLE))
+    assert "b lacks" in verdicts(found)["c"][1]
+
+
+def test_without_a_leader_or_brokers_that_tell_everybody_stays() -> None:
+    nobody = judged(view(0, 40, WHOLE), view(0, 40, WHOLE), view(0, 40, WHOLE), nodes=False)
+    assert nobody.leader == "" and nobody.nodes is None
+    assert all(why == "no scheduler leads at this moment" for _, why in verdicts(nobody).values())
+    dumb = judged(*(view(1, 40, None) for _ in NAMES))
+    assert not any(may for may, _ in verdicts(dumb).values())
+
+
+def test_one_that_led_in_an_older_term_does_not_lead() -> None:
+    found = judged(view(1, 40, WHOLE, term=3), view(2, 41, WHOLE, term=4), view(2, 41, WHOLE, 4))
+    assert found.leader == "b"
+
+
+def test_the_screen_says_who_may_go_and_why_not() -> None:
+    found = judged(view(1, 40, WHOLE), "nobody answers", view(1, 40, WHOLE))
+    lines = list(server_status.lines(msgspec.to_builtins(found)))
+    assert len(lines) < 16
+    assert "log      entry 40, term 3; a leads, entries go through a" in lines
+    assert "b is away: nobody answers" in lines
+    assert "a must stay: b does not answer: 1 of 3 would stay, 2 must" in lines
+    whole = judged(view(1, 40, WHOLE), view(1, 39, WHOLE), view(1, 40, WHOLE))
+    lines = list(server_status.lines(msgspec.to_builtins(whole)))
+    assert lines[-1].startswith("One at a time")

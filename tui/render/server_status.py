@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The screen of `stoker cluster status`: servers, nodes, and which host may be taken down now."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from stoker.tui.render import text
+
+Row = dict[str, Any]
+HEADS = ("SERVER", "SCHEDULER", "ROLE", "ENTRY", "LOG", "NODE", "JOBS", "DOWN?")
+
+
+def lines(found: Row) -> Iterator[str]:
+    """Yield the screen of a cluster's status; a dash stands for what nobody told."""
+    servers: list[Row] = found["servers"]
+    yield f"cluster  {found['cluster']}"
+    yield f"log      entry {found['index']}, term {found['term']}; {_leaders(found)}"
+    yield f"nodes    {_nodes(found['nodes'])}"
+    yield ""
+    yield from _table([HEADS, *map(_cells, servers)])
+    yield ""
+    for row in servers:
+        because = f": {row['because']}" if row["because"] else ""
+        yield text.clean(f"{_name(row)} {_verdict(row)}{because}")
+    if any(row["may_go"] for row in servers):
+        yield "One at a time: call this again before you take the next one down."
+
+
+def _leaders(found: Row) -> str:
+    leads = f"{found['leader']} leads" if found["leader"] else "no scheduler leads"
+    kept = found["log_leader"]
+    return f"{leads}, entries go through {kept}" if kept else leads
+
+
+def _nodes(nodes: dict[str, str] | None) -> str:
+    if nodes is None:
+        return "not known while no scheduler leads"
+    counts = Counter(nodes.values())
+    said = [f"{count} {state}" for state, count in sorted(counts.items())]
+    others = sorted(name for name, state in nodes.items() if state != "ready")
+    names = f" ({', '.join(others[:8])}{', ...' * (len(others) > 8)})" if others else ""
+    return ", ".join(said) + names if said else "none yet"
+
+
+def _verdict(row: Row) -> str:
+    if row["index"] is None:
+        return "is away"
+    return "may go down now" if row["may_go"] else "must stay"
+
+
+def _name(row: Row) -> str:
+    return str(row["server"] or row["scheduler"])
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    role = "away" if row["index"] is None else "leads" if row["leads"] else "follows"
+    index = "-" if row["index"] is None else str(row["index"])
+    jobs = "-" if row["jobs"] is None else str(row["jobs"])
+    down = "-" if row["index"] is None else "yes" if row["may_go"] else "no"
+    return row["server"], row["scheduler"], role, index, row["log"], row["node"], jobs, down
+
+
+def _table(rows: list[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(text.cells(row[column]) for row in rows) for column in range(len(HEADS))]
+    for row in rows:
+        cells = (text.fit(cell, width) for cell, width in zip(row, widths, strict=True))
+        yield text.clean("  ".join(cells).rstrip())
