@@ -20,9 +20,10 @@ static uint64_t mask_of(uint32_t bits)
 	return bits == 0 || bits >= 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
 }
 
+/* The id under which the node knows the device: its UUID, without a prefix. */
 static void uuid_text(const uint8_t uuid[16], char ret[64])
 {
-	int used = snprintf(ret, 64, "GPU-");
+	int used = 0;
 
 	for (int i = 0; i < 16; i++)
 		used += snprintf(ret + used, 64 - (size_t)used, "%s%02x",

@@ -26,7 +26,7 @@ COPY, FILL = 2, 3
 KINDS = {100: COPY, 101: FILL}
 TICK_NS = 80
 """Length of a tick of the simulated device, which is the resolution of its stamps."""
-DEVICE = "GPU-11111111-1111-1111-1111-1111111111{:02}"
+DEVICE = "11111111-1111-1111-1111-1111111111{:02}"
 
 
 def compiled(folder: Path, *defines: str) -> Path:

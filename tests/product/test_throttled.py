@@ -21,6 +21,7 @@ from stoker.agent.devices.readings import Absent
 from stoker.agent.jobs.cpu_quota import read_v1, v1_cpu
 from stoker.native import _sim, paths
 from stoker.probes.simdriver import libraries, profiles
+from tests.probes.simulated import compile_pair
 
 pytestmark = pytest.mark.needs_root
 
@@ -38,6 +39,11 @@ END_NS = 300_000_000
 LOST_NS = 2_000_000_000
 """A device that is held down has lost so much before its job is ended."""
 CARD = "NVIDIA L40S"
+INTEL_CARD = "Intel(R) Data Center GPU Max 1550"
+INTEL_LIMIT_MW = 250_000
+WORKED_NS = 1_000_000_000
+"""Half of what the kernels of an Intel card's job take."""
+LEVEL_ZERO = Path(__file__).parents[1] / "probes" / "levelzero"
 ROUNDS = 12_000
 TRIES = 4
 WHY_POWER = 1
@@ -60,11 +66,12 @@ class Cards:
     node: LiveNode
     sim: _sim.Node
     program: str
+    model: str = CARD
 
     @property
     def ids(self) -> list[str]:
         rows = self.node.ask(lambda client: client.devices()).devices
-        return [row.id for row in rows if row.model == CARD]
+        return [row.id for row in rows if row.model == self.model]
 
     def power_ns(self, card: int) -> int:
         """The time for which its power limit has lowered its clock, by the card itself."""
@@ -208,3 +215,45 @@ def test_a_card_below_its_limits_is_not_throttled(cards: Cards) -> None:
     assert device["causes"]["throttled_ns"] == 0 < device["causes"]["kernel_ns"]
     assert device["throttle"]["causes"] == []
     assert "causes.throttled_ns" not in device["absent"]
+
+
+@pytest.fixture(scope="module")
+def intel(public_folder: Path) -> Iterator[Cards]:
+    folder, built = public_folder / "intel", public_folder / "intel_job"
+    built.mkdir()
+    program = compile_pair(LEVEL_ZERO, built, "libze_loader.so.1")
+    sim = profiles.node("4xMax1550", folder, seed=11)
+    sim.set_limit(0, INTEL_LIMIT_MW)
+    environment = libraries.environment(folder, [profiles.INTEL], {})
+    with live_node("--root-jobs-as", "root", device_kind="gpu", **environment) as live:
+        made = Cards(live, sim, str(program), INTEL_CARD)
+        wait_until(lambda: len(made.ids) == 4, "four cards")
+        yield made
+
+
+@pytest.mark.parametrize("card", [0, 1])
+def test_an_intel_card_is_throttled_while_it_counts_and_not_else(intel: Cards, card: int) -> None:
+    """The first card is at full load and has a low power limit, the second one has neither."""
+    intel.sim.set_load(card, 0.2 if card else 1.0, 0.1, 0.0)
+    wait_until(lambda: bool(card or intel.power_ns(card)), "the card is at its limit")
+    id, before = intel.ids[card], intel.power_ns(card)
+    words = {"device_ids": (id,), "device_ids_mode": "require"}
+    env = {"FAKE_LEVELZERO_UUID": id.replace("-", "")}
+    argv = (intel.program, "immediate", "1", "200", "10000000", "10000")
+    job = intel.node.submit(*argv, gpu_milli=1000, trace="full", env=env, **words)
+    view = intel.node.wait(job, trace=True)
+    assert view.state == "succeeded" and view.trace is not None, intel.node.output(job, "err")
+    device = device_of(view.trace)
+    assert (device["id"], device["throttle"]["source"]) == (id, "counter")
+    worked_ns = device["causes"]["kernel_ns"] + device["causes"]["throttled_ns"]
+    assert worked_ns > WORKED_NS
+    counted = intel.power_ns(card) - before
+    said = intel.node.explained(job)
+    if card:
+        assert counted == device["causes"]["throttled_ns"] == 0
+        assert "throttled: " not in said
+        return
+    assert counted >= device["causes"]["throttled_ns"] > 0
+    likely_ns = device["causes"]["throttled_ns"] + device["throttle"]["error_ns"]
+    assert likely_ns >= SEEN * worked_ns, "all the time, but for what was not read"
+    assert f"throttled: {id} for " in said

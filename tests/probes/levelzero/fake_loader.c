@@ -136,12 +136,16 @@ EXPORTED sk_levelzero_handle fake_context(void)
 EXPORTED int zeDeviceGetProperties(sk_levelzero_handle device,
 				   struct sk_levelzero_device_properties *ret)
 {
+	const char *named = getenv("FAKE_LEVELZERO_UUID"); /* 32 hexadecimal digits */
+
 	ret->device_type = SK_LEVELZERO_TYPE_GPU;
 	ret->timer_hz = fake.hz;
 	ret->timestamp_bits = 64;
 	ret->kernel_timestamp_bits = fake.bits;
 	memset(ret->uuid, 0x11, sizeof(ret->uuid));
 	ret->uuid[15] = (uint8_t)((struct device *)device)->number;
+	for (unsigned i = 0; named && i < sizeof(ret->uuid) && named[2 * i]; i++)
+		sscanf(&named[2 * i], "%2hhx", &ret->uuid[i]);
 	strcpy(ret->name, "SIM Data Center GPU Max");
 	return 0;
 }
