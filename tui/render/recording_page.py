@@ -16,7 +16,8 @@ from stoker.mesh.recording.recording_file import RecordingFile
 from stoker.tui.render import units
 
 HOUR_NS = 3_600_000_000_000
-NAMES_SHOWN = 4
+NAMES_CELLS = 56
+"""The room for names; the first one is always shown."""
 SOURCES = {"ring": "the ring of a node", "bus": "the bus"}
 
 
@@ -94,8 +95,11 @@ def span(from_ns: int, to_ns: int) -> str:
 
 
 def named(names: Sequence[str]) -> str:
-    """Return a count and the first of the names."""
+    """Return a count and as many of the names as fit on a line."""
     if not names:
         return "none"
-    more = f", and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return f"{len(names)}: {', '.join(names[:NAMES_SHOWN])}{more}"
+    shown = 1
+    while shown < len(names) and len(", ".join(names[: shown + 1])) <= NAMES_CELLS:
+        shown += 1
+    more = f", and {len(names) - shown} more" if len(names) > shown else ""
+    return f"{len(names)}: {', '.join(names[:shown])}{more}"
