@@ -151,6 +151,25 @@ def test_a_free_card_behind_a_job_that_waits_goes_at_once_or_says_what_holds_it(
     mixed.stoker("cancel", f"{holder},{big}")
 
 
+def test_a_script_says_what_it_needs(mixed: LiveNode, public_folder: Path) -> None:
+    """A script of Slurm's, with a line of ours, is submitted as it is; the rest is refused."""
+    script = public_folder / "train.sh"
+    lines = ("#!/bin/sh", "#SBATCH --job-name=train -t 5", "#SBATCH --gres=gpu:L40S:2",
+             "#STOKER --priority 7", 'echo "$1 trained"')  # fmt: skip
+    script.write_text("\n".join(lines))
+    script.chmod(0o755)
+    job = int(mixed.stoker("submit", "--name", "mine", str(script), "model").stdout)
+    ended = mixed.wait(job)
+    assert (ended.state, ended.name) == ("succeeded", "mine"), ended.reason
+    assert mixed.output(job) == b"model trained\n"
+    assert (ended.spec.gpu_milli, ended.spec.models) == (2000, ("L40S",))
+    assert (ended.spec.time_limit_s, ended.spec.priority) == (300, 7)
+    script.write_text("\n".join((*lines[:2], "#SBATCH --output=log", "true")))
+    refused = mixed.stoker("submit", str(script), check=False)
+    assert refused.returncode == 2
+    assert f"{script}:3: #SBATCH --output is not taken. stoker keeps" in refused.stderr.decode()
+
+
 def test_what_a_user_may_not_do_is_refused_in_words(alice: Walker, mixed: LiveNode) -> None:
     """No subject of the bus is named, and nothing that they cannot do is advised."""
     root_s = mixed.submit("sleep", "600")

@@ -22,7 +22,22 @@ T = TypeVar("T")
 COMMAND = {"allow_interspersed_args": False}
 
 
-@click.command("run", context_settings=COMMAND)
+class ScriptCommand(click.Command):
+    """A verb whose program may be a script with flags in it; those of the command line go before
+    them."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        from stoker.tui.options import script_options
+
+        given, _, _ = self.make_parser(ctx).parse_args(list(args))
+        argv: Sequence[str] = given.get("argv") or []
+        found = script_options.read(argv[0]) if argv else []
+        if found and "/" not in argv[0]:  # it was found in this folder, and not in the job's PATH
+            args = [*args[: len(args) - len(argv)], f"./{argv[0]}", *argv[1:]]
+        return super().parse_args(ctx, [*found, *args])
+
+
+@click.command("run", cls=ScriptCommand, context_settings=COMMAND)
 @job_options
 @click.option("-i", "--interactive", is_flag=True, help="Pass this terminal's input to the job.")
 @node_option
@@ -50,7 +65,7 @@ def run_command(
     sys.exit(_call(job_start.run(state, ready, fd)))
 
 
-@click.command("submit", context_settings=COMMAND)
+@click.command("submit", cls=ScriptCommand, context_settings=COMMAND)
 @job_options
 @node_option
 @output_option("name")
