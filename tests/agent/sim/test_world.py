@@ -20,7 +20,7 @@ QUIET = Shape(1, 1, 8, 2, 30)
 
 
 @pytest.mark.rounds
-@pytest.mark.parametrize("batch", range(rounds(3, 500)))
+@pytest.mark.parametrize("batch", range(rounds(2, 500)))
 def test_seeds_find_nothing(batch: int) -> None:
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         figures, _ = run_seed(seed)
