@@ -13,7 +13,7 @@ help: ## print the targets
 run: setup ## set up, run a traced GPU job from submit to report, leave nothing behind
 	@$(RUN)stoker demo
 
-cluster-demo: setup ## as root: three hosts in network namespaces, one of which dies with a traced job
+cluster-demo: setup ## as root: three servers in network namespaces, of which the leading one dies with a traced job
 	@$(RUN)stoker demo --cluster
 
 # Hundreds of Python processes in a row: each is to find what the one before it has compiled.

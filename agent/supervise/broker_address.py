@@ -35,6 +35,7 @@ def init(
     checked = "" if _checked(address) == LOOPBACK else address
     if name:
         subjects.token(name)
+    _check_count(servers or 1, checked)
     state_folder.prepare(where)
     lock_file = lock.take(where)
     try:
@@ -64,6 +65,14 @@ def init(
             os.close(lock_file)
 
 
+def _check_count(wanted: int, address: str) -> None:
+    """Refuse a number of servers that no cluster has, or several without a way to each other."""
+    if wanted not in COUNTS:
+        raise BadRequest(f"a cluster has 1, 3 or 5 servers, not {wanted}")
+    if wanted > 1 and not address:
+        raise BadRequest("servers reach each other: name an address with --address")
+
+
 def _check_servers(where: StateFolder, before: ClusterFile, wanted: int, address: str) -> None:
     """Refuse what would change the servers of a cluster that has some, or give it too few ways."""
     if before.several and not before.waits:
@@ -73,14 +82,11 @@ def _check_servers(where: StateFolder, before: ClusterFile, wanted: int, address
         )
     if before.several and not before.is_first:
         raise Refused(f"{before.node} joined as a server: `cluster init` is for the first one")
-    if wanted not in COUNTS:
-        raise BadRequest(f"a cluster has 1, 3 or 5 servers, not {wanted}")
     if before.several and joins.servers(joins.load(where.joins)):
         raise Refused("servers have joined already, which know this one as it is")
+    _check_count(wanted, address)
     if wanted == 1:
         return
-    if not address:
-        raise BadRequest("servers reach each other: name an address with --address")
     record = log_record.read(where.scheduler)
     if record is None or not record.is_new:
         raise Refused(

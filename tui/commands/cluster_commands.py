@@ -108,6 +108,7 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
     yield f"log         entry {found['seq']}, term {found['term']}"
     for each in found["schedulers"]:
         role = "leads" if each["leads"] else "follows"
-        yield f"scheduler   {each['number']:016x} {role}"
+        here = f" on {each['server']}" if each["server"] else ""
+        yield f"scheduler   {each['number']:016x} {role}{here}"
     yield f"users       {found['users']}"
     yield f"limits      {limits}"

@@ -19,6 +19,7 @@ from stoker.agent.supervise import broker_address, process_table, startup
 from stoker.mesh.broker import users
 from stoker.mesh.identity import identity, sealed_json
 from stoker.mesh.identity.join_token import JoinToken
+from stoker.mesh.log import log_record
 from stoker.mesh.log.genesis import Genesis
 from stoker.mesh.wire import join_messages, server_tables
 from stoker.mesh.wire.join_messages import JoinReply
@@ -214,3 +215,41 @@ def test_a_server_is_neither_revoked_nor_moved(founders: Founders) -> None:
             key_revocation.holder(founders.where, name)
     with pytest.raises(Refused, match="founded"):
         broker_address.init(founders.where, HERE, None, "", None)
+
+
+def test_a_server_that_never_came_gives_its_place_back(founders: Founders) -> None:
+    founders.join("ghost", 3)
+    holder = key_revocation.holder(founders.where, "ghost")
+    assert not key_revocation.revoke(founders.where, holder, "its disk died", NOW)
+    founders.join("second", 4)
+    assert not founders.registrar.found_if_due()
+    founders.join("third", 5)
+    assert founders.registrar.found_if_due()
+    names = [each.node for each in state_folder.load(founders.where).servers]
+    assert names == ["first", "second", "third"]
+
+
+@pytest.mark.parametrize(
+    ("address", "servers", "says"),
+    [("127.0.0.1", 3, "name an address"), (HERE, 2, "1, 3 or 5 servers"), (HERE, 4, "not 4")],
+)
+def test_servers_that_no_cluster_can_have_are_refused(
+    tmp_path: Path, address: str, servers: int, says: str
+) -> None:
+    where = state_folder.locate(tmp_path / "state")
+    with pytest.raises(BadRequest, match=says):
+        broker_address.init(where, address, None, "first", servers)
+    assert not where.root.exists()
+
+
+def test_a_node_that_has_a_log_does_not_wait_for_servers(tmp_path: Path) -> None:
+    where = state_folder.locate(tmp_path / "state")
+    before = broker_address.init(where, HERE, None, "first")
+    with pytest.raises(Refused, match="has one server"):
+        token_issue.issue(where, 3600, NOW, server=True)
+    assert broker_address.init(where, HERE, None, "", 3).waits, "it has never been up"
+    assert not broker_address.init(where, HERE, None, "", 1).several
+    log_record.made(where.scheduler, 0)
+    with pytest.raises(Refused, match="has a log already"):
+        broker_address.init(where, HERE, None, "", 3)
+    assert state_folder.load(where).cluster == before.cluster
