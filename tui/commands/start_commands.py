@@ -30,7 +30,8 @@ class ScriptCommand(click.Command):
         from stoker.tui.options import script_options
 
         given, _, _ = self.make_parser(ctx).parse_args(list(args))
-        argv: Sequence[str] = given.get("argv") or []
+        words = given.get("argv")  # click has a mark of its own for a missing one
+        argv: Sequence[str] = words if isinstance(words, tuple | list) else ()
         found = script_options.read(argv[0]) if argv else []
         if found and "/" not in argv[0]:  # it was found in this folder, and not in the job's PATH
             args = [*args[: len(args) - len(argv)], f"./{argv[0]}", *argv[1:]]

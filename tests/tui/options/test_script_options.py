@@ -99,5 +99,7 @@ def test_the_command_line_goes_before_the_script(
         context = start_commands.submit_command.make_context("submit", list(words))
         found = context.params
         assert (found["gpus"], found["name"], found["argv"]) == (gpus, name, argv), words
+    with pytest.raises(click.MissingParameter):
+        start_commands.submit_command.make_context("submit", ["--gpus", "1"])
     with pytest.raises(click.UsageError, match="No such option"):
         start_commands.submit_command.make_context("submit", ["--tiem", "3", "job.sh"])
