@@ -88,11 +88,20 @@ class JobThrottles:
                 self._reasons[device] = found.why
             elif before is None or not _gone(before, found):
                 self._newest[device] = found
-                throttle.count(self._from_start(found) if before is None else found)
+                if before is None:
+                    self._count_first(throttle, found)
+                else:
+                    throttle.count(found)
 
-    def _from_start(self, found: ThrottleCount) -> ThrottleCount:
+    def _count_first(self, throttle: DeviceThrottle, found: ThrottleCount) -> None:
+        """Take in the first reading. Counters that are 0 were 0 at the start as well, however late
+        this reading is."""
         late_ns = found.at_ns - self._began_ns
-        return found._replace(at_ns=self._began_ns) if 0 < late_ns <= NEAR_NS else found
+        if late_ns > 0 and found.source != "sampled" and not any(found.ns.values()):
+            throttle.count(found._replace(at_ns=self._began_ns))
+        elif 0 < late_ns <= NEAR_NS:
+            found = found._replace(at_ns=self._began_ns)
+        throttle.count(found)
 
     def worked(self, summary: TraceSummary) -> None:
         """Take in how much the devices worked by the fold's own summary."""

@@ -99,6 +99,22 @@ def test_a_job_that_ends_before_the_first_drain_reads_no_counter(tmp_path: Path)
     assert driver.reads == 0
 
 
+@pytest.mark.parametrize(("ns", "unread_s"), [(0, 0), (S // 2, 1)])
+def test_a_late_first_reading_says_what_was_before_if_it_is_none(
+    tmp_path: Path, ns: int, unread_s: int
+) -> None:
+    driver = Driver("quota")
+    driver.at_ns, driver.ns = S, ns
+    made = job(tmp_path, driver, adopted=False)
+    made.worked(folded(1))
+    driver.at_ns = 2 * S
+    made.read(quotas_alone=True)
+    made.end(folded(2))
+    row = made.applied(folded(2)).devices[0]
+    assert row.throttle is not None and row.throttle.error_ns == unread_s * S
+    assert row.causes.throttled_ns == 0
+
+
 @pytest.mark.parametrize("text", [b"", b"\xff\xff", b"\x01"])
 def test_a_file_that_says_nothing_is_as_good_as_none(tmp_path: Path, text: bytes) -> None:
     (tmp_path / FILE).write_bytes(text)
