@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The node's recorder: a thread that samples the cluster once a second into the node's ring.
 
-It has a loop, a connection and a niceness of its own, so that it delays nothing of the agent. Owns
-that no failure of it reaches the daemon: time that it cannot record is a gap with a reason.
+It has a loop and a connection of its own, and the priority of the agent's other threads: one that
+the kernel runs seldom would hold Python's lock meanwhile, and keep the lease waiting. Owns that no
+failure of it reaches the daemon: time that it cannot record is a gap with a reason.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Mapping
@@ -26,7 +26,6 @@ from stoker.native.structured_log import structlog
 
 STOP_S = 0.5
 """The longest time for which the agent's end waits for the last block."""
-NICENESS = 10
 SHARE = 19
 """After a sample the recorder waits this many times the CPU that it took, so that it takes a
 twentieth of a core at most, however large the cluster is."""
@@ -73,8 +72,6 @@ class RingRecorder:
             self._thread.join(STOP_S)
 
     def _run(self) -> None:
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
         asyncio.run(self._record())
 
     async def _record(self) -> None:
