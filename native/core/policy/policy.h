@@ -11,8 +11,6 @@
 
 #include "core/ledger/task.h"
 
-#define SK_POLICY_SAMPLE SK_OBSERVATIONS_MAX /* nodes compared for a task without devices */
-
 /* The placement that applies to this job: its own, its queue's or that of a queue above. */
 enum sk_placement sk_policy_placement(const struct sk_core *core, const struct sk_job *job);
 

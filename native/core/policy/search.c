@@ -8,7 +8,6 @@
 #include "core/ledger/node.h"
 #include "core/ledger/queue.h"
 #include "core/ledger/task.h"
-#include "core/policy/policy.h"
 #include "core/policy/rate.h"
 #include "core/policy/search.h"
 #include "core/state/index.h"
@@ -118,7 +117,7 @@ static bool less_busy(const struct sk_core *core, uint32_t a, uint32_t b)
 
 /* The first few nodes that have room, beginning at a random place in the ring of nodes. */
 static uint32_t policy_sample(const struct sk_search *search, uint32_t start,
-			      uint32_t sample[SK_POLICY_SAMPLE])
+			      uint32_t sample[SK_SEARCH_SAMPLE])
 {
 	const struct sk_core *core = search->core;
 	uint32_t near = sk_search_near(search), seen = 0;
@@ -131,7 +130,7 @@ static uint32_t policy_sample(const struct sk_search *search, uint32_t start,
 			if ((slot < start) != lap || !sk_search_try(search, slot))
 				continue;
 			sample[seen++] = slot;
-			if (seen == SK_POLICY_SAMPLE)
+			if (seen == SK_SEARCH_SAMPLE)
 				return seen;
 		}
 	}
@@ -146,7 +145,7 @@ static bool policy_host(const struct sk_search *search)
 	struct sk_place *place = search->place;
 	uint32_t nodes = core->nodes_count ? core->nodes_count : 1;
 	uint32_t start = (uint32_t)(sk_search_chance(search) % nodes) + 1;
-	uint32_t sample[SK_POLICY_SAMPLE];
+	uint32_t sample[SK_SEARCH_SAMPLE];
 	uint32_t seen = policy_sample(search, start, sample), best = 0, read = 0;
 
 	if (!seen)

@@ -9,6 +9,8 @@
 
 #include "core/policy/hints.h"
 
+#define SK_SEARCH_SAMPLE SK_OBSERVATIONS_MAX /* nodes compared for a task without devices */
+
 struct sk_search {
 	const struct sk_core *core;
 	uint32_t job;
