@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.rounds import rounds
+
 # A property holds or not, however long an example takes on a machine with other work.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
@@ -114,6 +116,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not rounds(0, 1):
+        slow = [item for item in items if item.get_closest_marker("soak")]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
     for item in items:
         if _uses_machine(item.path):
             item.add_marker(pytest.mark.machine)

@@ -2,7 +2,8 @@
 """Short and long rounds of one test: `make test` runs the short ones, `make soak` the long ones.
 
 The code of a round is the same; only the number differs. A test with a long round has the mark
-`rounds`, by which `tests/soak/long_rounds.py` finds it.
+`rounds`, by which `tests/soak/long_rounds.py` finds it. A test with the mark `soak` has no short
+round.
 """
 
 from __future__ import annotations

@@ -304,6 +304,7 @@ def contents(root: Path) -> set[tuple[str, str]]:
     return {(str(path), hashlib.sha256(path.read_bytes()).hexdigest()) for path in files}
 
 
+@pytest.mark.soak
 def test_a_damaged_state_folder_is_refused_and_kept_as_it_is(folder: Path) -> None:
     """A folder that served before, damaged in one way at a time."""
     root = folder / "state"

@@ -263,6 +263,7 @@ async def test_a_leader_dies_while_a_gang_gathers(three: Servers) -> None:
     assert [row[0] for row in await lines(three, job, 3)] == ["0", "1", "2"]
 
 
+@pytest.mark.soak
 async def test_a_node_that_dies_while_a_gang_gathers_takes_the_attempt_with_it(
     three: Servers,
 ) -> None:

@@ -86,6 +86,7 @@ async def test_least_loaded_goes_where_most_devices_are_free(pair: Servers) -> N
     assert (await chosen(pair, "binPack"))[0] == RIGHT
 
 
+@pytest.mark.soak
 async def test_cost_optimized_without_labels_counts_free_devices(pair: Servers) -> None:
     await hold(pair, LEFT, 2)
     node, found = await chosen(pair, "costOptimized")

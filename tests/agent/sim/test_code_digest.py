@@ -32,6 +32,7 @@ def test_every_module_that_a_seed_loads_is_covered() -> None:
     assert {"stoker.mesh.replica.replica", "stoker.agent.jobs.node_core", ROOT} <= written
 
 
+@pytest.mark.soak
 def test_each_file_changes_the_digest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     copied(tmp_path)
     monkeypatch.setattr(code_digest, "PACKAGE", tmp_path)

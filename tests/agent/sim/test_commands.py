@@ -28,6 +28,7 @@ def test_json_has_the_figures_of_all_seeds() -> None:
     assert len(told["fault_kinds"]) >= 3
 
 
+@pytest.mark.soak
 def test_the_result_does_not_depend_on_the_number_of_processes() -> None:
     told = [json.loads(call("--seeds", "9", "--jobs", jobs, "--json")[1]) for jobs in ("1", "2")]
     for each in told:

@@ -28,7 +28,7 @@ BUILDS = {
     "clang-O0": ("clang", "-O0"),
 }
 """Those of the long rounds come last: each compiles the whole core."""
-SHORT = 3
+SHORT = 2
 
 
 def core_sources() -> list[Path]:

@@ -32,6 +32,7 @@ def test_a_tool_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "failed" in counted.reason or "not installed" in counted.reason
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_instructions_are_counted() -> None:
     if not shutil.which("valgrind"):

@@ -33,6 +33,7 @@ def own_folders() -> set[str]:
     return {str(path) for path in Path("/tmp").glob("stoker-cluster-*")}
 
 
+@pytest.mark.soak
 @pytest.mark.needs_root
 @pytest.mark.slow
 def test_a_job_survives_its_host_and_the_demo_leaves_nothing() -> None:
