@@ -18,11 +18,13 @@ cluster-demo: setup ## as root: three servers in network namespaces, of which th
 
 # Hundreds of Python processes in a row: each is to find what the one before it has compiled.
 # Four workers for two cores: a node that starts is waited for more than it computes. Tests that
-# trace jobs and load programs run two at a time, so that each has a core.
+# trace jobs and load programs run two at a time, so that each has a core, and those of several nodes
+# that are judged in time run one by one.
 test: setup ## set up, run every test
 	@failed=0; unset PYTHONDONTWRITEBYTECODE; \
-	$(PY) -m pytest -q -n 4 --dist loadscope -m "not machine" || failed=1; \
+	$(PY) -m pytest -q -n 4 --dist loadscope -m "not machine and not alone" || failed=1; \
 	$(PY) -m pytest -q -n 2 --dist loadscope -m machine || failed=1; \
+	$(PY) -m pytest -q -m alone || failed=1; \
 	exit $$failed
 
 check: setup ## ruff, mypy, import contracts, clang-format

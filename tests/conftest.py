@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two parts of the suite (`make test`): tests that need a core each, and all others.
+"""Three parts of the suite (`make test`): tests that need a core each, or the machine, and others.
 
 BPF programs and traced jobs measure themselves by the clock: on a crowded machine a governed tracer
-has less to go by. Their tests have the mark `machine` and run two at a time.
+has less to go by. Their tests have the mark `machine` and run two at a time. Several nodes and
+schedulers whose leases and ranks are judged in time load both cores: these tests have the mark
+`alone` and run one by one.
 """
 
 from __future__ import annotations
@@ -35,19 +37,18 @@ MACHINE = (
     "product/test_accounting.py",
     "product/test_collectives.py",
     "product/test_cuda.py",
-    "product/test_gang_ranks.py",
     "product/test_launches.py",
     "product/test_nccl.py",
-    "product/test_outages.py",
     "product/test_power.py",
-    "product/test_servers.py",
     "product/test_switching.py",
     "product/test_throttled.py",
     "product/test_tracing.py",
     "product/test_windows.py",
 )
-"""Folders and files below tests/ whose tests trace jobs, load programs into the kernel, kill what
-runs jobs at a chosen moment, or judge whether a lease was renewed or a rank named in time."""
+"""Folders and files below tests/ whose tests trace jobs, load programs into the kernel or kill what
+runs jobs at a chosen moment."""
+ALONE = ("product/test_gang_ranks.py", "product/test_outages.py", "product/test_servers.py")
+"""Those that judge whether leases were renewed or ranks named in time, on several nodes."""
 
 
 BESIDE = (
@@ -98,16 +99,17 @@ LONG = (
 compute, run between them, so that neither kind has all workers at once."""
 KEPT_BACK = 6
 """One of so many of the others runs at the end, when a worker may be left with a long one."""
-PARTS = {"machine": True, "not machine": False}
-"""Argument of `-m` -> True if that part uses the whole machine."""
+OTHERS = "not machine and not alone"
+PARTS = ("machine", "alone", OTHERS)
+"""Arguments of `-m`; each part of the suite is run by its own."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Files of the other part are not even imported."""
-    wanted = PARTS.get(config.option.markexpr)
-    if wanted is None or collection_path.suffix != ".py":
+    wanted = config.option.markexpr
+    if wanted not in PARTS or collection_path.suffix != ".py":
         return None
-    return True if _uses_machine(collection_path) != wanted else None
+    return True if _part(collection_path) != wanted else None
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -121,9 +123,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if item not in slow]
     for item in items:
-        if _uses_machine(item.path):
-            item.add_marker(pytest.mark.machine)
-    if PARTS.get(config.option.markexpr) is False:
+        if (part := _part(item.path)) != OTHERS:
+            item.add_marker(part)
+    if config.option.markexpr == OTHERS:
         places = _mixed(list(dict.fromkeys(item.path for item in items)))
         items.sort(key=lambda item: places[item.path])
 
@@ -149,8 +151,11 @@ def _place(path: Path) -> int:
 
 
 @cache
-def _uses_machine(path: Path) -> bool:
+def _part(path: Path) -> str:
+    """Return the part that a file belongs to."""
     if not path.is_relative_to(HERE):
-        return False
-    path = path.relative_to(HERE)
-    return any(map(path.is_relative_to, MACHINE)) and not any(map(path.is_relative_to, BESIDE))
+        return OTHERS
+    inside = path.relative_to(HERE).is_relative_to
+    if any(map(inside, ALONE)):
+        return "alone"
+    return "machine" if any(map(inside, MACHINE)) and not any(map(inside, BESIDE)) else OTHERS
