@@ -60,7 +60,8 @@ def test_from_start_to_quit_through_views_a_resize_and_a_lost_server(node: LiveN
         screen.press("s")
         screen.wait_for("leads back")
         screen.press("echo the job is $STOKER_JOB; exit\n")
-        screen.wait_for(f"the job is {waiting}")
+        # The view may come back before the screen is looked at, so what the shell wrote is read.
+        screen.wait(lambda s: f"the job is {waiting}".encode() in s.raw, "what the shell says")
         screen.wait(lambda s: s.lines[0].startswith(" Queue-why"), "the view again")
         scheduler = pids.find(node.state)["scheduler"].pid
         os.kill(scheduler, signal.SIGSTOP)
