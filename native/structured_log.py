@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """structlog as every process of stoker imports it: without rich.
 
-structlog draws tracebacks with rich where that is installed; the daemons write JSON lines and draw
-none. Owns the promise that a daemon has not loaded rich, which costs 80 ms of CPU and 5.6 MB.
+Every module that logs imports it from here. structlog draws tracebacks with rich where that is
+installed; the daemons write JSON lines and draw none. Owns the promise that a daemon has not loaded
+rich, which costs 80 ms of CPU and 5.6 MB.
 """
 
 from __future__ import annotations
