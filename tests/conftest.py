@@ -115,6 +115,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_configure(config: pytest.Config) -> None:
     """Workers take modules in the order they have here, not by how many tests they have."""
     config.option.loadscopereorder = False
+    config.pluginmanager.register(_Failures(config))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -128,6 +129,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.option.markexpr == OTHERS:
         places = _mixed(list(dict.fromkeys(item.path for item in items)))
         items.sort(key=lambda item: places[item.path])
+
+
+class _Failures:
+    """Prints a failure when it happens, so that a run that is cut off has told it."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and terminal is not None:
+            terminal.write_line(f"\nFAILED {report.nodeid} in {report.when}")
+            terminal.write_line(report.longreprtext)
 
 
 def _mixed(modules: list[Path]) -> dict[Path, float]:

@@ -43,7 +43,17 @@ class Ran:
 
 def run(report: Path) -> int:
     """Run all tests that have long rounds; returns pytest's exit code."""
-    argv = [sys.executable, "-m", "pytest", "-q", "-m", "rounds or soak", "-p", "no:xdist"]
+    argv = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        "rounds or soak",
+        "-p",
+        "no:xdist",
+        "--timeout=7200",
+    ]
     environment = {**os.environ, SOAK: "1"}
     done = subprocess.run([*argv, f"--junitxml={report}"], cwd=ROOT, env=environment, check=False)
     return done.returncode
