@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from stoker.agent.devices import visibility
+from stoker.agent.devices.host.device_files import DRM_MAJOR
 from stoker.agent.jobs import gang_environment, gang_launch
 from stoker.agent.jobs.attempt_folders import folder_name
 from stoker.agent.jobs.spawner_messages import Exited, Launch
@@ -230,5 +231,21 @@ def _offer(
     variables: Mapping[str, str],
 ) -> Offer:
     tracers = {**place.tracers, "opencl": place.layer}
-    vendors = {device.vendor for device in granted}
-    return offer(tracers, segments, spec.trace, vendors=vendors, job=variables)
+    return offer(
+        tracers,
+        segments,
+        spec.trace,
+        vendors={device.vendor for device in granted},
+        render_nodes=_render_nodes(granted),
+        job=variables,
+    )
+
+
+def _render_nodes(granted: Sequence[DeviceInfo]) -> dict[int, str]:
+    """Return the ids of AMD's devices by the minor numbers of their render nodes."""
+    return {
+        minor: device.id
+        for device in granted
+        for major, minor in device.nodes
+        if device.vendor == "amd" and major == DRM_MAJOR
+    }

@@ -49,12 +49,14 @@ def offer(
     mode: Mode,
     *,
     vendors: Collection[str] = (),
+    render_nodes: Mapping[int, str] | None = None,
     job: Mapping[str, str] | None = None,
 ) -> Offer:
     """Return the variables for a job with environment `job` and devices of `vendors`.
 
     `tracers`: paths as the job can read them, by the keys of LIBRARIES and LIBCUPTI; one that is
     missing or empty is not offered. `segments`: the job's folder for trace segments.
+    `render_nodes`: minor number -> the node's id of the GPU, for tracers that cannot find it out.
     """
     made = Offer()
     if mode == "off":
@@ -67,6 +69,9 @@ def offer(
     if made.variables:
         made.variables["STOKER_TRACE_DIR"] = str(segments)
         made.variables["STOKER_TRACE_MODE"] = mode
+    if render_nodes and "ROCP_TOOL_LIBRARIES" in made.variables:
+        told = (f"{minor}={id}" for minor, id in sorted(render_nodes.items()))
+        made.variables["STOKER_RENDER_NODES"] = ",".join(told)
     return made
 
 

@@ -150,7 +150,9 @@ struct sk_rocp_agent {
 	uint64_t size;
 	struct sk_rocp_id id;
 	uint32_t type;
-	uint32_t words[39];
+	uint32_t words[24];
+	uint32_t render_minor;
+	uint32_t more_words[14];
 	uint64_t memory[3];
 	uint32_t largest[6];
 	const void *lists[3];
@@ -162,7 +164,8 @@ struct sk_rocp_agent {
 	int32_t logical_node;
 	int32_t logical_node_of_type;
 };
-_Static_assert(offsetof(struct sk_rocp_agent, name) == 248, "as in the vendor's header");
+_Static_assert(offsetof(struct sk_rocp_agent, render_minor) == 116, "as in the vendor's header");
+_Static_assert(offsetof(struct sk_rocp_agent, name) == 248, "likewise");
 _Static_assert(offsetof(struct sk_rocp_agent, logical_node_of_type) == 288, "likewise");
 
 typedef void (*sk_rocp_finalize)(struct sk_rocp_client);

@@ -73,6 +73,7 @@ _Static_assert(sizeof(callback_record) == sizeof(rocprofiler_callback_tracing_re
 
 typedef struct sk_rocp_agent agent;
 PLACE(agent, type, rocprofiler_agent_v0_t, type);
+PLACE(agent, render_minor, rocprofiler_agent_v0_t, drm_render_minor);
 PLACE(agent, name, rocprofiler_agent_v0_t, name);
 PLACE(agent, product, rocprofiler_agent_v0_t, product_name);
 PLACE(agent, logical_node_of_type, rocprofiler_agent_v0_t, logical_node_type_id);

@@ -4,9 +4,34 @@
 #include "tool.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { TYPE_GPU = 4, TYPE_CPU = 2 };
+
+/* Find the id under which the node knows the GPU of a render node. The agent tells it to its jobs
+ * as MINOR=ID,..., because no field of the runtime has it; each partition has a render node. */
+static bool find_id(uint32_t minor, char ret[64])
+{
+	const char *at = getenv("STOKER_RENDER_NODES");
+
+	while (at && *at) {
+		char *end;
+		unsigned long found = strtoul(at, &end, 10);
+
+		if (end == at || *end != '=')
+			return false;
+		size_t length = strcspn(++end, ",");
+
+		if (found == minor && length && length < 64) {
+			snprintf(ret, 64, "%.*s", (int)length, end);
+			return true;
+		}
+		at = end + length;
+		at += *at == ',';
+	}
+	return false;
+}
 
 static void keep(const struct sk_rocp_agent *agent)
 {
@@ -16,8 +41,9 @@ static void keep(const struct sk_rocp_agent *agent)
 
 	device->agent = agent->id.handle;
 	device->type = is_gpu ? TYPE_GPU : TYPE_CPU;
-	snprintf(device->id, sizeof(device->id), "%s-%d", is_gpu ? "amd" : "amd-cpu",
-		 agent->logical_node_of_type);
+	if (!is_gpu || !find_id(agent->render_minor, device->id))
+		snprintf(device->id, sizeof(device->id), "%s-%d", is_gpu ? "amd" : "amd-cpu",
+			 agent->logical_node_of_type);
 	snprintf(device->name, sizeof(device->name), "%s", name ? name : "AMD");
 	sk_rocp.device_count++;
 }

@@ -101,6 +101,23 @@ def test_the_fold_takes_it_as_any_trace(traced: Traced, tmp_path: Path) -> None:
     assert summary.records is not None and summary.records.folded == len(truths)
 
 
+@pytest.mark.parametrize(
+    ("told", "ids"),
+    [
+        ("128=17ff74a1,129=c2ff74a1", ("17ff74a1", "c2ff74a1")),
+        ("129=c2ff74a1", ("amd-0", "c2ff74a1")),
+        ("12=a,,129=,=,128=b", ("amd-0", "amd-1")),
+        ("128=" + 64 * "x" + ",129=c2ff74a1", ("amd-0", "c2ff74a1")),
+    ],
+)
+def test_a_device_has_the_id_that_the_node_tells_for_its_render_node(
+    traced: Traced, told: str, ids: tuple[str, str]
+) -> None:
+    traced.env |= {"STOKER_RENDER_NODES": told}
+    traced.run(2, 3, 1000, 0)
+    assert tuple(sorted(device.id for device in traced.view().devices())) == tuple(sorted(ids))
+
+
 def test_a_clock_that_is_off_and_drifts_is_found_and_said(traced: Traced) -> None:
     traced.env |= {"FAKE_SKEW_NS": "5000000000", "FAKE_DRIFT_PPB": "-30000"}
     truths = traced.run(1, 300, 20_000, 10_000)

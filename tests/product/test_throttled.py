@@ -39,11 +39,13 @@ END_NS = 300_000_000
 LOST_NS = 2_000_000_000
 """A device that is held down has lost so much before its job is ended."""
 CARD = "NVIDIA L40S"
-INTEL_CARD = "Intel(R) Data Center GPU Max 1550"
-INTEL_LIMIT_MW = 250_000
+LIMIT_MW = 250_000
 WORKED_NS = 1_000_000_000
-"""Half of what the kernels of an Intel card's job take."""
-LEVEL_ZERO = Path(__file__).parents[1] / "probes" / "levelzero"
+"""Half of what the kernels of a job on the other makes' cards take."""
+LAUNCHES = ("1", "200", "10000000", "10000")
+RUNTIMES = Path(__file__).parents[1] / "probes"
+FIRST_RENDER = 128
+"""The minor number of the first render node."""
 ROUNDS = 12_000
 TRIES = 4
 WHY_POWER = 1
@@ -217,38 +219,71 @@ def test_a_card_below_its_limits_is_not_throttled(cards: Cards) -> None:
     assert "causes.throttled_ns" not in device["absent"]
 
 
-@pytest.fixture(scope="module")
-def intel(public_folder: Path) -> Iterator[Cards]:
-    folder, built = public_folder / "intel", public_folder / "intel_job"
+@dataclass(frozen=True)
+class Make:
+    """The cards of a maker whose runtime is simulated by the tests. `words`: its job's first."""
+
+    profile: str
+    vendor: int
+    model: str
+    count: int
+    runtime: str
+    library: str
+    words: tuple[str, ...] = ()
+
+    def seen_by_job(self, id: str, minor: int) -> dict[str, str]:
+        """Return what tells the runtime which card a job has: Level Zero knows the UUID, and
+        rocprofiler the render node."""
+        if self.vendor == profiles.INTEL:
+            return {"FAKE_LEVELZERO_UUID": id.replace("-", "")}
+        return {"FAKE_RENDER_MINOR": str(FIRST_RENDER + minor)}
+
+
+MAX_1550 = Make(
+    "4xMax1550", profiles.INTEL, "Intel(R) Data Center GPU Max 1550", 4,
+    "levelzero", "libze_loader.so.1", ("immediate",),
+)  # fmt: skip
+MI300X = Make(
+    "8xMI300X", profiles.AMD, "AMD Instinct MI300X", 8, "rocprofiler", "librocprofiler-sdk.so.1"
+)
+
+
+@pytest.fixture(scope="module", params=[MAX_1550, MI300X], ids=["intel", "amd"])
+def other(request: pytest.FixtureRequest, public_folder: Path) -> Iterator[tuple[Make, Cards]]:
+    make: Make = request.param
+    folder, built = public_folder / make.profile, public_folder / f"{make.profile}_job"
     built.mkdir()
-    program = compile_pair(LEVEL_ZERO, built, "libze_loader.so.1")
-    sim = profiles.node("4xMax1550", folder, seed=11)
-    sim.set_limit(0, INTEL_LIMIT_MW)
-    environment = libraries.environment(folder, [profiles.INTEL], {})
+    program = compile_pair(RUNTIMES / make.runtime, built, make.library)
+    sim = profiles.node(make.profile, folder, seed=11)
+    sim.set_limit(0, LIMIT_MW)
+    environment = libraries.environment(folder, [make.vendor], {})
     with live_node("--root-jobs-as", "root", device_kind="gpu", **environment) as live:
-        made = Cards(live, sim, str(program), INTEL_CARD)
-        wait_until(lambda: len(made.ids) == 4, "four cards")
-        yield made
+        made = Cards(live, sim, str(program), make.model)
+        wait_until(lambda: len(made.ids) == make.count, "all cards")
+        yield make, made
 
 
 @pytest.mark.parametrize("card", [0, 1])
-def test_an_intel_card_is_throttled_while_it_counts_and_not_else(intel: Cards, card: int) -> None:
+def test_a_card_is_throttled_while_it_counts_and_not_else(
+    other: tuple[Make, Cards], card: int
+) -> None:
     """The first card is at full load and has a low power limit, the second one has neither."""
-    intel.sim.set_load(card, 0.2 if card else 1.0, 0.1, 0.0)
-    wait_until(lambda: bool(card or intel.power_ns(card)), "the card is at its limit")
-    id, before = intel.ids[card], intel.power_ns(card)
+    make, cards = other
+    cards.sim.set_load(card, 0.2 if card else 1.0, 0.1, 0.0)
+    wait_until(lambda: bool(card or cards.power_ns(card)), "the card is at its limit")
+    id, before = cards.ids[card], cards.power_ns(card)
     words = {"device_ids": (id,), "device_ids_mode": "require"}
-    env = {"FAKE_LEVELZERO_UUID": id.replace("-", "")}
-    argv = (intel.program, "immediate", "1", "200", "10000000", "10000")
-    job = intel.node.submit(*argv, gpu_milli=1000, trace="full", env=env, **words)
-    view = intel.node.wait(job, trace=True)
-    assert view.state == "succeeded" and view.trace is not None, intel.node.output(job, "err")
+    env = make.seen_by_job(id, cards.sim.truth(card)["model"]["minor"])
+    argv = (cards.program, *make.words, *LAUNCHES)
+    job = cards.node.submit(*argv, gpu_milli=1000, trace="full", env=env, **words)
+    view = cards.node.wait(job, trace=True)
+    assert view.state == "succeeded" and view.trace is not None, cards.node.output(job, "err")
     device = device_of(view.trace)
     assert (device["id"], device["throttle"]["source"]) == (id, "counter")
     worked_ns = device["causes"]["kernel_ns"] + device["causes"]["throttled_ns"]
     assert worked_ns > WORKED_NS
-    counted = intel.power_ns(card) - before
-    said = intel.node.explained(job)
+    counted = cards.power_ns(card) - before
+    said = cards.node.explained(job)
     if card:
         assert counted == device["causes"]["throttled_ns"] == 0
         assert "throttled: " not in said

@@ -132,6 +132,19 @@ def test_a_granted_gpu_brings_its_vendors_tracer_unless_the_job_has_its_own() ->
     assert "/nsys.so" in job_launch.aside(start(own), (GPU,), place)["cupti"]
 
 
+def test_a_job_on_amd_cards_is_told_their_ids_and_those_of_no_other_card() -> None:
+    place = JobPlace("n1", "/j", "/s", tracers={"rocprofiler": "/run/lib/libstoker-rocprofiler.so"})
+    kfd = (234, 0)
+    cards = [
+        DeviceInfo(f"17ff74a1-{minor}", "amd", "MI300X", nodes=(kfd, (226, minor)))
+        for minor in (129, 128)
+    ]
+    intel = DeviceInfo("86800bd5", "intel", "Max 1550", nodes=((226, 2), (226, 130)))
+    spec = JobSpec(("true",), trace="full")
+    found = job_launch.launch(start(spec), (*cards, intel), HOME, place, traced=True).env
+    assert found["STOKER_RENDER_NODES"] == "128=17ff74a1-128,129=17ff74a1-129"
+
+
 def test_a_job_on_a_simulated_card_is_led_to_its_driver() -> None:
     simulated = {"STOKER_SIM_NODE": "/sim/node", "LD_LIBRARY_PATH": "/run/lib/sim"}
     place = JobPlace("n1", "/j", "/s", simulated=simulated)

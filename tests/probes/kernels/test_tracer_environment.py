@@ -58,6 +58,14 @@ def test_a_vendors_tracer_is_offered_with_its_device(
     }
 
 
+def test_ids_of_devices_are_told_to_the_tracer_that_cannot_find_them_out() -> None:
+    ids = {129: "17ff74a1-0000-1000-8001-000000000002", 128: "17ff74a1-0000-1000-8001-000000000001"}
+    made = offer(TRACERS, SEGMENTS, "full", vendors={"amd"}, render_nodes=ids)
+    assert made.variables["STOKER_RENDER_NODES"] == f"128={ids[128]},129={ids[129]}"
+    other = offer(TRACERS, SEGMENTS, "full", vendors={"intel"}, render_nodes=ids)
+    assert "STOKER_RENDER_NODES" not in other.variables
+
+
 def test_an_injection_of_the_jobs_own_is_left_alone_and_said() -> None:
     job = {"CUDA_INJECTION64_PATH": "/opt/nsys/libToolsInjection64.so"}
     made = offer(TRACERS, SEGMENTS, "full", vendors={"nvidia"}, job=job)

@@ -97,6 +97,13 @@ static uint64_t stamp(uint64_t monotonic_ns)
 	       (uint64_t)(since * fake.drift_ppb / 1000000000);
 }
 
+static int64_t number(const char *name, int64_t otherwise)
+{
+	const char *text = getenv(name);
+
+	return text ? strtoll(text, NULL, 10) : otherwise;
+}
+
 static uint32_t own_tid(void)
 {
 	return (uint32_t)syscall(SYS_gettid);
@@ -210,6 +217,7 @@ EXPORTED int rocprofiler_query_available_agents(uint32_t version, sk_rocp_agents
 {
 	static struct sk_rocp_agent agents[FAKE_DEVICES + 1];
 	const void *list[FAKE_DEVICES + 1];
+	uint32_t first_minor = (uint32_t)number("FAKE_RENDER_MINOR", 128);
 
 	for (int i = 0; i <= FAKE_DEVICES; i++) {
 		agents[i] = (struct sk_rocp_agent){
@@ -218,6 +226,7 @@ EXPORTED int rocprofiler_query_available_agents(uint32_t version, sk_rocp_agents
 			.type = i ? SK_ROCP_AGENT_GPU : 1,
 			.name = "gfx942",
 			.product = i ? "SIM MI300X" : "SIM CPU",
+			.render_minor = i ? first_minor + (uint32_t)i - 1 : 0,
 			.logical_node_of_type = i ? i - 1 : 0,
 		};
 		list[i] = &agents[i];
@@ -505,13 +514,6 @@ static void end(void)
 	pthread_join(fake.deliverer, NULL);
 	if (fake.tool && fake.tool->finalize)
 		fake.tool->finalize(fake.tool->data);
-}
-
-static int64_t number(const char *name, int64_t otherwise)
-{
-	const char *text = getenv(name);
-
-	return text ? strtoll(text, NULL, 10) : otherwise;
 }
 
 static void load_tool(const char *path)

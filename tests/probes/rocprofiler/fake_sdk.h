@@ -9,7 +9,8 @@
  * records and counts them. It prints what it did as the truth, in CLOCK_MONOTONIC.
  *
  * Environment: FAKE_VERSION (10000), FAKE_SKEW_NS and FAKE_DRIFT_PPB (its clock against
- * CLOCK_BOOTTIME), FAKE_HOLD (nothing is delivered before the end, so buffers fill). Memory:
+ * CLOCK_BOOTTIME), FAKE_HOLD (nothing is delivered before the end, so buffers fill),
+ * FAKE_RENDER_MINOR (the render node of the first device, 128; the next one has the next). Memory:
  * static. Threads: any.
  */
 #ifndef FAKE_SDK_H
