@@ -23,8 +23,8 @@ TELL_NS = 10_000_000_000
 """The time between two events about one key."""
 KEYS_MAX = 256
 HOST_CHARS_MAX = 64
-NOBODY = ""
-"""Stands for all keys that nobody has or had."""
+OTHERS = ""
+"""Stands for all keys that were not revoked. Nobody has them, or the broker read its users anew."""
 
 log = structlog.get_logger("scheduler")
 
@@ -70,7 +70,7 @@ class RefusedKeys:
             return
         self._count("connection_refused")
         self._refresh()
-        key = client.user if client.user in self._revoked else NOBODY
+        key = client.user if client.user in self._revoked else OTHERS
         if key:
             self._count("revoked_key_refused")
         if key not in self._refused and len(self._refused) >= KEYS_MAX:
@@ -93,7 +93,7 @@ class RefusedKeys:
 
     def _row(self, key: str, of: _Refused, real_ns: int) -> ChangeRow:
         row = self._revoked.get(key)
-        whose = f"the revoked key of {row.owner}" if row is not None else "a key that nobody has"
+        whose = f"the revoked key of {row.owner}" if row else "a key that was not revoked"
         times = f"{of.count} times, last" if of.count > 1 else "once,"
         return ChangeRow(
             t_ns=real_ns,

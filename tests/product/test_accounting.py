@@ -143,7 +143,7 @@ class Told:
         delayed += SWITCH_NS * switches + self.stolen_ns
         lost = {name: count for name, count in self.trace["loss"].items() if count}
         said = f"found {found}\nexpected {expected}\nof {waiting}; {self.truth}\nlost {lost}"
-        said += f", stolen {self.stolen_ns}"
+        said += f", stolen {self.stolen_ns}, absent {self.trace['absent']}"
         for cause, ns in self.named(ways).items():
             assert found[cause] >= ns, f"{cause}: {said}"
         for cause, ns in expected.items():

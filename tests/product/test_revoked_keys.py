@@ -40,6 +40,14 @@ def node(other_host: OtherHost) -> Iterator[LiveNode]:
         yield live
 
 
+@pytest.fixture(autouse=True)
+def leaves_no_node(node: LiveNode) -> Iterator[None]:
+    """A test that fails leaves no node behind that the next one would want to join as."""
+    yield
+    if "second" in states(node):
+        node.stoker("node", "remove", "second", "--force", "--reason", "its test is over")
+
+
 def token(node: LiveNode) -> bytes:
     return node.stoker("cluster", "token").stdout
 
@@ -99,16 +107,17 @@ def test_a_revoked_node_is_cut_off_and_its_jobs_follow_their_lease(
         assert (row["state"], row["why"], row["key"]) == ("revoked", "stolen", was["key"])
         wait_until(lambda: freezes(second) > frozen, "its jobs are frozen", PATIENCE_S)
         wait_until(lambda: states(node)["second"] == "silent", "it is silent", PATIENCE_S)
-        wait_until(lambda: bool(events(node, "key.refused")), "the refusal is told", PATIENCE_S)
-        told = events(node, "key.refused")[0]
-        assert "the revoked key of node second was refused" in told and THERE in told
+        refused = "the revoked key of node second was refused"
+        wait_until(lambda: bool(events(node, refused)), "the refusal is told", PATIENCE_S)
+        told = events(node, refused)[0]
+        assert "key.refused" in told and THERE in told
         assert processes(node) == before, "nobody was restarted for it"
         assert node.wait(near, "running").state == "running"
         assert node.output(node.run("echo", "here", tolerate=(FENCE_TAINT,)).job) == b"here\n"
         assert node.stoker("logs", str(far), check=False).returncode != 0
 
-        refused = node.stoker("node", "remove", "second", check=False)
-        assert refused.returncode != 0 and f"has job {far}".encode() in refused.stderr
+        early = node.stoker("node", "remove", "second", check=False)
+        assert early.returncode != 0 and f"has job {far}".encode() in early.stderr
         assert (
             b"removal of node second: done"
             in node.stoker("node", "remove", "second", "--force", "--reason", "stolen").stdout
@@ -154,7 +163,7 @@ def test_a_node_gets_another_key_while_its_job_runs(
             assert now["key"] != before
             before = now["key"]
         wait_until(
-            lambda: log.read_text().count('"connected"') == 3 * connected, "it is back", PATIENCE_S
+            lambda: log.read_text().count('"connected"') >= 3 * connected, "it is back", PATIENCE_S
         )
         until_ready(node, "second")
         assert freezes(second) == frozen, "its lease was renewed all the time"

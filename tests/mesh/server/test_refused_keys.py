@@ -52,7 +52,7 @@ def test_each_is_counted_and_whose_it_was_is_told(
         refused.heard(advisory(key, "10.0.0.3"))
     assert told(refused, 2) == [
         ("", "the revoked key of user eve was refused once, from 10.0.0.3"),
-        ("", "a key that nobody has was refused 2 times, last from 10.0.0.3"),
+        ("", "a key that was not revoked was refused 2 times, last from 10.0.0.3"),
     ]
     assert told(refused, TELL_NS) == []
     assert told(refused, TELL_NS + 1) == [
@@ -73,7 +73,7 @@ def test_a_key_that_was_given_out_again_is_nobodys_until_the_table_says_so(
     assert [node for node, _ in told(refused, 1)] == ["", "c"]
     path.unlink()
     refused.heard(advisory(NODE))
-    assert "a key that nobody has" in told(refused, TELL_NS + 1)[0][1]
+    assert "a key that was not revoked" in told(refused, TELL_NS + 1)[0][1]
 
 
 def test_what_cannot_be_read_or_told_apart_is_counted(
