@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 
 import msgspec
 
+from stoker.agent.followed_starts import FollowedStarts
 from stoker.agent.jobs import job_launch, steps
 from stoker.agent.jobs.job_launch import JobPlace
 from stoker.agent.jobs.spawner import Spawner
@@ -76,6 +77,7 @@ class JobExecutor:
         self._devices = devices
         self._post = post
         self._homes = UserHomes()
+        self._followed = FollowedStarts(tracer, self.release)
         self._exited: dict[TaskKey, Exited] = {}
         self._traced: set[TaskKey] = set()
         self._short: dict[TaskKey, bool] = {}
@@ -93,7 +95,7 @@ class JobExecutor:
         self.output_cap: Callable[[int, int], int] = lambda requested, promised: requested
         """(bytes requested, bytes that the user's running jobs may write) -> bytes that it may
         write."""
-        self.counters: Counter[str] = Counter()
+        self.counters: Counter[str] = self._followed.counters
 
     # --- effects ----------------------------------------------------------------------------------
 
@@ -197,12 +199,16 @@ class JobExecutor:
 
     # --- the spawner's events ---------------------------------------------------------------------
 
-    def core_event(self, event: SpawnerEvent) -> Event:
-        """Return the core's event for one of the spawner."""
+    def core_event(self, event: SpawnerEvent) -> Event | None:
+        """Return the core's event for one of the spawner; None if it concerns the tracer alone."""
         key = event.key
         record = self._starts.get(key)
         self.changed(event.job)
         if isinstance(event, Prepared):
+            if record.trace == "full":
+                self._followed.prepared(record, event.cgroup_id)
+            if record.followed_first:
+                return None
             return steps.Gathered(key, record.decision, event.t_ns)
         if isinstance(event, Started):
             if record.trace != "off":
@@ -213,6 +219,8 @@ class JobExecutor:
         if outcome is None:
             self.counters["never_started"] += 1
             _log.warning("an attempt was not started", job=event.job, why=event.reason)
+            if record.trace == "full":
+                self._tracer.forget(key)
             return steps.NeverStarted(key, event.t_ns)
         lived_ns = event.t_ns - event.started_ns if event.started_ns else 0
         traced = record.trace != "off" and self._tracer.used(
@@ -254,10 +262,17 @@ class JobExecutor:
         running = self._starts.promised(launch.uid) + promised[launch.uid]
         output_bytes_max = self.output_cap(launch.output_bytes_max, running)
         promised[launch.uid] += output_bytes_max
-        launch = msgspec.structs.replace(launch, output_bytes_max=output_bytes_max)
+        alone = traced and start.spec.trace == "full" and start.gang is None
+        followed_first = alone and self._tracer.follows
+        launch = msgspec.structs.replace(
+            launch, output_bytes_max=output_bytes_max, gathers=launch.gathers or followed_first
+        )
         aside = job_launch.aside(start, granted, self._place) | missing if traced else {}
         devices = tuple(device.id for device in granted)
-        return launch, start_record(start, devices, traced, aside, output_bytes_max)
+        record = start_record(
+            start, devices, traced, aside, output_bytes_max, followed_first=followed_first
+        )
+        return launch, record
 
     async def _send(self, launches: list[Launch]) -> None:
         """Send launches until the spawner has answered; repeating one is safe."""

@@ -88,7 +88,8 @@ class Launch(TaskRecord, frozen=True):
     fenced: bool = True
     """True if it is frozen when the node's lease ends."""
     gathers: bool = False
-    """True if it is one of a gang: made ready, it waits for its release."""
+    """True if, made ready, it waits for its release: one of a gang, or a job whose threads are
+    followed from its first instruction."""
     cpus: str = ""
     """The CPUs to which it is bound, as the kernel lists them: 0-3,8; empty: any."""
     memory_nodes: str = ""
@@ -102,6 +103,8 @@ class Prepared(TaskRecord, frozen=True):
     CLOCK_REALTIME."""
 
     t_ns: int
+    cgroup_id: int = 0
+    """The inode of its cgroup v2 directory; 0 without cgroups."""
 
 
 class Started(TaskRecord, frozen=True):
@@ -353,7 +356,7 @@ def _unpack(payload: memoryview, at: int) -> tuple[int, Event | None, int]:
     elif bits & _STARTED_BIT:
         event = Started(job, attempt, task, placing, pid, cgroup_id, started_ns)
     elif bits & _READY_BIT:
-        event = Prepared(job, attempt, task, placing, t_ns)
+        event = Prepared(job, attempt, task, placing, t_ns, cgroup_id)
     return state, event, _EVENT.size + length
 
 

@@ -45,6 +45,8 @@ class StartRecord(TaskRecord, frozen=True):
     rank_patience_s: int = 60
     queue: str = ""
     """The queue of the job; empty: the default queue."""
+    followed_first: bool = False
+    """True if it runs as soon as the tracer follows its threads, and not before."""
 
 
 UNKNOWN_GRACE_S = 5.0
@@ -56,6 +58,8 @@ def start_record(
     traced: bool,
     aside: Mapping[str, str] | None = None,
     output_bytes_max: int = 0,
+    *,
+    followed_first: bool = False,
 ) -> StartRecord:
     """Return the record of one start."""
     spec = start.spec
@@ -74,6 +78,7 @@ def start_record(
         spec.rank_trouble,
         spec.rank_patience_s,
         spec.queue,
+        followed_first,
     )
 
 

@@ -47,7 +47,9 @@ class SpawnerEvents:
         while True:
             for event in await self._spawner.next_events():
                 try:
-                    self._post(self._executor.core_event(event))
+                    told = self._executor.core_event(event)
+                    if told is not None:
+                        self._post(told)
                 except Exception as error:  # the rest of the batch goes on
                     self._counters["event_failed"] += 1
                     _log.exception("an event could not be handled", job=event.job, error=str(error))

@@ -59,6 +59,8 @@ FOLD_FILE = STORE_FILES[0]
 EARLY_SPANS_MAX = 32_768
 """The largest number of thread spans kept for a job before its first segment; more are counted as
 lost."""
+LATE_NS = 100_000_000
+"""The time after a job's start from which on the summary says that it was followed late."""
 
 IDLE_CPU_SHARE = 0.1
 """The share of one CPU above which a job without a tracer may have used its devices."""
@@ -120,8 +122,9 @@ class TracedJob:
         self.last: TraceSummary | None = None
         """The final summary, once it is on disk."""
 
-    def follow(self) -> None:
-        """Follow the job's threads; the summary names what the probes cannot record."""
+    def follow(self, *, early: bool = False) -> None:
+        """Follow the job's threads; the summary names what the probes cannot record. `early`: they
+        were followed before the first one existed."""
         if self._followed or self.window.plan.wanted == "dormant":
             return  # following a dormant job starts with its first window
         host = self._host
@@ -147,6 +150,16 @@ class TracedJob:
         if blind_ns > 0:
             seen = f"threads were not seen for the first {blind_ns / 1e9:.3f} s"
             self._absent["host before the probes"] = f"{seen}: the agent started later"
+        elif not early and (late_ns := time.monotonic_ns() - self._began_ns) > LATE_NS:
+            seen = f"threads were not seen for the first {late_ns / 1e9:.3f} s"
+            self._absent["host before it was followed"] = f"{seen}: the agent was busy"
+
+    def follow_ended(self, *, early: bool) -> None:
+        """Follow a job that ended before the thread came to it, if its threads were recorded."""
+        if early:
+            self.follow(early=True)
+        elif self._host is not None and self.cgroup_id and self.window.plan.wanted != "dormant":
+            self._absent["host"] = "it ended before its threads were followed"
 
     def open(self) -> bool:
         """Open the fold, or continue that of an earlier agent; False if there is no segment."""

@@ -35,12 +35,13 @@ from stoker.agent.tracing.launch_throttle import LaunchThrottle
 from stoker.agent.tracing.local_records import Bus
 from stoker.agent.tracing.rank_watch import TroubledRank
 from stoker.agent.tracing.record_publisher import Allowance
+from stoker.agent.tracing.trace_candidate import TraceCandidate
 from stoker.agent.tracing.trace_window import RecordSink
 from stoker.mesh.wire.queries import TracingQuery
 from stoker.mesh.wire.schema import TracingView
 from stoker.native.errors import NotFound, Refused, StokerError
 from stoker.native.structured_log import structlog
-from stoker.probes.catalogue import ProbeState
+from stoker.probes.catalogue import SPAN_PROBES, ProbeState
 from stoker.probes.host.host_probes import HostProbes
 from stoker.probes.host.notices import Notice
 from stoker.probes.kernels.job_trace import HOLD_WHOLE, DeviceRow, TraceSummary
@@ -60,28 +61,6 @@ FULL_AT = 0.25
 """The fill of a ring above which it is drained again at once."""
 
 _log = structlog.get_logger("tracing")
-
-
-@dataclass(slots=True)
-class _Candidate:
-    """A running job that may be traced. `offset_ns`: CLOCK_REALTIME minus CLOCK_MONOTONIC."""
-
-    record: StartRecord
-    started: Started
-    offset_ns: int
-    adopted: bool = False
-    """True if an earlier agent may have traced it."""
-    over: bool = False
-    """True if it ended without a trace; the thread then need not begin one."""
-    look_at: float = 0.0
-    wait_s: float = 0.02
-
-    @property
-    def follow(self) -> bool:
-        """True if its threads are followed before it calls a device."""
-        if self.record.trace == "dormant":
-            return False
-        return bool(self.record.gpu_milli) or self.record.trace == "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +118,13 @@ class TraceThread:
         self._wake = threading.Event()
         self._idle = False
         self._closing = False
-        self._new: list[_Candidate] = []
+        self._new: list[TraceCandidate] = []
         """Jobs to follow whose start came just now."""
-        self._candidates: dict[TaskKey, _Candidate] = {}
+        self._candidates: dict[TaskKey, TraceCandidate] = {}
         self._traced: dict[TaskKey, TracedJob] = {}
         self._by_cgroup: dict[int, TracedJob] = {}
+        self._early: dict[TaskKey, int] = {}
+        """Jobs that are followed before they run, and their cgroups; of the thread."""
         self._host: HostProbes | None = None
         self._calls: JobCalls | None = None
         self._dropped: dict[str, int] = {}
@@ -173,7 +154,7 @@ class TraceThread:
         costs nothing until one of its processes makes a segment; the thread never hears of a job
         that is over before that.
         """
-        candidate = _Candidate(record, started, _offset_ns(), adopted)
+        candidate = TraceCandidate(record, started, _offset_ns(), adopted)
         self._candidates[record.key] = candidate
         if candidate.follow:
             if not self._new:
@@ -181,6 +162,20 @@ class TraceThread:
             self._new.append(candidate)
         elif self._idle:
             self._wake.set()
+
+    @property
+    def follows(self) -> bool:
+        """True if the kernel records the threads of jobs, as far as it has answered."""
+        return any(probe.id in SPAN_PROBES and probe.state == "attached" for probe in self.probes)
+
+    def follow(self, key: TaskKey, cgroup_id: int, done: Done) -> None:
+        """Have the kernel record every thread of a job with a full trace before it has one; `done`
+        gets None when it does, or the StokerError of why it cannot."""
+        self._order(lambda: self._answer(done, lambda: self._follow(key, cgroup_id)))
+
+    def forget(self, key: TaskKey) -> None:
+        """Forget a job that was to be followed and never ran."""
+        self._order(lambda: self._drop(key))
 
     def _begin_new(self) -> None:
         """Have the thread follow new jobs, except those whose end came together with their start,
@@ -206,7 +201,7 @@ class TraceThread:
         return False
 
     def _has_trace(
-        self, record: StartRecord, candidate: _Candidate | None, lived_ns: int, cleared: bool
+        self, record: StartRecord, candidate: TraceCandidate | None, lived_ns: int, cleared: bool
     ) -> bool:
         traced = candidate is None or candidate.follow or candidate.adopted
         if not cleared and not self._clear(record.key):
@@ -215,7 +210,7 @@ class TraceThread:
             return True
         return bool(record.gpu_milli) and (lived_ns >= SHORT_NS or self._counts_calls(candidate))
 
-    def _counts_calls(self, candidate: _Candidate | None) -> bool:
+    def _counts_calls(self, candidate: TraceCandidate | None) -> bool:
         """True if the job's calls into libraries were counted, so that even a short one without a
         segment has something to tell."""
         if candidate is None or self._calls is None:
@@ -354,13 +349,13 @@ class TraceThread:
                 self._candidates.pop(key, None)
                 self._guard(partial(self._first_segment, candidate))
 
-    def _first_segment(self, candidate: _Candidate) -> None:
+    def _first_segment(self, candidate: TraceCandidate) -> None:
         self._begin(candidate)
         job = self._traced.get(candidate.record.key)
         if job is not None:
             job.open()
 
-    def _begin(self, candidate: _Candidate) -> None:
+    def _begin(self, candidate: TraceCandidate) -> None:
         record, started = candidate.record, candidate.started
         if candidate.over or record.key in self._traced:
             return
@@ -369,7 +364,14 @@ class TraceThread:
             self.throttle.answered(record.key, HOLD_WHOLE, (), "too many jobs are traced")
             return
         began_ns = started.t_ns - candidate.offset_ns
-        self._add(record, began_ns, started.cgroup_id, adopted=candidate.adopted).follow()
+        job = self._add(record, began_ns, started.cgroup_id, adopted=candidate.adopted)
+        job.follow(early=record.key in self._early)
+
+    def _follow(self, key: TaskKey, cgroup_id: int) -> None:
+        if self._host is not None and cgroup_id:
+            self._early[key] = cgroup_id
+            self._host.follow(cgroup_id, full=True)
+            self._host.opt_in(cgroup_id, stacks=True, faults=True)
 
     def _add(
         self, record: StartRecord, began_ns: int, cgroup_id: int, *, adopted: bool = True
@@ -399,7 +401,10 @@ class TraceThread:
     def _end(
         self, record: StartRecord, exited: Exited, began_ns: int, ended_ns: int, done: Done
     ) -> None:
-        job = self._traced.get(record.key) or self._add(record, began_ns, exited.cgroup_id)
+        job = self._traced.get(record.key)
+        if job is None:
+            job = self._add(record, began_ns, exited.cgroup_id)
+            job.follow_ended(early=record.key in self._early)
         try:
             self._drain_calls()
             self._feed_spans()
@@ -419,9 +424,12 @@ class TraceThread:
 
     def _drop(self, key: TaskKey) -> None:
         job = self._traced.pop(key, None)
+        early = self._early.pop(key, None)
         if job is not None:
             self._by_cgroup.pop(job.cgroup_id, None)
             job.close()
+        elif early is not None and self._host is not None:
+            self._host.unfollow(early)
         self.throttle.forget(key)
 
     def _so_far(self, key: TaskKey) -> TraceSummary:

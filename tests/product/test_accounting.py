@@ -230,6 +230,14 @@ def test_the_named_cause_gets_the_waiting_time(
     run(node, waits, "--rounds", "70", way, *more).check(way)
 
 
+def test_a_full_trace_has_the_first_instruction_of_a_job(node: LiveNode, waits: str) -> None:
+    """Ten jobs that are over soon: a job runs when its threads are followed, and not before."""
+    for _ in range(10):
+        told = run(node, waits, "--rounds", "1", "sleep:1")
+        assert told.trace["absent"] == {}
+        assert told.found["not_observed_ns"] <= NOT_OBSERVED * told.trace_ns
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [

@@ -292,6 +292,7 @@ void sk_runner_slot_event(const struct sk_runner_slot *slot, struct sk_runner_ev
 	if (sk_runner_slot_waits(slot)) {
 		ret->bits |= SK_EVENT_READY;
 		ret->t_ns = atomic_load_explicit(&slot->control.ready_ns, memory_order_relaxed);
+		ret->cgroup_id = slot->control.cgroup_id;
 	}
 	if (state >= SK_SLOT_STARTED && slot->started.pid) {
 		ret->bits |= SK_EVENT_STARTED;

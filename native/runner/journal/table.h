@@ -36,8 +36,8 @@ enum {
 
 enum sk_runner_slot_state {
 	SK_SLOT_FREE = 0,
-	SK_SLOT_TAKEN = 1, /* recorded; no instruction of the job can have run. One of a gang waits
-			      here until it is released */
+	SK_SLOT_TAKEN = 1,     /* recorded; no instruction of the job can have run. One that
+				  gathers waits here until it is released */
 	SK_SLOT_LAUNCHING = 2, /* the process is about to exist, or does */
 	SK_SLOT_STARTED = 3,
 	SK_SLOT_ENDED = 4,
@@ -90,9 +90,10 @@ struct sk_runner_control {
 	_Atomic uint64_t stdin_bytes;
 	_Atomic uint64_t grace_ns;
 	_Atomic uint32_t overdue;  /* its start was ended from outside */
-	_Atomic uint32_t released; /* it may run: all of its gang are ready */
+	_Atomic uint32_t released; /* it may run: all that it waited for are ready */
 	uint32_t announced; /* enum sk_runner_event_bit: events that the agent acknowledged */
 	char reason[SK_REASON_MAX + 1];
+	uint64_t cgroup_id; /* by the shim, before ready_ns: of the tree in which it waits */
 };
 
 struct sk_runner_slot {

@@ -174,6 +174,7 @@ bool sk_runner_job_gather(struct sk_runner_job *job)
 
 	if (!(job->launch.fixed->flags & SK_LAUNCH_GATHER))
 		return true;
+	control->cgroup_id = job->tree.id;
 	atomic_store_explicit(&control->ready_ns, sk_runner_clock_ns(CLOCK_REALTIME),
 			      memory_order_release);
 	/* Without a spawner the eventfd has no reader; the next one reads the slots. */

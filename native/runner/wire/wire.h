@@ -84,7 +84,8 @@ enum sk_runner_launch_flag {
 	SK_LAUNCH_PIDS_DEFAULT = 32,   /* `pids` was not requested: set only where that is cheap */
 	SK_LAUNCH_MEMORY_DEFAULT = 64, /* the same for `memory_bytes` */
 	SK_LAUNCH_FENCED = 128,	       /* frozen when the node's lease ends */
-	SK_LAUNCH_GATHER = 256,	       /* one of a gang: made ready, it waits for its release */
+	SK_LAUNCH_GATHER = 256,	       /* made ready, it waits for its release: one of a gang, or
+					  a job that is traced from its first instruction */
 	SK_LAUNCH_NUMA = 512,	       /* it runs bound as the lists say, or not at all */
 	SK_LAUNCH_FLAGS = 1023,
 };

@@ -30,8 +30,9 @@ async def test_the_tasks_of_a_gang_wait_for_their_release(node: Node) -> None:
     ]  # fmt: skip
     assert node.out(first) == b""
     await node.spawner.release([first.key, other.key, TaskKey(99, 1, 0)])
-    for each in (first, other):
-        assert (await node.begun(each)).pid
+    for each, prepared in zip((first, other), ready, strict=True):
+        begun = await node.begun(each)
+        assert begun.pid and begun.cgroup_id == prepared.cgroup_id
     await until(lambda: node.out(first) == b"ran\nran\n")  # one folder for both
     await node.spawner.release([first.key])
 
