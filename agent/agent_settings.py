@@ -19,10 +19,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
+from stoker.agent.alerts import rule
+from stoker.agent.alerts.rule import AlertRule, AlertSettings
 from stoker.agent.jobs import rank_launcher
 from stoker.agent.jobs.job_launch import LOADER_PATH, JobPlace
 from stoker.agent.jobs.retention import RetentionLimits
@@ -47,6 +49,7 @@ from stoker.mesh.recording import ring_files
 from stoker.mesh.recording.ring_files import RecordingLimits
 from stoker.native import paths
 from stoker.native.errors import BadRequest
+from stoker.native.setting import mark
 from stoker.native.structured_log import structlog
 from stoker.probes.kernels.tracer_environment import LIBCUPTI, LIBRARIES, find_cupti
 
@@ -61,7 +64,8 @@ SIM_DRIVERS = ("libcuda.so.1", "libnccl.so.2", "libnvidia-ml.so.1")
 class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`[node]` of config.toml."""
 
-    labels: tuple[str, ...] = ()
+    labels: Annotated[tuple[str, ...], mark("--label")] = ()
+    """Labels of the node, by which jobs ask for it; those of `up --label` are added."""
     ping_host: str = ""
     """The own address at which the node answers the pings of other nodes; by default the one at
     which other hosts reach it, and loopback on a node that is alone."""
@@ -80,6 +84,8 @@ class Config(msgspec.Struct, frozen=True):
     power: PowerRules = msgspec.field(default_factory=PowerRules)
     metrics: MetricsConfig = msgspec.field(default_factory=MetricsConfig)
     recording: RecordingLimits = msgspec.field(default_factory=RecordingLimits)
+    alert: tuple[AlertRule, ...] = ()
+    alerts: AlertSettings = msgspec.field(default_factory=AlertSettings)
 
 
 @dataclass(frozen=True)
@@ -192,6 +198,8 @@ def read_config(path: Path) -> Config:
             target(config.otlp)
         metrics_config.check(config.metrics)
         ring_files.check(config.recording)
+        rule.check(config.alert)
+        rule.check_settings(config.alerts)
     except msgspec.ValidationError as error:
         raise BadRequest(f"{path}: {error}") from None
     except BadRequest as error:

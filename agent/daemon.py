@@ -131,6 +131,7 @@ class AgentDaemon:
         self._link.on_up = lambda: self.post(steps.MeshUp())
         self._link.on_down = lambda: self.post(steps.MeshDown())
         self._tracer.publish = self._link.publish
+        self._alerts = metrics.alerts(self._link.publish)
         requests = SchedulerRequests(setting.node, self._link, self._answered, self._tasks.spawn)
         self._effects = EffectRunner(
             self._position, self._lease, self._folders, requests, self._status
@@ -239,6 +240,8 @@ class AgentDaemon:
             self._tasks.keep_running(work)
         if self._exporter is not None:
             self._tasks.keep_running(self._exporter.run)
+        if self._alerts is not None:
+            self._tasks.keep_running(self._alerts.run)
         self._recorder.start()
 
     async def _meet_spawner(self) -> Spawner:
@@ -324,6 +327,8 @@ class AgentDaemon:
             self._exporter.close()
         if self._page is not None:
             self._page.close()
+        if self._alerts is not None:
+            self._alerts.close()
         self._folders.close()
         self._lease_thread.stop()
         if self._responder is not None:
@@ -374,9 +379,9 @@ class AgentDaemon:
         )
         watch = self._health.watch if self._health is not None else None
         made = (self._telemetry, self._executor, self._queries, self._exporter, self._page, watch)
-        pinged, ranks = self._responder, self._ranks
+        pinged, ranks, alerts = self._responder, self._ranks, self._alerts
         kernels = self._reports.kernels if self._reports is not None else None
-        others = (*made, pinged, ranks, kernels)
+        others = (*made, pinged, ranks, alerts, kernels)
         return [part.counters for part in (*parts, *others) if part is not None]
 
 

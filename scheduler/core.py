@@ -41,7 +41,9 @@ class Limits(NamedTuple):
     """Named maxima of the state. They are part of it: all replicas of a log use the same."""
 
     nodes: int = 256
+    """The most nodes."""
     devices: int = 4096
+    """The most devices of all nodes."""
     jobs: int = 65_536
     """The most jobs waiting and placed together."""
     finished: int = 24_576

@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/developer/glossary.md"
 FOLDERS = ("agent", "mesh", "native", "probes", "scheduler", "tui")
-NOUNS = {"ping", "tracing"}
+NOUNS = {"ping", "setting", "tracing"}
 """Modules whose name ends in -ing and is a noun of the field all the same."""
 
 

@@ -47,8 +47,8 @@ def parse_size(text: str) -> int:
     return int(number) * units[unit]
 
 
-def _size(ctx: click.Context, param: click.Parameter, value: str) -> int:
-    return parse_size(value)
+def _size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    return None if value is None else parse_size(value)
 
 
 @click.command("up")
@@ -74,10 +74,8 @@ def _size(ctx: click.Context, param: click.Parameter, value: str) -> int:
 @click.option(
     "--log-max-bytes",
     metavar="SIZE",
-    default="64MiB",
-    show_default=True,
     callback=_size,
-    help="Log size of one process.",
+    help="Log size of one process.  [default: 64MiB]",
 )
 def up_command(
     *,
@@ -88,15 +86,18 @@ def up_command(
     root_jobs_as: str | None,
     labels: tuple[str, ...],
     metrics: str | None,
-    log_max_bytes: int,
+    log_max_bytes: int | None,
 ) -> None:
     """Start a node: broker, scheduler, agent. The first start makes keys and settings.
+
+    What no option says is as config.toml has it: `stoker config print`.
 
     One node per host is enough: a second one starts only with --beside, or in a folder that
     --state or STOKER_STATE names.
     """
     from stoker.agent.supervise import other_nodes, target_node
-    from stoker.agent.supervise.startup import StartOptions, start
+    from stoker.agent.supervise.start_options import StartOptions
+    from stoker.agent.supervise.startup import start
 
     where = target_node.to_start(state, beside=beside)
     others = other_nodes.check(where, wanted=beside or target_node.is_named(state))

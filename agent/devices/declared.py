@@ -50,18 +50,31 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One `[[device]]` table."""
 
     id: str
+    """Name of the device, which jobs may ask for."""
     model: str = ""
+    """Model, as lists show it."""
     nodes: tuple[str, ...] = ()
+    """Its files in /dev, which the device gate admits for a job that has it."""
     vendor: str = "declared"
+    """Vendor; nvidia, amd and intel also un-hide that vendor's runtime."""
     visible: dict[str, str] = {}
+    """Variables of a job that has it."""
     memory_bytes: int | None = None
+    """Bytes of its memory."""
     numa: Place | None = None
+    """Its NUMA node."""
     link: Place = 0
+    """Devices with equal numbers share a fast link; 0 is none."""
     link_gbps: Place = 0
+    """GB/s of that link, both directions together."""
     bus: Place = 0
+    """Devices with equal numbers share a PCIe switch; 0 is none."""
     arch: Word = ""
+    """Architecture, for --arch."""
     driver: Word = ""
+    """Driver, for --driver."""
     profile: Word = ""
+    """Profile of a partition, for --partition-profile."""
 
 
 @register

@@ -8,7 +8,7 @@ counted by metric, never merged into another series. An absent value has no poin
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -96,6 +96,17 @@ def metrics(reading: NodeReading) -> tuple[list[Metric], Counter[str]]:
         for each in NAMES
         if each.name in points
     ], refused
+
+
+def series(
+    reading: NodeReading, names: Container[str]
+) -> dict[str, list[tuple[Attributes, int | float]]]:
+    """Return the series of these metrics with their values; histograms have none."""
+    found: dict[str, list[tuple[Attributes, int | float]]] = {}
+    for name, point in _points(reading):
+        if name in names and isinstance(point, Number):
+            found.setdefault(name, []).append((point.attributes, point.value))
+    return found
 
 
 def _points(reading: NodeReading) -> Iterator[Point]:

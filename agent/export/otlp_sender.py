@@ -13,7 +13,7 @@ import ssl
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from stoker.agent.state.otlp_config import OtlpConfig, target
+from stoker.agent.state.otlp_config import PATH, OtlpConfig, target
 
 RETRYABLE = frozenset({429, 502, 503, 504})
 """Statuses of a collector after which a retry may succeed (OTLP specification)."""
@@ -22,6 +22,8 @@ RETRYABLE_CODES = frozenset(
 )
 """Codes of gRPC after which a retry may succeed (OTLP specification)."""
 METHOD = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
+LOGS_METHOD = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
+LOGS_PATH = "/v1/logs"
 
 
 class Tried(NamedTuple):
@@ -36,22 +38,26 @@ class OtlpSender(Protocol):
     """The way to one collector."""
 
     def send(self, body: bytes) -> Tried:
-        """Try once to send an ExportMetricsServiceRequest."""
+        """Try once to send a request, as bytes."""
 
     def close(self) -> None:
         """Give up the connection."""
 
 
-def sender(config: OtlpConfig) -> OtlpSender:
-    """Return the sender that the configuration wants; gRPC's code is loaded for it alone."""
-    return GrpcSender(config) if config.protocol == "grpc" else HttpSender(config)
+def sender(config: OtlpConfig, *, logs: bool = False) -> OtlpSender:
+    """Return the sender that the configuration wants, of metrics or of log records; gRPC's code is
+    loaded for it alone."""
+    if config.protocol == "grpc":
+        return GrpcSender(config, LOGS_METHOD if logs else METHOD)
+    path = target(config).path
+    return HttpSender(config, path.removesuffix(PATH) + LOGS_PATH if logs else path)
 
 
 class HttpSender:
     """OTLP over HTTP, a connection for each request."""
 
-    def __init__(self, config: OtlpConfig) -> None:
-        self._config = config
+    def __init__(self, config: OtlpConfig, path: str) -> None:
+        self._config, self._path = config, path
         self._url = target(config)
 
     def send(self, body: bytes) -> Tried:
@@ -62,7 +68,7 @@ class HttpSender:
         connection: http.client.HTTPConnection | None = None
         try:
             connection = self._connect()
-            connection.request("POST", self._url.path, body, headers)
+            connection.request("POST", self._path, body, headers)
             answer = connection.getresponse()
             answer.read(4096)
             if 200 <= answer.status < 300:
@@ -93,8 +99,10 @@ class HttpSender:
 class GrpcSender:
     """OTLP over gRPC. The request is bytes already, so no message classes are needed."""
 
-    def __init__(self, config: OtlpConfig) -> None:
+    def __init__(self, config: OtlpConfig, method: str = METHOD) -> None:
         import grpc
+
+        self._method = method
 
         self._grpc: Any = grpc
         self._config = config
@@ -107,7 +115,7 @@ class GrpcSender:
         try:
             if self._channel is None:
                 self._channel = self._open()
-            call = self._channel.unary_unary(METHOD)
+            call = self._channel.unary_unary(self._method)
             call(
                 body,
                 timeout=self._config.timeout_s,

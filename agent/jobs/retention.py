@@ -28,7 +28,9 @@ class RetentionLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`[retention]` of config.toml."""
 
     jobs: int = 10_000
+    """Folders of finished jobs that are kept."""
     bytes: int = 16 << 30
+    """Bytes of all these folders; beyond that the oldest of whoever has most go first."""
     user_bytes: int = 8 << 30
     """Bytes of one Unix user id, output of running jobs included."""
 

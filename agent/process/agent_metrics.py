@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's readings for metrics, the exporter if config.toml names a collector, and the page."""
+"""The agent's readings for metrics, and who gets them: exporter, page and alerts, as config.toml
+says."""
 
 from __future__ import annotations
 
@@ -21,13 +22,18 @@ from stoker.agent.link.node_telemetry import NodeTelemetry
 from stoker.agent.state import metrics_config
 from stoker.agent.state.metrics_config import ALL, Serving
 from stoker.agent.state.otlp_config import resource
+from stoker.mesh.wire import subjects
+from stoker.native.structured_log import structlog
 from stoker.probes.otlp.otlp_encoder import Number
 
 if TYPE_CHECKING:
+    from stoker.agent.alerts.watch import AlertWatch
     from stoker.agent.export.otlp_exporter import OtlpExporter
     from stoker.agent.export.page_server import PageServer
 
 STAT = Path("/proc/self/stat")
+
+_log = structlog.get_logger("metrics")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,34 @@ class AgentMetrics:
             checks=self._sources.checks,
             readers=None if ALL in config.readers else metrics_config.reader_ids(config),
             tell=self._told,
+        )
+
+    def alerts(self, publish: Callable[[str, bytes], bool]) -> AlertWatch | None:
+        """Return what judges the rules of alerts; None without a rule: its code is never loaded.
+        `publish` sends a message on the bus."""
+        config = self._setting.config
+        if not config.alert:
+            return None
+        from stoker.agent.alerts import sinks
+        from stoker.agent.alerts.sink_queue import SinkQueue
+        from stoker.agent.alerts.watch import AlertPlaces, AlertWatch
+
+        queues = []
+        if config.alerts.webhook:
+            queues.append(SinkQueue("webhook", sinks.webhook(config.alerts)))
+        if config.alerts.otel_logs and config.otlp.endpoint:
+            send = sinks.otel_logs(config.otlp, self._resource(), __version__)
+            queues.append(SinkQueue("otel", send))
+        elif config.alerts.otel_logs:
+            _log.warning("alerts.otel_logs tells nobody: no collector is named", table="otlp")
+        state, subject = self._setting.state, subjects.alerts(self._setting.node)
+        return AlertWatch(
+            AlertPlaces(self._setting.node, state.agent, state.run),
+            config.alert,
+            config.alerts,
+            read=self.reading,
+            publish=lambda data: publish(subject, data),
+            queues=queues,
         )
 
     def _told(self, told: Serving) -> None:

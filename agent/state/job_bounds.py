@@ -26,8 +26,11 @@ class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The file's bounds; processes include threads. None is the node's default, 0 no bound."""
 
     processes_per_user: _Processes | None = None
+    """Processes of one Unix user in all jobs; unset: a quarter of what all jobs may have."""
     processes_per_job: _Processes | None = None
+    """Processes of one job; unset: an eighth of it."""
     memory_per_job: _Bytes | None = None
+    """Bytes of memory of one job; unset: nine tenths of the memory of all jobs."""
 
     def resolve(self, processes: int, memory_bytes: int) -> NodeBounds:
         """Return the node's bounds, given those of all jobs together; 0 is unknown or no bound."""

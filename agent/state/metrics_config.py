@@ -11,7 +11,7 @@ import contextlib
 import ipaddress
 import pwd
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -20,6 +20,7 @@ from stoker.agent.state.state_folder import StateFolder
 from stoker.mesh.identity import sealed_json
 from stoker.native import durable_file
 from stoker.native.errors import BadRequest
+from stoker.native.setting import mark
 
 OFF = "off"
 DEFAULT = "127.0.0.1:9400"
@@ -32,7 +33,7 @@ ALL = "*"
 class MetricsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`[metrics]` of config.toml."""
 
-    listen: str = DEFAULT
+    listen: Annotated[str, mark("--metrics")] = DEFAULT
     """`address:port`, a port of loopback, or "off"; port 0: one that is free."""
     readers: tuple[str, ...] = ()
     """Users of this machine who see the series of all users' jobs, beside root and the node's own

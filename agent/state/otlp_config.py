@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
 from stoker.native.errors import BadRequest
+from stoker.native.setting import mark, shown_url
 from stoker.probes.otlp import metric_names
 
 PATH = "/v1/metrics"
@@ -28,16 +29,23 @@ class OtlpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     endpoint: str = ""
     """`http://collector:4318` or https; a missing path becomes `/v1/metrics`."""
     interval_s: float = 10.0
+    """Seconds between two exports."""
     temporality: Literal["cumulative", "delta"] = "cumulative"
+    """Points tell the sum since the start, or what was added since the last export."""
     compression: Literal["none", "gzip"] = "gzip"
-    headers: dict[str, str] = {}
+    """Compression of what is sent."""
+    headers: Annotated[dict[str, str], mark(secret=True)] = {}
+    """Headers of each request, such as those that let it in."""
     protocol: Literal["http/protobuf", "grpc"] = "http/protobuf"
+    """The protocol of the collector; gRPC needs stoker[grpc]."""
     timeout_s: float = 5.0
     """Seconds for one try."""
     certificate: str = ""
     """A file with the certificates that a collector's may be signed by; empty: the system's."""
     client_certificate: str = ""
+    """A file with the certificate that the agent shows."""
     client_key: str = ""
+    """A file with that certificate's key."""
     insecure: bool = False
     """True: there is no TLS, where the endpoint of a gRPC collector has no scheme."""
     resource: dict[str, str] = {}
@@ -68,7 +76,7 @@ def target(config: OtlpConfig) -> SplitResult:
             text = f"{'http' if config.insecure else 'https'}://{text}"
     url = urlsplit(text)
     if url.scheme not in ("http", "https") or not url.hostname or url.query or url.fragment:
-        raise BadRequest(f"otlp.endpoint {config.endpoint!r} is not http(s)://host:port")
+        raise BadRequest(f"otlp.endpoint {shown_url(text)!r} is not http(s)://host:port")
     if config.interval_s < INTERVAL_S_MIN:
         raise BadRequest(f"otlp.interval_s is {config.interval_s:g}, at least {INTERVAL_S_MIN:g}")
     if not 0 < config.timeout_s <= TIMEOUT_S_MAX:

@@ -37,6 +37,7 @@ from stoker.agent.supervise import (
 from stoker.agent.supervise.file_backup import FileBackup
 from stoker.agent.supervise.process_table import environment, programs
 from stoker.agent.supervise.start_failure import FailedStart, cause
+from stoker.agent.supervise.start_options import StartOptions, with_file
 from stoker.mesh.broker import broker_config, budgets, revoked_keys, users
 from stoker.mesh.broker.broker_program import BROKER, broker_program
 from stoker.mesh.broker.revoked_keys import RevokedKeys
@@ -52,19 +53,6 @@ READY_S = 60.0
 """Seconds to wait for a node, long because a machine may be busy; failures are reported earlier."""
 FAILURES_MAX = 4
 """The number of failures in a row after which a process will not come up."""
-
-
-@dataclass(frozen=True)
-class StartOptions:
-    """The options of `stoker up`."""
-
-    state: str | None = None
-    foreground: bool = False
-    port: int | None = None
-    root_jobs_as: str | None = None
-    labels: tuple[str, ...] = ()
-    log_max_bytes: int = 64 << 20
-    metrics: str | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +83,7 @@ class StartedNode:
 def start(options: StartOptions) -> StartedNode:
     """Start the node and wait until it serves; in the foreground this does not return."""
     where = state_folder.locate(options.state)
+    options = with_file(options, where)
     check_broker()
     programs(where, allow_root=False)  # raises with the name of a part that was not built
     check_options(options, where)
@@ -111,7 +100,7 @@ def start(options: StartOptions) -> StartedNode:
             "port": started.cluster.port,
             "foreground": options.foreground,
             "allow_root": cluster.is_first and _any_root(load_users(where)),
-            "log_max_bytes": options.log_max_bytes,
+            **({"log_max_bytes": options.log_max_bytes} if options.log_max_bytes else {}),
         }
     except BaseException:
         undo.put_back()
@@ -128,6 +117,9 @@ def check_options(options: StartOptions, where: StateFolder) -> None:
     if options.metrics:
         metrics_config.parse(options.metrics)
     if options.root_jobs_as is not None:
+        if os.geteuid() != 0:
+            said = options.said("root_jobs_as")
+            raise BadRequest(f"{said} is for root: without root, jobs run as the caller")
         _user("", options.root_jobs_as)
     if options.port is not None and not where.root.exists():
         broker_port.check(options.port)
@@ -173,7 +165,7 @@ def _check_metrics(where: StateFolder, wanted: str) -> None:
 def _check_joined(cluster: ClusterFile, options: StartOptions) -> None:
     """Refuse options that only the node has where the cluster was made."""
     if options.port is not None or options.root_jobs_as is not None:
-        given = "--port" if options.port is not None else "--root-jobs-as"
+        given = options.said("port" if options.port is not None else "root_jobs_as")
         uses = f" and uses the broker at {cluster.url}" if cluster.joined else ""
         raise Refused(
             f"{given} is for the node where the cluster was made", hint=f"This one joined it{uses}"
@@ -189,7 +181,7 @@ def _arrange_services(
     """Arrange the broker and the scheduler; return the node, and how the caller's jobs run."""
     table = load_users(where)
     cluster = settle_port(where, cluster, options.port, found)
-    if options.root_jobs_as is not None:
+    if options.root_jobs_as is not None and not _is_mapped(table, options):
         table = map_caller(where, options.root_jobs_as)
         if "scheduler" in found:  # the next scheduler decides by the new table at once
             pids.end(found.pop("scheduler"), 5.0)
@@ -370,13 +362,18 @@ def _user(public: str, unix_user: str, *, admin: bool = False) -> User:
 def map_caller(where: StateFolder, root_jobs_as: str) -> Users:
     """Write `--root-jobs-as` into the table of users and return the table."""
     table = load_users(where)
-    if os.geteuid() != 0:
-        raise BadRequest("--root-jobs-as is for root: without root, jobs run as the caller")
     for name in ("admin", _caller()):
         if name in table:
             table[name] = _user(table[name].public_key, root_jobs_as, admin=True)
     users.save(where.users, table)
     return table
+
+
+def _is_mapped(table: Users, options: StartOptions) -> bool:
+    """True if the file says what the table has already, so that no scheduler is started again."""
+    rows = [table[name] for name in ("admin", _caller()) if name in table]
+    is_so = all(users.describe(row) == options.root_jobs_as for row in rows)
+    return "root_jobs_as" in options.from_file and is_so
 
 
 def _jobs_as(table: Users) -> str:

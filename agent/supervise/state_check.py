@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from stoker.agent.alerts import alert_files
 from stoker.agent.devices import order
 from stoker.agent.health import journal as health
 from stoker.agent.power import rules_file
@@ -127,6 +128,7 @@ def _readers(where: StateFolder) -> dict[Path, Callable[[Path], object]]:
         ),
         where.agent / rules_file.NAME: rules_file.read,
         where.agent / health.NAME: lambda path: health.read(path.parent),
+        where.agent / alert_files.BOOK: lambda path: alert_files.read_book(path.parent),
         where.agent / order.NAME: order.read,
     }
 

@@ -425,6 +425,7 @@ def _agent_may_publish(node: str) -> list[str]:
         subjects.lease_request(node),
         subjects.records_of_node(node),
         subjects.kernels_of_node(node),
+        subjects.alerts(node),
         subjects.rotation(node),
     ]
 

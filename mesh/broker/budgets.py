@@ -46,9 +46,11 @@ class Budgets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     queued: int = 512
     """Requests that wait in this user's queue."""
     queued_bytes: int = 8 << 20
+    """Bytes of those requests."""
     in_flight: int = 256
     """Submits, cancels and settings on their way into the log; more of them wait in the queue."""
     in_flight_bytes: int = 4 << 20
+    """Bytes of those changes."""
     requests_per_s: int = 2000
     """Requests above this rate wait, after a burst of one second's worth."""
     refusals_per_s: int = 1000
@@ -70,11 +72,19 @@ def read(path: Path) -> Budgets:
         return Budgets()
     except (OSError, UnicodeDecodeError, ValueError) as error:
         raise BadRequest(f"{path}: {error}") from None
+    try:
+        check(budgets)
+    except BadRequest as error:
+        raise BadRequest(f"{path}: {error.message}") from None
+    return budgets
+
+
+def check(budgets: Budgets) -> None:
+    """Raise BadRequest for a budget that nobody can have."""
     for name in Budgets.__struct_fields__:
         if not 0 < getattr(budgets, name) < 1 << 40:
             value = getattr(budgets, name)
-            raise BadRequest(f"{path}: budgets.{name} is {value}, from 1 to {1 << 40}")
-    return budgets
+            raise BadRequest(f"budgets.{name} is {value}, from 1 to {1 << 40}")
 
 
 def busy(user: str, budget: str, limit: int | str, what: str) -> Busy:

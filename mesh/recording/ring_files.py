@@ -35,6 +35,7 @@ class RecordingLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`[recording]` of config.toml: whether and how much a node records of itself."""
 
     enabled: bool = True
+    """True if this node records."""
     bytes: int = 64 << 20
     """The most bytes of the ring; beyond that its oldest minutes are removed."""
     age_s: int = 3600

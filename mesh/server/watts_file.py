@@ -7,6 +7,7 @@ Guarantees that a table with a wrong figure is refused by name and never used in
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -20,9 +21,13 @@ MODELS_MAX: Final = 64
 WATTS_MAX: Final = 100_000
 
 
-class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StatedWatts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One table `[models."NAME"]`."""
+
     idle_w: float
+    """Watts that a device of this model draws when it does nothing."""
     full_w: float
+    """Watts that it draws at full load."""
 
 
 def read(path: Path) -> dict[str, ModelPower]:
@@ -32,17 +37,25 @@ def read(path: Path) -> dict[str, ModelPower]:
     """
     try:
         table = tomllib.loads(path.read_text()).get("models", {})
-        rows = msgspec.convert(table, dict[str, _Row])
+        rows = msgspec.convert(table, dict[str, StatedWatts])
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError, ValueError) as error:
         raise BadRequest(f"{path}: models: {error}") from None
+    try:
+        check(rows)
+    except BadRequest as error:
+        raise BadRequest(f"{path}: {error.message}") from None
+    return {model: ModelPower(row.idle_w, row.full_w) for model, row in rows.items()}
+
+
+def check(rows: Mapping[str, StatedWatts]) -> None:
+    """Raise BadRequest for too many models, or figures that no device has."""
     if len(rows) > MODELS_MAX:
-        raise BadRequest(f"{path}: watts of {len(rows)} models, at most {MODELS_MAX}")
+        raise BadRequest(f"watts of {len(rows)} models, at most {MODELS_MAX}")
     for model, row in rows.items():
         if not 0 <= row.idle_w <= row.full_w <= WATTS_MAX or not row.full_w:
             raise BadRequest(
-                f"{path}: models.{model}: idle_w is {row.idle_w:g} and full_w {row.full_w:g},"
+                f"models.{model}: idle_w is {row.idle_w:g} and full_w {row.full_w:g},"
                 f" not 0 <= idle_w <= full_w <= {WATTS_MAX} with full_w above 0"
             )
-    return {model: ModelPower(row.idle_w, row.full_w) for model, row in rows.items()}

@@ -260,6 +260,11 @@ def kernels(user: str, node: str, job: int) -> str:
     return f"{PREFIX}.kernels.{token(user)}.{token(node)}.{job}"
 
 
+def alerts(node: str) -> str:
+    """Return the subject of a node's alerts: each change of one."""
+    return f"{PREFIX}.alerts.{token(node)}"
+
+
 def kernels_of_node(node: str) -> str:
     """Return the subject of all summaries that one node may publish."""
     return f"{PREFIX}.kernels.*.{token(node)}.*"

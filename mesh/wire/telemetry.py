@@ -15,7 +15,7 @@ import msgspec
 from stoker.mesh.wire.schema_cluster import VERSION
 from stoker.native.errors import BadRequest
 
-TelemetryKind = Literal["observations", "kernels", "decisions", "outcomes", "events"]
+TelemetryKind = Literal["observations", "kernels", "decisions", "outcomes", "events", "alerts"]
 
 
 class GivenShare(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -25,6 +25,8 @@ STREAM_CONSUMERS: Final = 4
 """The most consumers of one stream; readers use none."""
 OBSERVATIONS_OF_NODE: Final = 2 * STREAM_AGE_S
 """The most kept observations of one node, so that a flood of one displaces only its own."""
+ALERTS_OF_NODE: Final = 1024
+"""The most kept changes of alerts of one node."""
 SUMMARIES_OF_JOB: Final = 2 * STREAM_AGE_S
 """The most kept kernel summaries of one job on one node."""
 
@@ -61,6 +63,7 @@ STREAMS: Final = (
     TelemetryStream("decisions", f"{PREFIX}.decisions.*", f"{PREFIX}.decisions.{{}}"),
     TelemetryStream("outcomes", f"{PREFIX}.outcomes.*", f"{PREFIX}.outcomes.{{}}"),
     TelemetryStream("events", f"{PREFIX}.events.>", f"{PREFIX}.events.job.{{}}"),
+    TelemetryStream("alerts", f"{PREFIX}.alerts.*", "", ALERTS_OF_NODE),
 )
 """All streams."""
 KINDS: Final = tuple(stream.kind for stream in STREAMS)

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from stoker.mesh.client.kept_telemetry import Told
     from stoker.mesh.wire.telemetry import TelemetryKind
 
-KINDS = ("events", "decisions", "outcomes", "kernels", "observations")
+KINDS = ("events", "decisions", "outcomes", "kernels", "observations", "alerts")
 JOB_KINDS = KINDS[:4]
-"""The kinds that users read about their own jobs; the last one is for administrators."""
+"""The kinds that users read about their own jobs; the others are for administrators."""
 
 
 @click.command("events")
@@ -34,7 +34,7 @@ JOB_KINDS = KINDS[:4]
     multiple=True,
     type=click.Choice((*KINDS, "jobs")),
     default=("events",),
-    help="What to read; may be repeated. `jobs`: all kinds but observations. Default: events.",
+    help="What to read; may be repeated. `jobs`: the first four. Default: events.",
 )
 @click.option("--job", type=int, default=None, help="Only what is about this job.")
 @click.option("-f", "--follow", is_flag=True, help="Go on with what happens from now on.")

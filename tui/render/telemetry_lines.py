@@ -67,6 +67,16 @@ def _observation(row: Mapping[str, Any]) -> str:
     return text.joined(part for part in (row.get("node", ""), load, ", ".join(devices)) if part)
 
 
+def _alert(row: Mapping[str, Any]) -> str:
+    alert = row.get("alert", {})
+    series = alert.get("series", {})
+    device = series.get("hw.id", "")
+    simulated = "SIM" if "SIM" in str(series.get("hw.name", "")) else ""
+    about = (row.get("node", ""), device, simulated)
+    says = (f"a{alert.get('id')}", row.get("change", ""), alert.get("rule", ""))
+    return text.joined(str(part) for part in (*says, *about, alert.get("reason", "")) if part)
+
+
 def _device(row: Mapping[str, Any]) -> str:
     known = [
         f"{row[name] * scale:.0f} {unit}"
@@ -93,4 +103,5 @@ _SAYS = {
     "outcomes": _outcome,
     "kernels": _kernels,
     "observations": _observation,
+    "alerts": _alert,
 }

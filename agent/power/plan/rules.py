@@ -26,7 +26,9 @@ class CardRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Bounds of one card's limit, in watts; 0 is none."""
 
     at_most_w: float = 0.0
+    """The highest limit; 0 is none."""
     at_least_w: float = 0.0
+    """The lowest limit, which only heat may undercut; 0 is none."""
 
 
 class PowerRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,6 +44,7 @@ class PowerRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The share of the work, by the model, that may be given up to save energy. The work of equal
     limits is never given up."""
     cards: dict[str, CardRule] = msgspec.field(default_factory=dict)
+    """Device -> bounds of its limit."""
     tenants: dict[str, float] = msgspec.field(default_factory=dict)
     """User -> the highest sum in watts of the limits of all cards that the user's jobs hold, cards
     shared with other users included."""
@@ -52,7 +55,7 @@ class PowerRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def check(rules: PowerRules, cards: Sequence[PowerCard], uncapped_w: float = 0.0) -> None:
     """Raise BadRequest or NotFound for rules that contradict each other or these cards."""
     known = {card.id: card for card in cards}
-    _check_numbers(rules)
+    check_numbers(rules)
     for id, rule in rules.cards.items():
         if id not in known:
             raise NotFound(f"no device {id!r}", hint=f"Known are {', '.join(known) or 'none'}")
@@ -63,7 +66,8 @@ def check(rules: PowerRules, cards: Sequence[PowerCard], uncapped_w: float = 0.0
     _check_budget(rules, cards, uncapped_w)
 
 
-def _check_numbers(rules: PowerRules) -> None:
+def check_numbers(rules: PowerRules) -> None:
+    """Raise BadRequest for rules that no cards whatever could keep."""
     if max(len(rules.cards), len(rules.tenants), len(rules.declared)) > RULES_MAX:
         raise BadRequest(f"power rules name more than {RULES_MAX} cards, tenants or devices")
     named = {"the power budget": rules.budget_w, "ceiling_c": rules.ceiling_c}

@@ -14,7 +14,7 @@ from stoker.agent.join import token_issue
 from stoker.agent.state import state_folder
 from stoker.agent.state.state_folder import ClusterFile, StateFolder
 from stoker.agent.supervise import broker_address, startup
-from stoker.agent.supervise.startup import StartOptions
+from stoker.agent.supervise.start_options import StartOptions
 from stoker.mesh.connection.context import LOOPBACK
 from stoker.mesh.identity import identity
 from stoker.native.errors import Corrupt, Refused

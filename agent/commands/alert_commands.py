@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`stoker alerts`: what fires on this node, what fired, and that somebody has seen it.
+
+It means the same node as this user's other commands; alerts name the jobs of all users, so they are
+its owner's. Administrators read those of all nodes with `stoker events --kind alerts`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stoker.agent.commands.node_commands import output_option, state_option
+from stoker.native.errors import BadRequest, NotFound
+
+if TYPE_CHECKING:
+    from stoker.agent.alerts.alert import Alert
+    from stoker.agent.alerts.alert_files import AlertStatus
+    from stoker.agent.alerts.judge import AlertBook
+    from stoker.agent.state.state_folder import StateFolder
+
+STALE_INTERVALS = 3
+WHY_MAX = 200
+HOUR_S, DAY_S = 3600, 86_400
+
+
+@click.group("alerts", invoke_without_command=True)
+@state_option
+@output_option
+@click.pass_context
+def alerts_command(context: click.Context, state: str | None, output: str) -> None:
+    """List the alerts of this node that fire, and its rules that watch nothing.
+
+    Rules are `[[alert]]` tables of config.toml.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    where = _own(state)
+    status, book = _found(where)
+    if output != "table":
+        _print_json(book.firing, output, status)
+        return
+    _print_table(book.firing, "no alert fires")
+    for line in _notes(status):
+        click.echo(line)
+
+
+@alerts_command.command("history")
+@state_option
+@output_option
+def history_command(state: str | None, output: str) -> None:
+    """List the alerts that were resolved, the newest first."""
+    status, book = _found(_own(state))
+    ended = tuple(reversed(book.history))
+    if output != "table":
+        _print_json(ended, output, status)
+    else:
+        _print_table(ended, "no alert was resolved")
+
+
+@alerts_command.command("ack")
+@click.argument("which", nargs=-1, required=True, metavar="ALERTS")
+@state_option
+@click.option("--reason", default="", metavar="TEXT", help="Why it may go on firing.")
+def ack_command(which: tuple[str, ...], state: str | None, reason: str) -> None:
+    """Say that somebody has seen ALERTS: numbers (`3` or `a3`), names of rules, or `all`."""
+    from stoker.agent.alerts import alert_files
+    from stoker.agent.alerts.alert import Acknowledgement
+    from stoker.agent.state import state_folder
+
+    where = _own(state)
+    if len(reason) > WHY_MAX or not reason.isprintable():
+        raise BadRequest(f"a reason is one line of at most {WHY_MAX} characters")
+    status, book = _found(where)
+    chosen = _chosen(book.firing, which)
+    seen = Acknowledgement(_caller(), time.time_ns(), reason)
+    with state_folder.disk_errors(), state_folder.edit_lock(where):
+        kept = alert_files.read_acknowledged(where.agent)
+        firing = {alert.id for alert in book.firing}
+        kept = {id: each for id, each in kept.items() if id in firing}
+        alert_files.write_acknowledged(
+            where.agent, {**{alert.id: seen for alert in chosen}, **kept}
+        )
+    for alert in chosen:
+        click.echo(f"a{alert.id} {alert.rule}: acknowledged")
+    if status is None:
+        click.echo("no agent judges alerts now: the next one takes this over")
+
+
+def _own(state: str | None) -> StateFolder:
+    from stoker.agent.supervise.target_node import own_node
+
+    return own_node(state, "alerts")
+
+
+def _found(where: StateFolder) -> tuple[AlertStatus | None, AlertBook]:
+    """Return the newest status, if an agent judges, and the alerts."""
+    import msgspec
+
+    from stoker.agent.alerts import alert_files
+    from stoker.native.errors import Corrupt
+
+    status = alert_files.read_status(where.run)
+    if status is not None:
+        return status, status.book
+    try:
+        return None, alert_files.read_book(where.agent)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise Corrupt(f"{where.agent / alert_files.BOOK}: {error}", hint="Remove it") from None
+
+
+def _chosen(firing: Sequence[Alert], words: Sequence[str]) -> list[Alert]:
+    found: dict[int, Alert] = {}
+    for word in words:
+        named = [each for each in firing if word in ("all", str(each.id), f"a{each.id}", each.rule)]
+        if not named and word != "all":
+            known = ", ".join(f"a{each.id}" for each in firing) or "none"
+            raise NotFound(f"no alert {word!r} fires", hint=f"Those that fire: {known}")
+        found |= {each.id: each for each in named}
+    return list(found.values())
+
+
+def _notes(status: AlertStatus | None) -> list[str]:
+    """Return what else there is to say: rules that watch nothing, changes that were lost."""
+    if status is None:
+        return ["no agent judges alerts now: no node runs here, or config.toml has no [[alert]]"]
+    age_s = (time.time_ns() - status.t_ns) / 1e9
+    notes = [
+        f"rule {_clean(rule.name)} watches nothing: this node has no such series {rule.metric}"
+        for rule in status.rules
+        if not rule.series
+    ]
+    if age_s > STALE_INTERVALS * status.interval_s + 1:
+        notes.append(f"the last judgement is {_span(age_s)} old")
+    lost = {name: n for name, n in status.counters.items() if n and not name.endswith("_told")}
+    if lost:
+        counts = ", ".join(f"{name} {count}" for name, count in sorted(lost.items()))
+        notes.append(f"not told or not kept: {counts}")
+    return notes
+
+
+def _print_json(alerts: Sequence[Alert], output: str, status: AlertStatus | None) -> None:
+    from stoker.agent.alerts.sinks import row
+
+    rows = [row(alert) for alert in alerts]
+    if output == "jsonl":
+        for each in rows:
+            click.echo(json.dumps(each))
+        return
+    body: dict[str, Any] = {"schema": "stoker/v1", "alerts": rows}
+    if status is not None:
+        rules = [{"name": r.name, "metric": r.metric, "series": r.series} for r in status.rules]
+        body |= {"judged_ns": status.t_ns, "rules": rules, "counters": status.counters}
+    click.echo(json.dumps(body, indent=2))
+
+
+def _print_table(alerts: Sequence[Alert], nothing: str) -> None:
+    """Print two lines for each alert: which and since when, then what and why."""
+    if not alerts:
+        click.echo(nothing)
+        return
+    click.echo(f"{'ALERT':<7} {'STATE':<12} {'SINCE':<15} {'LASTED':>7}  RULE")
+    for alert in alerts:
+        state = "acknowledged" if alert.acknowledged and not alert.resolved_ns else alert.state
+        until_ns = alert.resolved_ns or time.time_ns()
+        since = datetime.fromtimestamp(alert.fired_ns / 1e9).strftime("%b %d %H:%M:%S")
+        lasted = _span((until_ns - alert.fired_ns) / 1e9)
+        click.echo(f"{f'a{alert.id}':<7} {state:<12} {since:<15} {lasted:>7}  {_clean(alert.rule)}")
+        click.echo(f"        {_clean(alert.said)}")
+        click.echo(f"        {_clean(alert.reason)}")
+        if alert.acknowledged is not None:
+            seen = alert.acknowledged
+            why = f": {seen.why}" if seen.why else ""
+            click.echo(f"        seen by {_clean(seen.by)}{_clean(why)}")
+        if alert.text:
+            click.echo(f"        {_clean(alert.text)}")
+
+
+def _span(seconds: float) -> str:
+    if seconds < 60:
+        return f"{max(seconds, 0):.0f}s"
+    if seconds < HOUR_S:
+        return f"{seconds / 60:.0f}m"
+    return f"{seconds / HOUR_S:.0f}h" if seconds < 2 * DAY_S else f"{seconds / DAY_S:.0f}d"
+
+
+def _caller() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def _clean(text: object) -> str:
+    """Return a text of others without characters that could move a cursor."""
+    return "".join(char if char.isprintable() else "?" for char in str(text))
