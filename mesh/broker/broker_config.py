@@ -391,6 +391,7 @@ def _scheduler_may_publish() -> list[str]:
     stream = subjects.LOG_STREAM
     calls = ("STREAM.CREATE", "STREAM.UPDATE", "STREAM.INFO", "STREAM.PURGE")
     api = [f"$JS.API.{call}.{stream}" for call in calls]
+    api.append(f"$JS.API.STREAM.LEADER.STEPDOWN.{stream}")
     api += [f"$JS.API.CONSUMER.{call}.{stream}.>" for call in ("CREATE", "MSG.NEXT", "DELETE")]
     api.append(f"$JS.API.DIRECT.GET.{stream}")
     owns = ("STREAM.CREATE", "STREAM.UPDATE", "STREAM.INFO", "STREAM.DELETE", "DIRECT.GET")

@@ -15,6 +15,10 @@ COPIES_MAX = 5
 """The most copies that JetStream keeps of one stream."""
 TLS_S = 10
 """The longest TLS handshake of a route, as of a client."""
+PING_S, PINGS_OPEN_MAX = 1, 2
+"""A broker gives a route up that has answered no ping for 3 s. Until then it sends what others of
+its cluster once wanted to hear into that route, and whoever asked waits in vain: a host that lost
+its power closes no connection."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,8 @@ class BrokerRoutes:
             f"  listen: {json.dumps(self.listen)}",
             f"  routes: {json.dumps(routes)}",
             "  no_advertise: true",
+            f'  ping_interval: "{PING_S}s"',
+            f"  ping_max: {PINGS_OPEN_MAX}",
             "  tls {",
             f"    cert_file: {json.dumps(self.certificate_file)}",
             f"    key_file: {json.dumps(self.key_file)}",

@@ -26,7 +26,10 @@ APPEND_TIMEOUT_S = 2.0
 API_TIMEOUT_S = 5.0
 INFO_TIMEOUT_S = 2.0
 """Brokers that elect answer nothing, so a request that changes nothing is soon made again."""
-COPY_TRIES = 4
+COPY_S = (0.25, 0.5, 1.0, 1.0, 1.0)
+"""The patience with each broker that is asked for entries of its copy. A host that has just died
+is asked as well, as long as its routes are not given up, and each time costs the next leader as
+much; a busy one that is slow gets more time."""
 DUPLICATE_WINDOW_NS = 300 * 10**9
 INACTIVE_NS = 30 * 10**9
 
@@ -247,6 +250,12 @@ class JetStreamLog:
         copies = sorted((*own, *others), key=lambda copy: copy.server)
         return LogView(leader=group.leader, copies=tuple(copies))
 
+    async def hand_on(self) -> None:
+        """Have another broker lead the stream; appends of this moment may end as unknown."""
+        answer = await self._api(f"STREAM.LEADER.STEPDOWN.{subjects.LOG_STREAM}", b"")
+        if answer.error is not None:
+            raise Unavailable(f"another leader of the log: {answer.error.description}")
+
     async def append_at(self, tail: int, entry: bytes, name: str) -> int:
         headers = {
             "Nats-Expected-Stream": subjects.LOG_STREAM,
@@ -281,8 +290,8 @@ class JetStreamLog:
 
     async def _fetch_copy(self, seq: int) -> list[tuple[int, bytes]]:
         """Fetch one batch, and ask again if a broker hangs, for then another one may answer."""
-        for _ in range(COPY_TRIES):
-            inbox = StreamInbox(self._nc, COPY)
+        for patience_s in COPY_S:
+            inbox = StreamInbox(self._nc, COPY, patience_s)
             try:
                 return await inbox.fetch({"seq": seq, "next_by_subj": subjects.LOG})
             except SilentLog:
@@ -292,7 +301,7 @@ class JetStreamLog:
                 raise
             finally:
                 await inbox.close()
-        raise SilentLog(f"reading the log: {COPY_TRIES} requests were not answered")
+        raise SilentLog(f"reading the log: {len(COPY_S)} requests were not answered")
 
     async def _consume(self, seq: int) -> AsyncIterator[list[tuple[int, bytes]]]:
         """Read through a consumer."""

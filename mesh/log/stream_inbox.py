@@ -22,8 +22,7 @@ from stoker.native.errors import Unavailable
 FETCH_BATCH = 256
 FETCH_BYTES = 4 << 20
 FETCH_S = 5.0
-COPY_S = 1.0
-"""An answer of a consumer, or from a copy, has failed if nothing comes for this long."""
+"""An answer has failed if nothing comes for this long."""
 COPY = f"$JS.API.DIRECT.GET.{subjects.LOG_STREAM}"
 """Each broker with a copy may answer here, whether the stream has a leader or not."""
 
@@ -47,11 +46,13 @@ class NobodyReads(Unavailable):
 
 
 class StreamInbox:
-    """The inbox of one reading; each `fetch` sends one request to `subject`."""
+    """The inbox of one reading; each `fetch` sends one request to `subject`, and has failed if
+    nothing comes for `patience_s`."""
 
-    def __init__(self, connection: Connection, subject: str) -> None:
+    def __init__(self, connection: Connection, subject: str, patience_s: float = FETCH_S) -> None:
         self._nc = connection
         self._subject = subject
+        self._patience_s = patience_s
         self._reads_copy = subject == COPY
         self._inbox = connection.new_inbox()
         self._batch: list[tuple[int, bytes]] = []
@@ -69,14 +70,14 @@ class StreamInbox:
         body = msgspec.json.encode({"batch": FETCH_BATCH, "max_bytes": FETCH_BYTES, **request})
         with _as_unavailable():
             await self._nc.publish(self._subject, body, reply=self._inbox)
-        await self._wait(COPY_S if self._reads_copy else FETCH_S)
+        await self._wait()
         if self._error.startswith("503"):
             raise NobodyReads("reading the log: no broker reads it now")
         if self._error:
             raise Unavailable(f"reading the log: {self._error}")
         return self._batch
 
-    async def _wait(self, patience_s: float) -> None:
+    async def _wait(self) -> None:
         """Wait for the end of the answer, as long as more of it comes."""
         count = -1
         while not self._over.is_set():
@@ -84,7 +85,7 @@ class StreamInbox:
                 raise SilentLog("reading the log: the engine went silent")
             count = len(self._batch)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._over.wait(), patience_s)
+                await asyncio.wait_for(self._over.wait(), self._patience_s)
 
     async def _take(self, message: Msg) -> None:
         headers = message.headers or {}

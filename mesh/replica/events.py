@@ -246,7 +246,8 @@ class SnapshotPartRead(NamedTuple):
 
 
 class NodeHeard(_Frequent, frozen=True):
-    """The newest lease request of a node and the last answer to it (CLOCK_BOOTTIME)."""
+    """The moments at which the newest lease request of a node came, and the newest that was
+    answered, from which its lease counts at the latest (CLOCK_BOOTTIME)."""
 
     node: str
     heard_ns: int
@@ -254,7 +255,7 @@ class NodeHeard(_Frequent, frozen=True):
 
 
 class NodesHeard(_Frequent, frozen=True):
-    """The nodes whose lease requests have come; sent a few times a second by a leader's shell."""
+    """The nodes whose lease requests have come; sent a few times a second, to followers too."""
 
     rows: tuple[NodeHeard, ...]
 
@@ -273,7 +274,7 @@ class PingReported(NamedTuple):
 
 
 class Withheld(NamedTuple):
-    """No answer to this node is made any more; `answered_ns` is when the last one was."""
+    """No answer to this node is made any more; `answered_ns` is as in NodeHeard."""
 
     node: str
     answered_ns: int | None

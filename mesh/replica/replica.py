@@ -452,7 +452,7 @@ class Replica:
             self._appends.retry_unknown()
         self._outage.over()
         if term != self._leadership.led:
-            self.watch.begin(now, alone=self._peers.alone)
+            self.watch.begin(now, None if self._peers.alone else self._peers.pledges.others_ns)
         self._leadership.lead(term)
         self._appends.flush(now)
 

@@ -15,6 +15,7 @@ from stoker.mesh.replica import events
 from stoker.mesh.replica.boot_clock import boot_ns
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.server.critical_tasks import CriticalTasks, die
+from stoker.mesh.server.role_journal import RoleJournal
 from stoker.native.structured_log import structlog
 
 log = structlog.get_logger("scheduler")
@@ -30,6 +31,7 @@ class EffectLoop:
         self.handlers: Handlers = {}
         self._replica = replica
         self._tasks = tasks
+        self._journal = RoleJournal(replica)
         self._effects: deque[events.Effect] = deque()
         self._carrying = False
 
@@ -39,6 +41,7 @@ class EffectLoop:
             self._effects.extend(self._replica.step(event, time.time_ns(), boot_ns()))
         except Exception:
             die(type(event).__name__)
+        self._journal.look()
         if self._carrying:
             return
         self._carrying = True

@@ -46,6 +46,7 @@ from stoker.mesh.server.departures_file import DeparturesFile
 from stoker.mesh.server.effect_loop import EffectLoop, Handlers
 from stoker.mesh.server.figures_file import FiguresFile
 from stoker.mesh.server.lease_answer_thread import LeaseAnswerThread
+from stoker.mesh.server.log_leader_place import LogLeaderPlace
 from stoker.mesh.server.log_output import configure_logging
 from stoker.mesh.server.log_writer import LogWriter
 from stoker.mesh.server.node_proxy import NodeProxy
@@ -140,10 +141,13 @@ class SchedulerDaemon:
             f"read-{self.number:x}",
             log_copies(len(self.genesis.schedulers)),
         )
+        self.log_place = LogLeaderPlace(self.cluster.node)
         self.leases = LeaseAnswerThread(self.identity, options.state)
         self.watch = StatusWatch(self.replica, options)
         self._stopped = asyncio.Event()
         self._failed: StokerError | None = None
+        self._told_term = 0
+        """The newest term of which the log file tells that it began."""
         self.peers: PeerLink | None = None
         self.loop.handlers = self._handlers()
 
@@ -445,7 +449,9 @@ class SchedulerDaemon:
         await respond(to, data, self.replica.count)
 
     async def _lead(self, effect: events.Lead) -> None:
-        log.info("leading", term=effect.term, seq=self.replica.state.seen)
+        if effect.term != self._told_term:  # while the log fails, one term begins again and again
+            self._told_term = effect.term
+            log.info("leading", term=effect.term, seq=self.replica.state.seen)
         self.telemetry.leads(effect.term, self.replica.real_ns, self.replica.state.index)
         self.tasks.spawn(self._be_ready())
 
@@ -496,11 +502,23 @@ class SchedulerDaemon:
             await self.loop.feed(events.NodesHeard(self.leases.answers.heard()))
 
     async def _look_at_log(self) -> None:
-        """Learn which brokers keep the log, for people alone: no decision rests on it."""
+        """Learn which brokers keep the log, for people to see, and keep the log's leader off the
+        host of the leading scheduler; nothing that is decided rests on it."""
         try:
             self.service.log = await self.log.keepers()
         except StokerError:
             self.service.log = None
+        leads = self.replica.role == "leading"
+        if self.log_place.is_due(self.service.log, boot_ns(), leads=leads):
+            await self._move_log()
+
+    async def _move_log(self) -> None:
+        why = ""
+        try:
+            await self.log.hand_on()
+        except StokerError as error:
+            why = error.message
+        log.info("this host is not to have both leaders: another broker takes the log", failed=why)
 
     async def _second(self) -> None:
         await self.loop.feed(events.Disk(self.watch.disk()))

@@ -229,8 +229,7 @@ class SchedulerProcess(SimProcess):
     def _tick(self, start: int) -> None:
         if start != self.starts or self.is_absent(self._tick, start):
             return
-        if self._alone or self.leads:
-            self.feed(events.NodesHeard(self._leases.heard()))
+        self.feed(events.NodesHeard(self._leases.heard()))
         self.feed(events.TimePassed())
         self._listen()
         if self._renews:

@@ -75,7 +75,8 @@ def in_step(hosts: list[ServerHost]) -> bool:
     ready = found["nodes"] and all(
         found["nodes"].get(host.name) in ("ready", "evicted") for host in hosts
     )
-    return bool(ready) and all(row["may_go"] for row in found["servers"])
+    apart = found["leader"] != found["log_leader"]  # as the leading scheduler sees to
+    return bool(ready) and apart and all(row["may_go"] for row in found["servers"])
 
 
 def run(host: ServerHost, *words: str) -> str:

@@ -2,7 +2,7 @@
 """The leader's answers to lease requests: which nodes it answers, when, and when it last did.
 
 Without I/O. Guarantees that once `withhold` has returned, no answer for that node is made any more
-and `answered_ns` says when the last one was.
+and `answered_ns` says when the request came that was answered last.
 """
 
 from __future__ import annotations
@@ -78,12 +78,13 @@ class LeaseAnswers:
             self._withheld.discard(node)
 
     def answered_ns(self, node: str) -> int | None:
-        """Return when an answer for this node was last made; None if there was none."""
+        """Return when the request of this node came that was answered last, before which its lease
+        counts; None if there was none."""
         with self._lock:
             return self._answered_ns.get(node)
 
     def heard(self) -> tuple[NodeHeard, ...]:
-        """Return when the newest request of each node came, and when it was last answered."""
+        """Return when the newest request of each node came, and the newest that was answered."""
         with self._lock:
             return tuple(
                 NodeHeard(node, at_ns, self._answered_ns.get(node))
@@ -144,13 +145,14 @@ class LeaseAnswers:
                 return []
             self._batched_ns = now_ns
             found = list(self._covered(authority))
-            requests = [each for each in found if self._may_answer(each)]
-            self.counters["lease_request_unanswered"] += len(found) - len(requests)
-            self._answered_ns.update((each.node, now_ns) for each in requests)
+            chosen = [each for each in found if self._may_answer(each.request)]
+            self.counters["lease_request_unanswered"] += len(found) - len(chosen)
+            self._answered_ns.update((each.request.node, each.at_ns) for each in chosen)
+            requests = [each.request for each in chosen]
             batches = [requests[at : at + GRANTS_MAX] for at in range(0, len(requests), GRANTS_MAX)]
             return [self._seal(authority, batch) for batch in batches]
 
-    def _covered(self, authority: Authority) -> Iterator[LeaseRequest]:
+    def _covered(self, authority: Authority) -> Iterator[_Waiting]:
         """Take the newest request of each node that may be answered, and leave those that came too
         lately: only a majority that pledges after a request came shows that no other leader has
         given its node up, however long this process stood still."""
@@ -162,7 +164,7 @@ class LeaseAnswers:
             else:
                 del self._waiting[node]
             if early:
-                yield max((each.request for each in early), key=_stamp)
+                yield max(early, key=_stamp)
 
     def _ends_ns(self, authority: Authority) -> int:
         """Return when the authority ends: with the pledges, or when the replica is silent."""
@@ -211,8 +213,8 @@ class _Waiting(msgspec.Struct, frozen=True, gc=False):
     at_ns: int
 
 
-def _stamp(request: LeaseRequest) -> int:
-    return request.stamp_ns
+def _stamp(waiting: _Waiting) -> int:
+    return waiting.request.stamp_ns
 
 
 def _is_newer(request: LeaseRequest, other: LeaseRequest) -> bool:

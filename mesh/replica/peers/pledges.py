@@ -21,13 +21,15 @@ class Pledges:
         """The stamp of the newest request for pledges."""
         self.until_ns = 0
         """The moment up to which a majority's pledges hold; 0 if there is no majority."""
+        self.won_ns = 0
+        """The moment at which a majority had pledged for this term; 0 until then."""
         self._until: dict[int, int] = {}
         self._sealed: dict[int, bytes] = {}
 
     def begin(self, term: int) -> None:
         """Begin to collect for a term."""
         self.term = term
-        self.until_ns = 0
+        self.until_ns = self.won_ns = 0
         self._until.clear()
         self._sealed.clear()
 
@@ -45,12 +47,23 @@ class Pledges:
             return False
         self._until[pledge.voter] = until_ns
         self._sealed[pledge.voter] = sealed
-        self._count()
+        self._count(now_ns)
         return True
 
-    def _count(self) -> None:
+    def _count(self, now_ns: int) -> None:
         ends = sorted(self._until.values(), reverse=True)
         self.until_ns = ends[self.majority - 1] if len(ends) >= self.majority else 0
+        if self.until_ns and not self.won_ns:
+            self.won_ns = now_ns
+
+    @property
+    def others_ns(self) -> int:
+        """Return the moment since which no other scheduler can have had a majority pledge to it.
+
+        Each voter of this majority had waited for the end of its last pledge to another, and one of
+        them is in every other majority.
+        """
+        return self.won_ns - PLEDGE_NS
 
     def since(self, stamp_ns: int) -> set[int]:
         """Return the voters that have pledged on a request of a later stamp than this one."""

@@ -64,7 +64,7 @@ RENEW_NS = 500_000_000
 """Pledges are renewed this often, four times within the length of one."""
 FOLLOW_NS = 500_000_000
 """A follower that is told nothing reads the log this often."""
-CAMPAIGN_NS = (100_000_000, 1_000_000_000)
+CAMPAIGN_NS = (50_000_000, 500_000_000)
 """After the leader's pledges ran out, a follower waits a random time between these two."""
 FETCH_NS = 500_000_000
 """A candidate that fetches requests again what did not come in this time."""
@@ -317,6 +317,10 @@ class ReplicaPeers:
             return
         if not self.floor.admits((message.end_term, message.end_index)):
             self.send(sender, NotPledged(self.voter.promised, PLEDGE_NS))
+            return
+        rival = self._leadership.role == "pledging" and not message.leads
+        if rival and message.term < self.pledges.term:  # else each binds its vote to the other
+            self.send(sender, NotPledged(self.voter.promised, PLEDGING_NS))
             return
         answer = self._grant(sender, message.term, message.stamp_ns, message.covers, now)
         if isinstance(answer, NotPledged):

@@ -2,8 +2,8 @@
 """The leader's decision to give nodes up or remove them, and whether another instance may enter.
 
 Without I/O. Owns the order of an eviction: from its proposal until its fate is settled the leader
-answers that node nothing, and it is proposed no sooner than a lease after the last answer. A
-removal by force has the same order.
+answers that node nothing, and it is proposed no sooner than a lease after the last request came
+that was answered. A removal by force has the same order.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from stoker.scheduler.nouns import NodeReport
 
 MARGIN_NS = 500_000_000
 OVER_NS = LEASE_MS * 1_000_000 + MARGIN_NS
-"""A lease is over so long after the last answer to its node, however the clocks drift."""
+"""A lease is over so long after the request came that was answered, however the clocks drift."""
 
 
 class _Withheld(NamedTuple):
@@ -54,16 +54,19 @@ class NodeWatch:
     """The watch of one replica. `begin` starts it with each term that the replica leads in."""
 
     def __init__(
-        self, state: ReplicaState, appends: AppendPipeline, outbox: Outbox, floor_ns: int
+        self, state: ReplicaState, appends: AppendPipeline, outbox: Outbox, began_ns: int
     ) -> None:
         self._state = state
         self._appends = appends
         self._outbox = outbox
-        self._floor_ns = floor_ns
-        """No earlier leader has answered a node since then (CLOCK_BOOTTIME)."""
+        self._began_ns = self._floor_ns = began_ns
+        """No lease that another leader, or an earlier process, has given is counted from later than
+        `_floor_ns` (CLOCK_BOOTTIME)."""
         self._silences: dict[str, NodeSilence] = {}
         self._answered: dict[str, int] = {}
-        """The time of the last answer to each node, as far as this replica knows."""
+        """The moment at which the request of each node came that this replica answered last."""
+        self._heard: Sequence[events.NodeHeard] = ()
+        """The newest lease requests that came to this replica, whether it led or not."""
         self._withheld: dict[str, _Withheld] = {}
         self._is_mass = False
 
@@ -72,12 +75,22 @@ class NodeWatch:
         """True if there are enough nodes that one can be given up."""
         return len(self._state.book.nodes) > 2
 
-    def begin(self, now: Instant, *, alone: bool) -> None:
-        """Begin a term: what an earlier leader answered is not known."""
+    def begin(self, now: Instant, others_ns: int | None) -> None:
+        """Begin a term. Whom another leader answered is not known, but it was before `others_ns`,
+        None if there is no other.
+
+        This replica has heard the nodes as a follower as well, so a node that it has not heard
+        since then is silent since then.
+        """
         self._release()
-        self._silences.clear()
-        if not alone:
-            self._floor_ns = now.boot_ns
+        since_ns = now.boot_ns if others_ns is None else others_ns
+        if others_ns is not None:
+            self._floor_ns = max(self._began_ns, others_ns)
+        heard = {row.node: row.heard_ns for row in self._heard}
+        self._silences = {
+            name: NodeSilence(max(since_ns, heard.get(name, since_ns)))
+            for name in self._state.book.nodes
+        }
 
     def end(self) -> None:
         """Lead no more: nothing is proposed, and other leaders decide who is answered."""
@@ -162,7 +175,9 @@ class NodeWatch:
     # --- signs of life ----------------------------------------------------------------------------
 
     def heard(self, rows: Sequence[events.NodeHeard]) -> None:
-        """Note when lease requests of nodes came, and when they were answered."""
+        """Note when lease requests of nodes came, and when they were answered; a follower hears
+        them as well."""
+        self._heard = rows
         for row in rows:
             at_ns = row.answered_ns
             if at_ns is not None and at_ns > self._answered.get(row.node, NEVER):
@@ -171,7 +186,7 @@ class NodeWatch:
                 silence.heard(row.heard_ns)
 
     def answered(self, node: str, at_ns: int) -> None:
-        """Note an answer to a node, which may lengthen its lease or start its jobs."""
+        """Note an answer to a request that came at this time, which may start jobs of a node."""
         self._answered[node] = max(at_ns, self._answered.get(node, NEVER))
 
     def is_withheld(self, node: str) -> bool:

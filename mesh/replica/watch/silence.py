@@ -29,7 +29,7 @@ class NodeSilence:
 
     def __init__(self, heard_ns: int) -> None:
         self.heard_ns = heard_ns
-        """The time at which its last new lease request came, or at which this leader began."""
+        """The time at which its last new lease request came, or since which none has."""
         self.pinged_ns = 0
         self.rounds = 0
         self._silent: dict[str, int] = {}

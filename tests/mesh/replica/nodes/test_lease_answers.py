@@ -93,11 +93,11 @@ def test_only_new_requests_of_the_known_node_are_signs_of_life() -> None:
     desk.due()
     for stamp_ns, instance in ((60, 7), (50, 7), (100, 8)):
         desk.request("n1", stamp_ns, instance)
-    assert desk.answers.heard() == (NodeHeard("n1", first, desk.now_ns),)
+    assert desk.answers.heard() == (NodeHeard("n1", first, first),)
     assert desk.answers.counters["lease_request_repeated"] == 2
     assert desk.answers.counters["lease_request_instance"] == 1
     desk.request("n1", 61)
-    assert desk.answers.heard() == (NodeHeard("n1", desk.now_ns, desk.now_ns),)
+    assert desk.answers.heard() == (NodeHeard("n1", desk.now_ns, first),)
 
 
 def test_a_flood_of_one_node_is_answered_once_per_batch() -> None:
@@ -111,8 +111,8 @@ def test_a_flood_of_one_node_is_answered_once_per_batch() -> None:
 def test_a_node_that_is_withheld_is_not_answered() -> None:
     desk = Desk("n1", "n2")
     desk.request("n1")
-    desk.due()
     last = desk.now_ns
+    desk.due()
     desk.answers.withhold("n1")
     desk.request("n1", 60)
     desk.request("n2")
@@ -124,7 +124,7 @@ def test_a_node_that_is_withheld_is_not_answered() -> None:
     desk.request("n1", 70)
     (answer,) = desk.due()
     assert [grant.stamp_ns for grant in answer.grants] == [70]
-    assert desk.answers.answered_ns("n1") == desk.now_ns
+    assert desk.answers.answered_ns("n1") == desk.now_ns - BATCH_NS, "since its request came"
 
 
 def test_a_node_that_the_log_does_not_know_is_not_answered() -> None:

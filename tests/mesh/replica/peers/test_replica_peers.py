@@ -10,6 +10,7 @@ from stoker.mesh.identity.identity import Identity
 from stoker.mesh.log.entry import FORMAT, HASH_BYTES, Entry, SnapshotBlob, seal
 from stoker.mesh.replica import events, snapshots
 from stoker.mesh.replica.peers.voter import PLEDGE_NS
+from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.state import Applied
 from stoker.mesh.replica.works.work import InFlight, WorkBatch
 from stoker.mesh.wire import peer_messages as wire
@@ -57,6 +58,48 @@ def test_another_leads_after_the_leader_died(cluster: Cluster) -> None:
     cluster.boot(first)
     cluster.settle()
     assert len(cluster.digests()) == 1
+
+
+def answers(cluster: Cluster, replica: Replica, event: events.Event) -> list[events.SendPeer]:
+    """The messages that a replica sends because of this event, which are still on their way."""
+    sent: list[events.SendPeer] = []
+    for effect in replica.step(event, cluster.now, cluster.now):
+        if isinstance(effect, events.SendPeer):
+            sent.append(effect)
+        else:
+            cluster.carry_out(replica.settings.leader, effect)
+    return sent
+
+
+def test_of_two_candidates_of_one_moment_the_one_of_the_newer_term_leads_at_once(
+    cluster: Cluster,
+) -> None:
+    """Their requests cross. If each pledged to the other, nobody could lead for two seconds."""
+    cluster.kill(cluster.settle())
+    cluster.cut = set(cluster.replicas)
+    candidates = list(cluster.replicas.values())
+    for _ in range(2000):
+        if all(each.role == "pledging" for each in candidates):
+            break
+        cluster.pass_time(0.05)
+    cluster.cut = set()
+    low, high = sorted(candidates, key=lambda each: each._peers.pledges.term)
+    requests = [
+        (
+            other,
+            peer_message(cluster, each.settings.leader, other.settings.leader, request_of(each)),
+        )
+        for each, other in ((low, high), (high, low))
+    ]
+    sent = [each for to, event in requests for each in answers(cluster, to, event)]
+    for each in sent:
+        cluster.feed(each.to, events.PeerMessage(each.data))
+    assert (low.role, high.role) == ("following", "leading")
+
+
+def request_of(candidate: Replica) -> wire.PledgeRequest:
+    pledges = candidate._peers.pledges
+    return wire.PledgeRequest(pledges.term, pledges.requested_ns)
 
 
 def test_nothing_is_acknowledged_without_a_majority(cluster: Cluster) -> None:

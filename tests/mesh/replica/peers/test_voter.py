@@ -41,6 +41,27 @@ def test_a_voter_pledges_to_no_older_term() -> None:
     assert isinstance(refused, NotPledged) and refused.term == 9
 
 
+def test_a_majority_shows_since_when_no_other_scheduler_had_one() -> None:
+    """Every voter of it has waited for the end of its last pledge to another."""
+    before, here, there = Pledges(2), Pledges(2), [voter(), voter()]
+    before.begin(2)
+    for number, each in enumerate(there, 1):
+        each._number = number
+        answer = each.grant(2, 2, NS, b"", NS)
+        assert isinstance(answer, Pledge) and before.take(answer, b"", NS)
+    here.begin(3)
+    now_ns = NS
+    while not here.won_ns:
+        now_ns += NS // 100
+        for each in there:
+            answer = each.grant(3, 3, now_ns, b"", now_ns)
+            if isinstance(answer, Pledge):
+                here.take(answer, b"", now_ns)
+    assert NS <= here.others_ns <= NS + NS // 50
+    here.begin(4)
+    assert here.won_ns == 0
+
+
 def test_clocks_that_drift_apart_by_1000_ppm_never_let_two_hold_one_vote() -> None:
     made, first = voter(), Pledges(1)
     first.begin(2)
