@@ -16,7 +16,7 @@ HIDDEN = "(hidden)"
 
 
 class Mark(NamedTuple):
-    """What is said of a setting beside its type and its description."""
+    """The option, the variable and the secrecy of one setting."""
 
     option: str = ""
     """The option of `stoker up` that goes before the file."""

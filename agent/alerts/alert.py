@@ -14,7 +14,7 @@ import msgspec
 AlertState = Literal["firing", "resolved"]
 Change = Literal["firing", "resolved", "acknowledged"]
 _OF_CARD = frozenset({"hw.id", "hw.type", "hw.name", "hw.vendor"})
-"""What a card's series say beside its id."""
+"""Attributes of a card that its id stands for."""
 Series = tuple[tuple[str, str | bool | int | float], ...]
 """The attributes of a series, sorted by name."""
 
@@ -43,7 +43,7 @@ class Alert(msgspec.Struct, frozen=True):
     resolved_ns: int = 0
     acknowledged: Acknowledgement | None = None
     text: str = ""
-    """What the rule says is to be done."""
+    """The advice of the rule."""
 
     @property
     def said(self) -> str:

@@ -26,7 +26,7 @@ class _Image(msgspec.Struct, frozen=True):
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
-    """What people acknowledged: number of an alert, as text -> by whom and when."""
+    """The acknowledgements: number of an alert, as text -> by whom and when."""
 
     alerts: dict[str, Acknowledgement] = {}
 

@@ -51,7 +51,7 @@ class AlertRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     clear_for_s: Seconds = 0.0
     """Seconds for which it must be back before the alert is resolved."""
     text: str = ""
-    """What to do, for whoever is told."""
+    """Advice for whoever is told."""
 
 
 class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -32,7 +32,7 @@ _log = structlog.get_logger("alerts")
 
 @dataclass(frozen=True, slots=True)
 class AlertPlaces:
-    """Where a watch keeps what it knows."""
+    """The places where a watch keeps what it knows."""
 
     node: str
     agent: Path

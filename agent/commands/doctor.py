@@ -32,6 +32,7 @@ from stoker.agent.supervise import (
     leftover_cgroups,
     lock,
     pids,
+    start_options,
     startup,
     state_check,
 )
@@ -152,6 +153,18 @@ def _tracer(where: StateFolder) -> Iterator[Check]:
 def _broker(where: StateFolder) -> Iterator[Check]:
     version = startup.check_broker()
     yield Check("broker.version", "PASS", f"nats-server {version} at {broker_program()}")
+
+
+def _config(where: StateFolder) -> Iterator[Check]:
+    """Check config.toml; what it says of the broker's program holds for the checks after this."""
+    from stoker.agent.config import kept
+
+    file = kept.path(where)
+    if not where.root.exists() or not file.exists():
+        yield Check("config.file", "PASS", "no config.toml: every setting has its default")
+        return
+    start_options.hand_on(kept.up_config(where))
+    yield Check("config.file", "PASS", f"{file}: no fault")
 
 
 def _state(where: StateFolder) -> Iterator[Check]:
@@ -424,6 +437,7 @@ _CHECKS: dict[str, Callable[[StateFolder], Iterator[Check]]] = {
     "build.modules": _modules,
     "build.programs": _programs,
     "build.tracer": _tracer,
+    "config.file": _config,
     "broker.version": _broker,
     "broker.port": _port,
     "state.folder": _state,

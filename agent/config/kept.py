@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node keeps of the options that it was once told, and what `up` is given by its file.
+"""The options that a node was told and keeps, and those that its file gives `up`.
 
 Invariant: a start takes nothing of a file with a fault; the first one is named, with its line.
 """
@@ -28,13 +28,13 @@ NAME = "config.toml"
 
 
 class KeptOptions(NamedTuple):
-    """What goes before a node's file."""
+    """The values that go before a node's file."""
 
     given: Mapping[str, Given]
     tables: Mapping[str, Any]
     """Whole tables that replace those of the file."""
     sources: Mapping[str, str]
-    """Where the values of a table are from, if that is not the file."""
+    """Table -> the source of its values, if that is not the file."""
 
 
 def path(where: StateFolder) -> Path:

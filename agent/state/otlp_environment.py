@@ -33,9 +33,9 @@ NOT_TAKEN: Mapping[str, str] = {
     "OTEL_METRICS_EXEMPLAR_FILTER": "there are no exemplars",
     "OTEL_EXPORTER_PROMETHEUS_HOST": "the page has an address of its own: stoker up --metrics",
     "OTEL_EXPORTER_PROMETHEUS_PORT": "the page has an address of its own: stoker up --metrics",
-    "OTEL_TRACES_EXPORTER": "metrics alone are exported",
-    "OTEL_LOGS_EXPORTER": "metrics alone are exported",
-    "OTEL_PROPAGATORS": "metrics alone are exported",
+    "OTEL_TRACES_EXPORTER": "no traces are exported",
+    "OTEL_LOGS_EXPORTER": "changes of alerts alone are log records: otel_logs of [alerts]",
+    "OTEL_PROPAGATORS": "no traces are exported",
     "OTEL_ATTRIBUTE_COUNT_LIMIT": "series have the attributes of the table, no others",
     "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": "names have lengths of their own",
 }

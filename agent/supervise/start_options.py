@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from stoker.agent.state import state_folder, up_config
 from stoker.agent.state.state_folder import StateFolder
+from stoker.agent.state.up_config import UpConfig
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,16 @@ def with_file(options: StartOptions, where: StateFolder) -> StartOptions:
     from stoker.agent.config import kept
 
     file = kept.up_config(where)
-    for name, text in up_config.variables(file).items():
-        os.environ.setdefault(name, text)
+    hand_on(file)
     given = {
         name: getattr(file, name)
         for name in ("port", "root_jobs_as", "log_max_bytes")
         if getattr(options, name) is None and getattr(file, name) is not None
     }
     return replace(options, **given, from_file=frozenset(given))
+
+
+def hand_on(file: UpConfig) -> None:
+    """Put the settings that processes read as variables here, where the environment has none."""
+    for name, text in up_config.variables(file).items():
+        os.environ.setdefault(name, text)

@@ -66,6 +66,42 @@ def test_a_run_loses_and_repeats_no_byte_through_restarts(node: private_node.Pri
     assert notes == [b"note %d" % i for i in range(LINES)]
 
 
+def offered(node: private_node.PrivateNode, *words: str) -> list[str]:
+    """Return the words that bash is offered at TAB, the last of `words` being begun."""
+    done = subprocess.run(
+        [Path(sys.executable).with_name("stoker")],
+        env=os.environ
+        | {
+            "STOKER_STATE": str(node.state),
+            "_STOKER_COMPLETE": "bash_complete",
+            "COMP_WORDS": " ".join(("stoker", *words)),
+            "COMP_CWORD": str(len(words)),
+        },
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.stderr == ""
+    return [line.partition(",")[2] for line in done.stdout.splitlines()]
+
+
+def test_a_shell_is_offered_what_is_there(node: private_node.PrivateNode) -> None:
+    for name in ("ended", "goes-on"):
+        program = ("true",) if name == "ended" else ("sleep", "600")
+        done = stoker(node, "submit", "--name", name, "--", *program)
+        out, err = done.communicate(timeout=60)
+        assert done.returncode == 0, err
+        number = out.split()[-1].decode()
+    assert stoker(node, "wait", "ended").wait(60) == 0
+    assert {number, "goes-on", "last"} <= set(offered(node, "cancel", ""))
+    assert "ended" not in offered(node, "cancel", "")
+    assert offered(node, "logs", "en") == ["ended"]
+    assert f"j{number}" in offered(node, "explain", "j")
+    (name,) = offered(node, "node", "show", "")
+    assert name
+    assert "default" in offered(node, "queue", "rm", "")
+    assert offered(node, "metrics", "")
+    assert stoker(node, "cancel", "goes-on").wait(60) == 0
+
+
 def test_input_and_output_are_the_same_bytes(
     node: private_node.PrivateNode, tmp_path: Path
 ) -> None:

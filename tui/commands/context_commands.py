@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stoker.tui.options import completion
 from stoker.tui.options.verb_options import node_option
 from stoker.tui.render import text
 
@@ -61,7 +62,7 @@ def context_save_command(name: str, state: str | None) -> None:
 
 
 @context_command.command("use")
-@click.argument("name")
+@click.argument("name", shell_complete=completion.contexts)
 def context_use_command(name: str) -> None:
     """Let commands reach the node of a saved context from now on."""
     from stoker.mesh.connection import context, saved_contexts

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stoker.tui.commands.replies import call, show
+from stoker.tui.options import completion
 from stoker.tui.options.verb_options import node_option, output_option
 from stoker.tui.render import nouns, tables, text
 
@@ -47,7 +48,7 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @click.command("metrics")
-@click.argument("device")
+@click.argument("device", shell_complete=completion.devices)
 @click.option("-w", "--watch", is_flag=True, help="Repeat until interrupted.")
 @click.option(
     "--every",

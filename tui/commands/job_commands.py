@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stoker.tui.commands.replies import call, show, show_read
-from stoker.tui.options import selectors
+from stoker.tui.options import completion, selectors
 from stoker.tui.options.quantity import SPAN
 from stoker.tui.options.verb_options import node_option, output_option, read_options
 from stoker.tui.render import nouns, tables, text
@@ -77,7 +77,7 @@ def jobs_command(
 
 
 @click.command("job")
-@click.argument("selector", default="last")
+@click.argument("selector", default="last", shell_complete=completion.jobs)
 @click.option("--rank", type=click.IntRange(0), default=None, help="Show the trace of this rank.")
 @node_option
 @output_option("table")
@@ -96,7 +96,7 @@ def job_command(selector: str, state: str | None, output: tables.Output, rank: i
 
 
 @click.command("logs")
-@click.argument("selector", default="last")
+@click.argument("selector", default="last", shell_complete=completion.jobs)
 @click.option("-f", "--follow", is_flag=True, help="Continue until the job is over.")
 @click.option("--stdout", "only", flag_value="out", help="Print only its stdout.")
 @click.option("--stderr", "only", flag_value="err", help="Print only its stderr.")
@@ -122,7 +122,7 @@ def logs_command(selector: str, follow: bool, only: str | None, **chosen: Any) -
 
 
 @click.command("cancel")
-@click.argument("selector")
+@click.argument("selector", shell_complete=completion.live_jobs)
 @click.option("--reason", default="", help="Reason to show with the job.")
 @node_option
 @output_option("table")
@@ -145,7 +145,7 @@ def cancel_command(selector: str, reason: str, state: str | None, output: tables
 
 
 @click.command("rm")
-@click.argument("selector")
+@click.argument("selector", shell_complete=completion.ended_jobs)
 @node_option
 @output_option("table")
 def rm_command(selector: str, state: str | None, output: tables.Output) -> None:
@@ -167,7 +167,7 @@ def rm_command(selector: str, state: str | None, output: tables.Output) -> None:
 
 
 @click.command("wait")
-@click.argument("selector", default="last")
+@click.argument("selector", default="last", shell_complete=completion.live_jobs)
 @click.option(
     "--timeout", "timeout_s", type=SPAN, help="Give up after this time, with exit code 124."
 )
@@ -194,7 +194,7 @@ def wait_command(
 
 
 @click.command("explain")
-@click.argument("selector", default="last")
+@click.argument("selector", default="last", shell_complete=completion.jobs)
 @click.option("--rank", type=click.IntRange(0), default=0, help="Show the decision of this rank.")
 @node_option
 @output_option("table")

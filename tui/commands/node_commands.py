@@ -10,6 +10,7 @@ import click
 
 from stoker.native.errors import BadRequest
 from stoker.tui.commands.replies import call, settle, show
+from stoker.tui.options import completion
 from stoker.tui.options.quantity import SPAN
 from stoker.tui.options.verb_options import node_option, output_option
 from stoker.tui.render import nouns, tables
@@ -42,7 +43,7 @@ def node_command() -> None:
 
 
 @node_command.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=completion.nodes)
 @click.option("--topology", is_flag=True, help="Show the links between devices, PCIe and NUMA.")
 @node_option
 @click.option(
@@ -77,7 +78,7 @@ def node_show_command(name: str, topology: bool, state: str | None, output: str)
 
 
 @node_command.command("label")
-@click.argument("name")
+@click.argument("name", shell_complete=completion.nodes)
 @click.argument("labels", nargs=-1, metavar="KEY=VALUE... KEY-...")
 @click.option(
     "--cost", type=click.IntRange(0), default=None, help='Cost, for the placement "cost".'
@@ -97,7 +98,7 @@ def node_label_command(
 
 
 @node_command.command("taint")
-@click.argument("name")
+@click.argument("name", shell_complete=completion.nodes)
 @click.argument("taints", nargs=-1, required=True, metavar="KEY=VALUE... KEY-...")
 @node_option
 def node_taint_command(name: str, taints: Sequence[str], state: str | None) -> None:
@@ -110,7 +111,7 @@ def node_taint_command(name: str, taints: Sequence[str], state: str | None) -> N
 
 
 @node_command.command("reserve")
-@click.argument("name")
+@click.argument("name", shell_complete=completion.nodes)
 @click.option("--queue", default="default", show_default=True, help="Queue to reserve it for.")
 @click.option("--in", "in_s", type=SPAN, default=None, help="Begin after this time, not now.")
 @click.option("--for", "for_s", type=SPAN, default=None, help="Length: 2h.")
@@ -138,7 +139,7 @@ def node_reserve_command(
 
 
 @node_command.command("drain")
-@click.argument("name")
+@click.argument("name", shell_complete=completion.nodes)
 @click.option("--reason", default="", help="Reason to show with the node.")
 @node_option
 def node_drain_command(name: str, reason: str, state: str | None) -> None:
@@ -149,7 +150,7 @@ def node_drain_command(name: str, reason: str, state: str | None) -> None:
 
 
 @node_command.command("undrain")
-@click.argument("name")
+@click.argument("name", shell_complete=completion.nodes)
 @node_option
 def node_undrain_command(name: str, state: str | None) -> None:
     """Let jobs onto a drained node again."""
@@ -160,7 +161,7 @@ def node_undrain_command(name: str, state: str | None) -> None:
 
 
 @node_command.command("remove")
-@click.argument("name")
+@click.argument("name", shell_complete=completion.nodes)
 @click.option("--reason", default="", help="Reason to show with the node's jobs.")
 @click.option("--force", is_flag=True, help="Give its jobs up, as where its host is lost.")
 @node_option

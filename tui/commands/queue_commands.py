@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stoker.tui.commands.replies import call, settle, show_read
-from stoker.tui.options import quantity_parser
+from stoker.tui.options import completion, quantity_parser
 from stoker.tui.options.quantity import PLACEMENT, Quantity
 from stoker.tui.options.verb_options import node_option, output_option, read_options
 from stoker.tui.render import nouns, tables
@@ -40,7 +40,7 @@ def queue_list_command(state: str | None, output: tables.Output, reads: ReadChoi
 
 
 @queue_command.command("set")
-@click.argument("name")
+@click.argument("name", shell_complete=completion.queues)
 @click.option("--parent", default=None, metavar="NAME", help='Parent queue; "" for none.')
 @click.option("--weight", type=click.IntRange(1, 1_000_000), help="Share relative to its siblings.")
 @click.option(
@@ -59,7 +59,7 @@ def queue_set_command(name: str, state: str | None, **fields: Any) -> None:
 
 
 @queue_command.command("rm")
-@click.argument("name")
+@click.argument("name", shell_complete=completion.queues)
 @node_option
 def queue_rm_command(name: str, state: str | None) -> None:
     """Remove a queue that has no jobs and no queues below it."""
@@ -69,7 +69,7 @@ def queue_rm_command(name: str, state: str | None) -> None:
 
 
 @queue_command.command("quota")
-@click.argument("name")
+@click.argument("name", shell_complete=completion.queues)
 @click.option("--gpu-model", "model", default="", metavar="TEXT", help="Count only this model.")
 @click.option("--guaranteed", type=DEVICES, default="0", help="Devices guaranteed to it.")
 @click.option("--limit", type=DEVICES, default=None, help="Most devices it may use.")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from stoker.tui.options import completion
 from stoker.tui.options.verb_options import node_option
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ MODES = ("dormant", "governed", "full")
 
 
 @click.command("trace")
-@click.argument("job", default="last")
+@click.argument("job", default="last", shell_complete=completion.jobs)
 @click.option("--for", "span", metavar="TIME", help="Trace fully for this time from now: 5s, 2m.")
 @click.option("--mode", type=click.Choice(MODES), help="Tracing mode from now on, or with "
               "--for in the window.")  # fmt: skip

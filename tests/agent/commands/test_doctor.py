@@ -49,6 +49,23 @@ def test_what_is_not_set_up_is_no_failure(where: StateFolder) -> None:
     assert find(report(where), "state.folder").status == "PASS"
 
 
+def test_the_file_of_settings_is_checked_and_its_broker_is_the_one_that_is_looked_at(
+    where: StateFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STOKER_NATS_SERVER", "")
+    monkeypatch.delenv("STOKER_NATS_SERVER")
+    assert find(doctor.checks_of("config.file", where), "config.file").status == "PASS"
+    where.root.mkdir(mode=0o700)
+    file = where.root / "config.toml"
+    file.write_text("[retentoin]\n")
+    found = find(report(where), "config.file")
+    assert (found.status, found.text.partition(" ")[0]) == ("FAIL", f"{file}:1:")
+    file.write_text('[up]\nnats_server = "/nowhere/nats-server"\n')
+    checks = report(where)
+    assert find(checks, "config.file").status == "PASS"
+    assert find(checks, "broker.version").status == "FAIL"
+
+
 def test_a_corrupt_state_folder_is_a_failure(where: StateFolder) -> None:
     state_folder.prepare(where)
     startup.load_or_create(where)

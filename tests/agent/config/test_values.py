@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where each value is from: default, file, variable, option; secrets are hidden."""
+"""The source of each value: default, file, variable, option; secrets are hidden."""
 
 from __future__ import annotations
 
