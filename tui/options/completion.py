@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The words that a shell offers at TAB for things that exist: jobs, nodes, devices, queues, contexts.
+"""The words that a shell offers at TAB: jobs, nodes, devices, queues and contexts that exist.
 
 Invariants: an offer is made within LIMIT_S or not at all, nothing else is ever printed, and no text
 of a job can break a shell's line.
