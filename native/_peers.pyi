@@ -21,6 +21,8 @@ class Peers:
         """`kinds`: what each call is, by its number."""
     def join(self, pid: int, rank: int, key: int, size: int, handle: int) -> int:
         """0, or a negative errno."""
+    def start(self, pid: int) -> None:
+        """It has made no call yet."""
     def leave(self, pid: int) -> None: ...
     def blind(self, pid: int) -> None: ...
     def add(self, records: bytes) -> int:
@@ -40,6 +42,7 @@ class Peers:
     ) -> list[tuple[int, int, int, int, tuple[int, ...], tuple[_Missing, ...]]]:
         """(communicator, call, number, since, ranks that wait, (rank, its call, since) missing)."""
     def spread(self) -> list[tuple[int, int, int, tuple[Doing, ...]]]:
-        """(communicator, key, size, (rank, pid, calls entered, the newest, since when it waits in
-        it or 0, all calls are counted) of its members here) of those with ranks elsewhere."""
+        """(key, size, part, (rank, pid, calls entered, the newest, since when it waits in it or 0,
+        all calls are counted) of its members here) of those with ranks elsewhere. Parts that one
+        call has made of all ranks have its key and size."""
     def losses(self) -> dict[str, int]: ...

@@ -251,10 +251,15 @@ class GangSample(TaskRecord, frozen=True):
     """Those with ranks on other nodes as well."""
     troubles: tuple[TroubleSample, ...] = ()
     """The troubles that the node finds by itself: among ranks that are all here."""
+    told_ns: int = 0
+    """The node's clock when all of this was so (CLOCK_BOOTTIME), which only it can read; 0: not
+    told."""
+    resumed_ns: int = 0
+    """The time by that clock at which the tasks were frozen last; 0: they never were."""
 
 
 class CommunicatorSample(Record, frozen=True):
-    """The ranks of a communicator that are on this node."""
+    """The ranks that are on this node of a communicator, or of all that one call made of it."""
 
     key: int
     """A number that it has on all nodes."""
@@ -281,6 +286,9 @@ class MemberSample(Record, frozen=True):
     """The time for which it has waited in the newest operation; None: it is not in one."""
     from_start: bool = True
     """False if its first operations were not seen."""
+    part: int = 0
+    """Ranks with the same number are in one communicator: one call has made several of all ranks.
+    """
 
 
 class TroubleSample(Record, frozen=True):

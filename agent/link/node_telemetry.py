@@ -29,7 +29,7 @@ from stoker.agent.tracing.trace_thread import Done, TraceThread
 from stoker.native.errors import StokerError
 from stoker.native.structured_log import structlog
 from stoker.probes.kernels.job_trace import DeviceRow, TraceSummary
-from stoker.scheduler.nouns import DeviceSample, NodeReport, Observation, TaskKey
+from stoker.scheduler.nouns import DeviceSample, GangSample, NodeReport, Observation, TaskKey
 
 OBSERVE_EVERY_S = 1.0
 CHECK_EVERY_S = 3.0
@@ -60,6 +60,8 @@ class NodeTelemetry:
         self.features: Mapping[str, Feature] = {}
         """The spawner's features; set once it has answered."""
         instance = setting.state.instance
+        self._gangs: tuple[GangSample, ...] = ()
+        """The newest samples of ranks."""
         self.samples: tuple[DeviceSample, ...] = ()
         """The samples of the newest observation."""
         self._drain = ""
@@ -180,15 +182,17 @@ class NodeTelemetry:
         samples = self.devices.sample()
         if self._tracer.busy:
             self._tracer.sampled(samples, time.monotonic_ns())
-        running = await self._summaries()
+        # They are asked for at once: a thread without a CPU answers all three when it has one.
+        gangs, running, held = await asyncio.gather(
+            self._gang_samples(), self._summaries(), self._held()
+        )
         self.summarized(running)
         summaries = {key: summary for key, (_, summary) in running.items()}
         ratios = self._busy.ratios(summaries, time.monotonic_ns())
         filled = node_observation.with_busy(samples, ratios)
         self.samples = tuple(filled)
         used = node_observation.job_samples(running)
-        gangs = await self._call_tracer(self._tracer.gangs, ()) if self._tracer.busy else ()
-        verdicts = self._verdicts.of(await self._sums(summaries), time.monotonic_ns())
+        verdicts = self._verdicts.of(_sums(summaries, held), time.monotonic_ns())
         return node_observation.observation(
             number,
             self._setting.node,
@@ -199,14 +203,24 @@ class NodeTelemetry:
             verdicts=verdicts,
         )
 
-    async def _sums(self, summaries: Mapping[TaskKey, TraceSummary]) -> dict[TaskKey, Summed]:
-        """Return the sums of all traced jobs that hold devices, also of those that use none."""
-        sums = {key: Summed(each.devices, each.kernels) for key, each in summaries.items()}
-        if self._tracer.busy:
-            held: Mapping[TaskKey, tuple[DeviceRow, ...]]
-            held = await self._call_tracer(self._tracer.held, {})
-            sums |= {key: Summed(devices) for key, devices in held.items() if key not in sums}
-        return {key: summed for key, summed in sums.items() if summed.devices}
+    async def _gang_samples(self) -> tuple[GangSample, ...]:
+        """Return what the tracing thread told last of the ranks of jobs. If that was for an earlier
+        observation, the samples say so, and an answer that is late is for the next one."""
+        if not self._tracer.busy:
+            self._gangs = ()
+        else:
+            await self._call_tracer(self._tracer.gangs, None, self._keep_gangs)
+        return self._gangs
+
+    def _keep_gangs(self, told: tuple[GangSample, ...]) -> None:
+        self._gangs = told
+
+    async def _held(self) -> Mapping[TaskKey, tuple[DeviceRow, ...]]:
+        """Return the devices of traced jobs that have nothing to summarize."""
+        nothing: Mapping[TaskKey, tuple[DeviceRow, ...]] = {}
+        if not self._tracer.busy:
+            return nothing
+        return await self._call_tracer(self._tracer.held, nothing)
 
     async def readings(self) -> tuple[JobReading, ...]:
         """Return values for metrics of all traced jobs; none if the tracing thread has no time."""
@@ -220,11 +234,15 @@ class NodeTelemetry:
             return {}
         return await self._call_tracer(self._tracer.summaries, {})
 
-    async def _call_tracer(self, order: Callable[[Done], None], nothing: _T) -> _T:
-        """Return the tracing thread's answer, or `nothing`."""
+    async def _call_tracer(
+        self, order: Callable[[Done], None], nothing: _T, keep: Done = lambda result: None
+    ) -> _T:
+        """Return the tracing thread's answer, or `nothing`; `keep` takes it even if it is late."""
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def done(result: Any) -> None:
+            if not isinstance(result, StokerError):
+                keep(result)
             if not answer.done():
                 answer.set_result(nothing if isinstance(result, StokerError) else result)
 
@@ -275,3 +293,12 @@ class NodeTelemetry:
         if not done:
             _log.warning("a device driver is slow", seconds=SLOW_S)
         return await work
+
+
+def _sums(
+    summaries: Mapping[TaskKey, TraceSummary], held: Mapping[TaskKey, tuple[DeviceRow, ...]]
+) -> dict[TaskKey, Summed]:
+    """Return the sums of all traced jobs that hold devices, also of those that use none."""
+    sums = {key: Summed(each.devices, each.kernels) for key, each in summaries.items()}
+    sums |= {key: Summed(devices) for key, devices in held.items() if key not in sums}
+    return {key: summed for key, summed in sums.items() if summed.devices}

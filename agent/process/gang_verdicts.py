@@ -18,7 +18,7 @@ from stoker.mesh.wire.queries import RanksQuery
 from stoker.probes.collectives.rank_judge import RankTrouble
 from stoker.scheduler.nouns import TaskKey, TroubleSample
 
-SILENT_S = 5.0
+SILENT_S = 10.0
 TASKS_MAX = 1024
 """The most tasks whose verdicts are kept at a time."""
 

@@ -2,13 +2,15 @@
 """The ranks of this node's jobs as an observation tells them to the scheduler.
 
 Pure. Owns the bounds: what does not fit is left out and counted, the communicators with the fewest
-operations first. Times of this boot become ages, which need no common clock, or CLOCK_REALTIME.
+operations first. Times of this boot become ages, which need no common clock, or CLOCK_REALTIME. All
+of a sample was so at one time, which it names, so that it may come late.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from stoker.agent.tracing.rank_watch import ToldGang
 from stoker.probes.collectives.job_ranks import SpreadGroup, SpreadMember
@@ -28,6 +30,15 @@ from stoker.scheduler.nouns import (
 COMMUNICATORS_MAX = 4
 """The most communicators of one gang that are told."""
 
+
+class SampleTime(NamedTuple):
+    """One moment by three clocks: that of the calls, that of dates, and one that never stops."""
+
+    monotonic_ns: int
+    real_ns: int
+    boot_ns: int
+
+
 KeyOf = Callable[[int], TaskKey | None]
 """cgroup id -> the start of the task that it is of."""
 
@@ -40,8 +51,8 @@ class GangSamples:
         self._counters = counters
         self._room = self._troubles = 0
 
-    def of(self, gangs: Iterable[ToldGang], now_ns: int, real_ns: int) -> tuple[GangSample, ...]:
-        """Return what one observation tells; `now_ns` is CLOCK_MONOTONIC, as in `gangs`."""
+    def of(self, gangs: Iterable[ToldGang], at: SampleTime) -> tuple[GangSample, ...]:
+        """Return what one observation tells of the ranks at this moment."""
         self._room = MEMBER_SAMPLES_MAX
         self._troubles = TROUBLES_MAX
         found: list[GangSample] = []
@@ -52,9 +63,11 @@ class GangSamples:
             if len(found) >= GANG_SAMPLES_MAX:
                 self._counters["gang_samples_dropped"] += 1
                 continue
-            communicators = tuple(self._communicators(gang, now_ns))
-            troubles = tuple(self._told(gang, real_ns - now_ns))
-            found.append(GangSample(*key, communicators, troubles))
+            communicators = tuple(self._communicators(gang, at.monotonic_ns))
+            troubles = tuple(self._told(gang, at.real_ns - at.monotonic_ns))
+            resumed_ns = gang.resumed_ns and gang.resumed_ns + at.boot_ns - at.monotonic_ns
+            times = at.boot_ns, min(max(0, resumed_ns), at.boot_ns)
+            found.append(GangSample(*key, communicators, troubles, *times))
         return tuple(found)
 
     def _communicators(self, gang: ToldGang, now_ns: int) -> Iterator[CommunicatorSample]:
@@ -78,7 +91,7 @@ class GangSamples:
         if each.since_ns:
             waits_ns = max(0, now_ns - max(each.since_ns, gang.resumed_ns))
         counts = each.entered, each.own_ns, each.queued_ns
-        return MemberSample(each.rank, task, *counts, waits_ns, each.from_start)
+        return MemberSample(each.rank, task, *counts, waits_ns, each.from_start, each.part)
 
     def _told(self, gang: ToldGang, offset_ns: int) -> Iterator[TroubleSample]:
         for trouble in gang.troubles:

@@ -25,7 +25,7 @@ from stoker.agent.jobs.folder_removal import FolderRemoval
 from stoker.agent.jobs.job_audit import Audit
 from stoker.agent.jobs.spawner_messages import Exited, Started
 from stoker.agent.jobs.start_records import StartRecord
-from stoker.agent.tracing.gang_samples import GangSamples
+from stoker.agent.tracing.gang_samples import GangSamples, SampleTime
 from stoker.agent.tracing.host_cost import HostMeter
 from stoker.agent.tracing.job_calls import JobCalls
 from stoker.agent.tracing.job_governor import HostCost
@@ -467,9 +467,11 @@ class TraceThread:
         return found
 
     def _gang_samples(self) -> tuple[GangSample, ...]:
+        # Whoever comes in after this moment may be missing in what is drained.
+        at = _now()
         self._drain_calls()
         gangs = self._calls.gangs() if self._calls is not None else ()
-        return self._gangs.of(gangs, time.monotonic_ns(), time.time_ns())
+        return self._gangs.of(gangs, at)
 
     def _key_of(self, cgroup_id: int) -> TaskKey | None:
         job = self._by_cgroup.get(cgroup_id)
@@ -579,6 +581,11 @@ class TraceThread:
         """Return the number of the traced job whose cgroup this is."""
         job = self._by_cgroup.get(cgroup)
         return None if job is None else job.record.job
+
+
+def _now() -> SampleTime:
+    boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    return SampleTime(time.monotonic_ns(), time.time_ns(), boot_ns)
 
 
 def _offset_ns() -> int:

@@ -31,6 +31,7 @@ from stoker.scheduler.nouns import (
     VERDICTS_MAX,
     DeviceInfo,
     DeviceSample,
+    GangSample,
     JobVerdict,
     MemberSample,
     NodeReport,
@@ -174,7 +175,7 @@ def _check_gangs(found: Observation, node: str) -> None:
         if count > most:
             raise BadRequest(f"{count} {what} in a sample, at most {most}")
     good = (
-        all(_is_key(gang.key) for gang in gangs)
+        all(map(_is_gang, gangs))
         and all(
             0 <= row.key < _U64 and len(row.call) <= TROUBLE_CHARS_MAX and 0 < row.size <= RANKS_MAX
             for gang in gangs
@@ -196,12 +197,17 @@ def _is_verdict(verdict: JobVerdict) -> bool:
     )
 
 
+def _is_gang(gang: GangSample) -> bool:
+    return _is_key(gang.key) and 0 <= gang.resumed_ns <= gang.told_ns < _U63
+
+
 def _is_member(member: MemberSample) -> bool:
     counts = member.entered, member.own_ns, member.queued_ns, member.waits_ns or 0
     return (
         0 <= member.rank < RANKS_MAX
         and 0 <= member.task < TASKS_PER_JOB_MAX
         and all(0 <= count < _U63 for count in counts)
+        and 0 <= member.part < 1 << 32
     )
 
 

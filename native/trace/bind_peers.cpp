@@ -40,6 +40,7 @@ public:
 		return sk_trace_peers_join(body_.get(), pid, rank, key, size, handle);
 	}
 
+	void start(uint32_t pid) { sk_trace_peers_start(body_.get(), pid); }
 	void leave(uint32_t pid) { sk_trace_peers_leave(body_.get(), pid); }
 	void blind(uint32_t pid) { sk_trace_peers_blind(body_.get(), pid); }
 	void show(uint64_t to_ns) { sk_trace_peers_show(body_.get(), to_ns); }
@@ -134,7 +135,10 @@ public:
 			const sk_trace_peers_group &of = body_->groups[g];
 
 			if (sk_trace_peers_is_spread(&of))
-				rows.append(nb::make_tuple(g, of.key, of.size, doings(g)));
+				rows.append(nb::make_tuple(
+					of.split_key ? of.split_key : of.key,
+					of.split_key ? of.split_size : of.size, of.colour,
+					doings(g)));
 		}
 		return rows;
 	}
@@ -212,6 +216,7 @@ NB_MODULE(_peers, module)
 		.def(nb::init<nb::bytes>(), nb::arg("kinds"))
 		.def("join", &Peers::join, nb::arg("pid"), nb::arg("rank"), nb::arg("key"),
 		     nb::arg("size"), nb::arg("handle"))
+		.def("start", &Peers::start)
 		.def("leave", &Peers::leave)
 		.def("blind", &Peers::blind)
 		.def("add", &Peers::add)

@@ -39,7 +39,8 @@ _ORIGINS = {1: "world", 2: "made", 3: "nccl"}
 
 @dataclass(frozen=True, slots=True)
 class SpreadGroup:
-    """A communicator with ranks on other nodes, and its members here."""
+    """A communicator with ranks on other nodes, or all that one call made of it, and the members
+    here."""
 
     key: int
     """A number that it has on all nodes."""
@@ -61,6 +62,8 @@ class SpreadMember:
     queued_ns: int
     since_ns: int
     from_start: bool
+    part: int = 0
+    """Those with the same number are in one communicator."""
 
 
 class JobRanks:
@@ -91,6 +94,8 @@ class JobRanks:
             rank = one.rank if one.launched or one.world else _peers.RANK_NONE
             if self._peers.join(pid, rank, one.key, size, one.world):
                 self.refused += 1
+            elif one.from_start:
+                self._peers.start(pid)
             self._known.add(pid)
         taken = self._peers.add(records)
         for pid in self._going - ranks.keys():
@@ -134,17 +139,17 @@ class JobRanks:
     def spread(self) -> tuple[SpreadGroup, ...]:
         """Return the communicators with ranks on other nodes, the most used first."""
         times = {row[0]: (row[12], row[11]) for row in self._peers.ranks()}
-        found = [
-            SpreadGroup(
-                key,
-                size,
-                max((self._doing(m[3]) for m in members if m[3] is not None), default=""),
-                tuple(SpreadMember(m[0], m[1], m[2], *times[m[0]], m[4], m[5]) for m in members),
-            )
-            for _, key, size, members in self._peers.spread()
-            if members
-        ]
-        return tuple(sorted(found, key=lambda row: -max(m.entered for m in row.members)))
+        calls: dict[tuple[int, int], str] = {}
+        found: dict[tuple[int, int], list[SpreadMember]] = {}
+        for key, size, part, members in self._peers.spread():
+            for rank, pid, entered, call, since_ns, from_start in members:
+                name = key, size
+                calls[name] = max(calls.get(name, ""), self._doing(call))
+                found.setdefault(name, []).append(
+                    SpreadMember(rank, pid, entered, *times[rank], since_ns, from_start, part)
+                )
+        groups = (SpreadGroup(*name, calls[name], tuple(each)) for name, each in found.items())
+        return tuple(sorted(groups, key=lambda row: -max(m.entered for m in row.members)))
 
     def stuck(self, now_ns: int, after_ns: int = STUCK_NS) -> tuple[StuckRow, ...]:
         """Return the operations that have not gone on for `after_ns`."""

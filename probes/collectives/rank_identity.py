@@ -10,6 +10,7 @@ Environments: mpirun of Open MPI, PMIx, PMI (MPICH, Slurm), torchrun. Handles: m
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +26,9 @@ RANKS_MAX = 256
 KEPT_MAX = 256
 """Most files whose variable is remembered."""
 WORLD = "ompi_mpi_comm_world"
+STATE = "ompi_mpi_state"
+BEGUN = 2
+"""The state from which on ranks may call on each other (OMPI_MPI_STATE_INIT_COMPLETED)."""
 MPICH_WORLD = 0x44000000
 
 LAUNCHERS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -50,6 +54,8 @@ class RankIdentity:
     """Its handle of the communicator of all ranks; 0: it has none."""
     launched: bool = True
     """False: no launcher says a rank."""
+    from_start: bool = False
+    """True: it has called on no communicator yet."""
 
 
 def rank_of(environment: Mapping[str, str], pid: int) -> RankIdentity:
@@ -70,12 +76,19 @@ class RankReader:
     def __init__(self, proc: Path = PROC) -> None:
         self._proc = proc
         self._variables: dict[tuple[object, ...], tuple[int, int] | None] = {}
-        """File and state of its contents -> (address of the variable, base), None without one."""
+        """Variable, file and state of its contents -> (address, base), None without one."""
 
     def read(self, pid: int, library: Copy) -> RankIdentity:
         """Return the rank of a process that has mapped `library`."""
         found = rank_of(self._environment(pid), pid)
-        return replace(found, world=self._world(pid, library))
+        if "libmpi" not in library.path.rpartition("/")[2]:
+            return found
+        world, state = self._address(pid, library, WORLD), self._address(pid, library, STATE)
+        return replace(
+            found,
+            world=MPICH_WORLD if world is None else world,
+            from_start=bool(state) and self._word(pid, state or 0) in range(BEGUN),
+        )
 
     def _environment(self, pid: int) -> dict[str, str]:
         try:
@@ -86,11 +99,10 @@ class RankReader:
         pairs = (each.partition("=") for each in text.split("\0"))
         return {name: value for name, _, value in pairs}
 
-    def _world(self, pid: int, library: Copy) -> int:
-        """Return the address of the variable: in the program, if that has a copy of it, else in the
-        library. A library without it is MPICH's or none for messages."""
-        if "libmpi" not in library.path.rpartition("/")[2]:
-            return 0
+    def _address(self, pid: int, library: Copy, name: str) -> int | None:
+        """Return the address of a variable: in the program, if that has a copy of it, else in the
+        library; 0 for a process that cannot be read. A library without the variables is MPICH's or
+        none for messages."""
         try:
             with (self._proc / str(pid) / "maps").open("rb") as file:
                 maps = file.read(MAPS_MAX).decode(errors="replace")
@@ -99,22 +111,30 @@ class RankReader:
             return 0
         copies = [copy for copy in libraries_in(maps, (program,)) if copy.key != library.key]
         for copy in (*copies, library):
-            if (found := self._variable(pid, copy)) is not None:
+            if (found := self._variable(pid, copy, name)) is not None:
                 return found[0] - found[1] + _loaded_at(maps, copy)
-        return MPICH_WORLD
+        return None
 
-    def _variable(self, pid: int, copy: Copy) -> tuple[int, int] | None:
+    def _variable(self, pid: int, copy: Copy, name: str) -> tuple[int, int] | None:
         try:
             with opened(pid, copy) as file:
-                key = (*copy.key, *file.version)
+                key = (name, *copy.key, *file.version)
                 if key not in self._variables:
                     while len(self._variables) >= KEPT_MAX:
                         del self._variables[next(iter(self._variables))]
                     elf = ElfFile(file.fd, copy.path)
-                    symbol = elf.variable(WORLD)
+                    symbol = elf.variable(name)
                     self._variables[key] = (symbol.address, elf.base) if symbol else None
                 return self._variables[key]
         except (StokerError, OSError):
+            return None
+
+    def _word(self, pid: int, address: int) -> int | None:
+        """Return a number in the memory of a process."""
+        try:
+            with (self._proc / str(pid) / "mem").open("rb", buffering=0) as file:
+                return int.from_bytes(os.pread(file.fileno(), 4, address), "little")
+        except OSError:
             return None
 
 

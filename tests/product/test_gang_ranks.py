@@ -100,7 +100,9 @@ NAMED_NS = 5_000_000_000
 """A rank is named within this time, less the time in which whoever judges had no CPU."""
 
 
-def named_in_time(trouble: schema.RankTroubleView, began_ns: int) -> bool:
+def named_in_time(trouble: schema.RankTroubleView, began_ns: int, *, frozen: bool) -> bool:
+    """`frozen`: a node has frozen its tasks meanwhile, which then begin to wait anew."""
+    began_ns = max(began_ns, trouble.since_ns) if frozen else began_ns
     return 0 < trouble.named_ns - began_ns <= NAMED_NS + trouble.lag_ns
 
 
@@ -108,6 +110,7 @@ async def test_a_slow_rank_of_two_nodes_is_named_and_its_device_cordoned(
     pair: Servers, ranks: str, public_folder: Path
 ) -> None:
     rule = {"rank_trouble": "cordon", "rank_patience_s": 12}
+    freezes = pair.freezes()
     job = await gang(pair, ranks, public_folder / "slow", "--slow", "6:100:50", **rule)
     view = await until_troubled(pair, job)
     where = view.ranks[6]
@@ -115,7 +118,8 @@ async def test_a_slow_rank_of_two_nodes_is_named_and_its_device_cordoned(
     assert (trouble.kind, trouble.rank, trouble.task) == ("slow", 6, 6)
     assert (trouble.node, trouble.devices) == (where.node, (where.devices[0].id,))
     assert trouble.longer is not None and trouble.longer > 0.5, trouble
-    assert named_in_time(trouble, await planted_ns(pair, job, 6)), trouble
+    frozen = pair.freezes() != freezes
+    assert named_in_time(trouble, await planted_ns(pair, job, 6), frozen=frozen), trouble
     why = await pair.persist("alice", "job", "explain", job=job)
     assert [each.rank for each in why.troubles] == [6]
     ended = await pair.until_state(job, *ENDED)
@@ -136,6 +140,7 @@ async def test_a_rank_of_another_node_that_does_not_come_has_its_gang_begin_agai
 ) -> None:
     rule = {"rank_trouble": "restart", "rank_patience_s": 12, "retries": 1, "backoff_s": 1}
     words = ("--rounds", "60", "--absent", "1:20")
+    freezes = pair.freezes()
     job = await gang(pair, ranks, public_folder / "hung", *words, **rule)
     view = await until_troubled(pair, job)
     (trouble,) = view.troubles
@@ -143,7 +148,8 @@ async def test_a_rank_of_another_node_that_does_not_come_has_its_gang_begin_agai
     assert (trouble.kind, trouble.rank, trouble.node) == ("hung", 1, where.node)
     assert trouble.text.startswith("ncclAllReduce #22: 7 ranks from 0 wait since ")
     assert trouble.text.endswith(" s for rank 1")
-    assert named_in_time(trouble, await planted_ns(pair, job, 1)), trouble
+    frozen = pair.freezes() != freezes
+    assert named_in_time(trouble, await planted_ns(pair, job, 1), frozen=frozen), trouble
     ended = await pair.until_state(job, *ENDED)
     assert (ended.state, ended.attempt) == ("succeeded", 2), ended.reason
     (before,) = ended.attempts
@@ -162,13 +168,15 @@ def allreduce(public_folder: Path) -> str:
 
 
 @needs_mpi
+@pytest.mark.parametrize(("more", "of"), [((), "4"), (("split",), "ranks 1, 3")])
 async def test_a_slow_rank_of_mpirun_is_named_with_the_task_that_it_is_in(
-    pair: Servers, allreduce: str, public_folder: Path
+    pair: Servers, allreduce: str, public_folder: Path, more: tuple[str, ...], of: str
 ) -> None:
-    """Two tasks of two cards (SIM) are four ranks of MPI."""
-    go = public_folder / "mpi.go"
+    """Two tasks of two cards (SIM) are four ranks of MPI; a split makes pairs over both nodes."""
+    go = public_folder / f"mpi{len(more)}.go"
+    freezes = pair.freezes()
     job = await pair.submit(
-        "mpirun", allreduce, str(go), "3", "50",
+        "mpirun", allreduce, str(go), "3", "50", *more,
         nodes=2, gpu_milli=2000, mpi=True, trace="full", rank_trouble="warn",
     )  # fmt: skip
     try:
@@ -178,8 +186,10 @@ async def test_a_slow_rank_of_mpirun_is_named_with_the_task_that_it_is_in(
     view = await until_troubled(pair, job)
     (trouble,) = view.troubles
     assert (trouble.kind, trouble.rank, trouble.task) == ("slow", 3, 1)
+    assert trouble.text.startswith(f"rank 3 of {of}: in ")
     assert trouble.node == view.ranks[1].node
     assert trouble.devices == tuple(each.id for each in view.ranks[1].devices)
-    assert named_in_time(trouble, await planted_ns(pair, job, 0)), trouble
+    frozen = pair.freezes() != freezes
+    assert named_in_time(trouble, await planted_ns(pair, job, 0), frozen=frozen), trouble
     await pair.persist("alice", "job", "cancel", select=str(job))
     await pair.until_state(job, *ENDED)

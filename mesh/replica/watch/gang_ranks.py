@@ -16,7 +16,7 @@ from stoker.mesh.log.log_time import Instant
 from stoker.mesh.replica import events
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.state import ReplicaState
-from stoker.mesh.replica.watch.gang_judge import GangJudge, RankVerdict
+from stoker.mesh.replica.watch.gang_judge import SILENT_NS, GangJudge, RankVerdict
 from stoker.mesh.wire import queries
 from stoker.mesh.wire.queries import RanksQuery
 from stoker.scheduler.book import Job
@@ -28,7 +28,7 @@ from stoker.scheduler.nouns import (
     TroubleSample,
 )
 
-GONE_NS = 5_000_000_000
+GONE_NS = SILENT_NS
 """A gang of which nothing was told for this time is forgotten."""
 AGAIN_NS = 1_000_000_000
 """A verdict that holds is told again after this time, so that a lost message matters little."""
@@ -73,7 +73,8 @@ class GangRanks:
             gang = self._gangs.setdefault((sample.job, sample.attempt, sample.placing), _Gang())
             gang.heard_ns, gang.own[node] = now.boot_ns, sample.troubles
             if sample.communicators:
-                gang.judge.take(node, sample.communicators, now.boot_ns)
+                times = sample.told_ns, sample.resumed_ns
+                gang.judge.take(node, sample.communicators, now.boot_ns, *times)
                 self._judge(sample.key, gang, now)
 
     def expire(self, now_ns: int) -> int:

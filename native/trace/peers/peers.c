@@ -225,6 +225,38 @@ static void add_made(struct sk_trace_peers *peers, const struct sk_trace_peers_o
 		}
 }
 
+/* Note a member of a communicator that a call over hosts made. Calls on all ranks are counted from
+ * their start, so this one has the same number on each host, and its number names it. */
+static void add_split(struct sk_trace_peers *peers, const struct sk_trace_peers_open *open,
+		      uint64_t handle)
+{
+	const struct sk_trace_peers_group *world =
+		&peers->groups[peers->streams[open->stream].group];
+	uint64_t key = mixed(world->key, open->serial + 1);
+	unsigned group = sk_trace_peers_find_group(peers, mixed(key, open->number), SK_PEERS_MADE);
+
+	if (group == SK_PEERS_NONE)
+		return;
+	peers->groups[group].split_key = key;
+	peers->groups[group].split_size = world->size;
+	peers->groups[group].colour = open->number;
+	sk_trace_peers_member(peers, open->process, group, handle);
+}
+
+/* Note what a call has made that is of all ranks, or of ranks here alone. */
+static void note_made(struct sk_trace_peers *peers, const struct sk_trace_peers_open *open,
+		      uint64_t handle)
+{
+	const struct sk_trace_peers_group *parent =
+		&peers->groups[peers->streams[open->stream].group];
+
+	if (is_counted(peers, open->stream))
+		add_made(peers, open, handle);
+	else if (parent->origin == SK_PEERS_WORLD && sk_trace_peers_is_spread(parent) &&
+		 peers->processes[open->process].from_start)
+		add_split(peers, open, handle);
+}
+
 /* Count a wait for the device as the rank's own, less what it waited for others. How much of it was
  * for ranks of other hosts is not known, so none of such a wait is its own. */
 static void count_device(struct sk_trace_peers *peers, const struct sk_trace_peers_open *open,
@@ -265,9 +297,8 @@ static void leave(struct sk_trace_peers *peers, const struct sk_collective *reco
 	get_out(peers, &open, record->at_ns);
 	if (kind == SK_PEERS_JOINS && open.stream != SK_PEERS_NONE)
 		peers->streams[open.stream].handle = record->handle;
-	if (kind == SK_PEERS_MAKES && open.stream != SK_PEERS_NONE && record->handle &&
-	    is_counted(peers, open.stream))
-		add_made(peers, &open, record->handle);
+	if (kind == SK_PEERS_MAKES && open.stream != SK_PEERS_NONE && record->handle)
+		note_made(peers, &open, record->handle);
 }
 
 size_t sk_trace_peers_add(struct sk_trace_peers *peers, const struct sk_collective *records,
@@ -312,6 +343,14 @@ static void forget_calls(struct sk_trace_peers *peers, unsigned process)
 		sk_trace_peers_close(peers, row); /* another one may have moved here */
 		get_out(peers, &open, later(open.told_ns, peers->shown_ns));
 	}
+}
+
+void sk_trace_peers_start(struct sk_trace_peers *peers, uint32_t pid)
+{
+	unsigned process = sk_trace_peers_find_process(peers, pid);
+
+	if (process != SK_PEERS_NONE)
+		peers->processes[process].from_start = 1;
 }
 
 void sk_trace_peers_leave(struct sk_trace_peers *peers, uint32_t pid)

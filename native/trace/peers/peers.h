@@ -145,8 +145,11 @@ struct sk_trace_peers_group {
 	uint64_t made_number;
 	uint64_t parent_number;
 	uint64_t wait_ns;
-	uint64_t last_ns; /* entry of the last member into the newest of them */
-	uint32_t size;	  /* 0: not known yet */
+	uint64_t last_ns;    /* entry of the last member into the newest of them */
+	uint64_t split_key;  /* of the call over hosts that made it, which has it on all; 0: none */
+	uint32_t split_size; /* ranks in that call */
+	uint32_t colour;     /* what those that are in it together gave to that call */
+	uint32_t size;	     /* 0: not known yet */
 	uint32_t members;
 	uint32_t missing; /* members without a call that waits */
 	uint32_t inside;  /* members with a call that has not returned */
@@ -239,6 +242,9 @@ void sk_trace_peers_init(struct sk_trace_peers *peers, const uint8_t *kinds, siz
 int sk_trace_peers_join(struct sk_trace_peers *peers, uint32_t pid, uint32_t rank, uint64_t key,
 			uint32_t size, uint64_t handle);
 
+/** A process has made no call before those that are added from now on. */
+void sk_trace_peers_start(struct sk_trace_peers *peers, uint32_t pid);
+
 /** A process has ended. Members that wait for it go on doing so. */
 void sk_trace_peers_leave(struct sk_trace_peers *peers, uint32_t pid);
 
@@ -257,7 +263,8 @@ void sk_trace_peers_show(struct sk_trace_peers *peers, uint64_t to_ns);
 size_t sk_trace_peers_find_stuck(const struct sk_trace_peers *peers, uint64_t now_ns,
 				 uint64_t after_ns, struct sk_trace_peers_stuck *ret, size_t room);
 
-/** Return whether a communicator has ranks that no process here is. */
+/** Return whether a communicator has ranks that no process here is, or may have them: of one that a
+ * call over hosts made, nobody here knows the others. */
 bool sk_trace_peers_is_spread(const struct sk_trace_peers_group *group);
 
 /** Find what the living members here of such a communicator have done; returns how many, at most

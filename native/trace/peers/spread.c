@@ -4,8 +4,9 @@
 
 bool sk_trace_peers_is_spread(const struct sk_trace_peers_group *group)
 {
-	return (group->origin == SK_PEERS_WORLD || group->origin == SK_PEERS_UNIQUE) &&
-	       group->members < group->size;
+	return group->split_key ||
+	       ((group->origin == SK_PEERS_WORLD || group->origin == SK_PEERS_UNIQUE) &&
+		group->members < group->size);
 }
 
 /* Return since when the threads of a process wait for its device; 0: none does. */

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from stoker.agent.tracing.gang_samples import COMMUNICATORS_MAX, GangSamples
+from stoker.agent.tracing.gang_samples import COMMUNICATORS_MAX, GangSamples, SampleTime
 from stoker.agent.tracing.rank_watch import ToldGang
 from stoker.probes.collectives.job_ranks import SpreadGroup, SpreadMember
 from stoker.probes.collectives.rank_judge import RankTrouble
@@ -21,7 +21,7 @@ from stoker.scheduler.nouns import (
 )
 
 S = 1_000_000_000
-NOW, DATE = 100 * S, 1_700_000_000 * S
+NOW, DATE, BOOT = 100 * S, 1_700_000_000 * S, 130 * S
 SLOW = RankTrouble("slow", (5,), "world", "rank 5 came last", 0.2, 90 * S, 93 * S, 7)
 
 
@@ -51,13 +51,14 @@ class Samples:
         return TaskKey(7, 1, cgroup_id - 50, 99) if cgroup_id not in (0, 53) else None
 
     def of(self, *gangs: ToldGang) -> tuple[GangSample, ...]:
-        return self._samples.of(gangs, NOW, DATE)
+        return self._samples.of(gangs, SampleTime(NOW, DATE, BOOT))
 
 
 def test_ranks_are_told_with_their_tasks_and_waits_as_ages() -> None:
     rows = gang(spread(5, member(4), member(5, 97 * S), member(6)), troubles=(SLOW,))
     (told,) = Samples().of(rows)
     assert told.key == TaskKey(7, 1, 0, 99)
+    assert (told.told_ns, told.resumed_ns) == (BOOT, 0)
     assert told.communicators == (
         CommunicatorSample(
             5, 8, "mpi.MPI_Allreduce",
@@ -74,6 +75,7 @@ def test_ranks_are_told_with_their_tasks_and_waits_as_ages() -> None:
 def test_the_time_in_which_a_gang_was_frozen_is_no_wait() -> None:
     (told,) = Samples().of(gang(spread(5, member(4, 90 * S)), resumed_s=98))
     assert told.communicators[0].members[0].waits_ns == 2 * S
+    assert told.resumed_ns == BOOT - 2 * S
 
 
 def test_what_does_not_fit_is_counted() -> None:

@@ -190,6 +190,7 @@ def test_what_is_told_of_ranks_is_bounded() -> None:
         {"member": {"entered": -1}},
         {"member": {"own_ns": 1 << 63}},
         {"member": {"waits_ns": -1}},
+        {"member": {"part": 1 << 32}},
         {"row": {"key": -1}},
         {"row": {"size": 0}},
         {"row": {"call": "c" * 200}},
@@ -201,6 +202,12 @@ def test_what_is_told_of_ranks_is_bounded() -> None:
 )
 def test_a_rank_that_cannot_be_is_refused(changes: dict[str, Any]) -> None:
     sample = of_gangs(one_gang(**changes))
+    refused(lambda data: node_messages.observation(data, "n1"), sample, "rank with a number out")
+
+
+@pytest.mark.parametrize("times", [{"told_ns": -1}, {"told_ns": 5, "resumed_ns": 6}])
+def test_ranks_of_a_time_that_cannot_be_are_refused(times: dict[str, int]) -> None:
+    sample = of_gangs(msgspec.structs.replace(one_gang(), **times))
     refused(lambda data: node_messages.observation(data, "n1"), sample, "rank with a number out")
 
 

@@ -90,6 +90,33 @@ def test_the_communicator_of_all_is_found_where_the_process_has_it(tmp_path: Pat
 
 
 @pytest.mark.skipif(shutil.which("mpicc") is None, reason="Open MPI is not installed")
+def test_a_process_that_is_not_through_its_first_call_has_made_no_other(tmp_path: Path) -> None:
+    source, program = tmp_path / "begins.c", tmp_path / "begins"
+    source.write_text(
+        "#include <mpi.h>\n#include <stdio.h>\n"
+        'static void say(void) { puts("here"); fflush(stdout); getchar(); }\n'
+        "int main(void) { say(); MPI_Init(NULL, NULL); say(); MPI_Finalize(); say(); }\n"
+    )
+    subprocess.run(["mpicc", "-o", program, source], check=True)
+    alone = {**os.environ, "OMPI_MCA_btl": "self"}
+    process = subprocess.Popen(
+        [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=alone
+    )
+    found = []
+    try:
+        assert process.stdout is not None and process.stdin is not None
+        while process.stdout.readline():
+            (copy,) = copies_of(process.pid, ("libmpi.so",))
+            found.append(RankReader().read(process.pid, copy).from_start)
+            process.stdin.write("\n")
+            process.stdin.flush()
+    finally:
+        process.kill()
+        process.wait()
+    assert found == [True, False, False]
+
+
+@pytest.mark.skipif(shutil.which("mpicc") is None, reason="Open MPI is not installed")
 def test_a_library_that_is_opened_late_has_it_too() -> None:
     code = (
         "import ctypes, sys\n"
