@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from cryptography import x509
 
+from stoker.agent.alerts import alert_files
+from stoker.agent.alerts.judge import AlertBook
 from stoker.agent.devices import order
 from stoker.agent.health import journal as health
 from stoker.agent.health.log_place import LogPlace
@@ -44,6 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> StateFolder:
     rules_file.write(where.agent, PowerRules(control="on", budget_w=3900.0, tenants={"a": 500.0}))
     health.store(where.agent, BOOT, health.Kept(energy_j={"a": 1.5}))
     order.write(where.agent / order.NAME, order.DeviceOrder(BOOT, ("a", "b")))
+    alert_files.write_book(where.agent, AlertBook(next_id=7))
     for name in ("journal", "keepers.lock", "spawner.lock"):
         (where.agent / name).write_bytes(b"the spawner's")
     (where.nats / "jetstream").mkdir()
@@ -63,6 +66,7 @@ def meaning(where: StateFolder) -> dict[str, Any]:
         "labels": node_labels.of_node((), where),
         "rules": rules_file.read(where.agent / rules_file.NAME),
         "health": health.load(where.agent, BOOT),
+        "alerts": alert_files.read_book(where.agent),
         "devices": order.of_boot(where.agent / order.NAME, BOOT),
     }
 
@@ -76,10 +80,13 @@ NAMES = [
     *(f"keys/{name}" for name in ("scheduler.nk", "agent.nk", "admin.nk", "user.nk")),
     *(f"keys/{name}" for name in ("broker.key", "broker.crt")),
     *(f"agent/{name}" for name in ("labels.json", "power-rules.json", "health.json")),
-    "agent/devices.json",
+    *("agent/devices.json", "agent/alerts.json"),
 ]
 """Files that a start reads; `keys/user.nk` is the caller's."""
-OPTIONAL = ("agent/labels.json", "agent/power-rules.json", "agent/health.json")
+OPTIONAL = (
+    *("agent/labels.json", "agent/power-rules.json"),
+    *("agent/health.json", "agent/alerts.json"),
+)
 """Optional files, whose absence cannot be noticed."""
 
 
