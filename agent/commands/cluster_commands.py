@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs of `cluster` for owners of nodes: init, token, join, keys, revoke, rotate.
+"""The verbs of `cluster` for owners of nodes: init, token, join, keys, revoke, rotate, export,
+replace.
 
 Only the group `stoker cluster` loads this module. `agent/supervise/broker_address.py` and
 `agent/join` do the work. Owns that a join token is shown once, on standard output, and in no
@@ -245,6 +246,49 @@ def cluster_rotate_command(*, state: str | None) -> None:
 
     node, public = rotate(target_node.own(state, "cluster rotate"))
     click.echo(f"node {node} has the key {public}; its former key is given up")
+
+
+@click.command("export")
+@click.argument("file", type=click.Path(path_type=Path))
+@state_option
+def cluster_export_command(*, file: Path, state: str | None) -> None:
+    """Write what makes this server to FILE, from which another host can take its place.
+
+    FILE has private keys: keep it as safe as the server itself. It has no log and no jobs, so it
+    stays good until keys, addresses or, on the first server, users and nodes change.
+    """
+    from stoker.agent.join import server_export
+    from stoker.agent.supervise import target_node
+
+    made = server_export.write(target_node.own(state, "cluster export"), file)
+    click.echo(f"server {made.node} is in {file}, with its private keys")
+    click.echo(f"if its host is lost, on another one with its address:\n  {_REPLACES}{file}")
+
+
+_REPLACES = "stoker cluster replace "
+
+
+@click.command("replace")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@state_option
+def cluster_replace_command(*, file: Path, state: str | None) -> None:
+    """Make this host the server that FILE was exported from, whose own host is lost.
+
+    This host needs its address. Refused while that server answers, or while so few others do that
+    it could not learn what it had acknowledged. The log and the users come from the others.
+    """
+    from stoker.agent.join import host_replacement, server_export
+    from stoker.agent.supervise import target_node
+
+    where, found = target_node.own(state, "cluster replace"), server_export.read(file)
+    made = host_replacement.replace(where, found)
+    click.echo(f"this host is server {made.node} of cluster {made.cluster} now, at {made.url}")
+    click.echo("  the former host may never start its folder again: it would vote as this one does")
+    if made.is_first:
+        day = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(found.made_s))
+        click.echo(f"  users, nodes and revoked keys are those of {day}: before `up`, change again")
+        click.echo("  what was changed since, above all `stoker cluster revoke`")
+    click.echo(f"next:\n  {target_node.call(where, 'up')}")
 
 
 def _token(given: str, file: Path | None) -> str:

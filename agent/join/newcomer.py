@@ -49,13 +49,13 @@ def join(where: StateFolder, token: JoinToken, name: str = "", address: str = ""
     """Make this folder that of a node or server of the token's cluster, and return its record.
     `name`: the name that it wants, by default the host's. `address`: the one at which the others
     reach a server, by default the one from which it reaches the first."""
-    _check_free(where)
+    check_free(where)
     if address and not token.server:
         raise BadRequest("--address is for a server, and this token makes a node of its host")
     if name:
         subjects.token(name)
     pinned, from_here = certificate.fetch(token.address, token.port, token.fingerprint, CONNECT_S)
-    with _beside(where) as made:
+    with beside(where) as made:
         own = identity.create(made.key(AGENT))
         durable_file.replace(made.keys / PINS, pinned)
         named = name or startup.node_name()
@@ -76,7 +76,7 @@ def join(where: StateFolder, token: JoinToken, name: str = "", address: str = ""
             log_record.begin(made.scheduler)
         state_folder.write_cluster(made, cluster)
         state_folder.seal_format(made)
-        _take_place(made, where)
+        take_place(made, where)
     return cluster
 
 
@@ -96,7 +96,7 @@ def _server(made: StateFolder, name: str, address: str) -> ClusterServer:
     return server_setup.server_here(made, here, route_port)
 
 
-def _check_free(where: StateFolder) -> None:
+def check_free(where: StateFolder) -> None:
     """Refuse a folder that has anything in it."""
     if state_folder.is_set_up(where):
         node = state_folder.read_json(where.cluster, ClusterFile).node
@@ -111,7 +111,7 @@ def _check_free(where: StateFolder) -> None:
 
 
 @contextlib.contextmanager
-def _beside(where: StateFolder) -> Iterator[StateFolder]:
+def beside(where: StateFolder) -> Iterator[StateFolder]:
     """Make a private folder beside the place of the new one; it is gone afterwards in any case."""
     where.root.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f".new-{where.root.name}-", dir=where.root.parent))
@@ -123,7 +123,7 @@ def _beside(where: StateFolder) -> Iterator[StateFolder]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _take_place(made: StateFolder, where: StateFolder) -> None:
+def take_place(made: StateFolder, where: StateFolder) -> None:
     """Give the complete folder its name, durably; rename(2) replaces an empty folder alone."""
     for folder in (made.keys, made.root):
         durable_file.sync_folder(folder)

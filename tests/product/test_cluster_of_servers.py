@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -201,6 +202,44 @@ def lose_the_leaders_host(servers: list[ServerHost]) -> None:
         rest[0].stoker("cancel", str(number))
     lost.stoker("node", "label", lost.name, "place-", "may-")
     lost.stoker("node", "label", rest[1].name, "may-")
+
+
+@pytest.mark.soak
+def test_another_host_takes_the_place_of_a_server_that_is_lost(
+    servers: list[ServerHost], tmp_path: Path
+) -> None:
+    """Its disk is gone but for one file that its owner kept elsewhere; then another host with its
+    address has its place, and the cluster bears the loss of any one again."""
+    first, second, third = servers
+    kept = tmp_path / "third.server"
+    third.stoker("cluster", "export", str(kept))
+    assert kept.stat().st_mode & 0o777 == 0o600
+    refused = third.stoker("cluster", "export", str(kept), check=False)
+    assert refused.returncode == 2 and b"exists already" in refused.stderr
+    third.lose_power()
+    shutil.rmtree(third.root)
+    wait_until(lambda: state_of(first, "third") == "evicted", "it is given up")
+    assert run(first, "echo", "on") == "on"
+    third.plug_in()
+    refused = second.stoker("cluster", "replace", str(kept), check=False)
+    assert refused.returncode == 2 and b"is that of node second already" in refused.stderr
+    said = third.stoker("cluster", "replace", str(kept)).stdout.decode()
+    assert "this host is server third of cluster" in said
+    third.stoker("up")
+    wait_until(lambda: state_of(first, "third") == "ready", "its node is back", PATIENCE_S)
+    wait_until(lambda: in_step(servers), "each host may be lost again", PATIENCE_S)
+    assert any(third.state.nats.rglob("SCHED_LOG")), "its broker keeps the log"
+    assert run(third, "echo", "back") == "back"
+    refused = first.stoker("cluster", "replace", str(kept), "--state", str(tmp_path / "no"),
+                           check=False)  # fmt: skip
+    assert refused.returncode == 2 and b"this host has no address" in refused.stderr
+    assert not (tmp_path / "no").exists()
+
+
+def state_of(host: ServerHost, node: str) -> str:
+    """The state of a node as one host shows it; empty while nobody leads."""
+    found = status(host)
+    return found["nodes"].get(node, "") if found is not None and found["nodes"] else ""
 
 
 def job(host: ServerHost, *words: str) -> int:

@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 
 
 VERBS: dict[str, tuple[str, str]] = {
+    "export": ("stoker.agent.commands.cluster_commands", "Write what makes this server"),
     "init": ("stoker.agent.commands.cluster_commands", "Let other hosts reach this node"),
     "join": ("stoker.agent.commands.cluster_commands", "Make this host a node of a cluster"),
     "keys": ("stoker.agent.commands.cluster_commands", "List keys, revoked ones too"),
     "limits": ("stoker.tui.commands.cluster_commands", "Change limits of the cluster"),
+    "replace": ("stoker.agent.commands.cluster_commands", "Take a lost server's place"),
     "revoke": ("stoker.agent.commands.cluster_commands", "Take a node's or user's key back"),
     "rotate": ("stoker.agent.commands.cluster_commands", "Give a node that joined another key"),
     "status": ("stoker.tui.commands.cluster_commands", "Show servers, and which may go down"),
