@@ -307,6 +307,8 @@ class TroubleSample(Record, frozen=True):
     """The time of the judgement (CLOCK_REALTIME)."""
     lag_ns: int = 0
     """The part of the time between these two in which whoever judges had no CPU to do so."""
+    lasts_ns: int = 0
+    """The time for which it was so when this was told; 0: not told."""
 
 
 class JobSample(TaskRecord, frozen=True):

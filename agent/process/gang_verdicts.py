@@ -8,6 +8,7 @@ SILENT_S after its last word, so that no rule acts on what a leader said that is
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
@@ -88,5 +89,6 @@ class GangVerdicts:
 
 
 def _notice(record: StartRecord, said: TroubleSample, *, over: bool) -> RankNotice:
-    trouble = RankTrouble(said.kind, (said.rank,), "", said.text, said.longer)
+    since_ns = time.monotonic_ns() - said.lasts_ns
+    trouble = RankTrouble(said.kind, (said.rank,), "", said.text, said.longer, since_ns)
     return RankNotice(TroubledRank(0, said.rank, (), trouble, over), record, (record,))

@@ -19,6 +19,7 @@ from stoker.agent.jobs.steps import Event
 from stoker.agent.tracing.trace_thread import RankNotice, TraceThread
 from stoker.native.slow_rank import HUNG_NS
 from stoker.native.structured_log import structlog
+from stoker.probes.collectives.rank_judge import RankTrouble
 from stoker.scheduler.nouns import TaskKey
 
 WAITING_MAX = 1024
@@ -66,6 +67,14 @@ def _about(notice: RankNotice) -> StartRecord | None:
     return notice.home or next(iter(notice.starts), None)
 
 
+def _lasts_ns(trouble: RankTrouble) -> int:
+    """Return for how long it is so by now. A wait is as long as it is, however late it was told; a
+    slow rank is told after about HUNG_NS, or after as long as a few operations take."""
+    if trouble.kind == "slow" or not trouble.since_ns:
+        return HUNG_NS
+    return max(HUNG_NS, time.monotonic_ns() - trouble.since_ns)
+
+
 class NodeRanks:
     """The troubled ranks of one node."""
 
@@ -98,7 +107,7 @@ class NodeRanks:
         if len(self._waiting) >= WAITING_MAX:
             self.counters["ranks_refused"] += 1
             return
-        left_s = max(0.0, start.rank_patience_s - HUNG_NS / 1e9)
+        left_s = max(0.0, start.rank_patience_s - _lasts_ns(found.trouble) / 1e9)
         later = asyncio.get_running_loop().call_later
         self._waiting[key] = later(left_s, self._act, key, notice)
 

@@ -212,7 +212,7 @@ def _is_member(member: MemberSample) -> bool:
 
 
 def _is_trouble(trouble: TroubleSample) -> bool:
-    times = trouble.since_ns, trouble.named_ns, trouble.lag_ns
+    times = trouble.since_ns, trouble.named_ns, trouble.lag_ns, trouble.lasts_ns
     return (
         0 <= trouble.rank < RANKS_MAX
         and 0 <= (trouble.task or 0) < TASKS_PER_JOB_MAX

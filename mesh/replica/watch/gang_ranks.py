@@ -155,4 +155,5 @@ def _sample(verdict: RankVerdict, now: Instant) -> TroubleSample:
         verdict.since_ns + offset_ns,
         verdict.named_ns + offset_ns,
         verdict.lag_ns,
+        max(0, now.boot_ns - verdict.since_ns),
     )

@@ -23,7 +23,7 @@ class Heard(NamedTuple):
 
 
 Members = dict[int, Heard]
-"""By rank."""
+"""The ranks of one communicator by their numbers."""
 
 
 class Stuck(NamedTuple):

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
+import msgspec
 import pytest
 
 from stoker.agent.jobs.start_records import StartRecord
@@ -29,6 +31,7 @@ class Node:
     def notice(self, notice: RankNotice) -> None:
         assert notice.home == START and notice.devices == ("gpu-3",)
         found = notice.found
+        self.lasts_ns = time.monotonic_ns() - found.trouble.since_ns
         self.heard.set()
         self.said.append(f"{'-' if found.over else '+'}{found.trouble.kind} {found.rank}")
 
@@ -46,6 +49,13 @@ async def test_each_verdict_begins_once_and_ends_once() -> None:
     assert sorted(node.tell(HUNG)) == ["+hung 3", "-slow 3"]
     assert node.tell() == ["-hung 3"]
     assert node.tell() == []
+
+
+async def test_a_verdict_is_as_old_as_the_leader_says() -> None:
+    node = Node()
+    lasts_ns = 20_000_000_000
+    node.tell(msgspec.structs.replace(HUNG, lasts_ns=lasts_ns))
+    assert lasts_ns <= node.lasts_ns <= lasts_ns + 10_000_000_000
 
 
 async def test_an_attempt_that_is_not_here_is_not_judged() -> None:

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
+import msgspec
 import pytest
 
 from stoker.agent.jobs.start_records import StartRecord
@@ -19,11 +21,20 @@ from stoker.probes.collectives.rank_judge import RankTrouble
 HUNG = RankTrouble("hung", (3,), "world", "MPI_Barrier #7: ranks 0-2 wait since 3.0 s for rank 3")
 
 
-def notice(rule: str, *, home: bool = True, over: bool = False, patience_s: int = 3) -> RankNotice:
+def notice(
+    rule: str,
+    *,
+    home: bool = True,
+    over: bool = False,
+    patience_s: int = 3,
+    trouble: RankTrouble = HUNG,
+) -> RankNotice:
     start = StartRecord(
         7, 1, 3, 99, 1, 0, 5.0, devices=("gpu-3",), rank_trouble=rule, rank_patience_s=patience_s
     )
-    return RankNotice(TroubledRank(11, 3, (10, 11), HUNG, over), start if home else None, (start,))
+    return RankNotice(
+        TroubledRank(11, 3, (10, 11), trouble, over), start if home else None, (start,)
+    )
 
 
 class Node:
@@ -101,3 +112,16 @@ async def test_an_impatient_job_is_acted_on_before_a_patient_one() -> None:
     node.ranks.notice(notice("restart", patience_s=3))
     await passed()
     assert len(node.ended) == 1
+
+
+@pytest.mark.parametrize(("kind", "ended"), [("hung", 1), ("slow", 0)])
+async def test_patience_is_that_with_a_wait_and_not_with_the_word_of_it(
+    kind: Literal["hung", "slow"], ended: int
+) -> None:
+    """The word of a wait of 20 s came late; how long a rank was slow is not known so well."""
+    since_ns = time.monotonic_ns() - 20_000_000_000
+    trouble = msgspec.structs.replace(HUNG, kind=kind, since_ns=since_ns)
+    node = Node()
+    node.ranks.notice(notice("restart", patience_s=12, trouble=trouble))
+    await passed()
+    assert len(node.ended) == ended

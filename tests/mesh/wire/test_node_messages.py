@@ -198,6 +198,7 @@ def test_what_is_told_of_ranks_is_bounded() -> None:
         {"trouble": {"longer": float("nan")}},
         {"trouble": {"rank": 1 << 16}},
         {"trouble": {"lag_ns": -1}},
+        {"trouble": {"lasts_ns": -1}},
     ],
 )
 def test_a_rank_that_cannot_be_is_refused(changes: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { ABSENT_US = 600000000 };
 enum { ROUNDS_MAX = 4096, RANKS_MAX = 8, FLOAT32 = 7, SUM = 0, COUNT = 1 << 18, ID_BYTES = 128 };
 
 struct id {
@@ -81,7 +82,7 @@ static long work_us(int rank, long round)
 	if (options.id && (absent || (slow && round == options.slow_round)))
 		tell_planted();
 	if (absent)
-		return 60000000;
+		return ABSENT_US;
 	return slow ? options.work_us * (100 + options.slow_percent) / 100 : options.work_us;
 }
 

@@ -108,6 +108,7 @@ def test_a_slow_rank_is_shown_with_its_place_and_its_node_alone_is_told(gang: Ga
     _, query = gang.told[0]
     assert query.key == gang.key(2)
     assert [(each.rank, each.kind) for each in query.troubles] == [(2, "slow")]
+    assert query.troubles[0].lasts_ns >= 2 * S
     job = gang.bench.replica.state.book.get(1)
     assert job_views.job_view(gang.bench.replica, job, short=True).troubles == (view,)
     explained = explanation.explain_view(gang.bench.replica, job, gang.bench.now)
