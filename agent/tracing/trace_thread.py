@@ -468,7 +468,8 @@ class TraceThread:
 
     def _gang_samples(self) -> tuple[GangSample, ...]:
         # Whoever comes in after this moment may be missing in what is drained.
-        at = _now()
+        boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        at = SampleTime(time.monotonic_ns(), time.time_ns(), boot_ns)
         self._drain_calls()
         gangs = self._calls.gangs() if self._calls is not None else ()
         return self._gangs.of(gangs, at)
@@ -581,11 +582,6 @@ class TraceThread:
         """Return the number of the traced job whose cgroup this is."""
         job = self._by_cgroup.get(cgroup)
         return None if job is None else job.record.job
-
-
-def _now() -> SampleTime:
-    boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-    return SampleTime(time.monotonic_ns(), time.time_ns(), boot_ns)
 
 
 def _offset_ns() -> int:
