@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One file with all that makes a server of a cluster: its keys, its tables and its place in the cluster.
+"""One file with all that makes a server: its keys, its tables and its place in the cluster.
 
 `stoker cluster export` writes it, and `host_replacement.py` makes a host of it. Owns that the file
 is private and whole, and has neither the log nor anything that the scheduler has acknowledged: a
