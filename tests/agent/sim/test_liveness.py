@@ -20,7 +20,7 @@ RUN_S = 6
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     """A world in which liveness has 2 s, and a program that runs longer has just begun."""
     monkeypatch.setattr(worlds, "LIVENESS_NS", 2 * SECOND)
-    world = quiet_world(12, SHAPE._replace(wishes=3), seed=2)
+    world = quiet_world(12, SHAPE._replace(wishes=3), seed=4)
     spec = JobSpec(("job", "long", str(RUN_S * 1000), "succeeded"), gpu_milli=1000, trace="off")
     world.users[0]._submit(Wish("long", spec))
     world.timeline.run(world.timeline.now + SECOND)
