@@ -12,8 +12,10 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from stoker.agent.jobs.attempt_folders import folder_name
 from stoker.scheduler.nouns import TaskKey
@@ -27,11 +29,11 @@ NOBODY = -1
 class RetentionLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`[retention]` of config.toml."""
 
-    jobs: int = 10_000
+    jobs: Annotated[int, Meta(ge=0)] = 10_000
     """Folders of finished jobs that are kept."""
-    bytes: int = 16 << 30
+    bytes: Annotated[int, Meta(ge=0)] = 16 << 30
     """Bytes of all these folders; beyond that the oldest of whoever has most go first."""
-    user_bytes: int = 8 << 30
+    user_bytes: Annotated[int, Meta(ge=0)] = 8 << 30
     """Bytes of one Unix user id, output of running jobs included."""
 
 

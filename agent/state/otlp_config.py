@@ -7,6 +7,7 @@ An invalid destination is refused at the start by name.
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 from urllib.parse import SplitResult, urlsplit
@@ -21,6 +22,8 @@ PATH = "/v1/metrics"
 INTERVAL_S_MIN = 0.1
 HEADERS_MAX = 16
 TIMEOUT_S_MAX = 60.0
+_HEADER_NAME = re.compile(r"[0-9A-Za-z!#$%&'*+.^_`|~-]+")
+"""A token of RFC 9110, section 5.6.2."""
 
 
 class OtlpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -85,5 +88,12 @@ def target(config: OtlpConfig) -> SplitResult:
         raise BadRequest("otlp.client_certificate and otlp.client_key belong together")
     if len(config.headers) > HEADERS_MAX:
         raise BadRequest(f"otlp.headers has more than {HEADERS_MAX} entries")
+    for name, value in config.headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise BadRequest(f"otlp.headers: {name!r} is no name of a header")
+        if not value.isprintable() or not value.isascii():  # the value may be a secret
+            raise BadRequest(
+                f"otlp.headers: the value of {name} has a character that none may have"
+            )
     path = url.path.rstrip("/")
     return url._replace(path=path or PATH)

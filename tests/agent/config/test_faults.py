@@ -28,6 +28,7 @@ def said(text: str) -> list[str]:
             '[retention]\njobs = "many"\n',
             '2: retention.jobs is "many": it must be a whole number',
         ),
+        ("[retention]\nbytes = -1\n", "2: retention.bytes is -1: it must be a whole number >= 0"),
         ("[up]\nport = 70000\n", "2: up.port is 70000: it must be a whole number <= 65535"),
         ("[up]\nroot_jobs_as = 3\n", "2: up.root_jobs_as is 3: it must be text in quotes"),
         ("retention = 3\n", "1: retention is 3: it must be a table"),

@@ -226,11 +226,14 @@ def histograms(collector: Collector) -> dict[str, Any]:
         {"endpoint": "http://x/?a=b"},
         {"endpoint": "http://x", "interval_s": 0.0},
         {"endpoint": "http://x", "headers": {str(i): "" for i in range(17)}},
+        {"endpoint": "http://x", "headers": {"a b": "c"}},
+        {"endpoint": "http://x", "headers": {"token": "s3cr3t\r\nhost: y"}},
     ],
 )
 def test_a_place_that_is_none_is_refused(fields: dict[str, Any]) -> None:
-    with pytest.raises(BadRequest, match="otlp"):
+    with pytest.raises(BadRequest, match="otlp") as refused:
         target(OtlpConfig(**fields))
+    assert "s3cr3t" not in str(refused.value)
 
 
 def test_a_path_of_the_collectors_own_is_kept() -> None:
