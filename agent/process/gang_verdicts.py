@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from stoker.agent.jobs.start_records import StartRecord
+from stoker.agent.tracing.rank_notice import RankNotice
 from stoker.agent.tracing.rank_watch import TroubledRank
-from stoker.agent.tracing.trace_thread import RankNotice
 from stoker.mesh.wire.queries import RanksQuery
 from stoker.probes.collectives.rank_judge import RankTrouble
 from stoker.scheduler.nouns import TaskKey, TroubleSample

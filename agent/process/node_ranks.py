@@ -16,7 +16,8 @@ from typing import NamedTuple, Protocol
 from stoker.agent.jobs import steps
 from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.jobs.steps import Event
-from stoker.agent.tracing.trace_thread import RankNotice, TraceThread
+from stoker.agent.tracing.rank_notice import RankNotice
+from stoker.agent.tracing.trace_thread import TraceThread
 from stoker.native.slow_rank import HUNG_NS
 from stoker.native.structured_log import structlog
 from stoker.probes.collectives.rank_judge import RankTrouble

@@ -13,7 +13,6 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ from stoker.agent.tracing.job_throttles import NO_SOURCES, Sources
 from stoker.agent.tracing.job_trace import FOLD_FILE, TracedJob
 from stoker.agent.tracing.launch_throttle import LaunchThrottle
 from stoker.agent.tracing.local_records import Bus
-from stoker.agent.tracing.rank_watch import TroubledRank
+from stoker.agent.tracing.rank_notice import RankNotice
 from stoker.agent.tracing.record_publisher import Allowance
 from stoker.agent.tracing.trace_candidate import TraceCandidate
 from stoker.agent.tracing.trace_window import RecordSink
@@ -61,21 +60,6 @@ FULL_AT = 0.25
 """The fill of a ring above which it is drained again at once."""
 
 _log = structlog.get_logger("tracing")
-
-
-@dataclass(frozen=True, slots=True)
-class RankNotice:
-    """A rank that keeps others waiting, or does so no more. `home`: the start that it is in, if it
-    is on this node; `starts`: those of its gang on this node."""
-
-    found: TroubledRank
-    home: StartRecord | None
-    starts: tuple[StartRecord, ...]
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """The devices of its task."""
-        return self.home.devices if self.home is not None else ()
 
 
 Done = Callable[[Any], None]

@@ -12,7 +12,7 @@ import pytest
 from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.process import gang_verdicts
 from stoker.agent.process.gang_verdicts import GangVerdicts
-from stoker.agent.tracing.trace_thread import RankNotice
+from stoker.agent.tracing.rank_notice import RankNotice
 from stoker.mesh.wire.queries import RanksQuery
 from stoker.scheduler.nouns import TaskKey, TroubleSample
 

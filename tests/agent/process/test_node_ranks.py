@@ -14,8 +14,9 @@ import pytest
 from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.jobs.steps import Faulted
 from stoker.agent.process.node_ranks import NO_CORDON, NodeRanks, RankRule
+from stoker.agent.tracing.rank_notice import RankNotice
 from stoker.agent.tracing.rank_watch import TroubledRank
-from stoker.agent.tracing.trace_thread import RankNotice, TraceThread
+from stoker.agent.tracing.trace_thread import TraceThread
 from stoker.probes.collectives.rank_judge import RankTrouble
 
 HUNG = RankTrouble("hung", (3,), "world", "MPI_Barrier #7: ranks 0-2 wait since 3.0 s for rank 3")
