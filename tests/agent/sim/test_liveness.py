@@ -7,7 +7,7 @@ import pytest
 
 from stoker.agent.sim import world as worlds
 from stoker.agent.sim.spawner_model import SpawnerModel
-from stoker.agent.sim.users import Wish
+from stoker.agent.sim.users import SimUser, Wish
 from stoker.agent.sim.world import World
 from stoker.mesh.sim.timeline import SECOND
 from stoker.scheduler.nouns import JobSpec
@@ -18,14 +18,18 @@ RUN_S = 6
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    """A world in which liveness has 2 s, and a program that runs longer has just begun."""
+    """A world in which liveness has 2 s, and a program that runs longer has just begun, which no
+    user cancels."""
     monkeypatch.setattr(worlds, "LIVENESS_NS", 2 * SECOND)
-    world = quiet_world(12, SHAPE._replace(wishes=3), seed=4)
+    monkeypatch.setattr(SimUser, "_cancel", lambda self, job: None)
+    world = quiet_world(12, SHAPE._replace(wishes=3), seed=2)
     spec = JobSpec(("job", "long", str(RUN_S * 1000), "succeeded"), gpu_milli=1000, trace="off")
     world.users[0]._submit(Wish("long", spec))
-    world.timeline.run(world.timeline.now + SECOND)
-    assert world.runs.active
-    return world
+    for _ in range(40):
+        world.timeline.run(world.timeline.now + SECOND // 4)
+        if max(node.spawner.left_ns for node in world.nodes) > (RUN_S - 1) * SECOND:
+            return world
+    pytest.fail("the long program has not begun in 10 simulated seconds")
 
 
 def test_a_program_takes_what_it_has_left(world: World) -> None:
