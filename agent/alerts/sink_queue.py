@@ -58,11 +58,12 @@ class SinkQueue:
 
     def _run(self) -> None:
         while (event := self._next()) is not None:
-            taken = self._told(msgspec.structs.replace(event, dropped=self._lost))
+            said = self._lost
+            taken = self._told(msgspec.structs.replace(event, dropped=said))
             with self._changed:
                 if taken:
                     self.counters[f"alert_{self.name}_told"] += 1
-                    self._lost = 0
+                    self._lost -= said
                 else:
                     self._lose()
 
