@@ -135,8 +135,8 @@ class FollowerReads:
         else:
             self._behind.append((message.index, requested.reads))
             self.applied()
-        if self._new:
-            self._request(now)
+        if self._new and not self._leadership.leads and self.not_reading() is None:
+            self._request(now)  # else the next tick answers or refuses them
 
     def applied(self) -> None:
         """Answer the reads whose position this replica has reached."""

@@ -256,14 +256,16 @@ async def test_a_removed_job_is_gone_here_and_at_its_node(node: Node) -> None:
 
 
 async def test_more_are_removed_than_one_entry_holds(node: Node) -> None:
-    for _ in range(3):
-        await node.ask("alice", "job", "submit", argv=("true",), array=tuple(range(256)))
+    for number in range(3):
+        key = f"array {number}"  # a request whose answer is late is repeated
+        array = tuple(range(256))
+        await node.ask("alice", "job", "submit", argv=("true",), array=array, idempotency_key=key)
     for job in (256, 512, 768):
         await node.ask("alice", "job", "get", job=job, until="ended", wait_s=20.0)
     states = ("pending", "starting", "running")
     while (await node.ask("alice", "job", "list", states=states)).jobs:
         pass
-    # A request whose answer is late is repeated; named jobs are answered for each time.
+    # The removal may be repeated as well: named jobs are answered for each time.
     done = await node.ask("alice", "job", "remove", select="1-768")
     assert len(done.jobs) == 768
     assert (await node.ask("alice", "job", "list")).jobs == ()

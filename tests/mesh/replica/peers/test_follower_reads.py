@@ -244,6 +244,25 @@ def test_a_scheduler_without_a_leader_refuses_at_once(cluster: ReadCluster) -> N
     assert isinstance(refused, NotLeader) and "no scheduler leads" in refused.message
 
 
+def test_reads_that_wait_behind_an_answer_of_a_leader_that_is_gone_are_refused(
+    cluster: ReadCluster,
+) -> None:
+    """Nobody is asked who does not exist: the answer came when no scheduler led any more."""
+    cluster.settle()
+    follower, _ = cluster.followers()
+    cluster.hold(wire.ReadIndexReply)
+    cluster.read(follower, "first")
+    cluster.read(follower, "then", user="bob")
+    cluster.replicas[follower]._leadership.leader = 0
+    before = cluster.requests()
+    cluster.hold_nothing()
+    cluster.deliver()
+    assert isinstance(cluster.replies["first"], ReadPosition), "its index was acknowledged"
+    assert cluster.requests() == before
+    cluster.feed(follower, events.TimePassed())
+    assert isinstance(cluster.replies["then"], NotLeader)
+
+
 def test_reads_that_wait_are_answered_by_the_follower_that_comes_to_lead(
     cluster: ReadCluster,
 ) -> None:
