@@ -57,7 +57,11 @@ def test_calls_of_a_job_are_in_its_summary(folder: Path) -> None:
             lambda: bool(node.ask(lambda client: client.devices()).devices), "a device is found"
         )
         job = node.submit("sh", "-c", script, gpu_milli=1000)
-        wait_until(lambda: "1 processes" in told(node, LAUNCH), "it is attached")
+        # Over budget it is attached in windows of 2 % of the time, which a look may never meet.
+        wait_until(
+            lambda: any(word in told(node, LAUNCH) for word in ("1 processes", "sampled")),
+            "it is attached",
+        )
         found = sites(node)
         launch = found[f"probe.site.{LAUNCH}"]
         assert launch["status"] == "PASS"
