@@ -57,26 +57,30 @@ def test_calls_of_a_job_are_in_its_summary(folder: Path) -> None:
             lambda: bool(node.ask(lambda client: client.devices()).devices), "a device is found"
         )
         job = node.submit("sh", "-c", script, gpu_milli=1000)
-        # Over budget it is attached in windows of 2 % of the time, which a look may never meet.
+        # Over budget it is attached in windows, which a look may never meet, or not at all: a hit
+        # costs more than 2 us on some machines.
         wait_until(
-            lambda: any(word in told(node, LAUNCH) for word in ("1 processes", "sampled")),
+            lambda: any(
+                word in told(node, LAUNCH) for word in ("1 processes", "sampled", "off for cost")
+            ),
             "it is attached",
         )
         found = sites(node)
         launch = found[f"probe.site.{LAUNCH}"]
         assert launch["status"] == "PASS"
-        # Over budget on a slow machine, it is attached in windows, and this look may be between.
-        assert "1 processes" in launch["text"] or "sampled" in launch["text"]
+        reduced = "sampled" in launch["text"] or "off for cost" in launch["text"]
+        assert "1 processes" in launch["text"] or reduced
         assert "measured on this machine" in json.dumps(found["probe.site.cost"])
         go.touch()
         trace = node.wait(job, trace=True).trace
         assert trace is not None
         rows = {row["name"]: row for row in trace["calls"]}
-        if LAUNCH not in rows or rows[LAUNCH]["count"] != CALLS:
-            # It is over budget on this machine, so it is attached for a part of the time only.
-            assert "sampled" in launch["text"]
-            assert rows[LAUNCH]["seen"] < 1
-            assert rows[LAUNCH]["note"] == ("" if rows[LAUNCH]["count"] else "sampled, saw none")
+        if LAUNCH not in rows:
+            assert "off for cost" in launch["text"]
+        elif rows[LAUNCH]["count"] != CALLS:
+            assert reduced and rows[LAUNCH]["seen"] < 1
+            if not rows[LAUNCH]["count"]:
+                assert "saw none" in rows[LAUNCH]["note"] or "off for cost" in launch["text"]
         assert rows["cuda.cuGraphLaunch"]["count"] == 13
         assert rows["cuda.cuGraphLaunch"]["open"] == 0
         wait_until(lambda: not told(node, LAUNCH), "nothing of the job is told any more")
