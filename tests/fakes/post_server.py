@@ -17,6 +17,12 @@ class Post(NamedTuple):
     body: bytes
 
 
+def body_of(handler: BaseHTTPRequestHandler) -> bytes:
+    """Read the body of a request, and unpack it."""
+    body = handler.rfile.read(int(handler.headers["Content-Length"]))
+    return gzip.decompress(body) if handler.headers.get("Content-Encoding") == "gzip" else body
+
+
 class PostServer:
     """Answers with a status; one that redirects names another path of this server."""
 
@@ -38,10 +44,7 @@ class PostServer:
         self.thread.start()
 
     def hear(self, handler: BaseHTTPRequestHandler) -> None:
-        body = handler.rfile.read(int(handler.headers["Content-Length"]))
-        if handler.headers.get("Content-Encoding") == "gzip":
-            body = gzip.decompress(body)
-        self.heard.append(Post(handler.path, dict(handler.headers), body))
+        self.heard.append(Post(handler.path, dict(handler.headers), body_of(handler)))
         handler.send_response(self.status)
         if 300 <= self.status < 400:
             handler.send_header("Location", f"{self.url}/elsewhere")
