@@ -14,7 +14,7 @@ error_ns of the busy time, observed_ns)"""
 
 Process = tuple[int, str, int, int, int, int, int, int, bool, int, tuple[int, int, int, int], float]
 """(pid, name, tracer, launches, copies, unseen, kernel_ns, copy_ns, estimate, tracer_ns,
-(timed, counted, blind, dormant) ns, error as a part)"""
+(timed, counted, blind, dormant) ns, error_ns)"""
 
 Answer = tuple[
     int, str, int, int, int, int, int, int, int, int, int, bool, str, int, bool, int, int, int

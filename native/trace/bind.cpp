@@ -477,13 +477,15 @@ private:
 			nb::list cover;
 
 			sk_trace_job_process(job_, i, &found);
+			double error_ns = sk_trace_job_window_error_ns(
+				&sums, double(found.ns[0]) + double(found.ns[1]));
 			for (uint64_t each : from.cover_ns)
 				cover.append(each);
 			rows.append(nb::make_tuple(from.pid, text(from.comm), from.tracer,
 						   found.launches, found.copies, found.unseen,
 						   found.ns[0], found.ns[1], found.estimate,
 						   found.tracer_ns, nb::tuple(cover),
-						   sums.window_error));
+						   error_ns));
 		}
 		return rows;
 	}

@@ -390,9 +390,9 @@ def _tracer(number: int) -> tuple[str, bool]:
 
 def _process(row: _trace.Process) -> ProcessRow:
     pid, name, number, launches, copies, unseen, kernel_ns, copy_ns = row[:8]
-    estimate, tracer_ns, cover, error = row[8:]
+    estimate, tracer_ns, cover, error_ns = row[8:]
     tracer, simulated = _tracer(number)
-    error_ns = int(error * (kernel_ns + copy_ns)) if estimate else 0
+    error_ns = int(error_ns) if estimate else 0
     return ProcessRow(pid, name, tracer, launches, copies, kernel_ns, copy_ns, tracer_ns, *cover,
                       unseen, estimate, error_ns, simulated)  # fmt: skip
 

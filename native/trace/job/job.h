@@ -150,6 +150,7 @@ struct sk_trace_job_counts {
 struct sk_trace_job_sums {
 	struct sk_trace_job_counts counts;
 	double window_error; /* relative, 95 %, from what windows do not show; 0 without windows */
+	double untimed_ns;   /* device time in which launches were not timed, of all devices */
 	uint64_t ns[2];	     /* estimated device time */
 	double error_ns[2];
 };
@@ -183,6 +184,10 @@ struct sk_trace_job_causes {
 void sk_trace_job_counts(const struct sk_trace_job *job, struct sk_trace_job_counts *ret);
 
 void sk_trace_job_sums(const struct sk_trace_job *job, struct sk_trace_job_sums *ret);
+
+/** Return the half width of the 95 % interval that windows leave to a part of the device time. No
+ * error is larger than the time that was not timed: devices were busy for all of it at most. */
+double sk_trace_job_window_error_ns(const struct sk_trace_job_sums *sums, double total_ns);
 
 /** Read the totals of one name or kind. */
 void sk_trace_job_row(const struct sk_trace_job_sums *sums, const struct sk_trace_stat *stat,

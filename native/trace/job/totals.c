@@ -86,6 +86,11 @@ static uint64_t untimed(const struct sk_trace_fold_counters *sum)
 	       loss[SK_LOSS_records_damaged] + loss[SK_LOSS_late_intervals];
 }
 
+double sk_trace_job_window_error_ns(const struct sk_trace_job_sums *sums, double total_ns)
+{
+	return fmin(sums->window_error * total_ns, fmax(sums->untimed_ns, total_ns));
+}
+
 void sk_trace_job_row(const struct sk_trace_job_sums *sums, const struct sk_trace_stat *stat,
 		      uint64_t count, double unseen, struct sk_trace_job_row *ret)
 {
@@ -94,7 +99,9 @@ void sk_trace_job_row(const struct sk_trace_job_sums *sums, const struct sk_trac
 
 	sk_trace_stat_total(stat, count + (uint64_t)(unseen + 0.5), &total);
 	/* Launches of one window are alike, so they show less than as many chosen one by one. */
-	error = total.estimate ? sums->window_error * (double)total.total_ns : 0;
+	error = total.estimate ? sk_trace_job_window_error_ns(sums, (double)total.total_ns) : 0;
+	if (total.estimate && !total.timed) /* nothing shows how long a launch is */
+		error = sums->untimed_ns;
 	error = error > (double)total.error_ns ? error : (double)total.error_ns;
 	*ret = (struct sk_trace_job_row){
 		.count = count,
@@ -137,6 +144,17 @@ static double window_error(const struct sk_trace_job *job, const struct sk_trace
 	return sk_trace_clusters_error(&clusters, timed, counted, counted + unseen);
 }
 
+/* Return the time in which processes' launches were counted alone or not seen, on all devices. */
+static double untimed_ns(const struct sk_trace_fold_state *state)
+{
+	double sum = 0;
+
+	for (unsigned row = 0; row < state->processes_used; row++)
+		sum += (double)state->processes[row].cover_ns[SK_COVER_COUNTED] +
+		       (double)state->processes[row].cover_ns[SK_COVER_BLIND];
+	return sum * (state->devices_used ? state->devices_used : 1);
+}
+
 void sk_trace_job_sums(const struct sk_trace_job *job, struct sk_trace_job_sums *ret)
 {
 	const struct sk_trace_fold_state *state = job->fold.state;
@@ -146,6 +164,7 @@ void sk_trace_job_sums(const struct sk_trace_job *job, struct sk_trace_job_sums 
 	memset(ret, 0, sizeof(*ret));
 	sk_trace_job_counts(job, counts);
 	ret->window_error = window_error(job, counts);
+	ret->untimed_ns = untimed_ns(state);
 	for (unsigned name = 0; name < state->names_used; name++)
 		add_row(ret, false, &state->kernels[name], counts->kernels[name],
 			counts->kernels_unseen[name], squares);
@@ -153,10 +172,10 @@ void sk_trace_job_sums(const struct sk_trace_job *job, struct sk_trace_job_sums 
 		add_row(ret, true, &state->copies[kind], counts->copies[kind],
 			counts->copies_unseen[kind], squares);
 	for (int copy = 0; copy < 2; copy++) {
-		double error = sqrt(squares[copy]), window = ret->window_error;
+		double error = sqrt(squares[copy]);
+		double window = sk_trace_job_window_error_ns(ret, (double)ret->ns[copy]);
 
 		/* Random errors partly cancel; those of windows do not. */
-		window *= (double)ret->ns[copy];
 		ret->error_ns[copy] = error > window ? error : window;
 	}
 }
@@ -224,7 +243,7 @@ static void ask_host(const struct sk_trace_fold_state *state,
 }
 
 static void estimate_causes(const struct sk_trace_job *job, unsigned device, bool all_timed,
-			    struct sk_trace_causes_estimate *estimate,
+			    uint64_t window_ns, struct sk_trace_causes_estimate *estimate,
 			    struct sk_trace_job_causes *ret)
 {
 	const struct sk_trace_fold_device *row = &job->fold.state->devices[device];
@@ -243,6 +262,7 @@ static void estimate_causes(const struct sk_trace_job *job, unsigned device, boo
 	for (int copy = 0; copy < 2; copy++)
 		estimate->missed_ns += row->weighted_ns[copy] - row->busy_ns[copy];
 	sk_trace_causes_estimate(estimate, ret->ns);
+	ret->error_ns = ret->error_ns < window_ns ? ret->error_ns : window_ns;
 }
 
 void sk_trace_job_causes(const struct sk_trace_job *job, unsigned device,
@@ -269,7 +289,7 @@ void sk_trace_job_causes(const struct sk_trace_job *job, unsigned device,
 	bool all_timed = !untimed(&sum) && !seen->unseen_ns;
 
 	if ((seen->used && !all_timed) || seen->unseen_ns || estimate.has_host)
-		estimate_causes(job, device, all_timed, &estimate, ret);
+		estimate_causes(job, device, all_timed, window, &estimate, ret);
 }
 
 void sk_trace_job_process(const struct sk_trace_job *job, unsigned index,

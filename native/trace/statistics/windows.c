@@ -90,12 +90,15 @@ void sk_trace_clusters_add_tail(struct sk_trace_clusters *clusters, uint64_t bli
 static double half_width(const struct sk_trace_ratio *ratio)
 {
 	if (!ratio->pairs || ratio->y <= 0 || ratio->x <= 0)
-		return 1;
+		return SK_WINDOWS_UNKNOWN;
 	double part = ratio->y / ratio->x, pairs = (double)ratio->pairs;
 	double squares = ratio->yy - 2 * part * ratio->yx + part * part * ratio->xx;
 	double variance = (double)ratio->items * fmax(squares, 0) / (2 * pairs);
+	/* A window is in two differences, so they are worth fewer samples than there are of them
+	 * (von Neumann and others, The Mean Square Successive Difference, 1941). */
+	double freedom = 2 * pairs * pairs / (3 * pairs - 1);
 
-	return sk_trace_stat_student(pairs) * sqrt(variance) / ratio->y;
+	return sk_trace_stat_student(freedom) * sqrt(variance) / ratio->y;
 }
 
 double sk_trace_clusters_error(const struct sk_trace_clusters *clusters, double timed,
@@ -112,5 +115,5 @@ double sk_trace_clusters_error(const struct sk_trace_clusters *clusters, double 
 		error = hypot(error, rate->y / rate->x * sqrt(clusters->tails) / all);
 	if (all > counted)
 		error = hypot(error, (all - counted) / all * half_width(rate));
-	return fmin(error, 1);
+	return fmin(error, SK_WINDOWS_UNKNOWN);
 }

@@ -31,6 +31,7 @@ enum sk_trace_cover {
 
 enum {
 	SK_WINDOWS_KEPT = 8,
+	SK_WINDOWS_UNKNOWN = 1000000, /* relative error of an estimate that nothing bounds */
 	SK_SLOWED_MOST =
 		4, /* looking slows a job at most by this factor, whatever a segment claims */
 };
@@ -93,8 +94,9 @@ void sk_trace_clusters_add_stretch(struct sk_trace_clusters *clusters,
 void sk_trace_clusters_add_tail(struct sk_trace_clusters *clusters, uint64_t blind_ns);
 
 /** Return the half width of the 95 % interval of the estimated device time, relative to it, where
- * the number of `counted` launches is known and the others by time alone. 1 if too few windows are
- * known, 0 if there is no window. */
+ * the number of `counted` launches is known and the others by time alone. It is above 1 where the
+ * truth may be several times the estimate, SK_WINDOWS_UNKNOWN if too few windows are known, and 0
+ * if there is no window. */
 double sk_trace_clusters_error(const struct sk_trace_clusters *clusters, double timed,
 			       double counted, double all);
 

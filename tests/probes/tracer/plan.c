@@ -196,11 +196,15 @@ struct job {
 	double rhythm_ns; /* length of a beat: half of it is three times as slow, with launches
 			     twice as long */
 	double noise;	  /* noise of the gap from step to step, as a part of it */
+	double seconds;
+	double unsteady; /* each 100 ms the gap is longer by a chance factor from 1 to this; 0: 1 */
 };
 
 static const struct job jobs[] = {
-	{"host", 5000, 1, 0, 0.02}, {"device", 5000, 0, 0, 0.02},   {"slow", 100000, 1, 0, 0.02},
-	{"fast", 3300, 1, 0, 0.02}, {"rhythm", 4000, 0, 1e9, 0.02}, {"noisy", 10000, 1, 0, 0.5},
+	{"host", 5000, 1, 0, 0.02, 20, 0},	{"device", 5000, 0, 0, 0.02, 20, 0},
+	{"slow", 100000, 1, 0, 0.02, 20, 0},	{"fast", 3300, 1, 0, 0.02, 20, 0},
+	{"rhythm", 4000, 0, 1e9, 0.02, 100, 0}, {"noisy", 10000, 1, 0, 0.5, 20, 0},
+	{"short", 3000, 0, 0, 0.02, 4, 30},
 };
 
 struct seen {
@@ -268,6 +272,19 @@ static void end_window(struct seen *seen, uint64_t to_ns)
 	seen->window = (struct sk_trace_window_sums){0};
 }
 
+static double unsteady(const struct job *job, double own_ns)
+{
+	static double factor = 1, until_ns;
+
+	if (job->unsteady <= 0)
+		return 1;
+	if (own_ns >= until_ns || own_ns < until_ns - 100.0 * MS) {
+		factor = pow(job->unsteady, random_part());
+		until_ns = own_ns + 100.0 * MS;
+	}
+	return factor;
+}
+
 /* Return the gap at a time of the job, `own_ns`, which passes more slowly while the job is slowed.
  */
 static double gap_at(const struct job *job, double own_ns, double *ret_length)
@@ -275,7 +292,8 @@ static double gap_at(const struct job *job, double own_ns, double *ret_length)
 	bool slow = job->rhythm_ns > 0 && fmod(own_ns / job->rhythm_ns, 1) < 0.5;
 
 	*ret_length = slow ? 1600 : 800;
-	return job->gap_ns * (slow ? 3 : 1) * (1 + job->noise * (2 * random_part() - 1));
+	return job->gap_ns * (slow ? 3 : 1) * (1 + job->noise * (2 * random_part() - 1)) *
+	       unsteady(job, own_ns);
 }
 
 static double cost_of(const struct tracer *tracer, uint32_t phase, bool tail)
@@ -330,7 +348,7 @@ static void simulate(const struct tracer *tracer, const struct job *job, uint64_
 	double unseen = sk_trace_cover_unseen(seen.cover_ns, (uint64_t)seen.launches,
 					      (uint64_t)seen.weighted, &costs);
 	double counted = seen.launches * (1 + unseen);
-	double estimate = seen.busy / seen.weighted * counted;
+	double estimate = seen.weighted > 0 ? seen.busy / seen.weighted * counted : 0;
 	double stated =
 		sk_trace_clusters_error(&seen.clusters, seen.weighted, seen.launches, counted);
 
@@ -346,11 +364,12 @@ int main(int count, char **words)
 		check_patience();
 		return 0;
 	}
+	uint64_t seeds = count == 3 && !strcmp(words[2], "short") ? 200 : 20;
+
 	for (size_t t = 0; count == 3 && t < sizeof(tracers) / sizeof(tracers[0]); t++)
 		for (size_t j = 0; j < sizeof(jobs) / sizeof(jobs[0]); j++)
 			if (!strcmp(tracers[t].name, words[1]) && !strcmp(jobs[j].name, words[2]))
-				for (uint64_t seed = 1; seed <= 20; seed++)
-					simulate(&tracers[t], &jobs[j], seed,
-						 jobs[j].rhythm_ns > 0 ? 100 : 20);
+				for (uint64_t seed = 1; seed <= seeds; seed++)
+					simulate(&tracers[t], &jobs[j], seed, jobs[j].seconds);
 	return count == 3 ? 0 : 2;
 }
