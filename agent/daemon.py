@@ -65,6 +65,7 @@ from stoker.agent.tracing.trace_thread import TraceThread
 from stoker.mesh.server import notify
 from stoker.mesh.server.log_output import configure_logging
 from stoker.mesh.wire.command import CommandChain
+from stoker.mesh.wire.queries import AlertsQuery, AlertsReply
 from stoker.native.errors import StokerError, Unavailable
 from stoker.native.structured_log import structlog
 
@@ -225,6 +226,8 @@ class AgentDaemon:
         reports = NodeReports(
             self._setting.node, self._telemetry, self._link, health.watch, self.post
         )
+        if self._alerts is not None:
+            reports.alerts = self._alerts.counts
         self._tracer.summarized = reports.ended
         self._reports = reports
         for work in (
@@ -296,6 +299,7 @@ class AgentDaemon:
             changed=self._waiters.change,
             devices=self._telemetry.devices,
             ranks=lambda query: self._verdicts is not None and self._verdicts.told(query),
+            alerts=self._answer_alerts,
         )
 
     # --- end --------------------------------------------------------------------------------------
@@ -348,6 +352,15 @@ class AgentDaemon:
     def _handle_query(self, message: Msg) -> None:
         assert self._queries is not None
         self._queries.handle(message)
+
+    def _answer_alerts(self, query: AlertsQuery) -> AlertsReply:
+        """Answer about alerts, in a thread; a node that nobody asks never loads the code."""
+        from stoker.agent.alerts import alert_answers
+
+        reply = alert_answers.answer(self._setting.state, self._setting.node, query)
+        if reply.changed and self._alerts is not None:
+            self._tasks.from_thread(self._alerts.hurry)
+        return reply
 
     def _checks(self) -> Mapping[str, str]:
         """Return why each part does not work that jobs need; empty for one that does."""

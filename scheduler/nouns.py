@@ -231,6 +231,17 @@ class Observation(Record, frozen=True):
     """The ranks of its jobs, as far as something of them is to be told."""
     verdicts: tuple[JobVerdict, ...] = ()
     """The bottlenecks of tasks that hold devices and run, at most VERDICTS_MAX."""
+    alerts: AlertCounts | None = None
+    """The alerts of its rules; None if it has no rules."""
+
+
+class AlertCounts(Record, frozen=True):
+    """The alerts of one node, by number: all that fire, those of them that nobody has seen, and
+    those that are kept after they were resolved."""
+
+    firing: int
+    unseen: int
+    resolved: int
 
 
 class JobVerdict(TaskRecord, frozen=True):

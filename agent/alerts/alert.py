@@ -46,12 +46,17 @@ class Alert(msgspec.Struct, frozen=True):
     """The advice of the rule."""
 
     @property
+    def simulated(self) -> bool:
+        """True if it is about a simulated card."""
+        return "SIM" in str(dict(self.series).get("hw.name", ""))
+
+    @property
     def said(self) -> str:
         """The series in words: what distinguishes it, and SIM if its card is simulated."""
         found = dict(self.series)
         plain = [f"{name}={value}" for name, value in self.series if name not in _OF_CARD]
         card = [str(found["hw.id"])] if "hw.id" in found else []
-        simulated = ["SIM"] if "SIM" in str(found.get("hw.name", "")) else []
+        simulated = ["SIM"] if self.simulated else []
         return " ".join([*card, *simulated, *plain]) or "this node"
 
 

@@ -7,12 +7,15 @@ the node's owner, as the status does: series name the jobs of all users.
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
 from pathlib import Path
 
 import msgspec
 
 from stoker.agent.alerts.alert import Acknowledgement
 from stoker.agent.alerts.judge import AlertBook
+from stoker.agent.state import state_folder
+from stoker.agent.state.state_folder import StateFolder
 from stoker.mesh.identity import sealed_json
 from stoker.native import durable_file
 
@@ -80,6 +83,19 @@ def write_acknowledged(folder: Path, alerts: dict[int, Acknowledgement]) -> None
     """Replace what people acknowledged; OSError if the disk is full."""
     named = {str(number): each for number, each in alerts.items()}
     durable_file.replace(folder / ACKNOWLEDGED, sealed_json.encode(Acknowledged(named)))
+
+
+def acknowledge(
+    where: StateFolder, firing: Container[int], seen: Mapping[int, Acknowledgement]
+) -> None:
+    """Add acknowledgements to those of alerts that still fire; the first one of an alert stays.
+
+    Safe beside others that do the same. StokerError or OSError if the disk takes nothing.
+    """
+    with state_folder.disk_errors(), state_folder.edit_lock(where):
+        kept = read_acknowledged(where.agent)
+        kept = {id: each for id, each in kept.items() if id in firing}
+        write_acknowledged(where.agent, {**seen, **kept})
 
 
 def read_status(run: Path) -> AlertStatus | None:

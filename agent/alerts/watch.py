@@ -8,6 +8,7 @@ told, so that the next agent tells it no second time; a disk that takes nothing 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections import Counter
@@ -26,6 +27,7 @@ from stoker.agent.alerts.sink_queue import SinkQueue
 from stoker.agent.export import node_metrics
 from stoker.agent.export.node_metrics import NodeReading
 from stoker.native.structured_log import structlog
+from stoker.scheduler.nouns import AlertCounts
 
 _log = structlog.get_logger("alerts")
 
@@ -58,6 +60,7 @@ class AlertWatch:
         self._metrics = frozenset(rule.metric for rule in rules)
         self._own: Counter[str] = Counter(alert_bus_lost=0)
         self._judge = AlertJudge(self._rules, self._kept(), _now())
+        self._hurried = asyncio.Event()
 
     @property
     def counters(self) -> Mapping[str, int]:
@@ -73,8 +76,21 @@ class AlertWatch:
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
+            self._hurried.clear()
             await self.once()
-            await asyncio.sleep(max(0.0, began + self._settings.interval_s - loop.time()))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(began + self._settings.interval_s - loop.time()):
+                    await self._hurried.wait()
+
+    def hurry(self) -> None:
+        """Judge soon, because somebody has acknowledged an alert."""
+        self._hurried.set()
+
+    def counts(self) -> AlertCounts:
+        """Return how many alerts there are now."""
+        book = self._judge.book
+        unseen = sum(alert.acknowledged is None for alert in book.firing)
+        return AlertCounts(len(book.firing), unseen, len(book.history))
 
     async def once(self) -> None:
         """Read and judge now; tell what changed."""

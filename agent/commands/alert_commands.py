@@ -73,7 +73,6 @@ def ack_command(which: tuple[str, ...], state: str | None, reason: str) -> None:
     """Say that somebody has seen ALERTS: numbers (`3` or `a3`), names of rules, or `all`."""
     from stoker.agent.alerts import alert_files
     from stoker.agent.alerts.alert import Acknowledgement
-    from stoker.agent.state import state_folder
 
     where = _own(state)
     if len(reason) > WHY_MAX or not reason.isprintable():
@@ -81,13 +80,8 @@ def ack_command(which: tuple[str, ...], state: str | None, reason: str) -> None:
     status, book = _found(where)
     chosen = _chosen(book.firing, which)
     seen = Acknowledgement(_caller(), time.time_ns(), reason)
-    with state_folder.disk_errors(), state_folder.edit_lock(where):
-        kept = alert_files.read_acknowledged(where.agent)
-        firing = {alert.id for alert in book.firing}
-        kept = {id: each for id, each in kept.items() if id in firing}
-        alert_files.write_acknowledged(
-            where.agent, {**{alert.id: seen for alert in chosen}, **kept}
-        )
+    firing = {alert.id for alert in book.firing}
+    alert_files.acknowledge(where, firing, {alert.id: seen for alert in chosen})
     for alert in chosen:
         click.echo(f"a{alert.id} {alert.rule}: acknowledged")
     if status is None:
@@ -104,14 +98,11 @@ def _found(where: StateFolder) -> tuple[AlertStatus | None, AlertBook]:
     """Return the newest status, if an agent judges, and the alerts."""
     import msgspec
 
-    from stoker.agent.alerts import alert_files
+    from stoker.agent.alerts import alert_answers, alert_files
     from stoker.native.errors import Corrupt
 
-    status = alert_files.read_status(where.run)
-    if status is not None:
-        return status, status.book
     try:
-        return None, alert_files.read_book(where.agent)
+        return alert_answers.found(where)
     except (OSError, msgspec.MsgspecError) as error:
         raise Corrupt(f"{where.agent / alert_files.BOOK}: {error}", hint="Remove it") from None
 

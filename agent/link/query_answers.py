@@ -30,9 +30,12 @@ from stoker.agent.tracing.trace_window import WINDOW_TIMELINE_FILE, stored_view
 from stoker.mesh.broker.budgets import PROXIED_MAX
 from stoker.mesh.wire import queries as wire
 from stoker.mesh.wire.queries import (
+    AlertsQuery,
+    AlertsReply,
     DevicesQuery,
     DevicesReply,
     LogsQuery,
+    NodeQuery,
     PingQuery,
     PingReply,
     Query,
@@ -64,6 +67,10 @@ _log = structlog.get_logger("queries")
 Summaries = dict[TaskKey, tuple[StartRecord, TraceSummary]]
 
 
+def _no_alerts(query: AlertsQuery) -> AlertsReply:
+    raise NotFound("this node has no rules of alerts")
+
+
 class QueryAnswers:
     """The answering side of `mesh/wire/queries.py`."""
 
@@ -79,8 +86,10 @@ class QueryAnswers:
         changed: Changed,
         devices: Devices,
         ranks: Callable[[RanksQuery], bool] = lambda query: False,
+        alerts: Callable[[AlertsQuery], AlertsReply] = _no_alerts,
     ) -> None:
-        """`ranks` takes what the leader says of ranks here, and returns whether they are here."""
+        """`ranks` takes what the leader says of ranks here, and returns whether they are here.
+        `alerts` answers about alerts, from files."""
         self._name = name
         self._jobs = jobs
         self._node = node
@@ -90,6 +99,7 @@ class QueryAnswers:
         self._changed = changed
         self._devices = devices
         self._ranks = ranks
+        self._alerts = alerts
         self._tasks: set[asyncio.Task[None]] = set()
         self.counters: Counter[str] = Counter()
 
@@ -129,15 +139,17 @@ class QueryAnswers:
             case TracingQuery():
                 data = msgspec.json.encode(await self._tracing(query))
                 return TraceReply(data, len(data), eof=True, size=len(data))
-            case DevicesQuery() | PingQuery() | RanksQuery():
+            case DevicesQuery() | PingQuery() | RanksQuery() | AlertsQuery():
                 return await self._about_node(query)
         return await self._trace(query)
 
-    async def _about_node(self, query: DevicesQuery | PingQuery | RanksQuery) -> Reply:
+    async def _about_node(self, query: NodeQuery) -> Reply:
         if isinstance(query, PingQuery):
             return PingReply(await ping(query.address))
         if isinstance(query, RanksQuery):
             return RanksReply(self._ranks(query))
+        if isinstance(query, AlertsQuery):
+            return await asyncio.to_thread(self._alerts, query)
         return DevicesReply(
             await asyncio.to_thread(device_answers.data, self._devices, self._name, query)
         )

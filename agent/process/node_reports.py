@@ -22,7 +22,7 @@ from stoker.agent.link.node_telemetry import NodeTelemetry
 from stoker.mesh.wire import subjects
 from stoker.native.structured_log import structlog
 from stoker.probes.kernels.job_trace import TraceSummary
-from stoker.scheduler.nouns import TaskKey
+from stoker.scheduler.nouns import AlertCounts, TaskKey
 
 _log = structlog.get_logger("agent")
 _encoder = msgspec.msgpack.Encoder()
@@ -45,13 +45,16 @@ class NodeReports:
         self._health = health
         self._post = post
         self.kernels = KernelSummaries(node)
+        self.alerts: Callable[[], AlertCounts | None] = lambda: None
+        """Returns how many alerts this node has; None without rules."""
         telemetry.summarized = self._publish_kernels
 
     async def observe(self) -> None:
         """Publish each observation while the broker is connected."""
         async for observation in self._telemetry.observations():
             if self._connection.connected:
-                self._connection.publish(self._subject, _encoder.encode(observation))
+                told = msgspec.structs.replace(observation, alerts=self.alerts())
+                self._connection.publish(self._subject, _encoder.encode(told))
 
     def ended(self, record: StartRecord, summary: TraceSummary) -> None:
         """Publish the last summary of a job."""

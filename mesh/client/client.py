@@ -23,6 +23,7 @@ from stoker.mesh.connection import context as contexts
 from stoker.mesh.connection.client_connection import ClientConnection, connect
 from stoker.mesh.connection.context import Context
 from stoker.mesh.wire import schema, schema_telemetry
+from stoker.mesh.wire.schema_alerts import AlertList, AlertRequest
 from stoker.native.errors import (
     BadRequest,
     Busy,
@@ -266,6 +267,11 @@ class Client:
     async def settle(self, noun: str, verb: str, request: schema.Message) -> schema.Done:
         """Send one of `subjects.ADMIN_REQUESTS`; repeating is safe."""
         return await self._call(noun, verb, request, schema.Done)
+
+    async def alerts(self, *, counts: bool = False) -> AlertList:
+        """Return the alerts of all nodes, for administrators, or only how many fire."""
+        request = AlertRequest(counts=counts)
+        return await self._call("alert", "list", request, AlertList)
 
     async def kernels(self, job: schema.JobRef | None = None) -> schema.KernelList:
         """Return the GPU kernels of the caller's running jobs, or of one job."""

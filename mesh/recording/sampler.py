@@ -27,13 +27,15 @@ JOBS_MAX: Final = 10_000
 """The most jobs whose rows are read."""
 JOBS_OF_PAGE: Final = 200
 """The most jobs of one request; beside those that are not over, so many that are over are kept."""
+RESOLVED_KEPT: Final = 32
+"""The most alerts that were resolved and are recorded beside those that fire."""
 DETAILS_KEPT: Final = 64
 """The most jobs, and the most nodes, of which details are held for the next key block."""
 HISTORY: Final = ("busy_ratio", "power_w", "temperature_c")
 """The fields of a device whose points between two readings are recorded."""
 EVERY: Final[Mapping[str, int]] = {
-    "nodes": 1, "devices": 1, "events": 1, "summaries": 1, "jobs": 5, "queues": 5, "cluster": 10,
-    "streams": 10,
+    "nodes": 1, "devices": 1, "events": 1, "summaries": 1, "jobs": 5, "queues": 5, "alerts": 5,
+    "cluster": 10, "streams": 10,
 }  # fmt: skip
 """A part is read in every so many samples; jobs also whenever an event was told."""
 WINDOWED: Final = ("events", "summaries", "readings", "gap")
@@ -189,6 +191,15 @@ class ClusterSampler:
         queues = (await self._client.queues()).queues
         return SampledPart({each.queue: encoded(each) for each in queues})
 
+    async def _alerts(self) -> SampledPart:
+        """Read all alerts that fire and the newest that were resolved. Those of a node that does
+        not answer stay as they were: they are not over."""
+        found = await self._client.alerts()
+        firing = [each for each in found.alerts if each.state == "firing"]
+        over = found.alerts[len(firing) : len(firing) + RESOLVED_KEPT]
+        rows = {f"{each.node}:{each.alert}": encoded(each) for each in (*firing, *over)}
+        return SampledPart(rows, whole=not found.absent)
+
     async def _cluster(self) -> SampledPart:
         return SampledPart({"": encoded(await self._client.cluster())})
 
@@ -264,6 +275,7 @@ _READS: dict[str, Callable[[ClusterSampler], Awaitable[SampledPart]]] = {
     "devices": ClusterSampler._devices,
     "jobs": ClusterSampler._jobs,
     "queues": ClusterSampler._queues,
+    "alerts": ClusterSampler._alerts,
     "cluster": ClusterSampler._cluster,
     "streams": ClusterSampler._streams,
 }

@@ -23,6 +23,7 @@ WORD_LEAST: Final = 4
 WORDS: Final[Mapping[str, str]] = {
     "user": "user", "node": "node", "boot_id": "boot", "cluster": "cluster", "genesis": "genesis",
     "public_key": "key", "cwd": "path", "master": "address", "comm": "program", "exe": "program",
+    "by": "user", "stoker.job.user": "user", "stoker.job.name": "name",
 }  # fmt: skip
 """The key of a text that is replaced as a whole -> the beginning of its stand-in."""
 LISTS: Final[Mapping[str, str]] = {

@@ -16,7 +16,7 @@ from stoker.mesh.broker.budgets import PROXIED_MAX, Seats
 from stoker.mesh.replica import departed_nodes, gangs
 from stoker.mesh.replica.departed_nodes import entry_of
 from stoker.mesh.replica.replica import Replica
-from stoker.mesh.server import job_views, node_proxy_devices
+from stoker.mesh.server import job_views, node_proxy_alerts, node_proxy_devices
 from stoker.mesh.server.service import Caller, Proxied
 from stoker.mesh.wire import queries, schema, subjects
 from stoker.mesh.wire.queries import LogsReply, Query, StdinReply, TraceReply
@@ -30,6 +30,7 @@ from stoker.mesh.wire.schema import (
     TraceRequest,
     TracingRequest,
 )
+from stoker.mesh.wire.schema_alerts import AlertAckRequest, AlertRequest
 from stoker.native.errors import BadRequest, NotFound, Refused, StokerError, Unavailable
 from stoker.scheduler.book import ATTEMPTS_KEPT, Job
 from stoker.scheduler.nouns import ENDED, Decision, TaskKey, Usage
@@ -278,6 +279,18 @@ class NodeProxy:
                 request.node, "devices", payload, node_proxy_devices.ANSWER_S
             )
             return node_proxy_devices.answer(found, request, admin=caller.admin)
+        if isinstance(request, AlertRequest):
+            return schema.encode(
+                await node_proxy_alerts.listed(
+                    self._replica, self._query_node, request, admin=caller.admin
+                )
+            )
+        if isinstance(request, AlertAckRequest):
+            return schema.encode(
+                await node_proxy_alerts.acknowledge(
+                    self._replica, self._query_node, request, caller.user, admin=caller.admin
+                )
+            )
         return await self.kernels(caller)
 
     async def kernels(self, caller: Caller) -> bytes:

@@ -31,7 +31,14 @@ from stoker.mesh.wire.command import NodeReply
 from stoker.mesh.wire.job_request import Afters
 from stoker.mesh.wire.request_signature import RequestPolicy
 from stoker.mesh.wire.schema import Message
-from stoker.mesh.wire.subjects import LOOKS, READS, TELEMETRY_READ, UserRequest
+from stoker.mesh.wire.subjects import (
+    ALERT_ACK,
+    ALERT_LIST,
+    LOOKS,
+    READS,
+    TELEMETRY_READ,
+    UserRequest,
+)
 from stoker.native.errors import BadRequest, Denied, Refused, StokerError
 from stoker.scheduler.book import Job
 from stoker.scheduler.nouns import Account
@@ -44,7 +51,14 @@ JOBS_AT_ONCE = 4096
 """The most jobs that are looked at for one JobList."""
 WAITS_TOLD = 64
 """The pending jobs of one JobList whose reason to wait is told; each is a question to the core."""
-PROXY_ANSWERS = (("kernel", "list"), *LOOKS, ("telemetry", "list"), TELEMETRY_READ)
+PROXY_ANSWERS = (
+    ("kernel", "list"),
+    *LOOKS,
+    ("telemetry", "list"),
+    TELEMETRY_READ,
+    ALERT_LIST,
+    ALERT_ACK,
+)
 """The requests that nodes or the broker answer and that do not belong to one job."""
 NS = 1_000_000_000
 _NO_DEMANDS = RequestPolicy()

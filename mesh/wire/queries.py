@@ -118,6 +118,23 @@ class DevicesReply(Record, tag="devices", frozen=True):
     data: bytes
 
 
+class AlertsQuery(Record, tag="alerts", frozen=True):
+    """Requests a node's alerts, or says that `by` has seen some of them."""
+
+    do: Literal["list", "acknowledge"]
+    alerts: tuple[int, ...] = ()
+    by: str = ""
+    why: str = ""
+    wait_s: float = 0.0
+
+
+class AlertsReply(Record, tag="alerts", frozen=True):
+    """A NodeAlerts as JSON, at most CHUNK_BYTES_MAX; `changed` tells if anything was new."""
+
+    data: bytes
+    changed: bool = False
+
+
 class PingQuery(Record, tag="ping", frozen=True):
     """Requests a direct ping of another node at its address "host:port"."""
 
@@ -164,8 +181,10 @@ class QueryError(Record, tag="error", frozen=True):
     hint: str = ""
 
 
-Query = LogsQuery | StdinQuery | TraceQuery | TracingQuery | DevicesQuery | PingQuery | RanksQuery
-Answer = LogsReply | StdinReply | TraceReply | DevicesReply | PingReply | RanksReply
+NodeQuery = DevicesQuery | PingQuery | RanksQuery | AlertsQuery
+"""A query about the node, not about one task's output or trace."""
+Query = LogsQuery | StdinQuery | TraceQuery | TracingQuery | NodeQuery
+Answer = LogsReply | StdinReply | TraceReply | DevicesReply | PingReply | RanksReply | AlertsReply
 Reply = Answer | QueryError
 
 _encoder = msgspec.msgpack.Encoder()
@@ -186,7 +205,7 @@ def decode_query(data: bytes) -> Query:
         raise errors.BadRequest(f"not a query: {error}") from None
     if not 0 <= query.wait_s <= WAIT_S_MAX:  # false for NaN as well
         raise errors.BadRequest(f"wait {query.wait_s} s: out of range")
-    if isinstance(query, DevicesQuery | PingQuery):
+    if isinstance(query, DevicesQuery | PingQuery | AlertsQuery):
         return query
     if not 0 <= query.task < TASKS_PER_JOB_MAX:
         raise errors.BadRequest(f"task {query.task}: out of range")

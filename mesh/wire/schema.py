@@ -14,6 +14,11 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from stoker.mesh.wire.job_request import JobRequest, Spec
+from stoker.mesh.wire.schema_alerts import (
+    AlertAckRequest,
+    AlertList,
+    AlertRequest,
+)
 from stoker.mesh.wire.schema_cluster import (
     VERSION,
     ClusterLimitsRequest,
@@ -494,6 +499,8 @@ ENDPOINTS: dict[tuple[str, str], Endpoint] = {
     ("device", "uncordon"): Endpoint(DeviceUncordonRequest, Done),
     ("cluster", "get"): Endpoint(ClusterRequest, ClusterView),
     ("cluster", "limits"): Endpoint(ClusterLimitsRequest, Done),
+    ("alert", "list"): Endpoint(AlertRequest, AlertList),
+    ("alert", "acknowledge"): Endpoint(AlertAckRequest, Done),
 }
 
 _encoder = msgspec.json.Encoder()

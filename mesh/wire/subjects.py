@@ -28,9 +28,11 @@ JOB_VERBS = (
     "trace",
     "tracing",
 )
-LIST_NOUNS = ("node", "device", "kernel", "queue", "telemetry")
+LIST_NOUNS = ("node", "device", "kernel", "queue", "telemetry", "alert")
 CLUSTER_GET = ("cluster", "get")
 TELEMETRY_READ = ("telemetry", "read")
+ALERT_LIST = ("alert", "list")
+ALERT_ACK = ("alert", "acknowledge")
 LOOKS: tuple[tuple[str, str], ...] = (("device", "readings"), ("node", "topology"))
 """The (noun, verb) about a node that any user may send and the node answers."""
 ADMIN_REQUESTS: tuple[tuple[str, str], ...] = (
@@ -38,6 +40,7 @@ ADMIN_REQUESTS: tuple[tuple[str, str], ...] = (
     *(("node", verb) for verb in ("label", "reserve", "drain", "remove")),
     *(("device", verb) for verb in ("cordon", "uncordon")),
     ("cluster", "limits"),
+    ALERT_ACK,
 )
 """All (noun, verb) that only an administrator may send."""
 USER_REQUESTS: tuple[tuple[str, str], ...] = (
@@ -65,7 +68,7 @@ CHOSEN_READS = (*READS, *LEADER_READS)
 """All (noun, verb) that a user may send to a scheduler of their choice."""
 ANY = "any"
 """Names no scheduler: the broker chooses one."""
-QUERIES = ("logs", "stdin", "trace", "devices", "ping", "ranks")
+QUERIES = ("logs", "stdin", "trace", "devices", "ping", "ranks", "alerts")
 """The kinds of queries to a node: on behalf of a user, `ping` to look after another node, and
 `ranks`, which tells it the leader's verdict on ranks of its own."""
 

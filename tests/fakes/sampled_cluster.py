@@ -18,6 +18,7 @@ from stoker.mesh.recording.recording_file import RecordedBy
 from stoker.mesh.recording.sampler import ClusterSampler
 from stoker.mesh.wire import schema, schema_telemetry
 from stoker.mesh.wire.schema import FieldView
+from stoker.mesh.wire.schema_alerts import AlertList
 from stoker.native.errors import NotFound, StokerError, Unavailable
 
 SECRET = "s3cr3t-t0ken"
@@ -31,6 +32,7 @@ class SampledCluster:
         self.away: StokerError | None = None
         self.told = 0
         self.jobs_read = 0
+        self.listed = top_cluster.alerts()
 
     @property
     def now_ns(self) -> int:
@@ -39,6 +41,10 @@ class SampledCluster:
     def _answer(self) -> None:
         if self.away is not None:
             raise self.away
+
+    async def alerts(self, *, counts: bool = False) -> AlertList:
+        self._answer()
+        return self.listed
 
     async def nodes(self) -> schema.NodeList:
         self._answer()

@@ -15,6 +15,7 @@ from fakes.views import SECOND, device, job, node
 from stoker.mesh.client.kept_telemetry import Told
 from stoker.mesh.wire import schema, schema_telemetry
 from stoker.mesh.wire.schema import RankTroubleView
+from stoker.mesh.wire.schema_alerts import AlertJudgement, AlertList, AlertSeen, AlertView
 from stoker.tui.calls import views
 from stoker.tui.top.answers import Answers, Logs, ServerState
 from stoker.tui.top.browser import Browser
@@ -202,6 +203,40 @@ def cluster() -> schema.ClusterView:
     )  # fmt: skip
 
 
+def alerts() -> AlertList:
+    """One alert that nobody has seen, one that somebody has, one that is over; n2 judges late."""
+    fired = NOW - 90 * SECOND
+    series = {"hw.id": f"{GPU}7", "hw.name": "H100 SXM (SIM)", "hw.sensor_location": "memory"}
+    hot = AlertView(
+        node="n1", alert=12, rule="hot", metric="hw.temperature", series=series,
+        about=f"{GPU}7 SIM hw.sensor_location=memory", state="firing", value=91.0, sim=True,
+        reason="hw.temperature is 91 Cel, above 85 for 30 s", fired_ns=fired,
+        text="look at the fans of the rack",
+    )  # fmt: skip
+    replace = msgspec.structs.replace
+    seen = AlertSeen(by="ada", at_ns=NOW - 40 * SECOND, why="a fan is on its way")
+    idle = replace(
+        hot, node="n2", alert=4, rule="idle", metric="stoker.job.device.time", sim=False,
+        series={"stoker.job.id": 7, "stoker.job.name": HOSTILE}, fired_ns=NOW - 3600 * SECOND,
+        about=f"stoker.job.id=7 stoker.job.name={HOSTILE}", reason="it grows by 0 s a second",
+        acknowledged=seen, text="",
+    )  # fmt: skip
+    over = replace(hot, alert=11, state="resolved", resolved_ns=NOW - 600 * SECOND,
+                   fired_ns=NOW - 900 * SECOND, reason="hw.temperature is 79 Cel, not above 80 for"
+                   " 60 s")  # fmt: skip
+    judged = AlertJudgement(age_ns=2 * SECOND, interval_ns=5 * SECOND)
+    return AlertList(
+        firing=2, unseen=1, alerts=(hot, idle, over),
+        judged={"n1": judged, "n2": replace(judged, age_ns=40 * SECOND, silent=("losses",))},
+        absent={"n3": "it is silent"},
+    )  # fmt: skip
+
+
+def alert_counts() -> AlertList:
+    """The numbers of these alerts, without the alerts."""
+    return msgspec.structs.replace(alerts(), alerts=(), judged={}, absent={})
+
+
 def queues() -> tuple[schema.QueueView, ...]:
     """The default queue."""
     return (
@@ -241,6 +276,7 @@ def answers(subject: str = "") -> Answers:
     return Answers(
         at_ns=NOW - SECOND // 2, nodes=nodes(), devices=devices(), jobs=found, queues=queues(),
         cluster=cluster(), streams=streams(), events=events(), summaries=summaries(),
+        alerts=alerts(), alert_counts=alert_counts(),
         subject=subject, job=told, logs=Logs(lines, 4096), explain=explanation(),
         readings=readings(), topology=topology(), heard={"n1": NOW, "n2": NOW, "n3": NOW},
     )  # fmt: skip

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from fakes.post_server import PostServer
+from fakes.pty_screen import PtyScreen
 from opentelemetry.proto.collector.logs.v1 import logs_service_pb2
-from product_node import LiveNode, live_node, wait_until
+from product_node import STOKER, LiveNode, live_node, wait_until
 
 from stoker.agent.alerts import alert_files
 from stoker.mesh.wire.schema_telemetry import TelemetryReadRequest
@@ -124,7 +125,7 @@ def test_a_reading_that_crosses_is_told_to_every_sink_until_it_is_resolved(scene
     assert ", above 0.5 for " in alert["reason"]
     check_the_table(node, card)
 
-    node.stoker("alerts", "ack", "busy", "--reason", "a benchmark")
+    check_the_live_view_shows_and_acknowledges_it(scene, f"a{alert['id']}")
     scene.wait_told("acknowledged", 2)
     check_another_agent_goes_on(scene)
 
@@ -137,7 +138,8 @@ def test_a_reading_that_crosses_is_told_to_every_sink_until_it_is_resolved(scene
     ended: Any = node.json("alerts", "history")["alerts"]
     assert [(each["state"], each["id"]) for each in ended] == [("resolved", alert["id"])]
     assert "not above 0.2" in ended[0]["reason"]
-    assert ended[0]["acknowledged"]["why"] == "a benchmark"
+    assert ended[0]["acknowledged"]["why"] == "from stoker top"
+    check_the_live_view_has_what_was_resolved(node)
     assert all(each.headers.get("X-Key") for each in scene.server.heard if each.path == "/hook")
 
 
@@ -151,6 +153,48 @@ def check_the_table(node: LiveNode, card: str) -> None:
     assert b"s3cret" not in node.stoker("config", "print").stdout
 
 
+def top(node: LiveNode, *words: str) -> PtyScreen:
+    return PtyScreen([str(STOKER), "top", *words], node.environment, 100, 30)
+
+
+def check_the_live_view_shows_and_acknowledges_it(scene: Scene, alert: str) -> None:
+    """Every view says that it fires; `a` asks, is refused with --readonly, and `stoker alerts` has
+    what was acknowledged."""
+    node = scene.node
+    with top(node, "alerts", "--readonly") as screen:
+        screen.wait_for("find out who it is")
+        screen.press("a")
+        screen.wait_for("a changes something, and this view is --readonly")
+        screen.press("q")
+        assert screen.wait_end() == 0
+    assert scene.firing()[0]["acknowledged"] is None
+    with top(node, "jobs") as screen:
+        screen.wait(lambda s: "! 1 alert" in s.lines[0] and "live" in s.lines[0], "the mark")
+        screen.press(":alerts\r")
+        screen.wait(lambda s: f"{alert} " in s.text and "FIRING" in s.text, "the alert")
+        screen.wait(lambda s: "rules that watch nothing: losses" in s.text, "a rule without series")
+        assert "SIM" in screen.text and "above 0.5" in screen.text
+        screen.press("a")
+        screen.wait(
+            lambda s: "acknowledge alert " in s.text and f":{alert}?" in s.text, "a question"
+        )
+        screen.press("n")
+        screen.wait_for("nothing was changed")
+        screen.press("ay")
+        screen.wait_for(f":{alert}: acknowledged")
+        screen.wait(lambda s: "1 alert seen" in s.lines[0] and "seen by: " in s.text, "who saw it")
+        screen.press("q")
+        assert screen.wait_end() == 0
+    said = node.stoker("alerts").stdout.decode()
+    assert "acknowledged" in said and "from stoker top" in said
+
+
+def check_the_live_view_has_what_was_resolved(node: LiveNode) -> None:
+    said = node.stoker("top", "alerts", "--plain", "--once").stdout.decode()
+    assert said.startswith("Alerts  SIM  live") and "resolved" in said
+    assert "not above 0.2" in said
+
+
 def check_another_agent_goes_on(scene: Scene) -> None:
     """The next agent has the alert and its acknowledgement, and tells nothing again."""
     node = scene.node
@@ -159,7 +203,7 @@ def check_another_agent_goes_on(scene: Scene) -> None:
     node.wait_for_new("agent", old)
     wait_until(lambda: _newer(node, before), "the next agent judges", 40)
     (alert,) = scene.firing()
-    assert alert["acknowledged"]["why"] == "a benchmark"
+    assert alert["acknowledged"]["why"] == "from stoker top"
     assert [change for change, _, _ in scene.hooked()] == ["firing", "acknowledged"]
 
 

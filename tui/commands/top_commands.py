@@ -165,9 +165,10 @@ async def _print(
 
 def _wanted(browser: Browser) -> Wanted:
     from stoker.tui.top.reader import Wanted
+    from stoker.tui.top.view import EVERYWHERE
 
     visit = browser.visit
-    return Wanted(visit.view.needs, visit.subject, visit.subject)
+    return Wanted((*EVERYWHERE, *visit.view.needs), visit.subject, visit.subject)
 
 
 async def _show(

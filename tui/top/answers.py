@@ -23,13 +23,15 @@ from stoker.mesh.wire.schema import (
     ReadingsView,
     TopologyView,
 )
+from stoker.mesh.wire.schema_alerts import AlertList
 from stoker.mesh.wire.schema_telemetry import TelemetryList
 
 Need: TypeAlias = Literal[
     "nodes", "devices", "jobs", "queues", "cluster", "streams", "events", "summaries",
-    "job", "logs", "explain", "readings", "topology",
+    "alerts", "alert_counts", "job", "logs", "explain", "readings", "topology",
 ]  # fmt: skip
-"""One request that a view may need; the last five are about the view's subject."""
+"""One request that a view may need; the last five are about the view's subject. How many alerts
+fire is needed by every view, whose first line says it."""
 
 STALE_NS: Final = 2_000_000_000
 """Older data is marked: a person may not take it for the present."""
@@ -59,6 +61,9 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
     events: Sequence[Told] | None = None
     summaries: Sequence[Told] | None = None
     """The summaries of kernels of the past minutes, oldest first."""
+    alerts: AlertList | None = None
+    alert_counts: AlertList | None = None
+    """The numbers of alerts alone; it has no rows."""
     subject: str = ""
     """The subject of the parts below: a job's number, `node`, or `node:device`."""
     job: Mapping[str, Any] | None = None

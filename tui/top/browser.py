@@ -338,6 +338,7 @@ class Browser:
             "cordon": self.device_of(item),
             "drain": self.node_of(item),
             "uncordon": self.device_of(item) or self.node_of(item),
+            "acknowledge": self.visit.view.alert(item) if item is not None else "",
         }[binding.action]
         if not subject:
             self.said = "there is nothing under the cursor"

@@ -8,6 +8,7 @@ import subprocess
 
 from stoker.mesh.client.client import Client
 from stoker.mesh.wire import schema
+from stoker.mesh.wire.schema_alerts import AlertAckRequest
 from stoker.tui.top.browser import ViewChange
 
 REASON = "from stoker top"
@@ -20,9 +21,18 @@ async def carry_out(client: Client, change: ViewChange) -> str:
         done = await client.cancel(change.subject, REASON)
         changed = any(job.changed for job in done.jobs)
         return f"job {change.subject}: " + ("cancelled" if changed else "it was over before")
+    if change.action == "acknowledge":
+        return await _acknowledge(client, change.subject)
     noun, verb, request = _request(change)
     settled = await client.settle(noun, verb, request)
     return f"{change.action} {change.subject}: {'done' if settled.changed else 'it was so before'}"
+
+
+async def _acknowledge(client: Client, subject: str) -> str:
+    node, _, alert = subject.rpartition(":a")
+    request = AlertAckRequest(node=node, alerts=(int(alert),), reason=REASON)
+    settled = await client.settle("alert", "acknowledge", request)
+    return f"alert {subject}: {'acknowledged' if settled.changed else 'it was acknowledged before'}"
 
 
 def _request(change: ViewChange) -> tuple[str, str, schema.Message]:

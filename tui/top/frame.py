@@ -73,8 +73,9 @@ def _state(browser: Browser, scene: Scene) -> list[Piece]:
     """Return the right end of the first line: SIM, read-only, paused, and how old the data is."""
     right: list[Piece] = []
     replayed, wide = scene.replayed, scene.look.columns >= 60
-    devices = scene.answers.devices
-    if devices is not None and parts.whole(devices).sim:
+    if (alarm := alert_mark(scene.answers, wide=wide)) is not None:
+        right += [Piece(" "), alarm]
+    if is_sim(scene.answers):
         right.append(Piece(" SIM", "warn"))
     if replayed is not None and replayed.redacted and wide:
         right.append(Piece(" redacted", "dim"))
@@ -83,6 +84,30 @@ def _state(browser: Browser, scene: Scene) -> list[Piece]:
     if browser.paused:
         right.append(Piece(" PAUSED", "warn"))
     return [*right, Piece(" "), age(scene)]
+
+
+def is_sim(answers: Answers) -> bool:
+    """Return True if anything that is known is about a simulated device."""
+    if answers.devices is not None and parts.whole(answers.devices).sim:
+        return True
+    return answers.alerts is not None and any(alert.sim for alert in answers.alerts.alerts)
+
+
+def alert_mark(answers: Answers, *, wide: bool) -> Piece | None:
+    """Return the mark of alerts that fire, which every view has; None if there are none.
+
+    Those that nobody has seen come first, because somebody has to.
+    """
+    found = answers.alert_counts
+    if found is None or not found.firing:
+        return None
+    if not found.unseen:
+        return Piece(f"{_alerts(found.firing)} seen" if wide else f"a{found.firing}", "dim")
+    return Piece(f"! {_alerts(found.unseen)}" if wide else f"!{found.unseen}", "bad")
+
+
+def _alerts(count: int) -> str:
+    return f"{count} alert{'s' if count > 1 else ''}"
 
 
 def age(scene: Scene) -> Piece:
@@ -127,7 +152,9 @@ def _bottom(browser: Browser, scene: Scene) -> Line:
                 *_completions(browser))  # fmt: skip
     if browser.mode == "confirm" and browser.pending is not None:
         action, subject = browser.pending
-        what = {"cancel": "job", "drain": "node", "cordon": "device"}.get(action, "")
+        what = {"cancel": "job", "drain": "node", "cordon": "device", "acknowledge": "alert"}.get(
+            action, ""
+        )
         asked = " ".join(filter(None, (action, what, subject)))
         return line(f"{asked}?  y: yes, any other key: no", "bad")
     if browser.said:

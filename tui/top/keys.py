@@ -27,6 +27,7 @@ class Binding(NamedTuple):
 
 
 JOB_ROWS: Final = ("jobs", "job", "why", "logs")
+ALERT_ROWS: Final = ("alerts",)
 DEVICE_ROWS: Final = ("devices", "node", "device", "traces")
 
 BINDINGS: Final[tuple[Binding, ...]] = (
@@ -71,12 +72,14 @@ BINDINGS: Final[tuple[Binding, ...]] = (
     Binding(("u",), "uncordon", "u", "let jobs onto the device, or the node, again", "change",
             views=(*DEVICE_ROWS, "cluster")),
     Binding(("x",), "drain", "x", "take no new jobs on the node", "change", views=("cluster",)),
+    Binding(("a",), "acknowledge", "a", "acknowledge the alert: somebody has seen it", "change",
+            views=ALERT_ROWS),
     Binding(("q", "ctrl+c"), "quit", "q ctrl-c", "quit", hint="quit"),
 )  # fmt: skip
 """All keys."""
 
 BY_KEY: Final = {key: binding for binding in BINDINGS for key in binding.keys}
-DESTRUCTIVE: Final = ("cancel", "cordon", "drain", "uncordon")
+DESTRUCTIVE: Final = ("cancel", "cordon", "drain", "uncordon", "acknowledge")
 """The actions that change the cluster: they are confirmed first."""
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from stoker.tui.render import text
 from stoker.tui.top import table
 from stoker.tui.top.browser import Browser
-from stoker.tui.top.frame import Scene, age
+from stoker.tui.top.frame import Scene, age, alert_mark, is_sim
 from stoker.tui.top.lines import Look, plain
 from stoker.tui.top.table import Fitted, ViewColumn
 from stoker.tui.top.view import View
@@ -27,9 +27,11 @@ def lines(browser: Browser, scene: Scene, width: int | None) -> list[str]:
     look = scene.look._replace(columns=width or WHOLE)
     scene = scene._replace(look=look)
     visit = browser.visit
-    sim = "  SIM" if any(device.sim for device in scene.answers.devices or ()) else ""
+    alarm = alert_mark(scene.answers, wide=True)
+    marks = f"  {alarm.words}" if alarm is not None else ""
+    marks += "  SIM" if is_sim(scene.answers) else ""
     head = f"{visit.view.title} {visit.subject}".strip()
-    made = [f"{head}{sim}  {age(scene).words}"]
+    made = [f"{head}{marks}  {age(scene).words}"]
     if scene.replayed is not None and scene.replayed.gap:
         made.append(f"a gap of the recording: {scene.replayed.gap}")
     if scene.service.lost_ns:

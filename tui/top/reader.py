@@ -198,6 +198,12 @@ class Reader:
     async def _streams(self) -> dict[str, Any]:
         return {"streams": await self._client.telemetry_streams()}
 
+    async def _alerts(self) -> dict[str, Any]:
+        return {"alerts": await self._client.alerts()}
+
+    async def _alert_counts(self) -> dict[str, Any]:
+        return {"alert_counts": await self._client.alerts(counts=True)}
+
     async def _told(self, kind: str, part: str) -> dict[str, Any]:
         if kind not in self._kinds:
             self._kinds[kind] = KindReader(kind, SINCE_S), deque(maxlen=TOLD_MAX)  # type: ignore[arg-type]
@@ -253,6 +259,8 @@ _READS: dict[Need, Callable[[Reader], Awaitable[dict[str, Any] | None]]] = {
     "streams": Reader._streams,
     "events": lambda reader: reader._told("events", "events"),
     "summaries": lambda reader: reader._told("kernels", "summaries"),
+    "alerts": Reader._alerts,
+    "alert_counts": Reader._alert_counts,
     "job": Reader._job,
     "logs": Reader._logs,
     "explain": Reader._explain,

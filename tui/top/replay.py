@@ -16,6 +16,7 @@ import msgspec
 
 from stoker.mesh.recording.recording_file import RecordingFile, State, told_until
 from stoker.mesh.wire import schema
+from stoker.mesh.wire.schema_alerts import AlertList, AlertView, alert_order
 from stoker.mesh.wire.schema_telemetry import TelemetryList
 from stoker.native.errors import Corrupt, NotSupported
 from stoker.tui.calls import views
@@ -31,6 +32,7 @@ MINUTE_NS: Final = 60 * SECOND_NS
 LATE_NS: Final = 2 * SECOND_NS
 """An observation reaches a recording so late after it was made, if it is the newest."""
 NOT_IN_IT: Final = {
+    "alerts": "no alerts were recorded by this moment",
     "logs": "a recording holds no output of jobs",
     "explain": "no explanation of this job was recorded by this moment",
     "readings": "no readings of this device were recorded in this minute",
@@ -151,6 +153,7 @@ class RecordingReplay:
             streams=self._one(rows, "streams", "", TelemetryList),
             events=None if "events" in refused else told_until(self._file.events, t_ns, span_ns),
             summaries=told_until(self._file.summaries, t_ns, span_ns),
+            alert_counts=self._alerts(rows),
             subject=wanted.subject,
             heard={each.node: min((each.observed_ns or 0) + LATE_NS, t_ns) for each in nodes or ()},
         )
@@ -162,10 +165,22 @@ class RecordingReplay:
         }
         return msgspec.structs.replace(found, refused={**absent, **refused}, **about)
 
+    def _alerts(self, rows: State) -> AlertList | None:
+        """Return the alerts of a moment with their counts, which are those of the rows."""
+        found = self._all(rows, "alerts", AlertView)
+        if found is None:
+            return None
+        firing = [each for each in found if each.state == "firing"]
+        unseen = sum(each.acknowledged is None for each in firing)
+        alerts = tuple(sorted(found, key=alert_order))
+        return AlertList(firing=len(firing), unseen=unseen, alerts=alerts)
+
     def _about(self, found: Answers, rows: State, t_ns: int) -> dict[str, Any]:
-        """Return the answers about the subject of the view."""
+        """Return the answers that the view needs beside those of the whole cluster."""
         needs, subject = self._wanted.needs, self._wanted.subject
         about: dict[str, Any] = {}
+        if "alerts" in needs:
+            about["alerts"] = found.alert_counts
         if "job" in needs:
             about["job"] = self._job(found, rows, subject)
         if "explain" in needs:

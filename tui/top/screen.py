@@ -32,6 +32,7 @@ from stoker.tui.top.marks import Marks
 from stoker.tui.top.reader import Wanted
 from stoker.tui.top.terminal import FrameWriter, TopDriver
 from stoker.tui.top.theme import THEMES, Theme, ToneInk
+from stoker.tui.top.view import EVERYWHERE
 
 FRAME_S = 0.1
 """The time between two looks whether a frame is due."""
@@ -214,7 +215,8 @@ class Top(App[None]):
             explained = visit.subject
         elif "explain" in view.cursor_needs:
             explained = self.browser.job_of(self.browser.under_cursor(self.source.answers))
-        return Wanted((*view.needs, *view.cursor_needs), visit.subject, explained)
+        needs = (*EVERYWHERE, *view.needs, *view.cursor_needs)
+        return Wanted(needs, visit.subject, explained)
 
     def paint(self) -> None:
         """Paint the newest frame, unless the terminal still takes the one before."""

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from stoker.tui.top.answers import Answers, Need
 from stoker.tui.top.lines import Line, Look, Tone
 from stoker.tui.top.table import ViewColumn
+
+EVERYWHERE: Final[tuple[Need, ...]] = ("alert_counts",)
+"""The needs of every view, for the first line."""
 
 
 def _nothing(answers: Answers, subject: str, look: Look) -> list[Line]:
@@ -62,6 +65,8 @@ class View:
     node: Callable[[Any], str] = _no_subject
     device: Callable[[Any], str] = _no_subject
     """The device that an item stands for, as `node:device`."""
+    alert: Callable[[Any], str] = _no_subject
+    """The alert that an item stands for, as `node:aN`, while it fires."""
     object: Callable[[Any], Any] = _itself
     """The item as it is shown as JSON."""
     ends: bool = False

@@ -31,6 +31,7 @@ async def test_the_first_sample_has_everything_and_the_next_what_changed() -> No
     assert parts(first) == {
         "nodes": 3, "devices": 11, "events": 1, "summaries": len(top_cluster.summaries()),
         "jobs": len(top_cluster.jobs()), "queues": 1, "cluster": 1, "streams": 1,
+        "alerts": len(top_cluster.alerts().alerts),
     }  # fmt: skip
     fake.second = 1
     second = await made.sample()
@@ -50,6 +51,26 @@ async def test_whole_rows_are_those_of_the_last_sample() -> None:
     assert "events" not in rows and all(each.whole for each in rows.values())
     card = rows["devices"].rows[f"n1:{GPU}0"]
     assert card is not None and msgspec.json.decode(card)["power_w"] == 103.0
+
+
+async def test_alerts_of_a_node_that_does_not_answer_are_not_recorded_as_over() -> None:
+    fake = SampledCluster()
+    made = sampler(fake)
+    hot, idle, over = top_cluster.alerts().alerts
+    keys = [f"{each.node}:{each.alert}" for each in (hot, idle, over)]
+    told: list[Recorded] = []
+    for absent in ({}, {"n2": "it is silent"}, {}):
+        if told:
+            fake.listed = msgspec.structs.replace(
+                top_cluster.alerts(), alerts=(hot, over), absent=absent
+            )
+        else:
+            fake.listed = msgspec.structs.replace(top_cluster.alerts(), absent={})
+        for _ in range(sampled.EVERY["alerts"]):
+            told += await made.sample()
+    rows = [each.rows for each in told if each.part == "alerts"]
+    assert list(rows[0]) == keys
+    assert rows[1:] == [{keys[1]: None}], "it is over once all nodes have answered"
 
 
 async def test_a_device_that_is_gone_leaves_a_row_that_says_so() -> None:

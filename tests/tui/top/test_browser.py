@@ -129,6 +129,7 @@ def test_the_cursor_stays_on_its_row_when_rows_come_before_it() -> None:
         ("devices", ("u",), ViewChange("uncordon", f"n1:{GPU}0")),
         ("cluster", ("x",), ViewChange("drain", "n1")),
         ("cluster", ("u",), ViewChange("uncordon", "n1")),
+        ("alerts", ("a",), ViewChange("acknowledge", "n1:a12")),
     ],
 )
 def test_a_change_needs_y_and_any_other_key_forgets_it(

@@ -115,3 +115,42 @@ def test_a_job_that_waits_says_when_it_is_expected_to_start_or_why_nobody_can_te
 def test_a_table_keeps_its_rows_when_the_lines_above_it_take_all_room() -> None:
     lines = text_of(frame(browser("node"), scene("node", 80, 8)))
     assert any("GPU-4f1c0a9e   SIM" in line for line in lines)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_says_in_its_first_line_that_alerts_fire(view: str) -> None:
+    assert "! 1 alert " in text_of(frame(browser(view), scene(view)))[0]
+    seen = msgspec.structs.replace(top_cluster.alert_counts(), unseen=0)
+    assert " 2 alerts seen " in text_of(frame(browser(view), scene(view, alert_counts=seen)))[0]
+    calm = msgspec.structs.replace(seen, firing=0)
+    assert (
+        "alert" not in text_of(frame(browser(view), scene(view, alert_counts=calm)))[0].lower()[10:]
+    )
+    narrow = text_of(frame(browser(view), scene(view, 40, 10)))[0]
+    assert " !1 " in narrow and narrow.endswith("live")
+
+
+def test_alerts_of_silent_nodes_are_missing_and_old_judgements_stale() -> None:
+    lines = text_of(frame(browser("alerts"), scene("alerts")))
+    assert lines[1] == "! n3: it is silent; its alerts are missing here"
+    assert lines[2] == "! n2: STALE, its alerts were judged 40 s ago"
+    assert lines[3] == "n2: rules that watch nothing: losses"
+    fresh = top_cluster.alerts()
+    judged = {"n1": fresh.judged["n1"], "n2": None}
+    found = msgspec.structs.replace(fresh, absent={}, judged=judged, left_out=1200)
+    lines = text_of(frame(browser("alerts"), scene("alerts", alerts=found)))
+    assert lines[1] == "! n2: no agent judges its alerts now"
+    assert lines[2] == "1,200 more alerts have no room here"
+
+
+def test_what_nobody_has_seen_is_first_and_the_foot_has_all_of_it() -> None:
+    shown = browser("alerts")
+    words = "\n".join(text_of(frame(shown, scene("alerts", 100, 30))))
+    states = [
+        line.split()[2] for line in words.splitlines() if line.split()[1:2] in (["n1"], ["n2"])
+    ]
+    assert states == ["FIRING", "seen", "resolved"]
+    assert "what to do: look at the fans of the rack" in words
+    shown.press("down", None, scene("alerts").answers)
+    words = "\n".join(text_of(frame(shown, scene("alerts", 100, 30))))
+    assert "seen by: ada, 40 s ago: a fan is on its way" in words

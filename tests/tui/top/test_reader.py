@@ -58,6 +58,10 @@ class Cluster:
         await self._take("job")
         return top_cluster.jobs()[3]
 
+    async def alerts(self, *, counts: bool = False) -> Any:
+        await self._take("alert counts" if counts else "alerts")
+        return top_cluster.alerts()
+
     async def queues(self) -> Any:
         await self._take("queues")
         return schema.QueueList(queues=top_cluster.queues())

@@ -7,6 +7,7 @@ from typing import Final
 
 from stoker.tui.top.view import View
 from stoker.tui.top.views import (
+    alerts,
     cluster,
     device,
     devices,
@@ -24,7 +25,8 @@ VIEWS: Final[dict[str, View]] = {
     view.name: view
     for view in (
         cluster.VIEW, devices.NODE, devices.DEVICES, device.VIEW, jobs.JOBS, job.VIEW, job.LOGS,
-        jobs.WHY, explain.VIEW, users.VIEW, topology.VIEW, events.VIEW, traces.VIEW, health.VIEW,
+        jobs.WHY, explain.VIEW, users.VIEW, topology.VIEW, events.VIEW, alerts.VIEW, traces.VIEW,
+        health.VIEW,
     )
 }  # fmt: skip
 """All views."""
