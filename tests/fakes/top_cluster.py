@@ -94,7 +94,7 @@ def jobs() -> list[schema.JobView]:
     times = (waits, began, ended, began, ended)
     names = ("", HOSTILE, "sweep", "pretrain", "eval")
     users = ("bob", "mallory", "bob", "ada", "ada")
-    spec = replace(found[0].spec, gpu_milli=4000)
+    spec = replace(found[0].spec, gpu_milli=4000, queue="default")
     return [
         replace(each, times=when, name=name, user=user, spec=spec,
                 reason="it ended with exit code 1" if each.state == "failed" else "")

@@ -20,10 +20,13 @@ from stoker.tui.top.answers import Answers, ServerState
 from stoker.tui.top.browser import Browser
 from stoker.tui.top.clock import Replayed
 from stoker.tui.top.lines import Line, Look, Piece, Tone, blank, ends, fitted, line, plain
+from stoker.tui.top.table import GAP
 from stoker.tui.top.visit import Visit
 
 BACK_SHOWN_NS = 10_000_000_000
 """The time for which the head says that a lost server has returned."""
+HINTS_LEAST = 60
+"""The width in which the keys of every view have room; a narrower line is cut."""
 TABLE_LEAST = 4
 """The fewest lines that the lines above a table leave for it."""
 
@@ -159,7 +162,7 @@ def _bottom(browser: Browser, scene: Scene) -> Line:
         return line(f"{asked}?  y: yes, any other key: no", "bad")
     if browser.said:
         return line(browser.said, "warn")
-    return _hints()
+    return _hints(browser, scene.look)
 
 
 def _completions(browser: Browser) -> list[Piece]:
@@ -169,12 +172,18 @@ def _completions(browser: Browser) -> list[Piece]:
     return [Piece("  " + " ".join(fitting), "dim")]
 
 
-def _hints() -> Line:
+def _hints(browser: Browser, look: Look) -> Line:
+    """Return the keys with a word each: those of every view, then the shown view's that fit."""
     spans: list[Piece] = []
-    for binding in keys.BINDINGS:
-        if binding.hint:
-            shown = binding.shown.split(" ", maxsplit=1)[0].replace("VIEW", "").replace("TEXT", "")
-            spans += [Piece(f"{shown} ", "key"), Piece(f"{binding.hint}  ", "dim")]
+    left = look.columns
+    for shown, word in keys.hints(
+        browser.visit.view.name, readonly=browser.readonly, replay=browser.replay
+    ):
+        left -= len(shown) + 1 + len(word) + (len(GAP) if spans else 0)
+        if left < 0 and look.columns >= HINTS_LEAST:
+            break
+        spans += [Piece(GAP)] if spans else []
+        spans += [Piece(f"{shown} ", "key"), Piece(word, "dim")]
     return tuple(spans)
 
 

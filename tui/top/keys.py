@@ -21,7 +21,7 @@ class Binding(NamedTuple):
     says: str
     where: Where = "everywhere"
     hint: str = ""
-    """The word in the bottom line; empty: only the help names it."""
+    """The word in the bottom line, where it has room; empty: only the help names it."""
     views: tuple[str, ...] = ()
     """The views in which it does something; empty: all of them."""
 
@@ -50,30 +50,34 @@ BINDINGS: Final[tuple[Binding, ...]] = (
     Binding(("exclamation_mark", "I"), "reverse", "!", "turn the order round", "rows"),
     Binding(("d",), "describe", "d", "describe: the job's report, the node's or device's page",
             "rows"),
-    Binding(("l",), "logs", "l", "output of the job", "rows", views=JOB_ROWS),
-    Binding(("w",), "why", "w", "why it waits or runs as it does", "rows", views=JOB_ROWS),
+    Binding(("l",), "logs", "l", "output of the job", "rows", "output", views=JOB_ROWS),
+    Binding(("w",), "why", "w", "why it waits or runs as it does", "rows", "why",
+            views=JOB_ROWS),
     Binding(("t",), "traces", "t", "where the device's time goes, second by second", "rows",
-            views=DEVICE_ROWS),
+            "time", views=DEVICE_ROWS),
     Binding(("y",), "object", "y", "the row as JSON, as `-o json` has it", "rows"),
     Binding(("space",), "pause", "space", "stop and resume reading, or the replay"),
-    Binding(("right",), "later", "right", "one second later", "replay"),
-    Binding(("left",), "earlier", "left", "one second earlier", "replay"),
+    Binding(("right",), "later", "right", "one second later", "replay", "later"),
+    Binding(("left",), "earlier", "left", "one second earlier", "replay", "earlier"),
     Binding(("shift+right", "L"), "much_later", "shift-right L", "ten seconds later", "replay"),
     Binding(("shift+left", "H"), "much_earlier", "shift-left H", "ten seconds earlier", "replay"),
-    Binding(("right_square_bracket",), "next_event", "]", "to the next event", "replay"),
+    Binding(("right_square_bracket",), "next_event", "]", "to the next event", "replay", "event"),
     Binding(("left_square_bracket",), "event_before", "[", "to the event before", "replay"),
-    Binding(("plus", "equals_sign"), "faster", "+", "twice as fast, up to 64 times", "replay"),
+    Binding(("plus", "equals_sign"), "faster", "+", "twice as fast, up to 64 times", "replay",
+            "faster"),
     Binding(("underscore",), "slower", "_", "half as fast, down to a quarter", "replay"),
     Binding(("r", "ctrl+r"), "read", "r", "read now"),
     Binding(("s",), "shell", "s", "a shell of yours, with STOKER_STATE and STOKER_JOB set",
             "change"),
-    Binding(("ctrl+d",), "cancel", "ctrl-d", "cancel the job", "change", views=JOB_ROWS),
-    Binding(("c",), "cordon", "c", "keep new jobs off the device", "change", views=DEVICE_ROWS),
+    Binding(("ctrl+d",), "cancel", "ctrl-d", "cancel the job", "change", "cancel", views=JOB_ROWS),
+    Binding(("c",), "cordon", "c", "keep new jobs off the device", "change", "cordon",
+            views=DEVICE_ROWS),
     Binding(("u",), "uncordon", "u", "let jobs onto the device, or the node, again", "change",
-            views=(*DEVICE_ROWS, "cluster")),
-    Binding(("x",), "drain", "x", "take no new jobs on the node", "change", views=("cluster",)),
+            "uncordon", views=(*DEVICE_ROWS, "cluster")),
+    Binding(("x",), "drain", "x", "take no new jobs on the node", "change", "drain",
+            views=("cluster",)),
     Binding(("a",), "acknowledge", "a", "acknowledge the alert: somebody has seen it", "change",
-            views=ALERT_ROWS),
+            "acknowledge", views=ALERT_ROWS),
     Binding(("q", "ctrl+c"), "quit", "q ctrl-c", "quit", hint="quit"),
 )  # fmt: skip
 """All keys."""
@@ -83,16 +87,29 @@ DESTRUCTIVE: Final = ("cancel", "cordon", "drain", "uncordon", "acknowledge")
 """The actions that change the cluster: they are confirmed first."""
 
 
+def of_view(view: str, *, readonly: bool, replay: bool = False) -> list[Binding]:
+    """Return the bindings that a view has, live or in a replay."""
+    return [
+        binding
+        for binding in BINDINGS
+        if (not binding.views or view in binding.views)
+        and not (binding.where == "change" and (readonly or replay))
+        and (binding.where != "replay" or replay)
+    ]
+
+
+def hints(view: str, *, readonly: bool, replay: bool = False) -> list[tuple[str, str]]:
+    """Return (key, word) of the bottom line: the keys of every view before those of this one."""
+    found = [b for b in of_view(view, readonly=readonly, replay=replay) if b.hint]
+    found.sort(key=lambda binding: bool(binding.views) or binding.where == "replay")
+    shown = ((b.shown.split(" ")[0].replace("VIEW", "").replace("TEXT", ""), b.hint) for b in found)
+    return list(shown)
+
+
 def help_rows(view: str, *, readonly: bool, replay: bool = False) -> list[tuple[str, str]]:
     """Return (keys, what they do) of the bindings that a view has, live or in a replay."""
     rows = []
-    for binding in BINDINGS:
-        if binding.views and view not in binding.views:
-            continue
-        if binding.where == "change" and (readonly or replay):
-            continue
-        if binding.where == "replay" and not replay:
-            continue
+    for binding in of_view(view, readonly=readonly, replay=replay):
         asks = ", after a confirmation" if binding.action in DESTRUCTIVE else ""
         rows.append((binding.shown, binding.says + asks))
     return rows

@@ -30,6 +30,8 @@ class ViewColumn(NamedTuple, Generic[T]):
     """Its place among the columns that a narrow table gives up; 0: it stays."""
     grows: bool = False
     """True if it takes the room that is left."""
+    most: int = 0
+    """The width up to which it grows, so that short words stay beside their row; 0: any."""
     order: Callable[[T], Any] | None = None
     """The value by which the rows are sorted; None: this column sorts nothing."""
 
@@ -55,12 +57,17 @@ def fit_columns(columns: Sequence[ViewColumn[T]], room: int) -> Fitted[T]:
 
 
 def _widths(columns: Sequence[ViewColumn[T]], room: int) -> tuple[int, ...]:
+    """Return the widths: those that grow share what is left, each up to its most."""
+    widths = [min(column.width, room) for column in columns]
     spare = room - _total(columns)
-    growing = sum(column.grows for column in columns)
-    widths = []
-    for column in columns:
-        share = spare // growing if growing and column.grows and spare > 0 else 0
-        widths.append(min(column.width + share, room))
+    growing = [at for at, column in enumerate(columns) if column.grows]
+    while spare > 0 and growing:
+        share = max(1, spare // len(growing))
+        for at in growing:
+            more = min(share, spare, (columns[at].most or room) - widths[at])
+            widths[at] += more
+            spare -= more
+        growing = [at for at in growing if widths[at] < (columns[at].most or room)]
     return tuple(widths)
 
 

@@ -36,3 +36,11 @@ def test_the_screen_on_the_page_is_one_of_the_program() -> None:
 def test_the_views_of_a_key_exist() -> None:
     for binding in keys.BINDINGS:
         assert set(binding.views) <= set(VIEWS)
+
+
+def test_the_bottom_line_has_the_keys_of_the_view_that_may_be_used() -> None:
+    words = [word for _, word in keys.hints("alerts", readonly=False)]
+    assert words[-1] == "acknowledge" and words[0] == "help"
+    assert "acknowledge" not in dict(keys.hints("alerts", readonly=True)).values()
+    replayed = [word for _, word in keys.hints("jobs", readonly=False, replay=True)]
+    assert "cancel" not in replayed and {"output", "later", "event"} <= set(replayed)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import time
@@ -19,6 +20,7 @@ from stoker.mesh.recording import blocks, stand_ins
 from stoker.mesh.recording.blocks import HEADER, Recorded
 from stoker.mesh.recording.recording_file import RecordingFile
 from stoker.native.errors import NotSupported
+from stoker.tui.render import text
 from stoker.tui.top.answers import ServerState
 from stoker.tui.top.browser import Browser, Seek
 from stoker.tui.top.frame import Scene, frame, text_of
@@ -32,6 +34,7 @@ from stoker.tui.top.visit import Visit
 
 GOLDEN = Path(__file__).parents[2] / "golden/replay"
 SECONDS = 90
+SIZES = ((80, 24), (100, 30), (160, 50))
 
 
 @pytest.fixture(autouse=True)
@@ -41,22 +44,23 @@ def _in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
     time.tzset()
 
 
-@pytest.fixture
-async def file() -> RecordingFile:
-    return RecordingFile(await recorded(SECONDS), "night.rec")
+@pytest.fixture(scope="module")
+def file() -> RecordingFile:
+    """One recording for all tests, which only read it."""
+    return RecordingFile(asyncio.run(recorded(SECONDS)), "night.rec")
 
 
 def browser(view: str) -> Browser:
     return Browser(VIEWS, [Visit(VIEWS[view], SUBJECTS.get(view, ""))], replay=True)
 
 
-def shown(replay: RecordingReplay, view: str) -> list[str]:
-    """The text of one view at the moment of the replay, at 80x24."""
+def shown(replay: RecordingReplay, view: str, columns: int = 80, rows: int = 24) -> list[str]:
+    """The text of one view at the moment of the replay."""
     shows = browser(view)
     visit = shows.visit
     replay.want(Wanted((*visit.view.needs, *visit.view.cursor_needs), visit.subject, "10"))
     replay.start()
-    look = Look(replay.now_ns(), UNICODE, 80, 24)
+    look = Look(replay.now_ns(), UNICODE, columns, rows)
     return text_of(frame(shows, Scene(replay.answers, replay.service, look, replay.replayed)))
 
 
@@ -64,10 +68,13 @@ def stopped(file: RecordingFile, second: float) -> RecordingReplay:
     return RecordingReplay(file, NOW + int(second * SECOND), playing=False)
 
 
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("view", VIEWS)
-async def test_golden_frames(file: RecordingFile, view: str) -> None:
-    found = "\n".join(shown(stopped(file, 70), view)) + "\n"
-    path = GOLDEN / f"{view}.80x24.txt"
+def test_golden_frames(file: RecordingFile, view: str, size: tuple[int, int]) -> None:
+    lines = shown(stopped(file, 70), view, *size)
+    assert len(lines) == size[1] and max(map(text.cells, lines)) <= size[0]
+    found = "\n".join(lines) + "\n"
+    path = GOLDEN / f"{view}.{size[0]}x{size[1]}.txt"
     if os.environ.get("STOKER_GOLDEN") == "rewrite":
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(found)

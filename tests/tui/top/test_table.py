@@ -60,3 +60,12 @@ def test_the_cursor_is_a_row_and_on_the_screen(
     assert 0 <= at < max(count, 1)
     assert top <= at < top + max(rows, 1)
     assert 0 <= top <= max(count - max(rows, 1), 0)
+
+
+def test_what_grows_shares_the_room_up_to_its_most() -> None:
+    name = ViewColumn[int]("NAME", 8, lambda item, look: "x", grows=True, most=12)
+    why = ViewColumn[int]("WHY", 6, lambda item, look: "x", grows=True)
+    assert fit_columns((name, why), 20).widths == (10, 8)
+    assert fit_columns((name, why), 61).widths == (12, 47), "the rest is for the other one"
+    assert fit_columns((name,), 40).widths == (12,)
+    assert fit_columns((name,), 5).widths == (5,)

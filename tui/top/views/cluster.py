@@ -46,7 +46,12 @@ def _state(row: NodeRow, look: Look) -> str:
 
 COLUMNS: tuple[ViewColumn[NodeRow], ...] = (
     ViewColumn(
-        "NODE", 14, lambda row, look: row.node.node, grows=True, order=lambda row: row.node.node
+        "NODE",
+        14,
+        lambda row, look: row.node.node,
+        grows=True,
+        most=32,
+        order=lambda row: row.node.node,
     ),
     ViewColumn("STATE", 10, _state, order=lambda row: row.node.state),
     ViewColumn("DEVICES", STRIP, lambda row, look: words.strip(row.devices.devices, look, STRIP)),
@@ -133,6 +138,8 @@ def _note(node: NodeView) -> str:
         node.evicted and f"evicted: {node.evicted}",
         node.drained and f"drained: {node.drained}",
     ]
+    if node.state == "silent":
+        told.append("no observation for 5 s")
     if node.reserved is not None:
         told.append(f"reserved for {node.reserved.queue}")
     if node.missing:

@@ -32,7 +32,13 @@ def _about(row: Told) -> str:
 
 
 def _what(row: Told) -> str:
-    return row.lost or str(row.row.get("what", "")) or telemetry_lines.line(row.kind, 0, row.row)
+    if row.lost:
+        return "lost"
+    return str(row.row.get("what", "")) or telemetry_lines.line(row.kind, 0, row.row)
+
+
+def _why(row: Told) -> str:
+    return row.lost or str(row.row.get("reason", ""))
 
 
 def _tone(row: Told, answers: Answers, look: Look) -> Tone:
@@ -59,12 +65,10 @@ VIEW = View(
         ViewColumn("ABOUT", 16, lambda row, look: _about(row), order=_about),
         ViewColumn("WHAT", 14, lambda row, look: _what(row), order=_what),
         ViewColumn("USER", 10, lambda row, look: str(row.row.get("user", "-")), leaves=2),
-        ViewColumn("REASON", 16, lambda row, look: str(row.row.get("reason", "")), grows=True),
+        ViewColumn("REASON", 16, lambda row, look: _why(row), grows=True),
     ),
     key=lambda row: f"{row.t_ns} {_about(row)} {_what(row)}",
-    text=lambda row: (
-        f"{_about(row)} {_what(row)} {row.row.get('user', '')} {row.row.get('reason', '')}"
-    ),
+    text=lambda row: f"{_about(row)} {_what(row)} {row.row.get('user', '')} {_why(row)}",
     tone=_tone,
     empty="nothing has happened in the past minutes",
     into="job",

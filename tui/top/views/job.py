@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from stoker.tui.render import rank_troubles, report, units
+from stoker.tui.render.columns import short_id
 from stoker.tui.render.device_causes import CAUSES, percentages, throttles
 from stoker.tui.top.answers import Answers
 from stoker.tui.top.lines import Line, Look, Piece, Tone, cell, line, pairs, wrapped
@@ -51,8 +52,9 @@ def _title(job: Object, look: Look) -> list[Line]:
     )  # fmt: skip
     tasks = f" x {spec['tasks']} tasks" if spec.get("tasks", 1) > 1 else ""
     held = units.share(spec["gpu_milli"]) + tasks
-    lines = [head, pairs((("of", job["user"]), ("devices", held), ("queue", spec["queue"] or "-"),
-                          ("on", _where(job))))]  # fmt: skip
+    about = (("of", job["user"]), ("devices", held), ("queue", spec["queue"] or "-"))
+    lines = [head, pairs(about)]
+    lines += wrapped("on ", _where(job), look.columns)
     lines += wrapped("runs ", " ".join(spec["argv"]), look.columns)[:2]
     verdict: Object = job.get("verdict") or {}
     if job["state"] == "running" and (verdict or job.get("verdict_absent")):
@@ -69,7 +71,7 @@ def _where(job: Object) -> str:
     if not decision:
         return "no node yet"
     devices = ", ".join(
-        f"{'SIM ' if each.get('sim') else ''}{each.get('id') or each['index']}"
+        f"{'SIM ' if each.get('sim') else ''}{short_id(str(each.get('id') or each['index']))}"
         for each in decision["devices"]
     )
     nodes = ",".join(job.get("nodes") or ()) or decision["node"]
@@ -78,7 +80,7 @@ def _where(job: Object) -> str:
 
 def _troubles(job: Object, look: Look) -> Iterator[Line]:
     for kind, sentence in rank_troubles.sentences(job):
-        yield from wrapped(f"{kind} rank " if kind else "", sentence, look.columns, "bad")
+        yield from wrapped(f"{kind}: " if kind else "", sentence, look.columns, "bad")
 
 
 def _times(job: Object, look: Look) -> list[Line]:

@@ -31,8 +31,8 @@ def _changed_ns(job: JobView) -> int:
 
 _JOB = ViewColumn[JobView]("JOB", 7, lambda job, look: str(job.job), right=True,
                        order=lambda job: job.job)  # fmt: skip
-_NAME = ViewColumn[JobView]("NAME", 12, lambda job, look: words.job_name(job),
-                        order=words.job_name)  # fmt: skip
+_NAME = ViewColumn[JobView]("NAME", 12, lambda job, look: words.job_name(job), grows=True,
+                        most=24, order=words.job_name)  # fmt: skip
 _USER = ViewColumn[JobView]("USER", 8, lambda job, look: job.user, leaves=3,
                         order=lambda job: job.user)  # fmt: skip
 _STATE = ViewColumn[JobView]("STATE", 9, lambda job, look: job.state, order=lambda job: job.state)
@@ -41,7 +41,7 @@ _GPUS = ViewColumn[JobView]("GPUS", 5, lambda job, look: units.share(_milli(job)
 _AGE = ViewColumn[JobView]("AGE", 7, lambda job, look: words.since(job, look.now_ns), right=True,
                        leaves=5, order=lambda job: -_changed_ns(job))  # fmt: skip
 _WHERE = ViewColumn[JobView]("WHERE", 14, lambda job, look: words.where(job), leaves=2,
-                         order=words.where)  # fmt: skip
+                         grows=True, most=24, order=words.where)  # fmt: skip
 _QUEUE = ViewColumn[JobView]("QUEUE", 10, lambda job, look: job.spec.queue, leaves=1,
                          order=lambda job: job.spec.queue)  # fmt: skip
 _REASON = ViewColumn[JobView]("REASON", 24, lambda job, look: words.reason(job, look.now_ns),

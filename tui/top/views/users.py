@@ -59,7 +59,7 @@ def _row(user: str, jobs: Sequence[JobView]) -> UserRow:
 _rows = parts.newest(fold)
 
 COLUMNS: tuple[ViewColumn[UserRow], ...] = (
-    ViewColumn("USER", 12, lambda row, look: row.user, grows=True,
+    ViewColumn("USER", 12, lambda row, look: row.user, grows=True, most=24,
                     order=lambda row: row.user),
     ViewColumn("RUNNING", 7, lambda row, look: units.number(row.running), right=True,
            order=lambda row: row.running),

@@ -112,7 +112,7 @@ def trouble(each: RankTroubleView, now_ns: int) -> str:
     """A rank that keeps others waiting: `slow rank 6 +20 % for 12 s: n2, GPU-1 (SIM)`."""
     longer = f" +{units.percent(each.longer)}" if each.longer is not None else ""
     since = ago(each.since_ns, now_ns)
-    place = ", ".join((each.node, *each.devices)) + (" (SIM)" if each.sim else "")
+    place = ", ".join((each.node, *map(short_id, each.devices))) + (" (SIM)" if each.sim else "")
     return f"{each.kind} rank {each.rank}{longer} for {since}: {place}"
 
 
