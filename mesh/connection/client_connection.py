@@ -63,6 +63,8 @@ class ClientConnection(asyncio.Protocol):
         self._open: dict[str, asyncio.Future[bytes]] = {}
         self._frames = Frames()
         self._transport: asyncio.WriteTransport | None = None
+        self._gathered: list[bytes] | None = None
+        """The bytes that wait for the end of this turn of the loop; None if it has written none."""
         self._lost = False
         self._pings = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -190,8 +192,21 @@ class ClientConnection(asyncio.Protocol):
         self._timer = asyncio.get_running_loop().call_later(PING_S, self._ping)
 
     def _write(self, data: bytes) -> None:
-        if self._transport is not None and not self._lost:
+        """Write at once, or together with all that follows in one turn of the loop: each write is a
+        TLS record, which costs the broker more than the request in it."""
+        if self._transport is None or self._lost:
+            return
+        if self._gathered is None:
+            self._gathered = []
+            asyncio.get_running_loop().call_soon(self._write_gathered)
             self._transport.write(data)
+        else:
+            self._gathered.append(data)
+
+    def _write_gathered(self) -> None:
+        gathered, self._gathered = self._gathered, None
+        if gathered and self._transport is not None and not self._lost:
+            self._transport.write(b"".join(gathered))
 
     def _end(self) -> None:
         """End everything that waits for the lost connection."""

@@ -22,10 +22,12 @@ class Wire:
     def __init__(self, client: ClientConnection) -> None:
         self.client = client
         self.written = b""
+        self.writes: list[bytes] = []
         client.connection_made(cast(asyncio.BaseTransport, self))
 
     def write(self, data: bytes) -> None:
         self.written += data
+        self.writes.append(data)
 
     def abort(self) -> None:
         self.client.connection_lost(None)
@@ -71,6 +73,46 @@ async def test_a_reply_ends_its_request_and_no_other(wire: Wire) -> None:
         await first
 
 
+async def test_requests_of_one_turn_share_a_write_and_a_lone_one_waits_for_nothing(
+    wire: Wire,
+) -> None:
+    await greeted(wire)
+    await asyncio.sleep(0)
+    wire.writes.clear()
+    requests = [
+        asyncio.ensure_future(wire.client.request(f"stoker.v1.job.{each}", b"{}", 30.0))
+        for each in ("get", "list", "logs")
+    ]
+    await asyncio.sleep(0)
+    assert [write.count(b"PUB ") for write in wire.writes] == [1]
+    await asyncio.sleep(0)
+    assert [write.count(b"PUB ") for write in wire.writes] == [1, 2]
+    last = await asked(wire)
+    assert [write.count(b"PUB ") for write in wire.writes] == [1, 2, 1]
+    together = wire.writes[1]
+    assert together.index(b"job.list ") < together.index(b"job.logs ")
+    wire.client.connection_lost(None)
+    for request in (*requests, last):
+        with pytest.raises(Unavailable, match="was lost"):
+            await request
+
+
+async def test_what_was_gathered_is_not_written_after_the_end(wire: Wire) -> None:
+    await greeted(wire)
+    await asyncio.sleep(0)
+    requests = [
+        asyncio.ensure_future(wire.client.request("stoker.v1.job.get", b"{}", 30.0))
+        for _ in range(2)
+    ]
+    await asyncio.sleep(0)
+    wire.writes.clear()
+    wire.client.connection_lost(None)
+    for request in requests:
+        with pytest.raises(Unavailable, match="was lost"):
+            await request
+    assert not wire.writes
+
+
 async def test_a_lost_connection_ends_what_is_open_and_what_comes(wire: Wire) -> None:
     await greeted(wire)
     request = await asked(wire)
@@ -97,6 +139,7 @@ async def test_a_broker_that_answers_is_kept(wire: Wire) -> None:
     for _ in range(3 * client_connection.PINGS_OPEN_MAX):
         wire.client._ping()
         wire.client.data_received(b"PONG\r\nPING\r\n")
+        await asyncio.sleep(0)
     assert wire.client.live and wire.written.endswith(b"PONG\r\n")
     await wire.client.close()
 
