@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from stoker import __version__, main
+from stoker.native import row_forms
 from stoker.native.errors import Corrupt, Refused
 
 HEAVY = {"asyncio", "msgspec", "nats", "numpy", "rich", "structlog", "textual", "nkeys", "nacl"}
@@ -156,18 +157,35 @@ def test_completing_a_verb_loads_none() -> None:
     assert done.stdout == "plain,explain\n"
 
 
-def options_of(group: click.Group, path: str = "") -> Iterator[tuple[str, set[str]]]:
-    """Yield (verb, its options) of each verb below a group."""
+def commands_of(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Yield (verb, its command) of each verb below a group."""
     with click.Context(group) as context:
         for name in group.list_commands(context):
             command = group.get_command(context, name)
             assert command is not None
             if isinstance(command, click.Group):
-                yield from options_of(command, f"{path}{name} ")
-            yield f"{path}{name}", {each for p in command.params for each in p.opts}
+                yield from commands_of(command, f"{path}{name} ")
+            yield f"{path}{name}", command
 
 
 def test_a_verb_that_prints_json_takes_the_form_that_all_take() -> None:
-    found = dict(options_of(main.cli))
+    found = {
+        name: {each for p in command.params for each in p.opts}
+        for name, command in commands_of(main.cli)
+    }
     assert len([verb for verb, opts in found.items() if "--json" in opts]) > 12
     assert [v for v, opts in found.items() if "--json" in opts and "-o" not in opts] == []
+
+
+MEASURED = ("bench ", "sim ", "demo")
+"""The beginnings of verbs that measure or simulate, and print a page or one JSON object."""
+
+
+def test_every_verb_that_reads_has_the_same_output_forms_and_dash_o_names_no_file() -> None:
+    with_form: dict[str, object] = {}
+    for name, command in commands_of(main.cli):
+        for option in command.params:
+            if "-o" in option.opts and not name.startswith((*MEASURED, "probe run")):
+                with_form[name] = getattr(option.type, "choices", None)
+    assert {"jobs", "trace", "record", "replay", "alerts history", "doctor"} <= set(with_form)
+    assert {name: forms for name, forms in with_form.items() if forms != row_forms.FORMS} == {}

@@ -7,7 +7,6 @@ its owner's. Administrators read those of all nodes with `stoker events --kind a
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
 import time
@@ -17,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stoker.agent.commands.node_commands import output_option, state_option
+from stoker.agent.commands.node_commands import output_option, show_rows, state_option
+from stoker.native import row_forms
 from stoker.native.errors import BadRequest, NotFound
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from stoker.agent.alerts.alert_files import AlertStatus
     from stoker.agent.alerts.judge import AlertBook
     from stoker.agent.state.state_folder import StateFolder
+    from stoker.native.row_forms import Form
 
 STALE_INTERVALS = 3
 WHY_MAX = 200
@@ -35,7 +36,7 @@ HOUR_S, DAY_S = 3600, 86_400
 @state_option
 @output_option
 @click.pass_context
-def alerts_command(context: click.Context, state: str | None, output: str) -> None:
+def alerts_command(context: click.Context, state: str | None, output: Form) -> None:
     """List the alerts of this node that fire, and its rules that watch nothing.
 
     Rules are `[[alert]]` tables of config.toml.
@@ -44,8 +45,7 @@ def alerts_command(context: click.Context, state: str | None, output: str) -> No
         return
     where = _own(state)
     status, book = _found(where)
-    if output != "table":
-        _print_json(book.firing, output, status)
+    if _printed(book.firing, output, status):
         return
     _print_table(book.firing, "no alert fires")
     for line in _notes(status):
@@ -55,13 +55,11 @@ def alerts_command(context: click.Context, state: str | None, output: str) -> No
 @alerts_command.command("history")
 @state_option
 @output_option
-def history_command(state: str | None, output: str) -> None:
+def history_command(state: str | None, output: Form) -> None:
     """List the alerts that were resolved, the newest first."""
     status, book = _found(_own(state))
     ended = tuple(reversed(book.history))
-    if output != "table":
-        _print_json(ended, output, status)
-    else:
+    if not _printed(ended, output, status):
         _print_table(ended, "no alert was resolved")
 
 
@@ -137,19 +135,20 @@ def _notes(status: AlertStatus | None) -> list[str]:
     return notes
 
 
-def _print_json(alerts: Sequence[Alert], output: str, status: AlertStatus | None) -> None:
+def _printed(alerts: Sequence[Alert], output: Form, status: AlertStatus | None) -> bool:
+    """Print alerts in a form for programs; False if the form is one for people."""
     from stoker.agent.alerts.sinks import row
 
     rows = [row(alert) for alert in alerts]
-    if output == "jsonl":
-        for each in rows:
-            click.echo(json.dumps(each))
-        return
-    body: dict[str, Any] = {"schema": "stoker/v1", "alerts": rows}
+    if output != "json":
+        named = rows if output != "name" else [{"id": f"a{alert.id}"} for alert in alerts]
+        return show_rows("alerts", "id", named, output)
+    body: dict[str, Any] = {"schema": row_forms.SCHEMA, "alerts": rows}
     if status is not None:
         rules = [{"name": r.name, "metric": r.metric, "series": r.series} for r in status.rules]
         body |= {"judged_ns": status.t_ns, "rules": rules, "counters": status.counters}
-    click.echo(json.dumps(body, indent=2))
+    click.echo(row_forms.one(body), nl=False)
+    return True
 
 
 def _print_table(alerts: Sequence[Alert], nothing: str) -> None:

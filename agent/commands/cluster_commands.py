@@ -9,7 +9,6 @@ message.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -17,8 +16,9 @@ from typing import Literal
 
 import click
 
-from stoker.agent.commands.node_commands import output_option, state_option
+from stoker.agent.commands.node_commands import output_option, show_rows, state_option
 from stoker.mesh.connection.context import LOOPBACK
+from stoker.native.row_forms import Form
 
 
 @click.command("init")
@@ -143,7 +143,7 @@ def cluster_join_command(
 @click.command("keys")
 @state_option
 @output_option
-def cluster_keys_command(*, state: str | None, output: str) -> None:
+def cluster_keys_command(*, state: str | None, output: Form) -> None:
     """List the keys that the broker takes, and those that were revoked; never their secrets."""
     import msgspec
 
@@ -152,13 +152,7 @@ def cluster_keys_command(*, state: str | None, output: str) -> None:
 
     where = target_node.own(state, "cluster keys")
     rows = key_list.listed(where, _seen(str(where.root)))
-    if output == "jsonl":
-        for row in rows:
-            click.echo(msgspec.json.encode(row).decode())
-    elif output == "json":
-        found = {"schema": "stoker/v1", "keys": [msgspec.to_builtins(row) for row in rows]}
-        click.echo(json.dumps(found, indent=2))
-    else:
+    if not show_rows("keys", "name", [msgspec.to_builtins(row) for row in rows], output):
         for line in key_list.lines(rows):
             click.echo(line)
 

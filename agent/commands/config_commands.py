@@ -6,7 +6,6 @@ Invariants: it never changes a file that is there, and it prints no secret.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -15,12 +14,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stoker.agent.commands.node_commands import output_option, state_option
+from stoker.agent.commands.node_commands import output_option, show_rows, state_option
 from stoker.native.errors import Refused
 
 if TYPE_CHECKING:
     from stoker.agent.config.values import Setting
     from stoker.agent.state.state_folder import StateFolder
+    from stoker.native.row_forms import Form
 
 WIDTH = 80
 VALUE_LEAST = 12
@@ -58,7 +58,7 @@ def init_command(state: str | None) -> None:
 @state_option
 @click.option("--changed", is_flag=True, help="Leave out what has its default.")
 @output_option
-def print_command(state: str | None, changed: bool, output: str) -> None:
+def print_command(state: str | None, changed: bool, output: Form) -> None:
     """Show each setting, its value and where that is from, as `stoker up` would have it."""
     from stoker.agent.config import kept
 
@@ -66,15 +66,9 @@ def print_command(state: str | None, changed: bool, output: str) -> None:
     file = kept.path(where)
     found = kept.settings(where, kept.checked(file), os.environ)
     rows = [each for each in found if not changed or each.value != each.default]
-    if output == "table":
-        _print_table(file, rows)
-        return
     told = [{name: getattr(each, name) for name in each._fields} for each in rows]
-    if output == "jsonl":
-        for row in told:
-            click.echo(json.dumps(row))
-    else:
-        click.echo(json.dumps({"schema": "stoker/v1", "settings": told}, indent=2))
+    if not show_rows("settings", "key", told, output):
+        _print_table(file, rows)
 
 
 @config_command.command("validate")

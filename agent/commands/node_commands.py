@@ -7,12 +7,14 @@ parts itself. This module prints; startup, teardown, accounts, units and doctor 
 
 from __future__ import annotations
 
-import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from stoker.native import row_forms
 
 if TYPE_CHECKING:
     from stoker.agent.supervise.startup import StartedNode
@@ -28,11 +30,22 @@ state_option = click.option(
 output_option = click.option(
     "-o",
     "--output",
-    type=click.Choice(["table", "json", "jsonl"]),
+    type=click.Choice(row_forms.FORMS),
     default="table",
     show_default=True,
     help="Output form.",
 )
+
+
+def show_rows(plural: str, name: str, rows: Sequence[row_forms.Row], form: row_forms.Form) -> bool:
+    """Print rows in a form for programs; return False for a form for people, which the verb makes.
+
+    `name` is the field that names a row.
+    """
+    if form in ("table", "wide"):
+        return False
+    click.echo(row_forms.rendered(plural, name, rows, form), nl=False)
+    return True
 
 
 def parse_size(text: str) -> int:
@@ -205,18 +218,13 @@ def user_add_command(
 @user_command.command("list")
 @state_option
 @output_option
-def user_list_command(state: str | None, output: str) -> None:
+def user_list_command(state: str | None, output: row_forms.Form) -> None:
     """List the users who may submit, and the Unix users that run their jobs."""
     from stoker.agent.commands.user_accounts import listed
     from stoker.agent.supervise.target_node import own_node
 
     rows = listed(own_node(state, "user"))
-    if output == "jsonl":
-        for row in rows:
-            click.echo(json.dumps(row))
-    elif output == "json":
-        click.echo(json.dumps({"schema": "stoker/v1", "users": rows}, indent=2))
-    else:
+    if not show_rows("users", "name", rows, output):
         click.echo(f"{'USER':<24} {'JOBS RUN AS':<24} {'ADMIN':<6} KEY")
         for row in rows:
             admin = "yes" if row["admin"] else "no"
@@ -270,7 +278,7 @@ def install_service_command(user: bool, dry_run: bool, root: Path | None) -> Non
 @click.command("doctor")
 @state_option
 @output_option
-def doctor_command(state: str | None, output: str) -> None:
+def doctor_command(state: str | None, output: row_forms.Form) -> None:
     """Check this machine. Exit code: 0 everything works, 1 warnings, 2 failures."""
     import msgspec
 
@@ -279,12 +287,7 @@ def doctor_command(state: str | None, output: str) -> None:
 
     checks = report(locate(state))
     rows = [msgspec.to_builtins(check) for check in checks]
-    if output == "jsonl":
-        for row in rows:
-            click.echo(json.dumps(row))
-    elif output == "json":
-        click.echo(json.dumps({"schema": "stoker/v1", "checks": rows}, indent=2))
-    else:
+    if not show_rows("checks", "id", rows, output):
         width = max(len(check.id) for check in checks)
         for check in checks:
             click.echo(f"{check.status}  {check.id:<{width}}  {check.text}")

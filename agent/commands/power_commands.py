@@ -15,13 +15,16 @@ import click
 import msgspec
 
 from stoker.agent.agent_settings import read_config
+from stoker.agent.commands.node_commands import output_option, show_rows
 from stoker.agent.power import rules_file, status
 from stoker.agent.power.plan.card import PowerCard, PowerRange
 from stoker.agent.power.plan.rules import CardRule, PowerRules, check
 from stoker.agent.power.setters import record
 from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise.target_node import ForeignNode, call, node, own, require
+from stoker.native import row_forms
 from stoker.native.errors import BadRequest, NotFound, Unavailable
+from stoker.native.row_forms import SCHEMA, Form
 
 STALE_S = 10.0
 
@@ -42,18 +45,15 @@ def power_command(context: click.Context) -> None:
 
 
 @power_command.command("status")
-@click.option(
-    "-o", "output", type=click.Choice(["table", "json"]), default="table", help="Output form."
-)
+@output_option
 @state_option
-def status_command(output: str = "table", folder: str | None = None) -> None:
+def status_command(output: Form = "table", folder: str | None = None) -> None:
     """Show limits, power, temperatures, and the latest decisions with their reasons."""
     state = node(folder)
     found = _status(state)
     if output == "json":
-        body = {"schema": "stoker/v1", **msgspec.to_builtins(found)}
-        click.echo(msgspec.json.format(msgspec.json.encode(body)).decode())
-    else:
+        click.echo(row_forms.one({"schema": SCHEMA, **msgspec.to_builtins(found)}), nl=False)
+    elif not show_rows("cards", "id", msgspec.to_builtins(found.cards), output):
         click.echo(_text(found, state))
 
 

@@ -85,7 +85,7 @@ def test_what_happens_is_recorded_from_the_bus_as_its_verbs_tell_it(
     job = node.submit("sleep", "600", gpu_milli=1000, name="held")
     node.wait(job, "running")
     path = tmp_path / "now.rec"
-    done = node.stoker("record", "--for", "2s", "--interval", "0.5", "-o", str(path))
+    done = node.stoker("record", "--for", "2s", "--interval", "0.5", str(path))
     assert "gaps     none" in done.stdout.decode() and path.stat().st_mode & 0o777 == 0o600
     told = replayed(node, path)
     assert told["recorded_by"]["source"] == "bus" and told["gaps"] == [] == told["damages"]
@@ -117,7 +117,7 @@ def test_a_user_gets_what_the_bus_tells_that_user_and_a_gap_for_the_rest(
     node.environment = {**bob, "XDG_CONFIG_HOME": str(home.parent)}
     try:
         path = tmp_path / "bob.rec"
-        node.stoker("record", "--last", "5m", "-o", str(path))
+        node.stoker("record", "--last", "5m", str(path))
         told = replayed(node, path)
     finally:
         node.environment = kept
@@ -135,7 +135,7 @@ def test_a_shared_recording_holds_no_name(node: LiveNode, tmp_path: Path) -> Non
     words = ("sh", "-c", "exit 0 # /srv/merger-plans/q3")
     job = node.run(*words, name="project-osprey", env={"API_TOKEN": "hunter2hunter2"}).job
     whole, shared = tmp_path / "whole.rec", tmp_path / "shared.rec"
-    node.stoker("record", "--for", "1s", "-o", str(whole))
+    node.stoker("record", "--for", "1s", str(whole))
     told = replayed(node, whole, "--redact", str(shared))
     assert told["redacted"] and job in told["jobs"]
     host = node.ask(lambda client: client.nodes()).nodes[0].node
@@ -170,10 +170,11 @@ def test_wrong_words_of_record_are_refused_before_anything_is_recorded(
     node: LiveNode, tmp_path: Path
 ) -> None:
     for words, said in (
-        (("--last", "1m", "--for", "1m", "-o", "x.rec"), b"name one of them"),
-        (("-o", str(tmp_path)), b"is a folder"),
-        (("-o", str(tmp_path / "no" / "x.rec")), b"there is no folder"),
-        (("--last", "soon", "-o", "x.rec"), b"--last"),
+        (("--last", "1m", "--for", "1m", "x.rec"), b"name one of them"),
+        ((str(tmp_path),), b"is a folder"),
+        ((str(tmp_path / "no" / "x.rec"),), b"there is no folder"),
+        (("--last", "soon", "x.rec"), b"--last"),
+        (("-o", "x.rec", "y.rec"), b"The file to write is an argument: stoker record FILE"),
     ):
         done = node.stoker("record", *words, check=False)
         assert done.returncode != 0 and said in done.stderr
@@ -200,7 +201,7 @@ def test_the_past_is_replayed_when_the_node_is_gone(node: LiveNode, tmp_path: Pa
     with newest.open("ab") as file:  # a writer that died in the middle of a block
         file.write(b"\x40\x00\x00\x00half a block")
     path = tmp_path / "past.rec"
-    node.stoker("record", "--last", "10m", "-o", str(path))
+    node.stoker("record", "--last", "10m", str(path))
     told = replayed(node, path)
     assert told["recorded_by"]["source"] == "ring" and job in told["jobs"]
     assert any("cut off" in gap["why"] for gap in told["gaps"])

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import asyncio
+import csv
+import io
 import json
 import os
 import subprocess
@@ -166,3 +168,24 @@ async def flood(node: LiveNode) -> list[int]:
     await connection.flush()
     await connection.close()
     return jobs
+
+
+def test_what_happened_has_every_output_form(node: LiveNode) -> None:
+    job = node.run("true").job
+    wait_until(lambda: of_job(node, "events", job)[-1]["what"] == "succeeded", "its end is told")
+    rows = of_job(node, "events", job)
+    words = ("events", "--job", str(job), "-o")
+    whole: Any = json.loads(node.stoker(*words, "json").stdout)
+    assert [{"schema": "stoker/v1", **row} for row in whole["events"]] == rows
+    assert node.stoker(*words, "name").stdout.decode() == f"j{job}\n" * len(rows)
+    table = csv.DictReader(io.StringIO(node.stoker(*words, "csv").stdout.decode()))
+    assert [row["what"] for row in table] == [row["what"] for row in rows]
+    refused = node.stoker("events", "--follow", "-o", "csv", check=False)
+    assert refused.returncode == 2 and b"use -o jsonl" in refused.stderr
+    for verb in (("node", "show", node.ask(first_node)), ("cluster",), ("power", "status")):
+        for form in ("wide", "json", "jsonl", "csv", "name"):
+            assert node.stoker(*verb, "-o", form).returncode == 0
+
+
+async def first_node(client: Client) -> str:
+    return (await client.nodes()).nodes[0].node

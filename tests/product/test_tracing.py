@@ -93,7 +93,7 @@ def test_full_counts_and_times_every_launch(node: LiveNode, launches: str, tmp_p
     assert trace["devices"][0]["causes"]["kernel_ns"] >= ours * 0.99
 
     path = tmp_path / "timeline"
-    node.stoker("trace", str(job), "-o", str(path))
+    node.stoker("trace", str(job), "--file", str(path))
     assert slices(path) == {"grind": LONG, "touch": SHORT}
 
 
@@ -141,7 +141,7 @@ def test_each_rank_of_a_gang_has_a_trace_of_its_own(
         assert {name: row["count"] for name, row in found.items()} == wanted[rank]
         check_causes(view.trace)
     path = tmp_path / "timeline"
-    node.stoker("trace", str(job), "--rank", "1", "-o", str(path))
+    node.stoker("trace", str(job), "--rank", "1", "--file", str(path))
     assert slices(path) == wanted[1]
 
     whole = node.json("job", str(job))

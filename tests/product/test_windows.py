@@ -86,7 +86,7 @@ def test_a_window_is_full_for_its_time_and_then_as_before(
 ) -> None:
     path = tmp_path / "window"
     before_ns = time.monotonic_ns()
-    done = node.stoker("trace", str(job), "--for", "500ms", "-o", str(path))
+    done = node.stoker("trace", str(job), "--for", "500ms", "--file", str(path))
     after_ns = time.monotonic_ns()
     window = tracing(node, job=job).window
     assert window is not None and window.to_ns is not None
@@ -114,7 +114,7 @@ def test_ctrl_c_ends_the_window_early_and_keeps_what_there_is(
 ) -> None:
     path = tmp_path / "window"
     command = subprocess.Popen(
-        [STOKER, "trace", str(job), "--for", "100s", "-o", path],
+        [STOKER, "trace", str(job), "--for", "100s", "--file", path],
         env=node.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     wait_until(lambda: window_state(node, job) == "open", "the window is open")
@@ -151,7 +151,7 @@ def test_a_job_that_ends_within_its_window_leaves_its_file(node: LiveNode, tmp_p
     job = begin(node)
     path = tmp_path / "window"
     command = subprocess.Popen(
-        [STOKER, "trace", str(job), "--for", "100s", "-o", path],
+        [STOKER, "trace", str(job), "--for", "100s", "--file", path],
         env=node.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     wait_until(lambda: window_state(node, job) == "open", "the window is open")
@@ -197,7 +197,7 @@ def test_jobs_without_a_tracer_say_why(node: LiveNode) -> None:
 def test_a_dormant_job_is_woken(node: LiveNode, tmp_path: Path) -> None:
     job = begin(node, trace="dormant")
     assert {each.mode for each in look(node, job)} == {"dormant"}
-    assert node.stoker("trace", str(job), "--for", "300ms", "-o", str(tmp_path / "w"))
+    assert node.stoker("trace", str(job), "--for", "300ms", "--file", str(tmp_path / "w"))
     window = tracing(node, job=job).window
     assert window is not None and window.records
     wait_until(lambda: {each.mode for each in look(node, job)} == {"dormant"}, "dormant again")

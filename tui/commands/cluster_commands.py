@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stoker.tui.commands.lazy_group import LazyGroup
-from stoker.tui.commands.replies import call, settle
-from stoker.tui.options.verb_options import json_option, node_option, read_options
-from stoker.tui.render import tables, text
+from stoker.tui.commands.replies import call, settle, show, show_one
+from stoker.tui.options.verb_options import node_option, output_or_json_option, read_options
+from stoker.tui.render import nouns, tables, text
 
 if TYPE_CHECKING:
     from stoker.mesh.client.read_choice import ReadChoice
@@ -40,10 +40,10 @@ VERBS: dict[str, tuple[str, str]] = {
 @click.group("cluster", cls=LazyGroup, table=VERBS, prefix="cluster_", invoke_without_command=True)
 @node_option
 @read_options
-@json_option
+@output_or_json_option
 @click.pass_context
 def cluster_command(
-    ctx: click.Context, state: str | None, as_json: bool, reads: ReadChoice
+    ctx: click.Context, state: str | None, output: tables.Output, reads: ReadChoice
 ) -> None:
     """Show the cluster: its schedulers, users, limits, and the place in its log.
 
@@ -54,10 +54,7 @@ def cluster_command(
     from stoker.tui.calls import cluster_calls
 
     found = call(cluster_calls.cluster(state, reads))
-    if as_json:
-        text.show(tables.render_one({"schema": tables.SCHEMA, **found}))
-    else:
-        text.show("\n".join(_lines(found)))
+    show_one(nouns.CLUSTERS, found, output, lambda: "\n".join(_lines(found)))
 
 
 @click.command("limits")
@@ -76,8 +73,8 @@ def cluster_limits_command(limits: tuple[str, ...], state: str | None) -> None:
 
 @click.command("status")
 @node_option
-@json_option
-def cluster_status_command(*, state: str | None, as_json: bool) -> None:
+@output_or_json_option
+def cluster_status_command(*, state: str | None, output: tables.Output) -> None:
     """Show the servers of the cluster, and which host may be taken down now, or why not.
 
     Each scheduler is asked for itself, so this works while no scheduler leads, too. Exit code: 0 if
@@ -89,10 +86,12 @@ def cluster_status_command(*, state: str | None, as_json: bool) -> None:
     from stoker.tui.render import server_status
 
     found = msgspec.to_builtins(call(cluster_status.status(state)))
-    if as_json:
+    if output == "json":
         text.show(tables.render_one({"schema": tables.SCHEMA, **found}))
-    else:
+    elif output in ("table", "wide"):
         text.show("\n".join(server_status.lines(found)))
+    else:
+        show(nouns.SERVERS, found["servers"], output)
     sys.exit(0 if all(row["may_go"] for row in found["servers"]) else 1)
 
 

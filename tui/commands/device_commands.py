@@ -20,6 +20,7 @@ from stoker.tui.render import nouns, tables, text
 if TYPE_CHECKING:
     from stoker.mesh.wire.schema import DeviceView
 
+READINGS = nouns.DEVICES._replace(name="device")
 TABLE_WITHOUT = ("table", "name")
 """Output forms that need no readings."""
 
@@ -57,16 +58,10 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
     show_default=True,
     help="Seconds, with -w.",
 )
-@click.option("--all", "everything", is_flag=True, help="Show every field and no history.")
+@click.option("--all", "everything", is_flag=True,
+              help="Show every field and no history: -o wide.")  # fmt: skip
 @node_option
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(("table", "json", "jsonl")),
-    default="table",
-    show_default=True,
-    help="Output form.",
-)
+@output_option("table")
 def metrics_command(
     *,
     device: str,
@@ -74,7 +69,7 @@ def metrics_command(
     every: float,
     everything: bool,
     state: str | None,
-    output: str,
+    output: tables.Output,
 ) -> None:
     """Show one device's readings and their past minute.
 
@@ -84,19 +79,21 @@ def metrics_command(
 
 
 async def _metrics(
-    state: str | None, name: str, every_s: float | None, everything: bool, output: str
+    state: str | None, name: str, every_s: float | None, everything: bool, output: tables.Output
 ) -> None:
     from stoker.tui.calls import device_calls
     from stoker.tui.render import readings_view
     from stoker.tui.render.repaint import Repaint
 
     paint = Repaint() if every_s is not None and sys.stdout.isatty() else None
-    history = () if everything and output == "table" else readings_view.FIELDS
+    pages = output in ("table", "wide")
+    everything = everything or output == "wide"
+    history = () if everything and pages else readings_view.FIELDS
     async for device, view in device_calls.metrics(state, name, history, every_s):
-        if output == "json":
-            text.show(tables.render_one({"schema": tables.SCHEMA, **view}))
-        elif output == "jsonl":
-            text.show(tables.render(nouns.DEVICES, [view], "jsonl"))
+        if output == "csv":
+            show(READINGS, [_flat(view)], output)
+        elif not pages:
+            show(READINGS, [view], output, alone=True)
         else:
             columns, rows = shutil.get_terminal_size((140, 40))
             shown = _screen(device, view, columns, everything)

@@ -11,15 +11,22 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stoker.native.errors import BadRequest
+from stoker.tui.commands.replies import show
 from stoker.tui.options.quantity import SPAN
-from stoker.tui.options.verb_options import node_option
-from stoker.tui.render import text
+from stoker.tui.options.verb_options import node_option, output_option
+from stoker.tui.render import tables, text
+from stoker.tui.render.columns import Noun
 
 if TYPE_CHECKING:
     from stoker.mesh.client.kept_telemetry import Told
     from stoker.mesh.wire.telemetry import TelemetryKind
+    from stoker.tui.render.columns import Row
 
 KINDS = ("events", "decisions", "outcomes", "kernels", "observations", "alerts")
+EVENTS = Noun("events", "about", ())
+WHOLE = ("json", "csv")
+"""The output forms that are printed once everything is known."""
 JOB_KINDS = KINDS[:4]
 """The kinds that users read about their own jobs; the others are for administrators."""
 
@@ -38,22 +45,20 @@ JOB_KINDS = KINDS[:4]
 )
 @click.option("--job", type=int, default=None, help="Only what is about this job.")
 @click.option("-f", "--follow", is_flag=True, help="Go on with what happens from now on.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(("table", "jsonl")),
-    default="table",
-    show_default=True,
-    help="Output form.",
-)
 @node_option
+@output_option("table")
 def events_command(
-    since: float, kinds: tuple[str, ...], *, job: int | None, follow: bool, output: str,
+    since: float, kinds: tuple[str, ...], *, job: int | None, follow: bool,
+    output: tables.Output,
     state: str | None,
 ) -> None:  # fmt: skip
     """Tell what happened in the past minutes, and with --follow what happens now."""
     chosen = dict.fromkeys(each for kind in kinds for each in _members(kind))
-    asyncio.run(_events(state, tuple(chosen), since, job, follow=follow, lines=output == "jsonl"))
+    if follow and output in WHOLE:
+        raise BadRequest(f"-o {output} needs an end, which --follow has not: use -o jsonl")
+    rows = asyncio.run(_events(state, tuple(chosen), since, job, follow=follow, output=output))
+    if output in WHOLE:
+        show(EVENTS, rows, output)
 
 
 def _members(kind: str) -> tuple[TelemetryKind, ...]:
@@ -67,17 +72,27 @@ async def _events(
     job: int | None,
     *,
     follow: bool,
-    lines: bool,
-) -> None:
+    output: tables.Output,
+) -> list[Row]:
+    """Print what was told, line by line; return it as rows for a form that needs all of them."""
     from stoker.mesh.client.client import Client
     from stoker.tui.calls import telemetry_calls
 
+    kept: list[Row] = []
     async with Client.open(state) as client:
         async for told in telemetry_calls.told(client, kinds, since_s, follow=follow):
             if told.lost:
                 click.echo(_lost(told), err=True)
-            elif job is None or told.row.get("job") == job:
-                text.show((_json(told) if lines else _line(told)) + "\n")
+            elif job is not None and told.row.get("job") != job:
+                continue
+            elif output in WHOLE:
+                kept.append(_row(told))
+            elif output in ("table", "wide"):
+                text.show(_line(told) + "\n")
+            else:
+                row = _about(told) if output == "name" else _row(told)
+                text.show(tables.render(EVENTS, [row], output))
+    return kept
 
 
 def _line(told: Told) -> str:
@@ -92,8 +107,12 @@ def _lost(told: Told) -> str:
     return telemetry_lines.lost(told.t_ns, told.kind, told.lost)
 
 
-def _json(told: Told) -> str:
-    import msgspec
+def _row(told: Told) -> Row:
+    return {"kind": told.kind, "kept_ns": told.t_ns, **told.row}
 
-    row = {"schema": "stoker/v1", "kind": told.kind, "kept_ns": told.t_ns, **told.row}
-    return msgspec.json.encode(row).decode()
+
+def _about(told: Told) -> Row:
+    """Return what a row is about, as other verbs take it: a job, a device or a node."""
+    row = told.row
+    place = ":".join(str(row[key]) for key in ("node", "device") if row.get(key))
+    return {"about": f"j{row['job']}" if row.get("job") else place or told.kind}

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import click
 
 from stoker.native.errors import BadRequest
-from stoker.tui.commands.replies import call, settle, show
+from stoker.tui.commands.replies import call, settle, show, show_one
 from stoker.tui.options import completion
 from stoker.tui.options.quantity import SPAN
 from stoker.tui.options.verb_options import node_option, output_option
@@ -46,15 +46,8 @@ def node_command() -> None:
 @click.argument("name", shell_complete=completion.nodes)
 @click.option("--topology", is_flag=True, help="Show the links between devices, PCIe and NUMA.")
 @node_option
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(("table", "json")),
-    default="table",
-    show_default=True,
-    help="Output form.",
-)
-def node_show_command(name: str, topology: bool, state: str | None, output: str) -> None:
+@output_option("table")
+def node_show_command(name: str, topology: bool, state: str | None, output: tables.Output) -> None:
     """Show a node and its devices; `stoker node NAME` is short for it."""
     from stoker.tui.calls import cluster_calls
     from stoker.tui.render import text
@@ -62,16 +55,15 @@ def node_show_command(name: str, topology: bool, state: str | None, output: str)
 
     if topology:
         view, devices = call(cluster_calls.topology(state, name))
-        as_json = output == "json"
-        text.show(tables.render_one(view) if as_json else matrix.render(view, devices))
+        show_one(nouns.TOPOLOGIES, view, output, lambda: matrix.render(view, devices))
         return
     row, devices = call(cluster_calls.node(state, name))
-    if output == "json":
-        text.show(tables.render_one({"schema": tables.SCHEMA, **row, "devices": devices}))
+    if output not in ("table", "wide"):
+        show(nouns.NODES, [{**row, "devices": devices}], output, alone=True)
         return
-    show(nouns.NODES, [row], "table")
+    show(nouns.NODES, [row], output)
     text.show("\n")
-    show(nouns.DEVICES, devices, "table")
+    show(nouns.DEVICES, devices, output)
     text.show("\n" if row["missing"] else "")
     for missing in row["missing"]:
         text.show(f"missing: {text.clean(missing)}\n")

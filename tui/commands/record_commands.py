@@ -11,16 +11,16 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from stoker.native.errors import BadRequest, Denied, NotFound
+from stoker.tui.commands.replies import show_one
 from stoker.tui.options.quantity import SPAN
-from stoker.tui.options.verb_options import node_option
-from stoker.tui.render import text
+from stoker.tui.options.verb_options import node_option, output_option
+from stoker.tui.render import nouns, tables, text
 
 if TYPE_CHECKING:
     from stoker.mesh.recording.recording_file import RecordingFile
@@ -30,26 +30,27 @@ LAST_S = 600.0
 
 
 @click.command("record")
+@click.argument("file", type=FILE)
 @click.option("--last", "last_s", type=SPAN, help="The past time, such as 10m. [default: 10m]")
 @click.option("--for", "for_s", type=SPAN, help="The time from now on, such as 60s.")
-@click.option("-o", "--output", type=FILE, required=True, help="The file to write.")
 @click.option("--interval", type=click.FloatRange(0.1, 60), default=1.0, show_default=True,
               help="Seconds between two samples, with --for.")  # fmt: skip
 @click.option("--redact", is_flag=True,
               help="Replace users, commands, hosts, names and paths by stand-ins.")  # fmt: skip
 @node_option
+@output_option("table", file="an argument: stoker record FILE")
 def record_command(
-    *, last_s: float | None, for_s: float | None, output: Path, interval: float, redact: bool,
-    state: str | None,
+    *, last_s: float | None, for_s: float | None, file: Path, interval: float, redact: bool,
+    state: str | None, output: tables.Output,
 ) -> None:  # fmt: skip
-    """Record what the cluster did, or does now, into a file that `top --replay` shows.
+    """Record what the cluster did, or does now, into FILE, which `top --replay` shows.
 
     The past comes from the ring of this machine's node, for its administrator. Other users record
     what the bus tells them.
     """
     if last_s is not None and for_s is not None:
         raise BadRequest("--last is about the past and --for about what comes: name one of them")
-    _writable(output)
+    _writable(file)
     if for_s is not None:
         data = asyncio.run(_for(state, for_s, interval))
     else:
@@ -57,9 +58,9 @@ def record_command(
     if redact:
         from stoker.mesh.recording import stand_ins
 
-        data = stand_ins.redacted(data, str(output))
-    _write(output, data)
-    _tell(output)
+        data = stand_ins.redacted(data, str(file))
+    _write(file, data)
+    _tell(file, output)
 
 
 def _last(state: str | None, seconds: float) -> bytes:
@@ -101,7 +102,7 @@ def _writable(path: Path) -> None:
     if not folder.is_dir():
         raise NotFound(f"there is no folder {folder}")
     if path.is_dir():
-        raise BadRequest(f"{path} is a folder; -o names a file")
+        raise BadRequest(f"{path} is a folder; name a file in it")
     if not os.access(folder, os.W_OK):
         raise Denied(f"{folder} cannot be written by this user")
 
@@ -118,20 +119,18 @@ def _write(path: Path, data: bytes) -> None:
         raise
 
 
-def _tell(path: Path) -> None:
+def _tell(path: Path, output: tables.Output) -> None:
     from stoker.mesh.recording.recording_file import RecordingFile
 
-    _show(RecordingFile.open(path))
-    text.show(f"watch    stoker top --replay {text.clean(path)}\n")
+    _show(RecordingFile.open(path), output, f"watch    stoker top --replay {text.clean(path)}")
 
 
 @click.command("replay")
 @click.argument("file", type=FILE)
-@click.option("-o", "--output", type=click.Choice(("table", "json")), default="table",
-              show_default=True, help="Output form.")  # fmt: skip
+@output_option("table", file="--redact COPY")
 @click.option("--redact", "copy", type=FILE, metavar="COPY",
               help="Write a copy with stand-ins for users, commands, hosts, paths.")  # fmt: skip
-def replay_command(file: Path, output: str, copy: Path | None) -> None:
+def replay_command(file: Path, output: tables.Output, copy: Path | None) -> None:
     """Tell what a recording holds: its time, its nodes, devices and jobs, and its gaps."""
     from stoker.mesh.recording.recording_file import RecordingFile
 
@@ -142,16 +141,13 @@ def replay_command(file: Path, output: str, copy: Path | None) -> None:
         _writable(copy)
         _write(copy, stand_ins.redacted(file.read_bytes(), str(file)))
         found = RecordingFile.open(copy)
-    _show(found, as_json=output == "json")
+    _show(found, output)
 
 
-def _show(file: RecordingFile, *, as_json: bool = False) -> None:
+def _show(file: RecordingFile, output: tables.Output, *more: str) -> None:
     from stoker.tui.render import recording_page
 
-    if as_json:
-        import msgspec
+    def page() -> str:
+        return "".join(f"{text.clean(each)}\n" for each in (*recording_page.lines(file), *more))
 
-        text.show(msgspec.json.encode(recording_page.described(file)).decode() + "\n")
-        return
-    clean: Callable[[object], str] = text.clean
-    text.show("\n".join(clean(each) for each in recording_page.lines(file)) + "\n")
+    show_one(nouns.RECORDINGS, recording_page.described(file), output, page)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -34,6 +34,14 @@ def show(noun: Noun, rows: Sequence[Row], output: tables.Output, *, alone: bool 
     colour, columns = text.colours(sys.stdout), text.columns(sys.stdout)
     now_ns = time.time_ns()
     text.show(tables.render(noun, rows, output, now_ns=now_ns, columns=columns, colour=colour))
+
+
+def show_one(noun: Noun, row: Row, output: tables.Output, page: Callable[[], str]) -> None:
+    """Print one object: `table` and `wide` are its page, the other forms have its fields."""
+    if output in ("table", "wide"):
+        text.show(page())
+    else:
+        show(noun, [row], output, alone=True)
 
 
 def show_read(noun: Noun, read: ReadRows, output: tables.Output, reads: ReadChoice) -> None:

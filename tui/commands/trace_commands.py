@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from stoker.tui.commands.replies import show_one
 from stoker.tui.options import completion
-from stoker.tui.options.verb_options import node_option
+from stoker.tui.options.verb_options import node_option, output_option
+from stoker.tui.render import nouns, tables
 
 if TYPE_CHECKING:
     from stoker.mesh.client.client import Client
     from stoker.mesh.wire import schema
+    from stoker.tui.render.columns import Noun, Row
 
 MODES = ("dormant", "governed", "full")
 
@@ -30,10 +33,9 @@ MODES = ("dormant", "governed", "full")
               "--for in the window.")  # fmt: skip
 @click.option("--status", is_flag=True, help="Show how the job is traced.")
 @click.option("--rank", type=click.IntRange(0), default=0, help="This rank of a gang, not rank 0.")
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write."
-)
+@click.option("--file", type=click.Path(dir_okay=False, path_type=Path), help="File to write.")
 @node_option
+@output_option("table", file="--file FILE")
 def trace_command(
     *,
     job: str,
@@ -41,8 +43,9 @@ def trace_command(
     mode: Any,
     status: bool,
     rank: int,
-    output: Path | None,
+    file: Path | None,
     state: str | None,
+    output: tables.Output,
 ) -> None:
     """Write a job's timeline as a Perfetto file; open it at https://ui.perfetto.dev.
 
@@ -52,14 +55,13 @@ def trace_command(
     from stoker.native.errors import BadRequest
     from stoker.tui.options import quantity_parser
 
-    if status and (span or mode or output):
+    if status and (span or mode or file):
         raise BadRequest("--status goes with no other option: it changes and writes nothing")
-    if mode and not span and output:
+    if mode and not span and file:
         raise BadRequest("--mode alone writes no file; with --for it is the mode of the window")
     seconds = quantity_parser.seconds(span, "--for") if span else 0.0
-    asked = _Asked(job, rank, seconds, mode, status, output)
-    for line in asyncio.run(_trace(state, asked)):
-        click.echo(line)
+    told = asyncio.run(_trace(state, _Asked(job, rank, seconds, mode, status, file)))
+    show_one(told.noun, told.row, output, lambda: "".join(f"{line}\n" for line in told.page))
 
 
 class _Asked(NamedTuple):
@@ -68,18 +70,26 @@ class _Asked(NamedTuple):
     seconds: float
     mode: Any
     status: bool
-    output: Path | None
+    file: Path | None
 
 
-async def _trace(state: str | None, asked: _Asked) -> list[str]:
+class _Told(NamedTuple):
+    """The outcome: as a row of a noun, and as lines of text."""
+
+    noun: Noun
+    row: Row
+    page: list[str]
+
+
+async def _trace(state: str | None, asked: _Asked) -> _Told:
     from stoker.mesh.client.client import Client
     from stoker.mesh.wire import schema
-    from stoker.tui.calls import timeline
+    from stoker.tui.calls import timeline, views
 
     async with Client.open(state) as client:
         number = await _number(client, asked.job)
         rank = f"-rank-{asked.rank}" if asked.rank else ""
-        path = asked.output or Path(f"job-{number}{rank}.perfetto-trace")
+        path = asked.file or Path(f"job-{number}{rank}.perfetto-trace")
         if asked.seconds:
             return await _window(client, number, asked, path)
         if asked.status or asked.mode:
@@ -89,9 +99,11 @@ async def _trace(state: str | None, asked: _Asked) -> list[str]:
                 mode=asked.mode or "full",
                 rank=asked.rank,
             )
-            return lines(await client.tracing(request))
+            view = await client.tracing(request)
+            return _Told(nouns.TRACINGS, views.part(view), lines(view))
         size = await timeline.save(client, number, path, rank=asked.rank)
-        return [f"{path} ({size} bytes)"]
+        row = {"file": str(path), "job": number, "rank": asked.rank, "size_bytes": size}
+        return _Told(nouns.TIMELINES, row, [f"{path} ({size} bytes)"])
 
 
 async def _number(client: Client, job: str) -> int:
@@ -106,8 +118,8 @@ async def _number(client: Client, job: str) -> int:
     return found[0]
 
 
-async def _window(client: Client, job: int, asked: _Asked, path: Path) -> list[str]:
-    from stoker.tui.calls import timeline, windows
+async def _window(client: Client, job: int, asked: _Asked, path: Path) -> _Told:
+    from stoker.tui.calls import timeline, views, windows
 
     early, seconds, rank = asyncio.Event(), asked.seconds, asked.rank
     mode: schema.Steered = asked.mode or "full"
@@ -129,7 +141,8 @@ async def _window(client: Client, job: int, asked: _Asked, path: Path) -> list[s
     said = [f"{path} ({size} bytes): {window.records} records in {took:.3f} s"]
     if window.records_lost:
         said.append(f"{window.records_lost} older records of the window are not in it: it was long")
-    return said
+    row = {"file": str(path), "job": job, "rank": rank, "size_bytes": size}
+    return _Told(nouns.TIMELINES, {**row, "window": views.part(window)}, said)
 
 
 def lines(view: schema.TracingView) -> list[str]:

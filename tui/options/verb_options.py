@@ -39,6 +39,17 @@ def json_option(function: F) -> F:
     return with_form  # type: ignore[return-value]
 
 
+def output_or_json_option(function: F) -> F:
+    """`-o` as `output_option` has it, and `--json` for `-o json`, as the argument `output`."""
+
+    @functools.wraps(function)
+    def with_form(*arguments: Any, output: str, as_json: bool, **options: Any) -> Any:
+        return function(*arguments, output="json" if as_json else output, **options)
+
+    flag = click.option("--json", "as_json", is_flag=True, help="Print one JSON object: -o json.")
+    return output_option("table")(flag(with_form))  # type: ignore[return-value]
+
+
 def read_options(function: F) -> F:
     """`--at` and `--stale`: where to read, as the argument `reads`."""
 
@@ -61,12 +72,29 @@ def _choice(at: str, *, stale: bool) -> ReadChoice:
     return ReadChoice(subjects.check_at(at) if at else "", stale)
 
 
-def output_option(default: tables.Output) -> Callable[[F], F]:
-    """`-o`: the output form."""
+class OutputForm(click.Choice[str]):
+    """An output form; a word that is none is told where a file is named, if the verb writes one."""
+
+    def __init__(self, file: str = "") -> None:
+        super().__init__(tables.OUTPUTS)
+        self._file = file
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        """Return the form, or raise BadParameter."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            if not self._file:
+                raise
+            self.fail(f"{error.message} The file to write is {self._file}.", param, ctx)
+
+
+def output_option(default: tables.Output, file: str = "") -> Callable[[F], F]:
+    """`-o`: the output form. `file`: how a verb that writes a file has it named."""
     return click.option(
         "-o",
         "--output",
-        type=click.Choice(tables.OUTPUTS),
+        type=OutputForm(file),
         default=default,
         show_default=True,
         help="Output form.",

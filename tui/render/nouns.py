@@ -185,6 +185,13 @@ def _free(row: Row, now: int) -> str:
     return units.share(units.MILLI - (row.get("granted_milli") or 0))
 
 
+TIMELINES = Noun("timelines", "file", ())
+TRACINGS = Noun("tracings", "job", ())
+RECORDINGS = Noun("recordings", "file", ())
+CLUSTERS = Noun("clusters", "cluster", ())
+SERVERS = Noun("servers", "server", ())
+TOPOLOGIES = Noun("topologies", "node", ())
+"""The kinds of which `table` shows a page of text, made by its verb."""
 JOBS = Noun(
     "jobs",
     "job",

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of every read verb in the six output forms: table, wide, json, jsonl, csv, name.
 
-Pure: rows in, text out. `json`, `jsonl` and `csv` hold SI numbers under the names of the schema;
-only `table` and `wide` are formatted for reading.
+Pure: rows in, text out. The forms for programs are those of `native/row_forms.py`; only `table` and
+`wide` are formatted for reading.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import TypeAlias
 
+from stoker.native import row_forms
 from stoker.tui.render import text
 from stoker.tui.render.columns import CELL_MAX, Noun, Row, joined, lay_out
 
-SCHEMA = "stoker/v1"
-_NESTED = ("times", "spec", "usage", "decision")
-Output = Literal["table", "wide", "json", "jsonl", "csv", "name"]
-OUTPUTS: tuple[Output, ...] = ("table", "wide", "json", "jsonl", "csv", "name")
+SCHEMA = row_forms.SCHEMA
+Output: TypeAlias = row_forms.Form
+OUTPUTS = row_forms.FORMS
 
 
 def render(
@@ -32,65 +32,15 @@ def render(
 
     `columns` is the width that `table` shall fit; None gives each column the room it needs.
     """
-    if output == "json":
-        return _json({"schema": SCHEMA, noun.plural: list(rows)}, indent=True)
-    if output == "jsonl":
-        return "".join(_json({"schema": SCHEMA, **row}) for row in rows)
-    if output == "csv":
-        return _csv(rows)
-    if output == "name":
-        return "".join(f"{text.clean(row[noun.name])}\n" for row in rows)
+    if output not in ("table", "wide"):
+        return row_forms.rendered(noun.plural, noun.name, rows, output)
     wide = output == "wide"
     return _table(noun, rows, wide=wide, now_ns=now_ns, columns=columns, colour=colour)
 
 
 def render_one(value: object) -> str:
     """One object as `-o json` prints it."""
-    return _json(value, indent=True)
-
-
-def _json(value: object, indent: bool = False) -> str:
-    import msgspec  # imported late: every verb loads this file, and `--help` must be quick
-
-    data = msgspec.json.encode(value)
-    return (msgspec.json.format(data, indent=2) if indent else data).decode() + "\n"
-
-
-def _csv(rows: Sequence[Row]) -> str:
-    if not rows:
-        return ""
-    import csv
-    import io
-
-    out = io.StringIO()
-    rows = [_flat(row) for row in rows]
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(names)
-    for row in rows:
-        writer.writerow([_csv_cell(row.get(name)) for name in names])
-    return out.getvalue()
-
-
-def _flat(row: Row, prefix: str = "") -> dict[str, Any]:
-    """The row with nested records as dotted columns such as `times.started_ns`."""
-    flat: dict[str, Any] = {}
-    for key, value in row.items():
-        nested = isinstance(value, Mapping) and value and key in _NESTED
-        flat |= _flat(value, f"{prefix}{key}.") if nested else {prefix + key: value}
-    return flat
-
-
-def _csv_cell(value: object) -> object:
-    if value is None:
-        return ""
-    if isinstance(value, list | tuple | dict):
-        return _json(value).rstrip("\n")
-    if not isinstance(value, str):
-        return value
-    # A spreadsheet evaluates text that starts like a formula (OWASP, "CSV injection").
-    formula = value[:1] in ("=", "+", "-", "@", "\t", "\r")
-    return ("'" if formula else "") + text.clean(value)
+    return row_forms.one(value)
 
 
 def _table(

@@ -87,7 +87,8 @@ def test_print_shows_the_source_of_each_value(
         json.loads(line)
         for line in config("print", "-o", "jsonl", folder=folder).output.splitlines()
     ]
-    assert {"key": "retention.jobs", "value": 7, "source": "file", "default": 10_000} in rows
+    row = {"key": "retention.jobs", "value": 7, "source": "file", "default": 10_000}
+    assert {"schema": "stoker/v1", **row} in rows
     assert "s3" not in str(rows)
 
 

@@ -14,8 +14,9 @@ from stoker.tui.commands import trace_commands
     ("words", "said"),
     [
         (["--status", "--for", "5s"], "no other option"),
-        (["--status", "-o", "x"], "no other option"),
-        (["--mode", "full", "-o", "x"], "writes no file"),
+        (["--status", "--file", "x"], "no other option"),
+        (["-o", "x.perfetto-trace"], "The file to write is --file FILE."),
+        (["--mode", "full", "--file", "x"], "writes no file"),
         (["--for", "soon"], "not a time"),
         (["--for", "0s"], "not between"),
         (["--mode", "off"], "off"),
