@@ -28,6 +28,7 @@ from stoker.scheduler.effects import (
     TaskInfo,
 )
 from stoker.scheduler.hints import Candidate, Evidence, RequestClass, Sample
+from stoker.scheduler.job_figures import JobFigures
 from stoker.scheduler.records import BATCH_REQUESTS_MAX, Place, Prefer, Request
 from stoker.scheduler.wire_names import DIGEST
 
@@ -240,6 +241,11 @@ class Core:
     def explain(self, job: int) -> list[Explained]:
         """Return the ranked reasons for the job's state and place; empty for an unknown job."""
         return Explained.unpack_all(self._core.explain(job))
+
+    def job_figures(self, job: int) -> JobFigures | None:
+        """Return what every start and every row of a list asks of a job, for a part of the time."""
+        raw = self._core.job(job)
+        return JobFigures.unpack(raw) if raw else None
 
     def job(self, job: int) -> JobInfo | None:
         raw = self._core.job(job)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from stoker.native.errors import BadRequest
@@ -41,6 +42,10 @@ _ALIASES: Final = {"pack": "binpack", "bin-pack": "binpack", "cost": "cost-optim
 """Other spellings of placements, and their names."""
 
 
+PLACEMENTS_KEPT: Final = 256
+"""The names of placements whose numbers are kept, since each job asks for one."""
+
+
 def word_of(placement: Placement) -> str:
     """Return the name of a placement as people write it: "least-loaded"."""
     return placement.name.lower().replace("_", "-")
@@ -54,6 +59,7 @@ PLACEMENTS: Final = tuple(
 """The names of placements that anybody may ask for."""
 
 
+@lru_cache(PLACEMENTS_KEPT)
 def placement_of(name: str) -> Placement:
     """Return the placement with this name; empty is QUEUE. KeyError if there is none."""
     if name.startswith(USER):
@@ -66,6 +72,8 @@ def placement_name(text: str) -> str:
 
     `leastLoaded` and `least_loaded` are `least-loaded`; `pack` and `cost` have longer names now.
     """
+    if not text:
+        return ""
     if text.startswith(USER):
         return USER + function_name(text.removeprefix(USER))
     spelled = re.sub("(?<=[a-z])(?=[A-Z])", "-", text.strip()).replace("_", "-").lower()

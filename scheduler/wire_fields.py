@@ -32,6 +32,8 @@ _CONDITION = Struct("<QHHHH")
 
 def pack_conditions(conditions: Conditions) -> bytes:
     """The bytes of the conditions, without what pads them; ValueError for too many."""
+    if not conditions:
+        return b""
     if len(conditions) > JOB_CONDITIONS_MAX:
         raise ValueError(f"{len(conditions)} conditions, at most {JOB_CONDITIONS_MAX}")
     return b"".join(
@@ -49,9 +51,8 @@ def unpack_conditions(raw: bytes) -> Conditions:
 
 def shortened(raw: bytes) -> bytes:
     """A record without the conditions at its end that say nothing; its first field is its size."""
-    size = len(raw)
-    while size > SUBMIT_LEAST and not any(raw[size - _CONDITION.size : size]):
-        size -= _CONDITION.size
+    used = max(len(raw.rstrip(b"\0")), SUBMIT_LEAST)
+    size = len(raw) - (len(raw) - used) // _CONDITION.size * _CONDITION.size
     return size.to_bytes(2, "little") + raw[2:size]
 
 

@@ -480,7 +480,7 @@ class ReplicaState:
 
     def _start(self, effect: Start, step: _Step) -> None:
         record = self.book.live(effect.job)
-        info = self.core.job(effect.job)
+        info = self.core.job_figures(effect.job)
         if record is None or info is None:
             raise Corrupt(f"log entry {step.index}: job {effect.job} starts but is not known")
         why = sentence(effect.reason, asked=info.gpu_milli, count=info.candidates)

@@ -8,6 +8,7 @@ refuses requests that do not fit the cluster, such as missing devices or a full 
 from __future__ import annotations
 
 import hashlib
+from operator import attrgetter
 
 import msgspec
 
@@ -45,6 +46,10 @@ ARRAY_INDEX_MAX = (1 << 31) - 1
 
 
 NO_AFTERS = Afters()
+_USUAL = JobRequest(argv=("true",))
+"""A request of which only the program is said, so that its other words need no check."""
+_limited = attrgetter(*(limit.option for limit in LIMITS))
+_USUAL_LIMITED = _limited(_USUAL)
 
 
 def admit(request: JobRequest, afters: Afters = NO_AFTERS) -> JobSpec:
@@ -67,13 +72,13 @@ def admit(request: JobRequest, afters: Afters = NO_AFTERS) -> JobSpec:
     tasks, each = gang_shape(request)
     if request.mpi and tasks == 1:
         raise BadRequest("mpi is for a gang, but there is one task: --tasks or --nodes")
-    whole = msgspec.structs.replace(
-        request,
-        retries=attempts_more(request),
-        tasks=tasks,
-        tasks_per_node=each,
-        placement=placement_name(request.placement),
-    )
+    implied = attempts_more(request), tasks, each, placement_name(request.placement)
+    whole = request
+    if implied != (request.retries, request.tasks, request.tasks_per_node, request.placement):
+        retries, tasks, each, placement = implied
+        whole = msgspec.structs.replace(
+            request, retries=retries, tasks=tasks, tasks_per_node=each, placement=placement
+        )
     spec = job_spec(whole, afters)
     return msgspec.structs.replace(spec, launch_key=_launch_key(request)) if spec.mpi else spec
 
@@ -142,6 +147,8 @@ def _check_gpu(gpu_milli: int) -> None:
 
 
 def _check_limits(request: JobRequest) -> None:
+    if _limited(request) == _USUAL_LIMITED:
+        return
     for limit in LIMITS:
         _within(limit.option, getattr(request, limit.option), limit.least, limit.most, limit.unit)
 

@@ -7,6 +7,8 @@ refused here, each with one line that names both.
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from stoker.mesh.wire.job_request import JobRequest
 from stoker.native.errors import BadRequest
 from stoker.scheduler.conditions import JOB_CONDITIONS_MAX, PREFERENCES_MAX
@@ -14,10 +16,17 @@ from stoker.scheduler.names import check_label
 from stoker.scheduler.nouns import MILLI
 
 ID_CHARS_MAX = 256
+_said = attrgetter(
+    *("device_ids", "device_ids_mode", "exclusivity", "topology", "min_link_gbps", "numa"),
+    *("prefer", "within", "prefer_within"),
+)
+_NOTHING_SAID = _said(JobRequest(argv=("true",)))
 
 
 def check_devices(request: JobRequest) -> None:
     """Raise BadRequest for the first word on its devices that contradicts another."""
+    if _said(request) == _NOTHING_SAID:
+        return
     said = [name for name in ("device_ids", "exclusivity") if getattr(request, name)]
     said += ["topology"] if request.topology != "none" else []
     said += ["numa"] if request.numa == "require" else []

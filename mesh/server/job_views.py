@@ -27,8 +27,11 @@ SHORT_ARGV_CHARS = 400
 """The most characters of a command line in a list."""
 
 
-def job_view(replica: Replica, job: Job, *, short: bool = False) -> schema.JobView:
-    """Return one job; `short` omits the environment and most of a long command line."""
+def job_view(
+    replica: Replica, job: Job, *, short: bool = False, at: schema.LogPosition | None = None
+) -> schema.JobView:
+    """Return one job, `at` this position; `short` omits the environment and most of a long command
+    line."""
     spec = job.decoded_spec()
     told = tuple(troubles(replica, job))
     verdict = verdict_words.judged(replica, job, spec, told)
@@ -47,7 +50,7 @@ def job_view(replica: Replica, job: Job, *, short: bool = False) -> schema.JobVi
             ended_ns=job.ended_ns,
         ),
         spec=_spec(spec, short),
-        decision=decision_view(replica, job, job.decision, short=short),
+        decision=_decision(replica, spec, job.decision, short=short),
         exit_code=job.exit_code,
         signal=job.signal,
         usage=None
@@ -61,7 +64,8 @@ def job_view(replica: Replica, job: Job, *, short: bool = False) -> schema.JobVi
         attempts=tuple(map(_attempt, job.attempts)),
         array=_array(job.job, spec),
         device_ns=_device_ns(replica, job.job),
-        nodes=tuple(dict.fromkeys(rank.decision.node for rank in job.ranks)),
+        position=at,
+        nodes=tuple(dict.fromkeys(rank.decision.node for rank in job.ranks)) if job.ranks else (),
         ranks=() if short else tuple(_ranks(replica, job)),
         master=_master(replica, job),
         follows=() if short else tuple(_follows(replica, spec)),
@@ -77,10 +81,10 @@ def reply_view(replica: Replica, job: Job) -> schema.JobView:
     A job that was forgotten meanwhile is returned as it was, without a position.
     """
     try:
-        view = job_view(replica, replica.state.book.get(job.job))
+        now = replica.state.book.get(job.job)
     except NotFound:
         return job_view(replica, job)
-    return msgspec.structs.replace(view, position=position(replica))
+    return job_view(replica, now, at=position(replica))
 
 
 def shortened(view: schema.JobView) -> schema.JobView:
@@ -165,8 +169,8 @@ def _array(job: int, spec: JobSpec) -> schema.ArrayView | None:
 
 
 def _device_ns(replica: Replica, job: int) -> int | None:
-    info = replica.state.core.job(job)
-    return info.attained_ns + max(info.charged_ns, info.spent_ns) if info is not None else None
+    known = replica.state.core.job_figures(job)
+    return known.attained_ns + max(known.charged_ns, known.spent_ns) if known is not None else None
 
 
 def _spec(spec: JobSpec, short: bool) -> schema.Spec:
@@ -192,6 +196,12 @@ def decision_view(
     replica: Replica, job: Job, decision: Decision | None, *, short: bool = False
 ) -> schema.DecisionView | None:
     """Return where a job was placed and why, with its devices by id; `short` omits its binding."""
+    return _decision(replica, job.decoded_spec(), decision, short=short) if decision else None
+
+
+def _decision(
+    replica: Replica, spec: JobSpec, decision: Decision | None, *, short: bool
+) -> schema.DecisionView | None:
     if decision is None:
         return None
     report = report_of(replica.state, decision)
@@ -202,7 +212,7 @@ def decision_view(
         reason=decision.reason,
         latency_ns=decision.latency_ns,
         observations=decision.observations,
-        numa="" if short else numa_words(report, job.decoded_spec(), decision),
+        numa="" if short else numa_words(report, spec, decision),
     )
 
 

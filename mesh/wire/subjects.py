@@ -8,6 +8,7 @@ which is injective into [a-z0-9_-].
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from stoker.native.errors import BadRequest
@@ -76,6 +77,9 @@ LOG_STREAM = "SCHED_LOG"
 LOG = f"{PREFIX}.log.entry"
 """The only subject of the stream, so that the stream's sequence is the log's index."""
 
+NAMES_KEPT = 4096
+"""The names whose tokens, and the subjects of requests whose parts, are kept: each message and each
+row of telemetry asks for one."""
 _PLAIN = re.compile(r"[a-z0-9_][a-z0-9_-]*", re.ASCII)
 _ENCODED = "x--"
 
@@ -97,6 +101,7 @@ class NodeMessage(NamedTuple):
     what: str
 
 
+@lru_cache(NAMES_KEPT)
 def token(name: str) -> str:
     """Return a user or node name as one token: the name if plain, else `x--` and its hex bytes."""
     raw = name.encode()
@@ -136,6 +141,7 @@ def requests_of_user(user: str) -> str:
     return f"{PREFIX}.user.{token(user)}.*.*"
 
 
+@lru_cache(NAMES_KEPT)
 def parse_user_request(subject: str) -> UserRequest:
     """Parse the subject that `user_request` or `user_read` makes."""
     chosen = is_read(subject)

@@ -88,6 +88,8 @@ class GangRanks:
 
     def troubles(self, job: Job) -> tuple[KnownTrouble, ...]:
         """Return the ranks of a job's present attempt that keep others waiting."""
+        if not self._gangs:
+            return ()
         placing = job.placing(job.attempt)
         gang = self._gangs.get((job.job, job.attempt, placing or 0))
         if gang is None or self._state.book.live(job.job) is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
+from operator import attrgetter
 from typing import TypedDict
 
 import msgspec
@@ -158,8 +159,16 @@ def placement(spec: JobSpec) -> int:
     return placement_of(spec.placement)
 
 
+_chosen = attrgetter(
+    *("preemptible", "preemptor", "company", "same_link", "mix_vendors", "restart")
+)
+_NOTHING_CHOSEN = _chosen(JobSpec(argv=()))
+
+
 def options(spec: JobSpec) -> int:
     """Return the core's options of a job."""
+    if _chosen(spec) == _NOTHING_CHOSEN:
+        return 0
     chosen = {
         Option.PREEMPTIBLE: spec.preemptible,
         Option.PREEMPTOR: spec.preemptor,

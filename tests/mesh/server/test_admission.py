@@ -18,6 +18,7 @@ from stoker.mesh.wire import schema
 from stoker.mesh.wire.job_request import Afters
 from stoker.mesh.wire.schema import JobRequest
 from stoker.native.errors import BadRequest
+from stoker.scheduler.job_options import LIMITS
 from stoker.scheduler.nouns import Owner
 
 
@@ -159,6 +160,17 @@ def test_the_ranks_of_an_mpi_gang_get_a_secret_that_a_repeat_has_as_well() -> No
     assert key(msgspec.structs.replace(gang, mpi=False)) == ""
     with pytest.raises(BadRequest, match="mpi is for a gang, but there is one task"):
         admission.admit(msgspec.structs.replace(gang, tasks=1))
+
+
+def test_what_a_request_says_nothing_of_is_within_its_limits() -> None:
+    """The limits of a request that has the default of each option are not looked at."""
+    silent = JobRequest(argv=("true",))
+    for limit in LIMITS:
+        value = getattr(silent, limit.option)
+        assert value is None or limit.least <= value <= limit.most, limit.option
+    admission.admit(silent)
+    with pytest.raises(BadRequest, match="min_link_gbps is 3, but topology is 'none'"):
+        admission.admit(JobRequest(argv=("true",), gpu_milli=2000, min_link_gbps=3))
 
 
 def test_jobs_to_follow_are_named_once_and_not_too_many() -> None:
