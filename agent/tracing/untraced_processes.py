@@ -185,7 +185,7 @@ class HiddenUse:
 
 
 def _kind(pid: int, variable: bytes) -> Kind | None:
-    """Return the kind of a process; None if it is gone or its mappings cannot be read."""
+    """Return the kind of a process; None if it is gone or cannot be examined."""
     try:
         found = copies_of(pid, (*DRIVERS, *SIMULATED, *_TRACERS))
     except StokerError:
@@ -194,8 +194,12 @@ def _kind(pid: int, variable: bytes) -> Kind | None:
     simulated = any("/sim/" in copy.path and _is(copy.path, SIMULATED) for copy in found)
     if not simulated and not any(map(_driver, names)) and not _has_node(pid):
         return "none"
-    traced = any(name.startswith(_TRACERS) for name in names) and variable in _environment(pid)
-    return "traced" if traced else "hidden"
+    if not any(name.startswith(_TRACERS) for name in names):
+        return "hidden"
+    variables = _environment(pid)
+    if variables is None:
+        return None
+    return "traced" if variable in variables else "hidden"
 
 
 def _driver(name: str) -> bool:
@@ -219,13 +223,19 @@ def _has_node(pid: int) -> bool:
     return False
 
 
-def _environment(pid: int) -> list[bytes]:
-    """Return the variables with which the process was started."""
+def _environment(pid: int) -> list[bytes] | None:
+    """Return the variables with which the process was started; None if it cannot be known.
+
+    A process may end after its mappings were read, and the kernel then shows it without any
+    variable.
+    """
     try:
         with (PROC / str(pid) / "environ").open("rb") as file:
-            return file.read(ENVIRONMENT_MAX).split(b"\0")
+            text = file.read(ENVIRONMENT_MAX)
+        over = not text and (PROC / str(pid) / "maps").read_bytes() == b""
     except OSError:
-        return []
+        return None
+    return None if over else text.split(b"\0")
 
 
 def without(summary: TraceSummary, hidden: UntracedProcesses) -> TraceSummary:

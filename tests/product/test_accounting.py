@@ -234,12 +234,8 @@ def test_a_full_trace_has_the_first_instruction_of_a_job(node: LiveNode, waits: 
     """Ten jobs that are over soon: a job runs when its threads are followed, and not before."""
     for _ in range(10):
         told = run(node, waits, "--rounds", "1", "sleep:1")
-        absent = told.trace["absent"].keys()
-        # The search for processes without a tracer may see one before its tracer is there, and says
-        # so by itself; nothing of the threads and their page faults may be missing.
-        assert absent <= {"tracer"}
-        if not absent:
-            assert told.found["not_observed_ns"] <= NOT_OBSERVED * told.trace_ns
+        assert told.trace["absent"] == {}
+        assert told.found["not_observed_ns"] <= NOT_OBSERVED * told.trace_ns
 
 
 @pytest.mark.parametrize(

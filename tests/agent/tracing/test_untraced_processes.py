@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -10,6 +15,7 @@ import pytest
 
 from stoker.agent.tracing import untraced_processes
 from stoker.agent.tracing.untraced_processes import HiddenUse, UntracedProcesses, without
+from stoker.probes.calls.library_copies import Copy, copies_of
 from stoker.probes.kernels.job_trace import (
     Causes,
     CopyRow,
@@ -183,6 +189,63 @@ def test_processes_are_bounded(machine: Machine) -> None:
         1, **{f"p{pid}": "hidden" for pid in range(1, untraced_processes.PROCESSES_MAX + 9)}
     )
     assert machine.use.until(S).processes == untraced_processes.PROCESSES_MAX
+
+
+VARIABLE = "STOKER_TRACE_DIR=/segments"
+MAPS_FILES = """
+import mmap, sys
+maps = []
+for path in sys.argv[1:]:
+    with open(path, "rb") as file:
+        rights = mmap.PROT_READ | mmap.PROT_EXEC
+        maps.append(mmap.mmap(file.fileno(), 4096, mmap.MAP_PRIVATE, rights))
+print(flush=True)
+input()
+"""
+
+
+@contextmanager
+def program(folder: Path, *variables: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a process that has mapped a driver and the tracer."""
+    files = [folder / "libpocl.so", folder / "libstoker-opencl.so"]
+    for file in files:
+        file.write_bytes(bytes(4096))
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-c", MAPS_FILES, *files],
+        env=dict(each.split("=") for each in variables),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        yield process
+        process.kill()
+
+
+def test_a_tracer_counts_with_the_variable_of_its_segments_folder(tmp_path: Path) -> None:
+    with program(tmp_path, VARIABLE) as process:
+        assert untraced_processes._kind(process.pid, VARIABLE.encode()) == "traced"
+    for variables in ((), ("STOKER_TRACE_DIR=/elsewhere",)):
+        with program(tmp_path, *variables) as process:
+            assert untraced_processes._kind(process.pid, VARIABLE.encode()) == "hidden"
+
+
+@pytest.mark.parametrize("reaped", [False, True])
+def test_who_ends_while_it_is_examined_hid_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reaped: bool
+) -> None:
+    """Its mappings were read; then it ended, and the kernel shows no variable of it any more."""
+    with program(tmp_path, VARIABLE) as process:
+
+        def mapped_and_over(pid: int, prefixes: Iterable[str]) -> list[Copy]:
+            found = copies_of(pid, prefixes)
+            process.kill()
+            os.waitid(os.P_PID, pid, os.WEXITED | (0 if reaped else os.WNOWAIT))
+            return found
+
+        monkeypatch.setattr(untraced_processes, "copies_of", mapped_and_over)
+        assert untraced_processes._kind(process.pid, VARIABLE.encode()) is None
 
 
 def test_this_process_has_neither_driver_nor_tracer() -> None:
