@@ -28,7 +28,7 @@ FIRING = Alert(
     state="firing",
     value=91.0,
     reason="hw.temperature is 91 Cel, above 85 for 30 s",
-    fired_ns=time.time_ns() - 90 * 10**9,
+    fired_ns=time.time_ns() - 50 * 3600 * 10**9,  # the table rounds it down to days
     text="look\x1b[2J",
 )
 OVER = msgspec.structs.replace(
@@ -55,7 +55,7 @@ def alerts(where: StateFolder, *words: str) -> Result:
 def test_the_list_says_which_why_since_when_and_that_it_is_simulated(where: StateFolder) -> None:
     lines = alerts(where).output.splitlines()
     assert lines[1].split()[:2] == ["a3", "firing"]
-    assert lines[1].split()[-2:] == ["2m", "hot"]
+    assert lines[1].split()[-2:] == ["2d", "hot"]
     assert lines[2].strip() == "GPU-1 SIM hw.sensor_location=memory"
     assert lines[3].strip() == FIRING.reason
     assert lines[4].strip() == "look?[2J"
