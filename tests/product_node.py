@@ -28,6 +28,7 @@ from stoker.mesh.connection import context
 from stoker.mesh.connection.context import Context
 from stoker.mesh.identity import certificate
 from stoker.mesh.wire import schema
+from tests import command_line
 
 STOKER = Path(sys.executable).parent / "stoker"
 PATIENCE_S = 120
@@ -48,10 +49,7 @@ class LiveNode:
         self, *words: str, check: bool = True, stdin: bytes = b""
     ) -> subprocess.CompletedProcess[bytes]:
         """Run one `stoker` command; a failure shows what it said."""
-        done = subprocess.run(
-            [STOKER, *words], env=self.environment, input=stdin, capture_output=True,
-            timeout=PATIENCE_S, check=False,
-        )  # fmt: skip
+        done = command_line.stoker(words, self.environment, stdin, PATIENCE_S)
         if check and done.returncode != 0:
             pytest.fail(f"stoker {' '.join(words)}: exit {done.returncode}\n{done.stderr.decode()}")
         return done
