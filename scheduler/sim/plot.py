@@ -30,6 +30,11 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 20, 44, 56
 _LIGHT = ("#0b62a4", "#c4500a", "#1a7f4b", "#a13d87", "#8a6a00", "#127c8a", "#5b51c9", "#5f6672")
 _DARK = ("#6db3f2", "#ff9d5c", "#5fd394", "#ee9bd5", "#e3c14f", "#57cfe0", "#b0a8ff", "#b4bcc8")
 _DASHES = ("none", "6 3")
+_DASHES_ABOVE: Mapping[int, str] = {1: "12 12", 2: "8 16"}
+"""The dashes of a line by the number of lines that are the same and below it, so that each shows
+in the gaps of the next; a fourth one is in the legend alone."""
+SPREAD_LEAST: Final = 0.3
+"""The least part of the highest value by which values differ on an axis that begins at 0."""
 
 
 class _Axis(NamedTuple):
@@ -63,7 +68,7 @@ def line_chart(
     series: Series,
     *,
     log_x: bool = False,
-    zero: bool = True,
+    zero: bool | None = None,
 ) -> None:
     """Write a chart of lines (`line_svg`); Refused if the file cannot be written."""
     _write(path, line_svg(title, x_label, y_label, series, log_x=log_x, zero=zero))
@@ -81,12 +86,15 @@ def line_svg(
     series: Series,
     *,
     log_x: bool = False,
-    zero: bool = True,
+    zero: bool | None = None,
 ) -> str:
     """Return the SVG text of a chart of lines.
 
-    `log_x` leaves out points whose x is not above 0; `zero` has the y axis begin at 0. Raises
-    BadRequest where there is no point, one that is no number, or more than SERIES_MAX lines.
+    `log_x` leaves out points whose x is not above 0; `zero` has the y axis begin at 0: by default
+    unless all lines would lie in the upper part of the chart, where nobody could tell them apart.
+    An axis that begins elsewhere says so. Lines that are the same are drawn in turns, and the
+    legend names which one is below. Raises BadRequest where there is no point, one that is no
+    number, or more than SERIES_MAX lines.
     """
     lines = {
         name: _thinned([(x, y) for x, y in points if x > 0 or not log_x])
@@ -95,15 +103,39 @@ def line_svg(
     every = [point for points in lines.values() for point in points]
     _check(list(lines), [number for point in every for number in point])
     xs, ys = [x for x, _ in every], [y for _, y in every]
-    legend = _legend(list(lines))
+    below = _below(lines)
+    names = [name + (f" (as {lower[0]})" if lower else "") for name, lower in below.items()]
+    dashes = [_DASHES_ABOVE.get(len(lower), "") for lower in below.values()]
+    legend = _legend(names, dashes)
     top = _TOP + 18 * len(legend)
     across = _Axis(*_bounds(xs, log=log_x), _LEFT, WIDTH - _RIGHT, log_x)
+    zero = _tells_from_zero(ys) if zero is None else zero
     up = _Axis(*_bounds([*ys, 0.0] if zero else ys), HEIGHT - _BOTTOM, top)
+    if up.low > 0:
+        y_label = f"{y_label} (the axis begins at {up.low:.6g})"
     body = [*_grid(up), *_ticks_across(across), *_labels(title, x_label, y_label)]
     body += [line for row in legend for line in row]
     for number, points in enumerate(lines.values()):
-        body.append(_path(number, [(across.at(x), up.at(y)) for x, y in points]))
+        at = [(across.at(x), up.at(y)) for x, y in points]
+        body.append(_path(number, at, dashes[number]))
     return _document(title, body)
+
+
+def _below(lines: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, list[str]]:
+    """Return for each line the earlier ones with the same points, over which it is drawn."""
+    found: dict[str, list[str]] = {}
+    seen: dict[tuple[tuple[float, float], ...], list[str]] = {}
+    for name, points in lines.items():
+        same = seen.setdefault(tuple(points), [])
+        found[name] = list(same)
+        same.append(name)
+    return found
+
+
+def _tells_from_zero(ys: Sequence[float]) -> bool:
+    """Return True if an axis from 0 leaves the lines enough room to differ in."""
+    low, high = min(ys), max(ys)
+    return low <= 0 or low == high or high - low >= SPREAD_LEAST * high
 
 
 def bar_svg(title: str, y_label: str, groups: Bars) -> str:
@@ -211,7 +243,7 @@ def _labels(title: str, x_label: str, y_label: str) -> list[str]:
     ]
 
 
-def _legend(names: list[str]) -> list[list[str]]:
+def _legend(names: list[str], dashes: Sequence[str] = ()) -> list[list[str]]:
     """Return the rows of the legend, one list of names each."""
     rows: list[list[str]] = [[]]
     x = float(_LEFT)
@@ -221,15 +253,16 @@ def _legend(names: list[str]) -> list[list[str]]:
             rows.append([])
             x = float(_LEFT)
         y = 40 + 18 * (len(rows) - 1)
-        rows[-1].append(_path(number, [(x, y - 4.0), (x + 20, y - 4.0)]))
+        dash = dashes[number] if dashes else ""
+        rows[-1].append(_path(number, [(x, y - 4.0), (x + 20, y - 4.0)], dash))
         rows[-1].append(_text(x + 26, y, name, "start", "small"))
         x += width
     return rows
 
 
-def _path(number: int, points: Sequence[tuple[float, float]]) -> str:
+def _path(number: int, points: Sequence[tuple[float, float]], dash: str = "") -> str:
     at = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    dash = _DASHES[number // len(_LIGHT) % len(_DASHES)]
+    dash = dash or _DASHES[number // len(_LIGHT) % len(_DASHES)]
     return f'<polyline class="s{number % len(_LIGHT)}" stroke-dasharray="{dash}" points="{at}"/>'
 
 

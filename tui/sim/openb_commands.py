@@ -126,7 +126,10 @@ def _plot(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         "GPUs given out",
         "arrived demand, % of GPUs",
         "given out, % of GPUs",
-        {f"{row['name']}, {row['policy']}": list(enumerate(row["curve_pct"])) for row in rows},
+        {
+            f"workload {row['name']}, placement {row['policy']}": list(enumerate(row["curve_pct"]))
+            for row in rows
+        },
     )
 
 

@@ -109,7 +109,7 @@ def _plot(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         "given out, % of GPUs",
         "kW",
         {
-            f"{row['name']}, {each['policy']}": [
+            f"workload {row['name']}, placement {each['policy']}": [
                 (point["alloc_pct"], point["kw"]) for point in each["curve"]
             ]
             for row in rows

@@ -53,10 +53,25 @@ def test_the_axis_across_may_be_logarithmic() -> None:
     assert line[1][0] - line[0][0] == pytest.approx(line[2][0] - line[1][0], abs=0.2)
 
 
-def test_the_axis_up_begins_at_zero_unless_told_otherwise() -> None:
-    points = {"a": [(0.0, 95.0), (1.0, 96.0)]}
-    assert "0" in words(tree(plot.line_svg("t", "x", "y", points)))[:2]
-    assert words(tree(plot.line_svg("t", "x", "y", points, zero=False)))[0] == "95"
+def test_the_axis_up_begins_at_zero_unless_that_hides_the_difference() -> None:
+    flat = {"a": [(0.0, 95.0), (1.0, 96.0)], "b": [(0.0, 95.4), (1.0, 95.6)]}
+    assert words(tree(plot.line_svg("t", "x", "y", flat, zero=True)))[0] == "0"
+    root = tree(plot.line_svg("t", "x", "y", flat))
+    assert words(root)[0] == "95" and "y (the axis begins at 95)" in words(root)
+    low, high = drawn(root, 2)[0][0][1], drawn(root, 2)[0][1][1]
+    assert low - high > 200, "the line takes the height that there is"
+    for points in ([(0.0, 60.0), (1.0, 96.0)], [(0.0, -95.0), (1.0, 96.0)], [(0.0, 7.0)] * 2):
+        said = words(tree(plot.line_svg("t", "x", "y", {"a": points})))
+        assert "y" in said, "nothing is to be said of an axis that begins at 0 or below"
+
+
+def test_lines_that_are_the_same_are_all_seen_and_the_legend_says_so() -> None:
+    same = [(0.0, 1.0), (5.0, 3.0)]
+    series = {"a": same, "b": same, "c": [(0.0, 2.0)], "d": same}
+    root = tree(plot.line_svg("t", "x", "y", series))
+    assert {"a", "b (as a)", "c", "d (as a)"} <= set(words(root))
+    dashes = [node.attrib["stroke-dasharray"] for node in root.iter(f"{SVG}polyline")]
+    assert dashes == ["none", "12 12", "none", "8 16"] * 2, "in the legend as in the chart"
 
 
 @pytest.mark.parametrize("value", [0.0, 7.0, -3.0, 1e-12, 1e15])
@@ -90,7 +105,8 @@ def test_light_and_dark_ground_are_both_told() -> None:
 
 
 def test_many_names_take_more_rows_and_stay_inside() -> None:
-    series = {f"a policy with a long name {i}": [(0.0, 1.0)] for i in range(plot.SERIES_MAX)}
+    names = [f"a policy with a long name {i}" for i in range(plot.SERIES_MAX)]
+    series = {name: [(0.0, float(i))] for i, name in enumerate(names)}
     root = tree(plot.line_svg("t", "x", "y", series))
     assert set(series) <= set(words(root))
     ends = [x for line in drawn(root, len(series)) for x, _ in line]
