@@ -7,7 +7,8 @@ Pure. Owns the names of events and which of them belong to a user.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from stoker.mesh.log.entry import (
     CordonBlob,
@@ -25,8 +26,26 @@ from stoker.mesh.wire.telemetry import ChangeRow, DecisionRow, GivenShare, Outco
 from stoker.scheduler.nouns import DeviceShare, NodeReport
 
 CLUSTER: Final = Topic(subjects.CLUSTER_EVENTS, "events", "")
+USERS_KEPT: Final = 1024
+"""The users whose topics are kept, since each row of telemetry has one."""
 REASON_CHARS: Final = 500
 """A longer reason is cut: the job itself has the whole one."""
+
+
+class _Topics(NamedTuple):
+    decisions: Topic
+    outcomes: Topic
+    events: Topic
+
+
+@lru_cache(USERS_KEPT)
+def _topics(user: str) -> _Topics:
+    """Return the topics of what is told about one user's jobs."""
+    return _Topics(
+        Topic(subjects.decisions(user), "decisions", user),
+        Topic(subjects.outcomes(user), "outcomes", user),
+        Topic(subjects.job_events(user), "events", user),
+    )
 
 
 def put(batches: OutgoingBatches, committed: EntryTold, nodes: Mapping[str, NodeReport]) -> None:
@@ -34,17 +53,12 @@ def put(batches: OutgoingBatches, committed: EntryTold, nodes: Mapping[str, Node
     changes, entry = committed.changes, committed.entry
     index, log_ns = entry.prev_index + 1, entry.now_ns
     for decided in changes.decisions:
-        user = decided.job.owner.user
-        topic = Topic(subjects.decisions(user), "decisions", user)
+        topic = _topics(decided.job.owner.user).decisions
         batches.put(topic, _decision(decided, log_ns, nodes), index)
     for reported in changes.outcomes:
-        user = reported.job.owner.user
-        topic = Topic(subjects.outcomes(user), "outcomes", user)
-        batches.put(topic, _outcome(reported), index)
+        batches.put(_topics(reported.job.owner.user).outcomes, _outcome(reported), index)
     for change in changes.jobs:
-        user = change.job.owner.user
-        topic = Topic(subjects.job_events(user), "events", user)
-        batches.put(topic, _job_event(change, log_ns), index)
+        batches.put(_topics(change.job.owner.user).events, _job_event(change, log_ns), index)
     for event in _cluster_events(entry):
         batches.put(CLUSTER, event, index)
 
