@@ -190,9 +190,17 @@ def check_the_live_view_shows_and_acknowledges_it(scene: Scene, alert: str) -> N
 
 
 def check_the_live_view_has_what_was_resolved(node: LiveNode) -> None:
-    said = node.stoker("top", "alerts", "--plain", "--once").stdout.decode()
-    assert said.startswith("Alerts  SIM  live") and "resolved" in said
-    assert "not above 0.2" in said
+    """The mark goes with the node's next observation, and the row stays."""
+
+    def said() -> str:
+        return node.stoker("top", "alerts", "--plain", "--once").stdout.decode()
+
+    wait_until(lambda: said().startswith("Alerts  SIM  live"), "the mark is gone", 40)
+    assert "resolved" in said() and "not above 0.2" in said()
+    file = str(node.root / "alerts.rec")
+    node.stoker("record", "--for", "500ms", "--interval", "0.2", file)
+    replayed = node.stoker("top", "alerts", "--replay", file, "--once").stdout.decode()
+    assert "not above 0.2" in replayed and "REPLAY" in replayed and "SIM" in replayed
 
 
 def check_another_agent_goes_on(scene: Scene) -> None:

@@ -183,6 +183,8 @@ def test_what_a_user_may_not_do_is_refused_in_words(alice: Walker, mixed: LiveNo
         assert alice.code in (1, 2) and said.startswith("stoker: "), (command, said)
         assert "stoker.v1" not in said and "Traceback" not in said, (command, said)
     assert "control observe" in alice.run("stoker power") and alice.code == 0
+    said = alice.run("stoker top alerts --once")
+    assert "alerts: only an administrator reads the alerts of a cluster" in said, said
     mixed.stoker("cancel", str(root_s))
 
 
