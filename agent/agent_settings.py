@@ -37,6 +37,7 @@ from stoker.agent.state import (
     node_labels,
     otlp_environment,
     state_folder,
+    told_schedulers,
 )
 from stoker.agent.state.job_bounds import Bounds
 from stoker.agent.state.metrics_config import Listener, MetricsConfig
@@ -44,9 +45,9 @@ from stoker.agent.state.otlp_config import OtlpConfig, target
 from stoker.agent.state.state_folder import AGENT, ClusterFile, StateFolder
 from stoker.mesh.connection.context import LOOPBACK, own_broker
 from stoker.mesh.identity import identity
-from stoker.mesh.identity.identity import Verifier
 from stoker.mesh.recording import ring_files
 from stoker.mesh.recording.ring_files import RecordingLimits
+from stoker.mesh.wire.known_schedulers import KnownSchedulers
 from stoker.native import paths
 from stoker.native.errors import BadRequest
 from stoker.native.setting import mark
@@ -125,9 +126,18 @@ class AgentSettings:
         return host_facts.jobs_cgroup(self.state.instance)
 
     @cached_property
-    def members(self) -> tuple[Verifier, ...]:
+    def members(self) -> KnownSchedulers:
         """The keys of the cluster's schedulers, by position in the roster."""
-        return tuple(map(Verifier, self.cluster.scheduler_keys))
+        told = told_schedulers.load(self._told_schedulers, self.cluster.scheduler_keys)
+        return KnownSchedulers(told)
+
+    @property
+    def _told_schedulers(self) -> Path:
+        return self.agent / "schedulers.json"
+
+    def keep_schedulers(self, keys: tuple[str, ...]) -> None:
+        """Have the next agent begin with this roster."""
+        told_schedulers.store(self._told_schedulers, keys, self.cluster.scheduler_keys)
 
     def brokers(self) -> tuple[str, ...]:
         """Return the brokers' addresses: that of this node, which may change when its broker

@@ -134,9 +134,7 @@ class AgentDaemon:
         self._tracer.publish = self._link.publish
         self._alerts = metrics.alerts(self._link.publish)
         requests = SchedulerRequests(setting.node, self._link, self._answered, self._tasks.spawn)
-        self._effects = EffectRunner(
-            self._position, self._lease, self._folders, requests, self._status
-        )
+        self._effects = self._effect_runner(requests)
         self._core_loop = CoreLoop(self._core, self._status, self._effects.carry_out, self._give_up)
         self._recorder = RingRecorder(setting)
         self._spawner: Spawner | None = None
@@ -147,6 +145,16 @@ class AgentDaemon:
         self._ranks: NodeRanks | None = None
         self._verdicts: GangVerdicts | None = None
         self._reports: NodeReports | None = None
+
+    def _effect_runner(self, requests: SchedulerRequests) -> EffectRunner:
+        return EffectRunner(
+            self._position,
+            self._lease,
+            self._folders,
+            requests,
+            self._status,
+            keep_schedulers=self._setting.keep_schedulers,
+        )
 
     def stop(self) -> None:
         """End soon; jobs go on."""

@@ -407,7 +407,13 @@ class ForgetJob(Record, tag="forget", frozen=True):
     job: int
 
 
-Action = StartJob | StopJob | ForgetJob | ReleaseJob
+class TrustSchedulers(Record, tag="schedulers", frozen=True):
+    """Command to a node: the roster is this one; public keys by place, empty for a vacant place."""
+
+    keys: tuple[str, ...]
+
+
+Action = StartJob | StopJob | ForgetJob | ReleaseJob | TrustSchedulers
 
 
 class Usage(Record, frozen=True):

@@ -19,7 +19,16 @@ from stoker.agent.jobs import steps
 from stoker.agent.jobs.outcome_queue import OutcomeQueue
 from stoker.agent.jobs.steps import Effect
 from stoker.mesh.wire.command import HAVE_MAX
-from stoker.scheduler.nouns import ENDED, Action, Outcome, ReleaseJob, StartJob, StopJob, TaskKey
+from stoker.scheduler.nouns import (
+    ENDED,
+    Action,
+    ForgetJob,
+    Outcome,
+    ReleaseJob,
+    StartJob,
+    StopJob,
+    TaskKey,
+)
 
 ATTEMPTS_MAX = HAVE_MAX
 """The largest number of attempts whose end is not in the log; a start beyond it is refused."""
@@ -123,7 +132,7 @@ class Attempts:
                     effects.append(steps.StartAttempts(tuple(starts)))
                     starts = []
                 self.stop(action, now_ns, effects)
-            else:
+            elif isinstance(action, ForgetJob):
                 forgotten.append(action.job)
         if starts:
             effects.append(steps.StartAttempts(tuple(starts)))

@@ -17,6 +17,8 @@ from stoker.mesh.wire.command import Position
 from stoker.mesh.wire.lease_messages import LeaseAnswer, LeaseGrant, LeaseRequest
 from stoker.native.errors import BadRequest, Denied
 
+UNKNOWN = "lease_signature"
+"""The counter of answers that no scheduler signed who is known here."""
 OUTSTANDING_MAX = 64
 """The most requests that may still be answered; the oldest are given up."""
 CALM_NS = 1_000_000_000
@@ -67,7 +69,7 @@ class LeaseJudge:
     def __init__(
         self,
         holder: LeaseHolder,
-        members: Sequence[Checks],
+        members: Sequence[Checks | None],
         new_nonce: Callable[[], int],
         expiry_ns: int = 0,
     ) -> None:
@@ -145,7 +147,7 @@ class LeaseJudge:
         try:
             answer = lease_messages.open_answer(data, self._members)
         except Denied:
-            return LeaseRefused("lease_signature")
+            return LeaseRefused(UNKNOWN)
         except BadRequest:
             return LeaseRefused("lease_format")
         if answer.cluster != self._holder.cluster:

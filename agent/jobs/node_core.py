@@ -27,7 +27,14 @@ from stoker.mesh.wire.command import (
     CommandRepeat,
     DesiredState,
 )
-from stoker.scheduler.nouns import Action, NodeReport, ReleaseJob, StartJob, TaskKey
+from stoker.scheduler.nouns import (
+    Action,
+    NodeReport,
+    ReleaseJob,
+    StartJob,
+    TaskKey,
+    TrustSchedulers,
+)
 
 RETRY_FIRST_S = 0.1
 RETRY_MAX_S = 2.0
@@ -259,6 +266,7 @@ class NodeCore:
             self._refuse(desired.counter, desired.why, effects)
             return
         self._wanted.done(now_s)
+        self._trust(desired.schedulers, effects)
         if desired.more:
             # The next part has again the starts that may not be made now, so it waits a while.
             may_start = self._lease.may_start(_ns(now_s), self._requested_ns)
@@ -283,7 +291,12 @@ class NodeCore:
         to this node has ended, since it may hold their devices; then the desired state has them.
         """
         has_lease = self._lease.may_start(_ns(now_s), requested_ns)
-        found = list(actions)
+        found = []
+        for each in actions:
+            if isinstance(each, TrustSchedulers):
+                self._trust(each.keys, effects)
+            else:
+                found.append(each)
         starts = [each for each in found if isinstance(each, StartJob)]
         waits = bool(starts) and self._attempts.ending_lost()
         held = () if has_lease and not waits else (StartJob, ReleaseJob)
@@ -293,6 +306,19 @@ class NodeCore:
             self.counters[why] += len(found) - len(todo)
         self._start_waits = self._start_waits or waits
         self._attempts.carry_out(todo, now_ns, effects)
+
+    def _trust(self, keys: tuple[str, ...], effects: list[Effect]) -> None:
+        """Obey the schedulers of this roster from now on, and no other ones."""
+        if self._chain.learn(keys):
+            effects.append(steps.KeepSchedulers(keys))
+
+    def _answer_unknown(
+        self, event: steps.AnswerUnknown, now_s: float, effects: list[Effect]
+    ) -> None:
+        """Request the state, with which the schedulers that are known here introduce another."""
+        if self._caught_up:
+            self.counters["scheduler_unknown"] += 1
+            self._wanted.want(now_s)
 
     def _reconcile(self, desired: DesiredState, now_s: float, effects: list[Effect]) -> None:
         """Carry out the difference between the desired state and the attempts here. An attempt here
@@ -383,6 +409,7 @@ _HANDLERS: dict[type, Callable[[NodeCore, Any, float, list[Effect]], None]] = {
     steps.NotGreeted: NodeCore._not_greeted,
     steps.CommandReceived: NodeCore._command_received,
     steps.LeaseRenewed: NodeCore._lease_renewed,
+    steps.AnswerUnknown: NodeCore._answer_unknown,
     steps.StateReceived: NodeCore._state_received,
     steps.StateFailed: NodeCore._state_failed,
     steps.SpawnerAttempts: NodeCore._spawner_attempts,

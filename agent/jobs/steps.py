@@ -52,6 +52,10 @@ class CommandReceived(_Value, frozen=True):
     data: bytes
 
 
+class AnswerUnknown(_Value, frozen=True):
+    """A lease answer came that no scheduler signed who is known here."""
+
+
 class LeaseRenewed(_Value, frozen=True):
     """The lease now lasts until `expiry_ns` (CLOCK_BOOTTIME), which is stored."""
 
@@ -196,6 +200,7 @@ Event = (
     | Greeted
     | NotGreeted
     | CommandReceived
+    | AnswerUnknown
     | LeaseRenewed
     | StateReceived
     | StateFailed
@@ -233,6 +238,12 @@ class Persist(_Value, frozen=True):
     """Store the position before any effect that follows."""
 
     position: Position
+
+
+class KeepSchedulers(_Value, frozen=True):
+    """Store the roster that this node obeys, for the next start."""
+
+    keys: tuple[str, ...]
 
 
 class StartAttempts(_Value, frozen=True):
@@ -296,6 +307,7 @@ Effect = (
     SayHello
     | RequestState
     | Persist
+    | KeepSchedulers
     | StartAttempts
     | ReleaseAttempts
     | StopAttempt

@@ -37,7 +37,7 @@ class BrokerConnections:
         return self._connection(node, self._setting.brokers, handlers)
 
     def lease_thread(
-        self, chain: CommandChain, lease: Lease, post: Callable[[steps.LeaseRenewed], None]
+        self, chain: CommandChain, lease: Lease, post: Callable[[steps.Event], None]
     ) -> LeaseThread:
         """Return the thread that renews the lease; `post` is called in that thread."""
         setting, node = self._setting, self._setting.node

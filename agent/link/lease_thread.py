@@ -20,7 +20,7 @@ from functools import partial
 from nats.aio.msg import Msg
 
 from stoker.agent.jobs import steps
-from stoker.agent.jobs.lease_judge import Freeze, LeaseExtended, LeaseJudge
+from stoker.agent.jobs.lease_judge import UNKNOWN, Freeze, LeaseExtended, LeaseJudge
 from stoker.agent.link.agent_connection import AgentConnection, MessageHandler
 from stoker.agent.link.ping_responder import PingResponder
 from stoker.agent.state.job_freezer import JobFreezer
@@ -49,7 +49,7 @@ class LeaseThread:
         lease: Lease,
         *,
         position: Callable[[], Position],
-        post: Callable[[steps.LeaseRenewed], None],
+        post: Callable[[steps.Event], None],
     ) -> None:
         self._counters: Counter[str] = Counter()
         self._connect = connect
@@ -94,6 +94,8 @@ class LeaseThread:
         freeze = self._freeze()
         verdict = self._judge.judge(message.data, _boot_ns(), self._position(), freeze)
         if not isinstance(verdict, LeaseExtended):
+            if verdict.counter == UNKNOWN:
+                self._post(steps.AnswerUnknown())
             return
         if verdict.stamp_ns >= self._gap_ns:
             self._gap_ns = 0

@@ -7,6 +7,8 @@ batch are merged; a stop or a release never overtakes the starts before it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from stoker.agent.job_executor import JobExecutor
 from stoker.agent.jobs import steps
 from stoker.agent.jobs.job_folders import JobFolders
@@ -28,7 +30,10 @@ class EffectRunner:
         folders: JobFolders,
         requests: SchedulerRequests,
         status: StatusReporter,
+        *,
+        keep_schedulers: Callable[[tuple[str, ...]], None],
     ) -> None:
+        self._keep_schedulers = keep_schedulers
         self._position = position
         self._lease = lease
         self._folders = folders
@@ -76,6 +81,9 @@ class EffectRunner:
                 self._requests.begin(effect)
             case steps.Thaw():
                 self._thaw(effect)
+            case steps.KeepSchedulers(keys):
+                self._keep_schedulers(keys)
+                self._status.note("the roster of the schedulers is another one")
             case steps.DropFolder(job):
                 self._folders.forget(job)
             case steps.LogNote(text):

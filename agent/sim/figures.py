@@ -25,6 +25,8 @@ class Shape(NamedTuple):
     users: int
     wishes: int
     """Jobs of each user."""
+    spares: int = 0
+    """Schedulers that are not in the roster at first and may enter it."""
 
 
 class SeedFigures(NamedTuple):
@@ -45,6 +47,8 @@ class SeedFigures(NamedTuple):
     """The number of attempts of gangs that began."""
     thaws: int = 0
     """The number of times that a node let its jobs go on."""
+    rosters: int = 0
+    """The number of changes of the roster."""
 
     @property
     def counts(self) -> bool:

@@ -7,20 +7,20 @@ file and the spawner's attempts; a new boot of the machine has the stored positi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from stoker.agent.jobs import steps
-from stoker.agent.jobs.lease_judge import LeaseExtended, LeaseHolder, LeaseJudge
+from stoker.agent.jobs.lease_judge import UNKNOWN, LeaseExtended, LeaseHolder, LeaseJudge
 from stoker.agent.jobs.node_core import NodeCore
 from stoker.agent.sim.ping_model import Ping, PingModel
 from stoker.agent.sim.run_audit import RunAudit
 from stoker.agent.sim.spawner_model import SpawnerModel
 from stoker.agent.sim.watchdog_model import LOOK_NS, LeaseModel, decide, looks_until_expiry
 from stoker.agent.state.incarnation import STEP
-from stoker.mesh.identity.identity import Checks
 from stoker.mesh.replica import events
 from stoker.mesh.sim.host_clock import DRIFT_PPM_MAX, HostClock
+from stoker.mesh.sim.keyed_hash import KeyedHash
 from stoker.mesh.sim.lease_audit import HeldLease
 from stoker.mesh.sim.scheduler_process import (
     SchedulerAnswer,
@@ -33,6 +33,7 @@ from stoker.mesh.sim.sim_process import SimProcess
 from stoker.mesh.sim.timeline import MS, SECOND
 from stoker.mesh.sim.timeouts import Timeouts
 from stoker.mesh.wire.command import CommandChain, NodeReply, Position
+from stoker.mesh.wire.known_schedulers import KnownSchedulers
 from stoker.mesh.wire.lease_messages import NONCE_BITS
 from stoker.native.errors import StokerError
 from stoker.scheduler.nouns import DeviceInfo, NodeReport, Observation
@@ -58,7 +59,8 @@ class TrustedCluster(NamedTuple):
     """The cluster of a node, and the schedulers' keys by place."""
 
     cluster: str
-    members: Sequence[Checks]
+    schedulers: tuple[str, ...]
+    """Public keys by place in the roster."""
 
 
 class NodeProcess(SimProcess):
@@ -101,6 +103,7 @@ class NodeProcess(SimProcess):
         """Return what carries out each kind of effect."""
         return {
             steps.Persist: self._persist,
+            steps.KeepSchedulers: self._keep_schedulers,
             steps.SayHello: self._say_hello,
             steps.RequestState: self._request_state,
             steps.SendOutcomes: self._send_outcomes,
@@ -184,7 +187,8 @@ class NodeProcess(SimProcess):
         self._open.clear()
         self._wake_ns = 0
         self._incarnation = max(self._incarnation + STEP, self.clock.real())
-        cluster, members = self._trusted
+        cluster, keys = self._trusted
+        members = KnownSchedulers(keys, KeyedHash)
         self._chain = CommandChain(
             cluster, self.name, members, self._stored, nonce=self._incarnation
         )
@@ -205,6 +209,9 @@ class NodeProcess(SimProcess):
         self.around.timeline.after(CONNECT_NS, self._begin, (self.starts, report))
         self.around.timeline.after(CONNECT_NS + LIST_NS, self._tick, self.starts)
         self.around.timeline.after(CONNECT_NS, self._look_at_lease, self.starts)
+
+    def _keep_schedulers(self, effect: steps.KeepSchedulers) -> None:
+        self._trusted = self._trusted._replace(schedulers=effect.keys)
 
     def _new_nonce(self) -> int:
         return self.around.chance.getrandbits(NONCE_BITS)
@@ -425,6 +432,8 @@ class NodeProcess(SimProcess):
             self.lease.extend(verdict.expiry_ns)
             self._look_again()
             self.feed(steps.LeaseRenewed(verdict.expiry_ns, verdict.at, freeze))
+        elif verdict.counter == UNKNOWN:
+            self.feed(steps.AnswerUnknown())
 
 
 def _nothing(effect: steps.Effect) -> None:

@@ -14,6 +14,7 @@ from collections import Counter
 from stoker.agent.sim.fault_plan import FaultPlan
 from stoker.agent.sim.figures import ENTRIES_MIN, SeedFigures, Shape
 from stoker.agent.sim.node_process import NodeProcess, TrustedCluster
+from stoker.agent.sim.roster_changer import RosterChanger
 from stoker.agent.sim.run_audit import RunAudit
 from stoker.agent.sim.users import SimUser
 from stoker.mesh.log.genesis import Genesis, RosterMember
@@ -46,6 +47,9 @@ WISHES = 22
 """Jobs of each user: with their repeats, about as many as make a log of ENTRIES_MIN entries."""
 LIMITS = Limits(nodes=32, devices=128, jobs=512, finished=512, tasks=512, node_tasks=64, keys=2048)
 LOG_BYTES = 64 << 20
+SPARES, SPARES_EVERY = 2, 4
+"""One of so many seeds with several schedulers has so many more, and an administrator who changes
+the roster."""
 CLUSTER = "sim"
 NONE = stream_faults.StreamFaults()
 
@@ -75,14 +79,16 @@ class World:
             faults=stream_faults.drawn(chance, shape.servers) if faults else NONE,
             max_bytes=LOG_BYTES,
         )
+        self._changer: RosterChanger | None = None
         self._build()
         self.plan = FaultPlan(self.around, self.schedulers, self.nodes, FAULTS_NS if faults else 0)
 
     def _build(self) -> None:
         shape = self.shape
-        keys = [KeyedHash(f"U{number}") for number in range(shape.schedulers)]
-        roster = tuple(RosterMember(n + 1, key.public) for n, key in enumerate(keys))
-        genesis = Genesis(CLUSTER, LIMITS, roster, FORMATS, {})
+        keys = [KeyedHash(f"U{number}") for number in range(shape.schedulers + shape.spares)]
+        everybody = tuple(RosterMember(n + 1, key.public) for n, key in enumerate(keys))
+        founders = everybody[: shape.schedulers]
+        genesis = Genesis(CLUSTER, LIMITS, founders, FORMATS, {})
         self.audit = LogAudit(genesis)
         opened = OpenedEntries()
         watch = SchedulerWatch(self.audit, self.timeline, self.stream, shape.schedulers, opened)
@@ -102,7 +108,7 @@ class World:
                 f"node-{n + 1}",
                 self.chance.randint(2, 4),
                 audit=self.runs,
-                trusted=TrustedCluster(CLUSTER, keys),
+                trusted=TrustedCluster(CLUSTER, tuple(each.public_key for each in founders)),
             )
             for n in range(shape.nodes)
         ]
@@ -133,6 +139,9 @@ class World:
             scheduler.start()
         for node in self.nodes:
             node.boot_machine()
+        if self._entries_min and self.shape.spares:
+            changer = RosterChanger(self.around, self.schedulers, self.shape.schedulers, FAULTS_NS)
+            self._changer = changer
         for user in self.users:
             user.plan(self.chance, self.shape.wishes, FAULTS_NS)
         self.timeline.after(LOOK_NS, self._look, None)
@@ -208,9 +217,16 @@ class World:
         jobs = self.runs.acknowledged.values()
         if any(job not in begun and job not in self.audit.ended for job in jobs):
             return False
-        if len({each.replica.state.index for each in self.schedulers}) > 1:
+        if len({each.replica.state.index for each in self._members()}) > 1:
             return False
         return self.leader() is not None and not any(node.core.untold for node in self.nodes)
+
+    def _members(self) -> list[SchedulerProcess]:
+        """Return the schedulers of the newest roster that any has applied."""
+        newest = max(self.schedulers, key=lambda each: each.replica.state.index)
+        config = newest.replica.state.config
+        numbers = {each.number for each in config.schedulers} if config is not None else set()
+        return [each for each in self.schedulers if each.number in numbers]
 
     def _why(self) -> str:
         """Return what is not over."""
@@ -239,6 +255,7 @@ class World:
             self.audit.evictions,
             self.runs.gangs,
             self.runs.thaws,
+            self._changer.changes if self._changer is not None else 0,
         )
 
 
@@ -251,7 +268,8 @@ def shape_of(seed: int) -> Shape:
     nodes = 8 + seed % 3
     if seed % ALONE_EVERY == ALONE:
         return Shape(1, 1, nodes, 3, WISHES)
-    return Shape((3, 3, 3, 5)[seed % 4], (3, 3, 5)[seed % 3], nodes, 3, WISHES)
+    spares = SPARES if seed % SPARES_EVERY == 2 else 0
+    return Shape((3, 3, 3, 5)[seed % 4], (3, 3, 5)[seed % 3], nodes, 3, WISHES, spares)
 
 
 def run_seed(seed: int, *, story: bool = False) -> tuple[SeedFigures, list[str]]:

@@ -25,10 +25,10 @@ from stoker.mesh.wire.cluster_server import ADMIN, ClusterServer, admin_of
 from stoker.native import durable_file
 from stoker.native.errors import Corrupt, Denied, NotFound, Refused
 
-FORMAT = 13
+FORMAT = 14
 """The state format that this version reads and writes."""
 
-MIGRATIONS: dict[int, Callable[[Path], None]] = {12: lambda root: None}
+MIGRATIONS: dict[int, Callable[[Path], None]] = {}
 """Older format -> function that converts a folder to the next format, in place."""
 
 AGENT = "agent"

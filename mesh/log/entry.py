@@ -14,12 +14,12 @@ from typing import NamedTuple
 import msgspec
 
 from stoker.mesh.identity.identity import SIGNATURE_BYTES, Checks, Signs
-from stoker.mesh.log.genesis import Genesis
+from stoker.mesh.log.genesis import Genesis, RosterMember
 from stoker.native.errors import Corrupt
 from stoker.scheduler.core import Limits
 from stoker.scheduler.nouns import Account, NodeReport, Outcome, Owner, Record
 
-FORMAT = 12
+FORMAT = 13
 HASH_BYTES = 32
 NO_HASH = bytes(HASH_BYTES)
 ENTRY_BYTES_MAX = 256 * 1024
@@ -143,6 +143,13 @@ class AccountBlob(Record, tag="account", frozen=True):
     account: Account | None
 
 
+class RosterBlob(Record, tag="roster", frozen=True):
+    """The scheduler at a place of the roster, from the next entry on; VACANT if it leaves."""
+
+    place: int
+    member: RosterMember
+
+
 Setting = QueueBlob | NamesBlob | DrainBlob | CordonBlob | LimitsBlob | AccountBlob
 Blob = (
     JobBlob
@@ -155,6 +162,7 @@ Blob = (
     | SnapshotPointBlob
     | GenesisBlob
     | TermBlob
+    | RosterBlob
     | Setting
 )
 

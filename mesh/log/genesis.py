@@ -27,6 +27,10 @@ class RosterMember(msgspec.Struct, frozen=True):
     public_key: str
 
 
+VACANT = RosterMember(0, "")
+"""A place of the roster whose scheduler has left; the others keep theirs."""
+
+
 class Formats(msgspec.Struct, frozen=True):
     """Formats of the records that replicas exchange; a replica of others does not join."""
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
+from stoker.mesh.log.entry import SnapshotBlob
 from stoker.scheduler.book import Job
-from stoker.scheduler.nouns import Decision, JobState, Outcome
+from stoker.scheduler.nouns import Action, Decision, JobState, Outcome
 
 
 class JobChange(msgspec.Struct, frozen=True):
@@ -57,3 +58,24 @@ class Changes:
     def decided(self, job: Job, task: int, decision: Decision) -> None:
         """Note where a task of a job goes."""
         self.decisions.append(Decided(job, job.attempt, task, decision))
+
+
+class Applied(msgspec.Struct):
+    """The changes of one entry, for those who wait for it."""
+
+    submitted: dict[int, int] = {}
+    """The job of each submit, by position of the command."""
+    ignored: dict[int, int] = {}
+    """The reason code of each ignored command, by its position."""
+    changed: list[int] = []
+    """The jobs whose state changed."""
+    actions: dict[str, list[Action]] = {}
+    """The actions of each node, by name."""
+    snapshot: SnapshotBlob | None = None
+    is_snapshot_point: bool = False
+    trim_to: int = 0
+    """The log may be trimmed up to this entry; 0 if the entry says nothing about that."""
+    departed: list[str] = []
+    """The nodes that left for good."""
+    changes: Changes = msgspec.field(default_factory=Changes)
+    """The changes as telemetry tells them."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from stoker.mesh.log.entry import Entry, Setting
+from stoker.mesh.log.entry import Entry, RosterBlob, Setting
 from stoker.mesh.replica.authority import Authority
 from stoker.mesh.replica.changes import Changes
 from stoker.mesh.replica.snapshots import Snapshot
@@ -62,6 +62,13 @@ class NodeRemoval(NamedTuple):
     node: str
     why: str
     force: bool
+
+
+class RosterChange(NamedTuple):
+    """An administrator takes one scheduler into the roster, or out of it."""
+
+    token: Any
+    change: RosterBlob
 
 
 class AccountsRead(NamedTuple):
@@ -290,6 +297,7 @@ Event = (
     JobSubmitted
     | Admin
     | NodeRemoval
+    | RosterChange
     | AccountsRead
     | CancelRequested
     | Remove

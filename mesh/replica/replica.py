@@ -18,6 +18,7 @@ from stoker.mesh.log.jetstream_log import LogGap
 from stoker.mesh.log.log_outage import LogOutage
 from stoker.mesh.log.log_time import Instant, LogTime
 from stoker.mesh.replica import events
+from stoker.mesh.replica.changes import Applied
 from stoker.mesh.replica.log.append_pipeline import AppendPipeline
 from stoker.mesh.replica.log.held_entry import HeldEntry
 from stoker.mesh.replica.log.held_tail import BrokenChain, HeldTail
@@ -30,6 +31,7 @@ from stoker.mesh.replica.nodes.leadership import Leadership
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.peers.answer_right import AnswerRight
 from stoker.mesh.replica.peers.replica_peers import ReadEnvelope, ReplicaPeers
+from stoker.mesh.replica.peers.roster_proposals import RosterProposals
 from stoker.mesh.replica.peers.voter import Voter
 from stoker.mesh.replica.replica_settings import ReplicaSettings, Role
 from stoker.mesh.replica.requests.account_updates import AccountUpdates
@@ -37,7 +39,7 @@ from stoker.mesh.replica.requests.job_gets import JobGets
 from stoker.mesh.replica.requests.user_works import UserWorks
 from stoker.mesh.replica.requests.waiters import Waiters
 from stoker.mesh.replica.snapshots import Snapshot
-from stoker.mesh.replica.state import Applied, first_state
+from stoker.mesh.replica.state import first_state
 from stoker.mesh.replica.watch.node_requests import NodeRequests
 from stoker.mesh.replica.watch.node_watch import NodeWatch
 from stoker.mesh.replica.works import request_defects
@@ -71,9 +73,9 @@ class Replica:
         self._now = Instant(0, 0)
         self._outbox = outbox = Outbox()
         self._outage = LogOutage(settings.seed)
-        roster = Roster(open_key, settings.genesis.schedulers)
+        roster = Roster(open_key, settings.genesis.schedulers, settings.roster)
         several = len(settings.genesis.schedulers) > 1
-        self._tail = tail = HeldTail(state, roster, keeps=several)
+        self.tail = self._tail = tail = HeldTail(state, roster, keeps=several)
         place = max(0, roster.place(settings.leader, state))
         self._leadership = Leadership(state, signer, outbox, place=place)
         self._appends = AppendPipeline(
@@ -113,6 +115,8 @@ class Replica:
         self.watch = NodeWatch(state, self._appends, outbox, settings.began_ns)
         decides = self._leadership, self._appends
         self.nodes = NodeRequests(state, *decides, self.watch, outbox=outbox, watts=settings.watts)
+        chain = settings.leader, state, roster, self._peers.pledges
+        self._rosters = RosterProposals(*chain, appends=self._appends, outbox=outbox)
         self._handlers = self._event_handlers()
         if several:
             self._leadership.role = "following"
@@ -124,6 +128,7 @@ class Replica:
             events.JobSubmitted: self._user_work,
             events.Admin: self._user_work,
             events.NodeRemoval: self._for_the_leader(self.watch.remove),
+            events.RosterChange: self._for_the_leader(self._rosters.wanted),
             events.AccountsRead: lambda event, now: self._accounts.want(event.accounts),
             events.CancelRequested: self._user_work,
             events.Remove: self._user_work,
@@ -201,6 +206,8 @@ class Replica:
         """Return one line; its first word is `ok`, `waiting` or `blocked`."""
         if self._leadership.halted:
             return f"blocked: halted: {self.why}"
+        if not self._peers.is_member:
+            return "waiting: this scheduler is not in the roster"
         if self._outage.is_down:
             return f"blocked: {self.why}"
         if refused := self._outage.full or self._outage.disk:
@@ -390,6 +397,9 @@ class Replica:
         """
         if self.role not in ("reading", "repairing"):
             return
+        if not (self._peers.is_member and self._peers.pledges.hold(now.boot_ns)):
+            self.step_down("what it read changed the roster", now)
+            return
         best, missing = self._peers.best(), self._tail.missing()
         if best is not None:
             self._leadership.role = "fetching"
@@ -520,18 +530,7 @@ class Replica:
             self._outbox.put(*channels.commands(held.index, entry.now_ns, applied.actions))
             if self.settings.tells:
                 self._outbox.put(events.EntryTold(entry, applied.changes))
-            self._compaction.recorded(self._trim_to(applied))
-
-    def _trim_to(self, applied: Applied) -> int:
-        """Return how far the log may be trimmed; 0 if that would reach beyond the snapshot.
-
-        A log that lost everything has begun again, and its places are others than those recorded.
-        """
-        if applied.snapshot is None or not applied.trim_to:
-            return 0
-        beyond = self._tail.after(applied.snapshot.index)
-        reaches = any(0 < held.seq <= applied.trim_to for held in beyond)
-        return 0 if reaches else applied.trim_to
+            self._compaction.recorded(self._tail.trim_to(applied))
 
     def _snapshot_saved(self, event: events.SnapshotSaved, now: Instant) -> None:
         blob = SnapshotBlob(event.seq, event.digest, event.place, event.agreed)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from stoker.mesh.broker.budgets import Budgets
-from stoker.mesh.log.genesis import Genesis
+from stoker.mesh.log.genesis import Genesis, RosterMember
 from stoker.scheduler.hints import ModelPower
 
 NEVER = -(1 << 62)
@@ -45,6 +45,9 @@ class ReplicaSettings:
     """The limits of one user."""
     measure: bool = True
     """True to measure decision latencies; without, they are 0 and no byte depends on a clock."""
+    roster: tuple[RosterMember, ...] = ()
+    """The schedulers as this host knows them, whom a replica hears that has read nothing yet; those
+    of the genesis if it names none."""
     known_tail: int = 0
     """An acknowledged entry, which the log must hold; 0 if none is known."""
 

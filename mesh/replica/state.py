@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from stoker.mesh.log import entry as entries
+from stoker.mesh.log import roster_change
 from stoker.mesh.log.entry import (
     AccountBlob,
     CancelBlob,
@@ -27,13 +28,14 @@ from stoker.mesh.log.entry import (
     NodeBlob,
     NodeRemovedBlob,
     OutcomeBlob,
+    RosterBlob,
     SnapshotBlob,
     SnapshotPointBlob,
     TermBlob,
 )
 from stoker.mesh.log.genesis import ClusterConfig, Genesis, digest, first_config
 from stoker.mesh.replica import attempt_words, followed_jobs, gangs, snapshots
-from stoker.mesh.replica.changes import Changes, ToldOutcome
+from stoker.mesh.replica.changes import Applied, ToldOutcome
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.native.errors import Corrupt, StokerError
 from stoker.scheduler.book import Attempt, Book, Eviction, Job
@@ -64,6 +66,7 @@ from stoker.scheduler.nouns import (
     StartJob,
     StopJob,
     TaskRecord,
+    TrustSchedulers,
     placing_of,
 )
 from stoker.scheduler.reasons import Reason, sentence
@@ -83,27 +86,6 @@ class StartRaw(TaskRecord, tag="start", frozen=True):
     owner: Owner
     spec: msgspec.Raw
     gang: Gang | None = None
-
-
-class Applied(msgspec.Struct):
-    """The changes of one entry, for those who wait for it."""
-
-    submitted: dict[int, int] = {}
-    """The job of each submit, by position of the command."""
-    ignored: dict[int, int] = {}
-    """The reason code of each ignored command, by its position."""
-    changed: list[int] = []
-    """The jobs whose state changed."""
-    actions: dict[str, list[Action]] = {}
-    """The actions of each node, by name."""
-    snapshot: SnapshotBlob | None = None
-    is_snapshot_point: bool = False
-    trim_to: int = 0
-    """The log may be trimmed up to this entry; 0 if the entry says nothing about that."""
-    departed: list[str] = []
-    """The nodes that left for good."""
-    changes: Changes = msgspec.field(default_factory=Changes)
-    """The changes as telemetry tells them."""
 
 
 class ReplicaState:
@@ -151,6 +133,11 @@ class ReplicaState:
     def limits(self) -> Limits:
         """The limits of the state now."""
         return self.config.limits if self.config is not None else UNFOUNDED
+
+    @property
+    def schedulers(self) -> roster_change.Members:
+        """The roster; nobody before the genesis."""
+        return self.config.schedulers if self.config is not None else ()
 
     @property
     def accounts(self) -> Mapping[str, Account]:
@@ -291,6 +278,8 @@ class ReplicaState:
             step.applied.trim_to, self.snapshot_seq = self.snapshot_seq, blob.seq
         elif isinstance(blob, SnapshotPointBlob):
             step.applied.is_snapshot_point = True
+        elif isinstance(blob, RosterBlob):
+            self._change_roster(step)
         elif not isinstance(blob, GenesisBlob | TermBlob):
             self._take_setting(blob, step)
 
@@ -340,6 +329,18 @@ class ReplicaState:
         else:
             self.config = msgspec.structs.replace(self._configured(), limits=limits)
             self._learn_anew()
+
+    def _change_roster(self, step: _Step) -> None:
+        """Take the roster behind this entry; a change that may not be does nothing anywhere."""
+        config = self._configured()
+        schedulers = roster_change.following(config.schedulers, step.entry)
+        if schedulers is config.schedulers:
+            self.refuse("roster")
+        else:
+            self.config = msgspec.structs.replace(config, schedulers=schedulers)
+            told = TrustSchedulers(roster_change.keys(schedulers))
+            for node in self.book.nodes:
+                step.act(node, told)
 
     def _set_account(self, blob: AccountBlob) -> None:
         config = self._configured()

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from stoker.mesh.log import roster_change
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.works.fence import FENCE_ID, FENCE_TAINT
 from stoker.mesh.wire import schema
@@ -140,7 +141,7 @@ def cluster_view(
                 leads=member.number == leader,
                 server=homes.get(member.number, ""),
             )
-            for member in config.schedulers
+            for member in roster_change.present(config.schedulers)
         ),
         limits=config.limits._asdict(),
         users=len(config.accounts),

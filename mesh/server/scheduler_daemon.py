@@ -109,6 +109,7 @@ class SchedulerDaemon:
         offered = ScoreFolder(options.state)
         self.functions = ScoreRunner(offered)
         self.service = Service(self.replica, policy, offered.check, self.cluster.homes)
+        self.service.servers = self.cluster.keys
         self.refused = RefusedKeys(options.state / revoked_keys.FILE, self.replica.count)
         self.departures = DeparturesFile(self.folder.path)
         self.users_file = UsersFile(options.state / "users.json")

@@ -44,6 +44,11 @@ class ClusterRecord(msgspec.Struct, frozen=True):
     """The servers of a cluster that has several."""
 
     @property
+    def keys(self) -> dict[str, str]:
+        """The public key of each server's scheduler, by the server's name."""
+        return {each.node: each.scheduler for each in self.servers}
+
+    @property
     def homes(self) -> dict[int, str]:
         """The node of each scheduler's host, by the scheduler's number."""
         keys = {each.scheduler: each.node for each in self.servers}

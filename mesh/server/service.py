@@ -25,7 +25,14 @@ from stoker.mesh.replica.events import (
 )
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.works.work import AdminApplied, Removed
-from stoker.mesh.server import administration, admission, cluster_views, explanation, job_views
+from stoker.mesh.server import (
+    administration,
+    admission,
+    cluster_views,
+    explanation,
+    job_views,
+    roster_requests,
+)
 from stoker.mesh.wire import request_signature, schema
 from stoker.mesh.wire.command import NodeReply
 from stoker.mesh.wire.job_request import Afters
@@ -61,6 +68,8 @@ PROXY_ANSWERS = (
 )
 """The requests that nodes or the broker answer and that do not belong to one job."""
 NS = 1_000_000_000
+ADMINISTERED = administration.HANDLERS.keys() | roster_requests.HANDLERS.keys()
+"""The (noun, verb) of what an administrator changes by an entry of the log."""
 _NO_DEMANDS = RequestPolicy()
 _NO_HOMES: Mapping[int, str] = {}
 
@@ -109,6 +118,8 @@ class Service:
         """The node of each scheduler's host, by the scheduler's number."""
         self.log: schema.LogView | None = None
         """The brokers that keep the log, as they said last; None if they have not."""
+        self.servers: Mapping[str, str] = {}
+        """The public key of each server's scheduler, by the server's name."""
         self.requests = requests
         self._check_function = check_function
         self._handlers: dict[tuple[str, str], Callable[[Caller, Any, int], Any]] = {
@@ -162,7 +173,7 @@ class Service:
             raise self.replica.right.not_serving()
         if (address.noun, address.verb) in PROXY_ANSWERS:
             return caller
-        if (address.noun, address.verb) in administration.HANDLERS:
+        if (address.noun, address.verb) in ADMINISTERED:
             return self._administer(caller, request)
         return self._handlers[address.noun, address.verb](caller, request, now_ns)
 
@@ -208,7 +219,10 @@ class Service:
 
     def _administer(self, caller: Caller, request: Message) -> Event:
         if not caller.admin:
-            raise Denied("only an administrator changes queues, nodes, devices and limits")
+            raise Denied("only an administrator changes queues, nodes, devices and the cluster")
+        if (about := roster_requests.HANDLERS.get((caller.noun, caller.verb))) is not None:
+            change: Event = about(caller, request, self.replica.state, self.servers)  # type: ignore[operator]
+            return change
         handler = administration.HANDLERS[caller.noun, caller.verb]
         if isinstance(request, schema.NodeRemoveRequest):
             request = self._removable(caller, request)

@@ -17,6 +17,7 @@ from stoker.mesh.log.entry import (
     EvictBlob,
     NodeBlob,
     NodeRemovedBlob,
+    RosterBlob,
 )
 from stoker.mesh.replica.changes import Decided, JobChange, ToldOutcome
 from stoker.mesh.replica.events import EntryTold
@@ -136,6 +137,9 @@ def _cluster_events(entry: Entry) -> Iterator[ChangeRow]:
                 yield ChangeRow(t_ns=t_ns, what="node.evicted", node=node, reason=why)
             case NodeRemovedBlob(node, _, _, why):
                 yield ChangeRow(t_ns=t_ns, what="node.removed", node=node, reason=why)
+            case RosterBlob(_, member):
+                what = "scheduler.entered" if member.number else "scheduler.left"
+                yield ChangeRow(t_ns=t_ns, what=what)
             case DrainBlob(node, why):
                 what = "node.drained" if why else "node.undrained"
                 yield ChangeRow(t_ns=t_ns, what=what, node=node, reason=why)

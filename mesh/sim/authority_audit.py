@@ -16,6 +16,7 @@ from stoker.mesh.log.held_entries import FORGOTTEN
 from stoker.mesh.replica.peers.voter import PLEDGE_NS
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.sim.host_clock import DRIFT_PPM_MAX, HostClock
+from stoker.mesh.sim.roster_book import RosterBook
 from stoker.mesh.sim.scheduler_disk import SchedulerDisk
 from stoker.mesh.sim.timeline import Timeline
 from stoker.mesh.wire.term_owner import owner_place
@@ -51,12 +52,13 @@ class AuthorityAudit:
         timeline: Timeline,
         schedulers: list[AuditedScheduler],
         count: int,
+        book: RosterBook,
     ) -> None:
         self._violated = violated
         self._timeline = timeline
         self._schedulers = schedulers
         self._count = count
-        self._majority = count // 2 + 1
+        self._book = book
         self._votes: dict[int, dict[int, Vote]] = {}
         """The last vote of each voter for each candidate."""
         self._pledged: set[tuple[int, int]] = set()
@@ -102,8 +104,9 @@ class AuthorityAudit:
     def _counted_on(self, voter: int) -> int:
         """Return the newest term for which a majority voted, this one among them."""
         terms = [term for each, term in self._pledged if each == voter]
-        counts = {term: sum((n, term) in self._pledged for n in self._numbers()) for term in terms}
-        return max((term for term, count in counts.items() if count >= self._majority), default=0)
+        counts = {term: sum(each == term for _, each in self._pledged) for term in terms}
+        majority = self._book.largest // 2 + 1
+        return max((term for term, count in counts.items() if count >= majority), default=0)
 
     def told(self, scheduler: AuditedScheduler, term: int) -> None:
         """Note that another hears which term this scheduler follows; its disk must say so, too."""
@@ -121,11 +124,14 @@ class AuthorityAudit:
         if self._count == 1:
             return
         now, number, voters = scheduler.clock.boot(), scheduler.number, 0
-        for votes in self._votes.values():
-            vote = votes.get(number)
+        end = scheduler.replica.tail.end.hash
+        for voter in self._book.after(end):
+            vote = self._votes.get(voter, {}).get(number)
             if vote is not None and vote.candidate_ns + PLEDGE_NS > now:
                 voters += 1
-        if voters < self._majority:
+        if number not in self._book.after(end):
+            self._violated(f"{scheduler.name} {what} and has left the roster")
+        if voters < self._book.majority(end):
             self._violated(f"{scheduler.name} {what} with the pledges of {voters} schedulers")
         others = [each for each in self._schedulers if each is not scheduler and self._holds(each)]
         if others and self._holds(scheduler):
@@ -166,10 +172,8 @@ class AuthorityAudit:
             index = entry.prev_index + 1
             self._violated(f"{who} applies entry {index}, which no scheduler has appended")
         if entry.term > self._term and self._count > 1:
-            voters = sum((voter, entry.term) in self._pledged for voter in self._numbers())
-            if voters < self._majority:
+            here = self._book.after(entry.prev_hash)
+            voters = sum((voter, entry.term) in self._pledged for voter in here)
+            if voters < self._book.majority(entry.prev_hash):
                 self._violated(f"term {entry.term} began with the pledges of {voters} schedulers")
         self._term = max(self._term, entry.term)
-
-    def _numbers(self) -> range:
-        return range(1, self._count + 1)

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from stoker.mesh.log.entry import Entry, OutcomeBlob
-from stoker.mesh.replica.state import Applied, ReplicaState, StartRaw
+from stoker.mesh.replica.changes import Applied
+from stoker.mesh.replica.state import ReplicaState, StartRaw
 from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import ENDED, MILLI, Outcome, StartJob, TaskKey
 

@@ -16,6 +16,7 @@ from stoker.mesh.replica.log.held_entry import ChainPlace
 from stoker.mesh.sim.authority_audit import AuditedScheduler
 from stoker.mesh.sim.log_audit import LogAudit
 from stoker.mesh.sim.opened_entries import OpenedEntries
+from stoker.mesh.sim.roster_book import RosterBook
 from stoker.mesh.sim.scheduler_disk import SchedulerDisk
 from stoker.mesh.wire.peer_messages import Message, RecallRequest
 
@@ -30,13 +31,13 @@ class DurabilityAudit:
         violated: Callable[[str], None],
         log: LogAudit,
         schedulers: list[AuditedScheduler],
-        count: int,
+        book: RosterBook,
         opened: OpenedEntries,
     ) -> None:
         self._violated = violated
         self._log = log
         self._schedulers = schedulers
-        self._majority = count // 2 + 1
+        self._book = book
         self._opened = opened
         self._places: dict[bytes, ChainPlace] = {}
         """The place of each entry, by its bytes."""
@@ -69,7 +70,9 @@ class DurabilityAudit:
         place = self.place(data) if data is not None else NOWHERE
         wanted = place.rank if place.index else FORGOTTEN
         guards = [each for each in self._schedulers if each.disk.floor >= wanted]
-        if len({each.number for each in (*holders, *guards)}) < self._majority:
+        have = {each.number for each in (*holders, *guards)}
+        end = scheduler.replica.tail.end.hash
+        if len(have & self._book.after(end)) < self._book.majority(end):
             on = ", ".join(each.name for each in holders)
             self._violated(f"{scheduler.name} confirms entry {index}, which is only on {on}")
         if data is not None and place.term != term:
@@ -105,14 +108,19 @@ class DurabilityAudit:
         last = self._confirmed
         if not last.index:
             return
-        lacking = [each.disk for each in self._schedulers if not self._has_last(each.disk)]
+        lacking = [
+            (each.number, each.disk) for each in self._schedulers if not self._has_last(each.disk)
+        ]
         if not lacking:
             return
-        needs = {each.disk: self._needs(each.disk) for each in self._schedulers}
-        for disk in lacking:
-            rank = self.end(disk).rank
-            behind = sum(need <= rank for need in needs.values()) if needs[disk] <= rank else 0
-            if behind >= self._majority:
+        needs = {each.number: self._needs(each.disk) for each in self._schedulers}
+        for number, disk in lacking:
+            end = self.end(disk)
+            voters = self._book.after(end.hash)
+            if number not in voters or needs[number] > end.rank:
+                continue
+            behind = sum(needs[each] <= end.rank for each in voters)
+            if behind >= self._book.majority(end.hash):
                 self._violated(
                     f"after {who} stored, a scheduler that has not the confirmed entry"
                     f" {last.index} can be elected by {behind}"
@@ -139,9 +147,10 @@ class DurabilityAudit:
     def trims(self, scheduler: AuditedScheduler, trimmed: list[bytes | None]) -> None:
         """Note that a leader trims these entries off the log: snapshots of a majority have them."""
         last = max((self.place(data).index for data in trimmed if data is not None), default=0)
-        places = [each.disk.snapshot_place or NOWHERE for each in self._schedulers]
-        holders = sum(place.index >= last for place in places)
-        if holders < self._majority:
+        places = {each.number: each.disk.snapshot_place or NOWHERE for each in self._schedulers}
+        end = scheduler.replica.tail.end.hash
+        holders = sum(places[each].index >= last for each in self._book.after(end))
+        if holders < self._book.majority(end):
             self._violated(
                 f"{scheduler.name} trims the log up to entry {last}, which is in the snapshots of"
                 f" {holders} schedulers"

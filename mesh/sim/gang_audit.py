@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from stoker.mesh.log.entry import Entry, OutcomeBlob
-from stoker.mesh.replica.state import Applied
+from stoker.mesh.replica.changes import Applied
 from stoker.mesh.sim.device_audit import Started, ends
 from stoker.scheduler.nouns import Outcome, ReleaseJob, StopJob
 

@@ -13,8 +13,9 @@ from stoker.mesh.log.entry import Entry, EvictBlob, NodeBlob
 from stoker.mesh.log.genesis import Genesis
 from stoker.mesh.log.genesis import digest as genesis_digest
 from stoker.mesh.replica import snapshots
+from stoker.mesh.replica.changes import Applied
 from stoker.mesh.replica.snapshots import Snapshot
-from stoker.mesh.replica.state import Applied, ReplicaState
+from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.sim.device_audit import DeviceAudit
 from stoker.mesh.sim.gang_audit import GangAudit
 from stoker.mesh.sim.state_digests import StateDigests

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from stoker.mesh.log.genesis import Genesis
+from stoker.mesh.log.genesis import Genesis, RosterMember
 from stoker.mesh.log.jetstream_log import LogFull, LogGap, WrongTail, appended
 from stoker.mesh.replica import events, snapshots
 from stoker.mesh.replica.nodes.lease_answers import BATCH_NS, LeaseAnswers
@@ -113,6 +113,8 @@ class SchedulerProcess(SimProcess):
         self._to_node = to_node
         self._known_tail = 0
         self._alone = len(genesis.schedulers) == 1
+        self.roster: tuple[RosterMember, ...] = ()
+        """The schedulers as the host of one knows them that enters later."""
         self.peers: dict[int, SchedulerProcess] = {}
         """All schedulers by their numbers."""
         self._calls = 0
@@ -170,6 +172,7 @@ class SchedulerProcess(SimProcess):
             self.starts * 64 + self.server,
             SNAPSHOT_ENTRIES,
             measure=False,
+            roster=self.roster,
             known_tail=self._known_tail if self._alone else 0,
             promised=self.disk.promised,
             floor=self.disk.floor,

@@ -19,6 +19,7 @@ from stoker.mesh.sim.log_audit import LogAudit
 from stoker.mesh.sim.model_stream import ModelStream
 from stoker.mesh.sim.opened_entries import OpenedEntries
 from stoker.mesh.sim.read_audit import ReadAudit
+from stoker.mesh.sim.roster_book import RosterBook
 from stoker.mesh.sim.timeline import Timeline
 from stoker.mesh.wire import peer_messages as wire
 
@@ -41,8 +42,9 @@ class SchedulerWatch:
         self.ambush = Ambush()
         self._schedulers: list[AuditedScheduler] = []
         violated = log.violated
-        self.authority = AuthorityAudit(violated, timeline, self._schedulers, count)
-        self.durability = DurabilityAudit(violated, log, self._schedulers, count, opened)
+        self._book = book = RosterBook(count)
+        self.authority = AuthorityAudit(violated, timeline, self._schedulers, count, book)
+        self.durability = DurabilityAudit(violated, log, self._schedulers, book, opened)
         self.leases = LeaseAudit(violated, log, timeline)
         self.reads = ReadAudit(violated, log)
         self._stream = stream
@@ -86,8 +88,8 @@ class SchedulerWatch:
         self.authority.began(scheduler, voter.promised)
         self.durability.changed(scheduler)
 
-        def voted(candidate: int, term: int, stamp_ns: int, covers: bytes, now_ns: int) -> Any:
-            answer = grant(candidate, term, stamp_ns, covers, now_ns)
+        def voted(candidate: int, term: int, stamp_ns: int, roster: bytes, now_ns: int) -> Any:
+            answer = grant(candidate, term, stamp_ns, roster, now_ns)
             if isinstance(answer, wire.Pledge):
                 self.authority.voted(scheduler, candidate, term)
                 self.durability.voted(scheduler, candidate)
@@ -108,7 +110,9 @@ class SchedulerWatch:
     # --- effects ----------------------------------------------------------------------------------
 
     def _append(self, scheduler: AuditedScheduler, effect: events.Append) -> None:
-        self.authority.appends(scheduler, self._opened.unseal(0, effect.data))
+        opened = self._opened.unseal(0, effect.data)
+        self._book.note(opened)
+        self.authority.appends(scheduler, opened)
         self.ambush.sent(scheduler.number, 0, effect)
 
     def _reply(self, scheduler: AuditedScheduler, effect: events.Reply) -> None:

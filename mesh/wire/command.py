@@ -15,11 +15,12 @@ from typing import TypeVar
 import msgspec
 
 from stoker.mesh.identity.identity import SIGNATURE_BYTES, Checks, Signs
+from stoker.mesh.wire.known_schedulers import KnownSchedulers
 from stoker.mesh.wire.term_owner import term_owner
 from stoker.native.errors import BadRequest, Denied
 from stoker.scheduler.nouns import Action, Record, StartJob, StopJob, TaskKey
 
-FORMAT = 6
+FORMAT = 7
 HASH_BYTES = 32
 NO_HASH = bytes(HASH_BYTES)
 COMMAND_BYTES_MAX = 384 * 1024
@@ -80,6 +81,10 @@ class DesiredState(Record, tag="desired", frozen=True):
     """The log index of the node's last eviction, which it has to report as settled; 0 if none."""
     releases: tuple[TaskKey, ...] = ()
     """Tasks of gangs that may run, because all of their gang were ready, and are not known to."""
+    schedulers: tuple[str, ...] = ()
+    """The roster: public keys by place, empty where a scheduler has left."""
+    vouchers: tuple[bytes, ...] = ()
+    """The newest pledges of the other schedulers, by which a node gets to know this leader."""
 
 
 class StateRequest(Record, frozen=True):
@@ -126,19 +131,14 @@ def body_hash(body: bytes) -> bytes:
     return hashlib.blake2b(body, digest_size=HASH_BYTES).digest()
 
 
-def open_sealed(data: bytes, members: Sequence[Checks]) -> Sealable:
+def open_sealed(data: bytes, members: Sequence[Checks | None]) -> Sealable:
     """Return a record that the owner of its term signed.
 
     `members` are the keys of the roster by position. Denied if another key signed it, BadRequest if
     it is no record of this version.
     """
-    if not SIGNATURE_BYTES < len(data) <= COMMAND_BYTES_MAX + SIGNATURE_BYTES:
-        raise BadRequest(f"{len(data)} bytes are not a sealed record")
+    record = _read(data)
     body = data[SIGNATURE_BYTES:]
-    try:
-        record = _decoder.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise BadRequest(f"not a record of this version: {error}") from None
     owner = term_owner(record.term, members)
     if owner is None or not owner.verify(_DOMAIN + body, data[:SIGNATURE_BYTES]):
         raise Denied(f"the owner of term {record.term} did not sign this")
@@ -147,22 +147,32 @@ def open_sealed(data: bytes, members: Sequence[Checks]) -> Sealable:
     return record
 
 
+def _read(data: bytes) -> Sealable:
+    """Return a record before the check of its signature."""
+    if not SIGNATURE_BYTES < len(data) <= COMMAND_BYTES_MAX + SIGNATURE_BYTES:
+        raise BadRequest(f"{len(data)} bytes are not a sealed record")
+    try:
+        return _decoder.decode(data[SIGNATURE_BYTES:])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadRequest(f"not a record of this version: {error}") from None
+
+
 _T = TypeVar("_T", bound=Sealable)
 
 
-def _open_as(kind: type[_T], data: bytes, members: Sequence[Checks]) -> _T:
+def _open_as(kind: type[_T], data: bytes, members: Sequence[Checks | None]) -> _T:
     record = open_sealed(data, members)
     if not isinstance(record, kind):
         raise BadRequest(f"expected a {kind.__name__}, got a {type(record).__name__}")
     return record
 
 
-def open_command(data: bytes, members: Sequence[Checks]) -> NodeCommand:
+def open_command(data: bytes, members: Sequence[Checks | None]) -> NodeCommand:
     """Open a NodeCommand; `CommandChain` checks its position in the chain."""
     return _open_as(NodeCommand, data, members)
 
 
-def open_desired(data: bytes, members: Sequence[Checks]) -> DesiredState:
+def open_desired(data: bytes, members: Sequence[Checks | None]) -> DesiredState:
     """Open a DesiredState."""
     return _open_as(DesiredState, data, members)
 
@@ -197,15 +207,16 @@ class CommandRefused:
 class CommandChain:
     """The agent's side of the chain. Pure: bytes and the stored Position come in.
 
-    `members` are the keys of the schedulers by position in the roster. Its requests are numbered
-    from `nonce`, the agent's start time, so that no answer to an earlier process fits them.
+    `members` are the keys of the schedulers by position in the roster; a node whose roster may
+    change has `KnownSchedulers`. Its requests are numbered from `nonce`, the agent's start time, so
+    that no answer to an earlier process fits them.
     """
 
     def __init__(
         self,
         cluster: str,
         node: str,
-        members: Sequence[Checks],
+        members: Sequence[Checks | None],
         at: Position,
         nonce: int = 0,
     ) -> None:
@@ -217,13 +228,9 @@ class CommandChain:
 
     def offer(self, data: bytes) -> CommandAccepted | CommandRepeat | CommandGap | CommandRefused:
         """Judge one NodeCommand; only CommandAccepted moves the position."""
-        try:
-            command = open_command(data, self._members)
-        except (Denied, BadRequest) as error:
-            return _refusal(error)
-        refused = _foreign(self, command)
-        if refused is not None:
-            return refused
+        command = self._read(data)
+        if not isinstance(command, NodeCommand):
+            return command
         at = self.position
         if command.term > at.term:
             return CommandGap(f"term {command.term} began, this node follows {at.term}")
@@ -237,6 +244,18 @@ class CommandChain:
         self.position = Position(command.term, command.seq, digest)
         return CommandAccepted(command)
 
+    def _read(self, data: bytes) -> NodeCommand | CommandGap | CommandRefused:
+        """Return a command of a scheduler that is known here, for this node."""
+        try:
+            command = open_command(data, self._members)
+        except Denied as error:
+            if self._may_be_of_another(data):
+                return CommandGap(f"{error.message}: perhaps a scheduler that is not known here")
+            return _refusal(error)
+        except BadRequest as error:
+            return _refusal(error)
+        return _foreign(self, command) or command
+
     def is_behind(self, at: Position) -> bool:
         """Return True if the leader has sent commands up to `at` and this node lacks some."""
         own = self.position
@@ -249,10 +268,34 @@ class CommandChain:
         self._nonce += 1
         return StateRequest(self._nonce, self.position, have[:HAVE_MAX])
 
+    def learn(self, keys: tuple[str, ...]) -> bool:
+        """Know this roster from now on, which a scheduler has stated; False if it is no news."""
+        return isinstance(self._members, KnownSchedulers) and self._members.learn(keys)
+
+    def _may_be_of_another(self, data: bytes) -> bool:
+        """True if a record that no scheduler signed who is known here is of a newer term."""
+        return isinstance(self._members, KnownSchedulers) and _read(data).term > self.position.term
+
+    def _open_desired(self, data: bytes) -> DesiredState:
+        """Open a desired state, be it that of a leader whom the schedulers introduce that are known
+        here."""
+        try:
+            return open_desired(data, self._members)
+        except Denied:
+            stated, known = _read(data), self._members
+            if not isinstance(stated, DesiredState) or not isinstance(known, KnownSchedulers):
+                raise
+            members = known.introduced(
+                stated.schedulers, stated.vouchers, stated.cluster, stated.term
+            )
+            if members is None:
+                raise
+            return open_desired(data, members)
+
     def reconcile(self, data: bytes) -> DesiredState | CommandRefused:
         """Judge an answer to the newest request; only its last part moves the position."""
         try:
-            desired = open_desired(data, self._members)
+            desired = self._open_desired(data)
         except (Denied, BadRequest) as error:
             return _refusal(error)
         refused = _foreign(self, desired)

@@ -110,7 +110,7 @@ def seal_answer(answer: LeaseAnswer, signer: Signs) -> bytes:
     return signer.sign(_DOMAIN + body) + body
 
 
-def open_answer(data: bytes, members: Sequence[Checks]) -> LeaseAnswer:
+def open_answer(data: bytes, members: Sequence[Checks | None]) -> LeaseAnswer:
     """Return an answer that the owner of its term signed.
 
     `members` are the keys of the roster by position. Denied if another key signed it, BadRequest

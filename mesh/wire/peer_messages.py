@@ -14,7 +14,7 @@ from stoker.mesh.identity.identity import SIGNATURE_BYTES, Checks, Signs
 from stoker.native.errors import BadRequest, Denied
 from stoker.scheduler.nouns import Record
 
-FORMAT = 2
+FORMAT = 3
 PEER_BYTES_MAX = 384 * 1024
 """The largest sealed message, below the broker's max_payload of 512 KB."""
 FETCHED_BYTES_MAX = 320 * 1024
@@ -30,8 +30,6 @@ class PledgeRequest(Record, tag="pledge_request", frozen=True):
     term: int
     stamp_ns: int
     """The sender's CLOCK_BOOTTIME, from which it counts the pledge."""
-    covers: bytes = b""
-    """The hash of lease grants that the pledge is to prove fresh; empty if there are none."""
     leads: bool = False
     """True if the sender's TERM entry is confirmed."""
     index: int = 0
@@ -51,7 +49,9 @@ class Pledge(Record, tag="pledge", frozen=True):
     candidate: int
     term: int
     stamp_ns: int
-    covers: bytes = b""
+    roster: bytes = b""
+    """The digest of the voter's roster (`known_schedulers.digest`), for nodes that do not know the
+    candidate."""
 
 
 class Promised(Record, tag="promised", frozen=True):
@@ -181,12 +181,14 @@ class RecallRequest(Record, tag="recall_request", frozen=True):
 
 
 class Recalled(Record, tag="recalled", frozen=True):
-    """The newest term that the sender has promised, and the end of the chain that it holds."""
+    """The newest term that the sender has promised, the end of the chain that it holds, and the
+    roster there, as numbers and public keys by place."""
 
     number: int
     promised: int
     term: int
     index: int
+    roster: tuple[tuple[int, str], ...]
 
 
 Message = (

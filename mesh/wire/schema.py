@@ -21,7 +21,9 @@ from stoker.mesh.wire.schema_alerts import (
 )
 from stoker.mesh.wire.schema_cluster import (
     VERSION,
+    ClusterAdmitRequest,
     ClusterLimitsRequest,
+    ClusterRemoveRequest,
     ClusterRequest,
     ClusterView,
     DeviceCordonRequest,
@@ -99,7 +101,9 @@ __all__ = [
     "VERSION",
     "WINDOW_S_MAX",
     "WINDOW_S_MIN",
+    "ClusterAdmitRequest",
     "ClusterLimitsRequest",
+    "ClusterRemoveRequest",
     "ClusterRequest",
     "ClusterView",
     "DeviceCordonRequest",
@@ -499,6 +503,8 @@ ENDPOINTS: dict[tuple[str, str], Endpoint] = {
     ("device", "uncordon"): Endpoint(DeviceUncordonRequest, Done),
     ("cluster", "get"): Endpoint(ClusterRequest, ClusterView),
     ("cluster", "limits"): Endpoint(ClusterLimitsRequest, Done),
+    ("cluster", "remove"): Endpoint(ClusterRemoveRequest, Done),
+    ("cluster", "admit"): Endpoint(ClusterAdmitRequest, Done),
     ("alert", "list"): Endpoint(AlertRequest, AlertList),
     ("alert", "acknowledge"): Endpoint(AlertAckRequest, Done),
 }

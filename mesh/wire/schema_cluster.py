@@ -156,6 +156,21 @@ class ClusterLimitsRequest(Message, frozen=True):
     limits: dict[str, Int]
 
 
+class ClusterRemoveRequest(Message, frozen=True):
+    """`cluster.remove`: the scheduler of a server leaves the roster and counts for no majority.
+
+    Refused for the one that leads, and if fewer than a majority of the others answer or two stay.
+    """
+
+    server: str
+
+
+class ClusterAdmitRequest(Message, frozen=True):
+    """`cluster.admit`: the scheduler of a server that had left is in the roster again."""
+
+    server: str
+
+
 # --- replies --------------------------------------------------------------------------------------
 
 

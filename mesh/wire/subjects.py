@@ -40,7 +40,7 @@ ADMIN_REQUESTS: tuple[tuple[str, str], ...] = (
     *(("queue", verb) for verb in ("set", "remove", "quota")),
     *(("node", verb) for verb in ("label", "reserve", "drain", "remove")),
     *(("device", verb) for verb in ("cordon", "uncordon")),
-    ("cluster", "limits"),
+    *(("cluster", verb) for verb in ("limits", "remove", "admit")),
     ALERT_ACK,
 )
 """All (noun, verb) that only an administrator may send."""

@@ -205,6 +205,69 @@ def lose_the_leaders_host(servers: list[ServerHost]) -> None:
 
 
 @pytest.mark.soak
+def test_a_lost_server_counts_no_more_and_comes_back(servers: list[ServerHost]) -> None:
+    """One that does not lead is lost and removed; the others know no majority with it. Its host
+    returns and counts for nothing before it is admitted, and then it may lead."""
+    before = status(servers[0])
+    assert before is not None
+    lost = next(host for host in servers if host.name not in ("first", before["leader"]))
+    rest = [host for host in servers if host is not lost]
+    refuse_roster_changes(rest[0], before["leader"])
+    lost.lose_power()
+    assert b"done" in rest[0].stoker("cluster", "remove", lost.name).stdout
+    assert b"nothing to change" in rest[1].stoker("cluster", "remove", lost.name).stdout
+    refused = rest[0].stoker("cluster", "remove", other_than(before["leader"], rest), check=False)
+    assert refused.returncode == 2 and b"several schedulers keeps 2" in refused.stderr
+    assert listed(rest[1]) == [host.name for host in rest]
+    for host in rest:
+        wait_until(lambda host=host: obeyed(host).count("") == 1, "its agent obeys it no more")
+    lost.plug_in()
+    lost.stoker("up")
+    wait_until(lambda: listed(lost) == [host.name for host in rest], "its own host sees it")
+    assert b"done" in rest[0].stoker("cluster", "admit", lost.name).stdout
+    wait_until(lambda: in_step(servers), "each host may be lost again", PATIENCE_S)
+    assert [len(obeyed(host)) for host in servers] == [4] * 3, "at a place that nobody had"
+    leader = next(host for host in servers if host.name == (status(rest[0]) or {})["leader"])
+    leader.lose_power()
+    others = [host for host in servers if host is not leader]
+    assert run(others[0], "echo", "on") == "on"
+    leader.plug_in()
+    leader.stoker("up")
+    wait_until(lambda: in_step(servers), "it is back", PATIENCE_S)
+
+
+def refuse_roster_changes(host: ServerHost, leader: str) -> None:
+    """Requests for what may not be get one line, and change nothing."""
+    for words, code, why in (
+        (("remove", leader), 2, b"no scheduler that leads lets itself go"),
+        (("remove", "fourth"), 1, b"the cluster has no server 'fourth'"),
+    ):
+        refused = host.stoker("cluster", *words, check=False)
+        assert refused.returncode == code and why in refused.stderr
+        assert refused.stderr.count(b"\n") <= 2
+    assert b"nothing to change" in host.stoker("cluster", "admit", leader).stdout
+
+
+def listed(host: ServerHost) -> list[str]:
+    """The servers of the roster as one host shows them."""
+    found = status(host)
+    return [row["server"] for row in found["servers"]] if found is not None else []
+
+
+def other_than(name: str, hosts: list[ServerHost]) -> str:
+    return next(host.name for host in hosts if host.name != name)
+
+
+def obeyed(host: ServerHost) -> list[str]:
+    """The schedulers that the agent of a host obeys, by place; empty before it was told."""
+    try:
+        told = json.loads((host.state.agent / "schedulers.json").read_bytes())
+    except FileNotFoundError:
+        return []
+    return list(told["schedulers"])
+
+
+@pytest.mark.soak
 def test_another_host_takes_the_place_of_a_server_that_is_lost(
     servers: list[ServerHost], tmp_path: Path
 ) -> None:

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
 
 VERBS: dict[str, tuple[str, str]] = {
+    "admit": ("stoker.tui.commands.cluster_commands", "Let a server that left count again"),
     "export": ("stoker.agent.commands.cluster_commands", "Write what makes this server"),
     "init": ("stoker.agent.commands.cluster_commands", "Let other hosts reach this node"),
     "join": ("stoker.agent.commands.cluster_commands", "Make this host a node of a cluster"),
     "keys": ("stoker.agent.commands.cluster_commands", "List keys, revoked ones too"),
     "limits": ("stoker.tui.commands.cluster_commands", "Change limits of the cluster"),
+    "remove": ("stoker.tui.commands.cluster_commands", "Let a lost server count no more"),
     "replace": ("stoker.agent.commands.cluster_commands", "Take a lost server's place"),
     "revoke": ("stoker.agent.commands.cluster_commands", "Take a node's or user's key back"),
     "rotate": ("stoker.agent.commands.cluster_commands", "Give a node that joined another key"),
@@ -69,6 +71,33 @@ def cluster_limits_command(limits: tuple[str, ...], state: str | None) -> None:
 
     request = ClusterLimitsRequest(limits=dict(map(_limit, limits)))
     settle(state, "cluster", "limits", request, "limits")
+
+
+@click.command("remove")
+@click.argument("server")
+@node_option
+def cluster_remove_command(server: str, state: str | None) -> None:
+    """Let a server's scheduler leave: it counts for no majority from then on.
+
+    For a host that is lost, or shall go. Of three servers two stay and both must work then; of five
+    three may stay. The server that leads is refused, and any change while others do not answer.
+    """
+    from stoker.mesh.wire.schema import ClusterRemoveRequest
+
+    settle(state, "cluster", "remove", ClusterRemoveRequest(server=server), f"removal of {server}")
+
+
+@click.command("admit")
+@click.argument("server")
+@node_option
+def cluster_admit_command(server: str, state: str | None) -> None:
+    """Let a server count again that had left, on its own host or on a new one.
+
+    It reads the log before it counts for anything.
+    """
+    from stoker.mesh.wire.schema import ClusterAdmitRequest
+
+    settle(state, "cluster", "admit", ClusterAdmitRequest(server=server), f"return of {server}")
 
 
 @click.command("status")

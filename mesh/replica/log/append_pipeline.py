@@ -15,11 +15,12 @@ from stoker.mesh.log import entry as entries
 from stoker.mesh.log.log_outage import LogOutage
 from stoker.mesh.log.log_time import Instant
 from stoker.mesh.replica import events
+from stoker.mesh.replica.changes import Applied
 from stoker.mesh.replica.log.held_tail import HeldTail
 from stoker.mesh.replica.nodes.leadership import Leadership
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.replica_settings import ReplicaSettings
-from stoker.mesh.replica.state import Applied, ReplicaState
+from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.replica.works import request_defects
 from stoker.mesh.replica.works.decide import answer_of, decide, propose
 from stoker.mesh.replica.works.outcome_work import OutcomeWork

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from stoker.mesh.log import entry as entries
 from stoker.mesh.log.entry import Blob, Entry, Opened
 from stoker.mesh.log.jetstream_log import LogGap
+from stoker.mesh.replica.changes import Applied
 from stoker.mesh.replica.log.held_entry import ChainPlace, HeldEntry
 from stoker.mesh.replica.log.roster import Roster
 from stoker.mesh.replica.snapshots import Snapshot
@@ -164,6 +165,8 @@ class HeldTail:
             return older
         proven = self._roster.owned if own else self._roster.signed
         if not proven(opened, self._state):
+            if self._keeps:  # behind entries that are not held, it may be of another roster
+                self._check_chain(seq, entry)
             return "entry_signature"
         self._check_chain(seq, entry)
         return self._superseded(entry)
@@ -210,6 +213,7 @@ class HeldTail:
         index = entry.prev_index + 1
         self._cut(index)
         place = ChainPlace(entry.term, index, opened.hash)
+        self._roster.held(entry, self._state)
         self.entries.append(HeldEntry(index, seq, data, opened, place))
         self.confirm(min(entry.confirmed, index) if self._keeps else index)
 
@@ -218,6 +222,7 @@ class HeldTail:
         while self.entries and self.entries[-1].index >= index:
             dropped = self.entries.pop().index
             self.dropped = min(self.dropped or dropped, dropped)
+        self._roster.dropped(index)
 
     def _place(self, index: int, seq: int) -> None:
         """Note where the log shows a held or recent entry."""
@@ -242,6 +247,17 @@ class HeldTail:
         if self._keeps:
             self.recent.append(taken)
         return taken
+
+    def trim_to(self, applied: Applied) -> int:
+        """Return how far the log may be trimmed; 0 if that would reach beyond the snapshot.
+
+        A log that lost everything has begun again, and its places are others than those recorded.
+        """
+        if applied.snapshot is None or not applied.trim_to:
+            return 0
+        beyond = self.after(applied.snapshot.index)
+        reaches = any(0 < held.seq <= applied.trim_to for held in beyond)
+        return 0 if reaches else applied.trim_to
 
     # --- repair of the log ------------------------------------------------------------------------
 

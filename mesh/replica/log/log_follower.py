@@ -11,9 +11,10 @@ from collections.abc import Callable
 from stoker.mesh.log import entry as entries
 from stoker.mesh.log.entry import Opened
 from stoker.mesh.log.unreadable_entry import UnreadableEntry
+from stoker.mesh.replica.changes import Applied
 from stoker.mesh.replica.log.held_tail import AGAIN, HeldTail
 from stoker.mesh.replica.outbox import Outbox
-from stoker.mesh.replica.state import Applied, ReplicaState
+from stoker.mesh.replica.state import ReplicaState
 from stoker.native.errors import Corrupt
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from stoker.mesh.identity.identity import Signs
+from stoker.mesh.log import roster_change
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.wire import command
 from stoker.mesh.wire.command import (
@@ -64,7 +65,9 @@ class NodeChannel:
             self.position = Position(at.term, seq, command.body_hash(body))
             yield command.seal_body(body, self._signer)
 
-    def desired(self, request: StateRequest, now_ns: int) -> bytes:
+    def desired(
+        self, request: StateRequest, now_ns: int, vouchers: tuple[bytes, ...] = ()
+    ) -> bytes:
         """Return the sealed state that the node should be in now, as far as it fits."""
         have = set(request.have)
         tasks = self._state.core.node_tasks(name_id(self.node))
@@ -92,6 +95,8 @@ class NodeChannel:
             self._forgets(have),
             self._settle(),
             tuple(keys[each] for each in tasks if _may_run(each)),
+            roster_change.keys(self._state.schedulers),
+            vouchers,
         )
         return command.seal(record, self._signer)
 

@@ -6,7 +6,7 @@ Owns the rule that all chains begin anew with a term.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from stoker.mesh.identity.identity import Signs
 from stoker.mesh.replica import events
@@ -25,6 +25,8 @@ class NodeChannels:
 
     def __init__(self, state: ReplicaState, signer: Signs) -> None:
         self.term = 0
+        self.vouchers: Callable[[], tuple[bytes, ...]] = tuple
+        """Returns the pledges of the other schedulers, by which a node gets to know this one."""
         self._state = state
         self._signer = signer
         self._channels: dict[str, NodeChannel] = {}
@@ -49,7 +51,7 @@ class NodeChannels:
 
     def desired(self, node: str, request: StateRequest, now_ns: int) -> bytes:
         """Return the sealed state that a node should be in now."""
-        return self._channel(node).desired(request, now_ns)
+        return self._channel(node).desired(request, now_ns, self.vouchers())
 
     def authority(self, until_ns: int | None, covers_ns: int | None = None) -> Authority:
         """Return the authority over every node, with the last command sent to each.

@@ -6,13 +6,15 @@ Without I/O. Guarantees that acknowledgements of one term never count in another
 
 from __future__ import annotations
 
+from stoker.mesh.replica.peers.quorum import Quorum
+
 
 class Confirmations:
-    """The acknowledgements of one term; `majority` counts the leader's own."""
+    """The acknowledgements of one term, the leader's own among them."""
 
-    def __init__(self, majority: int) -> None:
+    def __init__(self, quorum: Quorum) -> None:
         self.term = 0
-        self._majority = majority
+        self._quorum = quorum
         self._held: dict[int, int] = {}
 
     def begin(self, term: int) -> None:
@@ -27,5 +29,4 @@ class Confirmations:
     @property
     def index(self) -> int:
         """The index up to which a majority holds the leader's chain; 0 if none does."""
-        ends = sorted(self._held.values(), reverse=True)
-        return ends[self._majority - 1] if len(ends) >= self._majority else 0
+        return self._quorum.reached(self._held)

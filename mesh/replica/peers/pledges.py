@@ -7,29 +7,31 @@ that it answers plus PLEDGE_NS, so that no delay of the answer lengthens it.
 
 from __future__ import annotations
 
+from stoker.mesh.replica.peers.quorum import Quorum
 from stoker.mesh.replica.peers.voter import PLEDGE_NS
 from stoker.mesh.wire.peer_messages import Pledge
 
 
 class Pledges:
-    """The pledges for one term at a time; `majority` counts this replica's own."""
+    """The pledges for one term at a time, this replica's own among them."""
 
-    def __init__(self, majority: int) -> None:
+    def __init__(self, quorum: Quorum) -> None:
         self.term = 0
-        self.majority = majority
+        self.quorum = quorum
         self.requested_ns = 0
         """The stamp of the newest request for pledges."""
-        self.until_ns = 0
-        """The moment up to which a majority's pledges hold; 0 if there is no majority."""
         self.won_ns = 0
         """The moment at which a majority had pledged for this term; 0 until then."""
         self._until: dict[int, int] = {}
+        self._until_ns = 0
+        self._counted_of = quorum.numbers
+        """The schedulers of which `_until_ns` was counted."""
         self._sealed: dict[int, bytes] = {}
 
     def begin(self, term: int) -> None:
         """Begin to collect for a term."""
         self.term = term
-        self.until_ns = self.won_ns = 0
+        self._until_ns = self.won_ns = 0
         self._until.clear()
         self._sealed.clear()
 
@@ -47,14 +49,26 @@ class Pledges:
             return False
         self._until[pledge.voter] = until_ns
         self._sealed[pledge.voter] = sealed
-        self._count(now_ns)
+        self._recount()
+        if self._until_ns and not self.won_ns:
+            self.won_ns = now_ns
         return True
 
-    def _count(self, now_ns: int) -> None:
-        ends = sorted(self._until.values(), reverse=True)
-        self.until_ns = ends[self.majority - 1] if len(ends) >= self.majority else 0
-        if self.until_ns and not self.won_ns:
-            self.won_ns = now_ns
+    @property
+    def until_ns(self) -> int:
+        """The moment up to which a majority's pledges hold; 0 if there is no majority.
+
+        With another roster it may be another majority, which has to be won anew.
+        """
+        if self._counted_of is not self.quorum.numbers:
+            self._recount()
+            if not self._until_ns:
+                self.won_ns = 0
+        return self._until_ns
+
+    def _recount(self) -> None:
+        self._counted_of = self.quorum.numbers
+        self._until_ns = self.quorum.reached(self._until)
 
     @property
     def others_ns(self) -> int:
@@ -72,13 +86,22 @@ class Pledges:
     @property
     def count(self) -> int:
         """The number of voters that pledged for this term, whether or not the pledges hold yet."""
-        return len(self._until)
+        return self.quorum.count(self._until)
+
+    def lets(self, members: Quorum, now_ns: int) -> bool:
+        """True while the pledges that are held would be a majority's in another roster."""
+        return now_ns < members.reached(self._until)
 
     def hold(self, now_ns: int) -> bool:
         """True while a majority's pledges are unexpired."""
         return now_ns < self.until_ns
 
+    def vouchers(self) -> tuple[bytes, ...]:
+        """Return the sealed pledges of all others."""
+        return tuple(data for _, data in sorted(self._sealed.items()) if data)
+
     def sealed(self, own: int) -> tuple[bytes, ...]:
         """Return the sealed pledges of the others, as many as a majority needs."""
-        others = [data for voter, data in sorted(self._sealed.items()) if voter != own]
-        return tuple(others[: self.majority - 1])
+        counted = self.quorum.numbers - {own}
+        others = [data for voter, data in sorted(self._sealed.items()) if voter in counted]
+        return tuple(others[: self.quorum.majority - 1])

@@ -117,7 +117,7 @@ class ReadIndexes:
             voters.add(pending.sender)
         if self._voter.promised == pending.led:
             voters.add(self._number)
-        return len(voters) >= self._pledges.majority
+        return self._pledges.quorum.has(voters)
 
     def _refuse(self, sender: int, number: int) -> None:
         role = self._leadership.role

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from stoker.mesh.log.genesis import RosterMember
 from stoker.mesh.log.log_time import Instant
+from stoker.mesh.log.roster_change import present
 from stoker.mesh.replica.log.held_tail import HeldTail
+from stoker.mesh.replica.log.roster import Roster
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.peers.durable_word import DurableWord
 from stoker.mesh.replica.peers.vote_floor import VoteFloor
 from stoker.mesh.replica.peers.voter import PLEDGE_NS, Voter
+from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.wire.peer_messages import Message, Recalled, RecallRequest
 
 AGAIN_NS = 500_000_000
@@ -25,22 +29,25 @@ others has come, and they know of it."""
 
 
 class Recollection:
-    """One replica's part, on both sides; `needed` is how many others must answer."""
+    """One replica's part, on both sides."""
 
     def __init__(
         self,
-        needed: int,
         number: int,
         *,
+        own: int,
+        roster: Roster,
+        state: ReplicaState,
         tail: HeldTail,
         voter: Voter,
         floor: VoteFloor,
         word: DurableWord,
         outbox: Outbox,
         send: Callable[[int, Message], None],
-        broadcast: Callable[[Message], None],
     ) -> None:
-        self._needed = needed
+        self._roster = roster
+        self._state = state
+        self._own = own
         self._number = number
         """The name of this process's question, which no answer to an earlier one has."""
         self._tail = tail
@@ -49,7 +56,6 @@ class Recollection:
         self._word = word
         self._outbox = outbox
         self._send = send
-        self._broadcast = broadcast
         self._next_ns: int | None = None
         self._answers: dict[int, Recalled] = {}
 
@@ -64,13 +70,17 @@ class Recollection:
             self._next_ns = now.boot_ns + SILENT_NS
         if now.boot_ns >= self._next_ns:
             self._next_ns = now.boot_ns + AGAIN_NS
-            self._broadcast(RecallRequest(self._number))
+            for each in self._others():
+                self._send(each, RecallRequest(self._number))
 
     def requested(self, sender: int, message: RecallRequest, now: Instant) -> None:
         """Tell how far the chain reaches that this replica knows of; silent if it has forgotten."""
         if not self.is_due:
             term, index = max(self._tail.end.rank, self._floor.rank)
-            self._send(sender, Recalled(message.number, self._voter.promised, term, index))
+            members = self._roster.members(self._state)
+            roster = tuple((each.number, each.public_key) for each in members)
+            recalled = Recalled(message.number, self._voter.promised, term, index, roster)
+            self._send(sender, recalled)
 
     def recalled(self, sender: int, message: Recalled, now: Instant) -> None:
         """Take an answer; with enough of them, this replica takes part again."""
@@ -78,9 +88,31 @@ class Recollection:
             self._outbox.count("recall_refused")
             return
         self._answers[sender] = message
-        if len(self._answers) < self._needed:
+        self._learn()
+        if len(self._answers.keys() & self._others()) < self._needed:
             return
         self._floor.rank = max((each.term, each.index) for each in self._answers.values())
         self._voter.promise(max(each.promised for each in self._answers.values()))
         self._outbox.count("recalled")
         self._word.store_promise()
+
+    # --- who must answer --------------------------------------------------------------------------
+
+    def _learn(self) -> None:
+        """Take the roster of the longest chain that was told, which may name others to ask."""
+        best = max(self._answers.values(), key=lambda each: (each.term, each.index))
+        if best.roster:
+            self._roster.tell(tuple(RosterMember(*each) for each in best.roster))
+
+    def _others(self) -> set[int]:
+        members = self._roster.told or self._roster.members(self._state)
+        return {each.number for each in present(members)} - {self._own}
+
+    @property
+    def _needed(self) -> int:
+        """The number of others that must answer, which is a majority of all.
+
+        So many have one in each majority that this replica was in, of this roster and of one with
+        one scheduler more, of which perhaps only those know who have not answered.
+        """
+        return (len(self._others()) + 1) // 2 + 1

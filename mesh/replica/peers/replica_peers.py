@@ -26,6 +26,7 @@ from stoker.mesh.replica.peers.confirmations import Confirmations
 from stoker.mesh.replica.peers.durable_word import DurableWord
 from stoker.mesh.replica.peers.follower_reads import FollowerReads
 from stoker.mesh.replica.peers.pledges import Pledges
+from stoker.mesh.replica.peers.quorum import Quorum
 from stoker.mesh.replica.peers.read_index import ReadIndexes
 from stoker.mesh.replica.peers.recollection import Recollection
 from stoker.mesh.replica.peers.snapshot_exchange import SnapshotExchange
@@ -48,12 +49,8 @@ from stoker.mesh.wire.peer_messages import (
     Pledge,
     PledgeRequest,
     Promised,
-    ReadIndexReply,
-    ReadIndexRequest,
     Recalled,
-    RecallRequest,
     SnapshotPart,
-    SnapshotRequest,
     SnapshotTaken,
 )
 from stoker.mesh.wire.term_owner import next_term
@@ -70,8 +67,6 @@ FETCH_NS = 500_000_000
 """A candidate that fetches requests again what did not come in this time."""
 PLEDGING_NS = 400_000_000
 """A candidate without a majority gives up after this time, and tries again later."""
-
-
 UNCONFIRMED_NS = 2_000_000_000
 """A leader whose entries no majority confirms for this long reads the log again: a deposed stream
 leader acknowledges what no other server has."""
@@ -114,12 +109,12 @@ class ReplicaPeers:
     ) -> None:
         self.number = settings.leader
         self.alone = len(settings.genesis.schedulers) == 1
-        majority = len(settings.genesis.schedulers) // 2 + 1
+        self.quorum = quorum = Quorum(lambda: roster.members(state))
         self.voter = Voter(settings.cluster, self.number, settings.promised)
         self.floor = VoteFloor(settings.floor, tail, outbox)
         self._word = word = DurableWord(tail, self.voter, self.floor, outbox)
-        self.pledges = Pledges(majority)
-        self._confirmations = Confirmations(majority)
+        self.pledges = Pledges(quorum)
+        self._confirmations = Confirmations(quorum)
         self._cluster = settings.cluster
         self._signer = signer
         self._state = state
@@ -131,7 +126,7 @@ class ReplicaPeers:
         self._read_envelope = read_envelope
         self.exchange = SnapshotExchange(self.send, outbox, tail.covers, word.install)
         self._agreement = StateAgreement(
-            self.number, majority, state, send=self.send, outbox=outbox, install=word.install
+            self.number, quorum, state, send=self.send, outbox=outbox, install=word.install
         )
         self.reads_here = FollowerReads(
             state,
@@ -167,20 +162,22 @@ class ReplicaPeers:
         """The index of the newest snapshot that a majority has."""
         self._waits_at = (0, 0)
         """The confirmed index for which this leader waits, and since when."""
+        leadership.channels.vouchers = self.pledges.vouchers
         self._handlers = self._message_handlers()
 
     def _make_recollection(self, settings: ReplicaSettings) -> Recollection:
         """Return what asks the others if this replica has lost its memory."""
         return Recollection(
-            len(settings.genesis.schedulers) - self.pledges.majority + 1,
             random.Random(f"recall {settings.seed}").getrandbits(48),
+            own=self.number,
+            roster=self._roster,
+            state=self._state,
             tail=self._tail,
             voter=self.voter,
             floor=self.floor,
             word=self._word,
             outbox=self._outbox,
             send=self.send,
-            broadcast=self.broadcast,
         )
 
     def _message_handlers(self) -> dict[type, Callable[[int, Any, Instant], None]]:
@@ -194,15 +191,22 @@ class ReplicaPeers:
             Appended: self._appended,
             Held: self._held,
             Confirmed: self._confirmed,
-            SnapshotRequest: lambda sender, message, now: self.exchange.requested(sender, message),
+            wire.SnapshotRequest: lambda sender, message, now: self.exchange.requested(
+                sender, message
+            ),
             SnapshotPart: self._part,
             SnapshotTaken: self._snapshot_taken,
             Diverged: self._diverged,
-            ReadIndexRequest: self._read_indexes.requested,
-            ReadIndexReply: self.reads_here.answered,
-            RecallRequest: self._recollection.requested,
+            wire.ReadIndexRequest: self._read_indexes.requested,
+            wire.ReadIndexReply: self.reads_here.answered,
+            wire.RecallRequest: self._recollection.requested,
             Recalled: self._recollection.recalled,
         }
+
+    @property
+    def is_member(self) -> bool:
+        """True if this scheduler is in the roster at the end of its chain."""
+        return self.alone or self.number in self.quorum.numbers
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -264,7 +268,8 @@ class ReplicaPeers:
         self._campaign_ns = now.boot_ns
 
     def _may_campaign(self, now_ns: int) -> bool:
-        if self.voter.wait_ns(self.number, now_ns) or not self.floor.is_reached:
+        waits = self.voter.wait_ns(self.number, now_ns)
+        if waits or not self.is_member or not self.floor.is_reached:
             self._campaign_ns = None
             return False
         if self._campaign_ns is None:
@@ -292,21 +297,20 @@ class ReplicaPeers:
         index = self._state.index
         confirmed = index, self._tail.hash_at(index) or b""
         end, leads = self._tail.end, self._leadership.leads
-        self.broadcast(PledgeRequest(term, stamp_ns, b"", leads, *confirmed, *end.rank))
+        self.broadcast(PledgeRequest(term, stamp_ns, leads, *confirmed, *end.rank))
 
     def _pledge_to_itself(self, now: Instant) -> None:
         """Add the own pledge; a candidate does so last, so that a try that fails changes nothing
         here."""
-        own = self._grant(self.number, self.pledges.term, now.boot_ns, b"", now)
+        own = self._grant(self.number, self.pledges.term, now.boot_ns, now)
         if isinstance(own, Pledge):
             self.pledges.take(own, b"", now.boot_ns)
 
-    def _grant(
-        self, candidate: int, term: int, stamp_ns: int, covers: bytes, now: Instant
-    ) -> Pledge | NotPledged:
+    def _grant(self, candidate: int, term: int, stamp_ns: int, now: Instant) -> Pledge | NotPledged:
         """Vote; a promise of a newer term is durable before anybody hears of it."""
         before = self.voter.promised
-        answer = self.voter.grant(candidate, term, stamp_ns, covers, now.boot_ns)
+        roster = self._roster.digest(self._state)
+        answer = self.voter.grant(candidate, term, stamp_ns, roster, now.boot_ns)
         if self.voter.promised != before:
             self._word.store_promise()
         return answer
@@ -322,7 +326,7 @@ class ReplicaPeers:
         if rival and message.term < self.pledges.term:  # else each binds its vote to the other
             self.send(sender, NotPledged(self.voter.promised, PLEDGING_NS))
             return
-        answer = self._grant(sender, message.term, message.stamp_ns, message.covers, now)
+        answer = self._grant(sender, message.term, message.stamp_ns, now)
         if isinstance(answer, NotPledged):
             self.send(sender, answer)
             return
@@ -350,7 +354,7 @@ class ReplicaPeers:
             return
         self._ends[sender] = ChainPlace(message.end_term, message.end_index, message.end_hash)
         self._read_indexes.look(now)
-        if self._leadership.role == "pledging" and self.pledges.count == self.pledges.majority - 1:
+        if self._leadership.role == "pledging" and self.pledges.count == self.quorum.majority - 1:
             self._pledge_to_itself(now)
             if self.pledges.hold(now.boot_ns):
                 self._leadership.role = "reading"
@@ -586,9 +590,8 @@ class ReplicaPeers:
 
     def broadcast(self, message: Message) -> None:
         """Send a message to every other scheduler of the roster."""
-        for member in self._roster.members(self._state):
-            if member.number != self.number:
-                self.send(member.number, message)
+        for number in sorted(self.quorum.numbers - {self.number}):
+            self.send(number, message)
 
     def send(self, to: int, message: Message) -> None:
         """Send a sealed message to one scheduler."""

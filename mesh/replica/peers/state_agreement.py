@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from stoker.mesh.replica.outbox import Outbox
+from stoker.mesh.replica.peers.quorum import Quorum
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.wire.peer_messages import Diverged, Held, Message
 
@@ -28,7 +29,7 @@ class StateAgreement:
     def __init__(
         self,
         number: int,
-        majority: int,
+        quorum: Quorum,
         state: ReplicaState,
         *,
         send: Callable[[int, Message], None],
@@ -36,7 +37,7 @@ class StateAgreement:
         install: Callable[[bytes, str], None],
     ) -> None:
         self._number = number
-        self._majority = majority
+        self._quorum = quorum
         self._state = state
         self._send = send
         self._outbox = outbox
@@ -65,9 +66,10 @@ class StateAgreement:
         if self._equal[sender]:
             return
         self._outbox.count("replica_differs")
-        if sum(self._equal.values()) + 1 >= self._majority:
+        equal = [self._number, *(each for each, is_equal in self._equal.items() if is_equal)]
+        if self._quorum.has(equal):
             self._send(sender, Diverged(message.applied))
-        elif len(self._equal) - sum(self._equal.values()) >= self._majority:
+        elif self._quorum.has({*self._equal} - {*equal}):
             self.begin_again()
 
     def begin_again(self) -> None:
@@ -85,8 +87,8 @@ class StateAgreement:
             del self._snapshots[min(self._snapshots)]
         if self._number not in votes:
             return False
-        agreed, count = Counter(votes.values()).most_common(1)[0]
-        if count < self._majority:
+        agreed, _ = Counter(votes.values()).most_common(1)[0]
+        if not self._quorum.has(each for each, found in votes.items() if found == agreed):
             return False
         for other, found in votes.items():
             if found != agreed and other != self._number:

@@ -36,7 +36,7 @@ class Voter:
         return 0 if candidate == self._holder else max(0, self._free_ns - now_ns)
 
     def grant(
-        self, candidate: int, term: int, stamp_ns: int, covers: bytes, now_ns: int
+        self, candidate: int, term: int, stamp_ns: int, roster: bytes, now_ns: int
     ) -> Pledge | NotPledged:
         """Pledge to a candidate, or say why not."""
         wait_ns = self.wait_ns(candidate, now_ns)
@@ -44,7 +44,7 @@ class Voter:
             return NotPledged(self.promised, wait_ns)
         self.promised, self._holder = term, candidate
         self._free_ns = now_ns + PLEDGE_NS + DRIFT_NS
-        return Pledge(self._cluster, self._number, candidate, term, stamp_ns, covers)
+        return Pledge(self._cluster, self._number, candidate, term, stamp_ns, roster)
 
     def promise(self, term: int) -> None:
         """Follow a term whose leader was heard."""

@@ -7,9 +7,10 @@ Guarantees that each Get is answered exactly once.
 from __future__ import annotations
 
 from stoker.mesh.replica import events
+from stoker.mesh.replica.changes import Applied
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.requests.waiters import Waiters, reached
-from stoker.mesh.replica.state import Applied, ReplicaState
+from stoker.mesh.replica.state import ReplicaState
 from stoker.native.errors import NotFound, StokerError
 from stoker.scheduler.book import Job
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from stoker.mesh.log.entry import Blob
-from stoker.mesh.replica.state import Applied, ReplicaState
+from stoker.mesh.replica.changes import Applied
+from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.replica.works import request_defects
 from stoker.mesh.replica.works.work import Fate, SubmitWork, Work, WorkBatch
 from stoker.native.errors import Refused, StokerError

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from stoker.mesh.log.entry import Blob, NodeRemovedBlob, encoded_size
-from stoker.mesh.replica.state import Applied, ReplicaState
+from stoker.mesh.replica.changes import Applied
+from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.replica.works import fence
 from stoker.mesh.replica.works.work import AdminApplied, Fate, Work
 from stoker.native.errors import NotFound, Refused, StokerError

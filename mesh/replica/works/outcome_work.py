@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from stoker.mesh.log.entry import Blob, OutcomeBlob
-from stoker.mesh.replica.state import Applied, ReplicaState
+from stoker.mesh.replica.changes import Applied
+from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.replica.works.work import Fate, Work
 from stoker.mesh.wire.command import NodeReply
 from stoker.scheduler import nouns, records

@@ -30,7 +30,8 @@ from stoker.mesh.log.entry import (
     encoded_size,
 )
 from stoker.mesh.replica import departed_nodes
-from stoker.mesh.replica.state import Applied, ReplicaState
+from stoker.mesh.replica.changes import Applied
+from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.replica.works import core_request, fence, reason_text
 from stoker.mesh.replica.works.node_requests import node_requests
 from stoker.mesh.wire.command import NodeReply

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from stoker.mesh.replica.works.node_removal import NodeRemovalWork
+from stoker.mesh.replica.works.roster_work import RosterWork
 from stoker.mesh.replica.works.work import (
     BATCH_BYTES_MAX,
     AdminWork,
@@ -24,7 +25,7 @@ from stoker.native.errors import Refused
 from stoker.scheduler.records import BATCH_REQUESTS_MAX
 
 QUEUE_MAX = 8192
-USERS = (SubmitWork, CancelWork, RemoveWork, AdminWork, NodeRemovalWork)
+USERS = (SubmitWork, CancelWork, RemoveWork, AdminWork, NodeRemovalWork, RosterWork)
 """The kinds of work that a user waits for."""
 QUEUE_BYTES_MAX = 64 << 20
 QUEUE_NS = 10_000_000_000

@@ -41,10 +41,13 @@ class Parts:
     def thaw(self, epoch: int, until_ns: int) -> None:
         self.calls.append(("thaw", epoch, until_ns))
 
+    def keep_schedulers(self, keys: tuple[str, ...]) -> None:
+        self.calls.append(("schedulers", *keys))
+
 
 def calls_of(*effects: steps.Effect) -> list[tuple[Any, ...]]:
     parts = cast(Any, Parts())
-    runner = EffectRunner(parts, parts, parts, parts, parts)
+    runner = EffectRunner(parts, parts, parts, parts, parts, keep_schedulers=parts.keep_schedulers)
     runner.executor = parts
     runner.carry_out(list(effects))
     calls: list[tuple[Any, ...]] = parts.calls
@@ -78,3 +81,8 @@ def test_a_thaw_names_its_freeze_and_its_lease() -> None:
         ("note", "jobs go on after freeze 3: the log was read past it"),
         ("forget", 7),
     ]
+
+
+def test_a_roster_is_kept_behind_the_position_that_states_it() -> None:
+    effects = (steps.KeepSchedulers(("", "B")), steps.Persist(Position(1, 5)))
+    assert calls_of(*effects)[:2] == [("store", 5), ("schedulers", "", "B")]

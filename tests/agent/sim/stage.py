@@ -59,10 +59,11 @@ class Gate:
 class Stage:
     """The cluster, with a log server for each scheduler, and its users."""
 
-    def __init__(self, schedulers: int = 3, nodes: int = 1, *, seed: int = 1) -> None:
-        self.world = World(
-            seed, Shape(schedulers, schedulers, nodes, 0, 0), faults=False, story=True
-        )
+    def __init__(
+        self, schedulers: int = 3, nodes: int = 1, *, seed: int = 1, spares: int = 0
+    ) -> None:
+        shape = Shape(schedulers, schedulers, nodes, 0, 0, spares)
+        self.world = World(seed, shape, faults=False, story=True)
         self.timeline = self.world.timeline
         self.schedulers, self.nodes = self.world.schedulers, self.world.nodes
         self.answers: dict[str, list[Any]] = {}

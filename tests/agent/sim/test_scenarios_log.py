@@ -17,7 +17,7 @@ CONFIRMATIONS = "stoker.mesh.replica.peers.confirmations"
 
 CONFIRM_ALONE = Mutant(
     "confirm-alone", CONFIRMATIONS, "Confirmations.index",
-    "ends[self._majority - 1] if len(ends) >= self._majority", "ends[0] if ends",
+    "self._quorum.reached(self._held)", "max(self._held.values(), default=0)",
     "an entry is confirmed by a majority",
 )  # fmt: skip
 CANDIDATE_ALONE = Mutant(

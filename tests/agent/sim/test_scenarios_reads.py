@@ -18,7 +18,7 @@ FOLLOWER_READS = "stoker.mesh.replica.peers.follower_reads"
 
 UNPROVEN = Mutant(
     "unproven", "stoker.mesh.replica.peers.read_index", "ReadIndexes._is_proven",
-    "return len(voters) >= self._pledges.majority", "return True",
+    "return self._pledges.quorum.has(voters)", "return True",
     "a read is confirmed by a majority that follows no later leader",
 )  # fmt: skip
 EARLY = Mutant(

@@ -74,14 +74,14 @@ def test_two_that_hold_pledges_at_once_are_noticed(world: World) -> None:
     leader, other = leader_of(world), follower_of(world)
     held_ns = leader.replica.right._peers.pledges.until_ns
     drift = other.clock.boot() - leader.clock.boot()
-    other.replica.right._peers.pledges.until_ns = held_ns + drift
+    other.replica.right._peers.pledges._until_ns = held_ns + drift
     world.around.watch.authority.acts(leader, "answers")
     assert found(world) == f"{leader.name} answers while {other.name} holds pledges, too"
 
 
 def test_a_clock_that_stood_still_is_no_violation(world: World) -> None:
     leader, other = leader_of(world), follower_of(world)
-    other.replica.right._peers.pledges.until_ns = 1 << 62
+    other.replica.right._peers.pledges._until_ns = 1 << 62
     other.pause(clock=False)
     world.around.watch.authority.acts(leader, "answers")
     assert world.audit.violations == []

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stoker.mesh.log.entry import NO_HASH, Entry, OutcomeBlob
-from stoker.mesh.replica.state import Applied
+from stoker.mesh.replica.changes import Applied
 from stoker.mesh.sim.gang_audit import GangAudit
 from stoker.scheduler.nouns import (
     Action,

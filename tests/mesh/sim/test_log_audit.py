@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stoker.agent.sim.world import World, shape_of
-from stoker.mesh.replica.state import Applied
+from stoker.mesh.replica.changes import Applied
 from stoker.mesh.sim.log_audit import LogAudit
 from stoker.scheduler.core import Core
 from stoker.scheduler.nouns import Decision, DeviceShare, JobSpec, Owner, StartJob

@@ -66,15 +66,16 @@ def test_parts_of_one_entry_follow_each_other(chain: CommandChain, signer: Ident
 
 def test_golden_bytes_of_what_names_a_task(signer: Identity) -> None:
     """The bodies begin with their tag and format; a key is four numbers."""
-    stop = NodeCommand(6, "c", "n", 3, 4, 0, b"", 5, (StopJob(7, 2, 63, 1 << 63, "r"),))
+    stop = NodeCommand(7, "c", "n", 3, 4, 0, b"", 5, (StopJob(7, 2, 63, 1 << 63, "r"),))
     assert command.encode(stop).hex() == (
-        "9aa7636f6d6d616e6406a163a16e030400c4000591"
+        "9aa7636f6d6d616e6407a163a16e030400c4000591"
         + "97a473746f7007023fcf8000000000000000a172a963616e63656c6c6564"
     )
-    desired = DesiredState(6, "c", "n", 3, 4, b"", 6, 5, (TaskKey(7, 2, 63, 1 << 63),))
+    desired = DesiredState(7, "c", "n", 3, 4, b"", 6, 5, (TaskKey(7, 2, 63, 1 << 63),))
     body = command.encode(desired)
     assert body.hex() == (
-        "dc0010a76465736972656406a163a16e0304c400060591" + "9407023fcf80000000000000009090c2900090"
+        "dc0012a76465736972656407a163a16e0304c400060591"
+        + "9407023fcf80000000000000009090c29000909090"
     )
     opened = command.open_desired(command.seal(desired, signer), [signer.verifier])
     assert opened.wanted[0].task == 63

@@ -25,6 +25,7 @@ WORD = "stoker.mesh.replica.peers.durable_word"
 RECOLLECTION = "stoker.mesh.replica.peers.recollection"
 AGREEMENT = "stoker.mesh.replica.peers.state_agreement"
 ROSTER = "stoker.mesh.replica.log.roster"
+PROPOSALS = "stoker.mesh.replica.peers.roster_proposals"
 READ_INDEX = "stoker.mesh.replica.peers.read_index"
 FOLLOWER_READS = "stoker.mesh.replica.peers.follower_reads"
 ANSWERS = "stoker.mesh.replica.nodes.lease_answers"
@@ -81,7 +82,7 @@ MUTANTS = [
     ),
     Mutant(
         "confirm-alone", CONFIRMATIONS, "Confirmations.index",
-        "ends[self._majority - 1] if len(ends) >= self._majority", "ends[0] if ends",
+        "self._quorum.reached(self._held)", "max(self._held.values(), default=0)",
         "an entry is confirmed by a majority",
     ),
     Mutant(
@@ -147,7 +148,7 @@ MUTANTS = [
     ),
     Mutant(
         "recalls-early", RECOLLECTION, "Recollection.recalled",
-        "if len(self._answers) < self._needed:", "if not self._answers:",
+        "if len(self._answers.keys() & self._others()) < self._needed:", "if not self._answers:",
         "who has lost its memory asks as many as any majority must have one of",
     ),
     Mutant(
@@ -202,8 +203,23 @@ MUTANTS = [
     ),
     Mutant(
         "owner-unchecked", ROSTER, "Roster.owned",
-        "self.owner(entry.term, state) == entry.leader", "True",
+        "self.owner(entry.term, state, entry.prev_index) == entry.leader", "True",
         "only the owner of a term signs for it",
+    ),
+    Mutant(
+        "roster-applied", ROSTER, "Roster.members",
+        "for change in self._changes:", "for change in ():",
+        "the roster of the newest held entry counts, confirmed or not",
+    ),
+    Mutant(
+        "places-move", "stoker.mesh.log.roster_change", "changed",
+        "return tuple(filled)", "return tuple(each for each in filled if each != VACANT)",
+        "who stays in the roster keeps his place",
+    ),
+    Mutant(
+        "self-leave", PROPOSALS, "RosterProposals._refusal",
+        "if self._number not in quorum.numbers:", "if False:",
+        "a leader does not let itself go",
     ),
     Mutant(
         "promise-lost", WORD, "DurableWord.store_promise",
@@ -233,7 +249,8 @@ MUTANTS = [
     ),
     Mutant(
         "snapshot-alone", AGREEMENT, "StateAgreement.taken",
-        "if count < self._majority:", "if count < 1:",
+        "if not self._quorum.has(each for each, found in votes.items() if found == agreed):",
+        "if False:",
         "the log is trimmed behind a snapshot that a majority has",
     ),
     Mutant(
@@ -249,7 +266,7 @@ MUTANTS = [
     ),
     Mutant(
         "read-unproven", READ_INDEX, "ReadIndexes._is_proven",
-        "return len(voters) >= self._pledges.majority", "return True",
+        "return self._pledges.quorum.has(voters)", "return True",
         "a read is confirmed by a majority that follows no later leader",
     ),
     Mutant(

@@ -8,6 +8,7 @@ from stoker.mesh.replica.peers.pledges import Pledges
 from stoker.mesh.replica.peers.read_index import ReadIndexes
 from stoker.mesh.replica.peers.voter import PLEDGE_NS, Voter
 from stoker.mesh.wire.peer_messages import Message, Pledge, ReadIndexReply, ReadIndexRequest
+from tests.mesh.replica.peers.rosters import quorum
 
 MS = 1_000_000
 BEGIN = 10 * PLEDGE_NS
@@ -31,7 +32,7 @@ class Leader:
     """The leader 1 of five, whose voters pledge when the test says so."""
 
     def __init__(self) -> None:
-        self.pledges = Pledges(3)
+        self.pledges = Pledges(quorum(1, 2, 3, 4, 5))
         self.pledges.begin(TERM)
         self.voter = Voter("c", 1, TERM)
         self.state, self.leadership = State(), Leadership()

@@ -85,7 +85,7 @@ def test_an_answer_to_another_question_is_refused(cluster: Cluster) -> None:
     others = [n for n in cluster.replicas if n != one]
     lose(cluster, one)
     for sender in others:
-        answer = wire.Recalled(7, 0, 0, 0)
+        answer = wire.Recalled(7, 0, 0, 0, ())
         told = wire.PeerEnvelope(wire.FORMAT, CLUSTER, sender, one, answer)
         cluster.feed(one, PeerMessage(wire.seal(told, cluster.signers[sender])))
     replica = cluster.replicas[one]

@@ -9,9 +9,9 @@ from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.log.entry import FORMAT, HASH_BYTES, Entry, SnapshotBlob, seal
 from stoker.mesh.replica import events, snapshots
+from stoker.mesh.replica.changes import Applied
 from stoker.mesh.replica.peers.voter import PLEDGE_NS
 from stoker.mesh.replica.replica import Replica
-from stoker.mesh.replica.state import Applied
 from stoker.mesh.replica.works.work import InFlight, WorkBatch
 from stoker.mesh.wire import peer_messages as wire
 from stoker.mesh.wire.term_owner import next_term
@@ -301,8 +301,8 @@ def test_a_log_is_not_trimmed_beyond_a_snapshot_whose_places_are_others_now(
     third, fifth = (replica._tail.at(index) for index in (3, 5))
     assert third is not None and fifth is not None
     taken = SnapshotBlob(third.seq, b"", 3)
-    assert replica._trim_to(Applied(snapshot=taken, trim_to=third.seq)) == third.seq
-    assert replica._trim_to(Applied(snapshot=taken, trim_to=fifth.seq)) == 0
+    assert replica.tail.trim_to(Applied(snapshot=taken, trim_to=third.seq)) == third.seq
+    assert replica.tail.trim_to(Applied(snapshot=taken, trim_to=fifth.seq)) == 0
 
 
 def peer_message(

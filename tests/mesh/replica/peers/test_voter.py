@@ -6,6 +6,7 @@ from __future__ import annotations
 from stoker.mesh.replica.peers.pledges import Pledges
 from stoker.mesh.replica.peers.voter import PLEDGE_NS, Voter
 from stoker.mesh.wire.peer_messages import NotPledged, Pledge
+from tests.mesh.replica.peers.rosters import quorum
 
 NS = 1_000_000_000
 PPM = 1_000_000
@@ -43,7 +44,7 @@ def test_a_voter_pledges_to_no_older_term() -> None:
 
 def test_a_majority_shows_since_when_no_other_scheduler_had_one() -> None:
     """Every voter of it has waited for the end of its last pledge to another."""
-    before, here, there = Pledges(2), Pledges(2), [voter(), voter()]
+    before, here, there = Pledges(quorum(1, 2, 3)), Pledges(quorum(1, 2, 3)), [voter(), voter()]
     before.begin(2)
     for number, each in enumerate(there, 1):
         each._number = number
@@ -63,7 +64,7 @@ def test_a_majority_shows_since_when_no_other_scheduler_had_one() -> None:
 
 
 def test_clocks_that_drift_apart_by_1000_ppm_never_let_two_hold_one_vote() -> None:
-    made, first = voter(), Pledges(1)
+    made, first = voter(), Pledges(quorum(1))
     first.begin(2)
     answer = made.grant(2, 2, 0, b"", 0)
     assert isinstance(answer, Pledge) and first.take(answer, b"", 0)

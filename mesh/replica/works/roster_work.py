@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The work that takes one scheduler into the roster, or out of it.
+
+Owns its answer: one change is in an entry, so of two that came at once the second one is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stoker.mesh.log import roster_change
+from stoker.mesh.log.entry import Blob, RosterBlob, encoded_size
+from stoker.mesh.replica.changes import Applied
+from stoker.mesh.replica.state import ReplicaState
+from stoker.mesh.replica.works.work import AdminApplied, Fate, Work
+from stoker.native.errors import Refused
+
+
+class RosterWork(Work):
+    """A change of the roster, which the leader has found to be possible."""
+
+    __slots__ = ("blob",)
+
+    def __init__(self, token: Any, blob: RosterBlob) -> None:
+        self.blob = blob
+        super().__init__(token, (), encoded_size(blob) + 16)
+
+    def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
+        config = state.config
+        possible = config is not None and not roster_change.defect(config.schedulers, self.blob)
+        return [self.blob] if possible else []
+
+    def answer(self, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
+        members = state.config.schedulers if state.config is not None else ()
+        if (self.blob.member,) == members[self.blob.place : self.blob.place + 1]:
+            return AdminApplied(True)
+        return Refused("another change of the roster came first: look at it, and ask again")

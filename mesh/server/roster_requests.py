@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An administrator's requests about the roster: a server leaves it, or comes back into it.
+
+Pure: a request, the state and the servers that this host knows in, a change of the roster out. Owns
+that a request may be repeated: a server that has left already, or is in, is no error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stoker.mesh.log import roster_change
+from stoker.mesh.log.genesis import RosterMember, member_number
+from stoker.mesh.replica.events import Admin, RosterChange
+from stoker.mesh.replica.state import ReplicaState
+from stoker.mesh.wire import schema
+from stoker.native.errors import NotFound
+
+Servers = Mapping[str, str]
+"""The public key of each server's scheduler, by the server's name."""
+
+
+def remove(
+    token: Any, request: schema.ClusterRemoveRequest, state: ReplicaState, servers: Servers
+) -> Admin | RosterChange:
+    """Let a server's scheduler go: from then on it counts for no majority."""
+    number = member_number(_key(request.server, servers))
+    schedulers = state.config.schedulers if state.config is not None else ()
+    change = roster_change.leaving(schedulers, number)
+    return RosterChange(token, change) if change is not None else Admin(token, (), ())
+
+
+def admit(
+    token: Any, request: schema.ClusterAdmitRequest, state: ReplicaState, servers: Servers
+) -> Admin | RosterChange:
+    """Take a server's scheduler in again, that had left."""
+    public_key = _key(request.server, servers)
+    member = RosterMember(member_number(public_key), public_key)
+    schedulers = state.config.schedulers if state.config is not None else ()
+    if member in schedulers:
+        return Admin(token, (), ())
+    return RosterChange(token, roster_change.entering(schedulers, member))
+
+
+def _key(server: str, servers: Servers) -> str:
+    if server not in servers:
+        named = ", ".join(sorted(servers)) or "none: its only server is this one"
+        raise NotFound(f"the cluster has no server {server[:80]!r}", hint=f"It has {named}")
+    return servers[server]
+
+
+HANDLERS = {("cluster", "remove"): remove, ("cluster", "admit"): admit}
+"""The handler of each (noun, verb)."""

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An administrator names a server, and its scheduler leaves the roster or comes back."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from stoker.mesh.log.entry import RosterBlob
+from stoker.mesh.log.genesis import VACANT, RosterMember, member_number
+from stoker.mesh.replica.events import Admin, RosterChange
+from stoker.mesh.server import roster_requests
+from stoker.mesh.wire.schema import ClusterAdmitRequest, ClusterRemoveRequest
+from stoker.native.errors import NotFound
+
+SERVERS = {name: f"U{name.upper()}AAAAAAAAA" for name in ("first", "second", "third")}
+MEMBERS = tuple(RosterMember(member_number(key), key) for key in SERVERS.values())
+
+
+def state(*members: RosterMember) -> Any:
+    return SimpleNamespace(config=SimpleNamespace(schedulers=members))
+
+
+def remove(server: str, *members: RosterMember) -> Admin | RosterChange:
+    request = ClusterRemoveRequest(server=server)
+    return roster_requests.remove("token", request, state(*members), SERVERS)
+
+
+def admit(server: str, *members: RosterMember) -> Admin | RosterChange:
+    return roster_requests.admit(
+        "token", ClusterAdmitRequest(server=server), state(*members), SERVERS
+    )
+
+
+def test_a_server_leaves_by_its_name() -> None:
+    assert remove("second", *MEMBERS) == RosterChange("token", RosterBlob(1, VACANT))
+
+
+def test_a_server_comes_back_at_another_place() -> None:
+    left = (MEMBERS[0], VACANT, MEMBERS[2])
+    assert admit("second", *left) == RosterChange("token", RosterBlob(3, MEMBERS[1]))
+
+
+def test_a_repeated_request_changes_nothing() -> None:
+    left = (MEMBERS[0], VACANT, MEMBERS[2])
+    assert remove("second", *left) == Admin("token", (), ())
+    assert admit("second", *MEMBERS) == Admin("token", (), ())
+
+
+@pytest.mark.parametrize("ask", [remove, admit])
+def test_an_unknown_server_is_refused_with_those_there_are(ask: Any) -> None:
+    with pytest.raises(NotFound, match="no server 'fourth'") as caught:
+        ask("fourth", *MEMBERS)
+    assert caught.value.hint == "It has first, second, third"
