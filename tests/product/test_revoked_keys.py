@@ -22,7 +22,7 @@ from stoker.mesh.connection.context import SavedContext
 from stoker.mesh.replica.works.fence import FENCE_TAINT
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
-HERE, THERE = "10.213.78.1", "10.213.78.2"
+HERE, THERE = "10.213.79.1", "10.213.79.2"
 
 
 @pytest.fixture(scope="module")
