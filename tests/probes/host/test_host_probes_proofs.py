@@ -132,7 +132,8 @@ class Counter(AbstractContextManager["Counter"]):
     """The kernel's own count of a tracepoint in this process and in what it starts meanwhile."""
 
     def __init__(self, event: str) -> None:
-        script = f"mount -t tracefs none {TRACING} && cat {TRACING}/{event}/id"
+        # Where it is mounted already, a second mount is refused.
+        script = f"mount -t tracefs none {TRACING}; cat {TRACING}/{event}/id"
         ask = ["unshare", "-m", "sh", "-c", script]
         number = subprocess.run(ask, capture_output=True, check=False).stdout
         if not number:
