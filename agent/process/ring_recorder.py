@@ -17,6 +17,7 @@ from pathlib import Path
 
 from stoker.agent.agent_settings import AgentSettings
 from stoker.mesh.client.client import Client
+from stoker.mesh.recording import left_off
 from stoker.mesh.recording.recorder import Recorder
 from stoker.mesh.recording.recording_file import RecordedBy
 from stoker.mesh.recording.ring_files import FOLDER, RecordingRing
@@ -95,7 +96,9 @@ class RingRecorder:
         assert self._stopping is not None
         ring = self._ring = self._ring or RecordingRing(Path(self._folder), self._limits)
         async with Client.open(str(self._root), patience_s=0.0) as client:
-            sampler = ClusterSampler(client, since_s=_since_s(ring))
+            since_s = _since_s(ring)
+            positions = left_off.positions(self._folder) if since_s < LOOK_BACK_S else {}
+            sampler = ClusterSampler(client, since_s=since_s, positions=positions)
             about = RecordedBy(_version(), client.user, self._limits.interval_s, "ring")
             recorder = Recorder(sampler, ring, about)
             try:

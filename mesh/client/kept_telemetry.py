@@ -24,13 +24,24 @@ class Told(NamedTuple):
     lost: str = ""
 
 
+class ReadPosition(NamedTuple):
+    """The last message that was read of a kind: its number in the stream, and its time."""
+
+    seq: int
+    t_ns: int
+
+
 class KindReader:
     """The reading of one kind: its cursor, and the messages that were read and not yet told."""
 
-    def __init__(self, kind: TelemetryKind, since_s: float) -> None:
+    def __init__(
+        self, kind: TelemetryKind, since_s: float, position: ReadPosition | None = None
+    ) -> None:
+        """It reads on from `position`, or without one it looks `since_s` seconds back."""
         self.kind = kind
         self._since_s = since_s
-        self._after: schema_telemetry.TelemetryMessage | None = None
+        self.position = position
+        """The last message that was read; a later reader can go on from it."""
         self._numbers: dict[tuple[str, str], tuple[int, int]] = {}
         self.told: deque[Told] = deque()
         self.more = True
@@ -38,7 +49,7 @@ class KindReader:
 
     async def read(self, client: Client) -> None:
         """Read one page."""
-        after = self._after
+        after = self.position
         view = await client.telemetry(
             schema_telemetry.TelemetryReadRequest(
                 kind=self.kind,
@@ -51,7 +62,7 @@ class KindReader:
             why = "messages may be gone: the broker discarded them, or began anew"
             self.told.append(Told(view.messages[0].t_ns, self.kind, {}, why))
         for message in view.messages:
-            self._after = message
+            self.position = ReadPosition(message.seq, message.t_ns)
             self.told += self._told(message)
         self.more = view.more
 

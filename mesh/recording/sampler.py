@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from stoker.mesh.client.client import Client
-from stoker.mesh.client.kept_telemetry import KindReader
+from stoker.mesh.client.kept_telemetry import KindReader, ReadPosition
 from stoker.mesh.recording.blocks import Recorded
 from stoker.mesh.recording.subjects_due import SubjectsDue
 from stoker.mesh.wire import schema
@@ -41,6 +42,8 @@ EVERY: Final[Mapping[str, int]] = {
 WINDOWED: Final = ("events", "summaries", "readings", "gap")
 """The parts whose rows tell of a moment or a stretch: they replace nothing, and no key repeats
 them."""
+POSITIONS: Final = "positions"
+"""The part with how far events and summaries were read; the next recorder of a ring reads on."""
 
 Rows: TypeAlias = dict[str, bytes | None]
 
@@ -62,14 +65,17 @@ class ClusterSampler:
 
     def __init__(
         self, client: Client, *, since_s: float = 0.0, details: int = 4,
+        positions: Mapping[str, ReadPosition] = MappingProxyType({}),
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:  # fmt: skip
-        """`since_s`: how far the first sample looks back for events and summaries. `details`: the
-        most requests about single jobs and devices in one sample."""
+        """`positions`: how far events and summaries were read before; `since_s`: how far the first
+        sample looks back for one that has none. `details`: the most requests about single jobs and
+        devices in one sample."""
         self._client, self._now_ns = client, now_ns
         self._kinds = {
-            "events": KindReader("events", since_s), "summaries": KindReader("kernels", since_s)
-        }  # fmt: skip
+            "events": KindReader("events", since_s, positions.get("events")),
+            "summaries": KindReader("kernels", since_s, positions.get("summaries")),
+        }
         self._rows: dict[str, dict[str, bytes]] = {}
         self._due = SubjectsDue(details)
         self._samples = self._told = 0
@@ -159,7 +165,10 @@ class ClusterSampler:
             self._told += 1
             rows[str(self._told)] = msgspec.json.encode(reader.told.popleft())
         self._jobs_due = self._jobs_due or (part == "events" and bool(rows))
-        return [Recorded(0, part, rows)] if rows else []
+        if not rows or reader.position is None:
+            return []
+        position = SampledPart({part: msgspec.json.encode(reader.position)}, whole=False)
+        return [Recorded(0, part, rows), *self._changed(POSITIONS, position)]
 
     async def _jobs(self) -> SampledPart:
         """Read all jobs that are not over, and the newest page of those that are."""

@@ -261,7 +261,10 @@ class Controller:
             counted, confirmed = self.ledger.counted_w(id, now_ns), self.ledger.confirmed_w(id)
             if self.ledger.is_pending(id):
                 continue
-            watts = min(rises[id], counted + room, confirmed + max(slew, DEAD_W))
+            step = confirmed + max(slew, DEAD_W)
+            if rises[id] - step < DEAD_W:  # a later rise by the rest would be too small to write
+                step = rises[id]
+            watts = min(step, counted + room)
             if watts - confirmed < DEAD_W:
                 continue
             room -= max(0.0, watts - counted)

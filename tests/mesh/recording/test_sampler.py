@@ -31,7 +31,7 @@ async def test_the_first_sample_has_everything_and_the_next_what_changed() -> No
     assert parts(first) == {
         "nodes": 3, "devices": 11, "events": 1, "summaries": len(top_cluster.summaries()),
         "jobs": len(top_cluster.jobs()), "queues": 1, "cluster": 1, "streams": 1,
-        "alerts": len(top_cluster.alerts().alerts),
+        "alerts": len(top_cluster.alerts().alerts), "positions": 1,
     }  # fmt: skip
     fake.second = 1
     second = await made.sample()
