@@ -24,7 +24,7 @@ class Told(NamedTuple):
     lost: str = ""
 
 
-class ReadPosition(NamedTuple):
+class LastRead(NamedTuple):
     """The last message that was read of a kind: its number in the stream, and its time."""
 
     seq: int
@@ -35,7 +35,7 @@ class KindReader:
     """The reading of one kind: its cursor, and the messages that were read and not yet told."""
 
     def __init__(
-        self, kind: TelemetryKind, since_s: float, position: ReadPosition | None = None
+        self, kind: TelemetryKind, since_s: float, position: LastRead | None = None
     ) -> None:
         """It reads on from `position`, or without one it looks `since_s` seconds back."""
         self.kind = kind
@@ -62,7 +62,7 @@ class KindReader:
             why = "messages may be gone: the broker discarded them, or began anew"
             self.told.append(Told(view.messages[0].t_ns, self.kind, {}, why))
         for message in view.messages:
-            self.position = ReadPosition(message.seq, message.t_ns)
+            self.position = LastRead(message.seq, message.t_ns)
             self.told += self._told(message)
         self.more = view.more
 

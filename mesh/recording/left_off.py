@@ -12,14 +12,14 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.mesh.client.kept_telemetry import ReadPosition
+from stoker.mesh.client.kept_telemetry import LastRead
 from stoker.mesh.recording.recording_file import RecordingFile
 from stoker.mesh.recording.ring_files import segments
 from stoker.mesh.recording.sampler import POSITIONS
 from stoker.native.errors import Corrupt
 
 
-def positions(folder: Path) -> dict[str, ReadPosition]:
+def positions(folder: Path) -> dict[str, LastRead]:
     """Return the last position of each part in the newest segment that is whole enough to tell.
 
     A segment repeats all positions at its begin, so that an older one is asked only where a newer
@@ -29,5 +29,5 @@ def positions(folder: Path) -> dict[str, ReadPosition]:
         with contextlib.suppress(Corrupt, FileNotFoundError, msgspec.MsgspecError):
             file = RecordingFile(path.read_bytes(), path.name)
             told = file.state(file.last_ns).get(POSITIONS, {})
-            return {part: msgspec.json.decode(row, type=ReadPosition) for part, row in told.items()}
+            return {part: msgspec.json.decode(row, type=LastRead) for part, row in told.items()}
     return {}

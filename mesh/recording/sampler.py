@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from stoker.mesh.client.client import Client
-from stoker.mesh.client.kept_telemetry import KindReader, ReadPosition
+from stoker.mesh.client.kept_telemetry import KindReader, LastRead
 from stoker.mesh.recording.blocks import Recorded
 from stoker.mesh.recording.subjects_due import SubjectsDue
 from stoker.mesh.wire import schema
@@ -65,7 +65,7 @@ class ClusterSampler:
 
     def __init__(
         self, client: Client, *, since_s: float = 0.0, details: int = 4,
-        positions: Mapping[str, ReadPosition] = MappingProxyType({}),
+        positions: Mapping[str, LastRead] = MappingProxyType({}),
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:  # fmt: skip
         """`positions`: how far events and summaries were read before; `since_s`: how far the first

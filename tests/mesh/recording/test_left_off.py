@@ -9,7 +9,7 @@ from typing import cast
 from fakes.sampled_cluster import SampledCluster
 
 from stoker.mesh.client.client import Client
-from stoker.mesh.client.kept_telemetry import ReadPosition
+from stoker.mesh.client.kept_telemetry import LastRead
 from stoker.mesh.recording import left_off
 from stoker.mesh.recording.recorder import Recorder
 from stoker.mesh.recording.recording_file import RecordedBy, RecordingFile
@@ -64,7 +64,7 @@ async def test_what_was_told_between_the_last_sample_and_the_last_block_is_not_l
     stream.tell("running")
     await recorder(tmp_path, stream).step()
     stream.tell("succeeded")  # under the time of the block that has been written
-    assert left_off.positions(tmp_path) == {"events": ReadPosition(1, stream.now_ns)}
+    assert left_off.positions(tmp_path) == {"events": LastRead(1, stream.now_ns)}
     stream.second = 3
     await recorder(tmp_path, stream).step()
     assert told(tmp_path) == ["running", "succeeded"], "each once"
