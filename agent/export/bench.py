@@ -27,6 +27,7 @@ from stoker.agent.export.metrics_page import EVERYBODY, PageSource
 from stoker.agent.export.node_metrics import (
     KERNELS_MAX,
     Buckets,
+    ExemplarRule,
     JobReading,
     NodeReading,
     metrics,
@@ -38,6 +39,7 @@ from stoker.probes.kernels.job_trace import (
     DeviceRow,
     KernelSummary,
     RecordCounts,
+    TimedLaunch,
     TimeWindow,
     TraceSummary,
 )
@@ -72,7 +74,10 @@ def node(number: int, kernels: int = KERNELS) -> NodeReading:
     )
     counters = {f"counter_{i}": number for i in range(80)}
     cards = tuple(_card(id, number) for id in names)
-    return NodeReading(1, infos, samples, tuple(jobs), counters, cards=cards, starts=starts)
+    rule = ExemplarRule("bench")
+    return NodeReading(
+        1, infos, samples, tuple(jobs), counters, cards=cards, starts=starts, exemplars=rule
+    )
 
 
 def _card(id: str, number: int) -> CardReadings:
@@ -102,9 +107,9 @@ def _job(job: int, kernels: int, number: int) -> JobReading:
     totals = (sum(buckets.values()), number * 10_000, 5, 9000, 0, 0)
     histograms: dict[str, Buckets] = {name: (totals, dict(buckets)) for name in names}
     key = TaskKey(job + 1, 1, 0)
-    return JobReading(
-        key, "train", 5000, "governed", 10_000, summary, histograms, user="alice", queue="q"
-    )
+    slowest = dict.fromkeys(names, TimedLaunch(9000 + number, number))
+    told = (summary, histograms, slowest)
+    return JobReading(key, "train", 5000, "governed", 10_000, *told, user="alice", queue="q")
 
 
 def series(number: int, count: int = SERIES) -> Metric:

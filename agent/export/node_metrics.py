@@ -19,9 +19,10 @@ from stoker.agent.jobs.start_records import StartRecord
 from stoker.mesh.wire.scheduler_figures import SchedulerFigures
 from stoker.mesh.wire.schema import Steered
 from stoker.probes.cost.cost_budget import GovernorRecord
-from stoker.probes.kernels.job_trace import DeviceRow, KernelSummary, TraceSummary
+from stoker.probes.kernels.job_trace import DeviceRow, KernelSummary, TimedLaunch, TraceSummary
+from stoker.probes.otlp import trace_identity
 from stoker.probes.otlp.metric_names import NAMES
-from stoker.probes.otlp.otlp_encoder import Attributes, Histogram, Kind, Metric, Number
+from stoker.probes.otlp.otlp_encoder import Attributes, Exemplar, Histogram, Kind, Metric, Number
 from stoker.scheduler.nouns import DeviceInfo, DeviceSample, TaskKey
 
 KERNELS_MAX = 16
@@ -49,10 +50,21 @@ class JobReading:
     budget_ppm: int
     summary: TraceSummary
     histograms: Mapping[str, Buckets] = field(default_factory=dict)
+    slowest: Mapping[str, TimedLaunch] = field(default_factory=dict)
+    """The slowest launch of each kernel of late, with CLOCK_REALTIME of its end."""
     governor: GovernorRecord | None = None
     user: str = ""
     uid: int | None = None
     queue: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExemplarRule:
+    """The exemplars that are wanted: launches in jobs of this cluster that were not told yet."""
+
+    cluster: str
+    told: Mapping[tuple[TaskKey, str], TimedLaunch] = field(default_factory=dict)
+    """The last one of each kernel of an attempt that was told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +90,8 @@ class NodeReading:
     """True for each part of the node, among those that jobs need, which works."""
     process: tuple[tuple[str, Number], ...] = ()
     """The points of the agent's own process."""
+    exemplars: ExemplarRule | None = None
+    """The exemplars of kernels' durations; None: there are none."""
 
 
 def metrics(reading: NodeReading) -> tuple[list[Metric], Counter[str]]:
@@ -134,7 +148,7 @@ def _points(reading: NodeReading) -> Iterator[Point]:
     for job in reading.jobs:
         yield from _job(job)
     for job in reading.jobs:
-        yield from _kernels(job)
+        yield from _kernels(job, reading.exemplars)
 
 
 def _of(job: JobReading, *more: tuple[str, str | bool | int | float]) -> Attributes:
@@ -202,7 +216,7 @@ def top(kernels: Iterable[KernelSummary], count: int = KERNELS_MAX) -> list[Kern
     return sorted(kernels, key=lambda row: (-row.total_ns, row.name))[:count]
 
 
-def _kernels(job: JobReading) -> Iterator[Point]:
+def _kernels(job: JobReading, rule: ExemplarRule | None) -> Iterator[Point]:
     for row in top(job.summary.kernels):
         at = _of(job, ("stoker.kernel.name", row.name))
         launches = (*at, ("stoker.lower_bound", row.seen < 1))
@@ -210,10 +224,24 @@ def _kernels(job: JobReading) -> Iterator[Point]:
         time = (*at, ("stoker.estimate", row.estimate or row.error_ns > 0))
         yield "stoker.job.kernel.time", Number(time, row.total_ns, job.start_ns)
         if row.name in job.histograms:
-            yield "stoker.job.kernel.duration", _histogram(job, at, job.histograms[row.name])
+            slow = _exemplars(job, row.name, rule) if rule is not None else ()
+            yield "stoker.job.kernel.duration", _histogram(job, at, job.histograms[row.name], slow)
 
 
-def _histogram(job: JobReading, at: Attributes, found: Buckets) -> Histogram:
+def _exemplars(job: JobReading, kernel: str, rule: ExemplarRule) -> tuple[Exemplar, ...]:
+    """Return the slowest launch of late, which leads to the span of its attempt."""
+    launch = job.slowest.get(kernel)
+    if launch is None or rule.told.get((job.key, kernel)) == launch:
+        return ()
+    trace = trace_identity.trace_id(rule.cluster, job.key.job)
+    key = job.key
+    span = trace_identity.attempt_span(rule.cluster, key.job, key.attempt, key.task)
+    return (Exemplar(float(launch.ns), launch.end_ns, trace, span),)
+
+
+def _histogram(
+    job: JobReading, at: Attributes, found: Buckets, exemplars: tuple[Exemplar, ...]
+) -> Histogram:
     (count, total, least, most, zero, _), buckets = found
     return Histogram(
         at,
@@ -226,6 +254,7 @@ def _histogram(job: JobReading, at: Attributes, found: Buckets) -> Histogram:
         buckets,
         float(least) if count else None,
         float(most) if count else None,
+        exemplars,
     )
 
 

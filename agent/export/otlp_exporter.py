@@ -23,8 +23,10 @@ from stoker.agent.export.node_metrics import Deltas, JobReading, NodeReading, me
 from stoker.agent.export.otlp_sender import sender
 from stoker.agent.state.otlp_config import OtlpConfig, target
 from stoker.native.structured_log import structlog
+from stoker.probes.kernels.job_trace import TimedLaunch
 from stoker.probes.otlp import metric_names, otlp_encoder
 from stoker.probes.otlp.otlp_encoder import Metric
+from stoker.scheduler.nouns import TaskKey
 
 TRIES = 3
 PAUSE_S = (0.5, 5.0)
@@ -59,6 +61,8 @@ class OtlpExporter:
         self._stopped = False
         self._finals: deque[JobReading] = deque()
         self._push_now = asyncio.Event()
+        self._exemplars: dict[tuple[TaskKey, str], TimedLaunch] = {}
+        """The exemplars of the last push that was taken: a launch is told once."""
         self.counters: Counter[str] = Counter(otlp_jobs_lost=0)
 
     async def run(self) -> None:
@@ -91,8 +95,10 @@ class OtlpExporter:
         finals = tuple(self._finals)[:FINALS_A_PUSH]
         over = {job.key for job in self._finals}
         running = (job for job in found.jobs if job.key not in over)
+        rule = found.exemplars
         reading = replace(
             found,
+            exemplars=rule and replace(rule, told=self._exemplars),
             jobs=(*finals, *running),
             failed=self.counters["otlp_points_lost"],
             refused=dict(self._refused),
@@ -100,6 +106,11 @@ class OtlpExporter:
         loop = asyncio.get_running_loop()
         taken = await loop.run_in_executor(self._worker, self._export, reading)
         if taken:
+            self._exemplars = {
+                (job.key, kernel): launch
+                for job in reading.jobs
+                for kernel, launch in job.slowest.items()
+            }
             sent = {id(job) for job in finals}
             self._finals = deque(job for job in self._finals if id(job) not in sent)
         return taken

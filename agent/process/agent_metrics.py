@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from stoker import __version__
 from stoker.agent.agent_settings import AgentSettings
 from stoker.agent.export import scheduler_metrics
-from stoker.agent.export.node_metrics import NodeReading
+from stoker.agent.export.node_metrics import ExemplarRule, NodeReading
 from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.link.node_telemetry import NodeTelemetry
 from stoker.agent.state import metrics_config
@@ -123,6 +123,12 @@ class AgentMetrics:
             self._setting.cluster.cluster, self._setting.node, self._setting.config.otlp.resource
         )
 
+    def _exemplars(self) -> ExemplarRule | None:
+        """Return the rule of exemplars; they are told where a collector is named alone."""
+        otlp = self._setting.config.otlp
+        wanted = otlp.endpoint and otlp.exemplars
+        return ExemplarRule(self._setting.cluster.cluster) if wanted else None
+
     async def reading(self) -> NodeReading:
         """Return the node's values of this moment."""
         counters: Counter[str] = Counter()
@@ -142,6 +148,7 @@ class AgentMetrics:
             xids=dict(self._sources.xids()),
             checks={name: not why for name, why in self._sources.checks().items()},
             process=tuple(process_points(began_ns, time.time_ns())),
+            exemplars=self._exemplars(),
         )
 
 

@@ -53,6 +53,8 @@ class OtlpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """True: there is no TLS, where the endpoint of a gRPC collector has no scheme."""
     resource: dict[str, str] = {}
     """More resource attributes; they go before the node's own."""
+    exemplars: bool = True
+    """Each kernel's durations name its slowest launch of late, and the span of that attempt."""
 
 
 def resource(cluster: str, node: str, more: Mapping[str, str]) -> dict[str, str]:

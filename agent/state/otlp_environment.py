@@ -28,14 +28,19 @@ RESOURCE_MAX = 32
 """The most resource attributes of the environment."""
 _ONE = "OTEL_EXPORTER_OTLP_"
 _OWN = "OTEL_EXPORTER_OTLP_METRICS_"
+EXEMPLAR_FILTERS: Mapping[str, bool] = {
+    "always_on": True,
+    "trace_based": True,
+    "always_off": False,
+}
+"""A filter -> True if it lets exemplars be. Each belongs to a trace, so two are the same here."""
 NOT_TAKEN: Mapping[str, str] = {
     "OTEL_METRIC_EXPORT_TIMEOUT": "each try has a timeout and there are three: see _TIMEOUT",
-    "OTEL_METRICS_EXEMPLAR_FILTER": "there are no exemplars",
     "OTEL_EXPORTER_PROMETHEUS_HOST": "the page has an address of its own: stoker up --metrics",
     "OTEL_EXPORTER_PROMETHEUS_PORT": "the page has an address of its own: stoker up --metrics",
     "OTEL_TRACES_EXPORTER": "no traces are exported",
     "OTEL_LOGS_EXPORTER": "changes of alerts alone are log records: otel_logs of [alerts]",
-    "OTEL_PROPAGATORS": "no traces are exported",
+    "OTEL_PROPAGATORS": "no context comes with a job",
     "OTEL_ATTRIBUTE_COUNT_LIMIT": "series have the attributes of the table, no others",
     "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": "names have lengths of their own",
 }
@@ -89,6 +94,12 @@ def _exponential(text: str) -> Change:
     return {}
 
 
+def _exemplar_filter(text: str) -> Change:
+    if text.lower() not in EXEMPLAR_FILTERS:
+        raise ValueError(f"it is one of {', '.join(EXEMPLAR_FILTERS)}")
+    return {"exemplars": EXEMPLAR_FILTERS[text.lower()]}
+
+
 COMMON: tuple[Variable, ...] = (
     Variable("PROTOCOL", _choice("protocol", "http/protobuf", "grpc")),
     Variable("HEADERS", lambda text: {"headers": _pairs(text, HEADERS_MAX)}),
@@ -103,6 +114,7 @@ COMMON: tuple[Variable, ...] = (
 SINGLE: Mapping[str, Callable[[str], Change]] = {
     f"{_OWN}TEMPORALITY_PREFERENCE": _choice("temporality", "cumulative", "delta"),
     f"{_OWN}DEFAULT_HISTOGRAM_AGGREGATION": _exponential,
+    "OTEL_METRICS_EXEMPLAR_FILTER": _exemplar_filter,
     "OTEL_METRIC_EXPORT_INTERVAL": _milliseconds("interval_s", INTERVAL_S_MIN),
 }
 ENDPOINTS = (f"{_ONE}ENDPOINT", f"{_OWN}ENDPOINT")

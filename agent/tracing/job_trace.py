@@ -43,6 +43,7 @@ from stoker.probes.kernels.job_trace import (
     Causes,
     DeviceRow,
     JobTrace,
+    TimedLaunch,
     TimelineCounts,
     TimeWindow,
     TracerAnswer,
@@ -333,10 +334,15 @@ class TracedJob:
         if summary is None:
             return None
         histograms: dict[str, Buckets] = {}
+        slowest: dict[str, TimedLaunch] = {}
         for row in top(summary.kernels):
-            found = self._trace.histogram(row.name) if self._trace is not None else None
+            if self._trace is None:
+                break
+            found, slow = self._trace.histogram(row.name), self._trace.slowest(row.name)
             if found is not None:
                 histograms[row.name] = found.totals(), found.buckets()
+            if slow is not None:
+                slowest[row.name] = TimedLaunch(slow.ns, slow.end_ns + offset_ns)
         plan = self.window.plan
         return JobReading(
             self.record.key,
@@ -346,6 +352,7 @@ class TracedJob:
             plan.budget_ppm,
             summary,
             histograms,
+            slowest,
             self._governor.record if self._governor is not None else None,
             self.record.user,
             self.record.uid,

@@ -331,6 +331,21 @@ public:
 		return nb::none();
 	}
 
+	/* Returns (duration, end) of the slowest launch of a kernel of late, or None. */
+	nb::object slowest(const std::string &name) const
+	{
+		const sk_trace_fold_state *state = job_->fold.state;
+
+		for (unsigned row = 0; row < state->names_used; row++) {
+			const sk_trace_job_slowest &kept = job_->slowest[row];
+
+			if (name == state->names[row] && kept.end_ns &&
+			    kept.turn == state->turns[row])
+				return nb::make_tuple(kept.ns, kept.end_ns);
+		}
+		return nb::none();
+	}
+
 	/* Returns kept records from number `first` on, at most `most`, as (number of the first of
 	 * them, number of records ever folded, the records packed). */
 	nb::object events(uint64_t first, uint64_t most)
@@ -575,6 +590,7 @@ NB_MODULE(_trace, module)
 		.def("finish", &Job::finish)
 		.def("summary", &Job::summary)
 		.def("histogram", &Job::histogram)
+		.def("slowest", &Job::slowest)
 		.def("events", &Job::events)
 		.def("names", &Job::names)
 		.def("write_timeline", &Job::write_timeline, nb::arg("fd"), nb::arg("title"),

@@ -15,7 +15,7 @@ import struct
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import msgspec
 
@@ -67,6 +67,7 @@ __all__ = [
     "RecordCounts",
     "StateTimes",
     "TimeWindow",
+    "TimedLaunch",
     "TimelineCounts",
     "TraceSummary",
     "TracerAnswer",
@@ -105,6 +106,13 @@ class FoundSegment(msgspec.Struct, frozen=True):
     """The clock ticks from boot to the start of the process."""
     made_ns: int
     """The CLOCK_MONOTONIC time of its making by the tracer."""
+
+
+class TimedLaunch(NamedTuple):
+    """One timed launch: its device time, and its end."""
+
+    ns: int
+    end_ns: int
 
 
 class StateTimes(Protocol):
@@ -294,6 +302,12 @@ class JobTrace:
         Its scale is 5, its zero threshold 16 ns; None for an unknown name.
         """
         return self._job.histogram(kernel)
+
+    def slowest(self, kernel: str) -> TimedLaunch | None:
+        """Return the slowest launch of one kernel of late: none that ended within ten seconds after
+        it took longer. None if there was none since this trace was opened."""
+        found = self._job.slowest(kernel)
+        return TimedLaunch(*found) if found is not None else None
 
     def events(self, first: int, most: int) -> tuple[int, int, bytes]:
         """Return at most `most` kept records from number `first` on.

@@ -33,6 +33,9 @@ _AS_DOUBLE, _AS_INT = b"\x21", b"\x31"
 ATTRIBUTES_KEPT = 8192
 """The most attributes whose bytes are kept: those of an interval are mostly those of the last."""
 
+IDS_KEPT = 1024
+"""The most pairs of a trace and a span whose bytes are kept, for the same reason."""
+
 
 @dataclass(frozen=True, slots=True)
 class Number:
@@ -41,6 +44,16 @@ class Number:
     attributes: Attributes
     value: int | float
     start_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Exemplar:
+    """One value that a histogram counts, and the span in which it was measured."""
+
+    value: float
+    time_ns: int
+    trace_id: bytes
+    span_id: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +70,7 @@ class Histogram:
     buckets: Mapping[int, int]
     min: float | None = None
     max: float | None = None
+    exemplars: tuple[Exemplar, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +180,22 @@ def _histogram(point: Histogram, now: bytes) -> bytes:
     found += _integer(6, _zigzag(point.scale)) + _fixed(7, point.zero_count)
     if point.buckets:
         found += _message(8, _buckets(point.buckets))
+    for exemplar in point.exemplars:
+        found += _message(11, _exemplar(exemplar))
     for number, value in ((12, point.min), (13, point.max)):
         if value is not None:
             found += _key(number, 1) + _DOUBLE.pack(value)
     return found + _key(14, 1) + _DOUBLE.pack(point.zero_threshold)
+
+
+def _exemplar(exemplar: Exemplar) -> bytes:
+    found = _fixed(2, exemplar.time_ns) + _key(3, 1) + _DOUBLE.pack(exemplar.value)
+    return found + _ids(exemplar.trace_id, exemplar.span_id)
+
+
+@lru_cache(maxsize=IDS_KEPT)
+def _ids(trace_id: bytes, span_id: bytes) -> bytes:
+    return _message(4, span_id) + _message(5, trace_id)
 
 
 def _buckets(buckets: Mapping[int, int]) -> bytes:

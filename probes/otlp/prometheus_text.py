@@ -13,12 +13,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from math import isfinite
+from math import frexp, isfinite
 from typing import Literal
 
-from stoker.probes.otlp.otlp_encoder import Attributes, Histogram, Metric, Number, Value
+from stoker.probes.otlp.otlp_encoder import (
+    Attributes,
+    Exemplar,
+    Histogram,
+    Metric,
+    Number,
+    Value,
+)
 
 Form = Literal["text", "openmetrics"]
 CONTENT_TYPES: Mapping[Form, str] = {
@@ -58,6 +65,8 @@ class Family:
     kind: Literal["counter", "gauge", "histogram"]
     help: str
     samples: Sequence[tuple[str, Attributes, int | float]]
+    exemplars: Mapping[tuple[str, Attributes], str] = field(default_factory=dict)
+    """The ends of samples' lines that name an exemplar; OpenMetrics alone has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +95,16 @@ def families(metrics: Iterable[Metric]) -> Iterator[Family]:
         name = spelled(metric.name, metric.unit, metric.kind)
         scale = 1e-9 if metric.unit == "ns" else 1
         samples: list[tuple[str, Attributes, int | float]] = []
+        exemplars: dict[tuple[str, Attributes], str] = {}
         for point in metric.points:
             if isinstance(point, Number):
                 samples.append(("", point.attributes, point.value * scale))
             else:
                 samples += _histogram(point, scale)
+                for each in point.exemplars:
+                    exemplars[_bucket_of(each, scale), point.attributes] = _exemplar(each, scale)
         kind = _KINDS[metric.kind]
-        yield Family(name, kind, metric.description, samples)
+        yield Family(name, kind, metric.description, samples, exemplars)
 
 
 _KINDS: Mapping[str, Literal["counter", "gauge", "histogram"]] = {
@@ -114,10 +126,25 @@ def _histogram(point: Histogram, scale: float) -> Iterator[tuple[str, Attributes
     below = point.zero_count
     for power in range(min(by_power, default=0), max(by_power, default=-1) + 1):
         below += counted(power, 0)
-        yield f"{BUCKET}{2.0**power * scale!r}", point.attributes, below
+        yield _bound(power, scale), point.attributes, below
     yield f"{BUCKET}+Inf", point.attributes, point.count
     yield "_sum", point.attributes, point.sum * scale
     yield "_count", point.attributes, point.count
+
+
+def _bound(power: int, scale: float) -> str:
+    return f"{BUCKET}{2.0**power * scale!r}"
+
+
+def _bucket_of(exemplar: Exemplar, scale: float) -> str:
+    """Return the suffix of the bucket of an exemplar, whose upper bound is inclusive."""
+    fraction, power = frexp(exemplar.value)
+    return _bound(power - 1 if fraction == 0.5 else power, scale)
+
+
+def _exemplar(exemplar: Exemplar, scale: float) -> str:
+    ids = f'trace_id="{exemplar.trace_id.hex()}",span_id="{exemplar.span_id.hex()}"'
+    return f" # {{{ids}}} {exemplar.value * scale!r} {exemplar.time_ns / 1e9:.3f}"
 
 
 def page(found: Iterable[Family], form: Form, series_max: int, bytes_max: int) -> Page:
@@ -145,6 +172,7 @@ def _family(family: Family, form: Form, room: int) -> tuple[list[str], int]:
     """Return the head and the lines of one family, and the number of series left out."""
     lines = [_head(family, form)]
     seen: set[str] = set()
+    told = family.exemplars if form == "openmetrics" else {}
     left = 0
     last: Attributes = ()
     text = ""
@@ -158,7 +186,8 @@ def _family(family: Family, form: Form, room: int) -> tuple[list[str], int]:
             left += 1
             continue
         seen.add(name)
-        lines.append(f"{name} {value!r}\n")
+        tail = told.get((suffix, labels), "") if told else ""
+        lines.append(f"{name} {value!r}{tail}\n")
     return (lines if len(lines) > 1 else [""]), left
 
 

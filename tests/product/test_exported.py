@@ -28,6 +28,7 @@ def node(collector: Collector) -> Iterator[LiveNode]:
         OTEL_METRIC_EXPORT_INTERVAL="500",
         OTEL_RESOURCE_ATTRIBUTES="deployment.environment.name=test%20bed",
         OTEL_METRICS_EXEMPLAR_FILTER="always_on",
+        OTEL_PROPAGATORS="b3",
     ) as live:
         yield live
 
@@ -71,7 +72,7 @@ def test_scheduler_log_and_queues_are_exported_beside_the_agent(
     assert told_of["deployment.environment.name"] == "test bed"
     assert told_of["service.name"] == "stoker-agent"
     log = (node.state.log / "agent.log").read_text()
-    assert "OTEL_METRICS_EXEMPLAR_FILTER is not taken: there are no exemplars" in log
+    assert "OTEL_PROPAGATORS is not taken: no context comes with a job" in log
     assert node.jobs() == [waits, held]
     for job in (waits, held):
         node.stoker("cancel", str(job))

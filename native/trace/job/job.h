@@ -23,11 +23,21 @@ enum {
 	SK_JOB_SCAN_SHARE = 20, /* a long scan is followed by a pause of so many times its length */
 };
 
+static const uint64_t SK_JOB_SLOWEST_NS = UINT64_C(10000000000);
+
 /** A segment of this process that a drain found; its tracer states `made_ns`. */
 struct sk_trace_job_found {
 	uint32_t pid;
 	uint64_t starttime; /* clock ticks since boot */
 	uint64_t made_ns;
+};
+
+/** The slowest launch of a name row of late: no launch that ended within SK_JOB_SLOWEST_NS after it
+ * took longer. All zeros: there was none. It is no part of the fold, so a new agent has none. */
+struct sk_trace_job_slowest {
+	uint64_t ns;
+	uint64_t end_ns;
+	uint8_t turn; /* of the row then: another name may have it by now */
 };
 
 /** One traced job. Only files of native/trace use its fields. */
@@ -62,6 +72,7 @@ struct sk_trace_job {
 	bool no_timeline;		  /* for measurements: records are folded and not kept */
 	bool nameless_any;
 	uint64_t nameless[SK_SEGMENT_NAMES]; /* device time of a segment's names without a row */
+	struct sk_trace_job_slowest slowest[SK_FOLD_NAMES];
 	ino_t bad[SK_JOB_BAD];
 	unsigned bad_used;
 	struct sk_trace_job_found found[SK_FOLD_SEGMENTS]; /* not yet taken */

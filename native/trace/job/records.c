@@ -107,6 +107,18 @@ static void add_tally(struct sk_trace_job *job, struct sk_trace_fold_segment *se
 	process->weighted_ns[1] += tally->weighted_ns[1];
 }
 
+static void note_slowest(struct sk_trace_job *job, const struct sk_record *record, unsigned name)
+{
+	struct sk_trace_job_slowest *kept = &job->slowest[name];
+	uint64_t ns = record->end_ns - record->start_ns;
+	uint8_t turn = state_of(job)->turns[name];
+
+	if (ns < kept->ns && turn == kept->turn &&
+	    record->end_ns <= kept->end_ns + SK_JOB_SLOWEST_NS)
+		return;
+	*kept = (struct sk_trace_job_slowest){.ns = ns, .end_ns = record->end_ns, .turn = turn};
+}
+
 static void fold_work(struct sk_trace_job *job, struct sk_trace_fold_segment *segment,
 		      const struct sk_record *record, unsigned device, unsigned name,
 		      struct tally *tally)
@@ -124,6 +136,8 @@ static void fold_work(struct sk_trace_job *job, struct sk_trace_fold_segment *se
 		interval.called_ns = record->queued_ns - record->call_before;
 
 	sk_trace_stat_add(sk_trace_fold_touch(&job->fold, !copy, name), ns, record->shift);
+	if (!copy)
+		note_slowest(job, record, name);
 	row->busy_ns[copy] += ns;
 	row->weighted_ns[copy] += ns << record->shift;
 	tally->weighted += launches;

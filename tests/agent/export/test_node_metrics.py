@@ -12,6 +12,7 @@ from stoker.agent.export.node_metrics import (
     KERNELS_MAX,
     SERIES_MAX,
     Deltas,
+    ExemplarRule,
     JobReading,
     NodeReading,
     metrics,
@@ -24,11 +25,12 @@ from stoker.probes.kernels.job_trace import (
     DeviceRow,
     KernelSummary,
     RecordCounts,
+    TimedLaunch,
     TimeWindow,
     TraceSummary,
 )
 from stoker.probes.kernels.trace_summary import Throttle, ThrottleRow
-from stoker.probes.otlp import metric_names
+from stoker.probes.otlp import metric_names, trace_identity
 from stoker.probes.otlp.otlp_encoder import Histogram, Metric, Number
 from stoker.scheduler.nouns import DeviceInfo, DeviceSample, TaskKey
 
@@ -60,6 +62,7 @@ def job(number: int = 7, **fields: Any) -> JobReading:
         10_000,
         found,
         {"k0": histogram},
+        **fields,
     )
 
 
@@ -209,3 +212,24 @@ def test_a_counter_that_started_again_is_exported_as_it_is() -> None:
     deltas.taken([Metric("s", "", "", "sum", (Number((), 10, 1),))], 5)
     told = series(deltas.since([Metric("s", "", "", "sum", (Number((), 4, 6),))]))
     assert (told["s", ()].value, told["s", ()].start_ns) == (4, 6)
+
+
+def test_an_exemplar_leads_to_the_span_of_its_attempt_and_is_told_once() -> None:
+    slow = {"k0": TimedLaunch(15, 6000), "k1": TimedLaunch(9, 6000)}
+    one = job(7, task=2, slowest=slow)
+
+    def told(reading: JobReading, rule: ExemplarRule | None) -> Any:
+        (metric,) = [
+            each
+            for each in metrics(node(reading, exemplars=rule))[0]
+            if each.name == "stoker.job.kernel.duration"
+        ]
+        return metric.points[0].exemplars
+
+    (found,) = told(one, ExemplarRule("c"))
+    assert (found.value, found.time_ns) == (15.0, 6000)
+    assert found.trace_id == trace_identity.trace_id("c", 7)
+    assert found.span_id == trace_identity.attempt_span("c", 7, 1, 2)
+    assert told(one, None) == ()
+    assert told(one, ExemplarRule("c", {(one.key, "k0"): slow["k0"]})) == ()
+    assert told(one, ExemplarRule("c", {(one.key, "k0"): TimedLaunch(15, 5999)})) == (found,)

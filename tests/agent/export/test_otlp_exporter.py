@@ -13,13 +13,14 @@ from fakes.collector import Collector
 from fakes.one_node import OneNode
 
 from stoker.agent.export import otlp_exporter
-from stoker.agent.export.node_metrics import JobReading, NodeReading
+from stoker.agent.export.node_metrics import ExemplarRule, JobReading, NodeReading
 from stoker.agent.export.otlp_exporter import OtlpExporter
 from stoker.agent.jobs.attempt_folders import folder_name
 from stoker.agent.state.otlp_config import OtlpConfig, target
-from stoker.native import paths
+from stoker.native import _trace, paths
 from stoker.native.errors import BadRequest
-from stoker.probes.kernels.job_trace import TimeWindow, TraceSummary
+from stoker.probes.kernels.job_trace import KernelSummary, TimedLaunch, TimeWindow, TraceSummary
+from stoker.probes.otlp import trace_identity
 from stoker.scheduler.nouns import DeviceShare, JobSpec, TaskKey
 
 
@@ -72,6 +73,22 @@ async def test_what_may_pass_is_tried_again_and_what_may_not_is_not(collector: C
     made.close()
 
 
+async def test_an_exemplar_is_told_until_a_collector_has_it(collector: Collector) -> None:
+    slow = {"k": TimedLaunch(15, 6000)}
+    summary = TraceSummary("full", TimeWindow(0, 1), (KernelSummary("k", 1, 15, 15, 15),))
+    found = ((1, 15, 15, 15, 0, 0), {125: 1})
+    one = JobReading(TaskKey(7, 1, 0), "n", 1, "full", 0, summary, {"k": found}, slow)
+
+    async def read() -> NodeReading:
+        return NodeReading(1, (), (), (one,), {}, exemplars=ExemplarRule("c"))
+
+    made = OtlpExporter(OtlpConfig(collector.url), {"host.name": "n"}, read, "0.1")
+    collector.answers = [400]
+    assert not await made.once() and await made.once() and await made.once()
+    assert [len(point.exemplars) for _, point in all_histograms(collector)] == [1, 0]
+    made.close()
+
+
 async def test_a_collector_that_is_gone_costs_points_and_nothing_else(
     collector: Collector,
 ) -> None:
@@ -112,9 +129,26 @@ async def test_an_agent_pushes_what_a_job_does(collector: Collector, tmp_path: P
         assert names["service.name"] == "stoker-agent" and names["host.name"] == "node1"
     found = histograms(collector)
     assert set(found) <= {"smooth", "norm", "saxpy"}
+    assert_exemplars(collector, node.scheduler.cluster, key.job)
     for point in found.values():
         assert point.count == sum(point.positive.bucket_counts) + point.zero_count
         assert point.scale == 5 and point.time_unix_nano > point.start_time_unix_nano
+
+
+def assert_exemplars(collector: Collector, cluster: str, job: int) -> None:
+    """Each exemplar is a value of a bucket that counts one, of the attempt, and told once."""
+    trace = trace_identity.trace_id(cluster, job)
+    span = trace_identity.attempt_span(cluster, job, 1, 0)
+    told = []
+    for name, point in all_histograms(collector):
+        for each in point.exemplars:
+            assert (each.trace_id, each.span_id) == (trace, span)
+            place = _trace.Histogram.index(int(each.as_double)) - point.positive.offset
+            assert point.positive.bucket_counts[place] > 0
+            assert point.min <= each.as_double <= point.max
+            assert point.start_time_unix_nano < each.time_unix_nano <= point.time_unix_nano
+            told.append((name, each.time_unix_nano))
+    assert told and len(set(told)) == len(told)
 
 
 async def ran(node: OneNode, *argv: str) -> tuple[TaskKey, TraceSummary]:
@@ -209,13 +243,16 @@ def timed(collector: Collector) -> int:
 
 def histograms(collector: Collector) -> dict[str, Any]:
     """Map each kernel to its newest histogram point."""
-    found: dict[str, Any] = {}
+    return dict(all_histograms(collector))
+
+
+def all_histograms(collector: Collector) -> Iterator[tuple[str, Any]]:
+    """Yield each kernel with each of its histogram points, the oldest first."""
     for message in collector.taken:
         for metric in message.resource_metrics[0].scope_metrics[0].metrics:
             for point in metric.exponential_histogram.data_points:
                 at = {each.key: each.value.string_value for each in point.attributes}
-                found[at["stoker.kernel.name"]] = point
-    return found
+                yield at["stoker.kernel.name"], point
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.metrics import CallbackOptions, Observation
 from opentelemetry.sdk.metrics import Counter as SdkCounter
@@ -21,14 +22,16 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.metrics.view import ExponentialBucketHistogramAggregation, View
 from opentelemetry.sdk.resources import Resource
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from stoker.agent.export import otlp_exporter
 from stoker.agent.export.node_metrics import NodeReading
 from stoker.agent.export.otlp_exporter import OtlpExporter
 from stoker.agent.export.otlp_sender import sender
 from stoker.agent.state.otlp_config import OtlpConfig
+from stoker.native import _trace
 from stoker.probes.otlp import otlp_encoder
-from stoker.probes.otlp.otlp_encoder import Histogram, Metric, Number
+from stoker.probes.otlp.otlp_encoder import Exemplar, Histogram, Metric, Number
 
 PROGRAM = Path(__file__).resolve().parents[2] / "fakes/otlp_receiver.py"
 RESOURCE: dict[str, otlp_encoder.Value] = {"host.name": "node1"}
@@ -89,7 +92,19 @@ def ours() -> list[Metric]:
         Metric("c", "J", "A counter", "sum", (Number(at, 12, 1),)),
         Metric("u", "By", "An up and down", "updown", (Number(at, -5, 1),)),
         Metric("h", "ns", "A histogram", "histogram", (histogram,)),
+        Metric("e", "ns", "With an exemplar", "histogram", (_with_exemplar(at),)),
     ]
+
+
+SPAN = SpanContext(0xA0 << 64, 0xB0, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+"""The span in which one value was measured."""
+SLOW_NS = 4100.0
+
+
+def _with_exemplar(at: otlp_encoder.Attributes) -> Histogram:
+    told = Exemplar(SLOW_NS, 1, SPAN.trace_id.to_bytes(16, "big"), SPAN.span_id.to_bytes(8, "big"))
+    buckets = {_trace.Histogram.index(int(SLOW_NS)): 1}
+    return Histogram(at, 1, 1, SLOW_NS, SCALE, 0, 0.0, buckets, SLOW_NS, SLOW_NS, (told,))
 
 
 def sdks(endpoint: str) -> None:
@@ -118,6 +133,8 @@ def sdks(endpoint: str) -> None:
     histogram = meter.create_histogram("h", "ns", "A histogram")
     for value in VALUES:
         histogram.record(value, at)
+    exemplar = meter.create_histogram("e", "ns", "With an exemplar")
+    exemplar.record(SLOW_NS, at, trace.set_span_in_context(NonRecordingSpan(SPAN)))
     provider.shutdown()
 
 
@@ -147,6 +164,8 @@ def point(found: dict[str, Any]) -> Any:
         kept["buckets"] = {offset + i: count for i, count in enumerate(counts) if count}
         kept["sum"] = pytest.approx(kept["sum"])
         kept = {k: v for k, v in kept.items() if k not in ("zeroThreshold", "negative", "flags")}
+    if "exemplars" in kept:
+        kept["exemplars"] = [{**each, "timeUnixNano": ""} for each in kept["exemplars"]]
     return {**kept, "attributes": attributes(found)}
 
 
@@ -165,8 +184,10 @@ def test_a_collector_gets_from_stoker_what_it_gets_from_the_sdk(
     assert made.send(body) == ("", False, 0.0)
     made.close()
     sdk, stoker = receiver.taken()[before:]
-    assert plain(stoker)["metrics"].keys() == {"g", "c", "u", "h"}
+    assert plain(stoker)["metrics"].keys() == {"g", "c", "u", "h", "e"}
     assert plain(stoker) == plain(sdk)
+    (exemplar,) = plain(stoker)["metrics"]["e"]["points"][0]["exemplars"]
+    assert exemplar.keys() == {"asDouble", "traceId", "spanId", "timeUnixNano"}
     assert stoker["headers"]["x-key"] == "k"
     assert stoker["way"] == ("grpc" if protocol == "grpc" else "/v1/metrics")
 

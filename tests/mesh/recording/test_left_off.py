@@ -52,7 +52,7 @@ def recorder(folder: Path, stream: EventStream) -> Recorder:
 
 
 def told(folder: Path) -> list[str]:
-    """What the whole ring tells of events."""
+    """Return what the whole ring tells of events."""
     files = [RecordingFile(path.read_bytes(), path.name) for path in segments(folder)]
     return [each.row["what"] for file in files for each in file.events]
 

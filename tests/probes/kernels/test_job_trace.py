@@ -385,6 +385,25 @@ def test_histograms_of_jobs_are_merged(tmp_path: Path) -> None:
     assert trace_module.merged([]).totals()[0] == 0
 
 
+def test_the_slowest_launch_of_late_is_kept_for_ten_seconds(trace: JobTrace, folder: Path) -> None:
+    second = 1_000_000_000
+    segment, start = SegmentFile(folder), now() - 30 * second
+
+    def slowest(end_s: int, ns: int) -> trace_module.TimedLaunch | None:
+        end = start + end_s * second
+        segment.publish(record(end - ns, end))
+        trace.drain()
+        return trace.slowest("saxpy")
+
+    assert trace.slowest("saxpy") is None
+    assert slowest(0, 50) == (50, start)
+    assert slowest(1, 90) == (90, start + second)
+    assert slowest(2, 60) == (90, start + second), "a faster one changes nothing"
+    assert slowest(11, 10) == (90, start + second)
+    assert slowest(12, 10) == (10, start + 12 * second), "no older than ten seconds beside others"
+    assert trace.slowest("no such kernel") is None
+
+
 def test_the_timeline_keeps_the_newest(trace: JobTrace, folder: Path) -> None:
     segment, start = SegmentFile(folder, ring_records=1 << 17), now()
     total = AT["timeline_max"] + 1000

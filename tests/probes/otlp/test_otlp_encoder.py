@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 
 from stoker.native import _trace
 from stoker.probes.otlp import metric_names, otlp_encoder
-from stoker.probes.otlp.otlp_encoder import Histogram, Metric, Number
+from stoker.probes.otlp.otlp_encoder import Exemplar, Histogram, Metric, Number
 
 
 def parsed(data: bytes) -> Any:
@@ -108,6 +108,17 @@ def test_a_folds_histogram_arrives_without_loss(values: list[int], weight: int) 
             index = _trace.Histogram.index(value)
             assert index in arrived
             assert base**index * 0.999999 < value <= base ** (index + 1) * 1.000001
+
+
+def test_an_exemplar_names_its_span() -> None:
+    told = Exemplar(7.5, 99, bytes(range(16)), bytes(range(8)))
+    point = Histogram((), 1, 1, 7.5, 5, 0, 0.0, {93: 1}, exemplars=(told,))
+    (found,) = only(
+        request(Metric("h", "ns", "", "histogram", (point,)))
+    ).exponential_histogram.data_points
+    (exemplar,) = found.exemplars
+    assert (exemplar.as_double, exemplar.time_unix_nano) == (7.5, 99)
+    assert (exemplar.trace_id, exemplar.span_id) == (bytes(range(16)), bytes(range(8)))
 
 
 def test_negative_offsets_and_numbers() -> None:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from prometheus_client import parser as text_parser
 from prometheus_client.openmetrics import parser as openmetrics_parser
 
-from stoker.probes.otlp.otlp_encoder import Histogram, Metric, Number
+from stoker.native import _trace
+from stoker.probes.otlp.otlp_encoder import Exemplar, Histogram, Metric, Number
 from stoker.probes.otlp.prometheus_text import (
     CUT,
     LABEL_CHARS_MAX,
@@ -122,3 +123,20 @@ def test_a_histogram_counts_the_same_values_in_wider_buckets() -> None:
     assert told.pop("+Inf") == len(values) + 7 and len(told) > 10
     for bound, count in told.items():
         assert count == 7 + sum(value * 1e-9 <= float(bound) * (1 + 1e-12) for value in values)
+
+
+def test_an_exemplar_is_in_the_bucket_that_counts_it() -> None:
+    """A value on the bound of a bucket belongs to it; the plain text format has no exemplars."""
+    at = (("stoker.kernel.name", "k"),)
+    buckets = {_trace.Histogram.index(value): 1 for value in (1000, 1024, 5000)}
+    for value, bound in ((1024.0, 1024e-9), (5000.0, 8192e-9)):
+        told = Exemplar(value, 1_700_000_000_250_000_000, b"\x01" * 16, b"\x02" * 8)
+        point = Histogram(at, 1, 3, 7024.0, 5, 0, 16.0, buckets, exemplars=(told,))
+        made = list(families([Metric("h", "ns", "", "histogram", (point,))]))
+        found = read(page(made, "openmetrics", 99, 99_999).body, "openmetrics")
+        (sample,) = [each for each in found["h_seconds"].samples if each.exemplar is not None]
+        assert float(sample.labels["le"]) == pytest.approx(bound)
+        assert sample.exemplar.labels == {"trace_id": "01" * 16, "span_id": "02" * 8}
+        assert sample.exemplar.value == pytest.approx(value * 1e-9)
+        assert float(sample.exemplar.timestamp) == 1_700_000_000.25
+        assert b"trace_id" not in page(made, "text", 99, 99_999).body
