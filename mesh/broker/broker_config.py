@@ -304,7 +304,7 @@ def _guests(keys: BrokerKeys) -> list[str]:
     ]
 
 
-_NOUNS = ("job", "cluster", *subjects.LIST_NOUNS)
+_NOUNS = ("job", "cluster", "audit", *subjects.LIST_NOUNS)
 _USER_POSITION = 4
 
 

@@ -22,7 +22,7 @@ from stoker.mesh.client.read_choice import AT_THE_LEADER, ReadChoice
 from stoker.mesh.connection import context as contexts
 from stoker.mesh.connection.client_connection import ClientConnection, connect
 from stoker.mesh.connection.context import Context
-from stoker.mesh.wire import schema, schema_telemetry
+from stoker.mesh.wire import schema, schema_audit, schema_telemetry
 from stoker.mesh.wire.schema_alerts import AlertList, AlertRequest
 from stoker.native.errors import (
     BadRequest,
@@ -258,6 +258,10 @@ class Client:
     ) -> schema_telemetry.TelemetryView:
         """Return kept telemetry of one kind."""
         return await self._call("telemetry", "read", request, schema_telemetry.TelemetryView)
+
+    async def audit(self, request: schema_audit.AuditReadRequest) -> schema_audit.AuditView:
+        """Return entries of the log behind a place, for administrators."""
+        return await self._call("audit", "read", request, schema_audit.AuditView)
 
     async def telemetry_streams(self) -> schema_telemetry.TelemetryList:
         """Return the kinds of telemetry that are kept, and what is kept of each."""

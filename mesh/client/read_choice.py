@@ -23,6 +23,8 @@ class ReadChoice(NamedTuple):
 
     def applied(self, noun: str, verb: str, request: schema.Message) -> tuple[str, schema.Message]:
         """Return the subject and the request to send for a request of the user."""
+        if self.at and (noun, verb) == subjects.AUDIT_READ:
+            return subjects.read(subjects.check_at(self.at), noun, verb), request
         traced = isinstance(request, schema.GetRequest) and request.trace
         if not (self.at or self.stale) or traced or (noun, verb) not in subjects.READS:
             return subjects.request(noun, verb), request

@@ -19,7 +19,7 @@ from stoker.native.errors import Corrupt
 from stoker.scheduler.core import Limits
 from stoker.scheduler.nouns import Account, NodeReport, Outcome, Owner, Record
 
-FORMAT = 13
+FORMAT = 14
 HASH_BYTES = 32
 NO_HASH = bytes(HASH_BYTES)
 ENTRY_BYTES_MAX = 256 * 1024
@@ -44,10 +44,11 @@ class OutcomeBlob(Record, tag="outcome", frozen=True):
 
 
 class CancelBlob(Record, tag="cancel", frozen=True):
-    """The reason of a cancel and its user; with a Forget command, the user who removed the job."""
+    """The reason of a cancel, or of a Forget command, and the user who asked for it."""
 
     command: int
     reason: str
+    user: str = ""
 
 
 class NodeBlob(Record, tag="node", frozen=True):
@@ -150,6 +151,17 @@ class RosterBlob(Record, tag="roster", frozen=True):
     member: RosterMember
 
 
+class AdminBlob(Record, tag="admin", frozen=True):
+    """An administrator's request, which this entry carries out; the state needs nothing of it.
+
+    `request` is its noun and verb, as `queue.set`, and `content` its JSON, cut where it is long.
+    """
+
+    user: str
+    request: str
+    content: str
+
+
 Setting = QueueBlob | NamesBlob | DrainBlob | CordonBlob | LimitsBlob | AccountBlob
 Blob = (
     JobBlob
@@ -163,6 +175,7 @@ Blob = (
     | GenesisBlob
     | TermBlob
     | RosterBlob
+    | AdminBlob
     | Setting
 )
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from stoker.mesh.log.log_archive import LogArchive
 from stoker.native import durable_file
 from stoker.native.errors import Corrupt
 
@@ -110,8 +111,9 @@ class HeldEntries:
             os.fdatasync(self._descriptor)
             self._end += len(data)
 
-    def saved(self, index: int) -> None:
-        """Drop the entries up to `index`, which a durable snapshot has, except the newest ones.
+    def saved(self, index: int, archive: LogArchive) -> int:
+        """Move the entries up to `index`, which a durable snapshot has, into the archive, except
+        the newest ones; return how many old segments the archive dropped for it.
 
         OSError if the disk takes no new file; the old one then stays.
         """
@@ -119,8 +121,10 @@ class HeldEntries:
             held = self._read()
             newest = held.entries[-1][0] if held.entries else 0
             first = min(index, newest - KEPT_MIN) + 1
+            dropped = archive.add([each for each in held.entries if each[0] < first])
             kept = tuple(each for each in held.entries if each[0] >= first)
             self._replace(held._replace(entries=kept))
+            return dropped
 
     def clear(self) -> None:
         """Drop all entries; the promised term and the floor stay."""

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The entries that were trimmed from the log, in files of the scheduler's folder.
+"""The old entries of the log, in files of the scheduler's folder.
 
-Owns the promise that an entry is durable here before it is trimmed from the log, so that the chain
-of all entries since the genesis can be checked. ARCHIVE_BYTES_MAX bounds the files: past it the
-oldest go, which `first_index` shows.
+One scheduler alone archives entries by their sequence before it trims the log. Each of several
+archives those that it drops from its file of held entries, by their index. Owns the promise that an
+entry is durable here before it goes there, so that the chain of all entries since the genesis can
+be checked. ARCHIVE_BYTES_MAX bounds the files: past it the oldest go, which `first_index` shows.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from stoker.mesh.log import entry as entries
 from stoker.native import durable_file
@@ -20,12 +22,24 @@ from stoker.native.errors import Corrupt
 ARCHIVE_BYTES_MAX = 4 << 30
 _MAGIC = b"stoker log segment 1\n"
 _RECORD = struct.Struct("<QI")
-"""The sequence of an entry in the log, and its bytes."""
+"""The place of an entry, which is its sequence or its index, and its bytes."""
 _SUFFIX = ".segment"
 
 
+class SegmentWriter:
+    """Writes entries into one open file, as a segment has them."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        file.write(_MAGIC)
+
+    def add(self, place: int, data: bytes) -> None:
+        """Write the next entry."""
+        self._file.write(_RECORD.pack(place, len(data)) + data)
+
+
 class LogArchive:
-    """The segments of one log, named by the sequence of their first entry."""
+    """The segments of one log, named by the places of their first and last entry."""
 
     def __init__(self, path: Path, bytes_max: int = ARCHIVE_BYTES_MAX) -> None:
         self._path = path
@@ -36,7 +50,7 @@ class LogArchive:
 
         Entries that are here already are left out. Raises OSError if they cannot be written.
         """
-        last = self.last_seq
+        last = self.last_place
         new = [each for each in found if each[0] > last]
         if not new:
             return 0
@@ -45,9 +59,9 @@ class LogArchive:
         partial = final.with_suffix(".partial")
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(partial, flags, 0o600), "wb") as file:
-            file.write(_MAGIC)
-            for seq, data in new:
-                file.write(_RECORD.pack(seq, len(data)) + data)
+            writer = SegmentWriter(file)
+            for place, data in new:
+                writer.add(place, data)
             file.flush()
             os.fsync(file.fileno())
         partial.replace(final)
@@ -55,15 +69,16 @@ class LogArchive:
         return self._bound()
 
     @property
-    def last_seq(self) -> int:
-        """The sequence of the newest archived entry, 0 if there is none."""
+    def last_place(self) -> int:
+        """The place of the newest archived entry, 0 if there is none."""
         names = self._files()
         return int(names[-1].stem.partition("-")[2]) if names else 0
 
-    def entries(self) -> Iterator[tuple[int, bytes]]:
-        """Yield (sequence, entry) in order; Corrupt if a segment is damaged."""
+    def entries(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
+        """Yield (place, entry) behind a place, in order; Corrupt if a segment is damaged."""
         for file in self._files():
-            yield from _read(file)
+            if int(file.stem.partition("-")[2]) > after:
+                yield from (each for each in read_segment(file) if each[0] > after)
 
     def first_index(self) -> int:
         """Return the index of the oldest entry that is kept, 0 if there is none."""
@@ -87,24 +102,8 @@ class LogArchive:
         return dropped
 
 
-def check_chain(found: Iterator[tuple[int, bytes]]) -> tuple[int, bytes]:
-    """Follow the chain of these entries; return the index and hash at its end.
-
-    Entries that never counted are passed over, as replicas do. Raises Corrupt for a damaged one,
-    or if an entry that others follow is missing.
-    """
-    index, digest = 0, entries.NO_HASH
-    for seq, data in found:
-        opened = entries.unseal(seq, data)
-        before = opened.entry.prev_index
-        if not index or (before, opened.entry.prev_hash) == (index, digest):
-            index, digest = before + 1, opened.hash
-        elif before > index:
-            raise Corrupt(f"log entry {seq} follows index {before}, the one before is {index}")
-    return index, digest
-
-
-def _read(file: Path) -> Iterator[tuple[int, bytes]]:
+def read_segment(file: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield the (place, entry) of one file; Corrupt where it is damaged."""
     data = file.read_bytes()
     if not data.startswith(_MAGIC):
         raise Corrupt(f"{file} is no segment of a log")
@@ -112,9 +111,9 @@ def _read(file: Path) -> Iterator[tuple[int, bytes]]:
     while at < len(data):
         if at + _RECORD.size > len(data):
             raise Corrupt(f"{file} ends within a record")
-        seq, size = _RECORD.unpack_from(data, at)
+        place, size = _RECORD.unpack_from(data, at)
         at += _RECORD.size
         if at + size > len(data):
-            raise Corrupt(f"{file} ends within log entry {seq}")
-        yield seq, data[at : at + size]
+            raise Corrupt(f"{file} ends within log entry {place}")
+        yield place, data[at : at + size]
         at += size

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from stoker.mesh.log.entry import Entry, RosterBlob, Setting
+from stoker.mesh.log.entry import AdminBlob, Entry, RosterBlob, Setting
 from stoker.mesh.replica.authority import Authority
 from stoker.mesh.replica.changes import Changes
 from stoker.mesh.replica.snapshots import Snapshot
@@ -52,6 +52,13 @@ class Admin(NamedTuple):
     settings: tuple[Setting, ...]
     again: Callable[[ReplicaState], tuple[Request, ...]] | None = None
     """Makes the requests again from a later state, if they depend on it."""
+    says: AdminBlob | None = None
+    """The request itself, for the log's trail; None if nothing is to change."""
+
+    @property
+    def is_empty(self) -> bool:
+        """True if the request is in force already."""
+        return not self.requests and not self.settings
 
 
 class NodeRemoval(NamedTuple):
@@ -69,6 +76,8 @@ class RosterChange(NamedTuple):
 
     token: Any
     change: RosterBlob
+    says: AdminBlob | None = None
+    """The request itself, for the log's trail."""
 
 
 class AccountsRead(NamedTuple):
@@ -83,6 +92,7 @@ class CancelRequested(NamedTuple):
     token: Any
     jobs: list[int]
     reason: str
+    user: str = ""
 
 
 class Remove(NamedTuple):
@@ -92,6 +102,7 @@ class Remove(NamedTuple):
     jobs: list[int]
     selected: list[Removed]
     why: str
+    user: str = ""
 
 
 class Get(NamedTuple):

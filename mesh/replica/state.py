@@ -16,6 +16,7 @@ from stoker.mesh.log import entry as entries
 from stoker.mesh.log import roster_change
 from stoker.mesh.log.entry import (
     AccountBlob,
+    AdminBlob,
     CancelBlob,
     CordonBlob,
     DrainBlob,
@@ -280,7 +281,7 @@ class ReplicaState:
             step.applied.is_snapshot_point = True
         elif isinstance(blob, RosterBlob):
             self._change_roster(step)
-        elif not isinstance(blob, GenesisBlob | TermBlob):
+        elif not isinstance(blob, GenesisBlob | TermBlob | AdminBlob):
             self._take_setting(blob, step)
 
     def _evict(self, blob: EvictBlob, step: _Step) -> None:

@@ -7,6 +7,7 @@ Guarantees that each request may be repeated: a setting that is in force already
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from stoker.mesh.log.entry import CordonBlob, DrainBlob, LimitsBlob, NamesBlob, QueueBlob, Setting
@@ -236,7 +237,7 @@ def check_reason(reason: str) -> None:
         raise BadRequest(f"reason has at most {REASON_CHARS_MAX} printable characters")
 
 
-HANDLERS = {
+HANDLERS: dict[tuple[str, str], Callable[[Any, Any, ReplicaState, int], Admin | NodeRemoval]] = {
     ("queue", "set"): queue_set,
     ("queue", "remove"): queue_remove,
     ("queue", "quota"): queue_quota,

@@ -25,7 +25,8 @@ Feed = Callable[[events.Event], Awaitable[None]]
 class LogWriter:
     """Carries out effects; each method ends with the event that answers its effect.
 
-    `held` is the file of held entries in a cluster of several schedulers, which snapshots shorten.
+    `held` is the file of held entries in a cluster of several schedulers. Snapshots shorten it, and
+    what it loses is archived; one scheduler alone archives what it trims.
     """
 
     def __init__(
@@ -88,10 +89,10 @@ class LogWriter:
         await self._feed(event)
 
     async def _shrink(self, index: int) -> None:
-        """Drop the held entries that a durable snapshot has."""
+        """Archive the held entries that a durable snapshot has."""
         if self._held is not None:
             try:
-                await asyncio.to_thread(self._held.saved, index)
+                _note_dropped(await asyncio.to_thread(self._held.saved, index, self._archive))
             except OSError as error:
                 log.warning("the file of held entries stays long", error=str(error))
 
@@ -99,7 +100,8 @@ class LogWriter:
         event: events.Event = events.Trimmed(effect.seq)
         try:
             async with self._trimming:
-                await self._keep(effect.seq)
+                if self._held is None:
+                    await self._keep(effect.seq)
                 await self._log.trim(effect.seq)
             log.info("log trimmed", seq=effect.seq)
         except (StokerError, OSError) as error:
@@ -110,7 +112,7 @@ class LogWriter:
     async def _keep(self, seq: int) -> None:
         """Archive all entries up to `seq`, which are then trimmed."""
         kept: list[tuple[int, bytes]] = []
-        reached = self._archive.last_seq
+        reached = self._archive.last_place
         if reached >= seq:
             return
         async for batch in self._log.read_from(reached + 1):
@@ -120,6 +122,9 @@ class LogWriter:
                 break
         if reached < seq:
             raise Unavailable(f"the log could be read up to {reached} only, not up to {seq}")
-        dropped = await asyncio.to_thread(self._archive.add, kept)
-        if dropped:
-            log.warning("old segments of the log's archive were dropped", count=dropped)
+        _note_dropped(await asyncio.to_thread(self._archive.add, kept))
+
+
+def _note_dropped(count: int) -> None:
+    if count:
+        log.warning("old segments of the log's archive were dropped", count=count)

@@ -44,8 +44,8 @@ KERNEL_ROWS_MAX = 1000
 
 QueryNode = Callable[[str, str, bytes, float], Awaitable[bytes]]
 """Sends a query (node, what, payload, timeout_s); returns the reply or raises Unavailable."""
-AnswerTelemetry = Callable[[Caller], Awaitable[bytes]]
-"""Returns the reply to a request about telemetry."""
+AnswerCaller = Callable[[Caller], Awaitable[bytes]]
+"""Returns the reply to a request about telemetry, or about the trail of the log."""
 AwaitJob = Callable[[int, str, float], Awaitable[Job]]
 """Waits for a job (job, until, wait_s) and returns it."""
 
@@ -72,10 +72,12 @@ class NodeProxy:
         replica: Replica,
         query_node: QueryNode,
         await_job: AwaitJob,
-        telemetry: AnswerTelemetry,
+        telemetry: AnswerCaller,
+        audit: AnswerCaller,
     ) -> None:
         self._replica = replica
         self._telemetry = telemetry
+        self._audit = audit
         self._query_node = query_node
         self._await_job = await_job
         each = replica.settings.budgets.proxied
@@ -273,6 +275,8 @@ class NodeProxy:
         request = caller.request
         if caller.noun == "telemetry":
             return await self._telemetry(caller)
+        if caller.noun == "audit":
+            return await self._audit(caller)
         if isinstance(request, ReadingsRequest | TopologyRequest):
             payload = queries.encode(node_proxy_devices.query_of(self._replica, request))
             found = await self._query_node(

@@ -7,7 +7,7 @@ that a request may be repeated: a server that has left already, or is in, is no 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from stoker.mesh.log import roster_change
@@ -50,5 +50,9 @@ def _key(server: str, servers: Servers) -> str:
     return servers[server]
 
 
-HANDLERS = {("cluster", "remove"): remove, ("cluster", "admit"): admit}
+Handler = Callable[[Any, Any, ReplicaState, Servers], Admin | RosterChange]
+HANDLERS: dict[tuple[str, str], Handler] = {
+    ("cluster", "remove"): remove,
+    ("cluster", "admit"): admit,
+}
 """The handler of each (noun, verb)."""

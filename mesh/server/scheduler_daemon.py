@@ -41,6 +41,7 @@ from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.replica_settings import ReplicaSettings
 from stoker.mesh.replica.snapshots import SnapshotFolder
 from stoker.mesh.server import boot_record, notify, scheduler_options, watts_file
+from stoker.mesh.server.audit_desk import AuditDesk
 from stoker.mesh.server.critical_tasks import CriticalTasks
 from stoker.mesh.server.departures_file import DeparturesFile
 from stoker.mesh.server.effect_loop import EffectLoop, Handlers
@@ -118,8 +119,19 @@ class SchedulerDaemon:
             self._answers,
             lambda: self.replica.state.book.nodes,
         )
+        self.archive = LogArchive(self.folder.path / "archive")
+        self.log_nc = LocalConnection()
+        self.log_requests = Requests(self.log_nc)
+        self.log = JetStreamLog(
+            self.log_requests,
+            self.cluster.cluster,
+            options.log_max_bytes,
+            f"read-{self.number:x}",
+            log_copies(len(self.genesis.schedulers)),
+        )
+        audit = AuditDesk(self.replica, self.identity.public, self.archive, self.log, self.held)
         self.proxy = NodeProxy(
-            self.replica, self._query_node, self._await_job, self.telemetry.answer
+            self.replica, self._query_node, self._await_job, self.telemetry.answer, audit.answer
         )
         calls = DaemonCalls(self.loop.feed, self.tasks.spawn, self.replica.count, self._answers)
         self.intake = RequestIntake(self.service, self.proxy, calls, self.replica.settings.budgets)
@@ -133,15 +145,6 @@ class SchedulerDaemon:
         )
         self._node_requests: Subscription | None = None
         self._listening = asyncio.Lock()
-        self.log_nc = LocalConnection()
-        self.log_requests = Requests(self.log_nc)
-        self.log = JetStreamLog(
-            self.log_requests,
-            self.cluster.cluster,
-            options.log_max_bytes,
-            f"read-{self.number:x}",
-            log_copies(len(self.genesis.schedulers)),
-        )
         self.log_place = LogLeaderPlace(self.cluster.node)
         self.leases = LeaseAnswerThread(self.identity, options.state)
         self.watch = StatusWatch(self.replica, options)
@@ -154,8 +157,7 @@ class SchedulerDaemon:
 
     def _handlers(self) -> Handlers:
         """Return what carries out each kind of effect; one scheduler alone has none for others."""
-        archive = LogArchive(self.folder.path / "archive")
-        writer = LogWriter(self.log, self.folder, self.loop.feed, archive, self.held)
+        writer = LogWriter(self.log, self.folder, self.loop.feed, self.archive, self.held)
         handlers: dict[type, Callable[[Any], Awaitable[None]]] = {
             events.Append: self.loop.in_background(writer.append),
             events.Read: self.loop.in_background(writer.read),

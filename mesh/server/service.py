@@ -16,16 +16,20 @@ import msgspec
 from stoker.mesh.broker import users
 from stoker.mesh.replica import gangs
 from stoker.mesh.replica.events import (
+    Admin,
     CancelRequested,
     Event,
     Get,
     JobSubmitted,
+    NodeRemoval,
     ReadRequested,
     Remove,
+    RosterChange,
 )
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.works.work import AdminApplied, Removed
 from stoker.mesh.server import (
+    admin_record,
     administration,
     admission,
     cluster_views,
@@ -41,6 +45,7 @@ from stoker.mesh.wire.schema import Message
 from stoker.mesh.wire.subjects import (
     ALERT_ACK,
     ALERT_LIST,
+    AUDIT_READ,
     LOOKS,
     READS,
     TELEMETRY_READ,
@@ -65,8 +70,9 @@ PROXY_ANSWERS = (
     TELEMETRY_READ,
     ALERT_LIST,
     ALERT_ACK,
+    AUDIT_READ,
 )
-"""The requests that nodes or the broker answer and that do not belong to one job."""
+"""The requests that nodes, the broker or files answer and that do not belong to one job."""
 NS = 1_000_000_000
 ADMINISTERED = administration.HANDLERS.keys() | roster_requests.HANDLERS.keys()
 """The (noun, verb) of what an administrator changes by an entry of the log."""
@@ -167,7 +173,8 @@ class Service:
         user = self.users[address.user]
         request = schema.decode_request(address.noun, address.verb, data)
         caller = Caller(reply, address.user, address.noun, address.verb, user.admin, request)
-        if not self.replica.right.serves(now_ns):
+        chosen_audit = address.chosen and (address.noun, address.verb) == AUDIT_READ
+        if not self.replica.right.serves(now_ns) and not chosen_audit:
             if address.chosen and self._is_read_here(caller, request):
                 return self._read_here(caller, request, now_ns)
             raise self.replica.right.not_serving()
@@ -220,14 +227,20 @@ class Service:
     def _administer(self, caller: Caller, request: Message) -> Event:
         if not caller.admin:
             raise Denied("only an administrator changes queues, nodes, devices and the cluster")
-        if (about := roster_requests.HANDLERS.get((caller.noun, caller.verb))) is not None:
-            change: Event = about(caller, request, self.replica.state, self.servers)  # type: ignore[operator]
-            return change
-        handler = administration.HANDLERS[caller.noun, caller.verb]
+        event = self._change(caller, request)
+        if isinstance(event, NodeRemoval) or (isinstance(event, Admin) and event.is_empty):
+            return event  # the reason of a removal names who wants it
+        named = f"{caller.noun}.{caller.verb}"
+        return event._replace(says=admin_record.of(caller.user, named, request))
+
+    def _change(self, caller: Caller, request: Message) -> Admin | NodeRemoval | RosterChange:
+        """Return the change that a request is about."""
+        what, state = (caller.noun, caller.verb), self.replica.state
+        if (change := roster_requests.HANDLERS.get(what)) is not None:
+            return change(caller, request, state, self.servers)
         if isinstance(request, schema.NodeRemoveRequest):
             request = self._removable(caller, request)
-        event: Event = handler(caller, request, self.replica.state, self.replica.real_ns)  # type: ignore[operator]
-        return event
+        return administration.HANDLERS[what](caller, request, state, self.replica.real_ns)
 
     def _removable(
         self, caller: Caller, request: schema.NodeRemoveRequest
@@ -282,7 +295,9 @@ class Service:
             for job, _ in book.newest(caller.scope)
             if chosen(job) and (named or book.live(job) is not None)
         ]
-        return CancelRequested(caller, sorted(jobs), _signed_reason(caller, request.reason))
+        return CancelRequested(
+            caller, sorted(jobs), _signed_reason(caller, request.reason), caller.user
+        )
 
     def _remove(self, caller: Caller, request: schema.RemoveRequest, now_ns: int) -> Event:
         book = self.replica.state.book
@@ -300,7 +315,7 @@ class Service:
         answer = [Removed(job, True) for job in over]
         if request.select != "all":
             answer += [Removed(job, False) for job in gone]
-        return Remove(caller, over, sorted(answer), f"removed by {caller.user}")
+        return Remove(caller, over, sorted(answer), f"removed by {caller.user}", caller.user)
 
     def _explain(self, caller: Caller, request: schema.ExplainRequest, now_ns: int) -> bytes:
         job = self._refer(caller, request.job)

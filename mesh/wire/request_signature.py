@@ -37,6 +37,7 @@ CHANGES = frozenset(
         *(("job", verb) for verb in ("submit", "cancel", "remove", "stdin", "tracing")),
         *subjects.ADMIN_REQUESTS,
     }
+    - {subjects.AUDIT_READ}
 )
 """All (noun, verb) that change something."""
 _CHANGE_SUBJECTS = frozenset(subjects.request(noun, verb) for noun, verb in CHANGES)

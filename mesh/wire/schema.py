@@ -19,6 +19,7 @@ from stoker.mesh.wire.schema_alerts import (
     AlertList,
     AlertRequest,
 )
+from stoker.mesh.wire.schema_audit import AuditReadRequest, AuditView
 from stoker.mesh.wire.schema_cluster import (
     VERSION,
     ClusterAdmitRequest,
@@ -506,6 +507,7 @@ ENDPOINTS: dict[tuple[str, str], Endpoint] = {
     ("cluster", "remove"): Endpoint(ClusterRemoveRequest, Done),
     ("cluster", "admit"): Endpoint(ClusterAdmitRequest, Done),
     ("alert", "list"): Endpoint(AlertRequest, AlertList),
+    ("audit", "read"): Endpoint(AuditReadRequest, AuditView),
     ("alert", "acknowledge"): Endpoint(AlertAckRequest, Done),
 }
 

@@ -32,6 +32,7 @@ JOB_VERBS = (
 LIST_NOUNS = ("node", "device", "kernel", "queue", "telemetry", "alert")
 CLUSTER_GET = ("cluster", "get")
 TELEMETRY_READ = ("telemetry", "read")
+AUDIT_READ = ("audit", "read")
 ALERT_LIST = ("alert", "list")
 ALERT_ACK = ("alert", "acknowledge")
 LOOKS: tuple[tuple[str, str], ...] = (("device", "readings"), ("node", "topology"))
@@ -42,6 +43,7 @@ ADMIN_REQUESTS: tuple[tuple[str, str], ...] = (
     *(("device", verb) for verb in ("cordon", "uncordon")),
     *(("cluster", verb) for verb in ("limits", "remove", "admit")),
     ALERT_ACK,
+    AUDIT_READ,
 )
 """All (noun, verb) that only an administrator may send."""
 USER_REQUESTS: tuple[tuple[str, str], ...] = (
@@ -65,7 +67,7 @@ LEADER_READS: tuple[tuple[str, str], ...] = (
     *((noun, "list") for noun in ("node", "device", "kernel")),
 )
 """The reads that the leader alone answers, with what it heard or remembers; others name it."""
-CHOSEN_READS = (*READS, *LEADER_READS)
+CHOSEN_READS = (*READS, *LEADER_READS, AUDIT_READ)
 """All (noun, verb) that a user may send to a scheduler of their choice."""
 ANY = "any"
 """Names no scheduler: the broker chooses one."""

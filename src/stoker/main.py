@@ -33,6 +33,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "explain": ("stoker.tui.commands.job_commands", "Tell why a job waits, or ended as it did"),
     "waste": ("stoker.tui.commands.waste_commands", "List device time held and not used"),
     "context": ("stoker.tui.commands.context_commands", "Show or choose the node to talk to"),
+    "audit": ("stoker.tui.commands.audit_commands", "Show and check who changed what"),
     "cluster": ("stoker.tui.commands.cluster_commands", "Show the cluster; change its limits"),
     "queue": ("stoker.tui.commands.queue_commands", "Queues: list, set, remove, quota"),
     "nodes": ("stoker.tui.commands.node_commands", "List nodes"),

@@ -61,7 +61,7 @@ from tests.fakes.ports import free_port
 
 NODE = "node1"
 NATS_SERVER = broker_program()
-WAIT_S = 20.0
+WAIT_S = 60.0
 LEASE_MS = 3000
 
 

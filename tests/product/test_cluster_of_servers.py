@@ -84,6 +84,27 @@ def run(host: ServerHost, *words: str) -> str:
     return host.stoker("run", "--", *words).stdout.decode().strip()
 
 
+def test_the_trail_of_each_scheduler_leads_to_one_state(servers: list[ServerHost]) -> None:
+    """Each is audited for itself, from its own files, whether it leads or not."""
+    schedulers = [f"{each['number']:016x}" for each in _cluster(servers[0])["schedulers"]]
+
+    def ends() -> set[tuple[int, str, str]]:
+        found = [
+            json.loads(servers[0].stoker("audit", "verify", "--at", at, "-o", "json").stdout)
+            for at in schedulers
+        ]
+        assert len({each["source"] for each in found}) == len(schedulers)
+        assert all(sum(each["signed"].values()) == each["index"] for each in found)
+        return {(each["index"], each["hash"], each["trail"]) for each in found}
+
+    wait_until(lambda: len(ends()) == 1, "all have read the newest entry", PATIENCE_S)
+
+
+def _cluster(host: ServerHost) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(host.stoker("cluster", "--json").stdout)
+    return found
+
+
 def test_each_host_has_a_broker_a_scheduler_an_agent_and_a_copy_of_the_log(
     servers: list[ServerHost],
 ) -> None:

@@ -63,13 +63,17 @@ async def until_watched(servers: Servers, call: str, each: int) -> None:
 
 
 async def until_troubled(servers: Servers, job: int) -> schema.JobView:
-    async with asyncio.timeout(90):
-        while True:
-            view: schema.JobView = await servers.persist("alice", "job", "get", job=job)
-            assert view.state not in ENDED, view.reason
-            if view.troubles:
-                return view
-            await asyncio.sleep(0.1)
+    view: schema.JobView | None = None
+    try:
+        async with asyncio.timeout(90):
+            while True:
+                view = await servers.persist("alice", "job", "get", job=job)
+                assert view.state not in ENDED, view.reason
+                if view.troubles:
+                    return view
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        raise AssertionError(f"no trouble is told of {view}\n{servers.logs()}") from None
 
 
 async def planted_ns(servers: Servers, job: int, rank: int) -> int:

@@ -190,6 +190,7 @@ TRACINGS = Noun("tracings", "job", ())
 RECORDINGS = Noun("recordings", "file", ())
 CLUSTERS = Noun("clusters", "cluster", ())
 SERVERS = Noun("servers", "server", ())
+AUDITS = Noun("audits", "cluster", ())
 TOPOLOGIES = Noun("topologies", "node", ())
 """The kinds of which `table` shows a page of text, made by its verb."""
 JOBS = Noun(
@@ -277,6 +278,18 @@ DEVICES = Noun(
         Column("DRIVER", _word("driver"), wide=True),
         Column("PROFILE", _word("profile"), wide=True),
         Column("WHY NOT", _why_not, least=22),
+    ),
+)
+TRAIL = Noun(
+    "changes",
+    "index",
+    (
+        Column("ENTRY", field("index"), right=True),
+        Column("TIME", lambda row, now: units.moment(row["t_ns"]), leaves=2),
+        Column("USER", field("user")),
+        Column("WHAT", field("what")),
+        Column("ABOUT", field("about"), least=8),
+        Column("DETAIL", field("detail"), least=12),
     ),
 )
 WASTE = Noun(

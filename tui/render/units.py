@@ -6,6 +6,7 @@ Every text keeps three significant digits and names its unit.
 
 from __future__ import annotations
 
+import time
 from decimal import Decimal
 
 MILLI = 1000
@@ -72,6 +73,11 @@ def number(value: int | None) -> str:
 def age(t_ns: int | None, now_ns: int) -> str:
     """The time since a CLOCK_REALTIME moment; a moment in the future reads as `0 ns`."""
     return "-" if not t_ns else duration(max(0, now_ns - t_ns))
+
+
+def moment(t_ns: int) -> str:
+    """A CLOCK_REALTIME moment as local date and time: `2026-11-27 10:05:25`."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(t_ns / 1e9))
 
 
 def _three(value: float) -> str:

@@ -47,7 +47,7 @@ class RosterProposals:
         if why := self._refusal(event.change, now):
             self._outbox.reply(event.token, Refused(f"the roster stays: {why}"))
         else:
-            self._appends.enqueue(RosterWork(event.token, event.change), now)
+            self._appends.enqueue(RosterWork(*event), now)
 
     def _refusal(self, change: RosterBlob, now: Instant) -> str:
         """Return why a change of the roster is not proposed; empty if it is."""

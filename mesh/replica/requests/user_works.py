@@ -89,7 +89,7 @@ class UserWorks:
 
     def _cancel(self, event: events.CancelRequested, now: Instant) -> Iterator[Work]:
         live = [job for job in event.jobs if self._state.book.live(job) is not None]
-        yield from cancel_works(event.token, live, event.jobs, event.reason)
+        yield from cancel_works(event.token, live, event.jobs, event.reason, event.user)
 
     def _remove(self, event: events.Remove, now: Instant) -> Iterator[Work]:
         yield from remove_works(*event)

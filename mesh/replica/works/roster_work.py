@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from stoker.mesh.log import roster_change
-from stoker.mesh.log.entry import Blob, RosterBlob, encoded_size
+from stoker.mesh.log.entry import AdminBlob, Blob, RosterBlob, encoded_size
 from stoker.mesh.replica.changes import Applied
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.replica.works.work import AdminApplied, Fate, Work
@@ -19,16 +19,17 @@ from stoker.native.errors import Refused
 class RosterWork(Work):
     """A change of the roster, which the leader has found to be possible."""
 
-    __slots__ = ("blob",)
+    __slots__ = ("blob", "says")
 
-    def __init__(self, token: Any, blob: RosterBlob) -> None:
+    def __init__(self, token: Any, blob: RosterBlob, says: AdminBlob | None = None) -> None:
         self.blob = blob
-        super().__init__(token, (), encoded_size(blob) + 16)
+        self.says: tuple[Blob, ...] = (says,) if says is not None else ()
+        super().__init__(token, (), sum(encoded_size(each) for each in (blob, *self.says)) + 16)
 
     def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
         config = state.config
         possible = config is not None and not roster_change.defect(config.schedulers, self.blob)
-        return [self.blob] if possible else []
+        return [*self.says, self.blob] if possible else []
 
     def answer(self, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
         members = state.config.schedulers if state.config is not None else ()

@@ -14,6 +14,7 @@ import msgspec
 from stoker.mesh.log import entry as entries
 from stoker.mesh.log.entry import (
     AccountBlob,
+    AdminBlob,
     Blob,
     CancelBlob,
     CordonBlob,
@@ -198,7 +199,7 @@ class SubmitWork(Work):
 class AdminWork(Work):
     """An administrator's settings; a setting that is in force already is no error."""
 
-    __slots__ = ("again", "nouns_size", "settings")
+    __slots__ = ("again", "nouns_size", "says", "settings")
 
     def __init__(
         self,
@@ -206,10 +207,12 @@ class AdminWork(Work):
         requests: Sequence[records.Request],
         settings: Sequence[Setting],
         again: Callable[[ReplicaState], Sequence[records.Request]] | None = None,
+        says: AdminBlob | None = None,
     ) -> None:
         self.settings = settings
         self.again = again
-        self.nouns_size = sum(encoded_size(setting) for setting in settings) + 16
+        self.says: tuple[Blob, ...] = (says,) if says is not None else ()
+        self.nouns_size = sum(encoded_size(blob) for blob in (*settings, *self.says)) + 16
         super().__init__(token, requests, self.nouns_size)
 
     @property
@@ -223,7 +226,7 @@ class AdminWork(Work):
 
     def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
         refused = any(fate.rejected and not _no_matter(fate.rejected) for fate in fates)
-        return [] if refused else list(self.settings)
+        return [] if refused else [*self.says, *self.settings]
 
     def answer(self, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
         for fate in fates:
@@ -237,19 +240,22 @@ class AdminWork(Work):
 class CancelWork(Work):
     """The cancel of `jobs`, which are not over; the answer is about all `selected` jobs."""
 
-    __slots__ = ("jobs", "reason", "selected")
+    __slots__ = ("jobs", "reason", "selected", "user")
 
-    def __init__(self, token: Any, jobs: list[int], selected: list[int], reason: str) -> None:
+    def __init__(
+        self, token: Any, jobs: list[int], selected: list[int], reason: str, user: str = ""
+    ) -> None:
         self.jobs = jobs
         self.selected = selected
-        self.reason = reason
+        self.reason, self.user = reason, user
         requests = [records.Cancel(job) for job in jobs]
-        super().__init__(token, requests, len(jobs) * (16 + len(reason.encode())))
+        super().__init__(token, requests, len(jobs) * _words_size(reason, user))
 
     def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
-        if not self.reason:
+        if not (self.reason or self.user):
             return []
-        return [CancelBlob(fate.command, self.reason) for fate in fates if fate.command >= 0]
+        taken = (fate.command for fate in fates if fate.command >= 0)
+        return [CancelBlob(command, self.reason, self.user) for command in taken]
 
     def answer(self, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
         done = dict(zip(self.jobs, fates, strict=True))
@@ -265,19 +271,24 @@ class CancelWork(Work):
         return answers
 
 
+def _words_size(why: str, user: str) -> int:
+    """Return the bytes of a blob with these words."""
+    return 18 + len(why.encode()) + len(user.encode())
+
+
 def cancel_works(
-    token: Any, live: list[int], selected: list[int], reason: str
+    token: Any, live: list[int], selected: list[int], reason: str, user: str = ""
 ) -> Iterator[CancelWork]:
     """Yield the works of one cancel, each small enough for an entry.
 
     They are committed in order, so the last one answers for all.
     """
-    room = BATCH_BYTES_MAX // (64 + len(reason.encode()))
+    room = BATCH_BYTES_MAX // (48 + _words_size(reason, user))
     size = min(records.BATCH_REQUESTS_MAX, room)
     while len(live) > size:
-        yield CancelWork(None, live[:size], [], reason)
+        yield CancelWork(None, live[:size], [], reason, user)
         live = live[size:]
-    yield CancelWork(token, live, selected, reason)
+    yield CancelWork(token, live, selected, reason, user)
 
 
 class Removed(NamedTuple):
@@ -290,30 +301,33 @@ class Removed(NamedTuple):
 class RemoveWork(Work):
     """A user's request to forget ended jobs; `selected` is the answer."""
 
-    __slots__ = ("selected", "why")
+    __slots__ = ("selected", "user", "why")
 
-    def __init__(self, token: Any, jobs: list[int], selected: list[Removed], why: str) -> None:
+    def __init__(
+        self, token: Any, jobs: list[int], selected: list[Removed], why: str, user: str = ""
+    ) -> None:
         self.selected = selected
-        self.why = why
+        self.why, self.user = why, user
         requests = [records.Forget(job) for job in jobs]
-        super().__init__(token, requests, len(jobs) * (16 + len(why.encode())))
+        super().__init__(token, requests, len(jobs) * _words_size(why, user))
 
     def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
-        return [CancelBlob(fate.command, self.why) for fate in fates if fate.command >= 0]
+        taken = (fate.command for fate in fates if fate.command >= 0)
+        return [CancelBlob(command, self.why, self.user) for command in taken]
 
     def answer(self, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
         return self.selected
 
 
 def remove_works(
-    token: Any, jobs: list[int], selected: list[Removed], why: str
+    token: Any, jobs: list[int], selected: list[Removed], why: str, user: str = ""
 ) -> Iterator[RemoveWork]:
     """Yield the works of one removal, each small enough for an entry; the last one answers."""
-    size = min(records.BATCH_REQUESTS_MAX, BATCH_BYTES_MAX // (64 + len(why.encode())))
+    size = min(records.BATCH_REQUESTS_MAX, BATCH_BYTES_MAX // (48 + _words_size(why, user)))
     while len(jobs) > size:
-        yield RemoveWork(None, jobs[:size], [], why)
+        yield RemoveWork(None, jobs[:size], [], why, user)
         jobs = jobs[size:]
-    yield RemoveWork(token, jobs, selected, why)
+    yield RemoveWork(token, jobs, selected, why, user)
 
 
 class HelloWork(Work):

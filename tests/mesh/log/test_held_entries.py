@@ -10,6 +10,7 @@ import pytest
 
 from stoker.mesh.log import held_entries
 from stoker.mesh.log.held_entries import FORGOTTEN, NAME, HeldEntries, Word
+from stoker.mesh.log.log_archive import LogArchive
 from stoker.native.errors import Corrupt
 
 STORES = (
@@ -103,17 +104,30 @@ def test_a_snapshot_lets_the_file_shrink_to_the_newest_entries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(held_entries, "KEPT_MIN", 4)
-    held = HeldEntries(tmp_path)
+    held, archive = HeldEntries(tmp_path), LogArchive(tmp_path / "archive")
     for index in range(1, 301):
         held.store(index - 1, ((index, b"x" * 100),), 7)
-    held.saved(290)
+    held.saved(290, archive)
     assert held.read() == Word(tuple((n, b"x" * 100) for n in range(291, 301)), 7)
-    held.saved(299)
+    held.saved(299, archive)
     assert [index for index, _ in held.read().entries] == [297, 298, 299, 300]
     assert (tmp_path / NAME).stat().st_size < 1000
+    assert [*archive.entries()] == [(index, b"x" * 100) for index in range(1, 297)]
     held.store(300, ((301, b"y"),), 15)
     held.close()
     assert contents(tmp_path)[0][301] == b"y"
+
+
+def test_what_cannot_be_archived_stays_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_entries, "KEPT_MIN", 1)
+    held = HeldEntries(tmp_path)
+    held.store(0, tuple((index, b"x") for index in range(1, 10)), 7)
+    (tmp_path / "archive").write_text("a file stands in the way")
+    with pytest.raises(OSError, match="archive"):
+        held.saved(9, LogArchive(tmp_path / "archive"))
+    assert len(held.read().entries) == 9
 
 
 def test_a_cleared_file_keeps_the_promised_term_and_the_floor(tmp_path: Path) -> None:
@@ -127,7 +141,7 @@ def test_a_cleared_file_keeps_the_promised_term_and_the_floor(tmp_path: Path) ->
 def test_a_shorter_file_keeps_the_floor(tmp_path: Path) -> None:
     held = HeldEntries(tmp_path)
     held.store(0, ((1, b"one"),), 41, (33, 1))
-    held.saved(1)
+    held.saved(1, LogArchive(tmp_path / "archive"))
     held.close()
     assert HeldEntries(tmp_path).read() == Word(((1, b"one"),), 41, (33, 1))
 

@@ -52,7 +52,7 @@ def recorder(folder: Path, stream: EventStream) -> Recorder:
 
 
 def told(folder: Path) -> list[str]:
-    """Return what the whole ring tells of events."""
+    """The events that the whole ring tells."""
     files = [RecordingFile(path.read_bytes(), path.name) for path in segments(folder)]
     return [each.row["what"] for file in files for each in file.events]
 

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verb `audit`: who changed what, checked by the reader and not by those who are audited.
+
+Everything heavy is imported inside the verbs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stoker.native.errors import BadRequest, Denied, Refused
+from stoker.tui.commands.lazy_group import LazyGroup
+from stoker.tui.commands.replies import call, show, show_one
+from stoker.tui.options.verb_options import node_option, output_option, read_options
+from stoker.tui.render import nouns, tables, units
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stoker.mesh.audit.trail import TrailEntry
+    from stoker.mesh.audit.trail_rows import TrailRow
+    from stoker.mesh.client.read_choice import ReadChoice
+    from stoker.mesh.log.log_archive import SegmentWriter
+    from stoker.tui.calls.audit_calls import Audited, Checkpoint, Follow
+
+FILE = click.Path(path_type=Path)
+VERBS: dict[str, tuple[str, str]] = {
+    "export": ("stoker.tui.commands.audit_commands", "Write all entries into a file"),
+    "show": ("stoker.tui.commands.audit_commands", "List who changed what"),
+    "verify": ("stoker.tui.commands.audit_commands", "Check all entries since the genesis"),
+}
+"""Verb -> (module that defines a click command audit_<name>_command, one-line help)."""
+
+
+@click.group("audit", cls=LazyGroup, table=VERBS, prefix="audit_")
+def audit_command() -> None:
+    """Show and check the cluster's log: each change, who asked for it, who signed it.
+
+    For administrators. The entries are judged here, by their signatures and their chain.
+    """
+
+
+@click.command("show")
+@click.argument("file", type=FILE, required=False)
+@click.option("--user", default="", metavar="NAME", help="Only what this user asked for.")
+@click.option("--about", default="", metavar="NAME", help="Only this job, node, user or queue.")
+@click.option("--after", default=0, metavar="ENTRY", help="Only entries behind this one.")
+@click.option("--all", "routine", is_flag=True, help="Add reports, outcomes and snapshots.")
+@node_option
+@read_options
+@output_option("table")
+def audit_show_command(
+    *, file: Path | None, user: str, about: str, after: int, routine: bool,
+    state: str | None, reads: ReadChoice, output: tables.Output,
+) -> None:  # fmt: skip
+    """List who changed what, from the log or from FILE, the oldest first."""
+    import msgspec
+
+    from stoker.mesh.audit import trail_rows
+
+    rows: list[TrailRow] = []
+
+    def wanted(taken: TrailEntry) -> Iterator[TrailRow]:
+        for row in trail_rows.rows(taken) if taken.index > after else ():
+            if (routine or not row.routine) and user in ("", row.user) and about in ("", row.about):
+                yield row
+
+    _audited(file, state, reads, follow=lambda taken: rows.extend(wanted(taken)))
+    show(nouns.TRAIL, msgspec.to_builtins(rows), output)
+
+
+@click.command("verify")
+@click.argument("file", type=FILE, required=False)
+@click.option("--checkpoints", type=FILE, metavar="PATH",
+              help="A file that keeps the end of each audit.")  # fmt: skip
+@node_option
+@read_options
+@output_option("table")
+def audit_verify_command(
+    *, file: Path | None, checkpoints: Path | None, state: str | None, reads: ReadChoice,
+    output: tables.Output,
+) -> None:  # fmt: skip
+    """Check all entries since the genesis, as the log or FILE has them.
+
+    Each must be signed by the scheduler that led, follow the one before, and be of a term that a
+    majority pledged. Their effects are made again and compared with the scheduler's. With
+    --checkpoints the ends of earlier audits must be in the trail, and this one's is added: keep
+    that file where no scheduler writes. Exit code 0 only if all holds.
+    """
+    import msgspec
+
+    from stoker.tui.calls import audit_calls
+
+    earlier = audit_calls.checkpoints(checkpoints) if checkpoints is not None else []
+    found = _audited(file, state, reads, earlier=earlier)
+    if checkpoints is not None:
+        try:
+            audit_calls.add_checkpoint(checkpoints, found)
+        except OSError as error:
+            raise Denied(f"{checkpoints}: {error.strerror}") from None
+    row = msgspec.to_builtins(found)
+    show_one(nouns.AUDITS, row, output, lambda: "\n".join(_lines(found)))
+
+
+@click.command("export")
+@click.argument("file", type=FILE)
+@node_option
+@read_options
+def audit_export_command(*, file: Path, state: str | None, reads: ReadChoice) -> None:
+    """Write all entries since the genesis into FILE, which `show` and `verify` read.
+
+    It has what jobs were submitted with, their environment too: only its owner may read it.
+    """
+    from stoker.mesh.log import log_archive
+
+    if file.exists():
+        raise Refused(f"{file} exists", hint="A trail is never overwritten; remove it first")
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise Denied(f"{file}: {error.strerror}") from None
+    with os.fdopen(descriptor, "wb") as out:
+        count = asyncio.run(_export(state, reads, log_archive.SegmentWriter(out)))
+    click.echo(f"{file}: {count} entries")
+
+
+async def _export(state: str | None, reads: ReadChoice, out: SegmentWriter) -> int:
+    from stoker.mesh.client.client import Client
+    from stoker.tui.calls import audit_calls
+
+    count = 0
+    async with Client.open(state, reads=reads) as client:
+        async for view in audit_calls.views(client):
+            for each in view.entries:
+                out.add(each.place, each.data)
+            count += len(view.entries)
+    return count
+
+
+def _audited(
+    file: Path | None, state: str | None, reads: ReadChoice,
+    follow: Follow | None = None, earlier: list[Checkpoint] | None = None,
+) -> Audited:  # fmt: skip
+    """TrailAudit the trail of a file, or of a scheduler."""
+    from stoker.tui.calls import audit_calls
+
+    if file is not None and (reads.at or reads.stale):
+        raise BadRequest("a file is read here: --at and --stale are about schedulers")
+    audit = audit_calls.TrailAudit(earlier or [], follow)
+    if file is not None:
+        return audit_calls.of_file(file, audit)
+    return call(audit_calls.of_scheduler(state, reads, audit))
+
+
+def _lines(found: Audited) -> Iterator[str]:
+    yield f"cluster     {found.cluster}"
+    yield f"source      {found.source}"
+    yield f"entries     {found.index}, each signed and in its place since the genesis"
+    for number, count in sorted(found.signed.items()):
+        yield f"signed      {count} by scheduler {number}"
+    for reason, count in sorted(found.passed.items()):
+        yield f"passed over {count}: {reason}"
+    yield f"time        {units.moment(found.first_t_ns)} to {units.moment(found.last_t_ns)}"
+    yield f"hash        {found.hash}"
+    yield f"effects     {found.trail}"
+    if found.compared:
+        yield f"checkpoints {found.compared} compared, all agree"
