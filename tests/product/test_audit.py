@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from product_node import LiveNode, live_node
+from product_node import LiveNode, live_node, wait_until
 
 from stoker.mesh.client.client import Client
 from stoker.mesh.client.read_choice import ReadChoice
@@ -47,6 +47,7 @@ def held(node: LiveNode) -> int:
     os.chown(f"{node.root}/bob.nk", 0, 0)
     node.stoker("cancel", str(job), "--reason", "no longer needed")
     node.wait(job)
+    wait_until(lambda: bool(changes(node, "--about", "bob")), "the scheduler has read the users")
     return job
 
 

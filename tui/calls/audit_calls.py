@@ -37,7 +37,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
 
 class Audited(msgspec.Struct, frozen=True, kw_only=True):
-    """What an audit found: a whole trail, or there is none of these."""
+    """The findings of an audit whose trail is whole; of any other there are none."""
 
     cluster: str
     source: str

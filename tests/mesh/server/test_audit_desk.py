@@ -22,7 +22,7 @@ from stoker.native.errors import Denied
 
 ENTRIES = [(place, b"entry %d" % place) for place in range(1, 101)]
 BEFORE_READ: list[Any] = []
-"""What happens as the log is read next."""
+"""The calls that the next reading of the log makes first."""
 
 
 class Log:
