@@ -126,12 +126,12 @@ class LiveNode:
     def wait_for_new(self, name: str, old: int) -> None:
         """Wait until another process of that name lives; requests to it then wait by themselves."""
         pids_file = self.state.pids
-        for _ in range(200):
+        for _ in range(600):
             process = pids.find(self.state).get(name)
             if process is not None and process.pid != old:
                 return
             time.sleep(0.1)
-        pytest.fail(f"{name} was not started again within 20 s ({pids_file})")
+        pytest.fail(f"{name} was not started again within 60 s ({pids_file})")
 
 
 async def _ask(state: str, question: Callable[[Client], Awaitable[T]]) -> T:
@@ -175,7 +175,7 @@ async def _quiet(error: Exception) -> None:
     """Ignores connection errors, since each shows in its request."""
 
 
-def wait_until(true: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
+def wait_until(true: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
     """Wait until `true` holds; fail by name when it does not in time."""
     deadline = time.monotonic() + seconds
     while not true():

@@ -122,7 +122,7 @@ class Node:
         """Signal the spawner and wait for its end; jobs go on."""
         assert self.process is not None
         self.process.send_signal(number)
-        return self.process.wait(10)
+        return self.process.wait(60)
 
     async def restart(self) -> None:
         """kill -9, and a new one, as a supervisor does it."""
@@ -185,7 +185,7 @@ class Node:
             events = self.events.get(launch.job, [])
             return [e for e in events if isinstance(e, kind) and e.key == launch.key]
 
-        async with asyncio.timeout(20), self._news:
+        async with asyncio.timeout(60), self._news:
             await self._news.wait_for(found)
         return found()[0]
 
@@ -236,7 +236,7 @@ async def running(*flags: str, **more: Any) -> AsyncIterator[Node]:
 
 async def until(condition: Callable[[], object]) -> None:
     """Wait for a condition that no event tells."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             if condition():
                 return

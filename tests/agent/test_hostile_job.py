@@ -349,7 +349,7 @@ async def test_its_streams_handed_to_another_process_do_not_keep_the_job_open(no
     writer = os.open(f"/proc/{pid}/fd/1", os.O_WRONLY)
     try:
         await node.spawner.stop(launch.key, "enough", 0.0)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             assert node.out(await node.ended(launch)) == b"here\n"
     finally:
         os.close(writer)

@@ -95,7 +95,7 @@ class FakeNode:
         )
         with (self.folder / "broker.log").open("ab") as log:
             self._broker = subprocess.Popen([binary, "-c", str(config)], stderr=log)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
                 return
@@ -118,12 +118,12 @@ class FakeNode:
         ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(ready)), daemon=True)
         self._thread.start()
-        assert ready.wait(10)
+        assert ready.wait(60)
 
     def stop_scheduler(self) -> None:
         if self._thread is not None and self._loop is not None and self._stop is not None:
             self._loop.call_soon_threadsafe(self._stop.set)
-            self._thread.join(10)
+            self._thread.join(60)
             self._thread = None
 
     async def _serve(self, ready: threading.Event) -> None:

@@ -332,7 +332,7 @@ class OneNode:
         if process is None:
             return 0
         process.send_signal(number)
-        return process.wait(20)
+        return process.wait(60)
 
     def log(self, name: str = "agent") -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")

@@ -108,7 +108,7 @@ class Node:
         """Send SIGTERM and return the exit code."""
         assert self.process is not None
         self.process.terminate()
-        return self.process.wait(10)
+        return self.process.wait(60)
 
     def log(self) -> str:
         if self.stderr is not None:
@@ -156,7 +156,7 @@ class Node:
     async def persist(self, caller: str, noun: str, verb: str, /, **fields: Any) -> Any:
         """Send one request as `ask` does, and repeat it while broker or scheduler are away."""
         request: Message = schema.ENDPOINTS[noun, verb].request(**fields)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while True:
             try:
                 subject = f"stoker.v1.{noun}.{verb}"

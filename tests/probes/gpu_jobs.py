@@ -53,6 +53,6 @@ class Caller:
         """Let it end; a second time changes nothing."""
         if self._process.stdin and not self._process.stdin.closed:
             self._process.stdin.close()
-        self._process.wait(20)
+        self._process.wait(60)
         if self._process.stdout:
             self._process.stdout.close()

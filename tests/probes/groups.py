@@ -95,7 +95,7 @@ class Job:
         """Kill what is left and remove the cgroup."""
         (self.path / "cgroup.kill").write_text("1")
         for process in self._started:
-            process.wait(10)
+            process.wait(60)
         eventually(lambda: "populated 0" in (self.path / "cgroup.events").read_text())
         self.path.rmdir()
 

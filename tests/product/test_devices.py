@@ -396,7 +396,7 @@ def terminal(node: Node, *words: str) -> Iterator[tuple[int, int]]:
 
 def read_until(master: int, mark: bytes, count: int) -> str:
     """The terminal's output up to the `count`-th mark; without a mark, to the end."""
-    seen, end = b"", time.monotonic() + 20
+    seen, end = b"", time.monotonic() + 60
     while not mark or seen.count(mark) < count:
         ready, _, _ = select.select([master], [], [], 20)
         assert ready and time.monotonic() < end, seen

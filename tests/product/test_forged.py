@@ -124,7 +124,7 @@ async def appended(node: LiveNode, make: Callable[[Opened], bytes]) -> None:
                 if follows(last, opened) and entries.signed_by(opened, key.verifier):
                     last = opened
         assert last is not None
-        reply = await connection.request(subjects.LOG, make(last), timeout=5)
+        reply = await connection.request(subjects.LOG, make(last), timeout=60)
         assert b'"seq"' in reply.data, reply.data
 
 

@@ -131,7 +131,7 @@ async def test_a_slow_rank_of_two_nodes_is_named_and_its_device_cordoned(
     began = f"rank 6 on node {where.node}: rank 6 on device {late}: rank 6 of 8: in "
     assert ended.reason.startswith(began)
     cordoned = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not cordoned:
             rows = (await pair.persist("alice", "device", "list")).devices
             cordoned = [row for row in rows if row.unavailable.startswith("sick: a rank on it ")]

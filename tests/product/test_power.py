@@ -68,8 +68,8 @@ def test_a_killed_agents_cards_have_what_they_had_within_ten_seconds(tmp_path: P
         # Nobody is to start another agent meanwhile: the watchdog is alone.
         for name in ("supervisor", "agent"):
             os.kill(pids.find(node.state)[name].pid, signal.SIGKILL)
-        wait_until(lambda: limits() == [DEFAULT_W] * 4, "the watchdog restores", 10)
-        wait_until(lambda: not record.path(node.state.agent).exists(), "the record goes", 5)
+        wait_until(lambda: limits() == [DEFAULT_W] * 4, "the watchdog restores")
+        wait_until(lambda: not record.path(node.state.agent).exists(), "the record goes")
 
 
 def test_a_lost_card_and_idle_ones_leave_the_budget_to_those_at_work(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ async def stored(node: LiveNode) -> tuple[int, int]:
     inbox = subjects.inbox("scheduler").encode()
     at = replace(context.find(str(node.root)), seed_file=node.state.key("scheduler"))
     connection = await plain_connection(at, inbox_prefix=inbox)
-    answer = await connection.request(f"$JS.API.STREAM.INFO.{subjects.LOG_STREAM}", b"", timeout=5)
+    answer = await connection.request(f"$JS.API.STREAM.INFO.{subjects.LOG_STREAM}", b"", timeout=60)
     await connection.close()
     info = json.loads(answer.data)
     assert info["config"]["max_bytes"] == LOG_BYTES

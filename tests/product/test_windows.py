@@ -272,7 +272,7 @@ async def heard(bob: Context, node: LiveNode, job: int) -> tuple[int, bool]:
         await client.tracing(
             schema.TracingRequest(job=job, do="open", window=77, seconds=0.3, records=True)
         )
-        for _ in range(100):
+        for _ in range(600):
             await asyncio.sleep(0.1)
             view = await client.tracing(schema.TracingRequest(job=job))
             if view.window is not None and view.window.state == "ready":

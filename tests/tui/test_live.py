@@ -170,7 +170,7 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not list(tmp_path.glob("stoker-state-*/log/agent.log")) and time.monotonic() < deadline:
         time.sleep(0.05)
     state = next(tmp_path.glob("stoker-state-*"))

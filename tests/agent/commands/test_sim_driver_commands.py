@@ -72,7 +72,7 @@ def test_a_signal_is_passed_on_and_reported(tmp_path: Path) -> None:
         assert running.stdout
         assert running.stdout.readline() == "up\n"
         running.send_signal(signal.SIGTERM)
-        assert running.wait(20) == 128 + signal.SIGTERM
+        assert running.wait(60) == 128 + signal.SIGTERM
     assert list(tmp_path.iterdir()) == []
 
 
@@ -108,7 +108,7 @@ def test_what_a_killed_run_left_goes_with_the_next_but_not_while_its_command_liv
         assert running.stdout
         child = int(running.stdout.readline())
         running.kill()
-        running.wait(20)
+        running.wait(60)
         (left,) = tmp_path.iterdir()
         assert run("--", "true", folder=tmp_path).stderr == "SIM: 8xH200, 8 simulated cards\n"
         assert list(tmp_path.iterdir()) == [left]

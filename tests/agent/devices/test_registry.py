@@ -176,7 +176,7 @@ def test_a_driver_that_hangs_is_said_and_taken_in_later(
     assert ids(found) == ["a"]
     assert found.missing == ("hanging devices: the driver does not answer",)
     slow.free.set()
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while ids(found) != ["a", "x"] and time.monotonic() < end:
         found.scan()
     assert (ids(found), found.missing) == (["a", "x"], ())

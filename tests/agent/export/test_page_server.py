@@ -79,7 +79,7 @@ class Served:
 
 
 async def until(true: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not true():
         assert time.monotonic() < deadline, what
         await asyncio.sleep(0.01)

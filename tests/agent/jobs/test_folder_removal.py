@@ -43,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def gone(folder: Path) -> bool:
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while folder.exists() and time.monotonic() < until:
         time.sleep(0.01)
     return not folder.exists()

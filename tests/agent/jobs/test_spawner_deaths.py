@@ -257,7 +257,7 @@ async def test_a_corrupt_journal_is_refused_and_left_alone(node: Node) -> None:
         journal.write_bytes(data)
         node.start_process()
         assert node.process is not None
-        assert node.process.wait(10) == 3
+        assert node.process.wait(60) == 3
         assert why in node.log.read_text().splitlines()[-1]
         assert "the journal is corrupt" in node.log.read_text().splitlines()[-1]
         assert journal.read_bytes() == data

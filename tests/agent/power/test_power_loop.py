@@ -81,8 +81,8 @@ def check_stopped_agent(node: LiveNode, sim: _sim.Node) -> None:
     agent = pids.find(node.state)["agent"].pid
     os.kill(agent, signal.SIGSTOP)
     try:
-        wait_until(lambda: given_back(sim), "the watchdog restores", 10)
-        wait_until(lambda: not record.path(node.state.agent).exists(), "the record goes", 5)
+        wait_until(lambda: given_back(sim), "the watchdog restores")
+        wait_until(lambda: not record.path(node.state.agent).exists(), "the record goes")
     finally:
         os.kill(agent, signal.SIGCONT)
     wait_until(lambda: kept(sim) and record.path(node.state.agent).exists(), "in charge again")
@@ -98,8 +98,8 @@ def check_all_killed(node: LiveNode, sim: _sim.Node) -> None:
     assert found.status == "WARN" and "stoker up" in found.hint
     rules_file.write(node.state.agent, PowerRules())
     node.stoker("up")
-    wait_until(lambda: given_back(sim), "the next start restores", 20)
-    wait_until(lambda: not record.path(node.state.agent).exists(), "the record goes", 5)
+    wait_until(lambda: given_back(sim), "the next start restores")
+    wait_until(lambda: not record.path(node.state.agent).exists(), "the record goes")
 
 
 def test_cards_are_never_left_as_stoker_set_them(tmp_path: Path) -> None:

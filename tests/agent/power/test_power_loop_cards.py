@@ -200,7 +200,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
         made.shell._end("the test ends")
         for thread in threading.enumerate():
             if thread.name.startswith("limit of"):
-                thread.join(5)
+                thread.join(60)
                 assert not thread.is_alive()
 
 

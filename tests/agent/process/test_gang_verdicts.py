@@ -71,7 +71,7 @@ async def test_a_verdict_is_over_when_the_leader_repeats_it_no_more(
     node = Node()
     node.tell(SLOW)
     node.heard.clear()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await node.heard.wait()
     assert node.said == ["-slow 3"]
 

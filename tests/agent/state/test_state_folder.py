@@ -290,5 +290,5 @@ def test_two_editors_take_turns(folder: StateFolder) -> None:
     with state_folder.edit_lock(folder):
         inside.set()
         order.append("first")
-    other.join(5)
+    other.join(60)
     assert order == ["first", "second"]

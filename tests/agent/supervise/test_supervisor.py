@@ -24,7 +24,7 @@ from stoker.agent.supervise.supervisor import SupervisorSettings
 
 SCRIPT = Path(__file__).resolve().parents[2] / "fakes/supervised.py"
 NAMES = ("nats-server", "spawner", "scheduler", "agent")
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 
 
 class Node:

@@ -25,7 +25,7 @@ from stoker.agent.supervise.supervisor import SupervisorSettings
 
 SCRIPT = Path(__file__).resolve().parents[2] / "fakes/bare_node.py"
 NOBODY = 65534 if os.geteuid() == 0 else os.geteuid()
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 JOBS = 3
 
 

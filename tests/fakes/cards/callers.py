@@ -85,4 +85,4 @@ def calling(node: Path, **environment: str) -> Iterator[Caller]:
             assert child.stdin
             with suppress(BrokenPipeError):
                 child.stdin.close()
-            child.wait(timeout=10)
+            child.wait(timeout=60)

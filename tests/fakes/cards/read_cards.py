@@ -27,7 +27,7 @@ ROUNDS = 13
 def turn(devices: Devices) -> None:
     """Wait until every thread has read all its fields once more."""
     before = {id: _rounds(devices, id) for id in devices.readings()}
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while time.monotonic() < end:
         now = {id: _rounds(devices, id) - count for id, count in before.items()}
         if all(passed > ROUNDS for passed in now.values()):
@@ -74,7 +74,7 @@ def main(folder: str) -> None:
         match line.strip():
             case "scan":
                 devices.scan()
-                end = time.monotonic() + 10
+                end = time.monotonic() + 60
                 while not devices.samplers.settled and time.monotonic() < end:
                     time.sleep(0.02)
             case "turn":

@@ -42,12 +42,12 @@ async def echo_subject(server: Server) -> list[Msg]:
 
 
 async def ask(nc: Any, subject: str) -> str:
-    return (await nc.request(subject, b"{}", timeout=1)).data.decode()
+    return (await nc.request(subject, b"{}", timeout=60)).data.decode()
 
 
 async def violations(server: Server, what: str, count: int) -> bool:
     """Wait for this many refusals, which nats-py reports in a callback; return if they came."""
-    for _ in range(200):
+    for _ in range(6000):
         said = [text for text in server.errors if f"violation for {what}" in text.lower()]
         if len(said) >= count:
             return True
@@ -264,7 +264,7 @@ async def test_only_administrators_read_streams_and_nobody_but_the_scheduler_cha
     scheduler = await server.connect("scheduler")
     stream = STREAMS[2]
     body = msgspec.json.encode(telemetry_streams.config_of(stream))
-    made = await scheduler.request(f"$JS.API.STREAM.CREATE.{stream.name}", body, timeout=2)
+    made = await scheduler.request(f"$JS.API.STREAM.CREATE.{stream.name}", body, timeout=30)
     assert b'"error"' not in made.data
     await scheduler.publish(subjects.decisions("alice"), b"placed")
     kept = await fetched(await server.connect("admin"), stream.name, 1)
@@ -290,7 +290,7 @@ async def test_kept_telemetry_survives_a_reload_of_the_broker(server: Server) ->
     scheduler = await server.connect("scheduler")
     for stream in STREAMS:
         body = msgspec.json.encode(telemetry_streams.config_of(stream))
-        await scheduler.request(f"$JS.API.STREAM.CREATE.{stream.name}", body, timeout=2)
+        await scheduler.request(f"$JS.API.STREAM.CREATE.{stream.name}", body, timeout=30)
     await scheduler.publish(subjects.decisions("alice"), b"before")
     await settle(scheduler)
     await server.add_user("carol")
@@ -308,7 +308,7 @@ async def test_an_agent_may_answer_a_query(server: Server) -> None:
 
     await node.subscribe(subjects.query("node1", "logs"), cb=answer)
     await settle(node)
-    reply = await scheduler.request(subjects.query("node1", "logs"), b"", timeout=1)
+    reply = await scheduler.request(subjects.query("node1", "logs"), b"", timeout=30)
     assert reply.data == b"here"
 
 

@@ -49,7 +49,7 @@ async def test_a_user_who_sends_too_much_is_not_served_for_a_while(node: Node) -
     flooding = asyncio.ensure_future(flood())
     for _ in range(20):
         assert (await node.ask("bob", "job", "list")).jobs == ()
-    await asyncio.wait_for(flooding, 20)
+    await asyncio.wait_for(flooding, 60)
     assert became["answered"] and became["busy"]
     assert (await node.persist("alice", "job", "list")).jobs == ()
     assert (await node.ask("bob", "job", "submit", argv=("true",))).job == 1
@@ -91,6 +91,6 @@ async def test_a_connection_that_does_not_close_is_cut(
     monkeypatch.setattr(served.connection, "_flush_pending", never)
     await served.close()
     with contextlib.suppress(nats.errors.Error):  # the broker may not have heard of the cut yet
-        await nc.request("stoker.v1.job.list", b"{}", timeout=5)
+        await nc.request("stoker.v1.job.list", b"{}", timeout=60)
     with pytest.raises(nats.errors.NoRespondersError):
-        await nc.request("stoker.v1.job.list", b"{}", timeout=5)
+        await nc.request("stoker.v1.job.list", b"{}", timeout=60)

@@ -205,5 +205,5 @@ async def test_nothing_is_left_behind_by_reading(server: Server) -> None:
         await contents(log)
     nc: Connection = server.connections[0]
     await nc.flush()
-    info = await nc.request(f"$JS.API.STREAM.INFO.{subjects.LOG_STREAM}", b"", timeout=2)
+    info = await nc.request(f"$JS.API.STREAM.INFO.{subjects.LOG_STREAM}", b"", timeout=60)
     assert b'"consumer_count":0' in info.data

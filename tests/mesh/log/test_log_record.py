@@ -149,7 +149,7 @@ async def test_a_stream_that_vanishes_under_a_scheduler_halts_it(node: Node) -> 
     lose_stream(node)
     node.server.start()
     halted = "STATUS=blocked: halted: the log's stream is gone"
-    for _ in range(200):
+    for _ in range(1000):
         with contextlib.suppress(StokerError, nats.errors.Error, TimeoutError):
             await node.raw("alice", "stoker.v1.job.submit", b'{"argv":["true"]}', 0.5)
         if halted in node.listen():

@@ -50,7 +50,7 @@ class Requester:
         nc = await node.server.connect("node1")
         await nc.subscribe(subjects.lease_answer("node1"), cb=self.hear)
         self.renewed.clear()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not self.renewed.is_set():
                 data = self.judge.request(boot_ns(), self.chain.position, frozen=False)
                 await nc.publish(subjects.lease_request("node1"), data)

@@ -179,7 +179,7 @@ async def test_a_user_that_is_added_is_served_without_a_restart(node: Node) -> N
 
 async def test_the_service_can_be_discovered(node: Node) -> None:
     nc = await node.server.connect("alice")
-    found = json.loads((await nc.request("$SRV.INFO.stoker", b"", timeout=2)).data)
+    found = json.loads((await nc.request("$SRV.INFO.stoker", b"", timeout=60)).data)
     names = {endpoint["name"] for endpoint in found["endpoints"]}
     assert names == {f"{noun}-{verb}" for noun, verb in schema.ENDPOINTS}
 
@@ -446,7 +446,7 @@ async def test_a_signature_that_is_not_the_users_is_refused(node: Node) -> None:
     data = b'{"argv":["true"]}'
     headers = request_signature.headers(node.server.identities["bob"], "stoker.v1.job.submit", data)
     alice = await node.server.connect("alice")
-    reply = await alice.request("stoker.v1.job.submit", data, timeout=5, headers=headers)
+    reply = await alice.request("stoker.v1.job.submit", data, timeout=60, headers=headers)
     assert json.loads(reply.data)["error"]["code"] == "denied"
 
 

@@ -283,8 +283,8 @@ async def test_a_scheduler_that_is_alone_answers_reads_at_its_name(node: Node) -
         assert [each.node for each in (await client.nodes()).nodes] == ["node1"]
         await client.close()
     nc = await node.server.connect("bob")
-    asked = await nc.request(f"stoker.v1.read.{at}.node.list", b"{}", timeout=5)
+    asked = await nc.request(f"stoker.v1.read.{at}.node.list", b"{}", timeout=60)
     assert schema.decode_reply("node", "list", asked.data)
     with pytest.raises(NotFound):
-        answer = await nc.request(f"stoker.v1.read.{at}.job.get", b'{"job": 1}', timeout=5)
+        answer = await nc.request(f"stoker.v1.read.{at}.job.get", b'{"job": 1}', timeout=60)
         schema.decode_reply("job", "get", answer.data)

@@ -58,7 +58,7 @@ def test_a_process_that_dies_before_its_own_waiting_threads_leaves_the_node_usab
         assert dying.stdout
         assert dying.stdout.readline() == "held\n"
         assert node.sensor(0) is not None
-        assert dying.wait(20) == -signal.SIGKILL
+        assert dying.wait(60) == -signal.SIGKILL
 
 
 def test_several_processes_at_once_are_all_counted(check: Path, tmp_path: Path) -> None:
