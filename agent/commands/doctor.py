@@ -384,6 +384,24 @@ def _power(where: StateFolder) -> Iterator[Check]:
     yield Check("power.record", "WARN", f"limits set by stoker were left on {cards}", hint)
 
 
+def _scheduler(where: StateFolder) -> Iterator[Check]:
+    """Check this host's scheduler by what it says of itself; a host that joined has none."""
+    from stoker.agent.export import scheduler_metrics
+    from stoker.mesh.wire.scheduler_figures import OUT_OF_ROSTER
+
+    found = scheduler_metrics.read(where.root / "scheduler", time.time_ns())
+    if lock.holder(where) is None or found is None:
+        return
+    if found.status == "ok":
+        role = "leads" if found.leads else "follows"
+        yield Check("scheduler.state", "PASS", f"{role} in term {found.term}, entry {found.index}")
+        return
+    hint = "The scheduler's log file tells more"
+    if found.status.endswith(OUT_OF_ROSTER):
+        hint = "It counts for no majority; a server that counts lets it back: stoker cluster admit"
+    yield Check("scheduler.state", "WARN", found.status, hint)
+
+
 def _telemetry(where: StateFolder) -> Iterator[Check]:
     """Check the streams that keep telemetry; nothing to check while the node does not run."""
     if lock.holder(where) is None:
@@ -451,6 +469,7 @@ _CHECKS: dict[str, Callable[[StateFolder], Iterator[Check]]] = {
     "health.xids": _xids,
     "opencl.loader": _opencl,
     "power.record": _power,
+    "scheduler.state": _scheduler,
     "telemetry.streams": _telemetry,
     "metrics.page": _metrics,
     "probe.any": _probes,

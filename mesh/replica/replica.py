@@ -46,6 +46,7 @@ from stoker.mesh.replica.works import request_defects
 from stoker.mesh.replica.works.user_room import to_forget
 from stoker.mesh.replica.works.work import InFlight, SnapshotWork, TickWork
 from stoker.mesh.wire.peer_messages import read_envelope as read_peer
+from stoker.mesh.wire.scheduler_figures import OUT_OF_ROSTER
 from stoker.native.errors import Corrupt, Unavailable
 
 
@@ -207,7 +208,7 @@ class Replica:
         if self._leadership.halted:
             return f"blocked: halted: {self.why}"
         if not self._peers.is_member:
-            return "waiting: this scheduler is not in the roster"
+            return f"waiting: {OUT_OF_ROSTER}"
         if self._outage.is_down:
             return f"blocked: {self.why}"
         if refused := self._outage.full or self._outage.disk:

@@ -74,6 +74,7 @@ def figures(replica: Replica, start_ns: int, now_ns: int) -> SchedulerFigures:
         totals={name: count for name, count in core.items() if name not in OBJECTS},
         objects={name: count for name, count in core.items() if name in OBJECTS},
         queues=_queues(replica, now_ns) if leads else (),
+        status=replica.status(),
     )
 
 

@@ -17,6 +17,8 @@ STALE_NS = 30_000_000_000
 """Older figures are those of a scheduler that does not run."""
 QUEUES_MAX = 256
 """The most queues in the file, those with the most waiting jobs first."""
+OUT_OF_ROSTER = "this scheduler is not in the roster"
+"""The end of `SchedulerFigures.status` of one that counts for no majority."""
 BYTES_MAX = 256 * 1024
 """A longer file is none of a scheduler's."""
 
@@ -46,6 +48,8 @@ class SchedulerFigures(msgspec.Struct, frozen=True):
     """The number of each kind of object in the core; of the leader alone."""
     queues: tuple[QueueFigures, ...] = ()
     """The queues; of the leader alone."""
+    status: str = ""
+    """One line whose first word is `ok`, `waiting` or `blocked`."""
 
 
 def decode(data: bytes, now_ns: int) -> SchedulerFigures | None:

@@ -22,6 +22,7 @@ from product_node import PATIENCE_S, STOKER, wait_until
 
 from stoker.agent.supervise import pids
 from stoker.mesh.connection.context import SavedContext
+from stoker.mesh.wire.scheduler_figures import OUT_OF_ROSTER
 from tests.rounds import rounds
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
@@ -246,6 +247,7 @@ def test_a_lost_server_counts_no_more_and_comes_back(servers: list[ServerHost]) 
     lost.plug_in()
     lost.stoker("up")
     wait_until(lambda: listed(lost) == [host.name for host in rest], "its own host sees it")
+    wait_until(lambda: OUT_OF_ROSTER in doctor(lost), "its doctor says what it is")
     assert b"done" in rest[0].stoker("cluster", "admit", lost.name).stdout
     wait_until(lambda: in_step(servers), "each host may be lost again", PATIENCE_S)
     assert [len(obeyed(host)) for host in servers] == [4] * 3, "at a place that nobody had"
@@ -256,6 +258,10 @@ def test_a_lost_server_counts_no_more_and_comes_back(servers: list[ServerHost]) 
     leader.plug_in()
     leader.stoker("up")
     wait_until(lambda: in_step(servers), "it is back", PATIENCE_S)
+
+
+def doctor(host: ServerHost) -> str:
+    return host.stoker("doctor", check=False).stdout.decode()
 
 
 def refuse_roster_changes(host: ServerHost, leader: str) -> None:

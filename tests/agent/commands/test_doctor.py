@@ -8,15 +8,19 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from stoker.agent.commands import doctor
 from stoker.agent.commands.doctor import Check, exit_code, report
 from stoker.agent.state import state_folder
 from stoker.agent.state.state_folder import StateFolder
-from stoker.agent.supervise import startup
+from stoker.agent.supervise import lock, startup
+from stoker.mesh.wire import scheduler_figures
+from stoker.mesh.wire.scheduler_figures import OUT_OF_ROSTER, SchedulerFigures
 
 STOKER = Path(sys.executable).with_name("stoker")
 ALWAYS = {
@@ -64,6 +68,37 @@ def test_the_file_of_settings_is_checked_and_its_broker_is_the_one_that_is_looke
     checks = report(where)
     assert find(checks, "config.file").status == "PASS"
     assert find(checks, "broker.version").status == "FAIL"
+
+
+@pytest.mark.parametrize(
+    ("status", "leads", "says"),
+    [
+        ("ok", True, ("PASS", "leads in term 3, entry 44", "")),
+        ("ok", False, ("PASS", "follows in term 3, entry 44", "")),
+        (
+            f"waiting: {OUT_OF_ROSTER}",
+            False,
+            ("WARN", f"waiting: {OUT_OF_ROSTER}", "cluster admit"),
+        ),
+        ("blocked: the disk is full", True, ("WARN", "blocked: the disk is full", "log file")),
+    ],
+)
+def test_the_scheduler_beside_it_says_what_it_is(
+    where: StateFolder, status: str, leads: bool, says: tuple[str, str, str]
+) -> None:
+    state_folder.prepare(where)
+    folder = where.root / "scheduler"
+    folder.mkdir(exist_ok=True)
+    found = SchedulerFigures(1, time.time_ns(), leads, 3, 44, {}, status=status)
+    (folder / scheduler_figures.FILE).write_bytes(msgspec.json.encode(found))
+    assert list(doctor.checks_of("scheduler.state", where)) == [], "no node runs"
+    held = lock.take(where)
+    assert held is not None
+    try:
+        (check,) = doctor.checks_of("scheduler.state", where)
+    finally:
+        os.close(held)
+    assert (check.status, check.text) == says[:2] and says[2] in check.hint
 
 
 def test_a_corrupt_state_folder_is_a_failure(where: StateFolder) -> None:
