@@ -176,11 +176,11 @@ _encoder = msgspec.msgpack.Encoder()
 class Book:
     """All jobs the log has not forgotten, by number, and all nodes that are not removed."""
 
-    def __init__(self) -> None:
+    def __init__(self, cluster: str = "") -> None:
         self._jobs: dict[int, Job | EndedJob] = {}
         self._last: dict[str, int] = {}
         self.nodes: dict[str, NodeReport] = {}
-        self.ports = GangPorts()
+        self.ports = GangPorts(cluster)
         """The ports of gangs, which follow from the live jobs."""
         self.gathering: set[int] = set()
         """The gangs that were placed and of which no rank runs yet; follows from the live jobs."""
@@ -433,15 +433,15 @@ class Book:
         return _encoder.encode((FORMAT, nodes, last, rows_of, *names, *marks))
 
     @classmethod
-    def restore(cls, data: bytes) -> Book:
-        """Return the book of a snapshot; Corrupt if the bytes are not one."""
+    def restore(cls, data: bytes, cluster: str = "") -> Book:
+        """Return the book of a cluster's snapshot; Corrupt if the bytes are not one."""
         try:
             image = _images.decode(data)
         except msgspec.MsgspecError as error:
             raise Corrupt(f"the job book: {error}") from None
         if image.format != FORMAT:
             raise Corrupt(f"the job book has format {image.format}, this version reads {FORMAT}")
-        book = cls()
+        book = cls(cluster)
         names: dict[str, str] = {}  # one string per user, not one per job
         owners: dict[Owner, Owner] = {}
         for raw in image.rows:

@@ -3,9 +3,12 @@
 
 Pure. Owns the rule that no two gangs have one port of a node at a time. Ports are above those that
 Linux gives to outgoing connections, and a later attempt of a job begins to look at another one.
+Each cluster begins elsewhere, so that nodes of two clusters on one host seldom have one port.
 """
 
 from __future__ import annotations
+
+import zlib
 
 FIRST_PORT = 61_000
 PORTS = 4_096
@@ -13,15 +16,16 @@ PORTS = 4_096
 
 
 class GangPorts:
-    """The ports in use, by node."""
+    """The ports in use, by node, in one cluster."""
 
-    def __init__(self) -> None:
+    def __init__(self, cluster: str = "") -> None:
+        self._first = zlib.crc32(cluster.encode())
         self._used: dict[str, dict[int, int]] = {}
 
     def take(self, node: str, job: int, attempt: int) -> int:
         """Return a port for this attempt of a gang; 0 if the node has none left."""
         used = self._used.setdefault(node, {})
-        first = job + attempt
+        first = self._first + job + attempt
         for step in range(PORTS):
             port = FIRST_PORT + (first + step) % PORTS
             if port not in used:

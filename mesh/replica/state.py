@@ -102,7 +102,7 @@ class ReplicaState:
         self.config: ClusterConfig | None = None
         """The configuration of the cluster; None before the log's first entry."""
         self.core = core if core is not None else Core(UNFOUNDED)
-        self.book = Book()
+        self.book = Book(cluster)
         self.seen = 0
         self.index = 0
         self.hash = entries.NO_HASH
@@ -186,7 +186,7 @@ class ReplicaState:
         core = Core.restore(snapshot.core)
         state = cls(snapshot.cluster, snapshot.config.genesis, core)
         state.config = snapshot.config
-        state.book = Book.restore(snapshot.book)
+        state.book = Book.restore(snapshot.book, snapshot.cluster)
         state.seen = snapshot.seq
         state.index = snapshot.index
         state.hash = snapshot.hash

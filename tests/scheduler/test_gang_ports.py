@@ -31,6 +31,12 @@ def test_the_next_attempt_looks_elsewhere_first() -> None:
     assert ports.take("a", 7, 2) != first
 
 
+def test_two_clusters_on_one_host_begin_at_other_ports() -> None:
+    first, other = (GangPorts(name).take("a", 1, 1) for name in ("8f1c2a70", "03d94e55"))
+    assert first != other
+    assert first == GangPorts("8f1c2a70").take("a", 1, 1), "all replicas agree"
+
+
 def test_a_node_without_a_port_left_gives_none() -> None:
     ports = GangPorts()
     for job in range(PORTS):
