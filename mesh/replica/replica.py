@@ -121,7 +121,7 @@ class Replica:
         self._handlers = self._event_handlers()
         if several:
             self._leadership.role = "following"
-            self._peers.remember(held)
+            self._peers.remember(held, snapshot)
 
     def _event_handlers(self) -> dict[type, Callable[[Any, Instant], None]]:
         """Return the handler of each kind of event."""
@@ -446,11 +446,11 @@ class Replica:
         self._appends.give_up(self.right.not_leader())
         self._gets.give_up(self.right.not_leader())
 
-    def adopt(self, entries: tuple[bytes, ...]) -> None:
+    def adopt(self, entries: tuple[bytes, ...], *, replaces: bool = True) -> None:
         """Hold entries of this chain that another replica holds, or that this one had on disk."""
         for data in entries:
             try:
-                self._follower.adopt(data)
+                self._follower.adopt(data, replaces=replaces)
             except Corrupt:
                 self.count("fetched_refused")
                 return

@@ -14,7 +14,7 @@ from stoker.mesh.identity.identity import SIGNATURE_BYTES, Checks, Signs
 from stoker.native.errors import BadRequest, Denied
 from stoker.scheduler.nouns import Record
 
-FORMAT = 3
+FORMAT = 4
 PEER_BYTES_MAX = 384 * 1024
 """The largest sealed message, below the broker's max_payload of 512 KB."""
 FETCHED_BYTES_MAX = 320 * 1024
@@ -191,6 +191,24 @@ class Recalled(Record, tag="recalled", frozen=True):
     roster: tuple[tuple[int, str], ...]
 
 
+class WitnessRequest(Record, tag="witness_request", frozen=True):
+    """The sender has been behind a gap of the log for long, and asks what the receiver has, whether
+    or not it leads. `number` names the question."""
+
+    number: int
+
+
+class Witnessed(Record, tag="witnessed", frozen=True):
+    """The entries that the sender can send, and its newest snapshot: `digest` is that of the state
+    after `index`, which all replicas have alike. Without one, they are 0 and empty."""
+
+    number: int
+    first: int
+    last: int
+    index: int
+    digest: bytes
+
+
 Message = (
     PledgeRequest
     | Promised
@@ -208,6 +226,8 @@ Message = (
     | ReadIndexReply
     | RecallRequest
     | Recalled
+    | WitnessRequest
+    | Witnessed
 )
 
 

@@ -113,6 +113,25 @@ class HeldTail:
             for place in range(max(len(held) - max(beyond, 0), 0), len(held)):
                 yield held[place]
 
+    @property
+    def first(self) -> int:
+        """The lowest index of an entry that this replica can send; that of the next one if it has
+        none."""
+        oldest = next(self.after(0), None)
+        return oldest.index if oldest is not None else self._state.index + 1
+
+    def part(self, index: int, size_max: int) -> tuple[tuple[bytes, ...], bool]:
+        """Return the entries beyond an index of about so many bytes in all, one at least, and
+        whether there are more."""
+        chosen: list[bytes] = []
+        size = 0
+        for held in self.after(index):
+            size += len(held.data)
+            if chosen and size > size_max:
+                return tuple(chosen), True
+            chosen.append(held.data)
+        return tuple(chosen), False
+
     # --- judgement --------------------------------------------------------------------------------
 
     def offer(self, seq: int, data: bytes, opened: Opened, *, own: bool = False) -> str:
@@ -135,15 +154,17 @@ class HeldTail:
             self._place(opened.entry.prev_index + 1, seq)
         return verdict
 
-    def adopt(self, data: bytes, opened: Opened) -> str:
+    def adopt(self, data: bytes, opened: Opened, *, replaces: bool = True) -> str:
         """Hold an entry that another replica holds, as `offer` does; its place is not known.
 
-        What this replica holds at its index in another chain is dropped.
+        What this replica holds at its index in another chain is dropped, if the entry comes from
+        one whose chain counts (`replaces`); else it counts as one that was read in the log.
         """
         entry = opened.entry
         index = entry.prev_index + 1
         if (
-            self.hash_at(index) not in (None, opened.hash)
+            replaces
+            and self.hash_at(index) not in (None, opened.hash)
             and self.hash_at(entry.prev_index) == entry.prev_hash
             and self._roster.signed(opened, self._state)
         ):

@@ -54,9 +54,9 @@ class LogFollower:
             self._outbox.count(verdict)
         return not verdict
 
-    def adopt(self, data: bytes) -> bool:
+    def adopt(self, data: bytes, *, replaces: bool = True) -> bool:
         """Hold an entry that another replica holds, if it counts; errors are as in `read`."""
-        return not self._tail.adopt(data, self._unseal(0, data))
+        return not self._tail.adopt(data, self._unseal(0, data), replaces=replaces)
 
     def apply(self, opened: Opened) -> Applied:
         """Apply an entry that another process appended.

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from stoker.mesh.identity.identity import Signs
 from stoker.mesh.log import entry as entries
 from stoker.mesh.log.entry import SnapshotBlob
 from stoker.mesh.log.log_time import Instant
-from stoker.mesh.replica import events
+from stoker.mesh.replica import events, snapshots
 from stoker.mesh.replica.log.held_entry import ChainPlace
 from stoker.mesh.replica.log.held_tail import HeldTail
 from stoker.mesh.replica.log.roster import Roster
@@ -29,11 +29,14 @@ from stoker.mesh.replica.peers.pledges import Pledges
 from stoker.mesh.replica.peers.quorum import Quorum
 from stoker.mesh.replica.peers.read_index import ReadIndexes
 from stoker.mesh.replica.peers.recollection import Recollection
+from stoker.mesh.replica.peers.replica_actions import ReplicaActions
 from stoker.mesh.replica.peers.snapshot_exchange import SnapshotExchange
 from stoker.mesh.replica.peers.state_agreement import StateAgreement
 from stoker.mesh.replica.peers.vote_floor import VoteFloor
 from stoker.mesh.replica.peers.voter import PLEDGE_NS, Voter
+from stoker.mesh.replica.peers.witnesses import Witnesses
 from stoker.mesh.replica.replica_settings import ReplicaSettings
+from stoker.mesh.replica.snapshots import Snapshot
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.wire import peer_messages as wire
 from stoker.mesh.wire.peer_messages import (
@@ -72,25 +75,6 @@ UNCONFIRMED_NS = 2_000_000_000
 leader acknowledges what no other server has."""
 
 
-class ReplicaActions(Protocol):
-    """The parts of a replica that peers set in motion."""
-
-    def read_log(self, *, again: bool) -> None:
-        """Read the log forward; `again` begins at the oldest entry that is held."""
-
-    def repair(self, now: Instant) -> None:
-        """Take the next step from the end of the log towards leadership."""
-
-    def apply_ready(self, now: Instant) -> None:
-        """Apply what is confirmed."""
-
-    def step_down(self, why: str, now: Instant) -> None:
-        """Lead or stand no more, and follow."""
-
-    def adopt(self, entries: tuple[bytes, ...]) -> None:
-        """Hold entries that another replica holds."""
-
-
 class ReplicaPeers:
     """The other replicas, as one replica knows them."""
 
@@ -115,8 +99,7 @@ class ReplicaPeers:
         self._word = word = DurableWord(tail, self.voter, self.floor, outbox)
         self.pledges = Pledges(quorum)
         self._confirmations = Confirmations(quorum)
-        self._cluster = settings.cluster
-        self._signer = signer
+        self._cluster, self._signer = settings.cluster, signer
         self._state = state
         self._roster = roster
         self._tail = tail
@@ -147,6 +130,7 @@ class ReplicaPeers:
             request_pledges=self._request_pledges,
         )
         self._recollection = self._make_recollection(settings)
+        self.witnesses = self._make_witnesses(settings)
         self._own_snapshot: SnapshotBlob | None = None
         self.agreed: SnapshotBlob | None = None
         """The own snapshot that a majority was found to have, until the replica takes it."""
@@ -180,6 +164,19 @@ class ReplicaPeers:
             send=self.send,
         )
 
+    def _make_witnesses(self, settings: ReplicaSettings) -> Witnesses:
+        """Return what asks the others if no leader helps this replica over a gap."""
+        return Witnesses(
+            random.Random(f"witnesses {settings.seed}").getrandbits(48),
+            own=self.number,
+            quorum=self.quorum,
+            state=self._state,
+            tail=self._tail,
+            exchange=self.exchange,
+            outbox=self._outbox,
+            send=self.send,
+        )
+
     def _message_handlers(self) -> dict[type, Callable[[int, Any, Instant], None]]:
         """Return what handles each kind of message."""
         return {
@@ -201,6 +198,8 @@ class ReplicaPeers:
             wire.ReadIndexReply: self.reads_here.answered,
             wire.RecallRequest: self._recollection.requested,
             Recalled: self._recollection.recalled,
+            wire.WitnessRequest: self.witnesses.requested,
+            wire.Witnessed: self.witnesses.told,
         }
 
     @property
@@ -389,32 +388,28 @@ class ReplicaPeers:
         self.send(replica, FetchRequest(self._state.index))
 
     def _fetch_requested(self, sender: int, message: FetchRequest, now: Instant) -> None:
-        chosen: list[bytes] = []
-        size, more, first = 0, False, 0
-        for held in self._tail.after(message.after):
-            first = first or held.index
-            size += len(held.data)
-            if chosen and size > wire.FETCHED_BYTES_MAX:
-                more = True
-                break
-            chosen.append(held.data)
-        first = first or self._state.index + 1
-        self.send(sender, Fetched(message.after, first, tuple(chosen), more))
+        found, more = self._tail.part(message.after, wire.FETCHED_BYTES_MAX)
+        first = max(self._tail.first, message.after + 1)
+        self.send(sender, Fetched(message.after, first, found, more))
 
     def _fetched(self, sender: int, message: Fetched, now: Instant) -> None:
         candidate = self._leadership.role == "fetching"
-        owner = self._roster.owner(self.voter.promised, self._state)
-        if not candidate and (self._leadership.role != "following" or sender != owner):
+        counts = candidate or sender == self._roster.owner(self.voter.promised, self._state)
+        if not candidate and self._leadership.role != "following":
+            return
+        if not counts and sender != self.witnesses.source:
+            self._outbox.count("fetched_unasked")
             return
         if message.first > self._tail.end.index + 1:
             self._outbox.count("behind_the_log")
-            self.exchange.want(sender, now.boot_ns)
+            if counts:  # a file needs more than the word of a witness
+                self.exchange.want(sender, now.boot_ns)
             return
-        self._actions.adopt(message.entries)
+        before = self._tail.end.index
+        self._actions.adopt(message.entries, replaces=counts)
         self.acknowledge()
-        if message.more:
-            after = self._tail.end.index
-            self.send(sender, FetchRequest(after))
+        if message.more and (counts or self._tail.end.index > before):
+            self.send(sender, FetchRequest(self._tail.end.index))
         elif candidate:
             self._ends.pop(sender, None)
             self._leadership.role = "reading"
@@ -436,6 +431,7 @@ class ReplicaPeers:
     def saved(self, blob: SnapshotBlob) -> None:
         """Tell the leader of a snapshot of this replica, which is durable."""
         self._own_snapshot = blob
+        self.witnesses.has(blob.index, blob.agreed)
         owner = self._roster.owner(self.voter.promised, self._state)
         if owner == self.number:
             self._count_snapshot(self.number, blob.index, blob.agreed)
@@ -553,16 +549,21 @@ class ReplicaPeers:
         """
         self._read_again = True
         self._outbox.count("log_gap")
+        if not any(held.seq for held in self._tail.after(0)):
+            self._state.pass_over(0)  # the state is of another replica, which had read further
+        self.witnesses.gap(now)
         owner = self._roster.owner(self.voter.promised, self._state)
         if owner not in (0, self.number):
             self.fetch(owner, now)
 
     # --- the disk ---------------------------------------------------------------------------------
 
-    def remember(self, held: tuple[tuple[int, bytes], ...]) -> None:
+    def remember(self, held: tuple[tuple[int, bytes], ...], snapshot: Snapshot | None) -> None:
         """Hold again what the disk has beyond the state. What does not follow the state, because a
         damaged snapshot had it, is forgotten: the floor is there at once.
         """
+        if snapshot is not None:
+            self.witnesses.has(snapshot.index, snapshots.agreement(snapshot))
         self._actions.adopt(tuple(data for index, data in held if index > self._state.index))
         if held and held[-1][0] > self._tail.end.index:
             last = entries.unseal(0, held[-1][1]).entry

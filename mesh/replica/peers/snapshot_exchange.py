@@ -4,11 +4,14 @@
 Without I/O. Owns the bounds: one file at a time, of at most SNAPSHOT_BYTES_MAX, and a part is
 requested only after the one before it came. Owns as well that no file replaces what reaches as far:
 this replica may have caught up while the parts came, and others count on what it has acknowledged.
+A file that was requested for its digest counts with this digest alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+
+import msgspec
 
 from stoker.mesh.replica import events, snapshots
 from stoker.mesh.replica.outbox import Outbox
@@ -43,16 +46,22 @@ class SnapshotExchange:
         self._index = 0
         self._data = bytearray()
         self._requested_ns = 0
+        self._agreed = b""
+        """The digest without which no file counts; empty if the word of its sender is enough."""
 
     # --- the replica that is behind ---------------------------------------------------------------
 
-    def want(self, source: int, now_ns: int) -> None:
-        """Get the newest snapshot of another replica; nothing if parts of one are coming."""
+    def want(self, source: int, now_ns: int, agreed: bytes = b"") -> None:
+        """Get the newest snapshot of another replica; nothing if parts of one are coming.
+
+        With `agreed`, the file counts only if its state has this digest.
+        """
         if self._source and now_ns - self._requested_ns < AGAIN_NS:
             return
         if self._source != source:
             self._source, self._index = source, 0
             self._data.clear()
+        self._agreed = agreed
         self._request(now_ns)
 
     def part(self, sender: int, part: SnapshotPart, now_ns: int) -> bool:
@@ -92,6 +101,11 @@ class SnapshotExchange:
         except Corrupt:
             self._outbox.count("snapshot_refused")
             return False
+        if self._agreed:
+            data, digest = snapshots.encode(msgspec.structs.replace(snapshot, seq=0))
+            if digest != self._agreed:
+                self._outbox.count("snapshot_unvouched")
+                return False
         if self._covers(snapshot):
             self._outbox.count("snapshot_overtaken")
             return True

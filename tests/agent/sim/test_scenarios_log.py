@@ -7,6 +7,7 @@ from stoker.mesh.replica.events import PeerMessage
 from stoker.mesh.wire.peer_messages import SnapshotPart, read_envelope
 from tests.agent.sim.mutants.planting import Mutant
 from tests.agent.sim.mutants.shared import BESIDE_LOST
+from tests.agent.sim.mutants.table import COVERED
 from tests.agent.sim.scenario import Unplayable, scenario
 from tests.agent.sim.stage import BOB, Gate, Stage
 
@@ -144,6 +145,7 @@ BEHIND_FOR_EVER = Mutant(
     "if message.first > self._tail.end.index + 1:", "if False:",
     "a replica that the log left behind gets a snapshot",
 )  # fmt: skip
+UNTAKEN = next(each for each in COVERED if each.name == "witness-untaken")
 HALT_ON_GAP = Mutant(
     "halt-on-gap", REPLICA, "Replica._log_contradicts",
     "if self._peers.alone or not isinstance(error, LogGap | BrokenChain):", "if True:",
@@ -161,7 +163,7 @@ LEADER_SNAPSHOTS = Mutant(
     18,
     "All replicas take a snapshot at one point; the log is trimmed behind one that a majority has,"
     " and whoever is behind it gets the file.",
-    BEHIND_FOR_EVER,
+    (BEHIND_FOR_EVER, UNTAKEN),
     LEADER_SNAPSHOTS,
     HALT_ON_GAP,
 )

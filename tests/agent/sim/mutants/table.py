@@ -26,6 +26,7 @@ RECOLLECTION = "stoker.mesh.replica.peers.recollection"
 AGREEMENT = "stoker.mesh.replica.peers.state_agreement"
 ROSTER = "stoker.mesh.replica.log.roster"
 PROPOSALS = "stoker.mesh.replica.peers.roster_proposals"
+WITNESSES = "stoker.mesh.replica.peers.witnesses"
 READ_INDEX = "stoker.mesh.replica.peers.read_index"
 FOLLOWER_READS = "stoker.mesh.replica.peers.follower_reads"
 ANSWERS = "stoker.mesh.replica.nodes.lease_answers"
@@ -308,11 +309,22 @@ MUTANTS = [
 
 COVERED = [
     Mutant(
+        "witness-alone", WITNESSES, "Witnesses._agreed",
+        "if count >= self._quorum.majority", "if count >= 1",
+        "a majority of those that a replica knows has told it the state of a snapshot",
+    ),
+    Mutant(
+        "witness-untaken", WITNESSES, "Witnesses._agreed",
+        "if count >= self._quorum.majority", "if False",
+        "a replica takes a snapshot that a majority of those that it knows has alike",
+    ),
+    Mutant(
         "not-caught-up", CORE, "NodeCore._command_received",
         "if not self._caught_up:", "if False:",
         "a new agent obeys no command before it read its desired state",
     ),
 ]  # fmt: skip
-"""Guards behind which another one stands, so that no seed finds anything without them: here, that
-nothing starts before the desired state was read under the present lease. A story takes both away
-(`test_a_machine_that_lost_its_newest_position_repeats_no_start`)."""
+"""Guards without which no seed finds anything. Behind the first one another one stands: nothing
+starts before the desired state was read under the present lease. A story takes both away
+(`test_a_machine_that_lost_its_newest_position_repeats_no_start`). No seed has a thief of keys, or
+a replica that needs the witnesses of a snapshot: `test_scenarios_witnesses.py` has both."""
