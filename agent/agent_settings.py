@@ -16,7 +16,6 @@ import sys
 import time
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -89,8 +88,7 @@ class Config(msgspec.Struct, frozen=True):
     alerts: AlertSettings = msgspec.field(default_factory=AlertSettings)
 
 
-@dataclass(frozen=True)
-class AgentSettings:
+class AgentSettings(msgspec.Struct, frozen=True, dict=True):
     """Everything that one agent is started with."""
 
     state: StateFolder

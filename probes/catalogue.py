@@ -6,8 +6,9 @@ An id never changes its meaning; a removed probe keeps its id and is marked as r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 State = Literal["attached", "refused", "unknown", "off"]
 """attached: it measures; refused: by the kernel; unknown: the kernel could not be queried; off: too
@@ -21,8 +22,7 @@ wait of jobs that request it.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(msgspec.Struct, frozen=True):
     """The static description of one probe."""
 
     id: str
@@ -31,8 +31,7 @@ class Probe:
     payer: Payer = "job"
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeState:
+class ProbeState(msgspec.Struct, frozen=True):
     """The state of one probe on this machine; `reason` is empty only if it is attached."""
 
     id: str

@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -53,8 +52,7 @@ class AlertBook(msgspec.Struct, frozen=True):
     """Resolved alerts, the newest last."""
 
 
-@dataclass(slots=True)
-class _Tracked:
+class _Tracked(msgspec.Struct):
     """One series under one rule; its times are steady. `since_ns`: when it came beyond the
     threshold, or back within it while its alert fires; 0: neither."""
 

@@ -13,7 +13,6 @@ import json
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -32,8 +31,7 @@ from stoker.scheduler.nouns import AlertCounts
 _log = structlog.get_logger("alerts")
 
 
-@dataclass(frozen=True, slots=True)
-class AlertPlaces:
+class AlertPlaces(msgspec.Struct, frozen=True):
     """The places where a watch keeps what it knows."""
 
     node: str

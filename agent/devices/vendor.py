@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, TypeVar
 
@@ -27,8 +26,7 @@ ANSWER_S = 2.0
 """The longest time that scanning one device may take."""
 
 
-@dataclass(frozen=True)
-class Scan:
+class Scan(msgspec.Struct, frozen=True):
     """Result of one vendor's scan."""
 
     devices: tuple[DeviceInfo, ...] = ()
@@ -36,11 +34,11 @@ class Scan:
     """A sentence for each device that should be there and was not found."""
     cards: tuple[Card, ...] = ()
     """The card of each device, for the samplers."""
-    addresses: Mapping[str, str] = field(default_factory=dict)
+    addresses: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Device id -> PCI address in the form of sysfs."""
-    bonds: Mapping[Pair, Bond] = field(default_factory=dict)
+    bonds: Mapping[Pair, Bond] = msgspec.field(default_factory=dict)
     """Direct links of two devices, by `topology.pair`."""
-    parents: Mapping[str, str] = field(default_factory=dict)
+    parents: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Partition -> the card of which it is a part, where both are devices: what is wrong with the
     card is wrong with its partitions."""
 

@@ -8,7 +8,8 @@ after all is part of the next scan. One worker thread calls this.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
+
+import msgspec
 
 from stoker.agent.devices.deadline import Task, within
 from stoker.agent.devices.vendor import Scan, Vendor
@@ -66,7 +67,9 @@ class VendorScans:
         scan = self._newest.get(place, Scan())
         if place not in self._late:
             return scan
-        return replace(scan, missing=(f"{vendor.name} devices: the driver does not answer",))
+        return msgspec.structs.replace(
+            scan, missing=(f"{vendor.name} devices: the driver does not answer",)
+        )
 
     def _is_late(self, place: int) -> bool:
         """True if an earlier scan of this vendor still runs. If it has ended, take its result."""
@@ -92,4 +95,6 @@ class VendorScans:
         if isinstance(error, StokerError) or not isinstance(error, Exception):
             raise error
         why = f"{self.vendors[int(place)].name} devices: looking for them failed: {error!r}"
-        self._newest[place] = replace(self._newest.get(place, Scan()), missing=(why,))
+        self._newest[place] = msgspec.structs.replace(
+            self._newest.get(place, Scan()), missing=(why,)
+        )

@@ -14,9 +14,10 @@ import contextlib
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from stoker.agent.devices.nvidia.card import NvidiaCard
 from stoker.agent.devices.samplers.sampled import Sampled
@@ -62,8 +63,7 @@ class Says(Protocol):
         """Return the new report, or None if the verdict does not change the report."""
 
 
-@dataclass(frozen=True)
-class HealthInputs:
+class HealthInputs(msgspec.Struct, frozen=True):
     """The parts of the daemon that the watch uses."""
 
     agent: Path

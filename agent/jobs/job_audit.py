@@ -9,7 +9,8 @@ again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
+
+import msgspec
 
 from stoker.native.structured_log import structlog
 from stoker.probes.host.notices import Notice
@@ -56,7 +57,11 @@ class Audit:
         return True
 
     def _fields(self, notice: Notice) -> dict[str, object]:
-        fields = {name: value for name, value in asdict(notice).items() if value not in (None, "")}
+        fields = {
+            name: value
+            for name, value in msgspec.structs.asdict(notice).items()
+            if value not in (None, "")
+        }
         fields["cgroup"] = fields.pop("job")
         fields.pop("kind")
         job = self._job_of(notice.job)

@@ -8,8 +8,9 @@ devices, then stoker's own; a user's STOKER_* variables are not passed on.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal
+
+import msgspec
 
 from stoker.agent.devices import visibility
 from stoker.agent.devices.host.device_files import DRM_MAJOR
@@ -34,8 +35,7 @@ LANG = "C.UTF-8"
 LOADER_PATH = "LD_LIBRARY_PATH"
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(msgspec.Struct, frozen=True):
     """An owner's entry in the user database. `cache`: the folder in which compilers of GPU runtimes
     keep their output if the home folder cannot take it (PoCL finds no device without one); else
     ""."""
@@ -45,8 +45,7 @@ class Home:
     cache: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class JobPlace:
+class JobPlace(msgspec.Struct, frozen=True):
     """The folders and libraries of this node's jobs. `layer`: the OpenCL layer, in a folder that
     jobs can read. `tracers`: the other tracers by the names of `tracer_environment.LIBRARIES`.
     `simulated`: the variables that lead a job with a simulated card to the simulated drivers
@@ -56,9 +55,9 @@ class JobPlace:
     jobs: str
     segments: str
     layer: str = ""
-    tracers: Mapping[str, str] = field(default_factory=dict)
-    simulated: Mapping[str, str] = field(default_factory=dict)
-    bounds: NodeBounds = field(default_factory=NodeBounds)
+    tracers: Mapping[str, str] = msgspec.field(default_factory=dict)
+    simulated: Mapping[str, str] = msgspec.field(default_factory=dict)
+    bounds: NodeBounds = msgspec.field(default_factory=NodeBounds)
     launcher: tuple[str, ...] = ()
     """The words that begin `rank_launcher.py`, as jobs can read it."""
 

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from stoker.agent.devices.card import Card as DeviceCard
 from stoker.agent.devices.readings import Absent, CardReadings
@@ -13,8 +14,7 @@ from stoker.agent.power.setters.card_setters import CardSetter
 from stoker.agent.state.lease import Lease
 
 
-@dataclass(frozen=True)
-class PowerInputs:
+class PowerInputs(msgspec.Struct, frozen=True):
     """Functions of the agent's other parts; all may be called from the loop's thread."""
 
     agent: Path

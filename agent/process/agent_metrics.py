@@ -9,9 +9,10 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from stoker import __version__
 from stoker.agent.agent_settings import AgentSettings
@@ -36,8 +37,7 @@ STAT = Path("/proc/self/stat")
 _log = structlog.get_logger("metrics")
 
 
-@dataclass(frozen=True, slots=True)
-class MetricSources:
+class MetricSources(msgspec.Struct, frozen=True):
     """The parts of the agent that metrics tell of, each as it is when it is called."""
 
     counters: Callable[[], Sequence[Mapping[str, int]]]

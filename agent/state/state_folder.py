@@ -12,7 +12,6 @@ import pwd
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -126,8 +125,7 @@ class ClusterFile(msgspec.Struct, frozen=True):
         return (AGENT,) if self.joined else IDENTITIES
 
 
-@dataclass(frozen=True, slots=True)
-class StateFolder:
+class StateFolder(msgspec.Struct, frozen=True):
     """The paths of a node's files. `root` is a real, absolute path."""
 
     root: Path

@@ -7,14 +7,14 @@ and new ones are removed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from stoker.native import durable_file
 
 
-@dataclass(frozen=True, slots=True)
-class FileBackup:
+class FileBackup(msgspec.Struct, frozen=True):
     """Contents by path; None: the file did not exist."""
 
     before: dict[Path, bytes | None]

@@ -12,7 +12,6 @@ import os
 import pwd
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -34,8 +33,7 @@ BESIDE = "`stoker up --beside`, or --state DIR"
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class OtherNode:
+class OtherNode(msgspec.Struct, frozen=True):
     """A node that runs."""
 
     uid: int

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, replace
 from typing import Literal
+
+import msgspec
 
 from stoker.agent.power.setters import record
 from stoker.agent.state import otlp_environment
@@ -41,8 +42,7 @@ MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
 once a larger one was freed, so that pages of them that are never used are memory all the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(msgspec.Struct, frozen=True):
     """One process. `ready`: the sign that it serves: a datagram of sd_notify, the broker's
     greeting, a connection to its socket, or its start."""
 
@@ -101,9 +101,9 @@ def _of_server(state: StateFolder, cluster: ClusterFile, *, allow_root: bool) ->
         _broker(state),
         _spawner(state, allow_root=allow_root),
         _watchdog(state, "--fence-kill-s", str(FENCE_KILL_S)),
-        replace(_scheduler(state), ready="start"),
+        msgspec.structs.replace(_scheduler(state), ready="start"),
         _registrar(state) if cluster.is_first else _copier(state),
-        replace(_agent(state, "spawner", "scheduler"), ready="start"),
+        msgspec.structs.replace(_agent(state, "spawner", "scheduler"), ready="start"),
     ]
 
 

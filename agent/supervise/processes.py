@@ -8,8 +8,9 @@ unless the tree is stopping; stopping goes in reverse order.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from enum import Enum
+
+import msgspec
 
 BACKOFF_FIRST_S = 0.05
 BACKOFF_MAX_S = 5.0
@@ -21,8 +22,7 @@ RESTART_GAP_S = 10.0
 """Seconds after a start in which a restart request is ignored."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessSpec:
+class ProcessSpec(msgspec.Struct, frozen=True):
     """One process of the tree. `after`: processes that must have been ready once before it."""
 
     name: str
@@ -34,51 +34,44 @@ class ProcessSpec:
 # Events: what happened.
 
 
-@dataclass(frozen=True, slots=True)
-class Adopted:
+class Adopted(msgspec.Struct, frozen=True):
     """These processes of an earlier supervisor run and were ready. They come in one event:
     otherwise the first ones would start processes that run already."""
 
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(msgspec.Struct, frozen=True):
     """The process reports that it serves."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class WatchdogBeat:
+class WatchdogBeat(msgspec.Struct, frozen=True):
     """The process reports that its loop runs (WATCHDOG=1); after the first beat it must go on."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessExited:
+class ProcessExited(msgspec.Struct, frozen=True):
     """The process has ended. `how` is for people: "exit code 1", "signal 9"."""
 
     name: str
     how: str
 
 
-@dataclass(frozen=True, slots=True)
-class RestartRequested:
+class RestartRequested(msgspec.Struct, frozen=True):
     """Somebody requests that this process is ended and started again."""
 
     name: str
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class StopRequested:
+class StopRequested(msgspec.Struct, frozen=True):
     """Somebody requests that the whole tree ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(msgspec.Struct, frozen=True):
     """Time has passed."""
 
 
@@ -88,23 +81,19 @@ Event = Adopted | Ready | WatchdogBeat | ProcessExited | RestartRequested | Stop
 # Effects: what to do.
 
 
-@dataclass(frozen=True, slots=True)
-class StartProcess:
+class StartProcess(msgspec.Struct, frozen=True):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Terminate:
+class Terminate(msgspec.Struct, frozen=True):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Kill:
+class Kill(msgspec.Struct, frozen=True):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class TreeNote:
+class TreeNote(msgspec.Struct, frozen=True):
     """One line for the log; `failures` counts this process's failures in a row."""
 
     name: str
@@ -112,13 +101,11 @@ class TreeNote:
     failures: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class AllReady:
+class AllReady(msgspec.Struct, frozen=True):
     """Every process serves; sent once."""
 
 
-@dataclass(frozen=True, slots=True)
-class AllStopped:
+class AllStopped(msgspec.Struct, frozen=True):
     """Every process is gone and none will be started."""
 
 
@@ -134,8 +121,7 @@ class ProcessPhase(Enum):
     STOPPED = "stopped"
 
 
-@dataclass(slots=True)
-class _Child:
+class _Child(msgspec.Struct):
     spec: ProcessSpec
     phase: ProcessPhase = ProcessPhase.WAITING
     served: bool = False
@@ -154,14 +140,13 @@ def backoff_s(failures: int) -> float:
     return float(min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2 ** min(failures - 1, 16)))
 
 
-@dataclass(slots=True)
-class ProcessTree:
+class ProcessTree(msgspec.Struct):
     """The processes of one node and their phases.
 
     `step(event, now_s)` is the only way to change it; `now_s` must never go back.
     """
 
-    children: dict[str, _Child] = field(default_factory=dict)
+    children: dict[str, _Child] = msgspec.field(default_factory=dict)
     stopping: bool = False
     announced: bool = False
 

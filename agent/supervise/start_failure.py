@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+import msgspec
 
 from stoker.agent.state.state_folder import REGISTRAR
 from stoker.agent.supervise.process_table import ORDER
@@ -24,8 +25,7 @@ _NATS = re.compile(r"^\[\d+\] \S+ \S+ \[(?P<level>[A-Z]{3})\] (?P<text>.*)$")
 _KINDS: dict[int, type[StokerError]] = {kind.exit_code: kind for kind in (Refused, Corrupt)}
 
 
-@dataclass(frozen=True, slots=True)
-class FailedStart:
+class FailedStart(msgspec.Struct, frozen=True):
     """A start that does not succeed, by the failing process `name` and its latest event, `text`.
 
     `code` is its exit code, None while it runs. `failures` counts its failures in a row. `statuses`
@@ -36,17 +36,19 @@ class FailedStart:
     text: str
     code: int | None = None
     failures: int = 0
-    statuses: Mapping[str, str] = field(default_factory=dict)
-    notes: Mapping[str, str] = field(default_factory=dict)
+    statuses: Mapping[str, str] = msgspec.field(default_factory=dict)
+    notes: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     def after(self, report: Mapping[str, Any]) -> FailedStart:
         """Return this start after one more report of the supervisor."""
         if report["event"] == "status":
-            return replace(self, statuses={**self.statuses, report["name"]: report["text"]})
+            return msgspec.structs.replace(
+                self, statuses={**self.statuses, report["name"]: report["text"]}
+            )
         name, text = report["name"], report["text"]
         if not report["failures"]:  # an end that was requested, or its reason
             notes = self.notes if text.startswith("ended") else {**self.notes, name: text}
-            return replace(self, notes=notes)
+            return msgspec.structs.replace(self, notes=notes)
         return FailedStart(
             name, text, report["code"], report["failures"], self.statuses, self.notes
         )

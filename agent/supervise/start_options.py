@@ -8,15 +8,15 @@ that gave it.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+
+import msgspec
 
 from stoker.agent.state import state_folder, up_config
 from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.state.up_config import UpConfig
 
 
-@dataclass(frozen=True)
-class StartOptions:
+class StartOptions(msgspec.Struct, frozen=True):
     """The options of `stoker up`."""
 
     state: str | None = None
@@ -51,7 +51,7 @@ def with_file(options: StartOptions, where: StateFolder) -> StartOptions:
         for name in ("port", "root_jobs_as", "log_max_bytes")
         if getattr(options, name) is None and getattr(file, name) is not None
     }
-    return replace(options, **given, from_file=frozenset(given))
+    return msgspec.structs.replace(options, **given, from_file=frozenset(given))
 
 
 def hand_on(file: UpConfig) -> None:

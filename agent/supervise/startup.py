@@ -17,7 +17,6 @@ import subprocess
 import sys
 import time
 import uuid
-from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -55,8 +54,7 @@ FAILURES_MAX = 4
 """The number of failures in a row after which a process will not come up."""
 
 
-@dataclass(frozen=True)
-class StartedNode:
+class StartedNode(msgspec.Struct, frozen=True):
     """A node that serves."""
 
     state: StateFolder
@@ -66,7 +64,7 @@ class StartedNode:
     """Processes that ran already: adopted, unless their arguments have changed."""
     jobs_as: str
     """A sentence if the caller's jobs run as another user, or as root; else empty."""
-    undo: FileBackup = FileBackup({})  # noqa: RUF009  a value that nobody changes
+    undo: FileBackup = FileBackup({})
     """Files that a failed start restores."""
 
     @property
@@ -93,7 +91,7 @@ def start(options: StartOptions) -> StartedNode:
     try:
         cluster = load_or_create(where)
         undo = FileBackup.of(where.users, node_labels.file(where), metrics_config.file(where))
-        started = replace(_arrange(where, cluster, options), undo=undo)
+        started = msgspec.structs.replace(_arrange(where, cluster, options), undo=undo)
         settings = {
             "state": str(where.root),
             "lock": lock_file,
@@ -544,7 +542,7 @@ def _detach(started: StartedNode, settings: dict[str, object], lock_file: int) -
     finally:
         os.close(reader)
     if failed is None:
-        return replace(started, pid=process.pid)
+        return msgspec.structs.replace(started, pid=process.pid)
     raise _failure(started, failed)
 
 
@@ -555,7 +553,7 @@ def _follow(reader: int, timeout_s: float) -> FailedStart | None:
     while (left := deadline - time.monotonic()) > 0 and select.select([reader], [], [], left)[0]:
         piece = os.read(reader, 65536)
         if not piece:
-            return replace(last, name="supervisor", text="ended")
+            return msgspec.structs.replace(last, name="supervisor", text="ended")
         *lines, data = (data + piece).split(b"\n")
         for line in lines:
             report = json.loads(line)

@@ -9,8 +9,9 @@ is named as such and never taken for a missing one.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from stoker.agent.state import state_folder as states
 from stoker.agent.state.state_folder import StateFolder, read_json, user_name
@@ -19,8 +20,7 @@ from stoker.mesh.connection import context
 from stoker.native.errors import Corrupt, Denied, NotFound, Refused
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignNode:
+class ForeignNode(msgspec.Struct, frozen=True):
     """The node of this user's context, owned by another user."""
 
     file: Path

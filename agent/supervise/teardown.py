@@ -14,8 +14,9 @@ import stat
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from stoker.agent.jobs.folder_removal import clear
 from stoker.agent.power.setters import record
@@ -32,13 +33,12 @@ JOBS_S = 10.0
 KILL_ALL_S = 30.0
 
 
-@dataclass
-class TeardownResult:
+class TeardownResult(msgspec.Struct):
     """The parts that the teardown ended, and those that it could not remove."""
 
-    processes: list[str] = field(default_factory=list)
+    processes: list[str] = msgspec.field(default_factory=list)
     jobs: int = 0
-    left: list[str] = field(default_factory=list)
+    left: list[str] = msgspec.field(default_factory=list)
 
     @property
     def anything(self) -> bool:

@@ -7,7 +7,7 @@ the budget, and a job whose mode was set to full is measured but not limited.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import msgspec
 
 from stoker.agent.tracing.tracing_plan import TracingPlan
 from stoker.probes.cost.cost_governor import (
@@ -21,16 +21,14 @@ from stoker.probes.cost.cost_governor import (
 from stoker.probes.kernels.job_trace import CostRow
 
 
-@dataclass(frozen=True, slots=True)
-class HostCost:
+class HostCost(msgspec.Struct, frozen=True):
     """Run time of the host's programs for one job in a measuring window; 0, 0: not measured."""
 
     run_ns: int = 0
     window_ns: int = 0
 
 
-@dataclass(slots=True)
-class _Spent:
+class _Spent(msgspec.Struct):
     job_ns: int = 0
     tracer_ns: int = 0
     profiler_ns: int = 0
@@ -53,7 +51,9 @@ class _Sites:
                 hits += max(0, site.hits - last.hits)
                 on_ns += max(0, site.on_ns - last.on_ns)
                 self._excluded[site.id] = hits, on_ns
-            found.append(replace(site, hits=site.hits - hits, on_ns=site.on_ns - on_ns))
+            found.append(
+                msgspec.structs.replace(site, hits=site.hits - hits, on_ns=site.on_ns - on_ns)
+            )
         self._last = {site.id: site for site in sites}
         return tuple(found)
 

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.tracing.rank_watch import TroubledRank
 
 
-@dataclass(frozen=True, slots=True)
-class RankNotice:
+class RankNotice(msgspec.Struct, frozen=True):
     """A rank that keeps others waiting, or does so no more. `home`: the start that it is in, if it
     is on this node; `starts`: those of its gang on this node."""
 

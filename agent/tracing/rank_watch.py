@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -31,20 +30,18 @@ Gang = tuple[int, ...]
 """Tasks with the same value are ranks of one another."""
 
 
-@dataclass(slots=True)
-class _Task:
+class _Task(msgspec.Struct):
     """The processes of one cgroup."""
 
     gang: Gang
-    ranks: dict[int, RankIdentity] = field(default_factory=dict)
+    ranks: dict[int, RankIdentity] = msgspec.field(default_factory=dict)
     """Process -> its rank, read once."""
-    spans: list[bytes] = field(default_factory=list)
+    spans: list[bytes] = msgspec.field(default_factory=list)
     """Waits of its threads that nobody has taken yet."""
     bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TroubledRank:
+class TroubledRank(msgspec.Struct, frozen=True):
     """A rank that keeps the others of its gang waiting; `cgroup_id` is that of its task, or 0 if
     none of its processes is here. `tasks`: the gang's tasks on this node. `over`: it does so no
     more."""
@@ -56,8 +53,7 @@ class TroubledRank:
     over: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ToldGang:
+class ToldGang(msgspec.Struct, frozen=True):
     """One gang as others are told of it. `homes`: rank -> the cgroup id of its task."""
 
     gang: Gang

@@ -8,7 +8,8 @@ records beyond it are counted, reported in the next envelope and never sent late
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from stoker.mesh.wire import subjects
 from stoker.probes.kernels import record_batches
@@ -43,8 +44,7 @@ class Allowance:
         return granted
 
 
-@dataclass(frozen=True, slots=True)
-class RecordTarget:
+class RecordTarget(msgspec.Struct, frozen=True):
     """The origin of records. `user` opened the window: the broker delivers them to that account
     only."""
 

@@ -5,14 +5,13 @@ looks at it less and less often; what is followed at once is decided here alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from stoker.agent.jobs.spawner_messages import Started
 from stoker.agent.jobs.start_records import StartRecord
 
 
-@dataclass(slots=True)
-class TraceCandidate:
+class TraceCandidate(msgspec.Struct):
     """A running job that may be traced. `offset_ns`: CLOCK_REALTIME minus CLOCK_MONOTONIC."""
 
     record: StartRecord

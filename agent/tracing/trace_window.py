@@ -8,7 +8,6 @@ the agent, and a window's file exists from the moment its state is `ready`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -33,8 +32,7 @@ CAPTURE_FILE = "window.records"
 Write = Callable[[Path, TimeWindow, BinaryIO], TimelineCounts]
 
 
-@dataclass(frozen=True, slots=True)
-class RecordSink:
+class RecordSink(msgspec.Struct, frozen=True):
     """The publisher of the records of this node, with its allowance of bytes."""
 
     node: str
@@ -42,7 +40,9 @@ class RecordSink:
     allowance: Allowance
     bus: Bus | None = None
     """The node-local bus, for records at full rate; None without one."""
-    local_allowance: Allowance = field(default_factory=lambda: Allowance(LOCAL_RECORDS_PER_S_MAX))
+    local_allowance: Allowance = msgspec.field(
+        default_factory=lambda: Allowance(LOCAL_RECORDS_PER_S_MAX)
+    )
 
 
 class TraceWindow:

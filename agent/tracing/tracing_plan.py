@@ -7,7 +7,7 @@ if its user is gone, and then the job has its former mode again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from stoker.mesh.wire.queries import TracingQuery
 from stoker.mesh.wire.schema import Steered, WindowView
@@ -23,8 +23,7 @@ BUDGET_PPM = 10_000
 """The default share of a job's time that governed tracing may cost: one percent."""
 
 
-@dataclass(slots=True)
-class OpenWindow:
+class OpenWindow(msgspec.Struct):
     """One window. `until_ns` and `to_ns` are None until they are known."""
 
     number: int

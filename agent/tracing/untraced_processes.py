@@ -17,7 +17,6 @@ import contextlib
 import itertools
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -73,16 +72,14 @@ _FREE = (
 """Causes in which a device seems to be free. Their time becomes not observed, in this order."""
 
 
-@dataclass(frozen=True, slots=True)
-class UntracedProcesses:
+class UntracedProcesses(msgspec.Struct, frozen=True):
     """The hidden processes of one job: their number, and for how long at least one lived."""
 
     ns: int = 0
     processes: int = 0
 
 
-@dataclass(slots=True)
-class _Process:
+class _Process(msgspec.Struct):
     from_ns: int
     to_ns: int
     kind: Kind = "none"

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+
+import msgspec
 
 from stoker.mesh.broker.broker_routes import BrokerRoutes
 from stoker.mesh.broker.budgets import Budgets
@@ -59,8 +60,7 @@ GUESTS_MAX = 32
 GUEST_INBOX = subjects.inbox("guest")
 
 
-@dataclass(frozen=True)
-class BrokerSettings:
+class BrokerSettings(msgspec.Struct, frozen=True):
     """The settings that differ between state folders."""
 
     server_name: str
@@ -74,7 +74,7 @@ class BrokerSettings:
     http_port: int | None = None
     """The port of nats-server's monitoring on loopback; None turns it off."""
     pid_file: str | None = None
-    budgets: Budgets = field(default_factory=Budgets)
+    budgets: Budgets = msgspec.field(default_factory=Budgets)
     """The limits of one user."""
     routes: BrokerRoutes | None = None
     """The way to the other brokers of the cluster; None for one that is alone."""
@@ -82,25 +82,24 @@ class BrokerSettings:
     """True if nobody may connect without TLS, the node's own processes included."""
 
 
-@dataclass(frozen=True)
-class BrokerKeys:
+class BrokerKeys(msgspec.Struct, frozen=True):
     """The public nkeys that may connect."""
 
     scheduler: str
     """The scheduler of this node."""
-    agents: dict[str, str] = field(default_factory=dict)
+    agents: dict[str, str] = msgspec.field(default_factory=dict)
     """The key of each node, by name."""
-    users: dict[str, str] = field(default_factory=dict)
+    users: dict[str, str] = msgspec.field(default_factory=dict)
     """The key of each user, by name."""
     admins: frozenset[str] = frozenset()
     """Users who may also change queues and nodes."""
-    schedulers: dict[int, str] = field(default_factory=dict)
+    schedulers: dict[int, str] = msgspec.field(default_factory=dict)
     """The key of every scheduler, by number, in a cluster of several; empty for one alone."""
     registrar: str = ""
     """The process that takes hosts into the cluster; empty where no host can join."""
     guest: str = ""
     """The key in every join token, which may ask the registrar and nothing else."""
-    former: dict[str, str] = field(default_factory=dict)
+    former: dict[str, str] = msgspec.field(default_factory=dict)
     """The former key of each node that is about to use a new one, by name."""
     copiers: tuple[str, ...] = ()
     """The other servers of the cluster as they request the tables of the first one."""

@@ -9,7 +9,8 @@ them know. A broker is trusted with every subject, so a route is for brokers of 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+
+import msgspec
 
 COPIES_MAX = 5
 """The most copies that JetStream keeps of one stream."""
@@ -21,8 +22,7 @@ its cluster once wanted to hear into that route, and whoever asked waits in vain
 its power closes no connection."""
 
 
-@dataclass(frozen=True)
-class BrokerRoutes:
+class BrokerRoutes(msgspec.Struct, frozen=True):
     """The way of one broker to all brokers of its cluster, itself included."""
 
     cluster: str

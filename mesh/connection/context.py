@@ -12,7 +12,6 @@ import getpass
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -63,8 +62,7 @@ class BrokerPlace(msgspec.Struct, frozen=True):
         return broker_url(self.port, self.address)
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(msgspec.Struct, frozen=True):
     """A node and a user. `seed_file` is read only when connecting."""
 
     url: str

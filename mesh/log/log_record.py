@@ -8,8 +8,9 @@ acknowledged job is lost in silence.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from stoker.native import durable_file
 from stoker.native.errors import Corrupt, Refused
@@ -20,8 +21,7 @@ _NEW, _MADE = b"new ", b"made"
 _BYTES = len(_MADE) + 1 + _DIGITS + 1
 
 
-@dataclass(frozen=True)
-class LogRecord:
+class LogRecord(msgspec.Struct, frozen=True):
     """The content of the file.
 
     `is_new` is true until the stream was made; the acknowledged entry `tail` must be in the log.

@@ -8,7 +8,6 @@ than KEYS_MAX keys are told apart. Everything beyond is counted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -44,8 +43,7 @@ class _Refusal(msgspec.Struct):
 _refusals = msgspec.json.Decoder(_Refusal)
 
 
-@dataclass(slots=True)
-class _Refused:
+class _Refused(msgspec.Struct):
     count: int = 0
     host: str = ""
     told_ns: int | None = None

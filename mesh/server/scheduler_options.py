@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -56,8 +55,7 @@ class ClusterRecord(msgspec.Struct, frozen=True):
         return {member_number(public): node for public, node in named.items()}
 
 
-@dataclass(frozen=True)
-class SchedulerOptions:
+class SchedulerOptions(msgspec.Struct, frozen=True):
     """The command line."""
 
     state: Path

@@ -8,7 +8,6 @@ that a wrong request changes nothing and is answered with its error.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -80,8 +79,7 @@ _NO_DEMANDS = RequestPolicy()
 _NO_HOMES: Mapping[int, str] = {}
 
 
-@dataclass(slots=True)
-class Caller:
+class Caller(msgspec.Struct):
     """The sender of a request, and what the daemon needs for the reply."""
 
     reply: Any
@@ -100,8 +98,7 @@ class Caller:
         return None if self.admin else self.user
 
 
-@dataclass(slots=True)
-class Proxied:
+class Proxied(msgspec.Struct):
     """A request that only the job's node can answer."""
 
     caller: Caller

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
@@ -177,27 +176,23 @@ def open_desired(data: bytes, members: Sequence[Checks | None]) -> DesiredState:
     return _open_as(DesiredState, data, members)
 
 
-@dataclass(frozen=True)
-class CommandAccepted:
+class CommandAccepted(msgspec.Struct, frozen=True):
     """The next command; carry out its actions, then store `CommandChain.position`."""
 
     command: NodeCommand
 
 
-@dataclass(frozen=True)
-class CommandRepeat:
+class CommandRepeat(msgspec.Struct, frozen=True):
     """A command that was accepted before; nothing to do."""
 
 
-@dataclass(frozen=True)
-class CommandGap:
+class CommandGap(msgspec.Struct, frozen=True):
     """Commands are missing, or a new term began: send a StateRequest, then `reconcile`."""
 
     why: str
 
 
-@dataclass(frozen=True)
-class CommandRefused:
+class CommandRefused(msgspec.Struct, frozen=True):
     """A record that is not obeyed and needs no StateRequest; `counter` counts it."""
 
     counter: str

@@ -13,8 +13,9 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from stoker.native.errors import Refused, StokerError
 from stoker.probes.calls.call_records import CallLimits, CallState, CallTimes
@@ -64,50 +65,50 @@ ENOTSUPP, which has no name outside of it.
 """
 
 
-@dataclass(slots=True)
-class _Library:
+class _Library(msgspec.Struct):
     """The state of one copy of a library; its key is the file and the state of its contents."""
 
     calls: list[Call]
     decisions: dict[str, SiteDecision]
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(msgspec.Struct):
     handle: int
     ids: tuple[str, ...]
     ranks: bool
     """The process had NCCL when it was attached, so waits for its device are told too."""
 
 
-@dataclass(slots=True)
-class _Process:
+class _Process(msgspec.Struct):
     pid: int
     started: int
     look_at: int = 0
     wait_ns: int = LOOK_FIRST_NS
-    copies: dict[tuple[str, int], tuple[Copy, tuple[object, ...]]] = field(default_factory=dict)
+    copies: dict[tuple[str, int], tuple[Copy, tuple[object, ...]]] = msgspec.field(
+        default_factory=dict
+    )
     """The mapping of each file, and the key of its library."""
-    groups: dict[tuple[tuple[object, ...], int], _Group] = field(default_factory=dict)
+    groups: dict[tuple[tuple[object, ...], int], _Group] = msgspec.field(default_factory=dict)
     """The attachments by library and part of the time (ppm)."""
-    failed: dict[tuple[tuple[object, ...], int], tuple[int, str]] = field(default_factory=dict)
+    failed: dict[tuple[tuple[object, ...], int], tuple[int, str]] = msgspec.field(
+        default_factory=dict
+    )
     """The time of the next try and the reason of the last failure, by library and ppm."""
     absent: str = ""
     told: Copy | None = None
     """The library whose collective calls the kernel tells, from before it does so."""
 
 
-@dataclass(slots=True)
-class _Job:
-    processes: dict[int, _Process] = field(default_factory=dict)
-    duties: dict[str, int] = field(default_factory=dict)
+class _Job(msgspec.Struct):
+    processes: dict[int, _Process] = msgspec.field(default_factory=dict)
+    duties: dict[str, int] = msgspec.field(default_factory=dict)
     """The part of the time (ppm) that the governor set, by target id; else the decision's own."""
-    reasons: dict[str, str] = field(default_factory=dict)
-    on_ns: dict[str, int] = field(default_factory=dict)
+    reasons: dict[str, str] = msgspec.field(default_factory=dict)
+    on_ns: dict[str, int] = msgspec.field(default_factory=dict)
     reads: int = 0
     watched_ns: int = 0
     """The time in which any process of it had a library mapped, which includes `on_ns`."""
-    ended: dict[str, CallTimes] = field(default_factory=dict)
+    ended: dict[str, CallTimes] = msgspec.field(default_factory=dict)
 
 
 class CallProbes:
@@ -528,7 +529,7 @@ def _add(totals: dict[str, CallTimes], more: Mapping[str, CallTimes]) -> None:
 def _together(one: CallState, other: CallState) -> CallState:
     """Join the states of one call in two processes: attached in either counts as attached."""
     worse = other if one.state != "refused" else one
-    return replace(worse, processes=one.processes + other.processes)
+    return msgspec.structs.replace(worse, processes=one.processes + other.processes)
 
 
 def _why_not(negative: int) -> str:

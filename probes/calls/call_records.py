@@ -7,15 +7,13 @@ Plain values. Times are CLOCK_MONOTONIC nanoseconds.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import msgspec
 
 from stoker.probes.calls.probe_sites import SiteState
 
 
-@dataclass(frozen=True, slots=True)
-class CallLimits:
+class CallLimits(msgspec.Struct, frozen=True):
     """Named maxima; beyond each one a counter of `dropped()` grows."""
 
     processes: int = 512
@@ -25,8 +23,7 @@ class CallLimits:
     """The highest cost of all sites of a job by planned rates, until its own are known."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallTimes:
+class CallTimes(msgspec.Struct, frozen=True):
     """Calls of one kind. `entered - returned` are still open, or their thread ended in them."""
 
     entered: int
@@ -52,8 +49,7 @@ NONE = CallTimes(0, 0, 0, 0, ())
 SAW_NONE = "sampled, saw none"
 
 
-@dataclass(frozen=True, slots=True)
-class CallState:
+class CallState(msgspec.Struct, frozen=True):
     """One call in one copy of a library, for one job."""
 
     id: str

@@ -8,8 +8,9 @@ communicator is. Pure. Names and arguments: cuda.h of CUDA 13, nccl.h of NCCL 2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Literal
+
+import msgspec
 
 Waits = Literal["", "start", "all", "some", "makes", "joins", "message", "later", "device"]
 """The way in which a call waits for other ranks: native/trace/peers/peers.h."""
@@ -30,8 +31,7 @@ SUFFIXES = ("", "_v2", "_v3", "_v4", "_v5", "_v6", "_ptsz", "_v2_ptsz", "_v3_pts
 """Forms in which the driver exports one call: revisions, and with a stream per thread."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallTarget:
+class CallTarget(msgspec.Struct, frozen=True):
     """One call.
 
     `rate`: the planned calls a second until the job's own rate is known. It is low, because the
@@ -90,7 +90,7 @@ def _nccl(rate: int, *symbols: str) -> list[CallTarget]:
 
 
 def _waits_for_device(rate: int, *symbols: str) -> list[CallTarget]:
-    return [replace(target, waits="device") for target in _cuda(rate, *symbols)]
+    return [msgspec.structs.replace(target, waits="device") for target in _cuda(rate, *symbols)]
 
 
 def _begins(rate: int, **handles: int) -> list[CallTarget]:

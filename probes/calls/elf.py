@@ -13,8 +13,9 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
+
+import msgspec
 
 from stoker.native.errors import BadRequest, NotSupported
 
@@ -33,8 +34,7 @@ _DT_GNU_HASH, _DT_VERSYM, _DT_VERDEF = 0x6FFFFEF5, 0x6FFFFFF0, 0x6FFFFFFC
 _HIDDEN = 0x8000
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
+class Symbol(msgspec.Struct, frozen=True):
     """A defined function or variable. `default`: a program linked today gets this version."""
 
     name: str
@@ -46,8 +46,7 @@ class Symbol:
     default: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class UsdtNote:
+class UsdtNote(msgspec.Struct, frozen=True):
     """A probe in the library's source; `semaphore` is an address, 0: none."""
 
     provider: str
@@ -56,8 +55,7 @@ class UsdtNote:
     semaphore: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(msgspec.Struct, frozen=True):
     """A segment or a section: `kind` is p_type or sh_type."""
 
     kind: int

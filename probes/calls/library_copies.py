@@ -12,8 +12,9 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from stoker.native.errors import NotFound, NotSupported, StokerError
 
@@ -26,8 +27,7 @@ PROC = Path("/proc")
 _DELETED = " (deleted)"
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(msgspec.Struct, frozen=True):
     """One mapped library, as /proc/<pid>/maps lists it."""
 
     path: str
@@ -45,8 +45,7 @@ class Copy:
         return self.device, self.inode
 
 
-@dataclass(frozen=True, slots=True)
-class OpenCopy:
+class OpenCopy(msgspec.Struct, frozen=True):
     """A descriptor of the file itself, which the caller closes."""
 
     fd: int

@@ -9,8 +9,9 @@ Every result has a stable id and a reason, and no damaged library raises.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Literal
+
+import msgspec
 
 from stoker.native.errors import StokerError
 from stoker.probes.calls.call_targets import CallTarget
@@ -31,8 +32,7 @@ TELL_NS = 300
 """The cost of telling a call of a rank beside that of counting it: two records and their fold."""
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(msgspec.Struct, frozen=True):
     """One place in a library's file where a call can be probed."""
 
     symbol: str
@@ -46,8 +46,7 @@ class Site:
     """The reason why it is not the function's first instruction; empty if it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """One target in one library: its sites, or the reason why there is none."""
 
     target: CallTarget
@@ -57,8 +56,7 @@ class Call:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class SiteDecision:
+class SiteDecision(msgspec.Struct, frozen=True):
     """Decision about one call's sites. `reason` is never empty."""
 
     id: str
@@ -122,7 +120,7 @@ def _usdt(library: ElfFile, target: CallTarget) -> tuple[Site, ...]:
     for note in notes:
         site = _site(library, target.usdt, note.address)
         semaphore = library.offset_of(note.semaphore) if note.semaphore else 0
-        found.append(replace(site, semaphore=semaphore, entry_only=True))
+        found.append(msgspec.structs.replace(site, semaphore=semaphore, entry_only=True))
     return tuple(site for site in found if site.trap != "refused")
 
 
@@ -135,7 +133,7 @@ def _cheaper(library: ElfFile, target: CallTarget, call: Call) -> Call:
             site = _site(library, symbol.name, symbol.address)
             if symbol.kind != "ifunc" and site.trap in ("nop5", "push", "nop1", "branch"):
                 why = f"inside of it, at {name}, which every such call passes"
-                return Call(target, (replace(site, moved=why),), "attached", why)
+                return Call(target, (msgspec.structs.replace(site, moved=why),), "attached", why)
     return call
 
 
@@ -185,26 +183,30 @@ def _weigh(call: Call, costs: TrapCosts, rates: Mapping[str, float]) -> SiteDeci
     ]
     dearest = max(priced, key=lambda each: each[0] or 0)
     known = all(ns is not None for ns, _ in priced)
-    return replace(decision, trap=dearest[1].trap, hit_ns=dearest[0] if known else None)
+    return msgspec.structs.replace(
+        decision, trap=dearest[1].trap, hit_ns=dearest[0] if known else None
+    )
 
 
 def _fit(decision: SiteDecision, room: float, costs: TrapCosts) -> SiteDecision:
     if decision.hit_ns is None:
         why = f"what a hit of a {decision.trap} costs is not known here: in the shortest windows"
-        return replace(decision, state="sampled", duty_ppm=DUTY_STEPS_PPM[-1], reason=why)
+        return msgspec.structs.replace(
+            decision, state="sampled", duty_ppm=DUTY_STEPS_PPM[-1], reason=why
+        )
     share = share_ppm(decision)
     if share <= room:
-        return replace(decision, duty_ppm=PPM)
+        return msgspec.structs.replace(decision, duty_ppm=PPM)
     duty = share_step(int(max(0.0, room) / share * PPM))
     takes = (
         f"{decision.trap}: {decision.hit_ns} ns a hit ({costs.source}), at {decision.rate:g} calls"
         f" a second {share / 1e4:.3g} % of a thread"
     )
     if duty:
-        return replace(
+        return msgspec.structs.replace(
             decision, state="sampled", duty_ppm=duty, reason=f"{takes}: {duty / 1e4:g} % of it"
         )
-    return replace(decision, state="off", reason=f"{takes}: off for cost")
+    return msgspec.structs.replace(decision, state="off", reason=f"{takes}: off for cost")
 
 
 def share_step(duty_ppm: int) -> int:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from stoker.native.errors import NotSupported
 from stoker.probes.calls.prologue import TRAPS, Trap
@@ -22,8 +23,7 @@ HIT_MAX_NS = 10_000_000
 """The highest plausible cost of a hit; a file with a higher one is rejected."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrapCosts:
+class TrapCosts(msgspec.Struct, frozen=True):
     """The ns of one hit including our program, by kind; a missing kind is unknown."""
 
     both_ns: dict[Trap, int]

@@ -8,7 +8,6 @@ first record until it is gone, and that one whose calls are not seen any more wa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -37,8 +36,7 @@ _ORIGINS = {1: "world", 2: "made", 3: "nccl"}
 """sk_trace_peers_origin -> the first word of a communicator's name."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpreadGroup:
+class SpreadGroup(msgspec.Struct, frozen=True):
     """A communicator with ranks on other nodes, or all that one call made of it, and the members
     here."""
 
@@ -50,8 +48,7 @@ class SpreadGroup:
     members: tuple[SpreadMember, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SpreadMember:
+class SpreadMember(msgspec.Struct, frozen=True):
     """A rank of such a communicator; `since_ns`: it waits in the newest of the operations that it
     has entered since then, 0 if it does not."""
 

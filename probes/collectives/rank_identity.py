@@ -12,8 +12,9 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
 
 from stoker.native.errors import StokerError
 from stoker.probes.calls.elf import ElfFile
@@ -41,8 +42,7 @@ LAUNCHERS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class RankIdentity:
+class RankIdentity(msgspec.Struct, frozen=True):
     """The place of one process among those that were started with it."""
 
     rank: int
@@ -84,7 +84,7 @@ class RankReader:
         if "libmpi" not in library.path.rpartition("/")[2]:
             return found
         world, state = self._address(pid, library, WORLD), self._address(pid, library, STATE)
-        return replace(
+        return msgspec.structs.replace(
             found,
             world=MPICH_WORLD if world is None else world,
             from_start=bool(state) and self._word(pid, state or 0) in range(BEGUN),

@@ -9,7 +9,7 @@ more than these differ, and if what the others lose by it is worth a word.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from stoker.native.slow_rank import LEAST_OPERATIONS, slow_rank
 from stoker.probes.collectives.collective_rows import (
@@ -20,8 +20,7 @@ from stoker.probes.collectives.collective_rows import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Straggler:
+class Straggler(msgspec.Struct, frozen=True):
     """`longer`: the part by which its own time is longer than that in the middle of the others;
     `share`: the part of the others' time that they waited for it; `last` of `operations`: how often
     it came last."""

@@ -6,8 +6,9 @@ Plain values. Shares are in ppm of the job's time: of the life of its threads th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 PPM = 1_000_000
 
@@ -24,8 +25,7 @@ and nothing can be made cheaper.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class SiteReading:
+class SiteReading(msgspec.Struct, frozen=True):
     """One probe site, with all its copies. Numbers only grow while it is counted."""
 
     id: str
@@ -36,8 +36,7 @@ class SiteReading:
     """The time for which it was attached; shorter than real time if it is sampled."""
 
 
-@dataclass(frozen=True, slots=True)
-class Readings:
+class Readings(msgspec.Struct, frozen=True):
     """Measurements at one moment; totals are since the job's start unless stated otherwise."""
 
     job_ns: int
@@ -53,8 +52,7 @@ class Readings:
     """All sites, including those that are off; a missing one is dropped."""
 
 
-@dataclass(frozen=True, slots=True)
-class GovernorAction:
+class GovernorAction(msgspec.Struct, frozen=True):
     """One change. `target`: "tracer", "host.spans" or the id of a site."""
 
     kind: Kind
@@ -63,8 +61,7 @@ class GovernorAction:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class GovernorLimits:
+class GovernorLimits(msgspec.Struct, frozen=True):
     """The budget and the delays of its control. Shares are in ppm of the job's time."""
 
     budget_ppm: int = 10_000
@@ -87,8 +84,7 @@ class GovernorLimits:
     sites_max: int = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class GovernorRecord:
+class GovernorRecord(msgspec.Struct, frozen=True):
     """The measured cost and the state as metrics. Shares are ppm of the job's time, last period."""
 
     state: State

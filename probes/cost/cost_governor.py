@@ -8,7 +8,7 @@ not oscillate. An empty result changes nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from stoker.probes.cost.cost_budget import (
     PPM,
@@ -32,8 +32,7 @@ __all__ = [
 ]
 
 
-@dataclass(slots=True)
-class _Quiet:
+class _Quiet(msgspec.Struct):
     """The back-off after a measurement was reduced."""
 
     due: int = 0
@@ -45,15 +44,14 @@ class _Quiet:
         self.due = now + self.periods
 
 
-@dataclass(slots=True)
-class _Site:
+class _Site(msgspec.Struct):
     level: Level = "attached"
     duty_ppm: int = PPM
     full_ppm: float = 0.0
     """The cost of attaching it all the time, by its newest hits."""
     spent_ppm: float = 0.0
     last: SiteReading | None = None
-    quiet: _Quiet = field(default_factory=_Quiet)
+    quiet: _Quiet = msgspec.field(default_factory=_Quiet)
 
 
 class Governor:

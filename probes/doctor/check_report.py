@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 Status = Literal["PASS", "WARN", "FAIL"]
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeCheck:
+class ProbeCheck(msgspec.Struct, frozen=True):
     """One line of the report. `id` never changes its meaning; `hint` is the remedy."""
 
     id: str

@@ -11,9 +11,10 @@ from __future__ import annotations
 import mmap
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
+
+import msgspec
 
 from stoker.native.errors import StokerError, from_errno
 from stoker.probes.catalogue import ProbeState, State, all_states
@@ -64,8 +65,7 @@ _STATES: tuple[State, ...] = ("attached", "refused", "unknown", "off")
 _KINDS: tuple[EventKind, ...] = ("exec", "fork", "thread", "exit", "thread_exit")
 
 
-@dataclass(frozen=True, slots=True)
-class HostLimits:
+class HostLimits(msgspec.Struct, frozen=True):
     """The sizes of the kernel's tables and rings; beyond each one, losses are counted."""
 
     threads: int = 16384
@@ -88,8 +88,7 @@ def _states_of(answers: list[tuple[str, int, str]]) -> list[ProbeState]:
     return [ProbeState(id, _STATES[state], why) for id, state, why in answers]
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(msgspec.Struct, frozen=True):
     """The run time of the programs during a measuring window, on all CPUs together."""
 
     run_ns: int = 0

@@ -7,8 +7,9 @@ Times are CLOCK_MONOTONIC nanoseconds unless a name says otherwise; states are t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 ON_CPU, RUNNABLE, BLOCKED, BLOCKED_IO = 1, 2, 3, 4
 """Thread states, as in `enum sk_span_state` of span.h."""
@@ -23,8 +24,7 @@ SPAN_BYTES = 24
 """Size of `struct sk_span`: {u64 from_ns; u64 to_ns; u32 tid; u16 state; u16 detail}."""
 
 
-@dataclass(frozen=True, slots=True)
-class StateDurations:
+class StateDurations(msgspec.Struct, frozen=True):
     """The time by state, including the interval that is open at the moment of reading."""
 
     on_cpu_ns: int
@@ -67,8 +67,7 @@ class StateDurations:
         return self.on_cpu_ns + self.runnable_ns + self.blocked_ns + self.io_ns
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadTimes:
+class ThreadTimes(msgspec.Struct, frozen=True):
     """One living thread: in `state` since `since_ns`, first seen at `seen_ns`."""
 
     tid: int
@@ -81,8 +80,7 @@ class ThreadTimes:
     times: StateDurations
 
 
-@dataclass(frozen=True, slots=True)
-class HostTimes:
+class HostTimes(msgspec.Struct, frozen=True):
     """One job's threads at `t_ns`. `totals` = living threads + those that ended, or None."""
 
     job: int
@@ -102,8 +100,7 @@ class HostTimes:
 EventKind = Literal["exec", "fork", "thread", "exit", "thread_exit"]
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessEvent:
+class ProcessEvent(msgspec.Struct, frozen=True):
     """One event of a job's process; `fork` and `thread` describe the child."""
 
     kind: EventKind

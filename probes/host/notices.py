@@ -7,8 +7,9 @@ own. Layout and kinds are those of native/records/notice.h.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 NoticeKind = Literal["device_open", "refused_open", "oom_kill", "signal", "killed_exit", "xid"]
 
@@ -24,8 +25,7 @@ _BY_KERNEL, _CORE_DUMPED = 1, 2
 _READ, _WRITE, _MAKE = 2, 4, 1
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(msgspec.Struct, frozen=True):
     """One event; fields that its kind does not have are None."""
 
     kind: NoticeKind

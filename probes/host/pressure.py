@@ -9,8 +9,9 @@ means that it did not happen.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from stoker.probes.catalogue import ProbeState
 from stoker.probes.host.host_records import HostTimes
@@ -29,8 +30,7 @@ TRIPS = ("active", "passive", "hot", "critical")
 """Kinds of trip points, enum thermal_trip_type of include/uapi/linux/thermal.h."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(msgspec.Struct, frozen=True):
     """One entry of the kernel's table, see native/records/tally.h."""
 
     job: int
@@ -45,8 +45,7 @@ class Tally:
     lengths: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(msgspec.Struct, frozen=True):
     """Events of one kind with their lengths; `length_log2`: bucket i is [2^i, 2^(i+1)) ns."""
 
     count: int = 0
@@ -57,8 +56,7 @@ class Spread:
     length_log2: tuple[int, ...] = (0,) * 32
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceCalls:
+class DeviceCalls(msgspec.Struct, frozen=True):
     """Calls (ioctl) of one process into one character device."""
 
     pid: int
@@ -67,8 +65,7 @@ class DeviceCalls:
     calls: Spread
 
 
-@dataclass(frozen=True, slots=True)
-class JobPressure:
+class JobPressure(msgspec.Struct, frozen=True):
     """One job, from attaching until now; None: not seen, and `absent` has the reason by field."""
 
     job: int
@@ -107,12 +104,11 @@ class JobPressure:
     """Jobs in a DRM scheduler: until given to the device, and on it."""
     device_calls: tuple[DeviceCalls, ...] | None = None
     """Calls by process and device, made while the job opted in to them."""
-    absent: dict[str, str] = field(default_factory=dict)
+    absent: dict[str, str] = msgspec.field(default_factory=dict)
     """The reason for each field that is None."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSignals:
+class NodeSignals(msgspec.Struct, frozen=True):
     """Clocks and heat of the node since attaching: (times, last) by CPU, zone or device."""
 
     cpu_khz: dict[int, tuple[int, int]] | None = None
@@ -122,7 +118,7 @@ class NodeSignals:
     """Trip points passed by thermal zone; last: the kind of the last one."""
     cooling: dict[int, tuple[int, int]] | None = None
     """State by cooling device: 0 does not cool, higher cools (and throttles) more."""
-    absent: dict[str, str] = field(default_factory=dict)
+    absent: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 ASK_CALLS, ASK_STACKS, ASK_FAULTS = 1, 2, 4

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 KERNEL_SYMBOLS = Path("/proc/kallsyms")
 CALL_UNKNOWN = 0xFFFF
@@ -19,8 +20,7 @@ PROCESSES_MAX = 256
 SCHEDULER = ("__schedule", "schedule")
 
 
-@dataclass(frozen=True, slots=True)
-class StackWait:
+class StackWait(msgspec.Struct, frozen=True):
     """The waits of one process's threads at one place, longer than the probes' threshold."""
 
     pid: int

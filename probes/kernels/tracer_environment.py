@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+import msgspec
 
 Mode = Literal["off", "dormant", "governed", "full"]
 
@@ -35,12 +36,11 @@ CUPTI_NAMES = ("libcupti.so.13", "libcupti.so.12")
 CUPTI_FOLDERS = ("lib64", "lib", "extras/CUPTI/lib64")
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(msgspec.Struct, frozen=True):
     """The variables to set, and the reasons of tracers that are not offered."""
 
-    variables: dict[str, str] = field(default_factory=dict)
-    aside: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, str] = msgspec.field(default_factory=dict)
+    aside: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 def offer(

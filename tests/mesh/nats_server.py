@@ -11,11 +11,12 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import nats
+from msgspec.structs import replace
 from nats.aio.client import Client as Connection
 
 from stoker.mesh.broker import broker_config, broker_reload

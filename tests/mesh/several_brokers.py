@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from stoker.mesh.broker.broker_routes import BrokerRoutes
 from tests.fakes import pinned

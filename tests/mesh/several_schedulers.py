@@ -14,11 +14,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import nats.errors
+from msgspec.structs import replace
 from nats.aio.client import Client as Connection
 
 from stoker.mesh.broker import users

@@ -9,11 +9,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from product_node import LiveNode, live_node, wait_until
 
 from stoker.mesh.client.client import Client

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import json
 import re
 import time
@@ -76,7 +75,7 @@ def stranger(tmp_path: Path) -> Identity:
 async def connected(node: LiveNode, who: str) -> AsyncIterator[Connection]:
     """A connection with the broker key of the scheduler or of the agent."""
     where = context.find(str(node.root))
-    stolen = dataclasses.replace(where, seed_file=node.state.key(who))
+    stolen = msgspec.structs.replace(where, seed_file=node.state.key(who))
     inbox = subjects.inbox("scheduler" if who == "scheduler" else f"agent.{own(node).node}")
     connection = await plain_connection(stolen, inbox_prefix=inbox.encode())
     try:

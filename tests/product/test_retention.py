@@ -9,10 +9,10 @@ import asyncio
 import json
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from product_node import LiveNode, live_node, plain_connection, wait_until
 
 from stoker.mesh.audit.trail import Trail

@@ -10,11 +10,11 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from product_node import STOKER, LiveNode, live_node, plain_connection, wait_until
 
 from stoker.mesh.client.client import Client

@@ -8,8 +8,9 @@ Owns the promise that nothing is changed without a confirmation, and nothing at 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 from stoker.tui.top.answers import Answers
 from stoker.tui.top.keys import BY_KEY, DESTRUCTIVE, Binding
@@ -55,8 +56,7 @@ Effect = Quit | ReadNow | OpenShell | ViewChange | Seek
 Mode = Literal["browse", "command", "filter", "confirm", "help", "object"]
 
 
-@dataclass
-class Browser:
+class Browser(msgspec.Struct):
     """The whole state of the view. `rows` is the room of the list, as the last frame had it."""
 
     views: Mapping[str, View]
@@ -72,9 +72,9 @@ class Browser:
     """True if it shows a recording, in which nothing can be changed."""
     rows: int = 1
     last: Visit | None = None
-    answers: Answers = field(default_factory=Answers)
+    answers: Answers = msgspec.field(default_factory=Answers)
     """The answers of the last key, from which a command without a subject takes one."""
-    _shown: list[Any] = field(default_factory=list)
+    _shown: list[Any] = msgspec.field(default_factory=list)
 
     @property
     def visit(self) -> Visit:
@@ -105,7 +105,9 @@ class Browser:
             cursor = place(items, visit)
         cursor, offset = window(cursor, visit.offset, count, rows)
         key = visit.view.key(items[cursor]) if items else ""
-        self.visits[-1] = replace(visit, cursor=cursor, offset=offset, key=key or visit.key)
+        self.visits[-1] = msgspec.structs.replace(
+            visit, cursor=cursor, offset=offset, key=key or visit.key
+        )
         return self.visit
 
     # --- keys ------------------------------------------------------------------------------------
@@ -165,7 +167,9 @@ class Browser:
         else:
             cursor = visit.cursor + by
         follow = action == "end" and visit.view.ends
-        self.visits[-1] = replace(visit, cursor=max(cursor, 0), key="", follow=follow)
+        self.visits[-1] = msgspec.structs.replace(
+            visit, cursor=max(cursor, 0), key="", follow=follow
+        )
 
     # --- views ---------------------------------------------------------------------------------
 
@@ -181,7 +185,9 @@ class Browser:
 
     def _back(self, item: Any) -> list[Effect]:
         if self.visit.pattern:
-            self.visits[-1] = replace(self.visit, pattern="", key="", cursor=0, offset=0)
+            self.visits[-1] = msgspec.structs.replace(
+                self.visit, pattern="", key="", cursor=0, offset=0
+            )
             return []
         if len(self.visits) == 1:
             return []
@@ -296,7 +302,9 @@ class Browser:
         if fault:
             self.said = f"/{pattern} is no pattern: {fault}"
             return []
-        self.visits[-1] = replace(self.visit, pattern=pattern, key="", cursor=0, offset=0)
+        self.visits[-1] = msgspec.structs.replace(
+            self.visit, pattern=pattern, key="", cursor=0, offset=0
+        )
         return []
 
     def go(self, typed: str) -> list[Effect]:
@@ -368,11 +376,11 @@ class Browser:
         visit = self.visit
         titles = ["", *(c.title for c in visit.view.columns if c.order is not None)]
         at = titles.index(visit.sort) if visit.sort in titles else 0
-        self.visits[-1] = replace(visit, sort=titles[(at + by) % len(titles)])
+        self.visits[-1] = msgspec.structs.replace(visit, sort=titles[(at + by) % len(titles)])
         return []
 
     def _reverse(self, item: Any) -> list[Effect]:
-        self.visits[-1] = replace(self.visit, down=not self.visit.down)
+        self.visits[-1] = msgspec.structs.replace(self.visit, down=not self.visit.down)
         return []
 
 

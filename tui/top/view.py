@@ -8,8 +8,9 @@ the shown view needs and no others.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from stoker.tui.top.answers import Answers, Need
 from stoker.tui.top.lines import Line, Look, Tone
@@ -31,8 +32,7 @@ def _itself(item: Any) -> Any:
     return item
 
 
-@dataclass(frozen=True, kw_only=True)
-class View:
+class View(msgspec.Struct, frozen=True, kw_only=True):
     """One view. Its rows are items of a table with columns, or whole lines if it has none."""
 
     name: str
@@ -53,7 +53,9 @@ class View:
     """The identity of an item, on which the cursor stays through updates."""
     text: Callable[[Any], str] = str
     """The words of an item that a filter looks at."""
-    tone: Callable[[Any, Answers, Look], Tone] = field(default=lambda item, answers, look: "")
+    tone: Callable[[Any, Answers, Look], Tone] = msgspec.field(
+        default=lambda item, answers, look: ""
+    )
     empty: str = "nothing"
     subject: str = ""
     """The kind of its subject: `job`, `node`, `device`; empty for a view of the whole cluster."""

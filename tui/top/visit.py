@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from stoker.tui.top.view import View
 
 
-@dataclass(frozen=True)
-class Visit:
+class Visit(msgspec.Struct, frozen=True):
     """One view as it is shown: its subject, and where the cursor is."""
 
     view: View

@@ -8,10 +8,11 @@ Device files are /dev/kfd, which all GPUs share, and /dev/dri/renderD<n>.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from stoker.agent.devices.amd import amd_smi, sysfs
 from stoker.agent.devices.amd.amd_smi import call, part, same_handle
@@ -48,7 +49,7 @@ class Amd(Vendor):
         found = sysfs.scan(self._root) if why else self._by_smi()
         if why and found.devices:
             missing = (f"AMD GPUs are read from sysfs alone: {why}", *found.missing)
-            found = replace(found, missing=missing)
+            found = msgspec.structs.replace(found, missing=missing)
         self._cards = found.cards
         return found
 

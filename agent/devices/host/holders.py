@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from stoker.agent.devices.host.device_files import Node
 from stoker.agent.devices.host.processes import IsOurs, describe
@@ -19,8 +20,7 @@ PROCESSES_MAX = 32_768
 DESCRIPTORS_MAX = 4096
 
 
-@dataclass(frozen=True)
-class Holders:
+class Holders(msgspec.Struct, frozen=True):
     """Result of one scan."""
 
     holders: Mapping[Node, str]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -25,14 +24,13 @@ NONE_TOLD = "neither its driver nor sysfs tells its NUMA node"
 NO_PCI = "it is the CPU, which is in all NUMA nodes"
 
 
-@dataclass(frozen=True, slots=True)
-class NumaNodes:
+class NumaNodes(msgspec.Struct, frozen=True):
     """The NUMA nodes by number. `allowed` and `memory`: the CPUs and memory that jobs may have."""
 
-    cpus: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    cpus: Mapping[int, frozenset[int]] = msgspec.field(default_factory=dict)
     allowed: frozenset[int] = frozenset()
     memory: frozenset[int] = frozenset()
-    simulated: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    simulated: Mapping[int, frozenset[int]] = msgspec.field(default_factory=dict)
     """The NUMA nodes of simulated cards (SIM) where the simulation has its own."""
 
     def placed(self, device: DeviceInfo) -> DeviceInfo:

@@ -8,7 +8,6 @@ of a group stands for at least two devices; 0 is a device without neighbours, or
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -154,14 +153,13 @@ class Topology(msgspec.Struct, frozen=True):
     """Number of names that are devices; the others are network cards."""
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(msgspec.Struct, frozen=True):
     """Places of a node's devices: ids in order, PCI addresses, NUMA nodes, and bonds by `pair`."""
 
     ids: tuple[str, ...]
-    addresses: Mapping[str, str] = field(default_factory=dict)
-    bonds: Mapping[Pair, Bond] = field(default_factory=dict)
-    numa: Mapping[str, int | None] = field(default_factory=dict)
+    addresses: Mapping[str, str] = msgspec.field(default_factory=dict)
+    bonds: Mapping[Pair, Bond] = msgspec.field(default_factory=dict)
+    numa: Mapping[str, int | None] = msgspec.field(default_factory=dict)
 
 
 def topology(places: Places, root: Path = Path("/")) -> Topology:

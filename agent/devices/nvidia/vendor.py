@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -53,8 +52,7 @@ DISPLAY = "0x03"
 """PCI class of display controllers."""
 
 
-@dataclass(frozen=True)
-class _Found:
+class _Found(msgspec.Struct, frozen=True):
     """One GPU that a scan found."""
 
     info: DeviceInfo
@@ -133,7 +131,7 @@ class Nvidia(Vendor):
         self._parents = parents
         self._parts_at_scan = {gpu.info.id: gpu.card.parts for gpu in found}
         self._cards |= {each.id: each for each in parts}
-        return replace(
+        return msgspec.structs.replace(
             scan,
             devices=tuple(devices),
             missing=tuple(missing),

@@ -6,14 +6,14 @@ Invariant: an action is within the device's own range, whatever the rules say.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from stoker.agent.power.plan.card import PowerSample
 
 
-@dataclass(frozen=True, slots=True)
-class PowerAction:
+class PowerAction(msgspec.Struct, frozen=True):
     """Set this card's limit, or hold its clocks down; exactly one of the two."""
 
     card: str

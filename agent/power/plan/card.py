@@ -7,8 +7,9 @@ Invariant: a value that the driver did not give is None.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+import msgspec
 
 RETURN_SHARE: Final = 0.15
 """The share of its default limit that is kept for a card off the bus: the draw at rest, about 0.1,
@@ -34,8 +35,7 @@ class ClockRange(NamedTuple):
     step_mhz: float
 
 
-@dataclass(frozen=True, slots=True)
-class PowerCard:
+class PowerCard(msgspec.Struct, frozen=True):
     """One card as the loop is told of it."""
 
     id: str

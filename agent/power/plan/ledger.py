@@ -10,7 +10,8 @@ the bus draws nothing, and counts with the power that it needs when it comes bac
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from stoker.agent.power.plan.card import PowerCard, PowerSample
 
@@ -31,14 +32,13 @@ UNCAPPED_OFFSET_W = 5.0
 """Error bound of a power reading: 5 % of it (arXiv 2312.02741) and a little."""
 
 
-@dataclass(slots=True)
-class _Entry:
+class _Entry(msgspec.Struct):
     card: PowerCard
     confirmed_w: float
     seen_ns: int
     pending_w: float | None = None
     pending_ns: int = 0
-    falling: list[tuple[int, float]] = field(default_factory=list)
+    falling: list[tuple[int, float]] = msgspec.field(default_factory=list)
     """(until, watts) of earlier, higher limits, which the card may still draw until then."""
     power_w: float | None = None
     power_ns: int = 0

@@ -8,8 +8,9 @@ launches. The decision rests on the device's kind alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from stoker.agent.devices.readings import Absent, CardReadings
 from stoker.agent.jobs.attempt_folders import cgroup_folder, cgroup_name
@@ -20,8 +21,7 @@ from stoker.agent.power.setters.launch_limit import LaunchLimit, on_device
 from stoker.agent.tracing.launch_throttle import LaunchThrottle
 
 
-@dataclass(frozen=True)
-class JobLimits:
+class JobLimits(msgspec.Struct, frozen=True):
     """Limits of one node's jobs; the survey calls `of` for each device with a declared draw."""
 
     instance: str

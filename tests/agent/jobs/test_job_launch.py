@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import msgspec
 import pytest
 from fakes.orders import start_of
@@ -188,7 +186,7 @@ def test_limits_devices_and_identity_are_passed_on() -> None:
 
 def test_a_job_that_requests_nothing_has_the_nodes_bounds() -> None:
     given = NodeBounds(900, Limit(300), Limit(1 << 30, named=True))
-    place = dataclasses.replace(PLACE, bounds=given)
+    place = msgspec.structs.replace(PLACE, bounds=given)
     launch = job_launch.launch(start(JobSpec(("true",))), (), HOME, place, traced=False)
     assert (launch.pids, launch.pids_default, launch.user_processes) == (None, 300, 900)
     assert (launch.memory_bytes, launch.memory_default) == (1 << 30, 1 << 30)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -120,7 +119,7 @@ class Node:
     def hold(self, device: str, setter: CardSetter) -> None:
         """This card takes no limit, and is held by something else."""
         self.devices[device].takes_limit = False
-        inputs = replace(self.shell._inputs, job_limit=lambda _id, _watts: setter)
+        inputs = msgspec.structs.replace(self.shell._inputs, job_limit=lambda _id, _watts: setter)
         self.shell = PowerLoop(
             inputs, PowerRules(control="on", budget_w=1000, declared={device: DEFAULT_W})
         )

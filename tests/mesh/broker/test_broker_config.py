@@ -6,13 +6,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import subprocess
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import nats
 import nats.errors
 import pytest
+from msgspec.structs import replace
 from nats.aio.msg import Msg
 
 from stoker.mesh.broker import broker_config

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import socket
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import nats.errors
 import pytest
 from fakes import pinned
+from msgspec.structs import replace
 
 from stoker.mesh.broker.broker_routes import BrokerRoutes, log_copies
 from stoker.mesh.wire import subjects

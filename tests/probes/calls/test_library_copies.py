@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from stoker.native.errors import NotFound, NotSupported
 from stoker.probes.calls.library_copies import (

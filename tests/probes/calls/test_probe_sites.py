@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from stoker.probes.calls.call_targets import TARGETS, CallTarget
 from stoker.probes.calls.elf import ElfFile

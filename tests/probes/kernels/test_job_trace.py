@@ -8,11 +8,11 @@ import random
 import struct
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from stoker.native import _trace, errors
 from stoker.probes.host.host_records import FAULTED_ALL, StateDurations, ThreadTimes
