@@ -35,12 +35,14 @@ from stoker.agent.state import (
     node_instance,
     node_labels,
     otlp_environment,
+    span_environment,
     state_folder,
     told_schedulers,
 )
 from stoker.agent.state.job_bounds import Bounds
 from stoker.agent.state.metrics_config import Listener, MetricsConfig
 from stoker.agent.state.otlp_config import OtlpConfig, target
+from stoker.agent.state.span_environment import SpanTarget
 from stoker.agent.state.state_folder import AGENT, ClusterFile, StateFolder
 from stoker.mesh.connection.context import LOOPBACK, own_broker
 from stoker.mesh.identity import identity
@@ -106,6 +108,8 @@ class AgentSettings(msgspec.Struct, frozen=True, dict=True):
     """Labels from config.toml and from `stoker up --label`."""
     metrics: Listener | None = None
     """The address of the metrics page; None: there is none."""
+    spans: SpanTarget | None = None
+    """The destination of spans; None: there is none."""
 
     @property
     def node(self) -> str:
@@ -164,7 +168,8 @@ def load(option: str | None) -> AgentSettings:
     """Read and prepare everything; raises StokerError with the name of what is wrong."""
     where = state_folder.locate(option)
     cluster = state_folder.load(where)
-    config = with_environment(read_config(where.root / "config.toml"), os.environ)
+    file = read_config(where.root / "config.toml")
+    config = with_environment(file, os.environ)
     jobs = where.agent / "jobs"
     jobs.mkdir(mode=0o700, exist_ok=True)
     layer, why = place_layer(where.run / "lib")
@@ -189,6 +194,7 @@ def load(option: str | None) -> AgentSettings:
         missing=(why,) if why else (),
         labels=node_labels.of_node(config.node.labels, where),
         metrics=metrics_config.of_node(config.metrics, where),
+        spans=_spans(file.otlp, os.environ),
     )
 
 
@@ -222,6 +228,13 @@ def with_environment(config: Config, variables: Mapping[str, str]) -> Config:
     for why in refused:
         _log.warning(why)
     return msgspec.structs.replace(config, otlp=otlp)
+
+
+def _spans(file: OtlpConfig, variables: Mapping[str, str]) -> SpanTarget | None:
+    found, refused = span_environment.span_target(file, variables)
+    for why in refused:
+        _log.warning(why)
+    return found
 
 
 def place_layer(folder: Path) -> tuple[str, str]:

@@ -123,6 +123,7 @@ class AgentDaemon:
         metrics = AgentMetrics(setting, self._telemetry, sources)
         self._exporter = metrics.exporter()
         self._page = metrics.page()
+        self._spans = metrics.spans()
         if self._exporter is not None:
             self._tracer.ended = self._exporter.ended
         self._folders = JobFolders(setting.jobs, setting.config.retention)
@@ -254,6 +255,8 @@ class AgentDaemon:
         if self._alerts is not None:
             self._tasks.keep_running(self._alerts.run)
         self._recorder.start()
+        if self._spans is not None:
+            self._spans.start()
 
     async def _meet_spawner(self) -> Spawner:
         while True:
@@ -332,6 +335,8 @@ class AgentDaemon:
         if self._power is not None:
             self._power.stop()
         self._recorder.stop()
+        if self._spans is not None:
+            self._spans.stop()
         self._tracer.close()
         self._bus.stop()
         self._telemetry.close()
@@ -400,9 +405,10 @@ class AgentDaemon:
         )
         watch = self._health.watch if self._health is not None else None
         made = (self._telemetry, self._executor, self._queries, self._exporter, self._page, watch)
+        spans = self._spans
         pinged, ranks, alerts = self._responder, self._ranks, self._alerts
         kernels = self._reports.kernels if self._reports is not None else None
-        others = (*made, pinged, ranks, alerts, kernels)
+        others = (*made, pinged, ranks, alerts, kernels, spans)
         return [part.counters for part in (*parts, *others) if part is not None]
 
 

@@ -91,7 +91,7 @@ def _connection(url: Any, timeout_s: float) -> http.client.HTTPConnection:
 
 def otel_logs(config: OtlpConfig, resource: Mapping[str, Value], version: str) -> Send:
     """Return what sends a change to the collector of metrics as a log record."""
-    sender = otlp_sender.sender(config, logs=True)
+    sender = otlp_sender.logs_sender(config)
 
     def send(event: AlertEvent) -> Tried:
         records = (log_record(event),)

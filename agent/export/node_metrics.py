@@ -63,6 +63,8 @@ class ExemplarRule:
     """The exemplars that are wanted: launches in jobs of this cluster that were not told yet."""
 
     cluster: str
+    ratio: float = 1.0
+    """The share of jobs that have a trace to which an exemplar leads."""
     told: Mapping[tuple[TaskKey, str], TimedLaunch] = field(default_factory=dict)
     """The last one of each kernel of an attempt that was told."""
 
@@ -234,6 +236,8 @@ def _exemplars(job: JobReading, kernel: str, rule: ExemplarRule) -> tuple[Exempl
     if launch is None or rule.told.get((job.key, kernel)) == launch:
         return ()
     trace = trace_identity.trace_id(rule.cluster, job.key.job)
+    if not trace_identity.is_sampled(trace, rule.ratio):
+        return ()
     key = job.key
     span = trace_identity.attempt_span(rule.cluster, key.job, key.attempt, key.task)
     return (Exemplar(float(launch.ns), launch.end_ns, trace, span),)

@@ -24,6 +24,7 @@ RETRYABLE_CODES = frozenset(
 METHOD = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
 LOGS_METHOD = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
 LOGS_PATH = "/v1/logs"
+TRACES_METHOD = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 
 
 class Tried(NamedTuple):
@@ -44,13 +45,17 @@ class OtlpSender(Protocol):
         """Give up the connection."""
 
 
-def sender(config: OtlpConfig, *, logs: bool = False) -> OtlpSender:
-    """Return the sender that the configuration wants, of metrics or of log records; gRPC's code is
-    loaded for it alone."""
+def sender(config: OtlpConfig, method: str = METHOD, path: str = "") -> OtlpSender:
+    """Return the sender that the configuration wants, to a method of gRPC or a path of HTTP: those
+    of metrics, or others. gRPC's code is loaded for it alone."""
     if config.protocol == "grpc":
-        return GrpcSender(config, LOGS_METHOD if logs else METHOD)
-    path = target(config).path
-    return HttpSender(config, path.removesuffix(PATH) + LOGS_PATH if logs else path)
+        return GrpcSender(config, method)
+    return HttpSender(config, path or target(config).path)
+
+
+def logs_sender(config: OtlpConfig) -> OtlpSender:
+    """Return the sender of log records to the collector of metrics."""
+    return sender(config, LOGS_METHOD, target(config).path.removesuffix(PATH) + LOGS_PATH)
 
 
 class HttpSender:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from stoker.agent.alerts.watch import AlertWatch
     from stoker.agent.export.otlp_exporter import OtlpExporter
     from stoker.agent.export.page_server import PageServer
+    from stoker.agent.process.span_exporter import SpanExporter
 
 STAT = Path("/proc/self/stat")
 
@@ -66,6 +67,17 @@ class AgentMetrics:
         from stoker.agent.export.otlp_exporter import OtlpExporter
 
         return OtlpExporter(config, self._resource(), self.reading, __version__)
+
+    def spans(self) -> SpanExporter | None:
+        """Return the exporter of spans; None without a destination, and then neither its code nor
+        OpenTelemetry's is loaded. A node that joined has no user to read as."""
+        setting = self._setting
+        if setting.spans is None or setting.cluster.joined:
+            return None
+        from stoker.agent.process.span_exporter import SpanExporter, SpanPlaces
+
+        places = SpanPlaces(setting.state.root, setting.state.scheduler, setting.agent)
+        return SpanExporter(places, setting.spans, self._resource(), setting.cluster.cluster)
 
     def page(self) -> PageServer | None:
         """Return the server of the metrics page; None if it is off: its code is never loaded."""
@@ -126,8 +138,10 @@ class AgentMetrics:
     def _exemplars(self) -> ExemplarRule | None:
         """Return the rule of exemplars; they are told where a collector is named alone."""
         otlp = self._setting.config.otlp
-        wanted = otlp.endpoint and otlp.exemplars
-        return ExemplarRule(self._setting.cluster.cluster) if wanted else None
+        target = self._setting.spans
+        ratio = target.ratio if target is not None else 0.0
+        wanted = otlp.endpoint and otlp.exemplars and ratio
+        return ExemplarRule(self._setting.cluster.cluster, ratio) if wanted else None
 
     async def reading(self) -> NodeReading:
         """Return the node's values of this moment."""

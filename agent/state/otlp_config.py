@@ -53,6 +53,8 @@ class OtlpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """True: there is no TLS, where the endpoint of a gRPC collector has no scheme."""
     resource: dict[str, str] = {}
     """More resource attributes; they go before the node's own."""
+    trace_ratio: float = 1.0
+    """The share of jobs whose traces are sent, by the leader's node; 0: none."""
     exemplars: bool = True
     """Each kernel's durations name its slowest launch of late, and the span of that attempt."""
 
@@ -84,6 +86,8 @@ def target(config: OtlpConfig) -> SplitResult:
         raise BadRequest(f"otlp.endpoint {shown_url(text)!r} is not http(s)://host:port")
     if config.interval_s < INTERVAL_S_MIN:
         raise BadRequest(f"otlp.interval_s is {config.interval_s:g}, at least {INTERVAL_S_MIN:g}")
+    if not 0 <= config.trace_ratio <= 1:
+        raise BadRequest(f"otlp.trace_ratio is {config.trace_ratio:g}, from 0 to 1")
     if not 0 < config.timeout_s <= TIMEOUT_S_MAX:
         raise BadRequest(f"otlp.timeout_s is {config.timeout_s:g}, more than 0 and at most 60")
     if bool(config.client_certificate) != bool(config.client_key):

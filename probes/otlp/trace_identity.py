@@ -43,6 +43,12 @@ def phase_span(parent: bytes, phase: str, from_ns: int) -> bytes:
     return _digest(SPAN_BYTES, parent.hex(), phase, from_ns)
 
 
+def is_sampled(trace: bytes, ratio: float) -> bool:
+    """True if a trace is among the share `ratio` of all; OpenTelemetry's TraceIdRatioBased says the
+    same of it."""
+    return int.from_bytes(trace[8:], "big") < round(ratio * (1 << 64))
+
+
 @lru_cache(maxsize=KEPT)
 def _digest(size: int, whole: str, kind: str, number: int) -> bytes:
     """Return a digest that is not zero, as no valid id is."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An OTLP collector on loopback, which keeps the metrics that are pushed to it."""
+"""An OTLP collector on loopback, which keeps the metrics and spans that are pushed to it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from fakes.post_server import PostServer, body_of
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
 
 class Collector(PostServer):
@@ -16,6 +17,7 @@ class Collector(PostServer):
     def __init__(self) -> None:
         self.answers: list[int] = []
         self.taken: list[Any] = []
+        self.spans: list[Any] = []
         self.headers: list[Any] = []
         self.requests = 0
         super().__init__()
@@ -24,7 +26,12 @@ class Collector(PostServer):
         self.requests += 1
         data = body_of(handler)
         status = self.answers.pop(0) if self.answers else 200
-        if status == 200:
+        if status == 200 and handler.path == "/v1/traces":
+            traces = trace_service_pb2.ExportTraceServiceRequest()
+            traces.ParseFromString(data)
+            for resource in traces.resource_spans:
+                self.spans += [span for scope in resource.scope_spans for span in scope.spans]
+        elif status == 200:
             message = metrics_service_pb2.ExportMetricsServiceRequest()
             message.ParseFromString(data)
             self.taken.append(message)

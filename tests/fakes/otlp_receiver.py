@@ -22,6 +22,7 @@ from opentelemetry.proto.collector.metrics.v1 import (
     metrics_service_pb2,
     metrics_service_pb2_grpc,
 )
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 
 FILE = Path(sys.argv[1])
 LEFT = [int(sys.argv[2]) if len(sys.argv) > 2 else 0]
@@ -47,7 +48,12 @@ class Handler(BaseHTTPRequestHandler):
         if not refused:
             if self.headers.get("Content-Encoding") == "gzip":
                 data = gzip.decompress(data)
-            message = metrics_service_pb2.ExportMetricsServiceRequest()
+            traces = self.path.endswith("/v1/traces")
+            message = (
+                trace_service_pb2.ExportTraceServiceRequest()
+                if traces
+                else metrics_service_pb2.ExportMetricsServiceRequest()
+            )
             message.ParseFromString(data)
             headers = {name.lower(): value for name, value in self.headers.items()}
             keep(message, self.path, headers)
@@ -66,10 +72,19 @@ class Service(metrics_service_pb2_grpc.MetricsServiceServicer):
         return metrics_service_pb2.ExportMetricsServiceResponse()
 
 
+class Traces(trace_service_pb2_grpc.TraceServiceServicer):
+    def Export(self, request: Any, context: Any) -> Any:
+        if busy():
+            context.abort(grpc.StatusCode.UNAVAILABLE, "busy")
+        keep(request, "grpc", dict(context.invocation_metadata()))
+        return trace_service_pb2.ExportTraceServiceResponse()
+
+
 def main() -> None:
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server = grpc.server(ThreadPoolExecutor(2))
     metrics_service_pb2_grpc.add_MetricsServiceServicer_to_server(Service(), server)
+    trace_service_pb2_grpc.add_TraceServiceServicer_to_server(Traces(), server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     print(http.server_port, port, flush=True)

@@ -1,26 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The metrics of a live node reach a collector: those of the agent, and of the scheduler beside
-it."""
+"""Metrics and traces of a live node reach a collector: those of the agent, of the scheduler beside
+it, and of ended jobs."""
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from fakes.collector import Collector
 from product_node import LiveNode, live_node, wait_until
 
+from stoker.agent.supervise import pids
+from stoker.native import paths
+
 pytestmark = pytest.mark.needs_root
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def collector() -> Iterator[Collector]:
     made = Collector()
     yield made
     made.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def node(collector: Collector) -> Iterator[LiveNode]:
     """The node gets the collector from the environment of `stoker up`."""
     with live_node(
@@ -76,3 +82,69 @@ def test_scheduler_log_and_queues_are_exported_beside_the_agent(
     assert node.jobs() == [waits, held]
     for job in (waits, held):
         node.stoker("cancel", str(job))
+
+
+def spans_of(collector: Collector, job: int) -> list[Any]:
+    """Return the spans that have this job's number."""
+    return [
+        span
+        for span in list(collector.spans)
+        if any(each.key == "stoker.job.id" and each.value.int_value == job
+               for each in span.attributes)
+    ]  # fmt: skip
+
+
+def exemplars(collector: Collector) -> Iterator[Any]:
+    for message in list(collector.taken):
+        for metric in message.resource_metrics[0].scope_metrics[0].metrics:
+            for point in metric.exponential_histogram.data_points:
+                yield from point.exemplars
+
+
+def test_a_slow_launch_leads_to_the_trace_of_its_job(node: LiveNode, collector: Collector) -> None:
+    """The way goes from a kernel on a device, through its exemplar, to the spans of the log."""
+    program = str(paths.program("stoker-demo-opencl"))
+    job = node.submit(program, "--rounds", "40", gpu_milli=1000, trace="full")
+    node.wait(job)
+    wait_until(lambda: len(spans_of(collector, job)) >= 6, "its spans", 60)
+    spans = spans_of(collector, job)
+    assert sorted(span.name for span in spans) == [
+        "attempt", "decision", "job", "pending", "run", "start",
+    ]  # fmt: skip
+    by_name = {span.name: span for span in spans}
+    told = node.ask(lambda client: client.get(job)).times
+    whole = by_name["job"]
+    assert (whole.start_time_unix_nano, whole.end_time_unix_nano) == (
+        told.submitted_ns,
+        told.ended_ns,
+    )
+    assert by_name["run"].start_time_unix_nano == told.started_ns
+    assert by_name["run"].parent_span_id == by_name["attempt"].span_id
+    assert by_name["attempt"].parent_span_id == whole.span_id and not whole.parent_span_id
+    assert by_name["attempt"].links[0].span_id == by_name["decision"].span_id
+
+    def leading() -> list[Any]:
+        return [each for each in exemplars(collector) if each.trace_id == whole.trace_id]
+
+    wait_until(lambda: bool(leading()), "an exemplar", 30)
+    run = by_name["run"]
+    for each in leading():
+        assert each.span_id == by_name["attempt"].span_id
+        assert run.start_time_unix_nano < each.time_unix_nano < run.end_time_unix_nano
+        assert 0 < each.as_double < run.end_time_unix_nano - run.start_time_unix_nano
+
+
+def test_the_spans_of_a_retried_job_are_linked_and_survive_the_agent(
+    node: LiveNode, collector: Collector
+) -> None:
+    """The agent is killed while the job runs; the next one tells the end from the log."""
+    job = node.submit("sh", "-c", "sleep 1; exit 3", retries=1)
+    node.wait(job, "running")
+    os.kill(pids.find(node.state)["agent"].pid, signal.SIGKILL)
+    node.wait(job)
+    wait_until(lambda: len(spans_of(collector, job)) >= 11, "its spans", 90)
+    attempts = [span for span in spans_of(collector, job) if span.name == "attempt"]
+    first, second = sorted(attempts, key=lambda span: span.start_time_unix_nano)
+    assert first.span_id in {link.span_id for link in second.links}
+    assert first.status.code == second.status.code == 2
+    assert {each.key: each.value.int_value for each in first.attributes}["process.exit.code"] == 3

@@ -230,6 +230,6 @@ def test_an_exemplar_leads_to_the_span_of_its_attempt_and_is_told_once() -> None
     assert (found.value, found.time_ns) == (15.0, 6000)
     assert found.trace_id == trace_identity.trace_id("c", 7)
     assert found.span_id == trace_identity.attempt_span("c", 7, 1, 2)
-    assert told(one, None) == ()
-    assert told(one, ExemplarRule("c", {(one.key, "k0"): slow["k0"]})) == ()
-    assert told(one, ExemplarRule("c", {(one.key, "k0"): TimedLaunch(15, 5999)})) == (found,)
+    assert told(one, None) == () == told(one, ExemplarRule("c", 1e-9)), "it has no trace"
+    assert told(one, ExemplarRule("c", told={(one.key, "k0"): slow["k0"]})) == ()
+    assert told(one, ExemplarRule("c", told={(one.key, "k0"): TimedLaunch(15, 5999)})) == (found,)
