@@ -84,7 +84,8 @@ def test_a_command_loads_no_client_but_its_own_and_nothing_of_other_verbs(
     loaded = modules_of(*words, "--state" if words[0] != "submit" else "-h", str(tmp_path))
     assert "stoker.mesh.client.client" in loaded or words[0] == "submit"
     unused = {"nats", "numpy", "structlog", "tomllib", "csv", "email", "shutil", "cryptography",
-              "importlib.metadata", "stoker.tui.render.report", "stoker.tui.render.explain",
+              "importlib.metadata", "secrets", "random",
+              "stoker.tui.render.report", "stoker.tui.render.explain",
               "stoker.mesh.log", "stoker.mesh.replica", "stoker.probes"}  # fmt: skip
     if words[0] != "submit":
         unused |= {"stoker.tui.options.job_flags", "stoker.tui.calls.rank_output"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import secrets
+import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -55,7 +55,12 @@ Find = Callable[[], Context]
 
 def new_key() -> str:
     """Return an idempotency key of 128 random bits."""
-    return secrets.token_hex(16)
+    return os.urandom(16).hex()
+
+
+def _chance() -> float:
+    """Return a number from 0 to 1, so that clients that failed together do not retry together."""
+    return int.from_bytes(os.urandom(2), "little") / 0xFFFF
 
 
 class Client:
@@ -321,7 +326,7 @@ class Client:
                     data = _encoded(msgspec.structs.replace(request, wait_s=0.0))
             if repeat is not None:
                 data = _encoded(repeat)
-            await asyncio.sleep(back_off * (0.5 + secrets.randbelow(1000) / 1000))
+            await asyncio.sleep(back_off * (0.5 + _chance()))
             back_off = min(back_off * 2, BACK_OFF_S[1])
 
     async def _request(self, subject: str, data: bytes, timeout_s: float) -> bytes:

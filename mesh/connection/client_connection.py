@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import secrets
+import os
 import ssl
 from typing import cast
 from urllib.parse import urlsplit
@@ -58,7 +58,7 @@ class ClientConnection(asyncio.Protocol):
         self.max_payload = 0
         """The most bytes of a request, by the broker's word."""
         self._denied = ""
-        self._inbox = f"_INBOX.{secrets.token_hex(12)}"
+        self._inbox = f"_INBOX.{os.urandom(12).hex()}"
         self._count = 0
         self._open: dict[str, asyncio.Future[bytes]] = {}
         self._frames = Frames()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-import secrets
 import stat
 from pathlib import Path
 from typing import Protocol
@@ -122,7 +121,7 @@ def _seed_text(raw: bytes) -> bytes:
 
 def create(path: Path) -> Identity:
     """Write a new user seed to `path` with mode 0600 and load it; an existing file is refused."""
-    seed = _seed_text(secrets.token_bytes(RAW_BYTES))
+    seed = _seed_text(os.urandom(RAW_BYTES))
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
