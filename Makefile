@@ -5,7 +5,7 @@ RUN := .venv/bin/
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster-demo test check bench generate golden mutants soak prometheus-check gpu-wheels gpu-check doctor build setup clean
+.PHONY: help run cluster-demo test check bench generate golden mutants soak prometheus-check otlp-check gpu-wheels gpu-check doctor build setup clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -67,6 +67,10 @@ soak: setup ## slow rounds against real processes, as root: minutes
 prometheus-check: setup ## unpack the distribution's Prometheus, let it scrape a simulated node
 	@.ci/prometheus
 	@$(PY) -m pytest -q tests/product/test_prometheus.py
+
+otlp-check: setup ## as root: traces of a node at Arize Phoenix and at a collector, read back
+	@.ci/phoenix
+	@$(PY) -m tests.soak.otlp_backends
 
 gpu-wheels: setup ## collect in build/gpu what gpu-check needs on a machine without network
 	@.ci/gpu-wheels
