@@ -172,6 +172,9 @@ class Replica:
         self._peers.check(now)
         self.nodes.expire(now_ns)
         self._handlers[type(event)](event, now)
+        if self._peers.pledges.of_another_roster and not self._peers.alone:
+            self._peers.check(now)
+            self._leadership.renew()  # what was granted before stands on another majority
         return self._outbox.take()
 
     @property

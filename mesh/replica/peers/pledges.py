@@ -60,11 +60,16 @@ class Pledges:
 
         With another roster it may be another majority, which has to be won anew.
         """
-        if self._counted_of is not self.quorum.numbers:
+        if self.of_another_roster:
             self._recount()
             if not self._until_ns:
                 self.won_ns = 0
         return self._until_ns
+
+    @property
+    def of_another_roster(self) -> bool:
+        """True from a change of the roster until the majority is counted anew."""
+        return self._counted_of is not self.quorum.numbers
 
     def _recount(self) -> None:
         self._counted_of = self.quorum.numbers
