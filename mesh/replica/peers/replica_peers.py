@@ -188,9 +188,7 @@ class ReplicaPeers:
             Appended: self._appended,
             Held: self._held,
             Confirmed: self._confirmed,
-            wire.SnapshotRequest: lambda sender, message, now: self.exchange.requested(
-                sender, message
-            ),
+            wire.SnapshotRequest: self.exchange.requested,
             SnapshotPart: self._part,
             SnapshotTaken: self._snapshot_taken,
             Diverged: self._diverged,
@@ -337,6 +335,8 @@ class ReplicaPeers:
         sealed = wire.seal_pledge(answer, self._signer)
         self.send(sender, Promised(sealed, end.term, end.index, end.hash))
         if message.leads:
+            if self.witnesses.is_missing(message.index):
+                self.fetch(sender, now)
             self._told(sender, message.index, message.hash, now)
 
     def _promised(self, sender: int, message: Promised, now: Instant) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from stoker.mesh.log.log_time import Instant
 from stoker.mesh.replica import events, snapshots
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.snapshots import Snapshot
@@ -116,7 +117,7 @@ class SnapshotExchange:
 
     # --- the replica that has it ------------------------------------------------------------------
 
-    def requested(self, sender: int, request: SnapshotRequest) -> None:
+    def requested(self, sender: int, request: SnapshotRequest, now: Instant) -> None:
         """Have a part of the newest file read."""
         self._outbox.put(events.ReadSnapshotPart(sender, request.index, request.offset))
 

@@ -55,6 +55,8 @@ class Witnesses:
         self._outbox = outbox
         self._send = send
         self._stuck_at = (0, 0)
+        self._behind_at = -1
+        """The end of the chain as the leader last named an entry beyond it; -1 if it did not."""
         self._since_ns = self._asked_ns = 0
         self._last = 0
         """The scheduler that was the source last."""
@@ -79,6 +81,13 @@ class Witnesses:
         self._outbox.count("witnesses_asked")
         for each in sorted(self._asked):
             self._send(each, WitnessRequest(self._question))
+
+    def is_missing(self, index: int) -> bool:
+        """True if the leader names an entry beyond the chain once more, and the log has shown none
+        since it did so before: the log may have lost what is confirmed."""
+        end, before = self._tail.end.index, self._behind_at
+        self._behind_at = end if index > end else -1
+        return index > end == before
 
     def told(self, sender: int, message: Witnessed, now: Instant) -> None:
         """Take the answer of a scheduler that was asked; one that was not is counted."""

@@ -151,12 +151,41 @@ HALT_ON_GAP = Mutant(
     "if self._peers.alone or not isinstance(error, LogGap | BrokenChain):", "if True:",
     "a gap in the log sends a replica to the others",
 )  # fmt: skip
+NOT_IN_THE_LOG = Mutant(
+    "not-in-the-log", "stoker.mesh.replica.peers.witnesses", "Witnesses.is_missing",
+    "return index > end == before", "return False",
+    "a follower requests of its leader what it does not find in the log",
+)  # fmt: skip
 LEADER_SNAPSHOTS = Mutant(
     "leader-snapshots", REPLICA, "Replica._applied",
     "if applied.is_snapshot_point and not self._peers.alone:",
     "if applied.is_snapshot_point and self._leadership.leads:",
     "all replicas take a snapshot at one point",
 )  # fmt: skip
+
+
+@scenario(
+    8,
+    "A follower that is told again of a confirmed entry, and has not found it in the log meanwhile,"
+    " requests it of its leader.",
+    NOT_IN_THE_LOG,
+)
+def test_the_log_loses_what_two_have_confirmed_and_nobody_appends_more() -> None:
+    stage = Stage()
+    leader = stage.ready()
+    late = stage.others(leader)[0]
+    late.pause(clock=True)
+    before = stage.world.stream.last
+    stage.submit("kept", run_s=60)
+    stage.until(lambda: stage.runs("kept"), "the start of its program")
+    stage.pass_time(3)
+    late.crash()  # and with it what was sent to it meanwhile
+    stage.lose_entries(stage.world.stream.last - before)
+    late.start()
+    index, last = leader.replica.state.index, stage.world.stream.last
+    assert stage.comes(lambda: late.replica.state.index >= index, 4), "the follower has it"
+    assert leader.leads and stage.world.stream.last == last, "and nobody appended anything"
+    assert stage.violations == [] and stage.halts == []
 
 
 @scenario(

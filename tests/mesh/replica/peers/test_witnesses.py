@@ -83,6 +83,13 @@ def test_it_asks_all_others_once_a_second_after_its_chain_has_ended_there_for_lo
     assert len(stuck.gap(1)) == len(stuck.others)
 
 
+def test_what_a_leader_names_twice_and_the_log_does_not_show_is_missing(cluster: Cluster) -> None:
+    stuck = Stuck(cluster)
+    end = stuck.replica.tail.end.index
+    named = [stuck.witnesses.is_missing(index) for index in (end, end + 1, end + 3, end, end + 1)]
+    assert named == [False, False, True, False, False]
+
+
 def test_a_chain_that_grows_is_not_stuck(cluster: Cluster) -> None:
     stuck = Stuck(cluster)
     stuck.gap(0)
