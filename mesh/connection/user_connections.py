@@ -154,6 +154,8 @@ class UserConnections:
         self._receive = receive
         self._count = count
         self._of_user: dict[str, UserConnection] = {}
+        self._settling = asyncio.Lock()
+        """Two that settle at once would each connect a user, whose requests then came twice."""
 
     @property
     def connections(self) -> list[Connection]:
@@ -163,12 +165,13 @@ class UserConnections:
     async def settle(self, users: Iterable[str]) -> None:
         """Open the connections of new users and close those of users who are gone."""
         wanted = set(users)
-        closed = {user for user, each in self._of_user.items() if each.connection.is_closed}
-        for user in (self._of_user.keys() - wanted) | closed:
-            await self._of_user.pop(user).close()
-        gate = asyncio.Semaphore(OPENING_MAX)
-        new = sorted(wanted - self._of_user.keys())
-        await asyncio.gather(*(self._open(user, gate) for user in new))
+        async with self._settling:
+            closed = {user for user, each in self._of_user.items() if each.connection.is_closed}
+            for user in (self._of_user.keys() - wanted) | closed:
+                await self._of_user.pop(user).close()
+            gate = asyncio.Semaphore(OPENING_MAX)
+            new = sorted(wanted - self._of_user.keys())
+            await asyncio.gather(*(self._open(user, gate) for user in new))
 
     async def listen(self) -> None:
         """Begin or end to take requests of all users, as `listens` says now."""

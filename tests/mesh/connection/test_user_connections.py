@@ -16,7 +16,7 @@ from nats.aio.msg import Msg
 from stoker.mesh.broker import users
 from stoker.mesh.connection import user_connections
 from stoker.mesh.connection.local_connection import LocalConnection
-from stoker.mesh.connection.user_connections import UserConnection
+from stoker.mesh.connection.user_connections import UserConnection, UserConnections
 from tests.mesh.nats_server import Server
 from tests.mesh.node import Node
 
@@ -65,6 +65,29 @@ async def test_a_removed_user_is_not_served_any_more(node: Node) -> None:
             with contextlib.suppress(TimeoutError):  # the request was on its way at the close
                 await nc.request("stoker.v1.job.list", b"{}", timeout=1)
     assert (await node.ask("bob", "job", "list")).jobs == ()
+
+
+async def test_who_settles_twice_at_once_hears_each_request_once(server: Server) -> None:
+    """A scheduler that begins to lead settles beside the one that looks at the users' table."""
+    heard: list[Msg] = []
+
+    async def connect(connection: LocalConnection, name: str) -> None:
+        key = str(server.folder / "scheduler.nk")
+        await connection.connect(server.url, nkeys_seed=key, name=name)
+
+    async def answer(message: Msg) -> bool:
+        heard.append(message)
+        await message.respond(b"served")
+        return False
+
+    users = UserConnections(connect, answer, lambda name: None, lambda: True, "s1")
+    await asyncio.gather(users.settle(["alice"]), users.settle(["alice"]))
+    assert len(users.connections) == 1
+    nc = await server.connect("alice")
+    for _ in range(3):
+        await nc.request("stoker.v1.job.list", b"{}", timeout=60)
+    assert len(heard) == 3
+    await users.close()
 
 
 async def test_a_connection_that_does_not_close_is_cut(
