@@ -8,7 +8,6 @@ import os
 import pwd
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -23,8 +22,7 @@ CLUSTER = ClusterFile("c", "n", "k", 4222)
 PINNED = b"-----BEGIN CERTIFICATE-----"
 
 
-@dataclass(frozen=True, slots=True)
-class Where(StateFolder):
+class Where(StateFolder, frozen=True):
     """A state folder that holds only the certificate."""
 
     pinned: Path
