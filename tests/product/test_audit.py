@@ -130,6 +130,17 @@ def test_two_auditors_agree_over_archive_and_log(node: LiveNode, held: int, tmp_
     )
 
 
+def test_an_export_that_fails_leaves_no_part_of_a_trail(node: LiveNode, tmp_path: Path) -> None:
+    path = tmp_path / "trail"
+    nowhere = ("--state", str(tmp_path / "none"))
+    assert node.stoker("audit", "export", str(path), *nowhere, check=False).returncode != 0
+    assert not path.exists()
+    node.stoker("audit", "export", str(path))
+    whole = path.read_bytes()
+    assert node.stoker("audit", "export", str(path), check=False).returncode != 0
+    assert path.read_bytes() == whole, "a trail is never overwritten"
+
+
 def test_what_was_changed_or_cut_is_named(node: LiveNode, held: int, tmp_path: Path) -> None:
     path, other = tmp_path / "trail", tmp_path / "other"
     node.stoker("audit", "export", str(path))

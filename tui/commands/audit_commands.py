@@ -124,8 +124,12 @@ def audit_export_command(*, file: Path, state: str | None, reads: ReadChoice) ->
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise Denied(f"{file}: {error.strerror}") from None
-    with os.fdopen(descriptor, "wb") as out:
-        count = asyncio.run(_export(state, reads, log_archive.SegmentWriter(out)))
+    try:
+        with os.fdopen(descriptor, "wb") as out:
+            count = asyncio.run(_export(state, reads, log_archive.SegmentWriter(out)))
+    except BaseException:  # a part of a trail would read like one that lost its end
+        file.unlink()
+        raise
     click.echo(f"{file}: {count} entries")
 
 
