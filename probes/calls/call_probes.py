@@ -139,6 +139,7 @@ class CallProbes:
         self._windows = Windows(seed)
         self._clock_ns = clock_ns
         self._looked_ns = 0
+        """The end of the last look, from which time is not charged yet; 0 during a look."""
         self._refused = {"calls.process": 0, "calls.job": 0}
         self.probe = ProbeState(PROBE, "unknown", "not loaded")
 
@@ -218,13 +219,13 @@ class CallProbes:
             if known is None:
                 return ()
             priced = self._priced(known)
-            called = self.read(job)
+            called, on_ns = self.read(job), self._times(known)[1]
             return tuple(
                 SiteReading(
                     id,
                     called[id].entered if id in called else 0,
                     hit_ns,
-                    known.on_ns.get(id, 0),
+                    on_ns.get(id, 0),
                 )
                 for id, hit_ns in priced.items()
             )
@@ -233,9 +234,8 @@ class CallProbes:
         """Return by target id the attached part of the time with a library."""
         with self._lock:
             known = self._jobs.get(job)
-            if known is None or not known.watched_ns:
-                return {}
-            return {id: min(1.0, ns / known.watched_ns) for id, ns in known.on_ns.items()}
+            watched_ns, on_ns = self._times(known) if known is not None else (0, {})
+            return {id: min(1.0, ns / watched_ns) for id, ns in on_ns.items()} if watched_ns else {}
 
     def states(self) -> list[CallState]:
         """Return the state of every call of every copy that a job has mapped."""
@@ -439,17 +439,27 @@ class CallProbes:
             self._detach(group)
         process.groups.clear()
 
-    # --- reports ----------------------------------------------------------------------------------
+    # --- times ------------------------------------------------------------------------------------
 
     def _count_time(self, now_ns: int) -> None:
         """Charge the time since the end of the last look to the sites attached in it."""
-        passed = now_ns - self._looked_ns if self._looked_ns else 0
         for job in self._jobs.values():
-            if any(process.copies for process in job.processes.values()):
-                job.watched_ns += passed
-            there = {id for p in job.processes.values() for g in p.groups.values() for id in g.ids}
-            for id in there:
-                job.on_ns[id] = job.on_ns.get(id, 0) + passed
+            job.watched_ns, job.on_ns = self._times(job, now_ns)
+        self._looked_ns = 0
+
+    def _times(self, job: _Job, now_ns: int | None = None) -> tuple[int, dict[str, int]]:
+        """Return the watched time of a job and the attached time of each call, both until now.
+
+        A job may be over before the next look, so the time since the last one counts, too.
+        """
+        looked_ns, on_ns = self._looked_ns, dict(job.on_ns)
+        now_ns = self._clock_ns() if now_ns is None else now_ns
+        passed = max(0, now_ns - looked_ns) if looked_ns else 0
+        watched = any(process.copies for process in job.processes.values())
+        there = {id for p in job.processes.values() for g in p.groups.values() for id in g.ids}
+        for id in there if passed else ():
+            on_ns[id] = on_ns.get(id, 0) + passed
+        return job.watched_ns + (passed if watched else 0), on_ns
 
     # --- reports ----------------------------------------------------------------------------------
 

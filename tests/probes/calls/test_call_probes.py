@@ -391,7 +391,7 @@ def test_a_sampled_site_is_attached_in_its_windows_alone(
     readings = {reading.id: reading for reading in probes.site_readings(JOB)}
     launch, graph = readings["cuda.cuLaunchKernel"], readings["cuda.cuGraphLaunch"]
     assert launch.on_ns == CYCLE_NS // 20 * windows
-    assert graph.on_ns == CYCLE_NS // 20 * 19
+    assert graph.on_ns == CYCLE_NS
     seen = probes.seen(JOB)
     assert seen["cuda.cuGraphLaunch"] == 1.0
     assert seen["cuda.cuLaunchKernel"] == pytest.approx(launch.on_ns / graph.on_ns)
@@ -410,6 +410,20 @@ def test_dear_sites_are_off_from_the_start(open_grouped: Open, start: Start, lib
     caller.tell("call", "cuCtxSynchronize", 5)
     caller.tell("call", "cuStreamSynchronize", 3)  # behind its endbr64
     assert entered(probes) == {"cuda.cuStreamSynchronize": 3}
+
+
+def test_a_job_that_is_over_before_the_next_look_was_seen(
+    open_grouped: Open, start: Start, library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probes, caller = open_grouped(), start(library)
+    now = [CYCLE_NS]
+    monkeypatch.setattr(probes, "_clock_ns", lambda: now[0])
+    watch(probes, caller)
+    now[0] += 1_000_000
+    caller.tell("call", "cuLaunchKernel", 7)
+    assert entered(probes) == {"cuda.cuLaunchKernel": 7}
+    assert probes.seen(JOB)["cuda.cuLaunchKernel"] == 1.0
+    assert {reading.on_ns for reading in probes.site_readings(JOB)} >= {1_000_000}
 
 
 def test_readings_for_the_governor_only_grow(
