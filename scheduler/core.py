@@ -45,7 +45,7 @@ class Limits(NamedTuple):
     """The most nodes."""
     devices: int = 4096
     """The most devices of all nodes."""
-    jobs: int = 65_536
+    jobs: int = 163_840
     """The most jobs waiting and placed together."""
     finished: int = 24_576
     """The most ended jobs; beyond it the one that ended first is forgotten.

@@ -34,7 +34,7 @@ seconds."""
 class Budgets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Limits of one user."""
 
-    pending_jobs: int = 4096
+    pending_jobs: int = 10_240
     """Jobs that are not over."""
     spec_bytes: int = 8 << 20
     """Bytes of the requests of those jobs, as encoded in the log."""

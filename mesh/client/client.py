@@ -188,7 +188,13 @@ class Client:
     async def cancel(self, select: str, reason: str = "") -> schema.CancelView:
         """Stop the selected jobs that are not over."""
         request = schema.CancelRequest(select=select, reason=reason)
-        return await self._call("job", "cancel", request, schema.CancelView)
+        page = await self._call("job", "cancel", request, schema.CancelView)
+        jobs = page.jobs
+        while page.next is not None:
+            request = msgspec.structs.replace(request, before=page.next)
+            page = await self._call("job", "cancel", request, schema.CancelView)
+            jobs = page.jobs + jobs
+        return schema.CancelView(jobs=jobs)
 
     async def remove(self, select: str) -> schema.RemoveView:
         """Forget the selected ended jobs and delete their output."""

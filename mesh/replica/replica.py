@@ -511,7 +511,7 @@ class Replica:
         if sent is not None:
             applied = self.state.apply(entry, sent.hash)
             self._applied(held, applied)
-            self._appends.committed(sent, applied)
+            self._appends.committed(sent, applied, now)
             if self.role != "electing":
                 self._leadership.read_own(entry.term)
         else:

@@ -35,7 +35,7 @@ from stoker.mesh.log.entry import (
     TermBlob,
 )
 from stoker.mesh.log.genesis import ClusterConfig, Genesis, digest, first_config
-from stoker.mesh.replica import attempt_words, followed_jobs, gangs, snapshots
+from stoker.mesh.replica import attempt_words, followed_jobs, gangs, open_array, snapshots
 from stoker.mesh.replica.changes import Applied, ToldOutcome
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.native.errors import Corrupt, StokerError
@@ -115,6 +115,8 @@ class ReplicaState:
         """The time of the last entry that counted."""
         self.refused: dict[str, int] = {}
         """The number of entries that did not count, by reason."""
+        self.open_array: open_array.OpenArray | None = None
+        """The array whose last jobs are in no entry yet; it follows from book and core."""
         self._names: dict[int, str] = {}
         self._counted = 0
         """The number of jobs whose requests the core has counted."""
@@ -187,16 +189,15 @@ class ReplicaState:
         state = cls(snapshot.cluster, snapshot.config.genesis, core)
         state.config = snapshot.config
         state.book = Book.restore(snapshot.book, snapshot.cluster)
-        state.seen = snapshot.seq
-        state.index = snapshot.index
+        state.seen, state.index = snapshot.seq, snapshot.index
         state.hash = snapshot.hash
-        state.term = snapshot.term
-        state.batch = snapshot.batch
+        state.term, state.batch = snapshot.term, snapshot.batch
         state.snapshot_seq = snapshot.snapshot_seq
         state.time_ns = snapshot.time_ns
         state.trail = snapshot.trail
         state._names = {name_id(name): name for name in state.book.nodes}
         state._learn_anew()
+        state.open_array = open_array.newest(state.book, core)
         return state
 
     def digest(self) -> bytes:
@@ -234,6 +235,8 @@ class ReplicaState:
             self._handlers[type(effect)](effect, step)
         for removed in step.removed:  # last: the effects still name the node
             self._remove(removed, step)
+        if step.applied.submitted:
+            self.open_array = open_array.newest(self.book, self.core)
         self._learn(len(step.applied.submitted))
         self.index = step.index
         self.hash = digest
@@ -266,6 +269,7 @@ class ReplicaState:
             step.outcomes[blob.command] = blob.outcome
         elif isinstance(blob, CancelBlob):
             step.cancels[blob.command] = blob.reason
+            self.open_array = open_array.noted(self.open_array, blob)
         elif isinstance(blob, NodeBlob):
             self.book.join(blob.report)
             self._names[name_id(blob.report.node)] = blob.report.node

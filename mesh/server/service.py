@@ -8,6 +8,7 @@ that a wrong request changes nothing and is answered with its error.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -60,6 +61,8 @@ ROWS_AT_ONCE = 200
 """The most jobs in one JobList, which bounds the time of one request."""
 JOBS_AT_ONCE = 4096
 """The most jobs that are looked at for one JobList."""
+CANCELS_AT_ONCE = 4096
+"""The most jobs of one cancel, which bounds its reply and the time of one step."""
 WAITS_TOLD = 64
 """The pending jobs of one JobList whose reason to wait is told; each is a question to the core."""
 PROXY_ANSWERS = (
@@ -91,6 +94,8 @@ class Caller(msgspec.Struct):
     weight: int | None = None
     """The bytes that the request takes of its user's budget on the way into the log; None if it
     does not go there."""
+    following: int | None = None
+    """The job before which the next request goes on; None if this one is about all jobs."""
 
     @property
     def scope(self) -> str | None:
@@ -213,7 +218,7 @@ class Service:
             return schema.encode(schema.RemoveView(jobs=tuple(gone)))
         if isinstance(value, list):
             jobs = (schema.CancelledJob(job=c.job, state=c.state, changed=c.changed) for c in value)
-            return schema.encode(schema.CancelView(jobs=tuple(jobs)))
+            return schema.encode(schema.CancelView(jobs=tuple(jobs), next=caller.following))
         if isinstance(value, AdminApplied):
             return schema.encode(schema.Done(changed=value.changed))
         assert isinstance(value, bytes | NodeReply), type(value)
@@ -287,11 +292,14 @@ class Service:
         book = self.replica.state.book
         chosen = book.select(request.select, caller.scope, caller.user)
         named = request.select != "all"
-        jobs = [
+        found = (
             job
-            for job, _ in book.newest(caller.scope)
+            for job, _ in book.newest(caller.scope, request.before)
             if chosen(job) and (named or book.live(job) is not None)
-        ]
+        )
+        jobs = list(islice(found, CANCELS_AT_ONCE))
+        if next(found, None) is not None:
+            caller.following = jobs[-1]
         return CancelRequested(
             caller, sorted(jobs), _signed_reason(caller, request.reason), caller.user
         )

@@ -207,10 +207,11 @@ class ListRequest(Message, frozen=True):
 
 
 class CancelRequest(Message, frozen=True):
-    """`job.cancel`: stop the selected jobs that are not over."""
+    """`job.cancel`: stop the selected jobs that are not over, only those older than `before`."""
 
     select: str
     reason: str = ""
+    before: Int | None = None
 
 
 class LogsRequest(Message, frozen=True):
@@ -402,9 +403,11 @@ class CancelledJob(Part, frozen=True):
 
 
 class CancelView(Message, frozen=True):
-    """The effect of a cancel on each selected job."""
+    """The effect of a cancel on each selected job; `next` is the `before` of the request that goes
+    on, if there are more."""
 
     jobs: tuple[CancelledJob, ...]
+    next: int | None = None
 
 
 class LogsView(Message, frozen=True):

@@ -122,8 +122,41 @@ def test_an_array_is_one_name_for_many_jobs(node: LiveNode) -> None:
     assert node.stoker("wait", name.strip()).returncode == 0
     said = [node.output(job).decode() for job in range(first, last + 1)]
     assert said == [f"{index} of 4 from {first}\n" for index in (0, 4, 8, 3)]
-    bad = node.stoker("submit", "--array", "0-999", "--", "true", check=False)
-    assert bad.returncode == 2 and b"more than 256 jobs" in bad.stderr
+    bad = node.stoker("submit", "--array", "0-10000", "--", "true", check=False)
+    assert bad.returncode == 2 and b"more than 10000 jobs" in bad.stderr
+
+
+def test_an_array_of_several_entries_is_one_name_to_its_end(node: LiveNode) -> None:
+    """More jobs than one entry of the log takes: each runs once, with its own index."""
+    script = "echo $STOKER_ARRAY_INDEX of $STOKER_ARRAY_COUNT"
+    words = ("submit", "--array", "0-598:2", "--idempotency-key", "sweep-of-300", "--", "sh", "-c")
+    name = node.stoker(*words, script).stdout.decode().strip()
+    first, last = map(int, name.split("-"))
+    assert last - first == 299
+    assert node.stoker(*words, script).stdout.decode().strip() == name  # a repeat makes nothing
+    assert node.jobs()[0] == last
+    ended = node.stoker("wait", name).stdout.decode().splitlines()
+    numbers = range(first, last + 1)
+    assert ended == [f"job {number}: succeeded, exit 0" for number in numbers]
+    said = node.stoker("logs", name).stdout.decode().splitlines()
+    assert said == [f"{index} of 300" for index in range(0, 599, 2)]
+
+
+def test_a_large_array_waits_is_explained_and_is_cancelled_by_its_name(node: LiveNode) -> None:
+    """It is more than one request of cancel is about; another one beside it has no room."""
+    held = ("--cpus", "1", "--", "sleep", "600")
+    name = node.stoker("submit", "--array", "0-4399", *held).stdout.decode().strip()
+    first, last = map(int, name.split("-"))
+    said = node.explained(last)
+    assert f"job {last}" in said and "pending" in said
+    before = node.jobs()[0]
+    refused = node.stoker("submit", "--array", "0-9999", *held, check=False)
+    assert refused.returncode and b"more than 10240 jobs that are not over" in refused.stderr
+    assert node.jobs()[0] == before == last  # not one of them was made
+    told = node.stoker("cancel", name).stdout.decode().splitlines()
+    assert [int(line.split()[1]) for line in told] == list(range(first, last + 1))
+    states = {job.state for job in (node.wait(first), node.wait(last))}
+    assert states == {"cancelled"}
 
 
 def test_labels_of_the_node_decide(node: LiveNode) -> None:

@@ -15,15 +15,13 @@ import msgspec
 from stoker.mesh.client.client import Client
 from stoker.mesh.client.read_choice import ReadChoice
 from stoker.mesh.wire import schema
-from stoker.tui.calls import attachment, selected_jobs, views
+from stoker.tui.calls import attachment, job_waits, selected_jobs, views
 from stoker.tui.calls.views import ReadRows
 from stoker.tui.options.selectors import ME, Selector
 
 if TYPE_CHECKING:
     from stoker.tui.calls.rank_output import Which
 
-WAITS_MAX = 16
-"""The number of jobs that `wait` waits for at once."""
 Row = dict[str, Any]
 
 
@@ -146,15 +144,9 @@ async def wait(
     open_states = selected_jobs.OPEN if selector.all or selector.me else ()
     async with _selected(state, selector, words, states=open_states) as (client, numbers):
         attachment.be_patient(client)
-        gate = asyncio.Semaphore(WAITS_MAX)
-
-        async def one(number: int) -> schema.JobView:
-            async with gate:
-                return await client.wait(number)
-
         try:
             async with asyncio.timeout(timeout_s):
-                ended = await asyncio.gather(*map(one, numbers))
+                ended = await job_waits.ended(client, numbers)
         except TimeoutError:
             attachment.warn(f"not over within {timeout_s:g} s: the jobs go on")
             return views.TIMED_OUT, []

@@ -28,11 +28,11 @@ def input_of(stdin_file: str | None, *, interactive: bool = False) -> int | None
 
 
 async def submit(
-    state: str | None, request: schema.JobRequest, fd: int | None
+    state: str | None, request: schema.JobRequest, fd: int | None, *, rows: bool = True
 ) -> tuple[str, list[Row]]:
     """Submit a job or an array, and copy a file for stdin to its end.
 
-    Returns the selector that names the jobs in other verbs, and their rows.
+    Returns the selector that names the jobs in other verbs, and with `rows` their rows.
     """
     async with Client.open(state) as client:
         view = await client.submit(request)
@@ -41,7 +41,9 @@ async def submit(
         if view.array is None:
             return str(view.job), [views.part(view)]
         name = f"{view.array.first}-{view.array.first + view.array.size - 1}"
-        array = schema.ListRequest(select=name, limit=view.array.size)
+        if not rows:
+            return name, []
+        array = schema.ListRequest(select=name, limit=min(view.array.size, schema.LIST_MAX))
         found = [views.part(job) async for job in client.list_all(array)]
         return name, found[::-1]
 

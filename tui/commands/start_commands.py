@@ -83,7 +83,7 @@ def submit_command(
 
     fd = job_start.input_of(stdin_file) if stdin_file else None
     ready = request(argv, stdin=fd is not None, **options)
-    name, rows = _call(job_start.submit(state, ready, fd))
+    name, rows = _call(job_start.submit(state, ready, fd, rows=output != "name"))
     if output == "name":
         text.show(f"{name}\n")
     else:

@@ -27,7 +27,7 @@ _CLOCK = re.compile(r"(?:(\d{1,4})-)?(\d{1,5})(?::(\d{1,5}))?(?::(\d{1,2}))?", r
 _BARE = re.compile(r"\d+(?:\.\d+)?")
 _INDEXES = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
 _JOBS = re.compile(r"last|(\d{1,18})(?:-(\d{1,18}))?", re.ASCII)
-INDEXES_MAX = 256
+INDEXES_MAX = 10_000
 """The most jobs of one array that the scheduler accepts."""
 AFTERS_MAX = 8
 """The most jobs that one job may follow."""

@@ -14,7 +14,7 @@ from stoker.mesh.identity.identity import Signs
 from stoker.mesh.log import entry as entries
 from stoker.mesh.log.log_outage import LogOutage
 from stoker.mesh.log.log_time import Instant
-from stoker.mesh.replica import events
+from stoker.mesh.replica import events, open_array
 from stoker.mesh.replica.changes import Applied
 from stoker.mesh.replica.log.held_tail import HeldTail
 from stoker.mesh.replica.nodes.leadership import Leadership
@@ -24,6 +24,7 @@ from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.replica.works import request_defects
 from stoker.mesh.replica.works.decide import answer_of, decide, propose
 from stoker.mesh.replica.works.outcome_work import OutcomeWork
+from stoker.mesh.replica.works.submit_work import SubmitWork, withdrawn
 from stoker.mesh.replica.works.user_room import UserRoom
 from stoker.mesh.replica.works.work import (
     HelloWork,
@@ -31,6 +32,7 @@ from stoker.mesh.replica.works.work import (
     TermWork,
     Work,
     WorkBatch,
+    cancel_works,
 )
 from stoker.mesh.replica.works.work_queue import USERS, WorkQueue
 from stoker.mesh.wire.command import NodeReply
@@ -123,9 +125,39 @@ class AppendPipeline:
     def flush(self, now: Instant) -> None:
         """Send the next entry, if this replica leads and no append is in flight."""
         while self._leadership.leads and self.idle and self._outage.may_try(now.boot_ns):
+            self._withdraw(now)
             if not self._queue and not self.more:
                 return
-            self._decide(self._queue.take(self._alone), now)
+            self._decide(self._current(self._queue.take(self._alone)), now)
+
+    def _withdraw(self, now: Instant) -> None:
+        """Have the first jobs of an array cancelled if the rest will not come.
+
+        This is so after a change of the leader, and when the log or the core refused a part.
+        """
+        known = self._state.open_array
+        if known is None or self._queue.goes_on(known):
+            return
+        live = open_array.left_to_cancel(self._state.book, known)
+        works: list[Work] = []
+        if live:
+            works += cancel_works(None, live, [], open_array.WITHDRAWN)
+        for work in works:
+            work.queued_ns = now.boot_ns
+        self._queue.put_back(works)
+        if not works:
+            self._state.open_array = None
+
+    def _current(self, works: list[Work]) -> list[Work]:
+        """Return the works without parts of an array that was withdrawn; those are answered."""
+        known = self._state.open_array
+        kept: list[Work] = []
+        for work in works:
+            if isinstance(work, SubmitWork) and work.place.at and not work.continues(known):
+                self.answer(work, withdrawn(work))
+            else:
+                kept.append(work)
+        return kept
 
     def append_term(self, term: int, pledges: tuple[bytes, ...], now: Instant) -> None:
         """Send the TERM entry that makes this replica the leader, with sealed pledges of others."""
@@ -155,7 +187,7 @@ class AppendPipeline:
         if decided.batch.commands or decided.blobs:
             self._append(decided.batch, decided.blobs, self._state.term, now)
         else:
-            self._finish(decided.batch, Applied())
+            self._finish(decided.batch, Applied(), now)
 
     def _isolate(self, works: list[Work], error: Exception) -> None:
         """Find the work whose decision raised `error`, by deciding each one alone.
@@ -264,10 +296,10 @@ class AppendPipeline:
         self._unknown.clear()
         self._queue.put_back(lost)
 
-    def committed(self, sent: InFlight, applied: Applied) -> None:
-        """Answer the works of an entry that was applied."""
+    def committed(self, sent: InFlight, applied: Applied, now: Instant) -> None:
+        """Answer the works of an entry that was applied, or go on with an array."""
         self.more = self.more or sent.batch.more
-        self._finish(sent.batch, applied)
+        self._finish(sent.batch, applied, now)
 
     # --- answers ----------------------------------------------------------------------------------
 
@@ -317,13 +349,27 @@ class AppendPipeline:
             yield from self._in_flight.batch.works
         yield from self._queue
 
-    def _finish(self, batch: WorkBatch, applied: Applied) -> None:
+    def _finish(self, batch: WorkBatch, applied: Applied, now: Instant) -> None:
         repeat = batch.to_repeat()
         if not batch.commands and len(repeat) == len(batch.works):
             for work in repeat:
                 self.answer(work, Refused("this request does not fit into one batch"))
             return
+        parts: list[Work] = []
         for work, fates in zip(batch.works, batch.fates, strict=True):
-            if work.token is not None and not work.answered and work not in repeat:
+            if work in repeat:
+                continue
+            part = work.next_part(fates, applied)
+            if part is not None:
+                parts.append(self._instead(work, part, now))
+            elif work.token is not None and not work.answered:
                 self.answer(work, answer_of(work, fates, applied, self._state))
-        self._queue.put_back(repeat)
+        self._queue.put_back([*parts, *repeat])  # no other jobs come between parts of an array
+
+    def _instead(self, work: Work, part: Work, now: Instant) -> Work:
+        """Return the next part of an array, which is answered and counted instead of this one."""
+        part.queued_ns = now.boot_ns
+        if part.token is not None:
+            self.room.leave(work)
+            self.room.enter(part)
+        return part

@@ -19,8 +19,9 @@ from stoker.mesh.replica.works import core_request
 from stoker.mesh.replica.works.decide import repeats
 from stoker.mesh.replica.works.device_conditions import conditions_of
 from stoker.mesh.replica.works.named_devices import check_labels, check_levels
+from stoker.mesh.replica.works.submit_work import SubmitWork
 from stoker.mesh.replica.works.user_room import UserRoom
-from stoker.mesh.replica.works.work import AdminWork, SubmitWork, Work, cancel_works, remove_works
+from stoker.mesh.replica.works.work import AdminWork, Work, cancel_works, remove_works
 from stoker.native.errors import Refused
 
 
@@ -72,7 +73,7 @@ class UserWorks:
         old = core_request.forgotten(state.core, owner, work.first_key, since_ns)
         if old is not None:
             raise old
-        refused = self._room.refusal(work, state.book)
+        refused = self._room.refusal(work, state.book, state.limits.jobs)
         measure = self._settings.measure
         if refused is not None and not repeats(state, work, now.log_ns, measure=measure):
             self._outbox.count("budget_refused")

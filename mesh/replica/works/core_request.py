@@ -64,11 +64,14 @@ def _means(words: str, model: str) -> bool:
     return fnmatchcase(model, words) if set("*?") & set(words) else words in model
 
 
-def expand(spec: JobSpec, key: bytes, indexes: tuple[int, ...]) -> Iterator[tuple[JobSpec, bytes]]:
-    """Yield the job, or each job of an array, with its key."""
+def expand(
+    spec: JobSpec, key: bytes, indexes: tuple[int, ...], after: int = 0
+) -> Iterator[tuple[JobSpec, bytes]]:
+    """Yield the job, or each job of an array behind the first ones, with its key."""
     if not indexes:
         yield spec, key
-    for place, index in enumerate(indexes):
+    for place in range(after, len(indexes)):
+        index = indexes[place]
         own = msgspec.structs.replace(
             spec, array_size=len(indexes), array_index=index, array_place=place
         )
@@ -94,12 +97,14 @@ def submit(
     models: Iterable[str],
     *,
     conditions: Conditions = (),
+    mark: bytes = b"",
 ) -> Submit:
-    """Return the core's request; `raw` is the encoded spec, which a repeated key must match."""
+    """Return the core's request; `raw` is the encoded spec, which a repeated key must match, and
+    so must `mark`."""
     return Submit(
         client=hash64(owner.user.encode()),
         key=key,
-        spec_hash=hash64(raw),
+        spec_hash=hash64(raw + mark),
         uid=owner.uid,
         priority=spec.priority,
         gpu_milli=spec.gpu_milli,

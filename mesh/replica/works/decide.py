@@ -13,7 +13,8 @@ from stoker.mesh.log.entry import Blob
 from stoker.mesh.replica.changes import Applied
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.replica.works import request_defects
-from stoker.mesh.replica.works.work import Fate, SubmitWork, Work, WorkBatch
+from stoker.mesh.replica.works.submit_work import SubmitWork
+from stoker.mesh.replica.works.work import Fate, Work, WorkBatch
 from stoker.native.errors import Refused, StokerError
 from stoker.scheduler.reasons import Reason
 

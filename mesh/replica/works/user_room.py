@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter
 
 from stoker.mesh.broker.budgets import SPEC_BYTES_MAX, Budgets, refused
-from stoker.mesh.replica.works.work import ForgetWork, SubmitWork, Work
+from stoker.mesh.replica.works.submit_work import SubmitWork
+from stoker.mesh.replica.works.work import ForgetWork, Work
 from stoker.native.errors import Refused
 from stoker.scheduler.book import Book
 from stoker.scheduler.core import Limits
@@ -29,12 +30,15 @@ class UserRoom:
         self._jobs: Counter[str] = Counter()
         self._bytes: Counter[str] = Counter()
 
-    def refusal(self, work: SubmitWork, book: Book) -> Refused | None:
-        """Return why these jobs do not fit, or None if they do."""
+    def refusal(self, work: SubmitWork, book: Book, jobs_most: int) -> Refused | None:
+        """Return why these jobs do not fit, or None if they do.
+
+        An array of several entries must fit into the table of `jobs_most` jobs from the first on.
+        """
         user, budgets = work.owner.user, self._budgets
         share = book.shares.of(user)
-        size = sum(map(len, work.specs))
-        if share.live + self._jobs[user] + work.count > budgets.pending_jobs:
+        size = work.bytes_left
+        if share.live + self._jobs[user] + work.jobs_left > budgets.pending_jobs:
             return refused(user, "pending_jobs", budgets.pending_jobs, "jobs that are not over")
         if share.live_bytes + self._bytes[user] + size > budgets.spec_bytes:
             what = "of requests of jobs that are not over"
@@ -44,20 +48,27 @@ class UserRoom:
                 f"the jobs of all users take {size_of(SPEC_BYTES_MAX)}, which is the limit",
                 hint="wait until jobs are over",
             )
+        room = jobs_most - (len(book) - book.shares.ended)
+        if work.jobs_left > max(room, work.count):
+            return Refused(
+                f"the array has {work.jobs_left} jobs, and the cluster has room for {room} more",
+                hint="wait until jobs are over, or submit a smaller array; an administrator can"
+                " raise the limit `jobs`",
+            )
         return None
 
     def enter(self, work: Work) -> None:
         """Count a work that is on its way into the log."""
         if isinstance(work, SubmitWork):
-            self._jobs[work.owner.user] += work.count
-            self._bytes[work.owner.user] += sum(map(len, work.specs))
+            self._jobs[work.owner.user] += work.jobs_left
+            self._bytes[work.owner.user] += work.bytes_left
 
     def leave(self, work: Work) -> None:
         """Subtract an answered work, whose jobs the book has."""
         if isinstance(work, SubmitWork):
             user = work.owner.user
-            self._jobs[user] -= work.count
-            self._bytes[user] -= sum(map(len, work.specs))
+            self._jobs[user] -= work.jobs_left
+            self._bytes[user] -= work.bytes_left
             if not self._jobs[user]:
                 del self._jobs[user], self._bytes[user]
 

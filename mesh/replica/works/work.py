@@ -21,7 +21,6 @@ from stoker.mesh.log.entry import (
     DrainBlob,
     Entry,
     EvictBlob,
-    JobBlob,
     LimitsBlob,
     NodeBlob,
     Opened,
@@ -33,24 +32,24 @@ from stoker.mesh.log.entry import (
 from stoker.mesh.replica import departed_nodes
 from stoker.mesh.replica.changes import Applied
 from stoker.mesh.replica.state import ReplicaState
-from stoker.mesh.replica.works import core_request, fence, reason_text
+from stoker.mesh.replica.works import fence, reason_text
 from stoker.mesh.replica.works.node_requests import node_requests
 from stoker.mesh.wire.command import NodeReply
 from stoker.native.errors import BadRequest, NotFound, Refused, StokerError
 from stoker.scheduler import records
-from stoker.scheduler.book import encode_spec
 from stoker.scheduler.core import Proposal
 from stoker.scheduler.effects import Rejected
 from stoker.scheduler.names import name_id
-from stoker.scheduler.nouns import ENDED, JobSpec, JobState, NodeReport, Owner
+from stoker.scheduler.nouns import ENDED, JobState, NodeReport
 from stoker.scheduler.policies import FIRST_ORDER
-from stoker.scheduler.reasons import Reason, sentence
-from stoker.scheduler.wire_commands import Submit
-from stoker.scheduler.wire_fields import Conditions
+from stoker.scheduler.reasons import Reason
 
 BATCH_BYTES_MAX = 208 * 1024
 """The most bytes of requests and blobs in one entry; with 256 decisions and the envelope an entry
 stays below 256 KiB."""
+CANCELS_MAX = 512
+"""The most jobs that one entry cancels, each of which changes the book; it bounds the time of one
+step."""
 _FULL = frozenset(
     {
         Reason.JOBS_FULL,
@@ -126,74 +125,18 @@ class Work:
         """Return the value or the StokerError that answers this work."""
         raise AssertionError(f"{type(self).__name__} answers nothing")
 
-
-class SubmitWork(Work):
-    """The submit of a job, or of all jobs of an array, which are taken together or not at all."""
-
-    __slots__ = ("first_key", "owner", "queue", "specs")
-
-    def __init__(
-        self,
-        token: Any,
-        owner: Owner,
-        key: bytes,
-        spec: JobSpec,
-        *,
-        array: tuple[int, ...] = (),
-        models: tuple[str, ...] = (),
-        conditions: Conditions = (),
-    ) -> None:
-        self.owner = owner
-        self.queue = spec.queue
-        self.specs: list[bytes] = []
-        self.first_key = b""
-        """The idempotency key of the job, or of the first job of an array."""
-        requests: list[Submit] = []
-        for own, own_key in core_request.expand(spec, key, array):
-            raw = encode_spec(own)
-            self.specs.append(raw)
-            requests.append(
-                core_request.submit(owner, own_key, own, raw, models, conditions=conditions)
-            )
-            self.first_key = self.first_key or own_key
-        each = 64 + 5 * len(owner.groups)
-        super().__init__(token, requests, sum(len(raw) + each for raw in self.specs))
-
-    def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
-        return [
-            JobBlob(fate.command, self.owner, msgspec.Raw(raw))
-            for fate, raw in zip(fates, self.specs, strict=True)
-            if fate.command >= 0
-        ]
+    def next_part(self, fates: list[Fate], applied: Applied) -> Work | None:
+        """Return the work that goes on with what this one began, if it is more than an entry
+        takes; None if this work is complete, or was not taken."""
+        return None
 
     def is_torn(self, fates: list[Fate]) -> bool:
-        """Return True if only a part of the array would be taken."""
-        return 0 < sum(fate.rejected is not None for fate in fates) < len(fates)
+        """Return True if this work must be taken completely and only a part of it would be."""
+        return False
 
-    @staticmethod
-    def why_torn(fates: list[Fate]) -> StokerError | None:
+    def why_torn(self, fates: list[Fate]) -> StokerError | None:
         """Return why the rest is not taken; None if only because this batch is full."""
-        rejected = [fate.rejected for fate in fates if fate.rejected is not None]
-        if all(each.retry for each in rejected):
-            return None
-        counts = f"of {len(fates)} jobs {len(rejected)} cannot be taken"
-        return Refused(f"{counts}: {rejected[0].text()}")
-
-    def answer(self, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
-        command, rejected = next(filter(_not_taken, fates), fates[0])
-        if rejected is not None and rejected.reason == Reason.UNKNOWN_QUEUE:
-            return NotFound(
-                f"there is no queue {self.queue!r}", hint="`stoker queue list` names them"
-            )
-        if rejected is not None and rejected.reason != Reason.DUPLICATE:
-            return _refusal(rejected, state)
-        job = rejected.job if rejected is not None else applied.submitted.get(command, 0)
-        if not job:
-            return Refused(sentence(applied.ignored.get(command, Reason.NONE)))
-        try:
-            return state.book.get(job)
-        except NotFound:
-            return Refused(f"this key was used for job {job}, which is no longer kept")
+        return None
 
 
 class AdminWork(Work):
@@ -231,7 +174,7 @@ class AdminWork(Work):
     def answer(self, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
         for fate in fates:
             if fate.rejected is not None and not _no_matter(fate.rejected):
-                return _refusal(fate.rejected, state)
+                return refusal(fate.rejected, state)
         kinds = (CordonBlob, LimitsBlob, AccountBlob)
         alone = any(isinstance(setting, kinds) for setting in self.settings)
         return AdminApplied(alone or any(fate.command >= 0 for fate in fates))
@@ -283,8 +226,7 @@ def cancel_works(
 
     They are committed in order, so the last one answers for all.
     """
-    room = BATCH_BYTES_MAX // (48 + _words_size(reason, user))
-    size = min(records.BATCH_REQUESTS_MAX, room)
+    size = min(CANCELS_MAX, BATCH_BYTES_MAX // (48 + _words_size(reason, user)))
     while len(live) > size:
         yield CancelWork(None, live[:size], [], reason, user)
         live = live[size:]
@@ -479,7 +421,7 @@ class WorkBatch:
         return {
             work: work.why_torn(fates)
             for work, fates in zip(self.works, self.fates, strict=True)
-            if isinstance(work, SubmitWork) and work.is_torn(fates)
+            if work.is_torn(fates)
         }
 
     def to_repeat(self) -> list[Work]:
@@ -506,15 +448,12 @@ class InFlight(NamedTuple):
         return Opened(self.entry, self.hash, entries.signature_of(self.data))
 
 
-def _refusal(rejected: Rejected, state: ReplicaState) -> StokerError:
+def refusal(rejected: Rejected, state: ReplicaState) -> StokerError:
+    """Return the error that tells a user why the core rejects a request."""
     kind = Refused if rejected.reason in _FULL else BadRequest
     asked, have, job = rejected.asked, rejected.have, rejected.job
     text = reason_text.words(state.book, rejected.reason, asked=asked, have=have, job=job)
     return kind(text, hint=reason_text.hint(state.book, rejected.reason, asked, have))
-
-
-def _not_taken(fate: Fate) -> bool:
-    return fate.rejected is not None and fate.rejected.reason != Reason.DUPLICATE
 
 
 def _no_matter(rejected: Rejected) -> bool:

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
+from stoker.mesh.replica.open_array import WITHDRAWN, OpenArray
 from stoker.mesh.replica.works.node_removal import NodeRemovalWork
 from stoker.mesh.replica.works.roster_work import RosterWork
+from stoker.mesh.replica.works.submit_work import SubmitWork
 from stoker.mesh.replica.works.work import (
     BATCH_BYTES_MAX,
     AdminWork,
     CancelWork,
     ForgetWork,
     RemoveWork,
-    SubmitWork,
     TermWork,
     Work,
 )
@@ -51,6 +52,14 @@ class WorkQueue:
         """True if the next entry will have jobs forgotten."""
         return bool(self._works) and isinstance(self._works[0], ForgetWork)
 
+    def goes_on(self, known: OpenArray) -> bool:
+        """Return True if the next part of this array is queued, or the cancel of its jobs."""
+        return any(
+            (isinstance(work, SubmitWork) and work.continues(known))
+            or (isinstance(work, CancelWork) and (work.user, work.reason) == ("", WITHDRAWN))
+            for work in self._works
+        )
+
     def no_room(self, work: Work) -> Refused | None:
         """Return why this work cannot be queued, or None."""
         if work.size > BATCH_BYTES_MAX or work.count > BATCH_REQUESTS_MAX:
@@ -73,12 +82,20 @@ class WorkQueue:
                 self._bytes += work.size
 
     def take(self, alone: int = 0) -> list[Work]:
-        """Take as many works as fit into one entry, or one with `alone`."""
+        """Take as many works as fit into one entry, or one with `alone`.
+
+        Behind a part of an array no other jobs are taken, since its jobs are numbered in a row.
+        """
         taken: list[Work] = []
+        passed: list[Work] = []
         nodes: set[str] = set()
+        is_array_open = False
         size = count = 0
         while self._works:
             work = self._works[0]
+            if is_array_open and isinstance(work, SubmitWork):
+                passed.append(self._works.popleft())
+                continue
             size += work.size
             count += work.count
             if taken and (alone or size > BATCH_BYTES_MAX or count > BATCH_REQUESTS_MAX):
@@ -87,8 +104,10 @@ class WorkQueue:
                 if work.of_node in nodes:  # the second one must see what the first one decided
                     break
                 nodes.add(work.of_node)
+            is_array_open |= isinstance(work, SubmitWork) and not work.is_last
             taken.append(self._works.popleft())
             self._bytes -= work.size
+        self._works.extendleft(reversed(passed))
         return taken
 
     def take_late(self, now_ns: int) -> list[Work]:

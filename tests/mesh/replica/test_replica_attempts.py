@@ -11,7 +11,8 @@ import pytest
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.replica import events
-from stoker.mesh.replica.works.work import Fate, SubmitWork
+from stoker.mesh.replica.works.submit_work import SubmitWork
+from stoker.mesh.replica.works.work import Fate
 from stoker.native.errors import BadRequest, NotFound, Refused
 from stoker.scheduler.book import Book, Job
 from stoker.scheduler.effects import Rejected

@@ -94,7 +94,7 @@ def test_a_time_limit_without_a_unit_is_refused() -> None:
         ("0-3", (0, 1, 2, 3)),
         ("0-9:4", (0, 4, 8)),
         ("7,1-2,5", (7, 1, 2, 5)),
-        ("0-255", tuple(range(256))),
+        ("0-9999", tuple(range(10_000))),
     ],
 )
 def test_indexes_of_an_array(text: str, indexes: tuple[int, ...]) -> None:
@@ -102,7 +102,7 @@ def test_indexes_of_an_array(text: str, indexes: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["x", "3-1", "1-", "-1", "1,,2", "0-4:0", "0-256", "0-999999999", "1" * 10]
+    "text", ["x", "3-1", "1-", "-1", "1,,2", "0-4:0", "0-10000", "0-999999999", "1" * 10]
 )
 def test_what_is_no_list_of_indexes_is_refused(text: str) -> None:
     with pytest.raises(BadRequest, match="--array"):

@@ -10,7 +10,7 @@ import pytest
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.replica import events
-from stoker.mesh.replica.works.work import SubmitWork
+from stoker.mesh.replica.works.submit_work import SubmitWork
 from tests.mesh.bench import ALICE, BOB, Bench
 
 
