@@ -8,34 +8,21 @@ failure of it reaches the daemon: time that it cannot record is a gap with a rea
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from stoker.agent.agent_settings import AgentSettings
+from stoker.agent.process.loop_thread import SHARE, LoopThread
 from stoker.mesh.client.client import Client
 from stoker.mesh.recording import left_off
 from stoker.mesh.recording.recorder import Recorder
 from stoker.mesh.recording.recording_file import RecordedBy
 from stoker.mesh.recording.ring_files import FOLDER, RecordingRing
 from stoker.mesh.recording.sampler import ClusterSampler
-from stoker.native.errors import NotFound, StokerError
-from stoker.native.structured_log import structlog
 
-STOP_S = 0.5
-"""The longest time for which the agent's end waits for the last block."""
-SHARE = 19
-"""After a sample the recorder waits this many times the CPU that it took, so that it takes a
-twentieth of a core at most, however large the cluster is."""
 LOOK_BACK_S = 600.0
 """The most time of events that is read again after the recorder did not run."""
-AGAIN_S = 1.0
-"""Seconds until a recorder that failed begins anew, as it does until the node has an endpoint."""
-
-_log = structlog.get_logger("recorder")
 
 
 class RingRecorder:
@@ -45,9 +32,7 @@ class RingRecorder:
         self._root = setting.state.root
         self._limits = setting.config.recording
         self._folder = setting.agent / FOLDER
-        self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopping: asyncio.Event | None = None
+        self._thread = LoopThread("recorder", self._record, "the ring is not written")
         self._ring: RecordingRing | None = None
         self._records = self._limits.enabled and not setting.cluster.joined
 
@@ -60,40 +45,14 @@ class RingRecorder:
     def start(self) -> None:
         """Begin to record, if this node does."""
         if self._records:
-            self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
         """End; what was sampled is written unless that takes too long."""
-        loop, stopping = self._loop, self._stopping
-        if loop is not None and stopping is not None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended by itself
-                loop.call_soon_threadsafe(stopping.set)
-        if self._thread is not None:
-            self._thread.join(STOP_S)
-
-    def _run(self) -> None:
-        asyncio.run(self._record())
+        self._thread.stop()
 
     async def _record(self) -> None:
-        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
-        said = ""
-        while not self._stopping.is_set():
-            try:
-                await self._one()
-            except NotFound:
-                pass  # the node is only starting
-            except (StokerError, OSError) as error:
-                if str(error) != said:
-                    said = str(error)
-                    _log.warning("the ring is not written", error=said)
-            except Exception as error:
-                _log.exception("the recorder failed", error=str(error))
-            await self._pause(AGAIN_S)
-
-    async def _one(self) -> None:
         """Record until the end, from where the ring was left."""
-        assert self._stopping is not None
         ring = self._ring = self._ring or RecordingRing(Path(self._folder), self._limits)
         async with Client.open(str(self._root), patience_s=0.0) as client:
             since_s = _since_s(ring)
@@ -102,19 +61,14 @@ class RingRecorder:
             about = RecordedBy(_version(), client.user, self._limits.interval_s, "ring")
             recorder = Recorder(sampler, ring, about)
             try:
-                while not self._stopping.is_set():
+                while not self._thread.stopping:
                     began_s, cpu_s = time.monotonic(), time.thread_time()
                     await recorder.step()
                     took_s, cpu_s = time.monotonic() - began_s, time.thread_time() - cpu_s
-                    await self._pause(max(self._limits.interval_s - took_s, SHARE * cpu_s))
+                    rest_s = max(self._limits.interval_s - took_s, SHARE * cpu_s)
+                    await self._thread.pause(rest_s)
             finally:
                 recorder.flush()
-
-    async def _pause(self, seconds: float) -> None:
-        assert self._stopping is not None
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(seconds, 0.0)):
-                await self._stopping.wait()
 
 
 def _since_s(ring: RecordingRing) -> float:

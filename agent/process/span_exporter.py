@@ -9,9 +9,6 @@ then is counted. OpenTelemetry's SDK is loaded by this thread, where spans are e
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import threading
 import time
 from collections import Counter, deque
 from collections.abc import Mapping
@@ -21,12 +18,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from stoker import __version__
 from stoker.agent.export import scheduler_metrics
 from stoker.agent.export.otlp_sender import TRACES_METHOD, OtlpSender, sender
+from stoker.agent.process.loop_thread import SHARE, LoopThread
 from stoker.agent.state.span_environment import SpanTarget
 from stoker.mesh.client.client import Client
 from stoker.mesh.client.kept_telemetry import KindReader
 from stoker.mesh.wire.schema import JobView, ListRequest
 from stoker.native import durable_file
-from stoker.native.errors import NotFound, StokerError
 from stoker.native.structured_log import structlog
 from stoker.scheduler.nouns import ENDED
 
@@ -43,13 +40,9 @@ LOOK_S: Final = 1.0
 """The least time between two looks."""
 LOOK_MAX_S: Final = 60.0
 """The longest time between two looks, so that telemetry keeps what was not read."""
-SHARE: Final = 19
-"""After a look it waits this many times the CPU that it took: a twentieth of a core at most."""
 JOBS_A_PUSH: Final = 64
 WAITING_MAX: Final = 4096
 """The most ended jobs that wait here; more of them wait in telemetry."""
-STOP_S: Final = 0.5
-"""The longest time for which the agent's end waits for the thread."""
 
 _log = structlog.get_logger("spans")
 
@@ -73,69 +66,52 @@ class SpanExporter:
         self._sender: OtlpSender = sender(target.config, TRACES_METHOD, target.path)
         self._waiting: deque[tuple[int, int]] = deque()
         """(job, when its end was told), the oldest first."""
-        self._said = ""
-        self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopping: asyncio.Event | None = None
+        self._since_s = 0.0
+        self._source: SpanSource | None = None
+        self._thread = LoopThread("spans", self._attempt, "traces are not read")
         self.counters: Counter[str] = Counter(otlp_spans=0, otlp_spans_lost=0, otlp_span_gaps=0)
 
     def start(self) -> None:
         """Begin to send."""
-        self._thread = threading.Thread(target=self._run, name="spans", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """End; what was not sent is sent by the next agent."""
-        loop, stopping = self._loop, self._stopping
-        if loop is not None and stopping is not None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended by itself
-                loop.call_soon_threadsafe(stopping.set)
-        if self._thread is not None:
-            self._thread.join(STOP_S)
+        self._thread.stop()
 
     # --- in the thread ----------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        asyncio.run(self._export())
+    async def _attempt(self) -> None:
+        """Send for as long as nothing fails and the scheduler beside it leads."""
+        if self._source is None and not self._load():
+            self._thread.give_up()
+            return
+        since_s, self._since_s = self._since_s, HAND_OVER_S
+        if self._leads() and self._source is not None:
+            await self._lead(self._source, since_s)
 
-    async def _export(self) -> None:
-        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+    def _load(self) -> bool:
+        """Load OpenTelemetry's SDK; False if it is not installed."""
         try:
             from stoker.agent.export.job_spans import SpanSource
         except ImportError as error:
             _log.warning("no traces are exported", why=str(error), hint="pip install stoker[otel]")
-            return
+            return False
         ratio = self._target.ratio
-        source = SpanSource(self._cluster, self._resource, __version__, ratio)
-        since_s = self._not_sent_s()
-        while not self._stopping.is_set():
-            await self._attempt(source, since_s)
-            since_s = HAND_OVER_S
-            await self._pause(LOOK_S)
-
-    async def _attempt(self, source: SpanSource, since_s: float) -> None:
-        """Send for as long as nothing fails and the scheduler beside it leads."""
-        try:
-            if self._leads():
-                await self._lead(source, since_s)
-        except NotFound:
-            pass  # the node is only starting
-        except (StokerError, OSError) as error:
-            self._say(f"traces are not read: {error}")
-        except Exception as error:
-            _log.exception("the export of traces failed", error=str(error))
+        self._source = SpanSource(self._cluster, self._resource, __version__, ratio)
+        self._since_s = self._not_sent_s()
+        return True
 
     async def _lead(self, source: SpanSource, since_s: float) -> None:
-        assert self._stopping is not None
         reader = KindReader("events", max(since_s, self._lag_s()))
         async with Client.open(str(self._places.root), patience_s=0.0) as client:
-            while self._leads() and not self._stopping.is_set():
+            while self._leads() and not self._thread.stopping:
                 cpu_s = time.thread_time()
                 await self._step(client, reader, source)
                 cpu_s = time.thread_time() - cpu_s
                 more = reader.more and not self._waiting
                 rest_s = LOOK_S if more else min(self._target.config.interval_s, LOOK_MAX_S)
-                await self._pause(max(LOOK_S, rest_s, SHARE * cpu_s))
+                await self._thread.pause(max(LOOK_S, rest_s, SHARE * cpu_s))
 
     async def _step(self, client: Client, reader: KindReader, source: SpanSource) -> None:
         """Read which jobs have ended, and send the spans of the oldest ones."""
@@ -170,7 +146,7 @@ class SpanExporter:
             return True
         tried = self._sender.send(job_spans.request(spans))
         if tried.why:
-            self._say(f"traces were not taken: {tried.why}")
+            self._thread.say(f"traces were not taken: {tried.why}")
             if tried.retry:
                 return False
         self.counters["otlp_spans_lost" if tried.why else "otlp_spans"] += len(spans)
@@ -193,17 +169,6 @@ class SpanExporter:
         oldest_ns = self._waiting[0][1] if self._waiting else time.time_ns()
         self._waiting.clear()  # they are read again
         return min((time.time_ns() - oldest_ns) / 1e9 + 1, LOOK_BACK_S)
-
-    def _say(self, why: str) -> None:
-        if why != self._said:
-            self._said = why
-            _log.warning(why)
-
-    async def _pause(self, seconds: float) -> None:
-        assert self._stopping is not None
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._stopping.wait()
 
 
 async def _views(client: Client, jobs: list[int]) -> list[JobView]:

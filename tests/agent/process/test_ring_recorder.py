@@ -13,7 +13,7 @@ import pytest
 from fakes.sampled_cluster import SampledCluster
 from product_node import wait_until
 
-from stoker.agent.process import ring_recorder
+from stoker.agent.process import loop_thread, ring_recorder
 from stoker.agent.process.ring_recorder import RingRecorder
 from stoker.mesh.recording.recording_file import RecordingFile
 from stoker.mesh.recording.ring_files import FOLDER, RecordingLimits, segments
@@ -64,7 +64,8 @@ def answers(monkeypatch: pytest.MonkeyPatch, clusters: list[Changing]) -> list[E
         yield clusters[-1]
 
     monkeypatch.setattr(ring_recorder, "Client", SimpleNamespace(open=opened))
-    monkeypatch.setattr(ring_recorder, "AGAIN_S", 0.0)
+    monkeypatch.setattr(loop_thread, "AGAIN_S", 0.0)
+    monkeypatch.setattr(loop_thread, "STOP_S", 60.0)
     return given
 
 
@@ -85,7 +86,7 @@ def test_it_goes_on_after_every_kind_of_failure(
     wait_until(lambda: made.counters.get("recording_ring_bytes", 0) > 0, "a block is written")
     made.stop()
     assert answers == [] and {part for _, part in recorded(tmp_path)} >= {"nodes", "devices"}
-    assert made._thread is not None and not made._thread.is_alive()
+    assert not made._thread.alive
 
 
 def test_what_was_sampled_is_written_at_the_end_and_the_next_one_goes_on(
@@ -107,4 +108,4 @@ def test_a_node_that_records_nothing_has_no_thread(tmp_path: Path, given: dict[s
     made = recorder(tmp_path, **given)
     made.start()
     made.stop()
-    assert made._thread is None and made.counters == {} and not list(tmp_path.iterdir())
+    assert not made._thread.alive and made.counters == {} and not list(tmp_path.iterdir())
