@@ -178,7 +178,7 @@ def test_a_verb_that_prints_json_takes_the_form_that_all_take() -> None:
     assert [v for v, opts in found.items() if "--json" in opts and "-o" not in opts] == []
 
 
-MEASURED = ("bench ", "sim ", "demo")
+MEASURED = ("bench ", "sim ", "demo", "chaos")
 """The beginnings of verbs that measure or simulate, and print a page or one JSON object."""
 
 

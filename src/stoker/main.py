@@ -52,6 +52,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "trace": ("stoker.tui.commands.trace_commands", "Write a job's timeline to a file"),
     "probe": ("stoker.agent.commands.probe_commands", "Run an ad-hoc BCC probe"),
     "bench": ("stoker.tui.commands.bench_commands", "Measure what stoker costs"),
+    "chaos": ("stoker.tui.commands.chaos_commands", "Break a cluster made for it, and judge it"),
     "sim": ("stoker.tui.commands.sim_commands", "Replay traces; simulate cards"),
 }
 """Verb -> (module that defines a click command of that name, one-line help)."""

@@ -106,10 +106,10 @@ def run() -> ClusterStory:
     try:
         with private_node.terminable(), network_hosts.made(NAMES, folder) as hosts:
             try:
-                _start(hosts, story)
+                story.hosts += start(hosts)
                 asyncio.run(_tell(hosts, folder, story))
             finally:
-                story.failures += _end(hosts)
+                story.failures += end(hosts)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     story.failures += [f"left behind: network namespace {x}" for x in network_hosts.namespaces()]
@@ -117,14 +117,15 @@ def run() -> ClusterStory:
     return story
 
 
-def _start(hosts: list[Host], story: ClusterStory) -> None:
-    """Make a cluster of the hosts, as an administrator does it."""
+def start(hosts: list[Host]) -> list[str]:
+    """Make a cluster of the hosts, as an administrator does it; return a line about each."""
     first, *others = hosts
+    told = []
     named = ("--address", first.address, "--name", first.name)
     first.stoker("cluster", "init", *named, "--servers", str(len(hosts)))
     first.stoker("up")
     what = "broker, scheduler, copy of the log, agent"
-    story.hosts.append(f"{first.name:<8}{first.address:<12}{what}")
+    told.append(f"{first.name:<8}{first.address:<12}{what}")
     for host in others:
         began = time.monotonic()
         token = first.stoker("cluster", "token", "--server", "--expires", "10m")
@@ -132,10 +133,11 @@ def _start(hosts: list[Host], story: ClusterStory) -> None:
         joined_s = time.monotonic() - began
         host.stoker("up")
         how = f"the same; joined by token over TLS 1.3 in {joined_s:.1f} s"
-        story.hosts.append(f"{host.name:<8}{host.address:<12}{how}")
+        told.append(f"{host.name:<8}{host.address:<12}{how}")
+    return told
 
 
-async def _in_step(host: Host) -> ClusterStatus:
+async def in_step(host: Host) -> ClusterStatus:
     """Wait until every server may be taken down, as a host shows it, and no host leads both the
     schedulers and the log, as the schedulers see to; return that status."""
     deadline = time.monotonic() + PATIENCE_S
@@ -155,7 +157,7 @@ async def _in_step(host: Host) -> ClusterStatus:
     raise Unavailable(f"the servers are not in step within {PATIENCE_S:g} s: {why}")
 
 
-def _end(hosts: list[Host]) -> Iterator[str]:
+def end(hosts: list[Host]) -> Iterator[str]:
     """End all nodes, the lost one's remains too, and yield what is left behind."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -175,7 +177,7 @@ def _end(hosts: list[Host]) -> Iterator[str]:
 
 async def _tell(hosts: list[Host], folder: Path, story: ClusterStory) -> None:
     """Submit the job, take its host away, and tell what becomes of it."""
-    begun = await _in_step(hosts[0])
+    begun = await in_step(hosts[0])
     lost = next(host for host in hosts if host.name == begun.leader)
     watch, other = (host for host in hosts if host is not lost)
     async with Client.open(str(watch.state)) as client, asyncio.timeout(4 * PATIENCE_S):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts for a demo: network namespaces at one bridge, which the demo makes and removes.
+"""Hosts for a demo or for faults: network namespaces at one bridge, made and removed here.
 
 They share everything but the network: this machine's CPUs, disk and users. The process itself moves
 into a namespace of its own, which is the network between them, so the machine's own network stays
@@ -15,15 +15,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker.mesh.connection import context
 from stoker.native.errors import Denied, NotSupported, Unavailable
 
 NETWORK = "10.213.0"
 """The network of the hosts, which nothing outside of them sees."""
 BRIDGE = "stoker0"
+NOBODY = "02:00:00:00:00:99"
+"""The hardware address of no host."""
 VERB_S = 120.0
 END_S = 20.0
 _INSIDE = "STOKER_DEMO_NETWORK"
@@ -38,8 +41,8 @@ def enter() -> None:
         return
     if os.geteuid() != 0:
         raise Denied(
-            "the hosts of this demo are network namespaces, which root alone can make",
-            hint="sudo make cluster-demo",
+            "the hosts are network namespaces, which root alone can make",
+            hint=f"run it as root: sudo {' '.join(['stoker', *sys.argv[1:]])}",
         )
     for tool, package in TOOLS.items():
         if shutil.which(tool) is None:
@@ -81,7 +84,7 @@ class Host:
 
     def lose_power(self) -> int:
         """Cut its cable and kill every process there, jobs too; return how many there were."""
-        _ip("link", "set", self.near, "down")
+        self.cut()
         killed: set[int] = set()
         deadline = time.monotonic() + END_S
         while pids := self.processes():
@@ -96,6 +99,36 @@ class Host:
     def processes(self) -> list[int]:
         """Return the processes in its namespace."""
         return [int(word) for word in _ip("netns", "pids", self.namespace).split()]
+
+    def program(self, name: str) -> int:
+        """Return the process that its supervisor has started by this name; 0 if none lives."""
+        own = f"{context.instance(self.state)}/{name}/"
+        for pid in self.processes():
+            with contextlib.suppress(OSError):
+                environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+                if f"STOKER_PROCESS={own}{pid}".encode() in environment:
+                    return pid
+        return 0
+
+    def cut(self) -> None:
+        """Take its cable out."""
+        _ip("link", "set", self.near, "down")
+
+    def plug_in(self) -> None:
+        """Put its cable back."""
+        _ip("link", "set", self.near, "up")
+
+    def unheard_by(self, others: Iterable[Host]) -> None:
+        """Let everything that it sends to the others get lost, while it hears them: frames go to
+        an address that nobody has."""
+        for other in others:
+            to_nobody = (*_neighbour("replace", other), "lladdr", NOBODY, "nud", "permanent")
+            _ip("-n", self.namespace, *to_nobody)
+
+    def heard_by(self, others: Iterable[Host]) -> None:
+        """Undo `unheard_by`."""
+        for other in others:
+            _ip("-n", self.namespace, *_neighbour("delete", other))
 
 
 @contextlib.contextmanager
@@ -130,6 +163,10 @@ def _plug_in(host: Host) -> None:
     _ip("-n", host.namespace, "address", "add", f"{host.address}/24", "dev", "eth0")
     for device in ("lo", "eth0"):
         _ip("-n", host.namespace, "link", "set", device, "up")
+
+
+def _neighbour(verb: str, host: Host) -> tuple[str, ...]:
+    return "neighbour", verb, host.address, "dev", "eth0"
 
 
 def namespaces() -> list[str]:

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kinds of fault: which host is hit, how the fault begins, and how it ends.
+
+Each is done to real processes, cables and files of one host. Owns that the end of a fault undoes
+its beginning, also where the fault was interrupted half-way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import re
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias
+
+from stoker.native.errors import Unavailable
+from stoker.tui.demo.network_hosts import Host
+
+Role: TypeAlias = Literal["leader", "follower", "log"]
+"""The host whose scheduler leads; the one that leads nothing; the one whose broker leads the log.
+"""
+Step: TypeAlias = Callable[["Hit"], Awaitable[None]]
+
+SCHEDULER, BROKER, AGENT = "scheduler", "nats-server", "agent"
+STOPPED_S = (0.1, 30.0)
+APART_S = (0.5, 20.0)
+FLAPS, FLAP_S = 8, (0.05, 1.0)
+SAID_S, POLL_S = 10.0, 0.1
+"""A scheduler says within this time after a boot which of its files it cannot read."""
+_REMOVE = re.compile(r'"error": "[^"]*, remove (/[^" ]+)"')
+POWER_S = (0.0, 2.0)
+"""A host without power stays so at least until its jobs run elsewhere, and so much longer."""
+
+
+class Hit(NamedTuple):
+    """The host that a fault is done to, the others, and the chance of this run."""
+
+    host: Host
+    others: tuple[Host, ...]
+    chance: random.Random
+
+
+class FaultKind(NamedTuple):
+    """A kind of fault, as reports name it."""
+
+    name: str
+    role: Role
+    begin: Step
+    end: Step
+    lasts_s: tuple[float, float] = (0.0, 0.0)
+    """The least and the most time from its beginning to its end."""
+    host_dies: bool = False
+    """True if nothing of the host runs on, so that its jobs run elsewhere before the fault ends."""
+
+
+async def _nothing(hit: Hit) -> None:
+    pass
+
+
+async def _lose_power(hit: Hit) -> None:
+    hit.host.cut()
+    await asyncio.to_thread(hit.host.lose_power)
+
+
+async def _boot(hit: Hit) -> None:
+    hit.host.plug_in()
+    await asyncio.to_thread(hit.host.stoker, "up")
+
+
+async def _boot_by_the_book(hit: Hit) -> None:
+    """Boot a host whose files are damaged, and remove those that its scheduler says to remove."""
+    log = hit.host.state / "log" / "scheduler.log"
+    known = log.stat().st_size
+    await _boot(hit)
+    for _ in range(int(SAID_S / POLL_S)):
+        with log.open() as file:
+            file.seek(known)
+            for path in set(_REMOVE.findall(file.read())):
+                Path(path).unlink(missing_ok=True)
+                return
+        await asyncio.sleep(POLL_S)
+
+
+async def _shut_down(hit: Hit) -> None:
+    await asyncio.to_thread(hit.host.stoker, "down")
+
+
+async def _cut(hit: Hit) -> None:
+    hit.host.cut()
+
+
+async def _plug_in(hit: Hit) -> None:
+    hit.host.plug_in()
+
+
+async def _flap(hit: Hit) -> None:
+    for _ in range(FLAPS):
+        hit.host.cut()
+        await asyncio.sleep(hit.chance.uniform(*FLAP_S))
+        hit.host.plug_in()
+        await asyncio.sleep(hit.chance.uniform(*FLAP_S))
+
+
+async def _mute(hit: Hit) -> None:
+    hit.host.unheard_by(hit.others)
+
+
+async def _unmute(hit: Hit) -> None:
+    hit.host.heard_by(hit.others)
+
+
+async def _deafen(hit: Hit) -> None:
+    for other in hit.others:
+        other.unheard_by([hit.host])
+
+
+async def _undeafen(hit: Hit) -> None:
+    for other in hit.others:
+        other.heard_by([hit.host])
+
+
+def _power_and_bits(pattern: str) -> Step:
+    """Return the step that takes a host's power and flips one bit in each of its files that match,
+    as a failing disk does."""
+
+    async def damage(hit: Hit) -> None:
+        await _lose_power(hit)
+        for path in sorted(hit.host.state.glob(pattern)):
+            data = bytearray(path.read_bytes())
+            if data:
+                data[hit.chance.randrange(len(data))] ^= 1 << hit.chance.randrange(8)
+                path.write_bytes(data)
+
+    return damage
+
+
+def _signal(program: str, number: signal.Signals) -> Step:
+    async def send(hit: Hit) -> None:
+        pid = hit.host.program(program)
+        if not pid and number != signal.SIGCONT:
+            raise Unavailable(f"{hit.host.name} has no {program} to send {number.name} to")
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number) if pid else None
+
+    return send
+
+
+def _killed(name: str, role: Role, program: str) -> FaultKind:
+    return FaultKind(name, role, _signal(program, signal.SIGKILL), _nothing)
+
+
+def _stopped(name: str, role: Role, program: str) -> FaultKind:
+    begin, end = _signal(program, signal.SIGSTOP), _signal(program, signal.SIGCONT)
+    return FaultKind(name, role, begin, end, STOPPED_S)
+
+
+def _damaged(name: str, pattern: str) -> FaultKind:
+    """Return a fault of a host without power, and of its disk."""
+    damage = _power_and_bits(pattern)
+    return FaultKind(name, "follower", damage, _boot_by_the_book, host_dies=True)
+
+
+KINDS = (
+    FaultKind("host of a follower dies", "follower", _lose_power, _boot, POWER_S, host_dies=True),
+    FaultKind("host of the leader dies", "leader", _lose_power, _boot, POWER_S, host_dies=True),
+    FaultKind("host of the log's leader dies", "log", _lose_power, _boot, POWER_S, host_dies=True),
+    _damaged("copy of the log is damaged", "nats/**/SCHED_LOG/msgs/*.blk"),
+    _damaged("records of a scheduler are damaged", "scheduler/log"),
+    _damaged("entries of a scheduler are damaged", "scheduler/held"),
+    FaultKind("host of the leader restarts", "leader", _shut_down, _boot),
+    _killed("scheduler that leads is killed", "leader", SCHEDULER),
+    _killed("scheduler that follows is killed", "follower", SCHEDULER),
+    _killed("broker that leads the log is killed", "log", BROKER),
+    _killed("broker that follows is killed", "follower", BROKER),
+    _killed("agent is killed", "follower", AGENT),
+    _stopped("scheduler that leads stands still", "leader", SCHEDULER),
+    _stopped("broker that leads the log stands still", "log", BROKER),
+    _stopped("agent stands still", "follower", AGENT),
+    FaultKind("host of the leader is cut off", "leader", _cut, _plug_in, APART_S),
+    FaultKind("host of a follower is cut off", "follower", _cut, _plug_in, APART_S),
+    FaultKind("host of the log's leader is cut off", "log", _cut, _plug_in, APART_S),
+    FaultKind("host of the leader is not heard", "leader", _mute, _unmute, APART_S),
+    FaultKind("host of the log's leader is not heard", "log", _mute, _unmute, APART_S),
+    FaultKind("host of the leader hears nobody", "leader", _deafen, _undeafen, APART_S),
+    FaultKind("host of the log's leader hears nobody", "log", _deafen, _undeafen, APART_S),
+    FaultKind("cable of the leader flaps", "leader", _flap, _plug_in),
+    FaultKind("cable of the log's leader flaps", "log", _flap, _plug_in),
+)
+
+
+def chosen(words: tuple[str, ...]) -> tuple[FaultKind, ...]:
+    """Return the kinds whose names contain one of the words; all without words."""
+    return tuple(kind for kind in KINDS if not words or any(word in kind.name for word in words))
