@@ -120,6 +120,7 @@ __all__ = [
     "Submit",
     "TaskOutcome",
     "Term",
+    "in_term",
     "unpack_command",
     "unpack_commands",
     "unpack_places",
@@ -154,6 +155,13 @@ def unpack_commands(commands: bytes) -> Iterator[Command]:
             raise ValueError(f"no record of kind {kind} and size {size} at byte {at}")
         yield unpack_command(kind, commands[at : at + size])
         at += size
+
+
+def in_term(command: Request, term: int) -> bytes:
+    """Return a request as a command of this term, without a decision of the core on it."""
+    raw = command.pack()
+    size, kind, flags, _ = _HEADER.unpack_from(raw)
+    return _HEADER.pack(size, kind, flags, term) + raw[_HEADER.size :]
 
 
 def unpack_places(commands: bytes) -> Iterator[Place]:

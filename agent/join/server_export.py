@@ -8,8 +8,6 @@ server that is made of it knows that it has forgotten, and learns from the other
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
 import time
 from pathlib import Path
@@ -19,11 +17,12 @@ import msgspec
 from stoker.agent.state import state_folder
 from stoker.agent.state.state_folder import StateFolder
 from stoker.mesh.broker import revoked_keys
-from stoker.native.errors import BadRequest, Corrupt, Refused
+from stoker.mesh.identity import sealed_file
+from stoker.mesh.identity.sealed_file import FileKind
+from stoker.native.errors import BadRequest, Refused
 
-MAGIC = b"stoker server 1\n"
-BYTES_MAX = 16 << 20
-"""The largest file that is read; users and nodes take a few hundred bytes each."""
+KIND = FileKind(b"stoker server 1\n", "stoker cluster export", 16 << 20)
+"""Users and nodes take a few hundred bytes each of the largest file that is read."""
 _FILES = (
     *("format", "cluster.json", "genesis.json", "users.json", "joins.json", "config.toml"),
     revoked_keys.FILE,
@@ -57,42 +56,14 @@ def write(where: StateFolder, to: Path) -> ServerExport:
         found = {name: where.root / name for name in names}
         files = {name: path.read_bytes() for name, path in found.items() if path.is_file()}
     made = ServerExport(cluster.node, int(time.time()), files)
-    _create(to, encode(made))
+    sealed_file.create(to, sealed_file.encode(KIND, made))
     return made
-
-
-def _create(path: Path, data: bytes) -> None:
-    """Make a private file that was not there, durably."""
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except FileExistsError:
-        raise Refused(f"{path} exists already", hint="Name a new file") from None
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def encode(made: ServerExport) -> bytes:
-    """Return the bytes of the file: its kind, the SHA-256 of the rest, the rest."""
-    body = msgspec.msgpack.encode(made)
-    return MAGIC + hashlib.sha256(body).digest() + body
 
 
 @state_folder.disk_errors()
 def read(path: Path) -> ServerExport:
     """Return what a file has; Corrupt or BadRequest for another one."""
-    with path.open("rb") as file:
-        data = file.read(BYTES_MAX + 1)
-    if not data.startswith(MAGIC) or len(data) > BYTES_MAX:
-        raise BadRequest(f"{path} was not made by `stoker cluster export` of this version")
-    digest, body = data[len(MAGIC) : len(MAGIC) + 32], data[len(MAGIC) + 32 :]
-    if hashlib.sha256(body).digest() != digest:
-        raise Corrupt(f"{path} is damaged", hint="Take another copy of it")
-    try:
-        found = msgspec.msgpack.decode(body, type=ServerExport)
-    except msgspec.MsgspecError as error:
-        raise Corrupt(f"{path} cannot be read: {error}") from None
+    found = sealed_file.read(KIND, path, ServerExport)
     for name in found.files:
         if not _NAME.fullmatch(name):
             raise BadRequest(f"{path} has a file {name[:80]!r}, which no server has")

@@ -111,6 +111,14 @@ def _account(blob: AccountBlob) -> Fields:
     return {"what": "user.set", "about": blob.user, "detail": f"{role} {account.public_key}"}
 
 
+def _founded(blob: GenesisBlob) -> Fields:
+    made = blob.genesis
+    if made.origin is None:
+        return {"what": "cluster.founded", "about": made.cluster}
+    detail = f"behind entry {made.origin.index} of cluster {made.origin.cluster}"
+    return {"what": "cluster.restored", "about": made.cluster, "detail": detail}
+
+
 def _evicted(blob: EvictBlob) -> Fields:
     return {"what": "node.evicted", "about": blob.node, "detail": blob.why}
 
@@ -137,7 +145,7 @@ def _outcome(blob: OutcomeBlob) -> Fields:
 
 
 _SAYS: Mapping[type, Callable[[Any], Fields]] = {
-    GenesisBlob: lambda blob: {"what": "cluster.founded", "about": blob.genesis.cluster},
+    GenesisBlob: _founded,
     AdminBlob: _asked,
     AccountBlob: _account,
     EvictBlob: _evicted,

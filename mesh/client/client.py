@@ -274,6 +274,15 @@ class Client:
         """Return entries of the log behind a place, for administrators."""
         return await self._call("audit", "read", request, schema_audit.AuditView)
 
+    async def trail(self, after: int = 0) -> AsyncIterator[schema_audit.AuditView]:
+        """Yield the pages of a scheduler's entries behind a place, up to their end."""
+        more = True
+        while more:
+            view = await self.audit(schema_audit.AuditReadRequest(after=after))
+            more = view.more
+            after = view.entries[-1].place if view.entries else after
+            yield view
+
     async def telemetry_streams(self) -> schema_telemetry.TelemetryList:
         """Return the kinds of telemetry that are kept, and what is kept of each."""
         request = schema_telemetry.TelemetryRequest()

@@ -39,17 +39,32 @@ class Formats(msgspec.Struct, frozen=True):
     command: int
 
 
-class Genesis(msgspec.Struct, frozen=True):
-    """The first configuration of a cluster."""
+class Origin(msgspec.Struct, frozen=True):
+    """The place in the log of another cluster behind which a restored one begins.
+
+    `hash` is that of entry `index`, and `state` the digest of the state behind it, which
+    `origin.py` makes. `backup_ns` is when the backup was taken (CLOCK_REALTIME).
+    """
+
+    cluster: str
+    index: int
+    hash: bytes
+    state: bytes
+    backup_ns: int
+
+
+class Genesis(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The first configuration of a cluster. One that was restored from a backup has an `origin`."""
 
     cluster: str
     limits: Limits
     schedulers: tuple[RosterMember, ...]
     formats: Formats
     accounts: dict[str, Account]
+    origin: Origin | None = None
 
 
-class ClusterConfig(msgspec.Struct, frozen=True):
+class ClusterConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     """The configuration after an entry: the genesis, and what entries have changed since."""
 
     genesis: bytes
@@ -58,6 +73,8 @@ class ClusterConfig(msgspec.Struct, frozen=True):
     schedulers: tuple[RosterMember, ...]
     formats: Formats
     accounts: dict[str, Account]
+    restored_ns: int = 0
+    """The time of the entry with which a restored cluster began; 0 for any other cluster."""
 
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")

@@ -12,13 +12,13 @@ from typing import Any
 
 from stoker.mesh.identity.identity import Checks, Signs, Verifier
 from stoker.mesh.log import entry as entries
-from stoker.mesh.log import genesis
 from stoker.mesh.log.entry import Opened, SnapshotBlob, SnapshotPointBlob
 from stoker.mesh.log.jetstream_log import LogGap
 from stoker.mesh.log.log_outage import LogOutage
 from stoker.mesh.log.log_time import Instant, LogTime
 from stoker.mesh.replica import events
 from stoker.mesh.replica.changes import Applied
+from stoker.mesh.replica.first_state import first_state
 from stoker.mesh.replica.log.append_pipeline import AppendPipeline
 from stoker.mesh.replica.log.held_entry import HeldEntry
 from stoker.mesh.replica.log.held_tail import BrokenChain, HeldTail
@@ -39,7 +39,6 @@ from stoker.mesh.replica.requests.job_gets import JobGets
 from stoker.mesh.replica.requests.user_works import UserWorks
 from stoker.mesh.replica.requests.waiters import Waiters
 from stoker.mesh.replica.snapshots import Snapshot
-from stoker.mesh.replica.state import first_state
 from stoker.mesh.replica.watch.node_requests import NodeRequests
 from stoker.mesh.replica.watch.node_watch import NodeWatch
 from stoker.mesh.replica.works import request_defects
@@ -66,8 +65,7 @@ class Replica:
         read_envelope: ReadEnvelope = read_peer,
     ) -> None:
         self.settings = settings
-        digest = genesis.digest(settings.genesis)
-        self.state = state = first_state(settings.cluster, digest, snapshot)
+        self.state = state = first_state(settings.genesis, snapshot)
         self.real_ns = 0
         """The log's time of the latest event: CLOCK_REALTIME without its steps."""
         self._time = LogTime()

@@ -34,9 +34,17 @@ from stoker.mesh.log.entry import (
     SnapshotPointBlob,
     TermBlob,
 )
-from stoker.mesh.log.genesis import ClusterConfig, Genesis, digest, first_config
-from stoker.mesh.replica import attempt_words, followed_jobs, gangs, open_array, snapshots
+from stoker.mesh.log.genesis import ClusterConfig, Genesis, digest
+from stoker.mesh.replica import (
+    attempt_words,
+    followed_jobs,
+    gangs,
+    open_array,
+    origin,
+    snapshots,
+)
 from stoker.mesh.replica.changes import Applied, ToldOutcome
+from stoker.mesh.replica.entry_step import EntryStep
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.native.errors import Corrupt, StokerError
 from stoker.scheduler.book import Attempt, Book, Eviction, Job
@@ -57,7 +65,6 @@ from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import (
     ENDED,
     Account,
-    Action,
     Decision,
     ForgetJob,
     Gang,
@@ -68,7 +75,6 @@ from stoker.scheduler.nouns import (
     StopJob,
     TaskRecord,
     TrustSchedulers,
-    placing_of,
 )
 from stoker.scheduler.reasons import Reason, sentence
 
@@ -120,7 +126,7 @@ class ReplicaState:
         self._names: dict[int, str] = {}
         self._counted = 0
         """The number of jobs whose requests the core has counted."""
-        self._handlers: dict[type, Callable[[Any, _Step], None]] = {
+        self._handlers: dict[type, Callable[[Any, EntryStep], None]] = {
             StateChanged: self._state_changed,
             Start: self._start,
             Stop: self._stop,
@@ -138,6 +144,11 @@ class ReplicaState:
         return self.config.limits if self.config is not None else UNFOUNDED
 
     @property
+    def restored_ns(self) -> int:
+        """The time at which a restored cluster began; 0 for any other one."""
+        return self.config.restored_ns if self.config is not None else 0
+
+    @property
     def schedulers(self) -> roster_change.Members:
         """The roster; nobody before the genesis."""
         return self.config.schedulers if self.config is not None else ()
@@ -152,15 +163,21 @@ class ReplicaState:
             raise Corrupt("a state without a genesis has no snapshot")
         return self.config
 
+    @property
+    def is_founded(self) -> bool:
+        """True behind the genesis; before it, a restored cluster has the state of its backup."""
+        return self.config is not None and self.config.genesis == self.genesis
+
     def is_founding(self, entry: Entry) -> bool:
         """True if the entry states the genesis of this cluster."""
         stated = entries.genesis_of(entry)
         return stated is not None and digest(stated) == self.genesis
 
-    def _found(self, genesis: Genesis) -> None:
+    def _found(self, genesis: Genesis, now_ns: int) -> None:
         """Begin with this genesis, whose digest `judge` has compared."""
-        self.config = first_config(genesis)
-        self.core = Core(genesis.limits)
+        if genesis.origin is None:
+            self.core = Core(genesis.limits)
+        self.config = origin.first_config(genesis, self.config, now_ns)
 
     # --- snapshots --------------------------------------------------------------------------------
 
@@ -220,15 +237,17 @@ class ReplicaState:
 
     def apply(self, entry: Entry, digest: bytes) -> Applied:
         """Apply the entry that follows; `digest` is its hash. Return its changes."""
-        step = _Step(entry, digest)
+        step = EntryStep(entry, digest)
         effects: list[Effect] = []
+        commands, blobs = entry.commands, entry.blobs
         if (stated := entries.genesis_of(entry)) is not None:
-            self._found(stated)
+            self._found(stated, entry.now_ns)
+            commands, blobs = origin.consequences(stated, self, entry)
         raw = b""
-        if entry.commands:
-            raw = self.core.apply_packed(entry.commands, entry.now_ns)
+        if commands:
+            raw = self.core.apply_packed(commands, entry.now_ns)
             effects = unpack_effects(raw)
-        for blob in entry.blobs:
+        for blob in blobs:
             self._take_blob(blob, step)
         self._note_ranks(step, effects)
         for effect in effects:
@@ -262,7 +281,7 @@ class ReplicaState:
         self._counted = 0
         self._learn(counters["submitted"] - counters["forgotten"])
 
-    def _take_blob(self, blob: entries.Blob, step: _Step) -> None:
+    def _take_blob(self, blob: entries.Blob, step: EntryStep) -> None:
         if isinstance(blob, JobBlob):
             step.jobs[blob.command] = blob
         elif isinstance(blob, OutcomeBlob):
@@ -288,12 +307,12 @@ class ReplicaState:
         elif not isinstance(blob, GenesisBlob | TermBlob | AdminBlob):
             self._take_setting(blob, step)
 
-    def _evict(self, blob: EvictBlob, step: _Step) -> None:
+    def _evict(self, blob: EvictBlob, step: EntryStep) -> None:
         boot_id = self.book.nodes[blob.node].boot_id
         self.book.evicted[blob.node] = Eviction(boot_id, step.index, blob.why)
         step.evicted[name_id(blob.node)] = blob.why
 
-    def _remove(self, blob: NodeRemovedBlob, step: _Step) -> None:
+    def _remove(self, blob: NodeRemovedBlob, step: EntryStep) -> None:
         """Forget a node that the core has let go."""
         number = name_id(blob.node)
         if self.core.node(number) is not None:
@@ -304,7 +323,7 @@ class ReplicaState:
         step.applied.departed.append(blob.node)
         step.applied.actions.pop(blob.node, None)
 
-    def _take_setting(self, blob: entries.Setting, step: _Step) -> None:
+    def _take_setting(self, blob: entries.Setting, step: EntryStep) -> None:
         """Record the names of what this entry's commands have set."""
         if isinstance(blob, NamesBlob):
             self.book.named(blob.names)
@@ -335,7 +354,7 @@ class ReplicaState:
             self.config = msgspec.structs.replace(self._configured(), limits=limits)
             self._learn_anew()
 
-    def _change_roster(self, step: _Step) -> None:
+    def _change_roster(self, step: EntryStep) -> None:
         """Take the roster behind this entry; a change that may not be does nothing anywhere."""
         config = self._configured()
         schedulers = roster_change.following(config.schedulers, step.entry)
@@ -357,7 +376,7 @@ class ReplicaState:
 
     # --- effects of the core ----------------------------------------------------------------------
 
-    def _state_changed(self, effect: StateChanged, step: _Step) -> None:
+    def _state_changed(self, effect: StateChanged, step: EntryStep) -> None:
         if effect.state == "pending" and not effect.attempt:
             self._submitted(effect, step)
             return
@@ -394,7 +413,7 @@ class ReplicaState:
             record.usage = outcome.usage
         self.book.end(record)
 
-    def _note_ranks(self, step: _Step, effects: list[Effect]) -> None:
+    def _note_ranks(self, step: EntryStep, effects: list[Effect]) -> None:
         """Record what this entry says of single ranks; most of it changes no job."""
         ignored = {each.command for each in effects if isinstance(each, Ignored)}
         for command, outcome in step.outcomes.items():
@@ -405,7 +424,7 @@ class ReplicaState:
             if record.ranks:
                 gangs.note(record, outcome)
 
-    def _waits_again(self, effect: StateChanged, record: Job, step: _Step) -> None:
+    def _waits_again(self, effect: StateChanged, record: Job, step: EntryStep) -> None:
         """Record an attempt that is over, since another one will follow."""
         outcome = step.outcomes.get(effect.command)
         retried = effect.reason in (Reason.RETRIED, Reason.NOT_BEGUN)
@@ -433,7 +452,7 @@ class ReplicaState:
         record.reason = f"{again}: {why}" if retried and why != again else again
         step.changed(record)
 
-    def _submitted(self, effect: StateChanged, step: _Step) -> None:
+    def _submitted(self, effect: StateChanged, step: EntryStep) -> None:
         blob = step.jobs.get(effect.command)
         if blob is None:
             raise Corrupt(f"log entry {step.index}: command {effect.command} has no job with it")
@@ -457,7 +476,9 @@ class ReplicaState:
         elif record.state in ENDED:
             record.ended_ns = t_ns
 
-    def _why(self, effect: StateChanged, outcome: Outcome | None, record: Job, step: _Step) -> str:
+    def _why(
+        self, effect: StateChanged, outcome: Outcome | None, record: Job, step: EntryStep
+    ) -> str:
         if effect.command in step.cancels:
             record.stopped_for = step.cancels[effect.command]
         if effect.state == "stopping" and effect.reason in (Reason.PREEMPTED, Reason.RECLAIMED):
@@ -484,7 +505,7 @@ class ReplicaState:
             return gangs.whose(record, outcome, text)
         return gangs.lost_with(record, effect, self.node_name(effect.node), text)
 
-    def _start(self, effect: Start, step: _Step) -> None:
+    def _start(self, effect: Start, step: EntryStep) -> None:
         record = self.book.live(effect.job)
         info = self.core.job_figures(effect.job)
         if record is None or info is None:
@@ -507,7 +528,7 @@ class ReplicaState:
         record.decision = decision
         step.act(decision.node, self.start_action(record, effect.task))
 
-    def _start_rank(self, record: Job, decision: Decision, effect: Start, step: _Step) -> None:
+    def _start_rank(self, record: Job, decision: Decision, effect: Start, step: EntryStep) -> None:
         """Record the place of one rank; the last one's completes the gang, which then starts."""
         decisions = step.gangs.setdefault(effect.job, [])
         decisions.append(decision)
@@ -529,18 +550,18 @@ class ReplicaState:
             gangs.gang_of(record, self.book.nodes),
         )
 
-    def _release(self, effect: Release, step: _Step) -> None:
+    def _release(self, effect: Release, step: EntryStep) -> None:
         node = self.node_name(effect.node)
         step.act(node, ReleaseJob(*self.book.key(effect.job, effect.attempt, effect.task)))
 
-    def _stop(self, effect: Stop, step: _Step) -> None:
+    def _stop(self, effect: Stop, step: EntryStep) -> None:
         record = self.book.live(effect.job)
         why = record.reason if record is not None and record.reason else sentence(effect.reason)
         key = self.book.key(effect.job, effect.attempt, effect.task)
         state: Literal["lost", "cancelled"] = "lost" if effect.state == "lost" else "cancelled"
         step.act(self.node_name(effect.node), StopJob(*key, why, state))
 
-    def _forgotten(self, effect: Forgotten, step: _Step) -> None:
+    def _forgotten(self, effect: Forgotten, step: EntryStep) -> None:
         nodes = self.book.where(effect.job)
         self.book.forget(effect.job, step.cancels.get(effect.command, ""))
         step.applied.changed.append(effect.job)
@@ -551,50 +572,16 @@ class ReplicaState:
                 step.act(node, ForgetJob(effect.job))
 
     @staticmethod
-    def _ignored(effect: Ignored, step: _Step) -> None:
+    def _ignored(effect: Ignored, step: EntryStep) -> None:
         step.applied.ignored[effect.command] = effect.reason
 
     @staticmethod
-    def _duplicate(effect: Duplicate, step: _Step) -> None:
+    def _duplicate(effect: Duplicate, step: EntryStep) -> None:
         step.applied.submitted[effect.command] = effect.job
 
 
-class _Step:
-    """One entry while it is applied: its blobs by command, and its changes."""
-
-    def __init__(self, entry: Entry, digest: bytes) -> None:
-        self.index = entry.prev_index + 1
-        self.placing = placing_of(digest)
-        self.entry = entry
-        self.jobs: dict[int, JobBlob] = {}
-        self.outcomes: dict[int, Outcome] = {}
-        self.cancels: dict[int, str] = {}
-        self.evicted: dict[int, str] = {}
-        """The reasons why this entry gives nodes up, by their ids."""
-        self.gangs: dict[int, list[Decision]] = {}
-        """The decisions of gangs that this entry places, by job, in the order of their ranks."""
-        self.removed: list[NodeRemovedBlob] = []
-        self.applied = Applied()
-
-    def changed(self, record: Job) -> None:
-        self.applied.changed.append(record.job)
-        self.applied.changes.changed(record)
-
-    def act(self, node: str, action: Action) -> None:
-        self.applied.actions.setdefault(node, []).append(action)
-
-
-def _detail(effect: StateChanged, record: Job, step: _Step) -> str:
+def _detail(effect: StateChanged, record: Job, step: EntryStep) -> str:
     """Return the words of a person, or of the leader that gave up a node, about this change."""
     if effect.reason == Reason.NODE_EVICTED:
         return step.evicted.get(effect.node, "")
     return record.stopped_for if effect.reason == Reason.CANCEL_REQUESTED else ""
-
-
-def first_state(cluster: str, genesis: bytes, snapshot: Snapshot | None) -> ReplicaState:
-    """Return the state of a snapshot, or an unfounded one; Corrupt for a foreign snapshot."""
-    if snapshot is None:
-        return ReplicaState(cluster, genesis)
-    if snapshot.config.genesis != genesis:
-        raise Corrupt("the snapshot follows from another genesis than that of this cluster")
-    return ReplicaState.restore(snapshot)

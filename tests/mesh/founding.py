@@ -38,5 +38,5 @@ def founded(cluster: str, limits: Limits) -> ReplicaState:
     """A state right after its genesis, without a log."""
     made = genesis_of(cluster, limits)
     state = ReplicaState(cluster, digest_of(made))
-    state._found(made)
+    state._found(made, 0)
     return state

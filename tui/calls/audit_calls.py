@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -18,7 +18,8 @@ from stoker.mesh.audit.trail import Trail, TrailEntry
 from stoker.mesh.client.client import Client
 from stoker.mesh.client.read_choice import ReadChoice
 from stoker.mesh.log import log_archive
-from stoker.mesh.wire.schema_audit import AuditReadRequest, AuditView
+from stoker.mesh.replica.snapshots import Snapshot
+from stoker.mesh.wire.schema_audit import AuditView
 from stoker.native.errors import Corrupt, Denied, NotFound
 
 Follow = Callable[[TrailEntry], None]
@@ -43,7 +44,7 @@ class Audited(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     """The public key of the scheduler that told it, or the file."""
     index: int
-    """The number of entries that count; the last one has this index."""
+    """The last entry that counts has this index."""
     hash: str
     trail: str
     """The digest of all effects of the entries, made again here."""
@@ -53,15 +54,22 @@ class Audited(msgspec.Struct, frozen=True, kw_only=True):
     """The entries of each scheduler, by its number."""
     passed: dict[str, int]
     """Entries that did not count, by the schedulers' own name of the reason."""
+    behind: int = 0
+    """The trail of a restored cluster begins behind this entry, which its backup has."""
     compared: int = 0
     """The checkpoints that were compared with the trail and agree."""
 
 
 class TrailAudit:
-    """One audit in the making."""
+    """One audit in the making. `base` is the state of the backup of a restored cluster."""
 
-    def __init__(self, checkpoints: list[Checkpoint], follow: Follow | None = None) -> None:
-        self._trail = Trail()
+    def __init__(
+        self,
+        checkpoints: list[Checkpoint],
+        follow: Follow | None = None,
+        base: Snapshot | None = None,
+    ) -> None:
+        self._trail = Trail(base=base)
         self._follow = follow
         self._known = {each.index: each for each in checkpoints}
         self._first_ns = self._last_ns = 0
@@ -102,7 +110,7 @@ class TrailAudit:
                 " the log lost its end"
             )
         if view is not None:
-            _agree(view, (state.index, state.hash.hex(), state.trail.hex()))
+            self._trail.check_end(view.index, view.hash, view.trail)
         return Audited(
             cluster=state.cluster,
             source=source,
@@ -113,24 +121,15 @@ class TrailAudit:
             last_t_ns=self._last_ns,
             signed={f"{number:016x}": count for number, count in self._trail.signed.items()},
             passed=dict(self._trail.passed),
+            behind=self._trail.behind,
             compared=self._compared,
         )
-
-
-def _agree(view: AuditView, found: tuple[int, str, str]) -> None:
-    says = (view.index, view.hash, view.trail)
-    for what, told, made in zip(("index", "hash", "effects"), says, found, strict=True):
-        if told != made:
-            raise Corrupt(
-                f"the scheduler's {what} is {str(told)[:16]}, and its entries lead to"
-                f" {str(made)[:16]}: its state is not what its log says"
-            )
 
 
 async def of_scheduler(state: str | None, reads: ReadChoice, audit: TrailAudit) -> Audited:
     """TrailAudit the trail that a scheduler tells, by default the leader."""
     async with Client.open(state, reads=reads) as client:
-        async for view in views(client):
+        async for view in client.trail():
             for each in view.entries:
                 audit.take(each.place, each.data)
         return audit.over(view.scheduler, view)
@@ -148,16 +147,6 @@ def of_file(path: Path, audit: TrailAudit) -> Audited:
     except PermissionError:
         raise Denied(f"{path} cannot be read by this user") from None
     return audit.over(str(path))
-
-
-async def views(client: Client) -> AsyncIterator[AuditView]:
-    """Yield the pages of a scheduler's trail up to its end."""
-    after, more = 0, True
-    while more:
-        view = await client.audit(AuditReadRequest(after=after))
-        more = view.more
-        after = view.entries[-1].place if view.entries else after
-        yield view
 
 
 # --- checkpoints ----------------------------------------------------------------------------------

@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     from stoker.tui.calls.audit_calls import Audited, Checkpoint, Follow
 
 FILE = click.Path(path_type=Path)
+backup_option = click.option(
+    "--backup",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The backup that the cluster was restored from.",
+)
 VERBS: dict[str, tuple[str, str]] = {
     "export": ("stoker.tui.commands.audit_commands", "Write all entries into a file"),
     "show": ("stoker.tui.commands.audit_commands", "List who changed what"),
@@ -51,11 +57,12 @@ def audit_command() -> None:
 @click.option("--about", default="", metavar="NAME", help="Only this job, node, user or queue.")
 @click.option("--after", default=0, metavar="ENTRY", help="Only entries behind this one.")
 @click.option("--all", "routine", is_flag=True, help="Add reports, outcomes and snapshots.")
+@backup_option
 @node_option
 @read_options
 @output_option("table")
 def audit_show_command(
-    *, file: Path | None, user: str, about: str, after: int, routine: bool,
+    *, file: Path | None, user: str, about: str, after: int, routine: bool, backup: Path | None,
     state: str | None, reads: ReadChoice, output: tables.Output,
 ) -> None:  # fmt: skip
     """List who changed what, from the log or from FILE, the oldest first."""
@@ -70,7 +77,7 @@ def audit_show_command(
             if (routine or not row.routine) and user in ("", row.user) and about in ("", row.about):
                 yield row
 
-    _audited(file, state, reads, follow=lambda taken: rows.extend(wanted(taken)))
+    _audited(file, state, reads, backup, follow=lambda taken: rows.extend(wanted(taken)))
     show(nouns.TRAIL, msgspec.to_builtins(rows), output)
 
 
@@ -78,12 +85,13 @@ def audit_show_command(
 @click.argument("file", type=FILE, required=False)
 @click.option("--checkpoints", type=FILE, metavar="PATH",
               help="A file that keeps the end of each audit.")  # fmt: skip
+@backup_option
 @node_option
 @read_options
 @output_option("table")
 def audit_verify_command(
-    *, file: Path | None, checkpoints: Path | None, state: str | None, reads: ReadChoice,
-    output: tables.Output,
+    *, file: Path | None, checkpoints: Path | None, backup: Path | None, state: str | None,
+    reads: ReadChoice, output: tables.Output,
 ) -> None:  # fmt: skip
     """Check all entries since the genesis, as the log or FILE has them.
 
@@ -97,7 +105,7 @@ def audit_verify_command(
     from stoker.tui.calls import audit_calls
 
     earlier = audit_calls.checkpoints(checkpoints) if checkpoints is not None else []
-    found = _audited(file, state, reads, earlier=earlier)
+    found = _audited(file, state, reads, backup, earlier=earlier)
     if checkpoints is not None:
         try:
             audit_calls.add_checkpoint(checkpoints, found)
@@ -135,11 +143,10 @@ def audit_export_command(*, file: Path, state: str | None, reads: ReadChoice) ->
 
 async def _export(state: str | None, reads: ReadChoice, out: SegmentWriter) -> int:
     from stoker.mesh.client.client import Client
-    from stoker.tui.calls import audit_calls
 
     count = 0
     async with Client.open(state, reads=reads) as client:
-        async for view in audit_calls.views(client):
+        async for view in client.trail():
             for each in view.entries:
                 out.add(each.place, each.data)
             count += len(view.entries)
@@ -147,7 +154,7 @@ async def _export(state: str | None, reads: ReadChoice, out: SegmentWriter) -> i
 
 
 def _audited(
-    file: Path | None, state: str | None, reads: ReadChoice,
+    file: Path | None, state: str | None, reads: ReadChoice, backup: Path | None, *,
     follow: Follow | None = None, earlier: list[Checkpoint] | None = None,
 ) -> Audited:  # fmt: skip
     """TrailAudit the trail of a file, or of a scheduler."""
@@ -155,7 +162,12 @@ def _audited(
 
     if file is not None and (reads.at or reads.stale):
         raise BadRequest("a file is read here: --at and --stale are about schedulers")
-    audit = audit_calls.TrailAudit(earlier or [], follow)
+    base = None
+    if backup is not None:
+        from stoker.mesh.replica import backup_file
+
+        base = backup_file.read(backup).state
+    audit = audit_calls.TrailAudit(earlier or [], follow, base)
     if file is not None:
         return audit_calls.of_file(file, audit)
     return call(audit_calls.of_scheduler(state, reads, audit))
@@ -164,7 +176,9 @@ def _audited(
 def _lines(found: Audited) -> Iterator[str]:
     yield f"cluster     {found.cluster}"
     yield f"source      {found.source}"
-    yield f"entries     {found.index}, each signed and in its place since the genesis"
+    since = f"entry {found.behind}, which the backup has" if found.behind else "the genesis"
+    count = found.index - found.behind
+    yield f"entries     {count}, each signed and in its place since {since}"
     for number, count in sorted(found.signed.items()):
         yield f"signed      {count} by scheduler {number}"
     for reason, count in sorted(found.passed.items()):

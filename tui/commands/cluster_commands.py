@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 VERBS: dict[str, tuple[str, str]] = {
     "admit": ("stoker.tui.commands.cluster_commands", "Let a server that left count again"),
+    "backup": ("stoker.agent.commands.backup_commands", "Write the cluster's state to a file"),
     "export": ("stoker.agent.commands.cluster_commands", "Write what makes this server"),
     "init": ("stoker.agent.commands.cluster_commands", "Let other hosts reach this node"),
     "join": ("stoker.agent.commands.cluster_commands", "Make this host a node of a cluster"),
@@ -31,6 +32,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "limits": ("stoker.tui.commands.cluster_commands", "Change limits of the cluster"),
     "remove": ("stoker.tui.commands.cluster_commands", "Let a lost server count no more"),
     "replace": ("stoker.agent.commands.cluster_commands", "Take a lost server's place"),
+    "restore": ("stoker.agent.commands.backup_commands", "Begin a cluster with a backup's state"),
     "revoke": ("stoker.agent.commands.cluster_commands", "Take a node's or user's key back"),
     "rotate": ("stoker.agent.commands.cluster_commands", "Give a node that joined another key"),
     "status": ("stoker.tui.commands.cluster_commands", "Show servers, and which may go down"),

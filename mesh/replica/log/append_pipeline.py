@@ -161,8 +161,8 @@ class AppendPipeline:
 
     def append_term(self, term: int, pledges: tuple[bytes, ...], now: Instant) -> None:
         """Send the TERM entry that makes this replica the leader, with sealed pledges of others."""
-        founded = self._tail.end.index > 0
-        work = TermWork(term, self._settings.leader, founds=not founded)
+        founded = self._tail.is_founded
+        work = TermWork(term, self._settings.leader, founds=not self._tail.end.index)
         batch = propose(self._state, [work], now.log_ns, measure=self._settings.measure)
         assert batch.commands, "the core refuses a term that follows its own"
         first: tuple[entries.Blob, ...] = ()

@@ -64,6 +64,11 @@ class HeldTail:
             self._applied = ChainPlace(state.term, state.index, state.hash)
         return self._applied
 
+    @property
+    def is_founded(self) -> bool:
+        """True if the chain that this replica holds has the genesis of its cluster."""
+        return bool(self.entries) or self._state.is_founded
+
     def following(
         self, term: int, leader: int, now_ns: int, commands: bytes, blobs: tuple[Blob, ...]
     ) -> Entry:
@@ -178,7 +183,7 @@ class HeldTail:
         entry = opened.entry
         if entry.cluster != self._state.cluster:
             return "entry_cluster"
-        if self.end.index == 0 and not self._state.is_founding(entry):
+        if not self.is_founded and not self._state.is_founding(entry):
             if seq != self._state.seen + 1:
                 raise LogGap(f"log entry {self._state.seen + 1} is missing, {seq} came")
             return "entry_genesis"
@@ -221,8 +226,9 @@ class HeldTail:
                 return "entry_repeat"
         elif not self._roster.may_begin(entry, self._state):
             return "entry_pledges"
+        begins = not self._state.is_founded and entry.prev_index == self._state.index
         founds = entries.genesis_of(entry) is not None
-        if founds if entry.prev_index else not self._state.is_founding(entry):
+        if founds if not begins else not self._state.is_founding(entry):
             return "entry_genesis"
         return ""
 

@@ -73,7 +73,7 @@ class LogFollower:
     def end(self) -> None:
         """Check the end of the log; Corrupt if it is before `known_tail`."""
         seen = self._state.seen
-        if not self._tail.end.index and self._state.refused:
+        if not self._tail.is_founded and self._state.refused:
             raise Corrupt("the log does not begin with the genesis of this cluster")
         if seen < self._known_tail:
             known = f"entry {self._known_tail} was acknowledged"

@@ -58,8 +58,8 @@ class Roster:
         holds; without `at`, behind the last one."""
         while self._changes and self._changes[0].after <= state.index:
             del self._changes[0]
-        if state.config is not None:
-            found = state.config.schedulers
+        if state.is_founded:
+            found = state.schedulers
         else:  # the first entry is judged by the genesis, whoever is heard meanwhile
             found = self.told if self.told and at is None else self._founders
         for change in self._changes:

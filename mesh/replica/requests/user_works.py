@@ -73,8 +73,12 @@ class UserWorks:
         old = core_request.forgotten(state.core, owner, work.first_key, since_ns)
         if old is not None:
             raise old
-        refused = self._room.refusal(work, state.book, state.limits.jobs)
         measure = self._settings.measure
+        if 0 < since_ns < state.restored_ns and not repeats(
+            state, work, now.log_ns, measure=measure
+        ):
+            raise core_request.since_backup()
+        refused = self._room.refusal(work, state.book, state.limits.jobs)
         if refused is not None and not repeats(state, work, now.log_ns, measure=measure):
             self._outbox.count("budget_refused")
             raise refused

@@ -89,6 +89,15 @@ def forgotten(core: Core, owner: Owner, key: bytes, since_ns: int) -> KeyWindow 
     )
 
 
+def since_backup() -> KeyWindow:
+    """Return the refusal of a repeat that was first sent before the cluster was restored."""
+    return KeyWindow(
+        "this key was first sent before the cluster was restored from a backup, which does not know"
+        " it: its job may have run since that was taken",
+        hint="If it may run again, submit it under a new key",
+    )
+
+
 def submit(
     owner: Owner,
     key: bytes,

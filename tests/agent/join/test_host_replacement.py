@@ -11,6 +11,7 @@ from stoker.agent.join import foundation, host_replacement, server_export
 from stoker.agent.state import state_folder
 from stoker.agent.state.state_folder import ClusterFile, StateFolder
 from stoker.agent.supervise import broker_address
+from stoker.mesh.identity import sealed_file
 from stoker.mesh.log import log_record
 from stoker.native.errors import BadRequest, Corrupt, Refused
 from tests.agent.join.test_foundation import HERE, Founders
@@ -120,6 +121,6 @@ def test_a_damaged_or_foreign_file_makes_nothing(founders: Founders, tmp_path: P
         server_export.read(path)
     for name in ("../evil", "keys/../../evil", "/etc/evil", "keys/", "keys/.x", "nats/x"):
         foreign = server_export.ServerExport(made.node, made.made_s, {name: b""})
-        path.write_bytes(server_export.encode(foreign))
+        path.write_bytes(sealed_file.encode(server_export.KIND, foreign))
         with pytest.raises(BadRequest, match="which no server has"):
             server_export.read(path)

@@ -3,24 +3,31 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
+from stoker.mesh.audit import trail_rows
 from stoker.mesh.audit.trail import Trail
+from stoker.mesh.audit.trail_rows import TrailRow
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.log import entry as entries
 from stoker.mesh.log import roster_change
-from stoker.mesh.log.entry import LimitsBlob
+from stoker.mesh.log.entry import GenesisBlob, LimitsBlob
 from stoker.mesh.log.genesis import RosterMember
 from stoker.mesh.log.roster_change import entering
+from stoker.mesh.replica import origin
+from stoker.mesh.replica.snapshots import Snapshot
 from stoker.mesh.replica.works.work import AdminApplied
 from stoker.mesh.sim.keyed_hash import KeyedHash
 from stoker.mesh.wire.term_owner import TERMS_PER_ROUND
-from stoker.native.errors import Corrupt
+from stoker.native.errors import BadRequest, Corrupt
 from tests.agent.sim.stage import Stage
 from tests.agent.sim.test_scenarios_roster import Changes, members
 from tests.mesh.bench import LEADER, Bench
+from tests.mesh.replica.test_origin import genesis_behind
 
 Found = list[tuple[int, bytes]]
 
@@ -123,6 +130,50 @@ def test_leaders_and_rosters_that_change_are_judged_by_the_roster_of_their_time(
     without = [each for each in held if not _enters(each[1])]
     with pytest.raises(Corrupt, match="entries are missing"):
         _follow(without)
+
+
+def test_the_trail_of_a_restored_cluster_begins_with_the_backup(
+    bench: Bench, tmp_path: Path
+) -> None:
+    """Its entries name the state that they begin behind, and no other one is taken for it."""
+    other = identity.create(tmp_path / "other.nk")
+    base = origin.plain(bench.replica.state.snapshot())
+    made = genesis_behind(base, other)
+    own = msgspec.structs.replace(base, cluster=made.cluster)
+    again = Bench(other, None, own, genesis=made).lead()
+    again.submit("new")
+    found, state = again.log.read(1), again.replica.state
+    trail = Trail(base=base)
+    for place, data in found:
+        trail.take(place, data)
+    trail.check_end(state.index, state.hash.hex(), state.trail.hex())
+    assert trail.behind == base.index and trail.state is not None
+    assert trail.state.core.snapshot() == state.core.snapshot()
+    assert trail.state.book.snapshot() == state.book.snapshot()
+    with pytest.raises(BadRequest, match=f"at entry {base.index}, behind which its trail begins"):
+        followed(found)
+    bench.submit("later")
+    with pytest.raises(Corrupt, match="another genesis"):
+        Trail(base=bench.replica.state.snapshot()).take(*found[0])
+    assert [row.what for row in rows_of(base, found)][:2] == ["term.begun", "cluster.restored"]
+
+
+def rows_of(base: Snapshot, found: Found) -> list[TrailRow]:
+    trail = Trail(base=base)
+    taken = [trail.take(place, data) for place, data in found]
+    return [row for each in taken if each is not None for row in trail_rows.rows(each)]
+
+
+def test_a_genesis_in_the_middle_counts_for_nothing(bench: Bench, signer: Identity) -> None:
+    """Nobody makes another cluster of a trail, not even the scheduler whose log it is."""
+    state = bench.replica.state
+    made = genesis_behind(origin.plain(state.snapshot()), signer, state.cluster)
+    forged = bench.replica._tail.following(
+        state.term + TERMS_PER_ROUND, LEADER, bench.now, b"", (GenesisBlob(made),)
+    )
+    found = bench.log.read(1)
+    trail = followed([*found, (len(found) + 1, entries.seal(forged, signer).data)])
+    assert trail.passed == {"entry_genesis": 1} and trail.index == len(found)
 
 
 def _enters(data: bytes) -> bool:
