@@ -21,6 +21,8 @@ from stoker.native import row_forms
 from stoker.native.errors import BadRequest, NotFound
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from stoker.agent.alerts.alert import Alert
     from stoker.agent.alerts.alert_files import AlertStatus
     from stoker.agent.alerts.judge import AlertBook
@@ -63,8 +65,26 @@ def history_command(state: str | None, output: Form) -> None:
         _print_table(ended, "no alert was resolved")
 
 
+def _offered(
+    context: click.Context, parameter: click.Parameter, begun: str
+) -> list[CompletionItem]:
+    """Offer a shell the alerts that fire and that nobody has seen, the newest first."""
+    from click.shell_completion import CompletionItem
+
+    try:
+        _, book = _found(_own(context.params.get("state")))
+    except Exception:  # in the middle of a line nobody can do anything about it
+        return []
+    unseen = [alert for alert in reversed(book.firing) if alert.acknowledged is None]
+    offers = [(f"a{alert.id}", f"{alert.rule}: {alert.reason}") for alert in unseen]
+    offers += [("all", "every one of them")] if unseen else []
+    return [
+        CompletionItem(word, help=_clean(said)) for word, said in offers if word.startswith(begun)
+    ]
+
+
 @alerts_command.command("ack")
-@click.argument("which", nargs=-1, required=True, metavar="ALERTS")
+@click.argument("which", nargs=-1, required=True, metavar="ALERTS", shell_complete=_offered)
 @state_option
 @click.option("--reason", default="", metavar="TEXT", help="Why it may go on firing.")
 def ack_command(which: tuple[str, ...], state: str | None, reason: str) -> None:

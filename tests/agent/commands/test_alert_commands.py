@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -110,3 +113,34 @@ def test_a_damaged_book_and_a_missing_node_are_named(where: StateFolder) -> None
     assert isinstance(alerts(where).exception, Corrupt)
     missing = state_folder.locate(where.root.parent / "other")
     assert isinstance(alerts(missing).exception, NotFound)
+
+
+def offered(where: StateFolder, begun: str) -> list[tuple[str, str]]:
+    """Return the offers behind `stoker alerts ack --state ...`, as zsh asks."""
+    words = ["stoker", "alerts", "ack", "--state", str(where.root), begun]
+    done = subprocess.run(
+        [Path(sys.executable).with_name("stoker")],
+        env=os.environ
+        | {
+            "_STOKER_COMPLETE": "zsh_complete",
+            "COMP_WORDS": " ".join(words),
+            "COMP_CWORD": str(len(words) - 1),
+        },
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    return list(zip(lines[1::3], lines[2::3], strict=True))
+
+
+def test_a_shell_is_offered_the_alerts_that_fire_and_nobody_has_seen(where: StateFolder) -> None:
+    newer = msgspec.structs.replace(FIRING, id=4, rule="loud", reason="a\nb\x1b[2J")
+    alert_files.write_book(where.agent, AlertBook(5, (FIRING, newer), (OVER,)))
+    assert [word for word, _ in offered(where, "")] == ["a4", "a3", "all"]
+    assert offered(where, "a4") == [("a4", "loud: a?b?[2J")]
+    assert alerts(where, "ack", "a4").exit_code == 0
+    assert [word for word, _ in offered(where, "a")] == ["a3", "all"]
+    assert alerts(where, "ack", "all").exit_code == 0
+    assert offered(where, "") == []
+    (where.agent / alert_files.BOOK).write_text("{")
+    assert offered(where, "") == []
