@@ -342,3 +342,51 @@ def placed(host: ServerHost, number: int) -> str:
     """The node on which a job runs; empty while it runs nowhere."""
     view = host.json("job", str(number), "-o", "json")
     return str(view["decision"]["node"]) if view["state"] == "running" else ""
+
+
+@pytest.mark.soak
+def test_one_host_begins_again_with_the_backup_of_three(servers: list[ServerHost]) -> None:
+    """All servers are lost; what their cluster knew goes on at one of the hosts, which another one
+    joins again."""
+    wait_until(lambda: in_step(servers), "all three are in step", PATIENCE_S)
+    first, second, third = servers
+    number = job(first)
+    wait_until(lambda: bool(placed(first, number)), "the job runs", PATIENCE_S)
+    folder = first.root.parent / "again"
+    folder.mkdir(mode=0o711)
+    kept = str(folder / "kept")
+    said = second.stoker("cluster", "backup", kept).stdout.decode()
+    refused = third.stoker("cluster", "restore", kept, "--state", str(folder / "no"), check=False)
+    assert refused.returncode == 2 and b"it is not lost" in refused.stderr
+    for host in servers:
+        host.lose_power()
+    again = [ServerHost(name, place, folder) for place, name in ((3, "third"), (2, "second"))]
+    try:
+        for host in again:
+            host.plug_in()
+        begin_again(*again, kept)
+        wait_until(lambda: bool(placed(again[0], number)), "the job runs again", PATIENCE_S)
+        found = again[0].json("audit", "verify", "--backup", kept, "-o", "json")
+        assert f"at entry {found['behind']}, term" in said and not found["passed"]
+    finally:
+        for host in reversed(again):
+            host.stoker("down", check=False)
+
+
+def begin_again(server: ServerHost, node: ServerHost, kept: str) -> None:
+    """Restore the backup on one host and have another one join the cluster, both by new folders."""
+    server.stoker("cluster", "restore", kept, "--name", server.name)
+    server.stoker("cluster", "init", "--address", server.address)
+    server.stoker("up")
+    token = server.stoker("cluster", "token").stdout
+    node.stoker("cluster", "join", "--name", node.name, stdin=token)
+    node.stoker("up")
+
+    def ready() -> bool:
+        listed = server.json("nodes", "-o", "json")["nodes"]
+        return {row["node"]: row["state"] for row in listed} == {
+            server.name: "ready",
+            node.name: "ready",
+        }
+
+    wait_until(ready, "both hosts are nodes under their former names", PATIENCE_S)

@@ -11,7 +11,7 @@ import pytest
 from stoker.agent.join import cluster_restore
 from stoker.agent.state import state_folder
 from stoker.agent.state.state_folder import StateFolder
-from stoker.agent.supervise import startup
+from stoker.agent.supervise import broker_address, startup
 from stoker.mesh.broker import revoked_keys, users
 from stoker.mesh.broker.revoked_keys import RevokedKey
 from stoker.mesh.broker.users import User
@@ -128,6 +128,16 @@ def test_while_a_broker_of_the_former_cluster_answers_nothing_is_made(
     with pytest.raises(Refused, match=r"answers at 127\.0\.0\.1:1: it is not lost"):
         cluster_restore.restore(where, backup)
     assert not where.root.exists() and not list(where.root.parent.glob(".new-*"))
+
+
+def test_it_takes_hosts_at_an_address_and_no_servers(backup: Backup, where: StateFolder) -> None:
+    """The state of a backup is on this host alone, so that no other one could confirm anything."""
+    cluster_restore.restore(where, backup)
+    before = where.genesis.read_bytes()
+    with pytest.raises(Refused, match="begins with the state of a backup"):
+        broker_address.init(where, "127.0.0.2", None, "", 3)
+    assert broker_address.init(where, "127.0.0.2", None, "").takes_hosts
+    assert where.genesis.read_bytes() == before
 
 
 def test_a_restore_that_fails_leaves_nothing(backup: Backup, where: StateFolder) -> None:
