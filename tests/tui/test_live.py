@@ -102,6 +102,24 @@ def test_a_shell_is_offered_what_is_there(node: private_node.PrivateNode) -> Non
     assert stoker(node, "cancel", "goes-on").wait(60) == 0
 
 
+@pytest.mark.parametrize("words", [("jobs",), ("submit", "true")])
+def test_an_answered_command_has_loaded_nothing_for_what_others_do(
+    node: private_node.PrivateNode, words: tuple[str, ...]
+) -> None:
+    """The whole way, with connection, reply and output; `stoker bench cli` has the figures."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "stoker", *words],
+        env=os.environ | {"STOKER_STATE": str(node.state)},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert done.returncode == 0
+    assert done.stdout
+    assert {"ssl", "nacl.signing", "stoker.mesh.client.client"} <= loaded
+    others = {f"stoker.tui.calls.{name}" for name in ("rank_output", "wait_notice", "job_waits")}
+    assert not loaded & {"encodings.idna", "unicodedata", "nats", "random", "email", *others}
+
+
 def test_input_and_output_are_the_same_bytes(
     node: private_node.PrivateNode, tmp_path: Path
 ) -> None:

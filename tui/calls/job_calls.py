@@ -15,7 +15,7 @@ import msgspec
 from stoker.mesh.client.client import Client
 from stoker.mesh.client.read_choice import ReadChoice
 from stoker.mesh.wire import schema
-from stoker.tui.calls import attachment, job_waits, selected_jobs, views
+from stoker.tui.calls import attachment, selected_jobs, views
 from stoker.tui.calls.views import ReadRows
 from stoker.tui.options.selectors import ME, Selector
 
@@ -141,6 +141,8 @@ async def wait(
     state: str | None, selector: Selector, words: str, timeout_s: float | None
 ) -> tuple[int, list[Row]]:
     """Wait for the selected jobs; returns one exit code for all, and their rows."""
+    from stoker.tui.calls import job_waits  # a list needs no waiting
+
     open_states = selected_jobs.OPEN if selector.all or selector.me else ()
     async with _selected(state, selector, words, states=open_states) as (client, numbers):
         attachment.be_patient(client)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Submission of a job, alone or with this terminal attached to it.
+"""Submission of a job with this terminal attached to it.
 
 `run` ends with the job's own exit code, or detaches and prints how to return.
 """
@@ -7,45 +7,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-from typing import Any
 
 from stoker.mesh.client.client import Client
 from stoker.mesh.wire import schema
 from stoker.native.errors import BadRequest, Busy, StokerError, Unavailable
 from stoker.scheduler.nouns import ENDED
 from stoker.tui.calls import attachment, rank_output, streams, views, wait_notice
-
-Row = dict[str, Any]
-
-
-def input_of(stdin_file: str | None, *, interactive: bool = False) -> int | None:
-    """The descriptor that is copied to the job's stdin, or None."""
-    if stdin_file:
-        return os.open(stdin_file, os.O_RDONLY | os.O_CLOEXEC)
-    return 0 if streams.wanted(0, interactive) else None
-
-
-async def submit(
-    state: str | None, request: schema.JobRequest, fd: int | None, *, rows: bool = True
-) -> tuple[str, list[Row]]:
-    """Submit a job or an array, and copy a file for stdin to its end.
-
-    Returns the selector that names the jobs in other verbs, and with `rows` their rows.
-    """
-    async with Client.open(state) as client:
-        view = await client.submit(request)
-        if fd is not None:
-            await streams.feed(client, view.job, fd)
-        if view.array is None:
-            return str(view.job), [views.part(view)]
-        name = f"{view.array.first}-{view.array.first + view.array.size - 1}"
-        if not rows:
-            return name, []
-        array = schema.ListRequest(select=name, limit=min(view.array.size, schema.LIST_MAX))
-        found = [views.part(job) async for job in client.list_all(array)]
-        return name, found[::-1]
 
 
 async def run(state: str | None, request: schema.JobRequest, fd: int | None) -> int:

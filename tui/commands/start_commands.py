@@ -55,13 +55,13 @@ def run_command(
     Ctrl-C detaches and leaves the job running. Exit code: the job's own, 128+N after signal N,
     124 at the time limit, 125 if the job's end is unknown, 126 or 127 if it could not be started.
     """
-    from stoker.tui.calls import job_start
+    from stoker.tui.calls import job_start, job_submit
 
     restarts = options["restart"] in ("on-node-loss", "always")
     again = options["retries"] or options["preemptible"] or restarts
     asked = stdin_file or interactive
     # A job that may run again takes no input; a pipe that merely happens to be there is ignored.
-    fd = job_start.input_of(stdin_file, interactive=interactive) if asked or not again else None
+    fd = job_submit.input_of(stdin_file, interactive=interactive) if asked or not again else None
     ready = request(argv, stdin=fd is not None, **options)
     sys.exit(_call(job_start.run(state, ready, fd)))
 
@@ -79,11 +79,11 @@ def submit_command(
     **options: Any,
 ) -> None:
     """Submit a job and print its number, or 5-14 for the jobs of an array."""
-    from stoker.tui.calls import job_start
+    from stoker.tui.calls import job_submit
 
-    fd = job_start.input_of(stdin_file) if stdin_file else None
+    fd = job_submit.input_of(stdin_file) if stdin_file else None
     ready = request(argv, stdin=fd is not None, **options)
-    name, rows = _call(job_start.submit(state, ready, fd, rows=output != "name"))
+    name, rows = _call(job_submit.submit(state, ready, fd, rows=output != "name"))
     if output == "name":
         text.show(f"{name}\n")
     else:

@@ -349,7 +349,8 @@ def test_cancel_says_what_became_of_each(fakes: Any, node: Any) -> None:
     node.answers["job.cancel"] = lambda asked: {"schema": "stoker/v1", "jobs": jobs}
     done = stoker(node, "cancel", "5-6", "--reason", "too slow")
     assert done.stdout == (b"job 5 is being stopped (stopping)\njob 6 was over already (failed)\n")
-    assert node.seen[-1][1] == {"schema": "stoker/v1", "select": "5-6", "reason": "too slow"}
+    asked = {"select": "5-6", "reason": "too slow", "before": None}
+    assert node.seen[-1][1] == {"schema": "stoker/v1", **asked}
 
 
 def test_rm_says_what_was_removed_and_why_not(fakes: Any, node: Any) -> None:
