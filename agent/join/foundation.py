@@ -33,6 +33,7 @@ def may_found(where: StateFolder, cluster: ClusterFile) -> bool:
 
 def found(where: StateFolder, cluster: ClusterFile) -> ClusterFile:
     """Found the cluster of this server and of those that joined; return its record."""
+    from stoker.mesh.log.genesis import Genesis
     from stoker.mesh.replica import cluster_limits
     from stoker.mesh.replica.new_cluster import founding_several
 
@@ -41,6 +42,9 @@ def found(where: StateFolder, cluster: ClusterFile) -> ClusterFile:
     limits = cluster_limits.read(where.root / "config.toml")
     keys = [each.scheduler for each in servers]
     genesis = founding_several(cluster.cluster, keys, limits, users.accounts(table))
+    if where.genesis.exists():  # the state of a backup is that of all servers
+        begins = state_folder.read_json(where.genesis, Genesis).origin
+        genesis = msgspec.structs.replace(genesis, origin=begins)
     users.save(where.users, table)
     durable_file.replace(where.genesis, sealed_json.encode(genesis))
     return _complete(where, cluster, servers)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from typing import Any
 
 import msgspec
 
@@ -93,11 +92,6 @@ def _check_servers(where: StateFolder, before: ClusterFile, wanted: int, address
         raise Refused(
             f"node {before.node} has a log already, which one scheduler keeps",
             hint="A cluster of several servers begins in a new folder: name one with --state",
-        )
-    if state_folder.read_json(where.genesis, dict[str, Any]).get("origin") is not None:
-        raise Refused(
-            f"node {before.node} begins with the state of a backup, which other servers would lack",
-            hint="A cluster that was restored has one server: leave --servers out",
         )
 
 

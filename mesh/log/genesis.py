@@ -47,6 +47,7 @@ class Origin(msgspec.Struct, frozen=True):
     """
 
     cluster: str
+    term: int
     index: int
     hash: bytes
     state: bytes

@@ -39,7 +39,8 @@ def plain(snapshot: Snapshot) -> Snapshot:
 def of(snapshot: Snapshot, backup_ns: int) -> Origin:
     """Return the origin of a cluster that begins behind this plain snapshot."""
     state = snapshots.encode(snapshot).digest
-    return Origin(snapshot.cluster, snapshot.index, snapshot.hash, state, backup_ns)
+    place = snapshot.term, snapshot.index, snapshot.hash
+    return Origin(snapshot.cluster, *place, state, backup_ns)
 
 
 def check(genesis: Genesis, snapshot: Snapshot) -> None:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from stoker.mesh.broker.budgets import Budgets
 from stoker.mesh.log.genesis import Genesis, RosterMember
+from stoker.mesh.log.held_entries import Rank
 from stoker.scheduler.hints import ModelPower
 
 NEVER = -(1 << 62)
@@ -64,6 +65,13 @@ class ReplicaSettings:
 
     watts: Mapping[str, ModelPower] = field(default_factory=dict)
     """The watts of device models that an operator has stated, by name."""
+
+    @property
+    def vote_floor(self) -> Rank:
+        """The floor of the vote, which in a restored cluster is at least the state of its backup:
+        a scheduler that has not got it yet leads nobody, and follows only one that has."""
+        begins = self.genesis.origin
+        return self.floor if begins is None else max(self.floor, (begins.term, begins.index))
 
     @property
     def cluster(self) -> str:

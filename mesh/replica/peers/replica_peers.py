@@ -95,7 +95,7 @@ class ReplicaPeers:
         self.alone = len(settings.genesis.schedulers) == 1
         self.quorum = quorum = Quorum(lambda: roster.members(state))
         self.voter = Voter(settings.cluster, self.number, settings.promised)
-        self.floor = VoteFloor(settings.floor, tail, outbox)
+        self.floor = VoteFloor(settings.vote_floor, tail, outbox)
         self._word = word = DurableWord(tail, self.voter, self.floor, outbox)
         self.pledges = Pledges(quorum)
         self._confirmations = Confirmations(quorum)

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from stoker.agent.join import cluster_restore
+from stoker.agent.join import cluster_restore, foundation
 from stoker.agent.state import state_folder
 from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise import broker_address, startup
@@ -130,14 +130,19 @@ def test_while_a_broker_of_the_former_cluster_answers_nothing_is_made(
     assert not where.root.exists() and not list(where.root.parent.glob(".new-*"))
 
 
-def test_it_takes_hosts_at_an_address_and_no_servers(backup: Backup, where: StateFolder) -> None:
-    """The state of a backup is on this host alone, so that no other one could confirm anything."""
+def test_the_founding_of_several_servers_keeps_the_origin(
+    backup: Backup, where: StateFolder
+) -> None:
     cluster_restore.restore(where, backup)
-    before = where.genesis.read_bytes()
-    with pytest.raises(Refused, match="begins with the state of a backup"):
-        broker_address.init(where, "127.0.0.2", None, "", 3)
-    assert broker_address.init(where, "127.0.0.2", None, "").takes_hosts
-    assert where.genesis.read_bytes() == before
+    begins = state_folder.read_json(where.genesis, Genesis).origin
+    assert begins is not None
+    first = broker_address.init(where, "127.0.0.2", None, "", 3)
+    made = msgspec.structs.replace(first, wanted=1)  # as if the others had joined
+    foundation.found(where, made)
+    founded = state_folder.read_json(where.genesis, Genesis)
+    assert (
+        founded.origin == begins and founded.schedulers[0].public_key == first.servers[0].scheduler
+    )
 
 
 def test_a_restore_that_fails_leaves_nothing(backup: Backup, where: StateFolder) -> None:

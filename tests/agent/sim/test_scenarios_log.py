@@ -380,7 +380,7 @@ def test_a_job_number_is_given_again_after_its_first_job_vanished() -> None:
 
 
 ONE_PLACING = Mutant(
-    "one-placing", "stoker.mesh.replica.state", "_Step.__init__",
+    "one-placing", "stoker.mesh.replica.entry_step", "EntryStep.__init__",
     "placing_of(digest)", "1",
     "an attempt is named by the entry that placed it",
 )  # fmt: skip

@@ -4,6 +4,9 @@ any more, and what may run only once never runs again."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -11,13 +14,14 @@ from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.log import entry as entries
 from stoker.mesh.log.genesis import Genesis, RosterMember, digest
-from stoker.mesh.replica import origin
+from stoker.mesh.replica import origin, snapshots
 from stoker.mesh.replica.origin import LEFT_BEHIND, MAY_HAVE_RUN
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.mesh.replica.state import LOST_WITH_NODE
 from stoker.native.errors import Corrupt, KeyWindow
 from tests.mesh.bench import BOB, LEADER, LIMITS, Bench
 from tests.mesh.founding import FORMATS
+from tests.mesh.replica_cluster import Cluster
 
 WITH = "restored"
 
@@ -166,7 +170,7 @@ def test_a_state_that_is_not_that_of_the_origin_is_refused(
 def test_a_genesis_without_an_origin_is_encoded_as_ever(other_signer: Identity) -> None:
     made = Genesis("c", LIMITS, (RosterMember(1, "U"),), FORMATS, {})
     assert b"origin" not in msgspec.msgpack.encode(made)
-    begins = msgspec.structs.replace(made, origin=origin.Origin("o", 1, b"h", b"s", 1))
+    begins = msgspec.structs.replace(made, origin=origin.Origin("o", 1, 1, b"h", b"s", 1))
     assert digest(begins) != digest(made)
 
 
@@ -184,6 +188,56 @@ def test_a_repeat_from_before_the_restore_makes_no_second_job(
     assert bench.replies["known"].job == 2
     bench.submit("new", key=b"since", since_ns=bench.now)
     assert bench.replies["new"].job == 6
+
+
+@pytest.fixture
+def three(former: Bench, tmp_path: Path) -> Cluster:
+    """Three schedulers of a restored cluster; the first one alone has the state of the backup."""
+    signers = [identity.create(tmp_path / f"{number}.nk") for number in range(3)]
+    state, made = backup(former), Cluster(signers)
+    made.genesis = msgspec.structs.replace(made.genesis, origin=origin.of(state, 5))
+    own = msgspec.structs.replace(state, cluster=made.genesis.cluster)
+    made.disks[1].snapshot = snapshots.encode(own).data
+    for number in made.disks:
+        made.boot(number)
+    return made
+
+
+def test_one_of_three_brings_the_state_to_the_others(three: Cluster, former: Bench) -> None:
+    three.settle()
+    assert all(each.state.is_founded for each in three.replicas.values())
+    assert len({each.state.trail for each in three.replicas.values()}) == 1
+    assert three.replicas[2].state.index > former.replica.state.index
+    assert states_of(three) == {
+        1: "succeeded",
+        2: "lost",
+        3: "cancelled",
+        4: "pending",
+        5: "pending",
+    }
+
+
+def states_of(cluster: Cluster) -> dict[int, str]:
+    return {job: cluster.replicas[3].state.book.get(job).state for job in range(1, 6)}
+
+
+def test_a_majority_without_the_state_founds_nothing(three: Cluster) -> None:
+    three.kill(1)
+    three.pass_time(20)
+    assert not three.log.read(1), "they wait for the one that has it"
+    assert not any(each.state.is_founded for each in three.replicas.values())
+    three.boot(1)
+    pass_until(three, lambda: all(each.state.is_founded for each in three.replicas.values()))
+    three.kill(1)
+    pass_until(three, lambda: any(e.role == "leading" for e in three.replicas.values()))
+
+
+def pass_until(cluster: Cluster, true: Callable[[], bool]) -> None:
+    for _ in range(60):
+        if true():
+            return
+        cluster.pass_time(1)
+    pytest.fail("not within a minute of simulated time")
 
 
 def test_a_restored_cluster_can_be_restored(
