@@ -24,7 +24,7 @@ class Round(NamedTuple):
     lasted_s: float
     times: Mapping[str, float]
     """`decides`: the longest time without a placement; `elsewhere`: to the job of the host running
-    on another one; `in_step`: from the end of the fault until every server may be lost again."""
+    on another one; `in_step`: from the fault's end until every server may be lost again."""
     moved: int
     """The jobs on other hosts that did not stay in their attempt: 0 is right."""
     froze: int

@@ -138,9 +138,9 @@ class _Chaos:
         await client.wait(self._steady[host.name], "running")
 
     def _lasting(self, name: str, label: str) -> schema.JobRequest:
-        script = marks.SCRIPT.format(rounds=1_000_000, path=self._marks, pause_s=0.1)
+        program = marks.argv(1_000_000, 0.1, self._marks)
         return schema.JobRequest(
-            argv=("sh", "-c", script), cwd="/", name=name, require=(label,), restart="on-node-loss"
+            argv=program, cwd="/", name=name, require=(label,), restart="on-node-loss"
         )
 
     async def _rounds(self, until: float, tell: Callable[[Round], None]) -> None:

@@ -31,7 +31,7 @@ APART_S = (0.5, 20.0)
 FLAPS, FLAP_S = 8, (0.05, 1.0)
 SAID_S, POLL_S = 10.0, 0.1
 """A scheduler says within this time after a boot which of its files it cannot read."""
-_REMOVE = re.compile(r'"error": "[^"]*, remove (/[^" ]+)"')
+_REMOVE = re.compile(r'"error": "(?:[^"]*, remove (/[^" ]+)"|(/[^" ]+) has lost [^"]*Move it away)')
 POWER_S = (0.0, 2.0)
 """A host without power stays so at least until its jobs run elsewhere, and so much longer."""
 
@@ -79,8 +79,8 @@ async def _boot_by_the_book(hit: Hit) -> None:
     for _ in range(int(SAID_S / POLL_S)):
         with log.open() as file:
             file.seek(known)
-            for path in set(_REMOVE.findall(file.read())):
-                Path(path).unlink(missing_ok=True)
+            if found := _REMOVE.search(file.read()):
+                Path(found[1] or found[2]).unlink()
                 return
         await asyncio.sleep(POLL_S)
 

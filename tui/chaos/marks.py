@@ -9,15 +9,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 NS = 1e9
 SCRIPT = (
-    "n=0; while [ $n -lt {rounds} ]; do"
-    ' echo "$STOKER_JOB_ID $STOKER_ATTEMPT $STOKER_NODE $(date +%s%N)" >> {path};'
-    " sleep {pause_s}; n=$((n+1)); done"
+    "LC_ALL=C; exec 9<> <(:); n=0; while [ $n -lt {rounds} ]; do"
+    ' echo "$STOKER_JOB_ID $STOKER_ATTEMPT $STOKER_NODE ${{EPOCHREALTIME/./}}000" >> {path};'
+    " read -r -t {pause_s} -u 9; n=$((n+1)); done; exit 0"
 )
-"""The shell script of a job that leaves marks in a file."""
+"""The script of a job that leaves marks in a file, for bash: a mark and a pause start no process,
+so that the jobs do not load the machine on which the cluster is measured."""
+
+
+def argv(rounds: int, pause_s: float, path: Path) -> tuple[str, ...]:
+    """Return the program of a job that leaves so many marks, with pauses between them."""
+    return "bash", "-c", SCRIPT.format(rounds=rounds, path=path, pause_s=pause_s)
 
 
 class JobMark(NamedTuple):

@@ -85,9 +85,8 @@ class ChaosUsers:
         return [*self._hosts[first:], *self._hosts[:first]] * 100
 
     def _request(self, once: bool, exclusive: bool) -> schema.JobRequest:
-        script = marks.SCRIPT.format(rounds=3, path=self._marks, pause_s=0.05)
         return schema.JobRequest(
-            argv=("sh", "-c", script),
+            argv=marks.argv(3, 0.05, self._marks),
             cwd="/",
             name="chaos",
             gpu_milli=1000 if exclusive else 0,

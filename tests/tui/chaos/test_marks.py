@@ -64,9 +64,9 @@ def test_an_attempt_that_ran_within_another_is_found() -> None:
 
 def test_the_script_leaves_marks_that_are_read(tmp_path: Path) -> None:
     path = tmp_path / "marks"
-    script = marks.SCRIPT.format(rounds=3, path=path, pause_s=0.01)
     places = {"STOKER_JOB_ID": "7", "STOKER_ATTEMPT": "2", "STOKER_NODE": "a"}
-    subprocess.run(["sh", "-c", script], env={"PATH": "/usr/bin:/bin", **places}, check=True)
+    program = marks.argv(3, 0.01, path)
+    subprocess.run(program, env={"PATH": "/usr/bin:/bin", **places}, check=True)
     found = marks.read(path.read_text() + "8 1 b\n8 1 b 1x\n8 1 b 17")
     assert [each[:3] for each in found] == [(7, 2, "a")] * 3 + [(8, 1, "b")]
     assert [each.t_ns for each in found[:3]] == sorted(each.t_ns for each in found[:3])
