@@ -53,6 +53,16 @@ def begin_again(why: str) -> NoReturn:
         os._exit(75)  # EX_TEMPFAIL of sysexits.h
 
 
+def end_for_disk(what: str, error: OSError) -> NoReturn:
+    """End the process at once because the disk does not take what must be durable: it may have a
+    part of it, and the next process reads what it has."""
+    try:
+        hint = "free some of the disk, or mend it: the scheduler is started again every few seconds"
+        log.critical("the disk takes nothing", what=what, error=str(error), hint=hint)
+    finally:
+        os._exit(74)  # EX_IOERR of sysexits.h
+
+
 def die(where: str, error: BaseException | None = None) -> NoReturn:
     """End the process at once because of a defect; `error` is by default the one being handled."""
     try:

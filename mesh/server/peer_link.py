@@ -17,7 +17,7 @@ from stoker.mesh.connection.local_connection import LocalConnection
 from stoker.mesh.log.held_entries import HeldEntries
 from stoker.mesh.replica import events
 from stoker.mesh.replica.snapshots import SnapshotFolder
-from stoker.mesh.server.critical_tasks import begin_again, die
+from stoker.mesh.server.critical_tasks import begin_again, end_for_disk
 from stoker.mesh.server.snapshot_parts import SnapshotParts
 from stoker.mesh.wire import subjects
 from stoker.native.errors import Corrupt
@@ -69,7 +69,7 @@ class PeerLink:
             record = effect.after, effect.entries, effect.promised, effect.floor
             await asyncio.to_thread(self._held.store, *record)
         except OSError as error:
-            die("the file of held entries", error)
+            end_for_disk("the file of held entries", error)
 
     async def read_part(self, effect: events.ReadSnapshotPart) -> None:
         """Read a part of the newest snapshot file."""

@@ -511,6 +511,7 @@ class SchedulerDaemon:
             self.service.log = await self.log.keepers()
         except StokerError:
             self.service.log = None
+        self.watch.copy(self.service.log, self.cluster.node)
         leads = self.replica.role == "leading"
         if self.log_place.is_due(self.service.log, boot_ns(), leads=leads):
             await self._move_log()

@@ -13,6 +13,7 @@ import time
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.server import notify
 from stoker.mesh.server.scheduler_options import SchedulerOptions
+from stoker.mesh.wire.schema_cluster import LogView
 from stoker.native.structured_log import structlog
 
 DISK_RESERVE_SHARE = 0.05
@@ -22,6 +23,10 @@ BROKER_STUCK_S = 6.0
 BROKERS_STUCK_S = 30.0
 """Where several schedulers share a log, its servers elect a leader in 4 to 16 s, and a broker that
 restarts meanwhile begins the election anew; so its silence may last this long."""
+COPY_STUCK_S = 30.0
+"""A copy of the log that is not current and comes no nearer for so long needs a restart of its
+broker. One whose disk was full ceases to keep anything, and serves all else until it is restarted.
+"""
 BROKER_AGAIN_S = 11.0
 """The pause between two requests for a restart; a broker younger than 10 s is not restarted."""
 HALT_AGAIN_S = 60.0
@@ -41,6 +46,8 @@ class StatusWatch:
         self._halt_logged_s = 0.0
         self._restart_requested_s = 0.0
         self._stuck_since_s: float | None = None
+        self._behind_since_s: float | None = None
+        self._behind_least = 0
         self._keys_forgotten_young = 0
 
     def leads(self) -> None:
@@ -75,6 +82,20 @@ class StatusWatch:
             notify.status(status)
             self._status = status
         notify.alive()
+
+    def copy(self, log: LogView | None, home: str) -> None:
+        """Note what the brokers tell of the copies of the log; `home` has that of this host."""
+        found = [each for each in log.copies if each.server == home] if log is not None else []
+        if not found or found[0].current:
+            self._behind_since_s = None
+            return
+        now_s, behind = time.monotonic(), found[0].behind
+        if self._behind_since_s is None or behind < self._behind_least:
+            self._behind_since_s, self._behind_least = now_s, behind
+        elif now_s - self._behind_since_s > COPY_STUCK_S:
+            why = f"its copy of the log comes no nearer: it lacks {behind} entries"
+            if self._restart_broker(why, now_s):
+                self._behind_since_s = None
 
     def disk(self) -> str:
         """Return why the state disk takes no more jobs, or an empty string."""
@@ -117,11 +138,17 @@ class StatusWatch:
             return
         if self._stuck_since_s is None:
             self._stuck_since_s = now_s
-        stuck = now_s - self._stuck_since_s > self._patience_s()
-        if stuck and not self.disk() and now_s - self._restart_requested_s > BROKER_AGAIN_S:
-            self._restart_requested_s = now_s
-            log.error("requesting a restart of the broker", why=self._replica.why)
-            notify.status(f"broker-restart: {self._replica.why}")
+        if now_s - self._stuck_since_s > self._patience_s():
+            self._restart_broker(self._replica.why, now_s)
+
+    def _restart_broker(self, why: str, now_s: float) -> bool:
+        """Request a restart of the broker; False if it would help nothing, or is too early."""
+        if self.disk() or now_s - self._restart_requested_s <= BROKER_AGAIN_S:
+            return False
+        self._restart_requested_s = now_s
+        log.error("requesting a restart of the broker", why=why)
+        notify.status(f"broker-restart: {why}")
+        return True
 
     def _patience_s(self) -> float:
         """Return how long the log may be silent before its broker is restarted."""

@@ -22,7 +22,7 @@ from stoker.mesh.client.client import Client
 from stoker.mesh.wire import schema
 from stoker.native.errors import StokerError
 from stoker.tui.calls.cluster_status import ClusterStatus
-from stoker.tui.chaos import linearizability, marks
+from stoker.tui.chaos import disks, linearizability, marks
 from stoker.tui.chaos.chaos_figures import Round
 from stoker.tui.chaos.faults import FaultKind, Hit
 from stoker.tui.chaos.registers import Registers
@@ -79,7 +79,8 @@ def run(
     try:
         with (
             private_node.terminable(),
-            network_hosts.made(cluster_demo.NAMES, folder) as hosts,
+            network_hosts.made(cluster_demo.NAMES, folder) as placed,
+            disks.own_disks(placed, folder) as hosts,
         ):
             try:
                 cluster_demo.start(hosts)
@@ -233,10 +234,15 @@ class _Chaos:
         last_ns, longest_ns, again = began_ns, 0, True
         while again:
             again = not over.is_set()
-            job = (await client.submit(schema.JobRequest(argv=("true",), cwd="/", name="next"))).job
-            view = await _until(client, job, lambda view: view.times.placed_ns is not None)
-            placed_ns = view.times.placed_ns or 0
-            longest_ns, last_ns = max(longest_ns, placed_ns - last_ns), placed_ns
+            request = schema.JobRequest(argv=("true",), cwd="/", name="next")
+            try:
+                job = (await client.submit(request)).job
+            except StokerError:  # refused, as by a leader whose disk is full
+                again = True
+            else:
+                view = await _until(client, job, lambda view: view.times.placed_ns is not None)
+                placed_ns = view.times.placed_ns or 0
+                longest_ns, last_ns = max(longest_ns, placed_ns - last_ns), placed_ns
             await asyncio.sleep(DECISION_PAUSE_S)
         return longest_ns
 

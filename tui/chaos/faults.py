@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 from stoker.native.errors import Unavailable
+from stoker.tui.chaos import disks
 from stoker.tui.demo.network_hosts import Host
 
 Role: TypeAlias = Literal["leader", "follower", "log"]
@@ -87,6 +88,14 @@ async def _boot_by_the_book(hit: Hit) -> None:
 
 async def _shut_down(hit: Hit) -> None:
     await asyncio.to_thread(hit.host.stoker, "down")
+
+
+async def _fill(hit: Hit) -> None:
+    await asyncio.to_thread(disks.fill, hit.host)
+
+
+async def _empty(hit: Hit) -> None:
+    disks.empty(hit.host)
 
 
 async def _cut(hit: Hit) -> None:
@@ -187,6 +196,9 @@ KINDS = (
     FaultKind("host of the log's leader is not heard", "log", _mute, _unmute, APART_S),
     FaultKind("host of the leader hears nobody", "leader", _deafen, _undeafen, APART_S),
     FaultKind("host of the log's leader hears nobody", "log", _deafen, _undeafen, APART_S),
+    FaultKind("disk of the leader is full", "leader", _fill, _empty, APART_S),
+    FaultKind("disk of the log's leader is full", "log", _fill, _empty, APART_S),
+    FaultKind("disk of a follower is full", "follower", _fill, _empty, APART_S),
     FaultKind("cable of the leader flaps", "leader", _flap, _plug_in),
     FaultKind("cable of the log's leader flaps", "log", _flap, _plug_in),
 )

@@ -36,7 +36,8 @@ TOOLS = {"ip": "iproute2", "unshare": "util-linux", "nsenter": "util-linux"}
 
 
 def enter() -> None:
-    """Start this command again in a network of its own; return only if it is there already."""
+    """Start this command again in a network of its own, with mounts of its own; return only if it
+    is there already."""
     if os.environ.get(_INSIDE):
         return
     if os.geteuid() != 0:
@@ -48,7 +49,7 @@ def enter() -> None:
         if shutil.which(tool) is None:
             raise NotSupported(f"there is no `{tool}` here", hint=f"install the package {package}")
     os.environ[_INSIDE] = "1"
-    command = ["unshare", "--net", "--", sys.executable, "-m", "stoker", *sys.argv[1:]]
+    command = ["unshare", "--net", "--mount", "--", sys.executable, "-m", "stoker", *sys.argv[1:]]
     os.execvp(command[0], command)
 
 

@@ -30,7 +30,7 @@ def link(tmp_path: Path, held: HeldEntries, monkeypatch: pytest.MonkeyPatch) -> 
     def end(*_: object) -> NoReturn:
         raise Ended
 
-    monkeypatch.setattr(peer_link, "die", end)
+    monkeypatch.setattr(peer_link, "end_for_disk", end)
     monkeypatch.setattr(peer_link, "begin_again", end)
 
     async def feed(event: events.Event) -> None:
