@@ -17,8 +17,6 @@ from stoker.native.errors import Denied
 from stoker.tui.chaos import faults
 from stoker.tui.commands.chaos_commands import chaos_command
 
-MINUTES = "2"
-
 
 def test_faults_are_listed_and_chosen_by_their_names() -> None:
     listed = CliRunner().invoke(chaos_command, ["--list", "--kind", "flaps", "--kind", "agent"])
@@ -40,12 +38,17 @@ def test_whoever_is_not_root_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.soak
 @pytest.mark.needs_root
 @pytest.mark.slow
-def test_no_job_is_lost_and_nothing_runs_twice() -> None:
+@pytest.mark.parametrize(
+    ("minutes", "kinds"),
+    [("2", []), ("0.5", ["--kind", "disk of a follower"]), ("1", ["--kind", "damaged"])],
+)
+def test_no_job_is_lost_and_nothing_runs_twice(minutes: str, kinds: list[str]) -> None:
+    """A server whose disk was full or has damaged files comes back, too."""
     if os.geteuid() != 0:
         pytest.skip("network namespaces need root")
     before = {path.name for path in Path("/run/netns").glob("*")}
     done = subprocess.run(
-        [STOKER, "chaos", "--minutes", MINUTES, "--json"],
+        [STOKER, "chaos", "--minutes", minutes, *kinds, "--json"],
         capture_output=True, cwd="/", timeout=900, check=False, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr + done.stdout
