@@ -51,6 +51,29 @@ def bench_submit_command(as_json: bool, jobs: int, state: str | None) -> None:
     sys.exit(1 if node.failures else 0)
 
 
+@bench_command.command("scale")
+@json_option
+@click.option("--nodes", default="4,8", metavar="N,N", help="Numbers of nodes to measure at.")
+@click.option("--seconds", type=click.FloatRange(min=1), default=30.0, help="Time at each number.")
+def bench_scale_command(as_json: bool, nodes: str, seconds: float) -> None:
+    """Measure many nodes of simulated cards (SIM) under one scheduler, all on this machine.
+
+    The hosts are network namespaces, which root alone can make. Each node has 8 cards, an agent,
+    a spawner, a watchdog and a supervisor of its own.
+    """
+    from stoker.tui.bench import scale
+    from stoker.tui.render import tables
+
+    growth = [int(word) for word in nodes.split(",") if word.isdigit()]
+    if not growth or max(growth) > scale.NODES_MAX or min(growth) < 1:
+        raise click.UsageError(f"--nodes takes numbers from 1 to {scale.NODES_MAX}, as 4,8")
+    result, left = scale.measure(growth, seconds, _say)
+    click.echo(tables.render_one(result) if as_json else scale.text(result), nl=False)
+    for failure in left:
+        click.echo(f"stoker: {failure}", err=True)
+    sys.exit(1 if left else 0)
+
+
 @bench_command.command("log")
 @json_option
 @click.option("--rounds", type=click.IntRange(1, 1000), default=3, help="Rounds of each figure.")

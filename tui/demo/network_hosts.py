@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,13 +64,17 @@ class Host:
     near: str
     """The interface of its cable at the bridge."""
 
-    def stoker(self, *words: str, stdin: bytes = b"") -> str:
-        """Run one verb there on its node; return what it wrote, or raise Unavailable."""
+    def stoker(
+        self, *words: str, stdin: bytes = b"", environment: Mapping[str, str] | None = None
+    ) -> str:
+        """Run one verb there on its node, with more variables of `environment`; return what it
+        wrote, or raise Unavailable."""
         there = ["nsenter", f"--net=/run/netns/{self.namespace}"]
         done = subprocess.run(
             [*there, sys.executable, "-m", "stoker", *words, "--state", str(self.state)],
             input=stdin,
-            env={k: v for k, v in os.environ.items() if k != "STOKER_STATE"},
+            env={k: v for k, v in os.environ.items() if k != "STOKER_STATE"}
+            | {**(environment or {})},
             cwd="/",
             capture_output=True,
             start_new_session=True,
@@ -103,13 +107,19 @@ class Host:
 
     def program(self, name: str) -> int:
         """Return the process that its supervisor has started by this name; 0 if none lives."""
-        own = f"{context.instance(self.state)}/{name}/"
+        return next((pid for pid, program in self.programs().items() if program == name), 0)
+
+    def programs(self) -> dict[int, str]:
+        """Return the processes that its supervisor has started, and their names."""
+        start = f"STOKER_PROCESS={context.instance(self.state)}/"
+        found = {}
         for pid in self.processes():
             with contextlib.suppress(OSError):
-                environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-                if f"STOKER_PROCESS={own}{pid}".encode() in environment:
-                    return pid
-        return 0
+                environment = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
+                for variable in environment.split("\0"):
+                    if variable.startswith(start) and variable.endswith(f"/{pid}"):
+                        found[pid] = variable.removeprefix(start).split("/")[0]
+        return found
 
     def cut(self) -> None:
         """Take its cable out."""
