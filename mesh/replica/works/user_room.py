@@ -29,6 +29,8 @@ class UserRoom:
         self._budgets = budgets
         self._jobs: Counter[str] = Counter()
         self._bytes: Counter[str] = Counter()
+        self._keys: Counter[tuple[str, bytes]] = Counter()
+        """The keys of these submits: a repeat takes no room, also while the first is on its way."""
 
     def refusal(self, work: SubmitWork, book: Book, jobs_most: int) -> Refused | None:
         """Return why these jobs do not fit, or None if they do.
@@ -36,6 +38,8 @@ class UserRoom:
         An array of several entries must fit into the table of `jobs_most` jobs from the first on.
         """
         user, budgets = work.owner.user, self._budgets
+        if (user, work.first_key) in self._keys:
+            return None
         share = book.shares.of(user)
         size = work.bytes_left
         if share.live + self._jobs[user] + work.jobs_left > budgets.pending_jobs:
@@ -60,6 +64,8 @@ class UserRoom:
     def enter(self, work: Work) -> None:
         """Count a work that is on its way into the log."""
         if isinstance(work, SubmitWork):
+            if work.first_key:
+                self._keys[work.owner.user, work.first_key] += 1
             self._jobs[work.owner.user] += work.jobs_left
             self._bytes[work.owner.user] += work.bytes_left
 
@@ -71,6 +77,10 @@ class UserRoom:
             self._bytes[user] -= work.bytes_left
             if not self._jobs[user]:
                 del self._jobs[user], self._bytes[user]
+            if work.first_key:
+                self._keys[user, work.first_key] -= 1
+                if not self._keys[user, work.first_key]:
+                    del self._keys[user, work.first_key]
 
 
 def to_forget(book: Book, limits: Limits) -> ForgetWork | None:

@@ -195,6 +195,19 @@ def test_jobs_of_an_array_that_enters_count_once(signer: Identity) -> None:
     assert bench.replies["room again"].job == SIZE + 2
 
 
+def test_a_repeat_takes_no_room_before_anything_is_in_the_log(signer: Identity) -> None:
+    """The log is slow, and the client asks again: both are told of the one array."""
+    bench = bench_of(signer, budgets=Budgets(pending_jobs=SIZE))
+    begun(bench, 0)
+    submit(bench, "again", tuple(range(SIZE)))
+    assert "again" not in bench.replies
+    land_all(bench)
+    assert [bench.replies[each].job for each in ("array", "again")] == [1, 1]
+    assert taken(bench) == SIZE
+    bench.submit("other")
+    assert "budget pending_jobs" in str(bench.replies["other"])
+
+
 def test_all_of_its_jobs_have_the_options_of_the_request(signer: Identity) -> None:
     bench = bench_of(signer)
     submit(bench, "array", tuple(range(SIZE)), name="sweep", priority=3, gpu_milli=1000)
