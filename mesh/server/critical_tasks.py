@@ -22,6 +22,12 @@ class CriticalTasks:
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
+        self._ending = False
+
+    def ending(self) -> None:
+        """Note that the process ends: a task that loses its connection by that shows no defect, and
+        must not replace the exit code."""
+        self._ending = True
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` in a task."""
@@ -35,8 +41,11 @@ class CriticalTasks:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            die(str(task.get_coro()), task.exception())
+        error = None if task.cancelled() else task.exception()
+        if error is not None and self._ending:
+            log.warning("a task failed at the end", where=str(task.get_coro()), error=str(error))
+        elif error is not None:
+            die(str(task.get_coro()), error)
 
 
 async def _repeat(period_s: float, work: Callable[[], Awaitable[None]]) -> None:

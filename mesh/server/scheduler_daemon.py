@@ -225,8 +225,11 @@ class SchedulerDaemon:
         stopping = asyncio.create_task(self._stopped.wait())
         await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
+            if starting.exception() is not None:
+                self.tasks.ending()
             starting.result()
             await stopping
+        self.tasks.ending()
         starting.cancel()
         await self._close()
         if self._failed is not None:
