@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import math
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 from collections import defaultdict
@@ -25,7 +28,6 @@ from typing import Any, NamedTuple
 from stoker.mesh.client.client import Client
 from stoker.mesh.client.kept_telemetry import KindReader
 from stoker.mesh.wire import schema
-from stoker.probes.simdriver import libraries, profiles
 from stoker.tui.demo import network_hosts, private_node
 from stoker.tui.demo.network_hosts import Host
 
@@ -41,6 +43,18 @@ POLL_S = 0.05
 BEAT_S = 1.0
 """A node tells its observations so often."""
 NS = 1e9
+
+
+CARDS_PROGRAM = """
+import json, sys
+from pathlib import Path
+from stoker.probes.simdriver import libraries, profiles
+node = Path(sys.argv[2])
+profiles.node(sys.argv[1], node, seed=int(sys.argv[3]))
+print(json.dumps(libraries.environment(node, {profiles.NVIDIA}, {})))
+"""
+"""The program that makes a node's cards and prints the environment that leads to them, in a process
+of its own: a viewer must not import the simulated drivers."""
 
 
 class ProcessUse(NamedTuple):
@@ -94,10 +108,10 @@ def _steps(
 def _join(head: Host, host: Host, folder: Path) -> None:
     """Make a host with eight cards a node of the cluster."""
     cards = folder / f"{host.name}.cards"
-    profiles.node(PROFILE, cards, seed=int(host.name[1:]))
+    made = [sys.executable, "-c", CARDS_PROGRAM, PROFILE, str(cards), host.name[1:]]
+    environment = json.loads(subprocess.run(made, capture_output=True, check=True).stdout)
     token = head.stoker("cluster", "token", "--expires", "10m")
     host.stoker("cluster", "join", "--name", host.name, stdin=token.encode())
-    environment = libraries.environment(cards, {profiles.NVIDIA}, {})
     host.stoker("up", "--label", f"at={host.name}", environment=environment)
 
 
