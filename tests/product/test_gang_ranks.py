@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -52,14 +53,26 @@ def ranks(public_folder: Path) -> str:
     return str(built)
 
 
-def watched(node: JoinedNode, call: str) -> int:
-    """Return the number of processes of a node in which the sites of a call are attached."""
-    report = site_report.load(node.state.agent / site_report.FILE)
-    return sum(each.processes for each in (report.states if report else ()) if each.id == call)
+def watched(node: JoinedNode, call: str) -> Counter[int]:
+    """Return the number of processes in which the sites of a call are attached, by task."""
+    report, found = site_report.load(node.state.agent / site_report.FILE), Counter[int]()
+    for each in report.states if report else ():
+        found[each.job] += each.processes if each.id == call else 0
+    return found
 
 
-async def until_watched(servers: Servers, call: str, each: int) -> None:
-    await servers.until(lambda: [watched(n, call) for n in servers.nodes] == [each, each])
+def watched_by_now(servers: Servers, call: str) -> set[int]:
+    """Return the tasks that are watched: those of a job that has ended are for a moment more."""
+    return {task for node in servers.nodes for task in watched(node, call)}
+
+
+async def until_watched(servers: Servers, call: str, earlier: set[int], each: int) -> None:
+    """Wait until so many processes of each node are watched that were not there earlier."""
+
+    def new(node: JoinedNode) -> int:
+        return sum(n for task, n in watched(node, call).items() if task not in earlier)
+
+    await servers.until(lambda: [new(node) for node in servers.nodes] == [each, each])
 
 
 async def until_troubled(servers: Servers, job: int) -> schema.JobView:
@@ -88,13 +101,13 @@ async def planted_ns(servers: Servers, job: int, rank: int) -> int:
 
 async def gang(servers: Servers, ranks: str, id: Path, *words: str, **fields: Any) -> int:
     """Submit eight ranks on two nodes, which meet when the probes are on all of them."""
-    go = id.with_suffix(".go")
+    go, earlier = id.with_suffix(".go"), watched_by_now(servers, REDUCE)
     job = await servers.submit(
         ranks, "--go", str(go), "--id", str(id), "--rounds", "4000", *words,
         nodes=2, tasks_per_node=4, gpu_milli=1000, trace="full", **fields,
     )  # fmt: skip
     try:
-        await until_watched(servers, REDUCE, 4)
+        await until_watched(servers, REDUCE, earlier, 4)
     finally:
         go.touch()
     return job
@@ -177,14 +190,14 @@ async def test_a_slow_rank_of_mpirun_is_named_with_the_task_that_it_is_in(
     pair: Servers, allreduce: str, public_folder: Path, more: tuple[str, ...], of: str
 ) -> None:
     """Two tasks of two cards (SIM) are four ranks of MPI; a split makes pairs over both nodes."""
-    go = public_folder / f"mpi{len(more)}.go"
+    go, earlier = public_folder / f"mpi{len(more)}.go", watched_by_now(pair, "mpi.MPI_Allreduce")
     freezes = pair.freezes()
     job = await pair.submit(
         "mpirun", allreduce, str(go), "3", "50", *more,
         nodes=2, gpu_milli=2000, mpi=True, trace="full", rank_trouble="warn",
     )  # fmt: skip
     try:
-        await until_watched(pair, "mpi.MPI_Allreduce", 2)
+        await until_watched(pair, "mpi.MPI_Allreduce", earlier, 2)
     finally:
         go.touch()
     view = await until_troubled(pair, job)
