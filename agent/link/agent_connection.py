@@ -8,6 +8,7 @@ only after minutes. No message can end the agent: a failing callback is logged a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -25,6 +26,8 @@ from stoker.native.structured_log import structlog
 CONNECT_S = 3
 PING_S = 1
 RETRY_FIRST_S, RETRY_MAX_S = 0.05, 1.0
+LOOK_S = 1.0
+"""A connection that is closed without a word is noticed after this time."""
 
 _log = structlog.get_logger("link")
 
@@ -166,10 +169,22 @@ class AgentConnection:
         _log.info("connected", connection=self._name)
         self.on_up()
         try:
-            await self._lost.wait()
+            await self._until_lost(client)
         finally:
             self._client = None
             self.on_down()
+
+    async def _until_lost(self, client: Client) -> None:
+        """Wait until the connection is lost. A client that waits for its peer while it closes calls
+        nobody back, so it is looked at as well."""
+        while not self._lost.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self._lost.wait()
+            if client.is_closed and not self._lost.is_set():
+                self.counters["link_errors"] += 1
+                _log.warning("the connection is closed", connection=self._name)
+                return
 
     def _callback(self, handle: MessageHandler) -> Callable[[Msg], Awaitable[None]]:
         async def callback(message: Msg) -> None:

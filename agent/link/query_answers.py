@@ -7,12 +7,14 @@ The number of queries in progress is bounded, and a query that fails is answered
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import nats.errors
 from nats.aio.msg import Msg
 
 from stoker.agent.devices import device_answers
@@ -127,7 +129,10 @@ class QueryAnswers:
             _log.exception("a query failed", error=str(error))
             reply = wire.encode_error(StokerError(f"node {self._name} could not answer: {error}"))
         if message.reply:
-            await message.respond(reply)
+            with contextlib.suppress(
+                nats.errors.Error
+            ):  # the connection is gone: it is asked again
+                await message.respond(reply)
 
     async def answer(self, query: Query) -> Reply:
         """Return the answer to one query; raises StokerError if it is refused."""

@@ -151,10 +151,17 @@ async def in_step(host: Host) -> ClusterStatus:
             ready = all(row.may_go and row.node == "ready" for row in found.servers)
             if ready and found.leader != found.log_leader:
                 return found
-            both = f"{found.leader} leads the schedulers and the log"
-            why = "; ".join(row.because for row in found.servers if not row.may_go) or both
+            why = "; ".join(_behind(found))
         await asyncio.sleep(POLL_S)
     raise Unavailable(f"the servers are not in step within {PATIENCE_S:g} s: {why}")
+
+
+def _behind(found: ClusterStatus) -> Iterator[str]:
+    """Yield what is missing for all servers to be in step."""
+    yield from (row.because for row in found.servers if not row.may_go)
+    yield from (f"{row.server} is {row.node}" for row in found.servers if row.node != "ready")
+    if found.leader == found.log_leader:
+        yield f"{found.leader} leads the schedulers and the log"
 
 
 def end(hosts: list[Host]) -> Iterator[str]:

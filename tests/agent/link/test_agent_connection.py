@@ -63,3 +63,20 @@ async def test_a_broker_that_says_nothing_costs_one_try(stopped_server: Server) 
     finally:
         first.process.send_signal(signal.SIGCONT)
         second.stop()
+
+
+async def test_a_client_that_is_closed_without_a_word_is_replaced(
+    stopped_server: Server,  # noqa: F811
+) -> None:
+    stopped_server.start()
+    async with running(stopped_server) as (connection, up):
+        await up.wait()
+        closed = connection._client
+        assert closed is not None
+        closed._disconnected_cb = closed._closed_cb = None
+        again = asyncio.Event()
+        connection.on_up = again.set
+        await closed.close()
+        async with asyncio.timeout(60):
+            await again.wait()
+        assert connection.connected and connection._client is not closed
