@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,8 +47,6 @@ class ChaosUsers:
     def __init__(self, hosts: Sequence[Host], marks_file: Path) -> None:
         self._hosts, self._marks = tuple(hosts), marks_file
         self.accepted: list[Accepted] = []
-        self.wrong: list[str] = []
-        """The replies that contradict each other."""
         self.unanswered = 0
         """The requests that had no answer and were repeated."""
 
@@ -79,10 +78,10 @@ class ChaosUsers:
             self.accepted.append(Accepted(view.job, once, exclusive))
             return
 
-    def _hosts_for(self, turn: int) -> list[Host]:
-        """Return the hosts in the order in which this submission tries them, again and again."""
+    def _hosts_for(self, turn: int) -> Iterator[Host]:
+        """Return the hosts in the order in which this submission tries them, without an end."""
         first = turn % len(self._hosts)
-        return [*self._hosts[first:], *self._hosts[:first]] * 100
+        return itertools.cycle([*self._hosts[first:], *self._hosts[:first]])
 
     def _request(self, once: bool, exclusive: bool) -> schema.JobRequest:
         return schema.JobRequest(
