@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,8 @@ class Server:
     process: subprocess.Popen[bytes] | None = None
     connections: list[Connection] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    log_start: int = 0
+    """The log of the running process begins here in the file of all runs, in bytes."""
 
     @property
     def url(self) -> str:
@@ -62,6 +64,7 @@ class Server:
     def start(self) -> None:
         self.write()
         log = (self.folder / "server.log").open("ab")
+        self.log_start = log.tell()
         self.process = subprocess.Popen(
             [str(SERVER), "-c", str(self.config)], stdout=log, stderr=log
         )
@@ -69,11 +72,30 @@ class Server:
         self.wait_listening()
 
     def wait_listening(self) -> None:
+        """Wait for the port of clients, and for the routes', which the broker opens on its own.
+
+        The log tells of the second, as a connection there would leave a failed handshake in it.
+        """
+        self._wait_until(self._takes_clients)
+        if self.settings.routes is not None:
+            self._wait_until(self._takes_routes)
+
+    def _takes_clients(self) -> bool:
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection(("127.0.0.1", self.settings.port), 1),
+        ):
+            return True
+        return False
+
+    def _takes_routes(self) -> bool:
+        with (self.folder / "server.log").open() as log:
+            log.seek(self.log_start)
+            return "Listening for route connections" in log.read()
+
+    def _wait_until(self, is_so: Callable[[], bool]) -> None:
         for _ in range(500):
-            with (
-                contextlib.suppress(OSError),
-                socket.create_connection(("127.0.0.1", self.settings.port), 1),
-            ):
+            if is_so():
                 return
             os.sched_yield()
             assert self.process is not None and self.process.poll() is None, self.log()
