@@ -24,6 +24,7 @@ import msgspec
 
 from stoker.agent.alerts import rule
 from stoker.agent.alerts.rule import AlertRule, AlertSettings
+from stoker.agent.health.shortage import DiskReserve
 from stoker.agent.jobs import rank_launcher
 from stoker.agent.jobs.job_launch import LOADER_PATH, JobPlace
 from stoker.agent.jobs.retention import RetentionLimits
@@ -82,6 +83,7 @@ class Config(msgspec.Struct, frozen=True):
     device: list[dict[str, Any]] = []
     jobs: Bounds = msgspec.field(default_factory=Bounds)
     node: NodeConfig = msgspec.field(default_factory=NodeConfig)
+    disk: DiskReserve = msgspec.field(default_factory=DiskReserve)
     otlp: OtlpConfig = msgspec.field(default_factory=OtlpConfig)
     power: PowerRules = msgspec.field(default_factory=PowerRules)
     metrics: MetricsConfig = msgspec.field(default_factory=MetricsConfig)

@@ -55,6 +55,7 @@ from stoker.agent.process.node_health import NodeHealth
 from stoker.agent.process.node_power import start_power
 from stoker.agent.process.node_ranks import NodeRanks, RankRule
 from stoker.agent.process.node_reports import NodeReports
+from stoker.agent.process.node_shortage import NodeShortage
 from stoker.agent.process.ring_recorder import RingRecorder
 from stoker.agent.process.spawner_events import SpawnerEvents
 from stoker.agent.state.command_position import PositionFile
@@ -116,6 +117,7 @@ class AgentDaemon:
             bus=self._bus,
         )
         self._telemetry = NodeTelemetry(setting, self._tracer)
+        self._shortage = self._node_shortage()
         self._bus.points = DevicePoints(setting.node, self._telemetry.cards)
         self._responder = self._lease_thread.responder = _responder(setting)
         self._telemetry.ping = self._responder.address if self._responder is not None else ""
@@ -146,6 +148,11 @@ class AgentDaemon:
         self._ranks: NodeRanks | None = None
         self._verdicts: GangVerdicts | None = None
         self._reports: NodeReports | None = None
+
+    def _node_shortage(self) -> NodeShortage:
+        setting = self._setting
+        places = (setting.jobs, setting.state.run, setting.state.shm)
+        return NodeShortage(places, setting.config.disk, self._telemetry, self.post)
 
     def _effect_runner(self, requests: SchedulerRequests) -> EffectRunner:
         return EffectRunner(
@@ -210,6 +217,7 @@ class AgentDaemon:
             post=self.post,
         )
         self._verdicts = GangVerdicts(self._starts.living, self._ranks.notice)
+        self._shortage.begin()
         report = await self._telemetry.report()
         self._power = start_power(
             setting,
@@ -247,6 +255,7 @@ class AgentDaemon:
             reports.observe,
             reports.watch_devices,
             health.watch.run,
+            self._shortage.run,
             self._count,
         ):
             self._tasks.keep_running(work)
@@ -379,7 +388,7 @@ class AgentDaemon:
         """Return why each part does not work that jobs need; empty for one that does."""
         ended = self._lease.expiry_boottime_ns <= _boot_ns()
         lease = "the scheduler's lease has run out, or none came yet" if ended else ""
-        return {**self._core.checks, "lease": lease}
+        return {**self._core.checks, "lease": lease, "launch": self._shortage.why}
 
     def _xids(self) -> Mapping[str, tuple[int, int]]:
         return self._health.watch.xids if self._health is not None else {}
@@ -402,6 +411,7 @@ class AgentDaemon:
             self._tracer,
             self._folders,
             self._recorder,
+            self._shortage,
         )
         watch = self._health.watch if self._health is not None else None
         made = (self._telemetry, self._executor, self._queries, self._exporter, self._page, watch)

@@ -65,6 +65,9 @@ class NodeTelemetry:
         self.samples: tuple[DeviceSample, ...] = ()
         """The samples of the newest observation."""
         self._drain = ""
+        """The reason of the devices' health for which the node takes no jobs, or empty."""
+        self._refused = ""
+        """The reason of the node's own shortage, likewise."""
         self._recheck = False
         """True if a start found a device occupied that no report has named yet."""
         self.xids: Callable[[], str] = lambda: ""
@@ -118,6 +121,12 @@ class NodeTelemetry:
         """Set the verdict of health on devices and node; return the new report if it changes."""
         changed = self.devices.judge(sick, warned)
         changed, self._drain = changed or drain != self._drain, drain
+        return self._report() if changed else None
+
+    def refuse(self, why: str) -> NodeReport | None:
+        """Set why the node can launch no jobs, or that it can; return the new report if it
+        changes."""
+        changed, self._refused = why != self._refused, why
         return self._report() if changed else None
 
     async def changes(self) -> AsyncIterator[NodeReport]:
@@ -262,7 +271,7 @@ class NodeTelemetry:
             devices=self.devices.known,
             missing=(*self._missing(), *self.devices.missing, *setting.missing),
             labels=setting.labels,
-            drain=self._drain,
+            drain="; ".join(filter(None, (self._refused, self._drain))),
             unfenced=self._unfenced,
             instance=setting.instance,
             ping=self.ping,

@@ -71,7 +71,7 @@ def _node(replica: Replica, report: NodeReport, now_ns: int) -> schema.NodeView:
     info = replica.state.core.node(number)
     # The hello of an agent that has just started counts like a sample.
     silent = now_ns - max(heard_ns, replica.nodes.greeted.get(report.node, 0)) >= SILENT_NS
-    drained = book.drained.get(report.node, "") or report.drain
+    drained = "; ".join(filter(None, (book.drained.get(report.node, ""), report.drain)))
     evicted = book.evicted.get(report.node)
     labels = replica.state.core.labels(number)
     return schema.NodeView(

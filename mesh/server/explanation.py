@@ -36,6 +36,8 @@ LINES_MAX = 64
 CHAIN_MAX = 8
 """The most jobs of a chain that an explanation names."""
 ACTIONS_MAX = 6
+NODES_NAMED = 8
+"""The most nodes that a reason names which take no jobs."""
 _HIDDEN = frozenset({Reason.PLACED_ON, Reason.DECIDED_IN, Reason.OBSERVED, Reason.ENDED})
 """Reasons that the summary, or the decision beside it, shows already."""
 _ABOUT_A_JOB = frozenset({Reason.HOLDS, Reason.BEHIND, Reason.HELD_BY_ORDER, Reason.WAITS_FOR_JOB})
@@ -232,14 +234,13 @@ class _Explanation:
         return other is not None and other.owner.user == self._job.owner.user
 
     def _down(self, line: Explained, text: str) -> str:
-        why = self._drained()
-        who = "; ".join(f"{name} is drained: {why[name]}" for name in sorted(why))
-        return f"{text} ({who})" if who else text
+        told = [f"{name} is drained: {why}" for name, why in sorted(self._book.drained.items())]
+        told += [f"{name} takes none now: {why}" for name, why in sorted(self._refusing().items())]
+        return f"{text} ({_first(told, '; ')})" if told else text
 
-    def _drained(self) -> dict[str, str]:
-        """Return why each drained node is drained, by an administrator or by itself."""
-        own = {name: r.drain for name, r in self._book.nodes.items() if r.drain}
-        return dict(self._book.drained) | own
+    def _refusing(self) -> dict[str, str]:
+        """Return why each node refuses jobs by itself."""
+        return {name: r.drain for name, r in self._book.nodes.items() if r.drain}
 
     def _cordoned(self, line: Explained) -> str:
         """Return NODE:DEVICE if the line's device is cordoned by an administrator, else empty."""
@@ -312,8 +313,14 @@ class _Explanation:
         return "" if useless else HELPS[Remedy.SAY_ESTIMATE]
 
     def _undrain(self, line: Explained) -> str:
-        names = " ".join(sorted(self._drained())) or "NODE"
-        return f"an administrator can give a drained node back: stoker node undrain {names}"
+        drained, refusing = " ".join(sorted(self._book.drained)), sorted(self._refusing())
+        takes = "takes" if len(refusing) == 1 else "take"
+        mend = f"mend that, and {_first(refusing, ', ')} {takes} jobs again: stoker nodes -o wide"
+        if refusing and not drained:
+            return mend
+        names = drained or "NODE"
+        back = f"an administrator can give a drained node back: stoker node undrain {names}"
+        return f"{back}; or {mend}" if refusing else back
 
     def _uncordon(self, line: Explained) -> str:
         place = self._cordoned(line)
@@ -327,6 +334,12 @@ class _Explanation:
 
     def _hint(self, line: Explained) -> str:
         return reason_text.hint(self._book, line.detail, line.asked, line.have)
+
+
+def _first(words: list[str], between: str) -> str:
+    """Return the first NODES_NAMED words, and how many more there are."""
+    more = len(words) - NODES_NAMED
+    return between.join([*words[:NODES_NAMED], *([f"and {more} more"] if more > 0 else [])])
 
 
 def _where(job: Job) -> str:

@@ -131,7 +131,8 @@ def _cluster_events(entry: Entry) -> Iterator[ChangeRow]:
         match blob:
             case NodeBlob(report):
                 gone = ", ".join(each.id for each in report.devices if each.unavailable)
-                why = f"without {gone}" if gone else ""
+                refuses = f"takes no jobs: {report.drain}" if report.drain else ""
+                why = "; ".join(filter(None, (refuses, f"without {gone}" if gone else "")))
                 yield ChangeRow(t_ns=t_ns, what="node.reported", node=report.node, reason=why)
             case EvictBlob(node, _, why):
                 yield ChangeRow(t_ns=t_ns, what="node.evicted", node=node, reason=why)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fakes.small_disk import own_disk
 from product_node import PATIENCE_S, STOKER, LiveNode
 
 
@@ -29,9 +30,15 @@ class OtherHost:
         )  # fmt: skip
 
     @contextlib.contextmanager
-    def joined(self, token: bytes, name: str, *options: str) -> Iterator[LiveNode]:
-        """The node that this host becomes with a token, running until the end."""
-        with tempfile.TemporaryDirectory(prefix="stoker-test-", dir="/tmp") as folder:
+    def joined(
+        self, token: bytes, name: str, *options: str, disk_bytes: int = 0
+    ) -> Iterator[LiveNode]:
+        """The node that this host becomes with a token, running until the end; with `disk_bytes`
+        its state folder has a disk of its own of that size."""
+        with (
+            tempfile.TemporaryDirectory(prefix="stoker-test-", dir="/tmp") as folder,
+            own_disk(Path(folder), disk_bytes),
+        ):
             Path(folder).chmod(0o711)
             made = LiveNode(Path(folder) / "state")
             state = ("--state", str(made.root))

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from fakes.other_host import OtherHost
 from fakes.other_host import other_host as made
+from fakes.small_disk import empty, fill
 from product_node import PATIENCE_S, STOKER, LiveNode, live_node, wait_until
 
 from stoker.agent.supervise import pids
@@ -26,6 +27,8 @@ from stoker.mesh.connection.context import SavedContext
 
 pytestmark = pytest.mark.needs_root
 HERE, THERE = "10.213.77.1", "10.213.77.2"
+DISK_BYTES = 64 << 20
+"""The disk of the host that joins, on which a test leaves no room."""
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +125,8 @@ def token(node: LiveNode) -> bytes:
 @pytest.fixture(scope="module")
 def second(node: LiveNode, other_host: OtherHost, token: bytes) -> Iterator[LiveNode]:
     """The node that the other host becomes, with the name that the first one has already."""
-    with other_host.joined(token, "first", "--label", "place=there") as joined:
+    there = ("--label", "place=there")
+    with other_host.joined(token, "first", *there, disk_bytes=DISK_BYTES) as joined:
         assert joined.state.cluster.read_bytes().count(b'"first-2"') == 1
         yield joined
 
@@ -172,6 +176,38 @@ def test_both_hosts_run_jobs_and_the_other_ones_is_traced(
     assert counts == {"grind": 40, "touch": 20}
     said = {line.split()[0]: int(line.split()[1]) for line in node.output(job).splitlines()[:2]}
     assert said == {b"grind": 40, b"touch": 20}
+
+
+def test_a_node_with_a_full_disk_takes_jobs_again_once_there_is_room(
+    node: LiveNode, second: LiveNode, public_folder: Path
+) -> None:
+    wait_until(lambda: states(node)["first-2"] == "ready", "it is ready", PATIENCE_S)
+    go = f"while [ ! -e {public_folder}/go ]; do sleep 0.05; done"
+    runs = node.submit("/bin/sh", "-c", go, require=("place=there",))
+    node.wait(runs, "running")
+    fill(second.root.parent)
+    wait_until(lambda: states(node)["first-2"] == "drained", "it takes no jobs", PATIENCE_S)
+
+    places = [node.run("true").decision for _ in range(3)]
+    assert [each.node for each in places if each] == ["first"] * 3
+    waits = node.submit("true", require=("place=there",))
+    told = node.explained(waits)
+    place = f"{second.state.agent}/jobs"
+    short = f"MiB are free at {place}, fewer than 3.2 MiB: make room until 6.4 MiB are free"
+    assert "first-2 takes none now: " in told and short in told, told
+    assert "mend that, and first-2 takes jobs again" in told, told
+    assert short in " ".join(node.stoker("node", "first-2").stdout.decode().split())
+    status = node.stoker("cluster", "status", check=False).stdout.decode()
+    assert f"first-2 takes no new jobs: 0.0 {short}" in " ".join(status.split())
+    events = node.stoker("events", "-o", "wide").stdout.decode()
+    assert "takes no jobs: 0.0 MiB are free" in events, events
+
+    assert node.ask(lambda client: client.get(runs)).state == "running"
+    empty(second.root.parent)
+    assert node.wait(waits).state == "succeeded"
+    assert node.explained(waits).count("first-2")
+    (public_folder / "go").touch()
+    assert node.wait(runs).state == "succeeded", "what ran there went on"
 
 
 def test_a_node_that_joined_comes_back_after_a_kill_and_shows_when_it_is_gone(

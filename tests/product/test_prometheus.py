@@ -187,7 +187,7 @@ def test_another_user_of_the_machine_sees_no_names_of_jobs(
 def test_liveness_and_readiness_are_those_of_the_node(node: LiveNode) -> None:
     assert fetch(node, "/livez") == "ok\n"
     assert fetch(node, "/readyz").splitlines() == [
-        "ok spawner", "ok broker", "ok scheduler", "ok lease",
+        "ok spawner", "ok broker", "ok scheduler", "ok lease", "ok launch",
     ]  # fmt: skip
     assert samples(fetch(node), "stoker_agent_check")[0].value == 1
     assert samples(fetch(node), "stoker_log_index")

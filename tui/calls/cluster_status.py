@@ -63,6 +63,8 @@ class ClusterStatus(msgspec.Struct, frozen=True):
     servers: tuple[ServerStatus, ...]
     nodes: dict[str, str] | None
     """The state of each node; None if nobody leads, who alone knows them."""
+    drained: dict[str, str] = {}
+    """The reason of each node that takes no new jobs."""
 
 
 class SchedulerAnswers(NamedTuple):
@@ -127,6 +129,7 @@ def judge(answers: SchedulerAnswers) -> ClusterStatus:
         log_leader=log.leader if log is not None else "",
         servers=servers,
         nodes=None if answers.nodes is None else {row.node: row.state for row in answers.nodes},
+        drained={row.node: row.drained for row in answers.nodes or () if row.drained},
     )
 
 

@@ -64,7 +64,9 @@ def node_show_command(name: str, topology: bool, state: str | None, output: tabl
     show(nouns.NODES, [row], output)
     text.show("\n")
     show(nouns.DEVICES, devices, output)
-    text.show("\n" if row["missing"] else "")
+    text.show("\n" if row["missing"] or row["drained"] else "")
+    if row["drained"]:
+        text.show(f"no new jobs: {text.clean(row['drained'])}\n")
     for missing in row["missing"]:
         text.show(f"missing: {text.clean(missing)}\n")
 

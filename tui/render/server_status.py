@@ -10,6 +10,8 @@ from typing import Any
 from stoker.tui.render import text
 
 Row = dict[str, Any]
+DRAINED_MAX = 8
+"""The most nodes whose reason is shown here; `stoker nodes -o wide` shows all."""
 HEADS = ("SERVER", "SCHEDULER", "ROLE", "ENTRY", "LOG", "NODE", "JOBS", "DOWN?")
 
 
@@ -19,6 +21,8 @@ def lines(found: Row) -> Iterator[str]:
     yield f"cluster  {found['cluster']}"
     yield f"log      entry {found['index']}, term {found['term']}; {_leaders(found)}"
     yield f"nodes    {_nodes(found['nodes'])}"
+    for node, why in sorted(found["drained"].items())[:DRAINED_MAX]:
+        yield text.clean(f"         {node} takes no new jobs: {why}")
     yield ""
     yield from _table([HEADS, *map(_cells, servers)])
     yield ""

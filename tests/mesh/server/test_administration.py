@@ -315,6 +315,7 @@ def test_a_node_that_wants_no_jobs_gets_none_until_it_wants_some(bench: Bench) -
     assert bench.replica.state.book.get(1).state == "pending"
     assert node(bench).drained == "device gpu-0: restart the node"
     settle(bench, NodeDrainRequest(node="n1", reason="x"))
+    assert node(bench).drained == "x; device gpu-0: restart the node"
     settle(bench, NodeDrainRequest(node="n1", drain=False))
     assert bench.replica.state.book.get(1).state == "pending"  # the node's own reason is left
     bench.feed(events.NodeReported("h2", report))

@@ -213,6 +213,20 @@ def the_node_is_drained(bench: Bench) -> int:
 
 
 @scene
+def the_node_cannot_launch_jobs(bench: Bench) -> int:
+    report(
+        bench, CARDS, drain="3.0 MiB are free at /var/lib/stoker/agent/jobs, fewer than 64.0 MiB"
+    )
+    return submit(bench, gpu_milli=1000)
+
+
+@scene
+def the_node_is_drained_and_cannot_launch_jobs(bench: Bench) -> int:
+    the_node_is_drained(bench)
+    return the_node_cannot_launch_jobs(bench)
+
+
+@scene
 def short_of_memory(bench: Bench) -> int:
     submit(bench, owner=BOB, memory_bytes=12 * GIB)
     return submit(bench, memory_bytes=6 * GIB + GIB // 2)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from stoker.mesh.identity import identity
@@ -102,6 +103,18 @@ def test_the_cluster_tells_of_leaders_nodes_and_devices(bench: Bench) -> None:
         ("device.uncordoned", "n1", ""),
     ]
     assert rows[3]["device"] == "gpu-0"
+
+
+def test_a_node_that_refuses_jobs_says_why_in_its_event(bench: Bench) -> None:
+    report = bench.replica.state.book.nodes["n1"]
+    full = msgspec.structs.replace(report, drain="1.0 MiB are free at /var/lib/stoker")
+    bench.feed(events.NodeReported("h1", full))
+    bench.feed(events.NodeReported("h2", report))
+    rows = told(bench)[subjects.CLUSTER_EVENTS]
+    assert [row.get("reason", "") for row in rows if row["what"] == "node.reported"][-2:] == [
+        "takes no jobs: 1.0 MiB are free at /var/lib/stoker",
+        "",
+    ]
 
 
 def test_a_replica_that_nobody_listens_to_makes_no_rows(signer: Identity) -> None:

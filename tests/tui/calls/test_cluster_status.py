@@ -110,3 +110,11 @@ def test_the_screen_says_who_may_go_and_why_not() -> None:
     whole = judged(view(1, 40, WHOLE), view(1, 39, WHOLE), view(1, 40, WHOLE))
     lines = list(server_status.lines(msgspec.to_builtins(whole)))
     assert lines[-1].startswith("One at a time")
+
+
+def test_the_screen_says_why_a_node_takes_no_jobs() -> None:
+    found = msgspec.structs.replace(
+        judged(*[view(1, 40, WHOLE)] * 3), drained={"b": "1.0 MiB are free at /var/lib/stoker"}
+    )
+    lines = list(server_status.lines(msgspec.to_builtins(found)))
+    assert lines[3] == "         b takes no new jobs: 1.0 MiB are free at /var/lib/stoker"
