@@ -304,6 +304,10 @@ class Disk(NamedTuple):
     why: str
 
 
+class Leave(NamedTuple):
+    """This process is to end: hand over to another scheduler. Answered by Left."""
+
+
 Event = (
     JobSubmitted
     | Admin
@@ -337,6 +341,7 @@ Event = (
     | PingReported
     | Withheld
     | Disk
+    | Leave
 )
 
 
@@ -493,6 +498,10 @@ class Halt(NamedTuple):
     reason: str
 
 
+class Left(NamedTuple):
+    """This replica has resigned, if it led, and stands no more: the process may end."""
+
+
 Effect = (
     Append
     | Read
@@ -512,5 +521,6 @@ Effect = (
     | EntryTold
     | Score
     | Lead
+    | Left
     | Halt
 )

@@ -30,6 +30,7 @@ from stoker.mesh.replica.log.snapshot_plan import SnapshotPlan
 from stoker.mesh.replica.nodes.leadership import Leadership
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.peers.answer_right import AnswerRight
+from stoker.mesh.replica.peers.handover import Handover
 from stoker.mesh.replica.peers.replica_peers import ReadEnvelope, ReplicaPeers
 from stoker.mesh.replica.peers.roster_proposals import RosterProposals
 from stoker.mesh.replica.peers.voter import Voter
@@ -39,13 +40,13 @@ from stoker.mesh.replica.requests.job_gets import JobGets
 from stoker.mesh.replica.requests.user_works import UserWorks
 from stoker.mesh.replica.requests.waiters import Waiters
 from stoker.mesh.replica.snapshots import Snapshot
+from stoker.mesh.replica.status_line import status_line
 from stoker.mesh.replica.watch.node_requests import NodeRequests
 from stoker.mesh.replica.watch.node_watch import NodeWatch
 from stoker.mesh.replica.works import request_defects
 from stoker.mesh.replica.works.user_room import to_forget
 from stoker.mesh.replica.works.work import InFlight, SnapshotWork, TickWork
 from stoker.mesh.wire.peer_messages import read_envelope as read_peer
-from stoker.mesh.wire.scheduler_figures import OUT_OF_ROSTER
 from stoker.native.errors import Corrupt, Unavailable
 
 
@@ -103,6 +104,7 @@ class Replica:
         )
         self.right = AnswerRight(self._peers, self._leadership)
         self.reads = self._peers.reads_here
+        self._handover = Handover(self._leadership, self._appends, self._peers, outbox)
         self._reading = LogReader(state, tail, outbox)
         self._repaired: HeldEntry | None = None
         self._repair_name = ""
@@ -156,6 +158,7 @@ class Replica:
             events.PingReported: self.watch.pinged,
             events.Withheld: self.watch.withheld,
             events.Disk: lambda event, now: self._outage.disk_is(event.why),
+            events.Leave: self._handover.begin,
         }
 
     def step(self, event: events.Event, real_ns: int, now_ns: int) -> list[events.Effect]:
@@ -170,6 +173,7 @@ class Replica:
         self._peers.check(now)
         self.nodes.expire(now_ns)
         self._handlers[type(event)](event, now)
+        self._handover.look(now)
         if self._peers.pledges.of_another_roster and not self._peers.alone:
             self._peers.check(now)
             self._leadership.renew()  # what was granted before stands on another majority
@@ -206,16 +210,7 @@ class Replica:
 
     def status(self) -> str:
         """Return one line; its first word is `ok`, `waiting` or `blocked`."""
-        if self._leadership.halted:
-            return f"blocked: halted: {self.why}"
-        if not self._peers.is_member:
-            return f"waiting: {OUT_OF_ROSTER}"
-        if self._outage.is_down:
-            return f"blocked: {self.why}"
-        if refused := self._outage.full or self._outage.disk:
-            return f"blocked: submits are refused: {refused}"
-        follows = self.role == "following" and self._leadership.leader
-        return "ok" if self._leadership.leads or follows else f"waiting: {self.role}"
+        return status_line(self._leadership, self._outage, is_member=self._peers.is_member)
 
     # --- requests of users ------------------------------------------------------------------------
 
@@ -545,8 +540,7 @@ class Replica:
 
     def _record_snapshot(self, now: Instant) -> None:
         """Record in the log that a majority has the newest snapshot, so that it can be trimmed."""
-        blob, self._peers.agreed = self._peers.agreed, None
-        if blob is not None and self._leadership.leads:
+        if (blob := self._peers.take_agreed()) is not None and self._leadership.leads:
             self._compaction.saved(blob.seq, full=bool(self._outage.full))
             self._appends.enqueue(SnapshotWork(blob), now)
 
@@ -555,7 +549,7 @@ class Replica:
     def _tick(self, event: events.TimePassed, now: Instant) -> None:
         self._gets.expire(now.boot_ns)
         self._peers.tick(now)
-        if self._peers.is_unconfirmed(now):
+        if not self._peers.alone and self._peers.delay.is_too_long(now.boot_ns):
             self._log_failed("a majority does not confirm what the log acknowledged", 0, now)
         self._leadership.renew()
         if self.role == "waiting" and self._outage.may_try(now.boot_ns):

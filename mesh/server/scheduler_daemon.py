@@ -71,6 +71,8 @@ from stoker.scheduler.book import Job
 
 TICK_S = 0.1
 SECOND_S = 1.0
+HAND_OVER_S = 1.0
+"""The longest time for which a scheduler that is stopped hands over to another."""
 HEARD_S = 0.25
 LOG_S = 2.0
 """The pause between two looks at the brokers that keep the log, which people are shown."""
@@ -149,6 +151,7 @@ class SchedulerDaemon:
         self.leases = LeaseAnswerThread(self.identity, options.state)
         self.watch = StatusWatch(self.replica, options)
         self._stopped = asyncio.Event()
+        self._left = asyncio.Event()
         self._failed: StokerError | None = None
         self._told_term = 0
         """The newest term of which the log file tells that it began."""
@@ -173,6 +176,7 @@ class SchedulerDaemon:
             events.Score: self.loop.in_background(self._score),
             events.EntryTold: self.telemetry.committed,
             events.Lead: self._lead,
+            events.Left: self._note_left,
             events.Halt: self._halt,
         }
         if self.held is not None:
@@ -229,6 +233,7 @@ class SchedulerDaemon:
                 self.tasks.ending()
             starting.result()
             await stopping
+            await self._hand_over()
         self.tasks.ending()
         starting.cancel()
         await self._close()
@@ -257,6 +262,19 @@ class SchedulerDaemon:
         self.tasks.repeat(SECOND_S, self._second)
         self.tasks.repeat(HEARD_S, self._note_heard)
         self.tasks.repeat(LOG_S, self._look_at_log)
+
+    async def _hand_over(self) -> None:
+        """Let another scheduler lead at once, before anything here ends."""
+        if self.peers is None:
+            return
+        with contextlib.suppress(TimeoutError, nats.errors.Error, OSError):
+            async with asyncio.timeout(HAND_OVER_S):
+                await self.loop.feed(events.Leave())
+                await self._left.wait()
+                await self.peers.nc.flush()
+
+    async def _note_left(self, effect: events.Left) -> None:
+        self._left.set()
 
     async def _open_telemetry(self) -> None:
         """Connect what nothing waits for, so that it delays no start."""

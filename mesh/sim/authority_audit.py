@@ -37,10 +37,11 @@ class AuditedScheduler(Protocol):
 
 
 class Vote(NamedTuple):
-    """A vote: when it was given, and what the candidate's clock showed at that moment."""
+    """A vote: when it was given, what the candidate's clock showed at that moment, and its term."""
 
     at_ns: int
     candidate_ns: int
+    term: int
 
 
 class AuthorityAudit:
@@ -65,6 +66,8 @@ class AuthorityAudit:
         """Each voter with each term for which it voted."""
         self._told: dict[int, int] = {}
         """The newest term of which each scheduler told another that it follows it."""
+        self._resigned: dict[int, int] = {}
+        """The newest term from which each scheduler has resigned."""
         self._origins: dict[bytes, int] = {}
         """The scheduler that appended the entry of each hash first."""
         self._made: dict[tuple[int, int], bytes] = {}
@@ -78,7 +81,7 @@ class AuthorityAudit:
         now = self._timeline.now
         votes = self._votes.setdefault(voter.number, {})
         for other, vote in votes.items():
-            if other != candidate and now - vote.at_ns < BELIEVED_NS:
+            if other != candidate and self._binds(other, vote) and now - vote.at_ns < BELIEVED_NS:
                 ago = (now - vote.at_ns) / 1_000_000
                 self._violated(
                     f"{voter.name} pledges to scheduler {candidate}, {ago:.1f} ms after it pledged"
@@ -87,8 +90,18 @@ class AuthorityAudit:
         if owner_place(term) != candidate - 1:
             self._violated(f"{voter.name} pledges term {term} to scheduler {candidate}")
         clock = self._schedulers[candidate - 1].clock
-        votes[candidate] = Vote(now, clock.boot())
+        votes[candidate] = Vote(now, clock.boot(), term)
         self._pledged.add((voter.number, term))
+
+    def _binds(self, candidate: int, vote: Vote) -> bool:
+        """True if the candidate of this vote has not resigned since."""
+        return vote.term > self._resigned.get(candidate, 0)
+
+    def resigned(self, scheduler: AuditedScheduler, term: int) -> None:
+        """Note that a scheduler tells others that it acts in this term no more."""
+        self._resigned[scheduler.number] = max(self._resigned.get(scheduler.number, 0), term)
+        if scheduler.replica.right.may_answer(scheduler.clock.boot()):
+            self._violated(f"{scheduler.name} resigns from term {term} and holds pledges")
 
     def began(self, scheduler: AuditedScheduler, promised: int) -> None:
         """Note that a process began with this promise; it may not be older than what was told."""
@@ -127,8 +140,9 @@ class AuthorityAudit:
         end = scheduler.replica.tail.end.hash
         for voter in self._book.after(end):
             vote = self._votes.get(voter, {}).get(number)
-            if vote is not None and vote.candidate_ns + PLEDGE_NS > now:
-                voters += 1
+            if vote is None or not self._binds(number, vote):
+                continue
+            voters += vote.candidate_ns + PLEDGE_NS > now
         if number not in self._book.after(end):
             self._violated(f"{scheduler.name} {what} and has left the roster")
         if voters < self._book.majority(end):

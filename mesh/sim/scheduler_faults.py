@@ -52,6 +52,7 @@ class SchedulerFaults:
         return {
             "several_restart": self._restart_several,
             "leader_deposed": self._depose,
+            "leader_stopped": self._stop_leader,
             "killed_after_vote": self._kill_after_vote,
             "stopped_with_leases": self._stop_with_leases,
             "minority_in_the_past": self._leave_in_the_past,
@@ -127,6 +128,25 @@ class SchedulerFaults:
         leader = self._leader()
         self._around.story.tell("{} and the other schedulers do not hear each other", leader.name)
         self._cut(self._round(leader), 2000, 4000)
+
+    def _stop_leader(self) -> None:
+        """End the leader in order, and start it again; its word may come late, or not at all."""
+        leader, around = self._leader(), self._around
+        alive = sum(each.alive and not each.paused for each in self._schedulers)
+        if 2 * (alive - 1) <= len(self._schedulers) or around.timeline.now >= self._until_ns:
+            return
+        if self._chance.random() < 0.3:
+            deaf = self._other(leader)
+            self._cut([(leader.name, deaf.name)], 500, 3000)
+        leader.stop()
+        if self._chance.random() < 0.5:
+            self._later(60, 400, lambda _: self._start_again(leader))
+        self._later(1100, 4000, lambda _: self._start_again(leader))
+
+    @staticmethod
+    def _start_again(one: SchedulerProcess) -> None:
+        if not one.alive:
+            one.start()
 
     def _kill_after_vote(self) -> None:
         """Kill the voter or the candidate right after the next vote, or that of an election."""

@@ -39,6 +39,9 @@ WAKE_NS = MS // 2
 """The time after which the thread for leases knows what the replica has decided."""
 APPEND_NS = 2 * SECOND
 READ_NS = 5 * SECOND
+HAND_OVER_NS = SECOND
+END_MS = 50
+"""A process that has handed over ends within this time."""
 DISK_NS = (2 * MS, 30 * MS)
 SNAPSHOT_ENTRIES = 30
 PART_BYTES = 8_192
@@ -148,6 +151,7 @@ class SchedulerProcess(SimProcess):
                 effect.pinger, ("ping", (self, effect.target))
             ),
             events.Lead: self._lead,
+            events.Left: self._leave,
             events.Halt: self._halt,
         }
 
@@ -212,6 +216,21 @@ class SchedulerProcess(SimProcess):
         """Kill the process; what it sent is on its way, what it waited for is lost."""
         self.alive = False
         self.around.story.tell("{} is killed", self.name)
+
+    def stop(self) -> None:
+        """Have the process end in order, as SIGTERM does: it hands over before."""
+        if self.alive and not self.paused:
+            self.around.story.tell("{} is told to end", self.name)
+            self.around.timeline.after(HAND_OVER_NS, self._end, self.starts)
+            self.feed(events.Leave())
+
+    def _leave(self, effect: events.Left) -> None:
+        wait_ns = self.around.chance.randint(0, END_MS) * MS
+        self.around.timeline.after(wait_ns, self._end, self.starts)
+
+    def _end(self, start: int) -> None:
+        if start == self.starts and self.alive and not self.paused:
+            self.crash()
 
     def pause(self, *, clock: bool) -> None:
         """Stop the process; `clock` is true if its clock goes on."""

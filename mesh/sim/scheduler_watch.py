@@ -59,6 +59,7 @@ class SchedulerWatch:
             wire.Confirmed: self._confirmed,
             wire.Promised: self._promised,
             wire.NotPledged: self._not_pledged,
+            wire.Resigned: self._resigned,
             wire.Recalled: self._recalled,
         }
 
@@ -152,6 +153,9 @@ class SchedulerWatch:
 
     def _not_pledged(self, scheduler: AuditedScheduler, message: wire.NotPledged) -> None:
         self.authority.told(scheduler, message.term)
+
+    def _resigned(self, scheduler: AuditedScheduler, message: wire.Resigned) -> None:
+        self.authority.resigned(scheduler, message.term)
 
     def _recalled(self, scheduler: AuditedScheduler, message: wire.Recalled) -> None:
         self.authority.told(scheduler, message.promised)

@@ -14,7 +14,7 @@ from stoker.mesh.identity.identity import SIGNATURE_BYTES, Checks, Signs
 from stoker.native.errors import BadRequest, Denied
 from stoker.scheduler.nouns import Record
 
-FORMAT = 4
+FORMAT = 5
 PEER_BYTES_MAX = 384 * 1024
 """The largest sealed message, below the broker's max_payload of 512 KB."""
 FETCHED_BYTES_MAX = 320 * 1024
@@ -64,6 +64,9 @@ class Promised(Record, tag="promised", frozen=True):
     end_term: int
     end_index: int
     end_hash: bytes
+    early: bool = False
+    """True if the voter's pledge to another would not have run out yet, had that one not
+    resigned."""
 
 
 class NotPledged(Record, tag="not_pledged", frozen=True):
@@ -73,6 +76,15 @@ class NotPledged(Record, tag="not_pledged", frozen=True):
     """The newest term that the voter has pledged to."""
     wait_ns: int
     """The time until the voter is free."""
+
+
+class Resigned(Record, tag="resigned", frozen=True):
+    """The sender led or stood in this term, acts in it no more, and never will again.
+
+    The pledges to it in this term bind nobody from now on.
+    """
+
+    term: int
 
 
 class FetchRequest(Record, tag="fetch", frozen=True):
@@ -213,6 +225,7 @@ Message = (
     PledgeRequest
     | Promised
     | NotPledged
+    | Resigned
     | FetchRequest
     | Fetched
     | Appended

@@ -48,6 +48,8 @@ class Leadership:
         self._deposed = False
         self._renews = False
         """True while the shell has an authority."""
+        self.leaves = False
+        """True once this process is to end: it decides nothing new."""
         self.led = 0
         """The newest term in which this replica has led."""
         self.newest_lost = 0
@@ -56,7 +58,7 @@ class Leadership:
     @property
     def leads(self) -> bool:
         """True while this replica may decide."""
-        return self.role == "leading"
+        return self.role == "leading" and not self.leaves
 
     @property
     def halted(self) -> bool:

@@ -22,6 +22,8 @@ class Pledges:
         """The stamp of the newest request for pledges."""
         self.won_ns = 0
         """The moment at which a majority had pledged for this term; 0 until then."""
+        self._is_early = False
+        """True if a voter pledged for this term because another candidate had resigned."""
         self._until: dict[int, int] = {}
         self._until_ns = 0
         self._counted_of = quorum.numbers
@@ -32,6 +34,7 @@ class Pledges:
         """Begin to collect for a term."""
         self.term = term
         self._until_ns = self.won_ns = 0
+        self._is_early = False
         self._until.clear()
         self._sealed.clear()
 
@@ -39,14 +42,15 @@ class Pledges:
         """Hold no pledge any more."""
         self.begin(0)
 
-    def take(self, pledge: Pledge, sealed: bytes, now_ns: int) -> bool:
+    def take(self, pledge: Pledge, sealed: bytes, now_ns: int, *, early: bool = False) -> bool:
         """Hold a pledge of a voter; False if it is not for this term, from the future, or not newer
-        than the one that is held."""
+        than the one that is held. `early` is as in `Promised`."""
         if pledge.term != self.term or pledge.stamp_ns > now_ns:
             return False
         until_ns = pledge.stamp_ns + PLEDGE_NS
         if until_ns <= self._until.get(pledge.voter, 0):
             return False
+        self._is_early |= early
         self._until[pledge.voter] = until_ns
         self._sealed[pledge.voter] = sealed
         self._recount()
@@ -80,9 +84,10 @@ class Pledges:
         """Return the moment since which no other scheduler can have had a majority pledge to it.
 
         Each voter of this majority had waited for the end of its last pledge to another, and one of
-        them is in every other majority.
+        them is in every other majority. A voter that did not wait knew that the other had resigned
+        by then.
         """
-        return self.won_ns - PLEDGE_NS
+        return self.won_ns if self._is_early else self.won_ns - PLEDGE_NS
 
     def since(self, stamp_ns: int) -> set[int]:
         """Return the voters that have pledged on a request of a later stamp than this one."""

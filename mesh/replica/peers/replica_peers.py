@@ -22,6 +22,8 @@ from stoker.mesh.replica.log.held_tail import HeldTail
 from stoker.mesh.replica.log.roster import Roster
 from stoker.mesh.replica.nodes.leadership import Leadership
 from stoker.mesh.replica.outbox import Outbox
+from stoker.mesh.replica.peers.candidacy import NEXT_NS, Candidacy
+from stoker.mesh.replica.peers.confirmation_delay import ConfirmationDelay
 from stoker.mesh.replica.peers.confirmations import Confirmations
 from stoker.mesh.replica.peers.durable_word import DurableWord
 from stoker.mesh.replica.peers.follower_reads import FollowerReads
@@ -53,6 +55,7 @@ from stoker.mesh.wire.peer_messages import (
     PledgeRequest,
     Promised,
     Recalled,
+    Resigned,
     SnapshotPart,
     SnapshotTaken,
 )
@@ -64,15 +67,10 @@ RENEW_NS = 500_000_000
 """Pledges are renewed this often, four times within the length of one."""
 FOLLOW_NS = 500_000_000
 """A follower that is told nothing reads the log this often."""
-CAMPAIGN_NS = (50_000_000, 500_000_000)
-"""After the leader's pledges ran out, a follower waits a random time between these two."""
 FETCH_NS = 500_000_000
 """A candidate that fetches requests again what did not come in this time."""
 PLEDGING_NS = 400_000_000
 """A candidate without a majority gives up after this time, and tries again later."""
-UNCONFIRMED_NS = 2_000_000_000
-"""A leader whose entries no majority confirms for this long reads the log again: a deposed stream
-leader acknowledges what no other server has."""
 
 
 class ReplicaPeers:
@@ -131,21 +129,14 @@ class ReplicaPeers:
         )
         self._recollection = self._make_recollection(settings)
         self.witnesses = self._make_witnesses(settings)
-        self._own_snapshot: SnapshotBlob | None = None
-        self.agreed: SnapshotBlob | None = None
-        """The own snapshot that a majority was found to have, until the replica takes it."""
-        self._chance = random.Random(settings.seed)
+        self._candidacy = Candidacy(settings.seed, self.number, self.voter)
         self._newest = 0
         """The newest term that a voter named."""
         self._ends: dict[int, ChainPlace] = {}
         """The end of the chain of each voter of this candidate."""
         self._begun_ns = self._read_ns = self._fetched_ns = 0
-        self._campaign_ns: int | None = None
         self._read_again = False
-        self._recorded = 0
-        """The index of the newest snapshot that a majority has."""
-        self._waits_at = (0, 0)
-        """The confirmed index for which this leader waits, and since when."""
+        self.delay = ConfirmationDelay(tail, leadership)
         leadership.channels.vouchers = self.pledges.vouchers
         self._handlers = self._message_handlers()
 
@@ -183,6 +174,7 @@ class ReplicaPeers:
             PledgeRequest: self._pledge_requested,
             Promised: self._promised,
             NotPledged: self._not_pledged,
+            Resigned: self._resigned,
             FetchRequest: self._fetch_requested,
             Fetched: self._fetched,
             Appended: self._appended,
@@ -190,7 +182,7 @@ class ReplicaPeers:
             Confirmed: self._confirmed,
             wire.SnapshotRequest: self.exchange.requested,
             SnapshotPart: self._part,
-            SnapshotTaken: self._snapshot_taken,
+            SnapshotTaken: lambda at, told, now: self._agreement.count(at, told.index, told.digest),
             Diverged: self._diverged,
             wire.ReadIndexRequest: self._read_indexes.requested,
             wire.ReadIndexReply: self.reads_here.answered,
@@ -236,7 +228,7 @@ class ReplicaPeers:
         elif self._leadership.role == "pledging":
             if now.boot_ns - self._begun_ns >= PLEDGING_NS:
                 self._actions.step_down("no majority pledged", now)
-        elif self._may_campaign(now.boot_ns):
+        elif self._is_due(now):
             self._campaign(now)
         elif now.boot_ns - self._read_ns >= FOLLOW_NS:
             again, self._read_again = self._read_again, False
@@ -246,32 +238,42 @@ class ReplicaPeers:
         """Note that the log is being read."""
         self._read_ns = now.boot_ns
 
-    def is_unconfirmed(self, now: Instant) -> bool:
-        """True if what this leader or candidate appended has waited for a majority too long."""
-        tail = self._tail
-        waits = self._leadership.role in ("electing", "leading") and tail.end.index > tail.confirmed
-        if self.alone or not waits or tail.confirmed != self._waits_at[0]:
-            self._waits_at = (tail.confirmed, now.boot_ns)
-        return now.boot_ns - self._waits_at[1] >= UNCONFIRMED_NS
-
     def rest(self, now: Instant) -> None:
-        """Stand again only after a random time, so that two candidates do not meet for ever."""
+        """Stand again only after a random time."""
         self.pledges.end()
         self._confirmations.begin(0)
-        self._campaign_ns = now.boot_ns + self._chance.randint(*CAMPAIGN_NS)
+        self._candidacy.rest(now.boot_ns)
 
     def hurry(self, now: Instant) -> None:
         """Stand again at once."""
-        self._campaign_ns = now.boot_ns
+        self._candidacy.stand_at(now.boot_ns)
 
-    def _may_campaign(self, now_ns: int) -> bool:
-        waits = self.voter.wait_ns(self.number, now_ns)
-        if waits or not self.is_member or not self.floor.is_reached:
-            self._campaign_ns = None
-            return False
-        if self._campaign_ns is None:
-            self._campaign_ns = now_ns + self._chance.randint(*CAMPAIGN_NS)
-        return now_ns >= self._campaign_ns
+    def _is_due(self, now: Instant) -> bool:
+        """True if this replica may stand for leadership now."""
+        return self._candidacy.is_due(now.boot_ns, fit=self.is_member and self.floor.is_reached)
+
+    def resign(self, now: Instant) -> None:
+        """Stand down for good, and tell all who have pledged that they are free for others."""
+        self._candidacy.is_over = True
+        term, stands = self.pledges.term, self._leadership.role == "pledging"
+        if stands or self._leadership.stands:
+            self._actions.step_down("this scheduler is to end", now)
+            self.voter.release(self.number, term, now.boot_ns)
+            self.broadcast(Resigned(term))
+
+    def _resigned(self, sender: int, message: Resigned, now: Instant) -> None:
+        """Stand at once if this is the first of those that can, and else a little later."""
+        if self._roster.owner(message.term, self._state) != sender:
+            self._outbox.count("peer_term")
+            return
+        self.voter.release(sender, message.term, now.boot_ns)
+        if self._leadership.role != "following":
+            return
+        self._leadership.leader = 0
+        before = sum(each < self.number for each in self.quorum.numbers - {sender})
+        self._candidacy.stand_at(now.boot_ns + before * NEXT_NS)
+        if self._is_due(now):
+            self._campaign(now)
 
     # --- pledges ----------------------------------------------------------------------------------
 
@@ -301,7 +303,7 @@ class ReplicaPeers:
         here."""
         own = self._grant(self.number, self.pledges.term, now.boot_ns, now)
         if isinstance(own, Pledge):
-            self.pledges.take(own, b"", now.boot_ns)
+            self.pledges.take(own, b"", now.boot_ns, early=self.voter.is_early(now.boot_ns))
 
     def _grant(self, candidate: int, term: int, stamp_ns: int, now: Instant) -> Pledge | NotPledged:
         """Vote; a promise of a newer term is durable before anybody hears of it."""
@@ -329,11 +331,12 @@ class ReplicaPeers:
             return
         if self._leadership.role != "following" and message.term > self.pledges.term:
             self._actions.step_down(f"scheduler {sender} has a newer term", now)
-        self._campaign_ns = None
+        self._candidacy.put_off()
         self._leadership.leader = sender if message.leads else self._leadership.leader
         end = self._tail.end
         sealed = wire.seal_pledge(answer, self._signer)
-        self.send(sender, Promised(sealed, end.term, end.index, end.hash))
+        early = self.voter.is_early(now.boot_ns)
+        self.send(sender, Promised(sealed, end.term, end.index, end.hash, early))
         if message.leads:
             if self.witnesses.is_missing(message.index):
                 self.fetch(sender, now)
@@ -348,7 +351,8 @@ class ReplicaPeers:
             return
         meant = pledge.voter == sender and pledge.candidate == self.number
         good = key is not None and meant and wire.is_signed(message.pledge, key)
-        if not good or not self.pledges.take(pledge, message.pledge, now.boot_ns):
+        taken = message.pledge, now.boot_ns
+        if not good or not self.pledges.take(pledge, *taken, early=message.early):
             self._outbox.count("pledge_refused")
             return
         self._ends[sender] = ChainPlace(message.end_term, message.end_index, message.end_hash)
@@ -420,7 +424,7 @@ class ReplicaPeers:
         good = self.exchange.part(sender, part, now.boot_ns)
         if not good and self._leadership.role == "fetching":  # another can lead without that file
             self._actions.step_down(f"scheduler {sender} has no good snapshot", now)
-            self._campaign_ns = now.boot_ns + 2 * PLEDGE_NS
+            self._candidacy.stand_at(now.boot_ns + 2 * PLEDGE_NS)
 
     def applied(self) -> None:
         """Note that the state has the next entry."""
@@ -430,23 +434,18 @@ class ReplicaPeers:
 
     def saved(self, blob: SnapshotBlob) -> None:
         """Tell the leader of a snapshot of this replica, which is durable."""
-        self._own_snapshot = blob
+        self._agreement.own = blob
         self.witnesses.has(blob.index, blob.agreed)
         owner = self._roster.owner(self.voter.promised, self._state)
         if owner == self.number:
-            self._count_snapshot(self.number, blob.index, blob.agreed)
+            self._agreement.count(self.number, blob.index, blob.agreed)
         elif owner:
             self.send(owner, SnapshotTaken(blob.index, blob.agreed))
 
-    def _snapshot_taken(self, sender: int, message: SnapshotTaken, now: Instant) -> None:
-        self._count_snapshot(sender, message.index, message.digest)
-
-    def _count_snapshot(self, replica: int, index: int, digest: bytes) -> None:
-        own = self._own_snapshot
-        is_new = self._agreement.taken(replica, index, digest)
-        if is_new and own is not None and own.index == index and index > self._recorded:
-            self._recorded = index
-            self.agreed = own
+    def take_agreed(self) -> SnapshotBlob | None:
+        """Return the own snapshot that a majority was found to have, once; else None."""
+        agreed, self._agreement.agreed = self._agreement.agreed, None
+        return agreed
 
     def _diverged(self, sender: int, message: Diverged, now: Instant) -> None:
         if self._roster.owner(self.voter.promised, self._state) == sender:

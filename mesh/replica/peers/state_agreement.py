@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from stoker.mesh.log.entry import SnapshotBlob
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.peers.quorum import Quorum
 from stoker.mesh.replica.state import ReplicaState
@@ -48,6 +49,12 @@ class StateAgreement:
         """True for each other replica that was equal when it was last compared."""
         self._snapshots: dict[int, dict[int, bytes]] = {}
         """The digest of each replica's snapshot, by index."""
+        self.own: SnapshotBlob | None = None
+        """The newest durable snapshot of this replica."""
+        self.agreed: SnapshotBlob | None = None
+        """The own snapshot that a majority was found to have, until somebody takes it."""
+        self._recorded = 0
+        """The index of the newest snapshot that a majority has."""
 
     # --- effects ----------------------------------------------------------------------------------
 
@@ -79,7 +86,14 @@ class StateAgreement:
 
     # --- snapshots --------------------------------------------------------------------------------
 
-    def taken(self, replica: int, index: int, digest: bytes) -> bool:
+    def count(self, replica: int, index: int, digest: bytes) -> None:
+        """Note a snapshot of a replica; `agreed` becomes the own one once a majority has it."""
+        own, is_of_majority = self.own, self._taken(replica, index, digest)
+        is_new = own is not None and own.index == index > self._recorded
+        if is_of_majority and is_new:
+            self._recorded, self.agreed = index, own
+
+    def _taken(self, replica: int, index: int, digest: bytes) -> bool:
         """Note a snapshot; True if this replica's own is the one of a majority."""
         votes = self._snapshots.setdefault(index, {})
         votes[replica] = digest

@@ -2,8 +2,8 @@
 """One replica's vote: the pledge that lets one scheduler lead, and no other, for a short time.
 
 Without I/O; `now_ns` is CLOCK_BOOTTIME. Owns three rules: a voter pledges to another scheduler only
-after its last pledge ran out, never for an older term than it promised, and not at all for one
-pledge after its start, since it has forgotten to whom it pledged.
+after its last pledge ran out or its holder has resigned, never for an older term than it promised,
+and not at all for one pledge after its start, since it has forgotten to whom it pledged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ class Voter:
         self._cluster = cluster
         self._number = number
         self._free_ns: int | None = None
-        self._holder = 0
+        self._holder = self._term = 0
+        """The candidate and the term of the last pledge."""
+        self._kept_ns = 0
+        """The end of the last pledge from which its holder has released this voter."""
 
     def wait_ns(self, candidate: int, now_ns: int) -> int:
         """Return the time until this vote is free for a candidate; 0 if it is."""
@@ -42,9 +45,21 @@ class Voter:
         wait_ns = self.wait_ns(candidate, now_ns)
         if term < self.promised or wait_ns:
             return NotPledged(self.promised, wait_ns)
-        self.promised, self._holder = term, candidate
+        self.promised = self._term = term
+        self._holder = candidate
         self._free_ns = now_ns + PLEDGE_NS + DRIFT_NS
         return Pledge(self._cluster, self._number, candidate, term, stamp_ns, roster)
+
+    def release(self, candidate: int, term: int, now_ns: int) -> None:
+        """Be free for others: this candidate has resigned and acts on no pledge of this term."""
+        is_holder = term > 0 and (candidate, term) == (self._holder, self._term)
+        if is_holder and self._free_ns is not None:
+            self._kept_ns = max(self._kept_ns, self._free_ns)
+            self._free_ns = min(self._free_ns, now_ns)
+
+    def is_early(self, now_ns: int) -> bool:
+        """True while a pledge from which this voter was released would not have run out."""
+        return now_ns < self._kept_ns
 
     def promise(self, term: int) -> None:
         """Follow a term whose leader was heard."""

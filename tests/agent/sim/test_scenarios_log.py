@@ -13,6 +13,7 @@ from tests.agent.sim.stage import BOB, Gate, Stage
 
 REPLICA = "stoker.mesh.replica.replica"
 TAIL = "stoker.mesh.replica.log.held_tail"
+DELAY = "stoker.mesh.replica.peers.confirmation_delay"
 PEERS = "stoker.mesh.replica.peers.replica_peers"
 CONFIRMATIONS = "stoker.mesh.replica.peers.confirmations"
 
@@ -448,7 +449,7 @@ def test_a_deposed_leader_of_the_log_acknowledges_and_shows_what_nobody_has() ->
 
 
 UNCONFIRMED_WAITS = Mutant(
-    "unconfirmed-waits", PEERS, "ReplicaPeers.is_unconfirmed",
+    "unconfirmed-waits", DELAY, "ConfirmationDelay.is_too_long",
     ">= UNCONFIRMED_NS", ">= 10**30",
     "a leader whose entries nobody confirms reads the log again",
 )  # fmt: skip

@@ -15,6 +15,7 @@ MANY = SHAPE._replace(nodes=8, users=3, wishes=40)
 KINDS = (
     "several_restart",
     "leader_deposed",
+    "leader_stopped",
     "killed_after_vote",
     "stopped_with_leases",
     "minority_in_the_past",

@@ -18,6 +18,7 @@ STATE = "stoker.mesh.replica.state"
 TAIL = "stoker.mesh.replica.log.held_tail"
 PEERS = "stoker.mesh.replica.peers.replica_peers"
 CONFIRMATIONS = "stoker.mesh.replica.peers.confirmations"
+DELAY = "stoker.mesh.replica.peers.confirmation_delay"
 VOTER = "stoker.mesh.replica.peers.voter"
 PLEDGES = "stoker.mesh.replica.peers.pledges"
 FLOOR = "stoker.mesh.replica.peers.vote_floor"
@@ -97,7 +98,7 @@ MUTANTS = [
         "what the log lost is appended again",
     ),
     Mutant(
-        "unconfirmed-waits", PEERS, "ReplicaPeers.is_unconfirmed",
+        "unconfirmed-waits", DELAY, "ConfirmationDelay.is_too_long",
         ">= UNCONFIRMED_NS", ">= 10**30",
         "a leader whose entries nobody confirms reads the log again",
     ),
@@ -143,8 +144,8 @@ MUTANTS = [
         "the record of what is forgotten is durable before it is forgotten",
     ),
     Mutant(
-        "stands-forgetful", PEERS, "ReplicaPeers._may_campaign",
-        " or not self.floor.is_reached", "",
+        "stands-forgetful", PEERS, "ReplicaPeers._is_due",
+        "self.is_member and self.floor.is_reached", "self.is_member",
         "who has forgotten entries leads only when it has them again",
     ),
     Mutant(

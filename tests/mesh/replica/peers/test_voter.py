@@ -73,3 +73,42 @@ def test_clocks_that_drift_apart_by_1000_ppm_never_let_two_hold_one_vote() -> No
         asked_ns += NS // 10_000
     slow_ns = asked_ns * (PPM - 1000) // PPM
     assert not first.hold(slow_ns)
+
+
+def test_a_released_vote_is_free_at_once_and_says_that_it_is_early() -> None:
+    made = voter()
+    made.grant(2, 2, 0, b"", 0)
+    made.release(2, 2, NS)
+    assert isinstance(made.grant(3, 3, NS, b"", NS), Pledge)
+    assert made.is_early(NS) and made.is_early(PLEDGE_NS)
+    assert not made.is_early(PLEDGE_NS + NS // 10)
+
+
+def test_only_the_holder_releases_and_only_from_its_last_term() -> None:
+    made = voter()
+    made.grant(2, 5, 0, b"", 0)
+    made.release(3, 5, NS)
+    made.release(2, 2, NS)
+    assert made.wait_ns(3, NS) > 0 and not made.is_early(NS)
+
+
+def test_a_released_vote_of_a_voter_that_has_just_started_still_abstains() -> None:
+    made = Voter("cluster", 1, 0)
+    made.wait_ns(1, NS)
+    made.release(0, 0, NS)
+    made.release(2, 2, NS)
+    assert made.wait_ns(2, NS) > 0
+
+
+def test_a_majority_with_an_early_pledge_shows_nothing_from_before_it() -> None:
+    for early in (False, True):
+        made = Pledges(quorum(1, 2, 3))
+        made.begin(3)
+        for number in (1, 2):
+            pledge = Pledge("cluster", number, 3, 3, 9 * NS)
+            assert made.take(pledge, b"", 9 * NS, early=early and number == 1)
+        assert made.others_ns == (9 * NS if early else 9 * NS - PLEDGE_NS)
+    made.begin(4)
+    assert made.take(Pledge("cluster", 1, 4, 4, 10 * NS), b"", 10 * NS)
+    assert made.take(Pledge("cluster", 2, 4, 4, 10 * NS), b"", 10 * NS)
+    assert made.others_ns == 10 * NS - PLEDGE_NS
