@@ -107,6 +107,16 @@ class UserConnection:
         if subscription is not None:
             await subscription.unsubscribe()
 
+    async def drain(self) -> None:
+        """Take no more requests; return once those that came are received."""
+        async with self._settling:
+            self._open = False
+            ended = [*self._reads, *([self._subscription] if self._subscription else [])]
+            self._reads, self._subscription = [], None
+            for each in ended:
+                with contextlib.suppress(nats.errors.Error, OSError):  # a lost one gets nothing
+                    await each.drain()  # type: ignore[no-untyped-call]
+
     async def _request(self, message: Msg) -> None:
         if await self._receive(message) and self._shutting is None:
             self._count("users_shut")
@@ -178,6 +188,10 @@ class UserConnections:
         for each in list(self._of_user.values()):
             with contextlib.suppress(nats.errors.Error, OSError):  # `settle` opens it again
                 await each.settle()
+
+    async def drain(self) -> None:
+        """Take no more requests of anybody; return once those that came are received."""
+        await asyncio.gather(*(each.drain() for each in self._of_user.values()))
 
     async def _open(self, user: str, gate: asyncio.Semaphore) -> None:
         connection = self._of_user[user] = UserConnection(

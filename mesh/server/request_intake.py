@@ -82,6 +82,9 @@ class RequestIntake:
         self._daemon = daemon
         self._queue: FairQueue[Arrival] = FairQueue(budgets)
         self._offered = asyncio.Event()
+        self._idle = asyncio.Event()
+        """Set while no request waits."""
+        self._idle.set()
         self.defects = Defects()
 
     async def receive(self, request: Any) -> bool:
@@ -97,6 +100,7 @@ class RequestIntake:
         try:
             address = subjects.parse_user_request(request.subject)
             self._queue.offer(address.user, Arrival(request, address), len(request.data))
+            self._idle.clear()
         except Busy as error:
             if not self._queue.answers_refusal(address.user, time.monotonic_ns()):
                 self._daemon.tally("request_dropped")
@@ -109,6 +113,10 @@ class RequestIntake:
         else:
             self._offered.set()
         return False
+
+    async def settle(self) -> None:
+        """Return once no request waits to be served."""
+        await self._idle.wait()
 
     async def run(self) -> None:
         """Serve requests for ever; let other work run after each PASS_NS."""
@@ -123,6 +131,8 @@ class RequestIntake:
             if following.item is not None:
                 await self._serve(following.item)
             else:
+                if not following.at_ns:
+                    self._idle.set()
                 await self._until(following.at_ns)
                 began_ns = time.monotonic_ns()
 

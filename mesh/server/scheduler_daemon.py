@@ -52,6 +52,7 @@ from stoker.mesh.server.log_output import configure_logging
 from stoker.mesh.server.log_writer import LogWriter
 from stoker.mesh.server.node_proxy import NodeProxy
 from stoker.mesh.server.peer_link import PeerLink
+from stoker.mesh.server.planned_stop import PlannedStop
 from stoker.mesh.server.recorded_log import RecordedLog
 from stoker.mesh.server.refused_keys import RefusedKeys
 from stoker.mesh.server.request_intake import DaemonCalls, RequestIntake, respond
@@ -71,8 +72,6 @@ from stoker.scheduler.book import Job
 
 TICK_S = 0.1
 SECOND_S = 1.0
-HAND_OVER_S = 1.0
-"""The longest time for which a scheduler that is stopped hands over to another."""
 HEARD_S = 0.25
 LOG_S = 2.0
 """The pause between two looks at the brokers that keep the log, which people are shown."""
@@ -145,13 +144,13 @@ class SchedulerDaemon:
             self._answers,
             subjects.at(self.number),
         )
+        self.planned = PlannedStop(self.loop.feed, self.users, self.intake)
         self._node_requests: Subscription | None = None
         self._listening = asyncio.Lock()
         self.log_place = LogLeaderPlace(self.cluster.node)
         self.leases = LeaseAnswerThread(self.identity, options.state)
         self.watch = StatusWatch(self.replica, options)
         self._stopped = asyncio.Event()
-        self._left = asyncio.Event()
         self._failed: StokerError | None = None
         self._told_term = 0
         """The newest term of which the log file tells that it began."""
@@ -176,7 +175,7 @@ class SchedulerDaemon:
             events.Score: self.loop.in_background(self._score),
             events.EntryTold: self.telemetry.committed,
             events.Lead: self._lead,
-            events.Left: self._note_left,
+            events.Left: self.planned.note_left,
             events.Halt: self._halt,
         }
         if self.held is not None:
@@ -264,17 +263,10 @@ class SchedulerDaemon:
         self.tasks.repeat(LOG_S, self._look_at_log)
 
     async def _hand_over(self) -> None:
-        """Let another scheduler lead at once, before anything here ends."""
-        if self.peers is None:
-            return
-        with contextlib.suppress(TimeoutError, nats.errors.Error, OSError):
-            async with asyncio.timeout(HAND_OVER_S):
-                await self.loop.feed(events.Leave())
-                await self._left.wait()
-                await self.peers.nc.flush()
-
-    async def _note_left(self, effect: events.Left) -> None:
-        self._left.set()
+        """Let another scheduler lead at once, if there is one, before anything here ends."""
+        if self.peers is not None:
+            connections = [*self._own_connections(), *self.users.connections]
+            await self.planned.hand_over(self._listen, connections)
 
     async def _open_telemetry(self) -> None:
         """Connect what nothing waits for, so that it delays no start."""
@@ -354,14 +346,15 @@ class SchedulerDaemon:
     async def _listen(self) -> None:
         """Begin or end to take requests of nodes and users, as this replica may answer or not."""
         async with self._listening:
-            if self._answers() and self._node_requests is None:
+            takes = self._answers() and not self.planned.begun
+            if takes and self._node_requests is None:
                 self._node_requests = await self.nc.subscribe(
                     subjects.EVERY_NODE_REQUEST, cb=self._from_node
                 )
-            elif self._node_requests is not None and not self._answers():
+            elif self._node_requests is not None and not takes:
                 ended, self._node_requests = self._node_requests, None
                 with contextlib.suppress(nats.errors.Error, OSError):
-                    await ended.unsubscribe()
+                    await self.planned.end(ended)
             await self.users.listen()
 
     async def _connect_user(self, nc: LocalConnection, name: str) -> None:

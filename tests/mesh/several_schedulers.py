@@ -79,6 +79,13 @@ class SchedulerProcess:
         self.process.wait()
         self.process = None
 
+    async def terminate(self) -> int:
+        """End the process as an administrator does; return its exit code."""
+        assert self.process is not None
+        ended, self.process = self.process, None
+        ended.send_signal(signal.SIGTERM)
+        return await asyncio.to_thread(ended.wait)
+
     def pause(self) -> None:
         """Stop the process, as a machine does that is suspended."""
         assert self.process is not None
@@ -211,7 +218,14 @@ class SeveralSchedulers:
         return "\n\n".join(f"{each.folder.name}: {each.log()[-3000:]}" for each in self.schedulers)
 
     async def request(
-        self, user: str, noun: str, verb: str, /, at: SchedulerProcess | str = "", **fields: Any
+        self,
+        user: str,
+        noun: str,
+        verb: str,
+        /,
+        at: SchedulerProcess | str = "",
+        timeout_s: float = 5,
+        **fields: Any,
     ) -> Any:
         """Send one request once, to the leader or to a chosen scheduler; return the decoded reply
         or raise its error."""
@@ -221,7 +235,9 @@ class SeveralSchedulers:
         request: schema.Message = schema.ENDPOINTS[noun, verb].request(**fields)
         place = f"{at.number:016x}" if isinstance(at, SchedulerProcess) else at
         subject = f"stoker.v1.read.{place}.{noun}.{verb}" if place else f"stoker.v1.{noun}.{verb}"
-        reply = await self._connections[door].request(subject, schema.encode(request), timeout=5)
+        reply = await self._connections[door].request(
+            subject, schema.encode(request), timeout=timeout_s
+        )
         return schema.decode_reply(noun, verb, reply.data)
 
     async def persist(self, user: str, noun: str, verb: str, /, **fields: Any) -> Any:

@@ -269,7 +269,7 @@ class ReplicaPeers:
         self.voter.release(sender, message.term, now.boot_ns)
         if self._leadership.role != "following":
             return
-        self._leadership.leader = 0
+        self._leadership.leader, self._leadership.why = 0, f"scheduler {sender} resigned"
         before = sum(each < self.number for each in self.quorum.numbers - {sender})
         self._candidacy.stand_at(now.boot_ns + before * NEXT_NS)
         if self._is_due(now):

@@ -151,7 +151,7 @@ OLD_SILENCE = Mutant(
 )  # fmt: skip
 OTHERS_LONG_AGO = Mutant(
     "others-long-ago", "stoker.mesh.replica.peers.pledges", "Pledges.others_ns",
-    "return self.won_ns - PLEDGE_NS", "return self.won_ns - 4 * PLEDGE_NS",
+    "else self.won_ns - PLEDGE_NS", "else self.won_ns - 4 * PLEDGE_NS",
     "a leader counts leases of others up to the last pledge that they can have had",
 )  # fmt: skip
 

@@ -20,6 +20,8 @@ from stoker.mesh.connection.user_connections import UserConnection, UserConnecti
 from tests.mesh.nats_server import Server
 from tests.mesh.node import Node
 
+JOBS = "stoker.v1.job.list"
+
 
 @pytest.fixture
 async def node(server_stopped_with_admin: Server) -> AsyncIterator[Node]:
@@ -117,3 +119,39 @@ async def test_a_connection_that_does_not_close_is_cut(
         await nc.request("stoker.v1.job.list", b"{}", timeout=60)
     with pytest.raises(nats.errors.NoRespondersError):
         await nc.request("stoker.v1.job.list", b"{}", timeout=60)
+
+
+async def test_a_connection_that_is_drained_serves_what_came_and_takes_nothing_new(
+    server: Server,
+) -> None:
+    async def connect(connection: LocalConnection, name: str) -> None:
+        key = str(server.folder / "scheduler.nk")
+        await connection.connect(server.url, nkeys_seed=key, name=name)
+
+    came, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def answer(message: Msg) -> bool:
+        came.set()
+        await goes_on.wait()
+        await message.respond(b"served")
+        return False
+
+    users = UserConnections(connect, answer, lambda name: None, lambda: True, "s1")
+    await users.settle(["alice"])
+    nc = await server.connect("alice")
+    sent = [asyncio.ensure_future(nc.request(JOBS, b"{}", timeout=60)) for _ in range(20)]
+    await came.wait()
+    await nc.flush()
+    draining = asyncio.ensure_future(users.drain())
+    while True:
+        late = asyncio.ensure_future(nc.request(JOBS, b"{}", timeout=60))
+        done, _ = await asyncio.wait({late}, timeout=0.5)
+        if done:
+            break
+        sent.append(late)  # the broker had not heard of the end yet
+    with pytest.raises(nats.errors.NoRespondersError):
+        late.result()
+    goes_on.set()
+    assert {reply.data for reply in await asyncio.gather(*sent)} == {b"served"}
+    await draining
+    await users.close()

@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 
+import nats.errors
 import pytest
 
+from stoker.mesh.client.client import new_key
 from stoker.mesh.log import genesis
 from stoker.mesh.log.held_entries import NAME
 from stoker.mesh.replica import snapshots
@@ -70,6 +73,37 @@ async def test_a_jobs_end_survives_the_death_of_the_leader(cluster: SeveralSched
     assert (await cluster.persist("alice", "job", "submit", argv=("true",))).job == 3
     await cluster.persist("alice", "job", "get", job=3, until="ended", wait_s=5.0)
     assert not any("begins again" in each.log() for each in cluster.schedulers)
+
+
+async def test_a_stop_in_order_loses_no_request_and_needs_no_pledge_to_run_out(
+    cluster: SeveralSchedulers,
+) -> None:
+    """Each request that reached the leader is answered before it ends, and each later one is told
+    at once that nobody is there."""
+    first, jobs = cluster.leader(), set[int]()
+    stopped = asyncio.Event()
+
+    async def submit_on(user: str) -> None:
+        while not (stopped.is_set() and cluster.leader() is not first):
+            with contextlib.suppress(nats.errors.NoRespondersError, Unavailable):
+                key = new_key()
+                fields = {"argv": ("true",), "idempotency_key": key, "timeout_s": PATIENCE_S}
+                jobs.add((await cluster.request(user, "job", "submit", **fields)).job)
+            await asyncio.sleep(0.005)
+
+    async with asyncio.TaskGroup() as group:
+        for user in ("alice", "alice", "bob", "bob"):
+            group.create_task(submit_on(user))
+        await cluster.until(lambda: len(jobs) > 20)
+        assert await first.terminate() == 0
+        stopped.set()
+        await cluster.until_another_leads(first)
+    stood = next(line for line in cluster.leader().log().splitlines()[::-1] if "pledging" in line)
+    assert f"scheduler {first.number} resigned" in stood, "it waited for no pledge to run out"
+    listed = await cluster.persist("admin", "job", "list")
+    assert {job.job for job in listed.jobs} >= jobs
+    first.start()
+    await cluster.until(first.is_ready)
 
 
 async def test_schedulers_that_hold_the_same_entries_have_equal_states(

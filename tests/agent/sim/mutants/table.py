@@ -169,6 +169,17 @@ MUTANTS = [
         "a pledge ends",
     ),
     Mutant(
+        "resigns-acting", PEERS, "ReplicaPeers.resign",
+        'self._actions.step_down("this scheduler is to end", now)', "pass",
+        "a leader that resigns has stopped to act before the others hear of it",
+    ),
+    Mutant(
+        "released-by-anybody", PEERS, "ReplicaPeers._resigned",
+        "self.voter.release(sender, message.term, now.boot_ns)",
+        "self.voter._free_ns = now.boot_ns",
+        "a word that resigns frees only the votes for its sender in that term",
+    ),
+    Mutant(
         "no-step-down", PEERS, "ReplicaPeers.check",
         'self._actions.step_down("a majority\'s pledges ran out", now)', "pass",
         "a leader whose pledges ran out stops before it does anything else",

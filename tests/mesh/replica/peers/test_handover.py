@@ -173,9 +173,7 @@ def test_a_word_of_an_earlier_term_releases_nobody(cluster: SlowCluster) -> None
         message = wire.Resigned(term)
         told = wire.PeerEnvelope(wire.FORMAT, "cluster", leader, other, message)
         cluster.feed(other, events.PeerMessage(wire.seal(told, cluster.signers[leader])))
-    foreign = wire.PeerEnvelope(
-        wire.FORMAT, "cluster", third, other, wire.Resigned(led)
-    )
+    foreign = wire.PeerEnvelope(wire.FORMAT, "cluster", third, other, wire.Resigned(led))
     cluster.feed(other, events.PeerMessage(wire.seal(foreign, cluster.signers[third])))
     assert replica.voter.wait_ns(third, cluster.now) == waits
     assert replica.counters["peer_term"] == 1

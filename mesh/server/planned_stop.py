@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The last second of a scheduler that is stopped in order, while others go on, for its daemon.
+
+Owns the order: first nothing new comes in, then what came is decided or sent on, then another
+scheduler hears that it may lead. So no request is lost, and nobody waits for an answer that will
+not come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.subscription import Subscription
+
+from stoker.mesh.connection.user_connections import UserConnections
+from stoker.mesh.replica import events
+from stoker.mesh.server.request_intake import RequestIntake
+from stoker.native.structured_log import structlog
+
+HAND_OVER_S = 1.0
+"""The longest time that all of it may take."""
+
+log = structlog.get_logger("scheduler")
+
+
+class PlannedStop:
+    """The stop of one scheduler. `feed` gives its replica an event."""
+
+    def __init__(
+        self,
+        feed: Callable[[events.Event], Awaitable[None]],
+        users: UserConnections,
+        intake: RequestIntake,
+    ) -> None:
+        self.begun = False
+        """True once no more requests are to be taken."""
+        self._feed = feed
+        self._users = users
+        self._intake = intake
+        self._left = asyncio.Event()
+
+    async def note_left(self, effect: events.Left) -> None:
+        """Note that the replica has resigned."""
+        self._left.set()
+
+    async def end(self, subscription: Subscription) -> None:
+        """End a subscription; during a planned stop, hear first what came on it."""
+        if self.begun:
+            await subscription.drain()  # type: ignore[no-untyped-call]
+        else:
+            await subscription.unsubscribe()
+
+    async def hand_over(
+        self, nodes_end: Callable[[], Awaitable[None]], connections: list[Client]
+    ) -> None:
+        """Return once another scheduler may lead and all answers are sent, or after HAND_OVER_S.
+
+        `nodes_end` ends the subscription to the requests of nodes; `connections` are flushed.
+        """
+        self.begun = True
+        try:
+            async with asyncio.timeout(HAND_OVER_S):
+                await asyncio.gather(nodes_end(), self._users.drain())
+                await self._feed(events.Leave())
+                await self._left.wait()
+                await self._intake.settle()
+                live = (each for each in connections if each.is_connected)
+                await asyncio.gather(*(each.flush() for each in live))
+        except (TimeoutError, nats.errors.Error, OSError) as error:
+            log.warning("the handover did not end in time", error=repr(error))
