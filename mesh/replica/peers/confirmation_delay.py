@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long the end of a leader's chain has waited for a majority, for `ReplicaPeers`.
+"""The time for which the end of a leader's chain has waited for a majority, for `ReplicaPeers`.
 
 Without I/O. Owns the bound of that time: a deposed stream leader acknowledges what no other server
 has, and only reading the log again shows it.

@@ -258,7 +258,7 @@ class ReplicaPeers:
         term, stands = self.pledges.term, self._leadership.role == "pledging"
         if stands or self._leadership.stands:
             self._actions.step_down("this scheduler is to end", now)
-            self.voter.release(self.number, term, now.boot_ns)
+            self.voter.free(self.number, term, now.boot_ns)
             self.broadcast(Resigned(term))
 
     def _resigned(self, sender: int, message: Resigned, now: Instant) -> None:
@@ -266,7 +266,7 @@ class ReplicaPeers:
         if self._roster.owner(message.term, self._state) != sender:
             self._outbox.count("peer_term")
             return
-        self.voter.release(sender, message.term, now.boot_ns)
+        self.voter.free(sender, message.term, now.boot_ns)
         if self._leadership.role != "following":
             return
         self._leadership.leader, self._leadership.why = 0, f"scheduler {sender} resigned"

@@ -30,7 +30,7 @@ class Voter:
         self._holder = self._term = 0
         """The candidate and the term of the last pledge."""
         self._kept_ns = 0
-        """The end of the last pledge from which its holder has released this voter."""
+        """The end of the last pledge from which its holder has set this voter free."""
 
     def wait_ns(self, candidate: int, now_ns: int) -> int:
         """Return the time until this vote is free for a candidate; 0 if it is."""
@@ -50,7 +50,7 @@ class Voter:
         self._free_ns = now_ns + PLEDGE_NS + DRIFT_NS
         return Pledge(self._cluster, self._number, candidate, term, stamp_ns, roster)
 
-    def release(self, candidate: int, term: int, now_ns: int) -> None:
+    def free(self, candidate: int, term: int, now_ns: int) -> None:
         """Be free for others: this candidate has resigned and acts on no pledge of this term."""
         is_holder = term > 0 and (candidate, term) == (self._holder, self._term)
         if is_holder and self._free_ns is not None:
@@ -58,7 +58,7 @@ class Voter:
             self._free_ns = min(self._free_ns, now_ns)
 
     def is_early(self, now_ns: int) -> bool:
-        """True while a pledge from which this voter was released would not have run out."""
+        """True while a pledge from which this voter was set free would not have run out."""
         return now_ns < self._kept_ns
 
     def promise(self, term: int) -> None:

@@ -17,7 +17,7 @@ PEERS = "stoker.mesh.replica.peers.replica_peers"
 VOTER = "stoker.mesh.replica.peers.voter"
 
 KEEPS_VOTES = Mutant(
-    "keeps-votes", VOTER, "Voter.release",
+    "keeps-votes", VOTER, "Voter.free",
     "self._free_ns = min(self._free_ns, now_ns)", "pass",
     "the votes of a leader that has resigned are free",
 )  # fmt: skip
@@ -75,7 +75,7 @@ def test_a_node_that_only_the_stopped_leader_had_answered() -> None:
 
 
 ANY_TERM = Mutant(
-    "released-from-any-term", VOTER, "Voter.release",
+    "freed-from-any-term", VOTER, "Voter.free",
     "(candidate, term) == (self._holder, self._term)", "candidate == self._holder",
     "a late word that resigns frees no vote for a newer term",
 )  # fmt: skip

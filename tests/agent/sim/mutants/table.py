@@ -174,8 +174,8 @@ MUTANTS = [
         "a leader that resigns has stopped to act before the others hear of it",
     ),
     Mutant(
-        "released-by-anybody", PEERS, "ReplicaPeers._resigned",
-        "self.voter.release(sender, message.term, now.boot_ns)",
+        "freed-by-anybody", PEERS, "ReplicaPeers._resigned",
+        "self.voter.free(sender, message.term, now.boot_ns)",
         "self.voter._free_ns = now.boot_ns",
         "a word that resigns frees only the votes for its sender in that term",
     ),

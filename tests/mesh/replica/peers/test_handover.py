@@ -151,7 +151,7 @@ def test_a_follower_only_stands_no_more(cluster: SlowCluster) -> None:
 
 def test_a_lease_that_it_gave_last_is_waited_for(cluster: SlowCluster) -> None:
     """The next leader counts no lease from before the moment at which it had a majority: a voter
-    that was released shows only that the other has stopped by then."""
+    that was set free shows only that the other has stopped by then."""
     leader = cluster.settle()
     cluster.pass_time(1)
     cluster.feed(leader, events.Leave())
@@ -161,7 +161,7 @@ def test_a_lease_that_it_gave_last_is_waited_for(cluster: SlowCluster) -> None:
     assert LEASE_MS * 1_000_000 > PLEDGE_NS
 
 
-def test_a_word_of_an_earlier_term_releases_nobody(cluster: SlowCluster) -> None:
+def test_a_word_of_an_earlier_term_frees_nobody(cluster: SlowCluster) -> None:
     leader = cluster.settle()
     other = leader % 3 + 1
     replica = cluster.replicas[other]

@@ -75,28 +75,28 @@ def test_clocks_that_drift_apart_by_1000_ppm_never_let_two_hold_one_vote() -> No
     assert not first.hold(slow_ns)
 
 
-def test_a_released_vote_is_free_at_once_and_says_that_it_is_early() -> None:
+def test_a_vote_that_is_set_free_is_free_at_once_and_says_that_it_is_early() -> None:
     made = voter()
     made.grant(2, 2, 0, b"", 0)
-    made.release(2, 2, NS)
+    made.free(2, 2, NS)
     assert isinstance(made.grant(3, 3, NS, b"", NS), Pledge)
     assert made.is_early(NS) and made.is_early(PLEDGE_NS)
     assert not made.is_early(PLEDGE_NS + NS // 10)
 
 
-def test_only_the_holder_releases_and_only_from_its_last_term() -> None:
+def test_only_the_holder_sets_it_free_and_only_from_its_last_term() -> None:
     made = voter()
     made.grant(2, 5, 0, b"", 0)
-    made.release(3, 5, NS)
-    made.release(2, 2, NS)
+    made.free(3, 5, NS)
+    made.free(2, 2, NS)
     assert made.wait_ns(3, NS) > 0 and not made.is_early(NS)
 
 
-def test_a_released_vote_of_a_voter_that_has_just_started_still_abstains() -> None:
+def test_nobody_sets_free_a_voter_that_has_just_started() -> None:
     made = Voter("cluster", 1, 0)
     made.wait_ns(1, NS)
-    made.release(0, 0, NS)
-    made.release(2, 2, NS)
+    made.free(0, 0, NS)
+    made.free(2, 2, NS)
     assert made.wait_ns(2, NS) > 0
 
 
