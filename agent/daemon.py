@@ -301,6 +301,7 @@ class AgentDaemon:
             post=self.post,
         )
         executor.changed = self._waiters.changed
+        executor.failed_launch = self._shortage.failed
         executor.acknowledged = self._folders.keep
         executor.renew = self._folders.renew
         executor.occupied = self._telemetry.occupied

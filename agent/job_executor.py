@@ -45,6 +45,11 @@ SHORT_S = (0.1, 0.2, 0.4, 0.8, 1.6, *(2.0,) * 14)
 all; after the last one the core hears that the start never began."""
 SHORT = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EBUSY})
 """Errors of a refusal that passes: no process, no memory, no slot."""
+OF_THE_NODE = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, *SHORT}
+)
+"""Errors of the agent's own files and of the spawner's processes that speak of the node: another
+one may well launch the same job."""
 
 UNSEEN = "its use of devices was not observed: charged as held"
 """A remark beside the reason of the end of a job that had no tracer."""
@@ -86,6 +91,8 @@ class JobExecutor:
         self._tasks: set[asyncio.Task[None]] = set()
         self.changed: Callable[[int], None] = lambda job: None
         """Called when a job of this node starts or ends."""
+        self.failed_launch: Callable[[str], None] = lambda why: None
+        """Called before it is posted that this node could not launch a job."""
         self.acknowledged: Callable[[Exited, bool, int], None] = lambda exited, traced, uid: None
         """Called with (end, traced, user id) when the log has the end of an attempt."""
         self.renew: Callable[[TaskKey], None] = lambda key: None
@@ -132,7 +139,7 @@ class JobExecutor:
                 why = f"device {busy[0]} is occupied: {held[busy[0]]}"
                 self.counters["device_occupied"] += 1
                 _log.warning("a start met an occupied device", job=key.job, why=why)
-                self._post(steps.NotTaken(key, why, time.time_ns(), again=True))
+                self._post(steps.NotTaken(key, why, time.time_ns(), "pending"))
             else:
                 free.append(start)
         if free:
@@ -155,7 +162,8 @@ class JobExecutor:
             self._starts.add(records)
         except OSError as error:
             for record in records:
-                self._refuse(record.key, error)
+                self.counters["start_refused"] += 1
+                self._not_taken(record.key, str(error), error.errno)
             return
         if launches:
             self._spawn(self._send(launches))
@@ -214,14 +222,18 @@ class JobExecutor:
             if record.trace != "off":
                 self._tracer.begin(record, event, adopted=self._starts.is_adopted(key))
             return steps.Ran(key, record.decision, event.t_ns)
+        is_new = key not in self._exited
         self._exited[key] = event
-        outcome = job_launch.outcome(event, record.decision)
+        outcome = job_launch.outcome(event, record.decision, self._place.node)
+        if event.of_the_node and is_new:
+            self._failed_launch(event.reason)
         if outcome is None:
             self.counters["never_started"] += 1
             _log.warning("an attempt was not started", job=event.job, why=event.reason)
             if record.trace == "full":
                 self._tracer.forget(key)
-            return steps.NeverStarted(key, event.t_ns)
+            why = job_launch.not_launched(self._place.node, event.reason)
+            return steps.NeverStarted(key, event.t_ns, why if event.of_the_node else "")
         lived_ns = event.t_ns - event.started_ns if event.started_ns else 0
         traced = record.trace != "off" and self._tracer.used(
             record, lived_ns, cleared=event.cleared
@@ -276,16 +288,19 @@ class JobExecutor:
 
     async def _send(self, launches: list[Launch]) -> None:
         """Send launches until the spawner has answered; repeating one is safe."""
+        refusals: list[Refusal] = []
         for wait_s in SHORT_S:
-            launches = self._short_of(launches, await self._start_batch(launches))
+            refusals = await self._start_batch(launches)
+            launches = self._short_of(launches, refusals)
             if not launches:
                 return
             self.counters["spawner_short"] += 1
             await asyncio.sleep(wait_s)
             launches = [each for each in launches if self._is_wanted(each)]
-        for launch in launches:
-            _log.warning("the spawner had no resources for a start", job=launch.job)
-            self._never_sent(launch.key)
+        wanted = {launch.key for launch in launches}
+        for refusal in refusals:
+            if refusal.key in wanted:
+                self._give_back(refusal)
 
     async def _start_batch(self, launches: list[Launch]) -> list[Refusal]:
         """Return the refusals of one batch, including launches that cannot be packed."""
@@ -298,7 +313,7 @@ class JobExecutor:
                 if len(launches) == 1:
                     self.counters["start_refused"] += 1
                     launch, number = launches[0], errno.E2BIG
-                    return [Refusal(*launch.key, number, not_launched(error))]
+                    return [Refusal(*launch.key, number, error.message)]
                 # One of them is too long: send each alone to find it.
                 return [refusal for each in launches for refusal in await self._start_batch([each])]
             except Unavailable as error:
@@ -313,7 +328,7 @@ class JobExecutor:
         self._post(steps.Taken(tuple(key for key in keys if key not in refused)))
         for key, refusal in refused.items():
             if refusal.errno not in SHORT:
-                self._post(steps.NotTaken(key, refusal.reason, time.time_ns()))
+                self._not_taken(key, _refused(refusal), refusal.errno)
                 self._starts.drop((key,))
         short = {key for key, refusal in refused.items() if refusal.errno in SHORT}
         for key in keys:
@@ -330,6 +345,18 @@ class JobExecutor:
             self._never_sent(key)
             return False
         return True
+
+    def _give_back(self, refusal: Refusal) -> None:
+        """Post that the spawner has had no resources for a start for long: it waits again, and
+        maybe for another node."""
+        key, why = refusal.key, _refused(refusal)
+        del self._short[key]
+        _log.warning("the spawner had no resources for a start", job=key.job, why=why)
+        if refusal.errno != errno.EBUSY:  # a node that is busy is well
+            self._failed_launch(why)
+        told = job_launch.not_launched(self._place.node, why)
+        self._post(steps.NotTaken(key, told, time.time_ns(), "pending"))
+        self._starts.drop((key,))
 
     def _never_sent(self, key: TaskKey) -> None:
         """Post that the start never began: the core ends it or requests it again."""
@@ -367,12 +394,34 @@ class JobExecutor:
 
     def _refuse(self, key: TaskKey, error: Exception) -> None:
         self.counters["start_refused"] += 1
-        self._post(steps.NotTaken(key, not_launched(error), time.time_ns()))
+        self._not_taken(key, error.message if isinstance(error, StokerError) else str(error))
+
+    def _not_taken(self, key: TaskKey, why: str, number: int | None = None) -> None:
+        """Post that a start was refused; for the sake of this node it is no failure of the job."""
+        told = job_launch.not_launched(self._place.node, why)
+        if number in OF_THE_NODE:
+            self._failed_launch(why)
+            self._post(steps.NotTaken(key, told, time.time_ns(), "unlaunched"))
+        else:
+            self._post(steps.NotTaken(key, told, time.time_ns()))
+
+    def _failed_launch(self, why: str) -> None:
+        self.counters["not_launched"] += 1
+        _log.warning("this node could not launch a job", why=why)
+        self.failed_launch(f"it could not launch a job: {why}")
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _refused(refusal: Refusal) -> str:
+    """Return why the spawner refused a start; an error of its own calls is named."""
+    named = (
+        f": {os.strerror(refusal.errno)}" if refusal.errno in OF_THE_NODE - {errno.EBUSY} else ""
+    )
+    return refusal.reason + named
 
 
 def whole_devices(start: StartJob, devices: Callable[[], tuple[DeviceInfo, ...]]) -> frozenset[str]:
@@ -384,12 +433,6 @@ def whole_devices(start: StartJob, devices: Callable[[], tuple[DeviceInfo, ...]]
 
 async def _nobody(ids: frozenset[str]) -> Mapping[str, str]:
     return {}
-
-
-def not_launched(error: Exception) -> str:
-    """Return the reason why a start could not be described, for people."""
-    reason = error.message if isinstance(error, StokerError) else str(error)
-    return f"it could not be launched: {reason}"
 
 
 def gone(place: JobPlace) -> dict[str, str]:

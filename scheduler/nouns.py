@@ -21,6 +21,9 @@ MILLI = wire_names.MILLI
 ENDED: frozenset[str] = frozenset({"succeeded", "failed", "cancelled", "timeout", "lost"})
 """The final states."""
 
+NOT_BEGUN: frozenset[str] = frozenset({"pending", "unlaunched"})
+"""The states of an outcome by which nothing of the attempt has run, so that its job waits again."""
+
 ARGV_BYTES_MAX = 128 * 1024
 ENV_BYTES_MAX = 64 * 1024
 DEVICES_PER_NODE_MAX = wire_names.NODE_DEVICES_MAX
@@ -431,10 +434,19 @@ class Outcome(TaskRecord, frozen=True):
     decision: int
     """The id of the Decision of this attempt."""
     state: Literal[
-        "ready", "running", "succeeded", "failed", "cancelled", "timeout", "lost", "pending"
+        "ready",
+        "running",
+        "succeeded",
+        "failed",
+        "cancelled",
+        "timeout",
+        "lost",
+        "pending",
+        "unlaunched",
     ]
-    """Running, final, `ready`: a task of a gang waits for the others, or `pending`: the node began
-    nothing, and the job waits again."""
+    """Running, final, `ready`: a task of a gang waits for the others, `pending`: the node began
+    nothing, and the job waits again, or `unlaunched`: the node could not launch it, whatever the
+    job is, so that it waits again unless too many launches in a row have failed."""
     t_ns: int
     """CLOCK_REALTIME ns."""
     exit_code: int | None = None
@@ -450,5 +462,13 @@ class Outcome(TaskRecord, frozen=True):
 
     @property
     def job_state(self) -> JobState:
-        """Return the state as jobs and the core have it: a task that is ready starts still."""
+        """Return the state as jobs and the core have it: a task that is ready starts still, and one
+        that was not launched waits again."""
+        if self.state == "unlaunched":
+            return "pending"
         return "starting" if self.state == "ready" else self.state
+
+    @property
+    def is_over(self) -> bool:
+        """True if nothing of the attempt runs or will: it has ended, or it was not begun."""
+        return self.state in ENDED or self.state in NOT_BEGUN

@@ -131,6 +131,7 @@ class Reason(IntEnum):
     RECLAIMED = 113  # preempted because another queue was short of its guarantee
     NOT_BEGUN = 114  # its node could not begin it and gave it back
     NOT_READY = 115  # the tasks of a gang were not all ready in time
+    NOT_LAUNCHED = 116  # its node could not launch it, whatever the job is
 
     # Reasons for the place of a task.
     PACKED_SHARE = 200

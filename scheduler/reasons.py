@@ -188,6 +188,7 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.PREEMPTED: "preempted, waits again",
     Reason.RETRIED: "failed, will be tried again",
     Reason.NOT_BEGUN: "was not begun, will be tried again",
+    Reason.NOT_LAUNCHED: "was not launched, will be tried again",
     Reason.AFTER_FAILED: "a job that it was to follow ended otherwise than wanted",
     Reason.RECLAIMED: "preempted because another queue was short of its guarantee",
     Reason.NOT_READY: "not all of its tasks were ready in time, so none of them was started",

@@ -425,7 +425,8 @@ class TaskOutcome(NamedTuple):
     exit_code: int | None = None
     signal: int | None = None
     reason: int = 0
-    """Passed through; the caller's own codes start at Reason.OUTER."""
+    """Passed through; the caller's own codes start at Reason.OUTER. With the state pending
+    NOT_LAUNCHED alone counts."""
     task: int = 0
     device_ns: int | None = None
     """Measured device time of this task; else its shares x wall time."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 from typing import Final, Literal
 
-DIGEST: Final = "86f012e675372c17"
+DIGEST: Final = "20c0724a837829ad"
 """The layout that this is for; the compiled core has the same."""
 MILLI: Final = 1_000
 """Milli-shares of one whole device or one CPU."""
@@ -53,6 +53,8 @@ QUEUE_DEPTH_MAX: Final = 8
 """Queues on the way from the root to a queue."""
 RETRIES_MAX: Final = 10
 """Attempts after the first."""
+LAUNCHES_MAX: Final = 3
+"""Launches in a row that nodes fail before the job does."""
 AFTERS_MAX: Final = 64
 """Jobs that wait for the end of one job."""
 JOB_AFTERS_MAX: Final = 8

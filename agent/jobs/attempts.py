@@ -20,7 +20,6 @@ from stoker.agent.jobs.outcome_queue import OutcomeQueue
 from stoker.agent.jobs.steps import Effect
 from stoker.mesh.wire.command import HAVE_MAX
 from stoker.scheduler.nouns import (
-    ENDED,
     Action,
     ForgetJob,
     Outcome,
@@ -265,17 +264,19 @@ class Attempts:
         """End an attempt that was refused, and was not begun."""
         attempt = self._attempts.get(event.key)
         if attempt is not None and attempt.phase is AttemptPhase.SENT:
-            state: Literal["failed", "pending"] = "pending" if event.again else "failed"
-            self._conclude(event.key, attempt, state, event.reason, event.t_ns)
+            self._conclude(event.key, attempt, event.state, event.reason, event.t_ns)
 
     def never_started(self, event: steps.NeverStarted, effects: list[Effect]) -> bool:
         """Forget an attempt that began nothing; True if it is still wanted and must be sent
-        again."""
+        again. One that this node has no resources for is given back instead."""
         attempt = self._attempts.get(event.key)
         if attempt is not None and attempt.stop is not None and attempt.phase not in OVER:
             stop = attempt.stop
             self._conclude(event.key, attempt, stop.state, stop.reason, event.t_ns)
             return False  # acknowledged with its outcome
+        if attempt is not None and attempt.phase not in OVER and _goes_back(event, attempt):
+            self._conclude(event.key, attempt, "pending", event.reason, event.t_ns)
+            return False
         if attempt is None or attempt.phase not in OVER:
             effects.append(steps.Acknowledge((event.key,)))
             self._counters["attempt_never_started"] += 1
@@ -356,7 +357,7 @@ class Attempts:
         forgotten: set[int] = set()
         for outcome in outcomes:
             key = outcome.key
-            if outcome.state not in ENDED:
+            if not outcome.is_over:
                 continue
             if (attempt := self._attempts.pop(key, None)) is None:
                 continue
@@ -376,7 +377,7 @@ class Attempts:
         self,
         key: TaskKey,
         attempt: _Attempt,
-        state: Literal["failed", "cancelled", "lost", "pending"],
+        state: Literal["failed", "cancelled", "lost", "pending", "unlaunched"],
         reason: str,
         now_ns: int,
     ) -> None:
@@ -387,3 +388,9 @@ class Attempts:
     def _over(self, key: TaskKey, attempt: _Attempt, outcome: Outcome) -> None:
         attempt.phase, attempt.outcome = AttemptPhase.ENDED, None
         self._outcomes.put(outcome)
+
+
+def _goes_back(event: steps.NeverStarted, attempt: _Attempt) -> bool:
+    """True if an attempt for which the node has no resources may begin elsewhere; other ranks of a
+    gang that was released may run already, and wait for this one."""
+    return bool(event.reason) and not attempt.released

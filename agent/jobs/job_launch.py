@@ -180,21 +180,27 @@ def nodes(granted: Sequence[DeviceInfo]) -> tuple[tuple[int, int], ...]:
     return tuple(dict.fromkeys(node for device in granted for node in device.nodes))
 
 
-def outcome(exited: Exited, decision: int) -> Outcome | None:
+def not_launched(node: str, why: str) -> str:
+    """Return the reason of an attempt that its node could not launch, for people."""
+    return f"it could not be launched on node {node}: {why}"
+
+
+def outcome(exited: Exited, decision: int, node: str) -> Outcome | None:
     """Return the outcome of an end for the log; None for an attempt that never began."""
     if exited.cause == "never_started":
         return None
+    unlaunched = exited.of_the_node and exited.cause == "start_failed"
     return Outcome(
         job=exited.job,
         attempt=exited.attempt,
         task=exited.task,
         placing=exited.placing,
         decision=decision,
-        state=_state(exited),
+        state="unlaunched" if unlaunched else _state(exited),
         t_ns=exited.t_ns,
         exit_code=exited.exit_code,
         signal=exited.signal,
-        reason=exited.reason,
+        reason=not_launched(node, exited.reason) if unlaunched else exited.reason,
         usage=exited.usage,
         started_ns=exited.started_ns,
     )

@@ -135,6 +135,9 @@ class Exited(TaskRecord, frozen=True):
     err_bytes: int
     cleared: bool = False
     """True if its folder of trace segments was empty and is removed."""
+    of_the_node: bool = False
+    """True if it could not be launched for the sake of this node, whatever the job is: no
+    instruction of it has run."""
 
 
 Event: TypeAlias = Prepared | Started | Exited
@@ -181,7 +184,7 @@ _FLAG_STDIN, _FLAG_MEMORY, _FLAG_PIDS, _FLAG_CPU, _FLAG_TIME = 1, 2, 4, 8, 16
 _FLAG_PIDS_DEFAULT, _FLAG_MEMORY_DEFAULT, _FLAG_FENCED = 32, 64, 128
 _FLAG_GATHER, _FLAG_NUMA = 256, 512
 _STARTED_BIT, _EXITED_BIT, _CODE_BIT, _SIGNAL_BIT, _USAGE_BIT = 1, 2, 4, 8, 16
-_READY_BIT, _CLEARED_BIT = 32, 64
+_READY_BIT, _CLEARED_BIT, _NODE_BIT = 32, 64, 128
 _BIT_OF: Mapping[type, int] = {
     Prepared: _READY_BIT,
     Started: _STARTED_BIT,
@@ -352,6 +355,7 @@ def _unpack(payload: memoryview, at: int) -> tuple[int, Event | None, int]:
             out_bytes=out,
             err_bytes=err,
             cleared=bool(bits & _CLEARED_BIT),
+            of_the_node=bool(bits & _NODE_BIT),
         )
     elif bits & _STARTED_BIT:
         event = Started(job, attempt, task, placing, pid, cgroup_id, started_ns)

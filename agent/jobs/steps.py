@@ -6,6 +6,8 @@ No value here can act.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from stoker.agent.jobs.lease_judge import Freeze
@@ -110,10 +112,14 @@ class JobEnded(_Value, frozen=True):
 
 
 class NeverStarted(_Value, frozen=True):
-    """The spawner had taken it and began nothing: it may be started again."""
+    """The spawner had taken it and began nothing: it may be started again.
+
+    With a reason it is better started elsewhere: this node had no process or memory for it.
+    """
 
     key: TaskKey
     t_ns: int
+    reason: str = ""
 
 
 class SpawnerAttempt(_Value, frozen=True):
@@ -146,13 +152,13 @@ class Taken(_Value, frozen=True):
 class NotTaken(_Value, frozen=True):
     """This start was refused, and will not be tried again here.
 
-    With `again` the job waits again and may be placed elsewhere, else it has failed.
+    Its job has failed, or waits again and may be placed elsewhere: see `Outcome`.
     """
 
     key: TaskKey
     reason: str
     t_ns: int
-    again: bool = False
+    state: Literal["failed", "pending", "unlaunched"] = "failed"
 
 
 class TraceSettled(_Value, frozen=True):

@@ -24,7 +24,7 @@ from stoker.mesh.wire.cluster_server import ADMIN, ClusterServer, admin_of
 from stoker.native import durable_file
 from stoker.native.errors import Corrupt, Denied, NotFound, Refused
 
-FORMAT = 14
+FORMAT = 15
 """The state format that this version reads and writes."""
 
 MIGRATIONS: dict[int, Callable[[Path], None]] = {}

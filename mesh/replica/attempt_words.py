@@ -9,15 +9,25 @@ from __future__ import annotations
 from itertools import islice
 
 from stoker.mesh.log.entry import Entry
+from stoker.scheduler.book import Job
 from stoker.scheduler.effects import StateChanged
-from stoker.scheduler.nouns import JobState, Outcome
+from stoker.scheduler.nouns import NOT_BEGUN, JobState, Outcome
 from stoker.scheduler.reasons import Reason, sentence
 from stoker.scheduler.records import Preempt, unpack_commands
+from stoker.scheduler.wire_names import LAUNCHES_MAX
 
 
 def end_of(outcome: Outcome) -> JobState:
     """Return the state in which an attempt ended; one that was not begun was called off."""
-    return "cancelled" if outcome.state == "pending" else outcome.job_state
+    return "cancelled" if outcome.state in NOT_BEGUN else outcome.job_state
+
+
+def unlaunched(record: Job, text: str) -> str:
+    """Return why a job of one task ends that could not be launched, with the nodes that tried
+    before."""
+    before = [each for each in reversed(record.attempts) if each.started_ns is None]
+    tried = [each.decision.node for each in before[: LAUNCHES_MAX - 1] if each.decision]
+    return f"{text}; before that on {', '.join(reversed(tried))}" if tried else text
 
 
 def said(effect: StateChanged, outcome: Outcome | None) -> str:

@@ -15,7 +15,7 @@ import msgspec
 from stoker.native.errors import NotFound
 from stoker.scheduler.book import Attempt, Job
 from stoker.scheduler.effects import StateChanged
-from stoker.scheduler.nouns import ENDED, Gang, NodeReport, Outcome, Usage
+from stoker.scheduler.nouns import ENDED, NOT_BEGUN, Gang, NodeReport, Outcome, Usage
 from stoker.scheduler.reasons import Reason
 
 LOOPBACK = "127.0.0.1"
@@ -57,7 +57,11 @@ def note(record: Job, outcome: Outcome) -> None:
     rank = record.ranks[outcome.task]
     if rank.state in ENDED:
         return
-    rank.state = "cancelled" if outcome.state == "pending" else outcome.state
+    match outcome.state:
+        case "pending" | "unlaunched":
+            rank.state = "cancelled"
+        case said:
+            rank.state = said
     rank.reason = outcome.reason
     if outcome.state in ENDED:
         rank.exit_code, rank.signal, rank.usage = outcome.exit_code, outcome.signal, outcome.usage
@@ -79,7 +83,7 @@ def judge(record: Job, effect: StateChanged, outcome: Outcome | None) -> None:
     elif effect.reason in (Reason.PREEMPTED, Reason.RECLAIMED, Reason.CANCEL_REQUESTED):
         record.verdict = "cancelled"
     elif outcome is not None:  # a task that its node gave back was called off
-        record.verdict = "cancelled" if outcome.state == "pending" else outcome.job_state
+        record.verdict = "cancelled" if outcome.state in NOT_BEGUN else outcome.job_state
     else:
         record.verdict = "lost"
 

@@ -21,7 +21,7 @@ from stoker.native import durable_file
 from stoker.native.errors import Corrupt
 from stoker.scheduler.nouns import Record
 
-FORMAT = 9
+FORMAT = 10
 KEPT = 2
 """The number of files that are kept; the older one is for a damaged newest one."""
 _MAGIC = b"stoker snapshot\n"

@@ -64,6 +64,7 @@ from stoker.scheduler.effects import (
 from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import (
     ENDED,
+    NOT_BEGUN,
     Account,
     Decision,
     ForgetJob,
@@ -427,7 +428,7 @@ class ReplicaState:
     def _waits_again(self, effect: StateChanged, record: Job, step: EntryStep) -> None:
         """Record an attempt that is over, since another one will follow."""
         outcome = step.outcomes.get(effect.command)
-        retried = effect.reason in (Reason.RETRIED, Reason.NOT_BEGUN)
+        retried = effect.reason in (Reason.RETRIED, Reason.NOT_BEGUN, Reason.NOT_LAUNCHED)
         why = record.reason
         if retried and not (record.ranks and record.state == "stopping"):
             reported = outcome is not None
@@ -492,6 +493,8 @@ class ReplicaState:
             if detail
             else attempt_words.said(effect, outcome)
         )
+        if effect.reason == Reason.NOT_LAUNCHED and effect.state == "failed" and not record.ranks:
+            text = attempt_words.unlaunched(record, text)
         return self._of_gang(effect, outcome, record, text) if record.ranks else text
 
     def _of_gang(
@@ -501,7 +504,7 @@ class ReplicaState:
         if effect.reason == Reason.NOT_READY:
             tasks = self.core.job_tasks(effect.job)
             return gangs.not_ready(record, (task.task for task in tasks if task.ready), text)
-        if outcome is not None and outcome.state in ENDED - {"succeeded"}:
+        if outcome is not None and outcome.state in (ENDED | NOT_BEGUN) - {"succeeded"}:
             return gangs.whose(record, outcome, text)
         return gangs.lost_with(record, effect, self.node_name(effect.node), text)
 

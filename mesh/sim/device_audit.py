@@ -30,7 +30,7 @@ class HeldTask(NamedTuple):
 
 def ends(outcome: Outcome) -> bool:
     """True if a task is over with this outcome: it ended, or its node began nothing."""
-    return outcome.state in ENDED or outcome.state == "pending"
+    return outcome.is_over
 
 
 class DeviceAudit:

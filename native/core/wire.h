@@ -43,6 +43,7 @@
 #define SK_QUEUE_QUOTAS_MAX 8u	    /* Quotas of one queue. */
 #define SK_QUEUE_DEPTH_MAX 8u	    /* Queues on the way from the root to a queue. */
 #define SK_RETRIES_MAX 10u	    /* Attempts after the first. */
+#define SK_LAUNCHES_MAX 3u	    /* Launches in a row that nodes fail before the job does. */
 #define SK_AFTERS_MAX 64u	    /* Jobs that wait for the end of one job. */
 #define SK_JOB_AFTERS_MAX 8u	    /* Jobs that one job may follow. */
 #define SK_BACKOFF_MAX_S 300u	    /* Longest pause before a retry, in seconds. */
@@ -434,7 +435,8 @@ struct sk_outcome {
 	uint64_t device_ns; /* Measured device time of this task; else its shares x wall time. */
 	uint64_t run_ns;    /* The time that its program ran; 0: not known. */
 	uint64_t launch_ns; /* Mean device time of a launch of it; 0: not measured. */
-	uint16_t reason;    /* Passed through; the caller's own codes start at Reason.OUTER. */
+	uint16_t reason;    /* Passed through; the caller's own codes start at Reason.OUTER. With
+			       the state pending NOT_LAUNCHED alone counts. */
 	uint16_t zero[3];
 };
 static_assert(sizeof(struct sk_outcome) == 80, "stored layout");

@@ -9,13 +9,14 @@ import errno
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from stoker.agent import job_executor
 from stoker.agent.job_executor import JobExecutor, gone
 from stoker.agent.jobs import steps
 from stoker.agent.jobs.job_launch import JobPlace
-from stoker.agent.jobs.spawner_messages import Launch, Refusal
+from stoker.agent.jobs.spawner_messages import Exited, Launch, Refusal
 from stoker.agent.jobs.start_records import StartRecords
 from stoker.native.errors import NotFound
 from stoker.scheduler.nouns import (
@@ -84,14 +85,61 @@ async def test_a_start_without_a_process_for_it_is_given_again(
     assert given.counters["spawner_short"] == 3
 
 
-async def test_one_that_finds_none_for_long_has_never_started_and_has_not_failed(
+@pytest.mark.parametrize(
+    ("error", "blames", "told"),
+    [(errno.ENOMEM, 1, "none: Cannot allocate memory"), (errno.EBUSY, 0, "none")],
+)
+async def test_one_that_finds_none_for_long_is_given_back_and_has_not_failed(
+    tmp_path: Path, events: list[steps.Event], error: int, blames: int, told: str
+) -> None:
+    """A node with as many jobs as it keeps is well, and takes more once some have ended."""
+    spawner = Full(10_000, error)
+    given, blamed = executor_of(spawner, tmp_path, events), list[str]()
+    given.failed_launch = blamed.append
+    await given._send([launch_of(1)])
+    (last,) = [event for event in events if not isinstance(event, steps.Taken)]
+    assert isinstance(last, steps.NotTaken) and (last.key, last.state) == ((1, 1, 0, 0), "pending")
+    assert last.reason == f"it could not be launched on node n: {told}"
+    assert spawner.taken == [] and given._short == {}
+    assert blamed == [f"it could not launch a job: {told}"] * blames
+
+
+async def test_a_start_that_the_node_has_no_room_for_is_not_failed(
+    tmp_path: Path, events: list[steps.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node is blamed first, so that its report is on its way before the job waits again."""
+    given = with_cards(tmp_path, Full(0), events)
+    given.failed_launch = lambda why: events.append(cast(Any, why))
+
+    def full(records: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "/state/agent/starts")
+
+    monkeypatch.setattr(given._starts, "add", full)
+    given.start([start_on(1)])
+    blamed, back = events
+    why = "[Errno 28] No space left on device: '/state/agent/starts'"
+    assert blamed == f"it could not launch a job: {why}"  # type: ignore[comparison-overlap]
+    assert isinstance(back, steps.NotTaken) and back.state == "unlaunched"
+    assert back.reason == f"it could not be launched on node n: {why}"
+
+
+async def test_the_end_of_a_launch_blames_the_node_once(
     tmp_path: Path, events: list[steps.Event]
 ) -> None:
-    spawner = Full(10_000, errno.ENOMEM)
-    await executor_of(spawner, tmp_path, events)._send([launch_of(1)])
-    (last,) = [event for event in events if not isinstance(event, steps.Taken)]
-    assert isinstance(last, steps.NeverStarted) and last.key == (1, 1, 0, 0)
-    assert spawner.taken == []
+    """The spawner tells of an end again until the log has it."""
+    given, blamed = executor_of(Full(0), tmp_path, events), list[str]()
+    given.failed_launch = blamed.append
+    end = Exited(1, 1, 0, 0, "start_failed", None, None, "no cgroup", 0, 0, None, 5, None, 0, 0)
+    for said in (end, msgspec.structs.replace(end, job=2, of_the_node=True)) * 2:
+        told = given.core_event(said)
+        assert isinstance(told, steps.JobEnded)
+        assert told.outcome.state == ("unlaunched" if said.of_the_node else "failed")
+    assert blamed == ["it could not launch a job: no cgroup"]
+    never = msgspec.structs.replace(end, cause="never_started", of_the_node=True, job=3)
+    told = given.core_event(never)
+    assert told == steps.NeverStarted(
+        (3, 1, 0, 0), 5, "it could not be launched on node n: no cgroup"
+    )
 
 
 async def test_one_that_is_stopped_meanwhile_is_not_given_again(
@@ -112,7 +160,8 @@ async def test_one_that_is_stopped_meanwhile_is_not_given_again(
 async def test_another_refusal_is_final(tmp_path: Path, events: list[steps.Event]) -> None:
     await executor_of(Full(1, errno.EINVAL), tmp_path, events)._send([launch_of(1)])
     (final,) = [event for event in events if isinstance(event, steps.NotTaken)]
-    assert (final.key, final.reason) == ((1, 1, 0, 0), "none")
+    assert (final.key, final.state) == ((1, 1, 0, 0), "failed")
+    assert final.reason == "it could not be launched on node n: none"
 
 
 def start_on(job: int, *shares: DeviceShare) -> StartJob:
@@ -159,7 +208,7 @@ async def test_nothing_starts_on_an_occupied_device(
     assert looked == [{"card-0", "card-1"}]
     assert sorted(spawner.taken) == [2, 3, 4, 5]
     (refused,) = [event for event in events if isinstance(event, steps.NotTaken)]
-    assert refused.key == (1, 1, 0, 0) and refused.again
+    assert refused.key == (1, 1, 0, 0) and refused.state == "pending"
     assert refused.reason == "device card-0 is occupied: held by pid 812 (python3)"
     assert given.counters["device_occupied"] == 1
 

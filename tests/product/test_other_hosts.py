@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ pytestmark = pytest.mark.needs_root
 HERE, THERE = "10.213.77.1", "10.213.77.2"
 DISK_BYTES = 64 << 20
 """The disk of the host that joins, on which a test leaves no room."""
+MANY = tuple(range(64))
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +134,12 @@ def second(node: LiveNode, other_host: OtherHost, token: bytes) -> Iterator[Live
         yield joined
 
 
+def place(node: LiveNode, job: int) -> str:
+    """Return the node of a job; empty if it has none."""
+    decision = node.ask(lambda client: client.get(job)).decision
+    return decision.node if decision else ""
+
+
 def states(node: LiveNode) -> dict[str, str]:
     rows: Any = node.json("nodes")["nodes"]
     return {row["node"]: row["state"] for row in rows}
@@ -208,6 +217,41 @@ def test_a_node_with_a_full_disk_takes_jobs_again_once_there_is_room(
     assert node.explained(waits).count("first-2")
     (public_folder / "go").touch()
     assert node.wait(runs).state == "succeeded", "what ran there went on"
+
+
+def test_jobs_whose_disk_fills_before_their_launch_run_elsewhere(
+    node: LiveNode, second: LiveNode, public_folder: Path
+) -> None:
+    """They are placed on a node that does not know yet that its disk is full. Each may run once
+    only, and does, on the other one. So many have no room in the last page of a file."""
+    wait_until(lambda: states(node)["first-2"] == "ready", "it is ready", PATIENCE_S)
+    ran = public_folder / "ran"
+    node.stoker("node", "drain", "first")
+    agent = pids.find(second.state)["agent"].pid
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        fill(second.root.parent)
+        first = node.submit("/bin/sh", "-c", f"echo $STOKER_JOB_ID >> {ran}", array=MANY)
+        jobs = range(first, first + len(MANY))
+        wait_until(lambda: place(node, jobs[-1]) == "first-2", "they are placed there", PATIENCE_S)
+    finally:
+        os.kill(agent, signal.SIGCONT)
+    node.stoker("node", "undrain", "first")
+    views = [node.wait(job) for job in jobs]
+    assert {view.state for view in views} == {"succeeded"}, [view.reason for view in views]
+    moved = [view for view in views if view.attempt > 1]
+    assert moved, "some were not launched"
+    for view in moved:
+        assert view.decision and view.decision.node == "first"
+        (before,) = view.attempts
+        assert (before.node, before.state, before.started_ns) == ("first-2", "cancelled", None)
+        assert before.reason.startswith("it could not be launched on node first-2: ")
+        assert "No space left on device" in before.reason
+    counts = Counter(map(int, ran.read_text().split()))
+    assert counts == Counter(jobs), "each ran once"
+    told = " ".join(node.stoker("job", str(moved[0].job)).stdout.decode().split())
+    assert "it could not be launched on node first-2" in told, told
+    empty(second.root.parent)
 
 
 def test_a_node_that_joined_comes_back_after_a_kill_and_shows_when_it_is_gone(

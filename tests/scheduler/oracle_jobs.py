@@ -223,7 +223,7 @@ class Jobs(Nodes, Queues):
             raise No(R.DUPLICATE_OUTCOME)
         if job.request.tasks > 1 and not task.ready:
             self.is_ready(job, task)
-        task.state = RUNNING
+        task.state, job.unlaunched = RUNNING, 0
         if job.state == STARTING:
             job.state, job.reason = RUNNING, c.reason or R.REPORTED
             self.tell_state(job, c.node)
@@ -240,10 +240,20 @@ class Jobs(Nodes, Queues):
             told = job.reason if stopped and c.state == CANCELLED else R.REPORTED
             job.verdict, job.reason = c.state, c.reason or told
             if c.state == PENDING:  # its node gave it back
-                job.verdict = CANCELLED if job.last else PENDING
-                job.reason = before if stopped else R.NOT_BEGUN
+                job.verdict = CANCELLED if job.last else self.judge_not_begun(job, c)
+                unlaunched = c.reason == R.NOT_LAUNCHED
+                not_begun = R.NOT_LAUNCHED if unlaunched else R.NOT_BEGUN
+                job.reason = before if stopped else not_begun
             job.exit_code, job.signal = c.exit_code, c.signal
         self.after_end(job, c.node)
+
+    @staticmethod
+    def judge_not_begun(job: Job, c: rec.TaskOutcome) -> int:
+        """A job fails at its third launch in a row, and a gang of which others may have run."""
+        released = job.state == RUNNING or len(job.ready) == job.request.tasks
+        ran = job.request.tasks > 1 and released
+        fails = c.reason == R.NOT_LAUNCHED and (ran or job.unlaunched == 2)
+        return FAILED if fails else PENDING
 
     @staticmethod
     def decides(job: Job, c: rec.TaskOutcome) -> bool:
@@ -282,12 +292,14 @@ class Jobs(Nodes, Queues):
 
     def again(self, job: Job, node: int) -> None:
         failed = job.verdict != PENDING
-        pauses = failed or job.reason == R.NOT_BEGUN
+        unlaunched = not failed and job.reason == R.NOT_LAUNCHED
+        pauses = failed or unlaunched or job.reason == R.NOT_BEGUN
         self.counts["retried"] += failed
         self.counts["preempted"] += not pauses
         job.not_before = min(M64, self.now + self.pause(job)) if pauses else 0
         job.hold = HOLD_TIME if pauses else FREE
         job.reason = R.RETRIED if failed else job.reason
+        job.unlaunched = 0 if failed else job.unlaunched + unlaunched
         job.retried += 1
         job.preemptions += not failed
         job.state, job.verdict = PENDING, 0
@@ -297,7 +309,7 @@ class Jobs(Nodes, Queues):
     def pause(job: Job) -> int:
         """base x 2^failures and 0 to 10 % more by the job's own chance, at most 300 s; where that
         could be more, 270 to 300 s."""
-        seconds = (job.request.backoff_s or 1) * 2**job.failures
+        seconds = (job.request.backoff_s or 1) * 2 ** (job.failures + job.unlaunched)
         chance = mix(job.id ^ mix(job.attempt)) % 1001
         if seconds * 11 > 3000:
             return 300 * 100_000 * (10_000 - chance)

@@ -138,6 +138,8 @@ class Job:
     attained: int = 0
     retried: int = 0
     preemptions: int = 0
+    unlaunched: int = 0
+    """Launches in a row that failed."""
     ready: frozenset[int] = frozenset()
     """Tasks of a gang that were ready in this attempt."""
 

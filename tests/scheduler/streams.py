@@ -272,7 +272,8 @@ class Stream:
             end["device_ns"] = self.random.choices(device_ns, (9, 2, 4, 1))[0]
             end["run_ns"] = self.mostly((0, 2), (SECOND, 3), (3 * SECOND, 3), ((1 << 64) - 3, 1))
             end["launch_ns"] = self.mostly((0, 3), (4000, 2), (7001, 2), (1 << 57, 1))
-        reason = self.one_of(0, 0, 1001)
+        given_back = running and begins == "pending"
+        reason = self.one_of(0, Reason.NOT_LAUNCHED if given_back else 0, 1001)
         if self.oracle.tasks and not self.rarely(0.15):
             task = self.random.choice(self.oracle.tasks)
             attempt = self.oracle.jobs[task.job].attempt

@@ -17,6 +17,7 @@ from stoker.mesh.replica.works.work import Fate, Work
 from stoker.mesh.wire.command import NodeReply
 from stoker.scheduler import nouns, records
 from stoker.scheduler.names import name_id
+from stoker.scheduler.reasons import Reason
 
 
 class OutcomeWork(Work):
@@ -50,6 +51,7 @@ class OutcomeWork(Work):
                 signal=o.signal,
                 device_ns=o.device_ns,
                 run_ns=max(0, o.t_ns - o.started_ns) if o.started_ns and _ended(o) else 0,
+                reason=Reason.NOT_LAUNCHED if o.state == "unlaunched" else 0,
                 launch_ns=o.launch_ns or 0,
             )
             for o in self._known

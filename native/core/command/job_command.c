@@ -293,6 +293,7 @@ static void task_running(const struct sk_act *act, uint32_t slot, const struct s
 
 	task_ready(act, slot, task);
 	SK_SET(core, core->tasks[task].state, SK_RUNNING);
+	SK_SET(core, core->jobs[slot].unlaunched, 0);
 	if (core->jobs[slot].state == SK_STARTING)
 		sk_job_move(act, slot, SK_RUNNING, command->reason ? command->reason : SK_REPORTED,
 			    command->node);
@@ -303,8 +304,10 @@ static uint16_t outcome_reason(const struct sk_job *job, const struct sk_outcome
 {
 	bool stopped = job->state == SK_STOPPING;
 
+	if (command->state == SK_PENDING && stopped)
+		return job->reason;
 	if (command->state == SK_PENDING)
-		return stopped ? job->reason : SK_NOT_BEGUN;
+		return command->reason == SK_NOT_LAUNCHED ? SK_NOT_LAUNCHED : SK_NOT_BEGUN;
 	if (command->reason)
 		return command->reason;
 	return stopped && command->state == SK_CANCELLED ? job->reason : SK_REPORTED;
@@ -317,8 +320,20 @@ static bool ended_anyway(const struct sk_job *job, const struct sk_outcome *comm
 	       (command->state == SK_SUCCEEDED && job->request.tasks == 1);
 }
 
-/* The first task that does not succeed decides how the job ends. One that was not begun has the job
- * wait again, unless it was stopped for good. */
+/* A job of which a task was not begun waits again, unless it was stopped for good or too many
+ * launches have failed. Other tasks of a gang may have run once it was released, so it fails. */
+static uint8_t verdict_not_begun(const struct sk_job *job, const struct sk_outcome *command)
+{
+	bool ran = job->request.tasks > 1 && (sk_job_released(job) || job->state == SK_RUNNING);
+
+	if (job->last)
+		return SK_CANCELLED;
+	if (command->reason != SK_NOT_LAUNCHED)
+		return SK_PENDING;
+	return ran || job->unlaunched + 1 >= SK_LAUNCHES_MAX ? SK_FAILED : SK_PENDING;
+}
+
+/* The first task that does not succeed decides how the job ends. */
 static void job_judge(struct sk_core *core, struct sk_job *job, const struct sk_outcome *command)
 {
 	if (job->verdict == SK_PENDING ? !ended_anyway(job, command) : job->verdict)
@@ -326,8 +341,8 @@ static void job_judge(struct sk_core *core, struct sk_job *job, const struct sk_
 	if (command->state == SK_SUCCEEDED && job->tasks_live)
 		return;
 	SK_SET(core, job->verdict,
-	       (uint8_t)(command->state == SK_PENDING && job->last ? SK_CANCELLED
-								   : command->state));
+	       command->state == SK_PENDING ? verdict_not_begun(job, command)
+					    : (uint8_t)command->state);
 	SK_SET(core, job->reason, outcome_reason(job, command));
 	SK_SET(core, job->exit_code, command->exit_code);
 	SK_SET(core, job->signal, command->signal);

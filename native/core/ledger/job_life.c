@@ -127,12 +127,13 @@ void sk_job_account(const struct sk_act *act, uint32_t slot)
 	SK_SET(core, job->charged_ns, 0);
 }
 
-/* The pause doubles from the base, plus up to a tenth by a random part of its own, and is
- * five minutes at most. At that limit the random part takes up to a tenth off instead, so that jobs
- * which failed together never all come back together. */
+/* The pause doubles from the base with each failure and each launch that failed in a row, plus up
+ * to a tenth by a random part of its own, and is five minutes at most. At that limit the random
+ * part takes up to a tenth off instead, so that jobs which failed together never all come back
+ * together. */
 static uint64_t job_pause(const struct sk_job *job)
 {
-	uint64_t failed = job->retried - job->preemptions;
+	uint64_t failed = job->retried - job->preemptions + job->unlaunched;
 	uint64_t base = job->request.backoff_s ? job->request.backoff_s : 1;
 	uint64_t pause = failed < 16 ? base << failed : SK_BACKOFF_MAX_S;
 	uint64_t chance = sk_mix(job->id ^ sk_mix(job->attempt)) % 1001;
@@ -157,10 +158,12 @@ void sk_job_again(const struct sk_act *act, uint32_t slot, uint64_t node)
 	struct sk_core *core = act->core;
 	struct sk_job *job = &core->jobs[slot];
 	bool failed = job->verdict != SK_PENDING;
-	bool pause = failed || job->reason == SK_NOT_BEGUN;
+	bool unlaunched = !failed && job->reason == SK_NOT_LAUNCHED;
+	bool pause = failed || unlaunched || job->reason == SK_NOT_BEGUN;
 
 	sk_journal_note(core, job, SK_JOB_COURSE);
 	job->not_before_ns = pause ? sk_time_add(act->now_ns, job_pause(job)) : 0;
+	job->unlaunched = failed ? 0 : job->unlaunched + unlaunched;
 	job_count_again(job, failed);
 	job->state = SK_PENDING;
 	job->verdict = 0;

@@ -158,7 +158,7 @@ static bool saved_job_ok(const struct sk_core *core, const struct sk_saved_job *
 	uint32_t queue = sk_queue_find(core, view->request.queue);
 	struct sk_why why;
 
-	if (saved->zero[0] || saved->zero[1] || saved->last > 1 ||
+	if (saved->zero || saved->last > 1 || saved->unlaunched >= SK_LAUNCHES_MAX ||
 	    view->ready > view->request.tasks || view->preferred >> SK_PREFERENCES_MAX ||
 	    !view->job || view->job >= core->next_job || sk_job_find(core, view->job))
 		return false;
@@ -209,6 +209,7 @@ static void job_unpack(const struct sk_core *core, struct sk_job *job,
 	job->state = (uint8_t)view->state;
 	job->verdict = (uint8_t)saved->verdict;
 	job->last = (uint8_t)saved->last;
+	job->unlaunched = saved->unlaunched;
 	job->flags = view->flags;
 	job->preferred = view->preferred;
 	job->unmet = (uint8_t)view->unmet;

@@ -12,7 +12,7 @@
 #include "core/state/state.h"
 
 #define SK_SAVED_MAGIC 0x3165726f63726b73ull /* "skrcore1" */
-#define SK_SAVED_VERSION 8u
+#define SK_SAVED_VERSION 9u
 
 struct sk_saved_head {
 	uint64_t magic;
@@ -101,7 +101,8 @@ struct sk_saved_job {
 	struct sk_job_view view;
 	uint16_t verdict;
 	uint16_t last;
-	uint16_t zero[2];
+	uint16_t unlaunched;
+	uint16_t zero;
 };
 _Static_assert(sizeof(struct sk_saved_job) == 680, "stored layout");
 

@@ -195,8 +195,8 @@ struct sk_job {
 	uint8_t hold;	 /* enum sk_hold */
 	uint8_t last;	 /* cancelled while it had tasks: it does not wait again, however it ends */
 	uint32_t flags;
-	uint32_t preferred; /* bit n: where it was placed last, preference n + 1 is met */
-	uint32_t zero_preferred;
+	uint32_t preferred;  /* bit n: where it was placed last, preference n + 1 is met */
+	uint32_t unlaunched; /* attempts in a row that their nodes could not launch */
 	/* The members from here on are written once, when the job comes. The wish alone changes,
 	 * with new traits of devices, and is never reverted. */
 	struct sk_wish wish; /* the devices that the request accepts */

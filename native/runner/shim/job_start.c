@@ -89,6 +89,13 @@ void sk_runner_job_close_child_ends(struct sk_runner_job *job)
 	job->start.output = job->start.error = job->start.input = -1;
 }
 
+/** Note that a step failed in which the job has no part: another node may well launch it. */
+static int of_the_node(struct sk_runner_job *job, int error)
+{
+	job->ended.bits |= SK_EVENT_NODE;
+	return error;
+}
+
 /** Return 0, or an errno after adding a clause. */
 static int check_owner(struct sk_runner_job *job)
 {
@@ -116,7 +123,7 @@ static int prepare_tree(struct sk_runner_job *job)
 
 	if (error) {
 		sk_runner_job_say(job, "cannot make its cgroup: %s", strerror(-error));
-		return error;
+		return of_the_node(job, error);
 	}
 	error = sk_runner_limits_set(&job->limits, job->site, &job->tree, fixed, why);
 	if (error) {
@@ -130,10 +137,12 @@ static int prepare_tree(struct sk_runner_job *job)
 	}
 	if (job->site->gate && fixed->devices) {
 		error = sk_runner_gate_grant(job->tree.id, job->launch.devices, fixed->devices);
-		if (error)
+		if (error) {
 			sk_runner_job_say(job, "cannot grant its devices: %s", strerror(-error));
+			return of_the_node(job, error);
+		}
 	}
-	return error;
+	return 0;
 }
 
 int sk_runner_job_prepare(struct sk_runner_job *job)
@@ -148,12 +157,14 @@ int sk_runner_job_prepare(struct sk_runner_job *job)
 	if (error) {
 		sk_runner_job_say(job, "cannot make its trace folder %.120s: %s",
 				  job->launch.trace_folder, strerror(-error));
-		return error;
+		return error == -EPERM ? error : of_the_node(job, error);
 	}
 	error = make_streams(job);
-	if (error)
+	if (error) {
 		sk_runner_job_say(job, "cannot make its pipes: %s", strerror(-error));
-	return error;
+		return of_the_node(job, error);
+	}
+	return 0;
 }
 
 bool sk_runner_job_stopped_before_start(struct sk_runner_job *job)
@@ -242,6 +253,8 @@ bool sk_runner_job_launch(struct sk_runner_job *job)
 				  strerror(job->start.unbound));
 	if (runs || job->ended.cause == SK_CAUSE_STOPPED)
 		return runs;
+	if (sk_runner_start_of_the_node(&job->start))
+		job->ended.bits |= SK_EVENT_NODE;
 	sk_runner_start_text(&job->start, why, sizeof(why));
 	sk_runner_job_say(job, "%s", why);
 	return false;

@@ -236,6 +236,20 @@ bool sk_runner_start_may_pass(const struct sk_runner_start *start)
 	return start->stage == SK_STAGE_EXEC && start->failure == EAGAIN;
 }
 
+bool sk_runner_start_of_the_node(const struct sk_runner_start *start)
+{
+	switch (start->stage) {
+	case SK_STAGE_NONE:
+	case SK_STAGE_NUMA:
+	case SK_STAGE_OWNER:
+	case SK_STAGE_CWD:
+	case SK_STAGE_EXEC:
+		return false;
+	default:
+		return true;
+	}
+}
+
 void sk_runner_start_text(const struct sk_runner_start *start, char *ret, int size)
 {
 	const struct sk_runner_launch *fixed = start->launch->fixed;

@@ -56,6 +56,10 @@ pid_t sk_runner_start_run(struct sk_runner_start *start);
 /** Return whether the failure may pass: nothing had begun, and the same start may work later. */
 bool sk_runner_start_may_pass(const struct sk_runner_start *start);
 
+/** Return whether it failed at a step in which the job has no part: its folder, program, owner and
+ * binding are its own, and a file system of its user may answer there with any errno. */
+bool sk_runner_start_of_the_node(const struct sk_runner_start *start);
+
 /** Describe the failure as a sentence. */
 void sk_runner_start_text(const struct sk_runner_start *start, char *ret, int size);
 

@@ -140,6 +140,8 @@ enum sk_runner_event_bit {
 	SK_EVENT_READY =
 		32, /* all that its first process needs is there: it waits for its release */
 	SK_EVENT_CLEARED = 64, /* its folder of trace segments was empty and is removed */
+	SK_EVENT_NODE = 128,   /* it did not start for the sake of the node, whatever the job is: no
+				  instruction of it has run */
 };
 
 /** An event, followed by text_bytes of text. */

@@ -221,7 +221,7 @@ def exited(cause: str, code: int | None = None, signal: int | None = None) -> Ex
     ],
 )
 def test_the_outcome_of_an_end(end: Exited, state: str) -> None:
-    outcome = job_launch.outcome(end, 9)
+    outcome = job_launch.outcome(end, 9, "n")
     assert outcome is not None
     assert (outcome.job, outcome.attempt, outcome.decision, outcome.state) == (7, 2, 9, state)
     assert (outcome.exit_code, outcome.signal, outcome.reason) == (end.exit_code, end.signal, "why")
@@ -229,7 +229,15 @@ def test_the_outcome_of_an_end(end: Exited, state: str) -> None:
 
 
 def test_what_never_began_has_no_outcome() -> None:
-    assert job_launch.outcome(exited("never_started"), 9) is None
+    assert job_launch.outcome(exited("never_started"), 9, "n") is None
+
+
+def test_a_launch_that_failed_for_the_sake_of_the_node_is_no_failure_of_the_job() -> None:
+    end = msgspec.structs.replace(exited("start_failed"), of_the_node=True)
+    outcome = job_launch.outcome(end, 9, "n")
+    assert outcome is not None and (outcome.state, outcome.job_state) == ("unlaunched", "pending")
+    assert outcome.reason == "it could not be launched on node n: why"
+    assert outcome.is_over and outcome.exit_code is None
 
 
 def test_a_start_made_by_the_fake_scheduler_can_be_launched() -> None:

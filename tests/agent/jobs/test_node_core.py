@@ -144,16 +144,17 @@ class World:
                 return steps.StateFailed("nobody there")
             case ["taken", *keys]:
                 return steps.Taken(tuple(map(key_of, keys)))
-            case ["not-taken", key]:
-                return steps.NotTaken(key_of(key), "its folder cannot be made", 5)
+            case ["not-taken", key, *state]:
+                why = "its folder cannot be made"
+                return steps.NotTaken(key_of(key), why, 5, *state)  # type: ignore[arg-type]
             case ["ready", key]:
                 return steps.Gathered(key_of(key), key_of(key)[0] * 65536, 7)
             case ["ran", key]:
                 return steps.Ran(key_of(key), key_of(key)[0] * 65536, 7)
             case ["ended", key, state, *how]:
                 return self.ended(key_of(key), state, how)
-            case ["never-started", key]:
-                return steps.NeverStarted(key_of(key), 6)
+            case ["never-started", key, *why]:
+                return steps.NeverStarted(key_of(key), 6, " ".join(why))
             case ["fault", *keys]:
                 return steps.Faulted(tuple(map(key_of, keys)), "device g: Xid 31", 8)
             case ["settled", key]:

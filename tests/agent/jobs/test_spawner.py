@@ -133,7 +133,18 @@ async def test_the_trace_folder_is_the_owners_alone(node: Node) -> None:
     again = await node.run("true", trace_folder=str(folder), uid=OTHER)
     assert again.cause == "start_failed"
     assert again.reason.startswith(f"cannot make its trace folder {folder}: Operation not perm")
-    assert (folder / "x").exists()
+    assert (folder / "x").exists() and not again.of_the_node
+
+
+async def test_a_step_in_which_the_job_has_no_part_fails_for_the_sake_of_the_node(
+    node: Node,
+) -> None:
+    """Another node may well launch it, so the end says that nothing of it has run."""
+    file = node.folder / "ran"
+    lost = await node.run("touch", str(file), trace_folder=f"{node.folder}/gone/traces")
+    assert (lost.cause, lost.started_ns, lost.of_the_node) == ("start_failed", None, True)
+    assert lost.reason.endswith("gone/traces: No such file or directory")
+    assert not file.exists() and node.cgroups() == []
 
 
 async def test_a_trace_folder_without_segments_goes_with_its_job(node: Node) -> None:
@@ -191,16 +202,18 @@ async def test_a_start_that_fails_says_which_step_and_why(node: Node) -> None:
     for argv, reason in expected.items():
         ended = await node.run(*argv)
         assert (ended.cause, ended.reason, ended.started_ns) == ("start_failed", reason, None)
+        assert not ended.of_the_node, "no node has such a program"
     refused = await node.run("true", cwd=str(closed), uid=65534)
     assert refused.reason == f"cannot enter {closed} as uid 65534: Permission denied"
     gone = await node.run("true", cwd="/no/such")
     assert gone.reason == f"cannot enter /no/such as uid {OWNER}: No such file or directory"
+    assert not (refused.of_the_node or gone.of_the_node)
     assert node.cgroups() == []
 
 
 async def test_root_is_refused_unless_the_spawner_allows_it(node: Node) -> None:
     ended = await node.run("id", "-u", uid=0)
-    assert ended.cause == "start_failed"
+    assert ended.cause == "start_failed" and not ended.of_the_node
     assert ended.reason == "a job of uid 0 was refused: the spawner runs without --allow-root"
 
 

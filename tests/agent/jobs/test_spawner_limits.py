@@ -124,7 +124,7 @@ async def test_a_start_that_finds_none_for_long_never_started_and_has_not_failed
         again = node.launch("true", uid=OTHER)
         await node.start(again)
         ended = await node.ended(again)
-        assert (ended.cause, ended.pid) == ("never_started", 0)
+        assert (ended.cause, ended.pid, ended.of_the_node) == ("never_started", 0, True)
         assert ended.reason == (
             "cannot make a process: Resource temporarily unavailable "
             "(a limit of the node on processes)"

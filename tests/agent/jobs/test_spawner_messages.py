@@ -91,7 +91,7 @@ def test_frame_kinds_and_causes_are_those_of_c() -> None:
         assert f"SK_{name} = {getattr(wire, name)}," in header
     for name in ("DONE", "SLOT", "SLOTS_END", "EVENT"):
         assert f"SK_{name} = {getattr(wire, name)}," in header
-    for name in ("STARTED", "CODE", "SIGNAL", "USAGE", "CLEARED"):
+    for name in ("STARTED", "CODE", "SIGNAL", "USAGE", "CLEARED", "NODE"):
         assert f"SK_EVENT_{name} = {getattr(wire, f'_{name}_BIT')}," in header
 
 

@@ -177,6 +177,37 @@ def test_a_gang_that_does_not_become_ready_is_given_up_and_nothing_of_it_runs(
     assert (book(bench).get(1).state, book(bench).get(1).reason) == ("failed", reason)
 
 
+def test_a_gang_of_which_one_rank_cannot_be_launched_waits_again_as_a_whole(bench: Bench) -> None:
+    submit(bench)
+    for task in (0, 1, 2):
+        tell(bench, task, "ready")
+    why = "it could not be launched on node n2: No space left on device"
+    tell(bench, 3, "unlaunched", reason=why)
+    assert book(bench).get(1).state == "stopping"
+    assert keys(bench, StopJob) == {"n1": [0, 1], "n2": [2]}
+    for task in (0, 1, 2):
+        tell(bench, task, "cancelled")
+    waits = book(bench).get(1)
+    assert (waits.state, waits.attempts[0].state) == ("pending", "cancelled")
+    assert waits.attempts[0].reason == f"rank 3 on node n2: {why}"
+    assert keys(bench, ReleaseJob) == {"n1": [], "n2": []}
+    bench.tick(1.2)
+    assert keys(bench, StartJob) == {"n1": [0, 1] * 2, "n2": [2, 3] * 2}
+
+
+def test_a_released_gang_fails_with_a_rank_that_cannot_be_launched(bench: Bench) -> None:
+    """The others may have run, so this is for its own policy to decide."""
+    submit(bench)
+    for task in range(4):
+        tell(bench, task, "ready")
+    tell(bench, 3, "unlaunched", reason="no process")
+    for task in (0, 1, 2):
+        tell(bench, task, "cancelled")
+    ended = book(bench).get(1)
+    assert (ended.state, ended.reason) == ("failed", "rank 3 on node n2: no process")
+    assert ended.attempt == 1
+
+
 def test_a_released_gang_is_not_given_up(bench: Bench) -> None:
     submit(bench)
     for task in range(4):

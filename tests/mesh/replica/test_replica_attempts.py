@@ -75,6 +75,63 @@ def test_a_job_that_its_node_gave_back_waits_again_without_a_failure(bench: Benc
     assert job(bench, 1).state == "succeeded"
 
 
+def test_a_job_that_nodes_cannot_launch_fails_at_the_third_launch_with_the_whole_story(
+    bench: Bench,
+) -> None:
+    """It may run once only: nothing of it has run, so this is no second run."""
+    why = "it could not be launched on node n1: No space left on device"
+    bench.submit("s", restart="never")
+    bench.submit("s2", after=(1,))
+    for attempt, pause_s in ((1, 1.2), (2, 2.3)):
+        says(bench, 1, attempt, "unlaunched", reason=why)
+        waits = job(bench, 1)
+        assert (waits.state, waits.reason) == (
+            "pending",
+            f"was not launched, will be tried again: {why}",
+        )
+        last = waits.attempts[-1]
+        assert (last.state, last.reason, last.started_ns) == ("cancelled", why, None)
+        restored = Book.restore(bench.replica.state.book.snapshot())
+        assert restored.get(1) == waits
+        bench.tick(pause_s * 0.8)
+        assert starts(bench)[-1] == (1, attempt), "the pause doubles"
+        bench.tick(pause_s * 0.2)
+        assert starts(bench)[-1] == (1, attempt + 1)
+    says(bench, 1, 3, "unlaunched", reason=why)
+    ended = job(bench, 1)
+    assert (ended.state, ended.exit_code) == ("failed", None)
+    assert ended.reason == f"{why}; before that on n1, n1"
+    assert job(bench, 2).state == "cancelled"
+    assert bench.replica.state.core.counters()["retried"] == 0
+
+
+def test_a_job_that_runs_is_not_given_back_and_counts_its_launches_anew(bench: Bench) -> None:
+    bench.submit("s", retries=1, backoff_s=1)
+    for attempt in (1, 2):
+        says(bench, 1, attempt, "unlaunched", reason="no cgroup")
+        bench.tick(3)
+    says(bench, 1, 3, "running")
+    says(bench, 1, 3, "unlaunched", reason="no cgroup")
+    assert job(bench, 1).state == "running"
+    says(bench, 1, 3, "failed", exit_code=1)
+    bench.tick(2)
+    for attempt in (4, 5):
+        says(bench, 1, attempt, "unlaunched", reason="no cgroup")
+        bench.tick(6)
+    says(bench, 1, 6, "succeeded", exit_code=0)
+    assert job(bench, 1).state == "succeeded"
+
+
+def test_a_launch_that_failed_after_a_cancel_is_cancelled(bench: Bench) -> None:
+    bench.submit("s")
+    bench.feed(events.CancelRequested("c", [1], "enough"))
+    says(bench, 1, 1, "unlaunched", reason="no cgroup")
+    assert (job(bench, 1).state, job(bench, 1).reason) == (
+        "cancelled",
+        "cancelled on request: enough",
+    )
+
+
 def test_a_failed_job_is_tried_again_after_its_pause_and_its_first_attempt_is_kept(
     bench: Bench,
 ) -> None:
