@@ -33,6 +33,8 @@ class RunAudit:
         """The number of starts of each (job, task)."""
         self.thaws = 0
         """The number of times that a node let frozen jobs go on."""
+        self.launches_failed = 0
+        """The number of attempts that their nodes could not launch."""
         self.gangs = 0
         """The number of attempts of gangs of which a task has begun."""
         self._gathered: dict[tuple[int, int, int], set[int]] = {}

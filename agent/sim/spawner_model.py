@@ -78,6 +78,9 @@ class SpawnerModel:
             self._timeline.after(BEGIN_NS, self._begin, attempt)
             return
         start = attempt.start
+        if not attempt.released and _is_unlaunched(start):
+            self._give_back(attempt)
+            return
         if start.gang is not None:
             self._audit.gathers(start)
         if start.gang is not None and not attempt.released:
@@ -112,6 +115,16 @@ class SpawnerModel:
             state = "failed" if _fails(start) else "succeeded"
         outcome = Outcome(*key, start.decision.id, state, self._clock.real(), exit_code=0)
         attempt.event = steps.JobEnded(outcome, stopped=attempt.stopped)
+        self._tell(attempt.event)
+
+    def _give_back(self, attempt: _Attempt) -> None:
+        """End an attempt of which nothing has run, since the node cannot launch it."""
+        attempt.state = "over"
+        self._audit.launches_failed += 1
+        start = attempt.start
+        decision, now_ns = start.decision.id, self._clock.real()
+        outcome = Outcome(*start.key, decision, "unlaunched", now_ns, reason="no room")
+        attempt.event = steps.JobEnded(outcome)
         self._tell(attempt.event)
 
     def release(self, keys: tuple[TaskKey, ...]) -> None:
@@ -199,6 +212,12 @@ def _run_ns(start: StartJob) -> int:
     whole = int(start.spec.argv[2]) * MS
     tasks = start.spec.tasks
     return whole - whole * start.task // (2 * tasks)
+
+
+def _is_unlaunched(start: StartJob) -> bool:
+    """Return True if the node cannot launch a task: of a gang, the last one."""
+    words, last = start.spec.argv, start.task == start.spec.tasks - 1
+    return len(words) > 4 and start.attempt <= int(words[4]) and last
 
 
 def _fails(start: StartJob) -> bool:

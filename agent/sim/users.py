@@ -8,6 +8,7 @@ until there is an answer. A read is sent once, to any scheduler.
 from __future__ import annotations
 
 import random
+import zlib
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
@@ -58,6 +59,8 @@ class SimUser:
     def __init__(self, around: Surroundings, name: str, audit: RunAudit) -> None:
         self.name = name
         self.schedulers: list[SchedulerProcess] = []
+        self.launches_fail = False
+        """True if nodes cannot launch some attempts of its jobs."""
         self.unanswered: set[str] = set()
         self._wishes = 0
         """The keys of requests without an answer."""
@@ -86,7 +89,8 @@ class SimUser:
     def _plan(self, chance: random.Random, at_ns: int, *, may_be_long: bool) -> None:
         key = f"{self.name}-{self._wishes}"
         self._wishes += 1
-        wish = Wish(key, _spec(chance, key, may_be_long=may_be_long))
+        failed = _launches_failed(key) if self.launches_fail else 0
+        wish = Wish(key, _spec(chance, key, failed, may_be_long=may_be_long))
         self._around.timeline.at(at_ns, self._submit, wish)
 
     def _submit(self, wish: Wish) -> None:
@@ -168,7 +172,7 @@ class SimUser:
         self._around.timeline.after(wait, self._send, wish)
 
 
-def _spec(chance: random.Random, key: str, *, may_be_long: bool) -> JobSpec:
+def _spec(chance: random.Random, key: str, failed: int, *, may_be_long: bool) -> JobSpec:
     is_long = may_be_long and chance.random() < LONG
     run_ms = chance.randint(*(LONG_MS if is_long else RUN_MS))
     end = "failed" if chance.random() < 0.15 and not is_long else "succeeded"
@@ -178,7 +182,7 @@ def _spec(chance: random.Random, key: str, *, may_be_long: bool) -> JobSpec:
         restart = chance.choice(("on-node-loss", "always"))
     tasks, per_node = _gang(chance) if chance.random() < GANGS else (1, 0)
     return JobSpec(
-        ("job", key, str(run_ms), end),
+        ("job", key, str(run_ms), end, str(failed)),
         gpu_milli=chance.choice(GPU_MILLI if tasks == 1 else GANG_MILLI),
         retries=retries,
         restart=restart,
@@ -186,6 +190,12 @@ def _spec(chance: random.Random, key: str, *, may_be_long: bool) -> JobSpec:
         tasks=tasks,
         tasks_per_node=per_node,
     )
+
+
+def _launches_failed(key: str) -> int:
+    """Return how many of a job's first attempts their nodes cannot launch: mostly none, and never
+    so many in a row that the job fails. No chance is drawn for it."""
+    return (2, 1, 1, *(0,) * 13)[zlib.crc32(key.encode()) % 16]
 
 
 def _gang(chance: random.Random) -> tuple[int, int]:

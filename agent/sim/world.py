@@ -67,6 +67,7 @@ class World:
         self.story = Story(self.timeline, on=story)
         self.runs = RunAudit()
         self.states: set[str] = set()
+        self._faults = faults
         self._entries_min = ENTRIES_MIN if faults and shape.schedulers > 1 else 0
         network_faults = _network_faults(chance) if faults else NO_FAULTS
         self.network = SimNetwork(self.timeline, chance, network_faults)
@@ -129,6 +130,7 @@ class World:
             node.schedulers = self.schedulers
             node.pings.hosts = by_name
         for user in self.users:
+            user.launches_fail = self._faults
             user.schedulers = self.schedulers
 
     # --- running ----------------------------------------------------------------------------------
@@ -242,6 +244,8 @@ class World:
         faults = Counter(self.plan.counts)
         faults.update(self.stream.counts)
         faults.update(self.network.counts)
+        if self.runs.launches_failed:
+            faults["launch_failed"] = self.runs.launches_failed
         return SeedFigures(
             self.seed,
             (*self.audit.violations, *self.runs.violations),
