@@ -9,7 +9,9 @@ schedulers whose leases and ranks are judged in time load both cores: these test
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Generator
 from functools import cache
 from pathlib import Path
 
@@ -116,6 +118,18 @@ def pytest_configure(config: pytest.Config) -> None:
     """Workers take modules in the order they have here, not by how many tests they have."""
     config.option.loadscopereorder = False
     config.pluginmanager.register(_Failures(config))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage meanwhile, nor ever in what was collected: it lives as long as the run,
+    and each look takes longer the more of it there is."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

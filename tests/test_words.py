@@ -12,6 +12,8 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+from tests.statements import statements
+
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/developer/glossary.md"
 FOLDERS = ("agent", "mesh", "native", "probes", "scheduler", "tui")
@@ -46,7 +48,7 @@ def named(path: Path) -> list[str]:
     """The module's own name, and those of its classes, functions and methods."""
     kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     tree = ast.parse(path.read_text())
-    return [path.stem, *(n.name for n in ast.walk(tree) if isinstance(n, kinds))]
+    return [path.stem, *(n.name for n in statements(tree) if isinstance(n, kinds))]
 
 
 def test_the_glossary_is_in_order_and_every_place_is_there() -> None:
