@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Generator
+import shutil
+import tempfile
+from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -143,6 +145,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.option.markexpr == OTHERS:
         places = _mixed(list(dict.fromkeys(item.path for item in items)))
         items.sort(key=lambda item: places[item.path])
+
+
+@pytest.fixture(scope="module")
+def public_folder() -> Iterator[Path]:
+    """A folder that jobs of every user can read, enter and write."""
+    folder = Path(tempfile.mkdtemp(prefix="stoker-jobs-", dir="/tmp"))
+    folder.chmod(0o1777)
+    yield folder
+    shutil.rmtree(folder)
 
 
 class _Failures:

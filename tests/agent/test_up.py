@@ -131,9 +131,12 @@ def test_a_second_start_keeps_jobs_on_another_port_too(node: Node) -> None:
     assert node.job("1")["state"] == "succeeded"
 
 
-def test_a_job_runs_through_the_death_of_everything_and_an_adoption(node: Node) -> None:
+def test_a_job_runs_through_the_death_of_everything_and_an_adoption(
+    node: Node, public_folder: Path
+) -> None:
     node.stoker("up")
-    script = "for i in 1 2 3 4 5 6 7 8 9; do echo $i; sleep 0.4; done; exit 7"
+    written = "for i in 1 2 3 4 5 6 7 8 9; do echo $i; sleep 0.4; done"
+    script = f"{written}; while [ ! -e {public_folder}/go ]; do sleep 0.1; done; exit 7"
     node.stoker("submit", "--", "sh", "-c", script)
     node.wait_job("running")
     killed = {name: node.kill(name) for name in ORDER}
@@ -150,6 +153,7 @@ def test_a_job_runs_through_the_death_of_everything_and_an_adoption(node: Node) 
     said = node.stoker("up")
     assert "goes on" in said
     assert f"adopted: {', '.join(ORDER)}" in said
+    (public_folder / "go").touch()
     node.stoker("wait", "last", code=None)
     found = node.job()
     assert (found["state"], found["exit_code"]) == ("failed", 7)

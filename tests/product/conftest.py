@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -27,12 +25,3 @@ async def servers(tmp_path: Path) -> AsyncIterator[Servers]:
     """Three nodes that run real jobs, each beside a broker and a scheduler."""
     async with founded(tmp_path, NODES) as made:
         yield made
-
-
-@pytest.fixture(scope="module")
-def public_folder() -> Iterator[Path]:
-    """A folder that jobs of every user can read, enter and write."""
-    folder = Path(tempfile.mkdtemp(prefix="stoker-jobs-", dir="/tmp"))
-    folder.chmod(0o1777)
-    yield folder
-    shutil.rmtree(folder)
