@@ -22,12 +22,25 @@ from stoker.mesh.log.genesis import Genesis
 from stoker.mesh.replica import backup_file
 from stoker.mesh.replica.backup_file import Backup, FormerBroker
 from stoker.mesh.replica.snapshots import SnapshotFolder
-from stoker.native.errors import Refused
+from stoker.native.errors import Refused, Unavailable
 
 
 @state_folder.disk_errors()
 def take(where: StateFolder, to: Path) -> Backup:
     """Write the backup of the cluster of this server into a new file, and return it."""
+    cluster = server_of(where, to)
+    trail = begun(where, cluster)
+    try:
+        asyncio.run(_follow(str(where.root), trail, _place(trail, cluster)))
+    except Unavailable as error:
+        raise _nobody_decides(cluster, error) from None
+    made = of(where, cluster, trail)
+    backup_file.write(to, made)
+    return made
+
+
+def server_of(where: StateFolder, to: Path) -> ClusterFile:
+    """Return the record of this server; Refused where there is no log, or the file is there."""
     cluster = state_folder.load(where)
     if cluster.joined:
         raise Refused(
@@ -38,18 +51,31 @@ def take(where: StateFolder, to: Path) -> Backup:
         raise Refused(f"the cluster of {cluster.node} is not founded: servers are missing")
     if to.exists():
         raise Refused(f"{to} exists already", hint="Name a new file")
-    trail = _begun(where, cluster)
-    asyncio.run(_follow(str(where.root), trail, _place(trail, cluster)))
+    return cluster
+
+
+def of(where: StateFolder, cluster: ClusterFile, trail: Trail) -> Backup:
+    """Return the backup of the state to which a trail has led, with the tables of this server."""
     assert trail.state is not None
-    made = backup_file.of(
-        cluster.node, time.time_ns(), _brokers(where, cluster), trail.state.snapshot(),
+    return backup_file.of(
+        cluster.node, time.time_ns(), brokers(where, cluster), trail.state.snapshot(),
         _files(where),
     )  # fmt: skip
-    backup_file.write(to, made)
-    return made
 
 
-def _begun(where: StateFolder, cluster: ClusterFile) -> Trail:
+def _nobody_decides(cluster: ClusterFile, error: Unavailable) -> Unavailable:
+    """Return the refusal for a cluster whose leader does not answer."""
+    if not cluster.several:
+        return error
+    return Unavailable(
+        f"no scheduler of the {len(cluster.servers)} servers answers as the leader, and only a"
+        " leader knows that a backup is whole",
+        hint="Bring the other servers back; if most are lost for good, --survivor takes what this"
+        " one holds",
+    )
+
+
+def begun(where: StateFolder, cluster: ClusterFile) -> Trail:
     """Return a trail behind the newest good snapshot of this host, or before the genesis."""
     genesis = state_folder.read_json(where.genesis, Genesis)
     trail = Trail()
@@ -73,7 +99,8 @@ async def _follow(root: str, trail: Trail, after: int) -> None:
     trail.check_end(view.index, view.hash, view.trail)
 
 
-def _brokers(where: StateFolder, cluster: ClusterFile) -> tuple[FormerBroker, ...]:
+def brokers(where: StateFolder, cluster: ClusterFile) -> tuple[FormerBroker, ...]:
+    """Return the brokers of the cluster, of several servers in their order."""
     if cluster.several:
         return tuple(
             FormerBroker(

@@ -63,7 +63,7 @@ def check_lost(where: StateFolder, brokers: Sequence[FormerBroker]) -> None:
     gives out as well."""
     here = {each.url for each in other_nodes.running(where)}
     for broker in brokers:
-        if broker_url(broker.port, broker.host) in here or _answers(broker):
+        if broker_url(broker.port, broker.host) in here or answers(broker):
             raise Refused(
                 f"the cluster of this backup answers at {broker.host}:{broker.port}: it is not"
                 " lost",
@@ -72,7 +72,7 @@ def check_lost(where: StateFolder, brokers: Sequence[FormerBroker]) -> None:
             )
 
 
-def _answers(broker: FormerBroker) -> bool:
+def answers(broker: FormerBroker) -> bool:
     """True if the broker with this certificate is there; another one at its address is none."""
     try:
         certificate.fetch(broker.host, broker.port, broker.fingerprint, PATIENCE_S)

@@ -20,7 +20,7 @@ import uuid
 
 import msgspec
 
-from stoker.agent.state import joins, metrics_config, node_labels, state_folder
+from stoker.agent.state import joins, metrics_config, node_labels, retirement, state_folder
 from stoker.agent.state.joins import JoinedNode, Joins
 from stoker.agent.state.state_folder import GUEST, REGISTRAR, ClusterFile, StateFolder
 from stoker.agent.supervise import (
@@ -86,6 +86,7 @@ def start(options: StartOptions) -> StartedNode:
     programs(where, allow_root=False)  # raises with the name of a part that was not built
     check_options(options, where)
     state_folder.prepare(where)
+    retirement.check(where)
     lock_file = _lock(where)
     undo = FileBackup({})
     try:

@@ -140,43 +140,13 @@ class HeldEntries:
     def _cut_torn_end(self) -> None:
         """Cut off a record that was never completed; Corrupt if a complete one follows it."""
         data = self._path.read_bytes()
-        head = len(_MAGIC) + _MARK_BYTES
-        found = data[: len(_MAGIC)]
-        if found.startswith(_KIND) and found != _MAGIC and found[len(_KIND) : -1].isdigit():
-            raise self._other_format(int(found[len(_KIND) : -1]))
-        if len(data) < head or not data.startswith(_MAGIC):
-            raise self._damaged("it does not begin like one")
-        self._mark, self._end = data[len(_MAGIC) : head], head
-        for _, end in _records(data, self._mark, head):
-            self._end = end
-        if _follows(data, self._mark, self._end):
-            raise self._damaged(f"byte {self._end} begins a damaged record, and others follow")
+        self._mark, self._end = _checked(data, self._path)
         if self._end < len(data):
             os.ftruncate(self._descriptor, self._end)
             os.fsync(self._descriptor)
 
-    def _damaged(self, why: str) -> Corrupt:
-        return Corrupt(
-            f"{self._path} has lost entries that this scheduler has acknowledged: {why}",
-            hint=f"Move it away: this scheduler {_ASKS}",
-        )
-
-    def _other_format(self, found: int) -> Corrupt:
-        return Corrupt(
-            f"{self._path} has format {found}, this version reads {_FORMAT}",
-            hint=f"Start the version that wrote it, or move it away: this scheduler {_ASKS}",
-        )
-
     def _read(self) -> Word:
-        data = self._path.read_bytes()
-        held: list[tuple[int, bytes]] = []
-        promised, floor = 0, (0, 0)
-        for record, _ in _records(data, self._mark, len(_MAGIC) + _MARK_BYTES):
-            while held and held[-1][0] > record.after:
-                held.pop()
-            held += record.entries
-            promised, floor = record.promised, record.floor
-        return Word(tuple(held), promised, floor)
+        return _word(self._path.read_bytes(), self._mark)
 
     def _replace(self, held: Word) -> None:
         """Write a new file and give it the name once it is durable.
@@ -206,6 +176,61 @@ class HeldEntries:
         self._named = False
         durable_file.sync_folder(self._path.parent)
         self._named = True
+
+
+def read(folder: Path) -> Word:
+    """Return the content of a folder's file and change nothing, whether or not its scheduler runs;
+    a file that is not there has forgotten everything. Corrupt if it was damaged."""
+    path = folder / NAME
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return Word(floor=FORGOTTEN)
+    mark, _ = _checked(data, path)
+    return _word(data, mark)
+
+
+def _checked(data: bytes, path: Path) -> tuple[bytes, int]:
+    """Return the mark of a file and the end of its last whole record; Corrupt for one that is
+    damaged before its end."""
+    head = len(_MAGIC) + _MARK_BYTES
+    found = data[: len(_MAGIC)]
+    if found.startswith(_KIND) and found != _MAGIC and found[len(_KIND) : -1].isdigit():
+        raise _other_format(path, int(found[len(_KIND) : -1]))
+    if len(data) < head or not data.startswith(_MAGIC):
+        raise _damaged(path, "it does not begin like one")
+    mark, end = data[len(_MAGIC) : head], head
+    for _, behind in _records(data, mark, head):
+        end = behind
+    if _follows(data, mark, end):
+        raise _damaged(path, f"byte {end} begins a damaged record, and others follow")
+    return mark, end
+
+
+def _damaged(path: Path, why: str) -> Corrupt:
+    return Corrupt(
+        f"{path} has lost entries that this scheduler has acknowledged: {why}",
+        hint=f"Move it away: this scheduler {_ASKS}",
+    )
+
+
+def _other_format(path: Path, found: int) -> Corrupt:
+    return Corrupt(
+        f"{path} has format {found}, this version reads {_FORMAT}",
+        hint=f"Start the version that wrote it, or move it away: this scheduler {_ASKS}",
+    )
+
+
+def _word(data: bytes, mark: bytes) -> Word:
+    """Return what the whole records of a file come to."""
+    held: list[tuple[int, bytes]] = []
+    promised, floor = 0, (0, 0)
+    for record, _ in _records(data, mark, len(_MAGIC) + _MARK_BYTES):
+        while held and held[-1][0] > record.after:
+            held.pop()
+        held += record.entries
+        promised, floor = record.promised, record.floor
+    return Word(tuple(held), promised, floor)
 
 
 def _rewritten(mark: bytes, held: Word) -> Iterator[bytes]:

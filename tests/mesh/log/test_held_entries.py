@@ -154,6 +154,21 @@ def test_a_lost_file_is_one_that_has_forgotten_everything(tmp_path: Path) -> Non
     assert HeldEntries(tmp_path, is_new=True).read() == Word((), 0, FORGOTTEN), "once is enough"
 
 
+def test_another_process_reads_the_file_and_changes_nothing(tmp_path: Path) -> None:
+    assert held_entries.read(tmp_path) == Word((), 0, FORGOTTEN)
+    assert not (tmp_path / NAME).exists()
+    size, found = written(tmp_path)[-1]
+    with (tmp_path / NAME).open("ab") as file:
+        file.write(b"a record that is not whole yet")
+    before = (tmp_path / NAME).read_bytes()
+    word = held_entries.read(tmp_path)
+    assert (dict(word.entries), word.promised) == found
+    assert (tmp_path / NAME).read_bytes() == before and len(before) > size
+    (tmp_path / NAME).write_bytes(before[:20] + bytes([before[20] ^ 1]) + before[21:])
+    with pytest.raises(Corrupt, match="begins a damaged record"):
+        held_entries.read(tmp_path)
+
+
 def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(b"stoker held 1\n" + b"mark" + b"records")
     with pytest.raises(Corrupt, match="has format 1, this version reads 2") as refused:
