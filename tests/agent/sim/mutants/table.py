@@ -261,7 +261,7 @@ MUTANTS = [
         "an append whose outcome is unknown is sent again with the same bytes",
     ),
     Mutant(
-        "snapshot-alone", AGREEMENT, "StateAgreement.taken",
+        "snapshot-alone", AGREEMENT, "StateAgreement._taken",
         "if not self._quorum.has(each for each, found in votes.items() if found == agreed):",
         "if False:",
         "the log is trimmed behind a snapshot that a majority has",
