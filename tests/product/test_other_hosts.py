@@ -254,6 +254,31 @@ def test_jobs_whose_disk_fills_before_their_launch_run_elsewhere(
     empty(second.root.parent)
 
 
+@pytest.mark.soak
+def test_a_gang_of_which_one_rank_cannot_be_launched_runs_later_as_a_whole(
+    node: LiveNode, second: LiveNode, public_folder: Path
+) -> None:
+    """The folder of traces is not there when the shim of one rank wants it. A new agent begins
+    without the rest that a node takes after a launch that failed."""
+    second.wait_for_new("agent", second.kill("agent"))
+    wait_until(lambda: states(node)["first-2"] == "ready", "it is ready", PATIENCE_S)
+    ran, shm = public_folder / "gang", second.state.shm
+    aside = shm.with_name(f"{shm.name}-aside")
+    shm.rename(aside)
+    try:
+        job = node.submit("/bin/sh", "-c", f"echo $STOKER_ATTEMPT >> {ran}", nodes=2)
+        wait_until(lambda: node.ask(lambda c: c.get(job)).attempts != (), "it is back", PATIENCE_S)
+    finally:
+        aside.rename(shm)
+    (before,) = node.ask(lambda client: client.get(job)).attempts
+    assert before.state == "cancelled" and not ran.exists(), "no rank has run"
+    assert "on node first-2: it could not be launched on node first-2: cannot make" in before.reason
+    second.wait_for_new("agent", second.kill("agent"))
+    ended = node.wait(job)
+    assert (ended.state, ended.attempt) == ("succeeded", 2), ended.reason
+    assert ran.read_text().split() == ["2", "2"]
+
+
 def test_a_node_that_joined_comes_back_after_a_kill_and_shows_when_it_is_gone(
     node: LiveNode, second: LiveNode, other_host: OtherHost
 ) -> None:
