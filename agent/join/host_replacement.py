@@ -64,7 +64,8 @@ def check_others(cluster: ClusterFile, answering: set[str]) -> None:
         raise Refused(
             f"{there} of the {count - 1} other servers answers, and {needed} must: a server that"
             " has lost its memory learns from them what it has acknowledged",
-            hint="Bring another one back first; the folders of those that died have the log",
+            hint="Bring another one back first; the folders of those that died have the log. If"
+            " they are lost for good, `stoker cluster backup --survivor` on one that is left",
         )
 
 

@@ -421,15 +421,18 @@ def refuse_while_a_majority_is_there(host: ServerHost, kept: Path) -> None:
 
 
 def back_up_what_survived(host: ServerHost, kept: Path) -> int:
-    """Take the backup while the scheduler waits for the others, and end the host for good; return
-    the entry that the backup reaches."""
+    """Take the backup while the scheduler waits for the others, end the host for good, and take it
+    again; return the entry that both reach."""
     said = host.stoker("cluster", "backup", "--survivor", str(kept)).stdout.decode()
     assert "entries that only first and second held may be missing" in said
     assert "left out" not in said and "forgotten" not in said
-    restores = ("cluster", "restore", str(kept), "--state", str(kept.with_name("no")))
-    refused = host.stoker(*restores, check=False)
+    there = str(kept.with_name("no"))
+    refused = host.stoker("cluster", "restore", str(kept), "--state", there, check=False)
     assert refused.returncode == 2 and b"it is not lost" in refused.stderr
     host.stoker("down")
+    again = kept.with_name("again")
+    told = host.stoker("cluster", "backup", "--survivor", str(again)).stdout.decode()
+    assert told.partition(", as server")[0] == said.partition(", as server")[0], "nothing runs now"
     refused = host.stoker("up", check=False)
     assert refused.returncode == 2 and b"is retired: its state up to entry" in refused.stderr
     return int(said.split(" at entry ")[1].split(",")[0])

@@ -81,10 +81,11 @@ def test_a_host_that_could_vote_twice_or_learn_too_little_is_not_made(
 
 def test_servers_that_nobody_runs_do_not_answer(founders: Founders, tmp_path: Path) -> None:
     server_export.write(founders.joined[1].where, tmp_path / "file")
-    with pytest.raises(Refused, match="none of the 2 other servers answers"):
+    with pytest.raises(Refused, match="none of the 2 other servers answers") as refused:
         host_replacement.replace(
             state_folder.locate(tmp_path / "there"), server_export.read(tmp_path / "file")
         )
+    assert "backup --survivor` on one that is left" in refused.value.hint
 
 
 def test_a_file_that_is_there_is_kept(founders: Founders, tmp_path: Path) -> None:
