@@ -23,11 +23,19 @@ def run(*argv: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([program, *argv], capture_output=True, text=True, check=False, timeout=60)
 
 
+def measured(folder: Path) -> dict[str, float]:
+    """What the program measured in the shortest time in which every part of it came to run."""
+    for seconds in ("0.02", "0.2", "2"):
+        done = run(seconds, folder)
+        assert done.returncode == 0, done.stderr
+        found: dict[str, float] = json.loads(done.stdout)
+        if all(found[rate] > 0 for rate in RATES):
+            return found
+    raise AssertionError(found)
+
+
 def test_every_record_is_accounted_for(tmp_path: Path) -> None:
-    done = run("0.02", tmp_path)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert all(found[rate] > 0 for rate in RATES)
+    found = measured(tmp_path)
     assert found["made"] == found["folded"] + found["dropped"] > 0
     assert found["dropped"] == found["ring_paced_dropped"]
     assert not list(tmp_path.iterdir())
