@@ -24,7 +24,7 @@ def run(*argv: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def measured(folder: Path) -> dict[str, float]:
-    """What the program measured in the shortest time in which every part of it came to run."""
+    """Return the figures of the shortest time in which every part of the program came to run."""
     for seconds in ("0.02", "0.2", "2"):
         done = run(seconds, folder)
         assert done.returncode == 0, done.stderr
