@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The last second of a scheduler that is stopped in order, while others go on, for its daemon.
 
-Owns the order: first nothing new comes in, then what came is decided or sent on, then another
-scheduler hears that it may lead. So no request is lost, and nobody waits for an answer that will
-not come.
+Owns the order: what came is decided or sent on, then another scheduler hears that it may lead, and
+only when that one hears users does this one end to. So no request is lost, and nobody waits for an
+answer that will not come.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from stoker.native.structured_log import structlog
 
 HAND_OVER_S = 1.0
 """The longest time that all of it may take."""
+LINGER_S = 0.3
+"""Users' requests are heard for this long after the replica has resigned. A request that another
+broker sends here, while it does not know the next leader yet, would reach nobody otherwise."""
 
 log = structlog.get_logger("scheduler")
 
@@ -63,10 +66,14 @@ class PlannedStop:
         self.begun = True
         try:
             async with asyncio.timeout(HAND_OVER_S):
-                await asyncio.gather(nodes_end(), self._users.drain())
+                await nodes_end()
+                self._intake.keep_late()
                 await self._feed(events.Leave())
                 await self._left.wait()
+                await asyncio.sleep(LINGER_S)
+                await self._users.drain()
                 await self._intake.settle()
+                await self._intake.refuse_late()
                 live = (each for each in connections if each.is_connected)
                 await asyncio.gather(*(each.flush() for each in live))
         except (TimeoutError, nats.errors.Error, OSError) as error:

@@ -25,13 +25,15 @@ from stoker.mesh.server.node_proxy import NodeProxy
 from stoker.mesh.server.service import Caller, Proxied, Service
 from stoker.mesh.wire import schema, subjects
 from stoker.mesh.wire.subjects import UserRequest
-from stoker.native.errors import Busy, Internal, Refused, StokerError
+from stoker.native.errors import Busy, Internal, NotLeader, Refused, StokerError
 from stoker.native.structured_log import structlog
 
 OWN_WEIGHT = 4
 """The weight of a byte of a reply that is made here, such as a list; a byte that is passed on
 from a node takes a quarter of its time and has weight 1."""
 
+LATE_MAX = 4096
+"""The most requests that are kept while this scheduler hands over."""
 PASS_NS = 1_000_000
 """Requests are served for this long before other work runs; a long request is served alone."""
 
@@ -82,6 +84,8 @@ class RequestIntake:
         self._daemon = daemon
         self._queue: FairQueue[Arrival] = FairQueue(budgets)
         self._offered = asyncio.Event()
+        self._keeps_late = False
+        self._late: list[Any] = []
         self._idle = asyncio.Event()
         """Set while no request waits."""
         self._idle.set()
@@ -95,7 +99,7 @@ class RequestIntake:
         that came to this scheduler alone is answered here.
         """
         if not subjects.is_read(request.subject) and not self._daemon.answers():
-            self._daemon.tally("request_left_to_the_leader")
+            self._leave(request)
             return False
         try:
             address = subjects.parse_user_request(request.subject)
@@ -113,6 +117,24 @@ class RequestIntake:
         else:
             self._offered.set()
         return False
+
+    def _leave(self, request: Any) -> None:
+        """Leave a request to the leader, and keep it if it may have reached nobody else."""
+        self._daemon.tally("request_left_to_the_leader")
+        if self._keeps_late and len(self._late) < LATE_MAX:
+            self._late.append(request)
+
+    def keep_late(self) -> None:
+        """Keep the requests that are left to the leader from now on, until `refuse_late`."""
+        self._keeps_late = True
+
+    async def refuse_late(self) -> None:
+        """Have the clients of what was kept send it again: those whom the next leader has answered
+        do not hear this any more."""
+        late, self._late = self._late, []
+        data = schema.error_reply(NotLeader("this scheduler does not lead any more"))
+        for each in late:
+            await respond(each, data, self._daemon.tally)
 
     async def settle(self) -> None:
         """Return once no request waits to be served."""

@@ -141,7 +141,7 @@ class SchedulerDaemon:
             self._connect_user,
             self.intake.receive,
             self.replica.count,
-            self._answers,
+            lambda: self._answers() or self.planned.begun,
             subjects.at(self.number),
         )
         self.planned = PlannedStop(self.loop.feed, self.users, self.intake)
