@@ -123,6 +123,8 @@ class RequestIntake:
         self._daemon.tally("request_left_to_the_leader")
         if self._keeps_late and len(self._late) < LATE_MAX:
             self._late.append(request)
+        elif self._keeps_late:
+            self._daemon.tally("request_late_dropped")
 
     def keep_late(self) -> None:
         """Keep the requests that are left to the leader from now on, until `refuse_late`."""

@@ -267,7 +267,7 @@ class ReplicaPeers:
             self._outbox.count("peer_term")
             return
         self.voter.free(sender, message.term, now.boot_ns)
-        if self._leadership.role != "following":
+        if self._leadership.role != "following" or message.term < self.voter.promised:
             return
         self._leadership.leader, self._leadership.why = 0, f"scheduler {sender} resigned"
         before = sum(each < self.number for each in self.quorum.numbers - {sender})

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from stoker.agent.sim.node_process import NodeProcess
 from stoker.mesh.sim.model_stream import AppendCall
+from stoker.mesh.sim.scheduler_process import SchedulerProcess
 from stoker.mesh.sim.timeline import SECOND
 from stoker.scheduler.nouns import MILLI
 from tests.agent.sim.mutants.planting import Mutant
@@ -164,6 +166,12 @@ OTHERS_LONG_AGO = Mutant(
     OTHERS_LONG_AGO,
 )
 def test_a_node_that_only_the_dead_leader_had_answered() -> None:
+    ends_behind_an_answer(SchedulerProcess.crash)
+
+
+def ends_behind_an_answer(end: Callable[[SchedulerProcess], None]) -> None:
+    """End a leader right after it alone has answered a node: the lease that it gave must be over
+    before the next one gives the node up."""
     stage = Stage(nodes=4)
     first = stage.ready()
     node = begun(stage, "job", **MOVES)
@@ -172,7 +180,7 @@ def test_a_node_that_only_the_dead_leader_had_answered() -> None:
     stage.pass_time(3)
     before_ns = node.lease.expiry_ns
     stage.until(lambda: node.lease.expiry_ns > before_ns, "an answer to the node")
-    first.crash()
+    end(first)
     stage.until(lambda: is_evicted(stage, node), "the eviction")
     assert node.lease.frozen, "by then its jobs are frozen"
     assert stage.comes(lambda: starts(stage, "job") == 2), "the job goes on elsewhere"

@@ -7,11 +7,12 @@ from __future__ import annotations
 from typing import Any
 
 from stoker.mesh.replica.events import PeerMessage
+from stoker.mesh.sim.scheduler_process import SchedulerProcess
 from stoker.mesh.wire.peer_messages import Resigned, read_envelope
 from tests.agent.sim.mutants.planting import Mutant
 from tests.agent.sim.scenario import scenario
 from tests.agent.sim.stage import BOB, Gate, Stage
-from tests.agent.sim.test_scenarios_eviction import MOVES, begun, is_evicted, starts
+from tests.agent.sim.test_scenarios_eviction import begun, ends_behind_an_answer, starts
 
 PEERS = "stoker.mesh.replica.peers.replica_peers"
 VOTER = "stoker.mesh.replica.peers.voter"
@@ -59,19 +60,7 @@ EARLY_AS_LATE = Mutant(
     EARLY_AS_LATE,
 )
 def test_a_node_that_only_the_stopped_leader_had_answered() -> None:
-    stage = Stage(nodes=4)
-    first = stage.ready()
-    node = begun(stage, "job", **MOVES)
-    others = [each.name for each in (*stage.others(first), *stage.nodes) if each is not node]
-    stage.cut(node.name, *others)
-    stage.pass_time(3)
-    before_ns = node.lease.expiry_ns
-    stage.until(lambda: node.lease.expiry_ns > before_ns, "an answer to the node")
-    first.stop()
-    stage.until(lambda: is_evicted(stage, node), "the eviction")
-    assert node.lease.frozen, "by then its jobs are frozen"
-    assert stage.comes(lambda: starts(stage, "job") == 2), "the job goes on elsewhere"
-    assert stage.violations == []
+    ends_behind_an_answer(SchedulerProcess.stop)
 
 
 ANY_TERM = Mutant(

@@ -37,7 +37,8 @@ class Stopped:
         self.happened: list[str] = []
         self.leads = True
         none: Any = None
-        calls = DaemonCalls(self.feed, none, lambda name: None, lambda: self.leads)
+        self.counted: list[str] = []
+        calls = DaemonCalls(self.feed, none, self.counted.append, lambda: self.leads)
         self.intake = RequestIntake(none, none, calls, Budgets())
         users: Any = self
         self.stop = PlannedStop(self.feed, users, self.intake)
@@ -92,6 +93,7 @@ async def test_no_more_are_kept_than_there_is_room_for(stopped: Stopped) -> None
         await stopped.intake.receive(each)
     await stopped.intake.refuse_late()
     assert [len(each.answers) for each in sent] == [1] * LATE_MAX + [0]
+    assert stopped.counted.count("request_late_dropped") == 1
 
 
 async def test_a_handover_that_does_not_end_is_given_up(
