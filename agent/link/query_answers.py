@@ -7,7 +7,6 @@ The number of queries in progress is bounded, and a query that fails is answered
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -129,10 +128,10 @@ class QueryAnswers:
             _log.exception("a query failed", error=str(error))
             reply = wire.encode_error(StokerError(f"node {self._name} could not answer: {error}"))
         if message.reply:
-            with contextlib.suppress(
-                nats.errors.Error
-            ):  # the connection is gone: it is asked again
+            try:
                 await message.respond(reply)
+            except nats.errors.Error:  # the connection is gone, and the query comes again
+                self.counters["ask_reply_lost"] += 1
 
     async def answer(self, query: Query) -> Reply:
         """Return the answer to one query; raises StokerError if it is refused."""

@@ -177,3 +177,17 @@ def test_a_word_of_an_earlier_term_frees_nobody(cluster: SlowCluster) -> None:
     cluster.feed(other, events.PeerMessage(wire.seal(foreign, cluster.signers[third])))
     assert replica.voter.wait_ns(third, cluster.now) == waits
     assert replica.counters["peer_term"] == 1
+
+
+def test_a_word_that_comes_late_takes_no_leader_from_anybody(cluster: SlowCluster) -> None:
+    first = cluster.settle()
+    led = cluster.replicas[first].state.term
+    cluster.feed(first, events.Leave())
+    cluster.kill(first)
+    (second,) = cluster.leaders
+    cluster.pass_time(1)
+    (third,) = {1, 2, 3} - {first, second}
+    late = wire.PeerEnvelope(wire.FORMAT, "cluster", first, third, wire.Resigned(led))
+    cluster.feed(third, events.PeerMessage(wire.seal(late, cluster.signers[first])))
+    assert cluster.replicas[third]._leadership.leader == second
+    assert cluster.leaders == [second]
