@@ -423,6 +423,8 @@ def refuse_while_a_majority_is_there(host: ServerHost, kept: Path) -> None:
 def back_up_what_survived(host: ServerHost, kept: Path) -> int:
     """Take the backup while the scheduler waits for the others, end the host for good, and take it
     again; return the entry that both reach."""
+    screen = host.stoker("cluster", "status", check=False).stdout.decode()
+    assert "answer: start first, second." in screen and "cluster backup --survivor" in screen
     said = host.stoker("cluster", "backup", "--survivor", str(kept)).stdout.decode()
     assert "entries that only first and second held may be missing" in said
     assert "left out" not in said and "forgotten" not in said

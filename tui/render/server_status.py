@@ -31,6 +31,17 @@ def lines(found: Row) -> Iterator[str]:
         yield text.clean(f"{_name(row)} {_verdict(row)}{because}")
     if any(row["may_go"] for row in servers):
         yield "One at a time: call this again before you take the next one down."
+    yield from map(text.clean, _way_out(servers))
+
+
+def _way_out(servers: list[Row]) -> Iterator[str]:
+    """Yield what to do where too few answer to decide anything; nothing of a single server."""
+    away = [_name(row) for row in servers if row["index"] is None]
+    majority = len(servers) // 2 + 1
+    if len(servers) < 2 or len(servers) - len(away) >= majority:
+        return
+    yield f"Nothing is decided until {majority} of {len(servers)} answer: start {', '.join(away)}."
+    yield "If they are lost for good, call on a host that is left: stoker cluster backup --survivor"
 
 
 def _leaders(found: Row) -> str:

@@ -112,6 +112,21 @@ def test_the_screen_says_who_may_go_and_why_not() -> None:
     assert lines[-1].startswith("One at a time")
 
 
+def screen_of(*views: schema.ClusterView | str) -> list[str]:
+    return list(server_status.lines(msgspec.to_builtins(judged(*views, nodes=False))))
+
+
+def test_a_survivor_names_the_servers_to_start_and_the_way_out_without_them() -> None:
+    alone = view(0, 40, None)
+    lines = screen_of("nobody answers", alone, "nobody answers")
+    assert lines[-2:] == [
+        "Nothing is decided until 2 of 3 answer: start a, c.",
+        "If they are lost for good, call on a host that is left: stoker cluster backup --survivor",
+    ]
+    enough = screen_of("nobody answers", alone, alone)
+    assert not any("survivor" in line for line in enough), "two of three decide"
+
+
 def test_the_screen_says_why_a_node_takes_no_jobs() -> None:
     found = msgspec.structs.replace(
         judged(*[view(1, 40, WHOLE)] * 3), drained={"b": "1.0 MiB are free at /var/lib/stoker"}
