@@ -21,7 +21,9 @@ from stoker.mesh.server.request_intake import RequestIntake
 from stoker.native.structured_log import structlog
 
 HAND_OVER_S = 1.0
-"""The longest time that all of it may take."""
+"""The longest time until the last request is heard."""
+FLUSH_S = 0.2
+"""The longest time until the brokers have the last answers, after that."""
 LINGER_S = 0.3
 """Users' requests are heard for this long after the replica has resigned. A request that another
 broker sends here, while it does not know the next leader yet, would reach nobody otherwise."""
@@ -61,7 +63,7 @@ class PlannedStop:
     ) -> None:
         """Return once another scheduler may lead and all answers are sent, or after HAND_OVER_S.
 
-        `nodes_end` ends the subscription to the requests of nodes; `connections` are flushed.
+        What was kept by then is sent back even so. `nodes_end` ends the subscription to the requests of nodes; `connections` are flushed.
         """
         self.begun = True
         try:
@@ -73,8 +75,16 @@ class PlannedStop:
                 await asyncio.sleep(LINGER_S)
                 await self._users.drain()
                 await self._intake.settle()
+        except (TimeoutError, nats.errors.Error, OSError) as error:
+            log.warning("the handover did not end in time", error=repr(error))
+        await self._send_back(connections)
+
+    async def _send_back(self, connections: list[Client]) -> None:
+        """Have clients send again what was kept, and wait until the brokers have each answer."""
+        try:
+            async with asyncio.timeout(FLUSH_S):
                 await self._intake.refuse_late()
                 live = (each for each in connections if each.is_connected)
                 await asyncio.gather(*(each.flush() for each in live))
         except (TimeoutError, nats.errors.Error, OSError) as error:
-            log.warning("the handover did not end in time", error=repr(error))
+            log.warning("the last answers may not have been sent", error=repr(error))

@@ -106,3 +106,18 @@ async def test_a_handover_that_does_not_end_is_given_up(
 
     await stopped.stop.hand_over(hangs, [])
     assert stopped.happened == []
+
+
+async def test_what_was_kept_is_sent_back_by_a_handover_that_is_given_up(
+    stopped: Stopped, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planned_stop, "HAND_OVER_S", 0.05)
+    late = Sent()
+
+    async def drain() -> None:
+        await stopped.intake.receive(late)
+        await asyncio.Event().wait()
+
+    stopped.drain = drain  # type: ignore[method-assign]
+    await stopped.stop.hand_over(stopped.nodes_end, [])
+    assert [answer["error"]["code"] for answer in late.answers] == ["not_leader"]
