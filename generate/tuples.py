@@ -281,7 +281,7 @@ def plain_lines(header: Header, record: Record) -> Iterator[str]:
     """The class of a struct without a tuple of its own: each member as it is, but padding."""
     layout = Layout(header, record, frozenset())
     title = "".join(part.capitalize() for part in record.name.split("_")) + "Record"
-    constant = f"_{record.name.upper()}"
+    constant = f"{record.name.upper()}_LAYOUT"
     yield from ("", "", f'{constant} = Struct("{layout.format}")', "", "")
     yield f"class {title}(NamedTuple):"
     yield from docstring(record.doc or f"A `struct sk_{record.name}` as it is.", "    ")

@@ -153,7 +153,11 @@ class Core:
 
     def observe_device(self, node: int, index: int, sample: Sample) -> bool:
         """Store a device's latest sample for placements by signals; False if unknown."""
-        return self._core.observe_device(node, index, sample.pack())
+        return self.observe_packed(node, index, sample.pack())
+
+    def observe_packed(self, node: int, index: int, sample: bytes) -> bool:
+        """Store a device's latest sample as `hints.pack_sample` makes it; False if unknown."""
+        return self._core.observe_device(node, index, sample)
 
     def evidence(self, job: int, attempt: int, task: int = 0) -> Evidence | None:
         """Return what this replica read when it placed a task by signals.

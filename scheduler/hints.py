@@ -7,12 +7,14 @@ records are generated from `native/core/core.h` (`make generate`); this file own
 
 from __future__ import annotations
 
+import contextlib
 import struct
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from stoker.scheduler.nouns import DeviceShare
 from stoker.scheduler.wire_fields import unpack_shares
 from stoker.scheduler.wire_hints import (
+    SAMPLE_LAYOUT,
     CandidateRecord,
     ClassRecord,
     EvidenceRecord,
@@ -53,11 +55,13 @@ __all__ = [
     "RequestClass",
     "Sample",
     "SpeedRead",
+    "pack_sample",
     "unpack_candidates",
     "unpack_evidence",
 ]
 
 _NO_COST: Final = 2**64 - 1
+_U32_MAX, _I32 = 2**32 - 1, (-(2**31), 2**31 - 1)
 
 
 class Sample(NamedTuple):
@@ -85,19 +89,8 @@ class Sample(NamedTuple):
     """True if the last figures were too old and were taken away."""
 
     def pack(self) -> bytes:
-        found = [bit for bit, name in _FIGURES if getattr(self, name) is not None]
-        found += [bit for bit, name in _FLAGS if getattr(self, name)]
-        return SampleRecord(
-            id=self.id,
-            power_mw=_scaled(self.power_w, 1000, 0, 2**32 - 1),
-            cap_mw=_scaled(self.cap_w, 1000, 0, 2**32 - 1),
-            temperature_mc=_scaled(self.temperature_c, 1000, -(2**31), 2**31 - 1),
-            limit_mc=_scaled(self.limit_c, 1000, -(2**31), 2**31 - 1),
-            busy_ppm=_scaled(self.busy, 1_000_000, 0, 1_000_000),
-            clock_ppm=_scaled(self.clock, 1_000_000, 0, 1_000_000),
-            memory_ppm=_scaled(self.memory, 1_000_000, 0, 1_000_000),
-            known=sum(found),
-        ).pack()
+        flags = sum(bit for bit, name in _FLAGS if getattr(self, name))
+        return pack_sample(self.id, self[1:8], flags)
 
     @classmethod
     def of_record(cls, record: SampleRecord | EvidenceSideRecord) -> Sample:
@@ -119,16 +112,53 @@ class Sample(NamedTuple):
         )
 
 
-_FIGURES: Final = (
-    (SAMPLE_POWER, "power_w"),
-    (SAMPLE_TEMPERATURE, "temperature_c"),
-    (SAMPLE_LIMIT, "limit_c"),
-    (SAMPLE_BUSY, "busy"),
-    (SAMPLE_CAP, "cap_w"),
-    (SAMPLE_CLOCK, "clock"),
-    (SAMPLE_MEMORY, "memory"),
-)
 _FLAGS: Final = ((SAMPLE_SLOWED, "slowed"), (SAMPLE_WARNED, "warned"), (SAMPLE_STALE, "stale"))
+_MILLI, _PPM = 1000, 1_000_000
+Figures: TypeAlias = tuple[
+    float | None, float | None, float | None, float | None, float | None, float | None, float | None
+]
+"""The figures of a Sample in their order."""
+
+
+def pack_sample(id: int, figures: Figures, known: int) -> bytes:
+    """Return the bytes of a sample with these figures, which are finite, and the bits of its flags.
+
+    The leader packs one for each device each second, so this makes nothing but the bytes.
+    """
+    power_w, temperature_c, limit_c, busy, cap_w, clock, memory = figures
+    power = heat = limit = load = cap = speed = taken = 0
+    if power_w is not None:
+        known |= SAMPLE_POWER
+        power = round(power_w * _MILLI)
+    if temperature_c is not None:
+        known |= SAMPLE_TEMPERATURE
+        heat = round(temperature_c * _MILLI)
+    if limit_c is not None:
+        known |= SAMPLE_LIMIT
+        limit = round(limit_c * _MILLI)
+    if busy is not None:
+        known |= SAMPLE_BUSY
+        load = round(busy * _PPM)
+    if cap_w is not None:
+        known |= SAMPLE_CAP
+        cap = round(cap_w * _MILLI)
+    if clock is not None:
+        known |= SAMPLE_CLOCK
+        speed = round(clock * _PPM)
+    if memory is not None:
+        known |= SAMPLE_MEMORY
+        taken = round(memory * _PPM)
+    if load <= _PPM and speed <= _PPM and taken <= _PPM:
+        with contextlib.suppress(struct.error):
+            return SAMPLE_LAYOUT.pack(id, power, cap, heat, limit, load, speed, taken, known)
+    watts = _within(power, 0, _U32_MAX), _within(cap, 0, _U32_MAX)
+    degrees = _within(heat, *_I32), _within(limit, *_I32)
+    parts = (_within(part, 0, _PPM) for part in (load, speed, taken))
+    return SAMPLE_LAYOUT.pack(id, *watts, *degrees, *parts, known)
+
+
+def _within(value: int, least: int, most: int) -> int:
+    return max(least, min(most, value))
 
 
 class SpeedRead(NamedTuple):
@@ -298,7 +328,3 @@ def unpack_candidates(raw: bytes) -> list[Candidate]:
         )
         for c in CandidateRecord.unpack_all(raw)
     ]
-
-
-def _scaled(value: float | None, by: int, least: int, most: int) -> int:
-    return 0 if value is None else max(least, min(most, round(value * by)))

@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 from stoker.scheduler.wire_fields import padded
 
 
-_SAMPLE = Struct("<QIIiiIIII")
+SAMPLE_LAYOUT = Struct("<QIIiiIIII")
 
 
 class SampleRecord(NamedTuple):
@@ -38,7 +38,7 @@ class SampleRecord(NamedTuple):
 
     def pack(self) -> bytes:
         """The record's bytes."""
-        return _SAMPLE.pack(
+        return SAMPLE_LAYOUT.pack(
             self.id, self.power_mw, self.cap_mw, self.temperature_mc, self.limit_mc, self.busy_ppm,
             self.clock_ppm, self.memory_ppm, self.known,
         )
@@ -48,11 +48,11 @@ class SampleRecord(NamedTuple):
         """Make one of each of the records that follow each other."""
         return [
             cls(f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8])
-            for f in _SAMPLE.iter_unpack(raw)
+            for f in SAMPLE_LAYOUT.iter_unpack(raw)
         ]
 
 
-_CLASS = Struct("<Q8QIIII")
+CLASS_LAYOUT = Struct("<Q8QIIII")
 
 
 class ClassRecord(NamedTuple):
@@ -67,7 +67,7 @@ class ClassRecord(NamedTuple):
 
     def pack(self) -> bytes:
         """The record's bytes."""
-        return _CLASS.pack(
+        return CLASS_LAYOUT.pack(
             self.memory_bytes, *padded(self.models, 8), self.cpu_milli, self.gpu_milli,
             self.weight, 0,
         )
@@ -77,11 +77,11 @@ class ClassRecord(NamedTuple):
         """Make one of each of the records that follow each other."""
         return [
             cls(f[0], f[1:9], f[9], f[10], f[11])
-            for f in _CLASS.iter_unpack(raw)
+            for f in CLASS_LAYOUT.iter_unpack(raw)
         ]
 
 
-_CANDIDATE = Struct("<QQQQQIIIIHHI64s")
+CANDIDATE_LAYOUT = Struct("<QQQQQIIIIHHI64s")
 
 
 class CandidateRecord(NamedTuple):
@@ -105,7 +105,7 @@ class CandidateRecord(NamedTuple):
 
     def pack(self) -> bytes:
         """The record's bytes."""
-        return _CANDIDATE.pack(
+        return CANDIDATE_LAYOUT.pack(
             self.node, self.observation, self.cost, self.cpu_free, self.memory_free,
             self.load_milli, self.tasks, self.rating, self.adds_mw, self.devices_free,
             self.shares_n, 0, self.shares,
@@ -116,11 +116,11 @@ class CandidateRecord(NamedTuple):
         """Make one of each of the records that follow each other."""
         return [
             cls(f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8], f[9], f[10], f[12])
-            for f in _CANDIDATE.iter_unpack(raw)
+            for f in CANDIDATE_LAYOUT.iter_unpack(raw)
         ]
 
 
-_EVIDENCE_SIDE = Struct("<QQQIIiiIIIIQIIIIQQQII")
+EVIDENCE_SIDE_LAYOUT = Struct("<QQQIIiiIIIIQIIIIQQQII")
 
 
 class EvidenceSideRecord(NamedTuple):
@@ -164,7 +164,7 @@ class EvidenceSideRecord(NamedTuple):
 
     def pack(self) -> bytes:
         """The record's bytes."""
-        return _EVIDENCE_SIDE.pack(
+        return EVIDENCE_SIDE_LAYOUT.pack(
             self.node, self.observation, self.id, self.power_mw, self.cap_mw, self.temperature_mc,
             self.limit_mc, self.busy_ppm, self.clock_ppm, self.memory_ppm, self.known, self.score,
             self.index_, self.load_milli, self.figure, self.measure, self.speed_ns,
@@ -179,11 +179,11 @@ class EvidenceSideRecord(NamedTuple):
                 f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8], f[9], f[10], f[11], f[12],
                 f[13], f[14], f[15], f[16], f[17], f[18], f[19],
             )
-            for f in _EVIDENCE_SIDE.iter_unpack(raw)
+            for f in EVIDENCE_SIDE_LAYOUT.iter_unpack(raw)
         ]
 
 
-_EVIDENCE = Struct("<QIHHHHI")
+EVIDENCE_LAYOUT = Struct("<QIHHHHI")
 
 
 class EvidenceRecord(NamedTuple):
@@ -201,7 +201,7 @@ class EvidenceRecord(NamedTuple):
 
     def pack(self) -> bytes:
         """The record's bytes."""
-        return _EVIDENCE.pack(
+        return EVIDENCE_LAYOUT.pack(
             self.job, self.attempt, self.task, self.placement, self.reason, self.sides, self.flags,
         )
 
@@ -210,5 +210,5 @@ class EvidenceRecord(NamedTuple):
         """Make one of each of the records that follow each other."""
         return [
             cls(f[0], f[1], f[2], f[3], f[4], f[5], f[6])
-            for f in _EVIDENCE.iter_unpack(raw)
+            for f in EVIDENCE_LAYOUT.iter_unpack(raw)
         ]

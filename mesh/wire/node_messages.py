@@ -51,6 +51,8 @@ REASON_BYTES_MAX = 512
 PING_CHARS_MAX = 80
 """The longest address at which a node answers pings."""
 KEY_CHARS_MAX = 64
+READING_MAX = 1e12
+"""No reading of a device is as large, in any unit."""
 _U16, _U32, _U63, _U64 = 1 << 16, 1 << 32, 1 << 63, 1 << 64
 _I32 = range(-(1 << 31), 1 << 31)
 _LIST = re.compile(r"(\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*)?", re.ASCII)
@@ -156,8 +158,9 @@ def observation(data: bytes, node: str) -> Observation:
         raise BadRequest(f"the sample of {node} has a trouble of too many characters")
     if len(found.verdicts) > VERDICTS_MAX or not all(map(_is_verdict, found.verdicts)):
         raise BadRequest(f"the sample of {node} has a verdict too many or out of range")
-    _check_gangs(found, node)
-    if not all(map(_finite, found.devices)):
+    if found.gangs:
+        _check_gangs(found, node)
+    if not all(map(_has_numbers, found.devices)):
         raise BadRequest(f"the sample of {node} has a reading that is not a number")
     return found
 
@@ -222,9 +225,19 @@ def _is_trouble(trouble: TroubleSample) -> bool:
     )
 
 
-def _finite(sample: DeviceSample) -> bool:
-    readings = (sample.busy_ratio, sample.power_w, sample.temperature_c)
-    return all(reading is None or math.isfinite(reading) for reading in readings)
+def _has_numbers(sample: DeviceSample) -> bool:
+    """Return True if every reading is a number that a device may have; NaN is in no range."""
+    for reading in (
+        sample.busy_ratio,
+        sample.power_w,
+        sample.temperature_c,
+        sample.limit_c,
+        sample.power_limit_w,
+        sample.clock_ratio,
+    ):
+        if reading is not None and not -READING_MAX < reading < READING_MAX:
+            return False
+    return True
 
 
 def state_request(data: bytes) -> StateRequest:

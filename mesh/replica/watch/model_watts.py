@@ -40,6 +40,8 @@ class ModelWatts:
         """Take a sample of a device of this model; return its watts if they have to be told."""
         if not model or model in self.given:
             return None
+        if self._is_known(model, seen):
+            return None
         if seen.power_limit_w is not None:
             self._full[model] = max(seen.power_limit_w, self._full.get(model, 0.0))
         if seen.power_w is not None and seen.busy_ratio is not None and seen.busy_ratio < IDLE_BUSY:
@@ -51,6 +53,15 @@ class ModelWatts:
             return None
         self._told[model] = found
         return found
+
+    def _is_known(self, model: str, seen: DeviceSample) -> bool:
+        """True if this sample shows neither more nor less than those before; nearly all do not."""
+        most, least = self._full.get(model), self._idle.get(model)
+        if most is None or least is None:
+            return False
+        full, watts, busy = seen.power_limit_w, seen.power_w, seen.busy_ratio
+        idles = watts is not None and watts < least and busy is not None and busy < IDLE_BUSY
+        return not idles and (full is None or full <= most)
 
 
 def _differs(found: ModelPower, told: ModelPower | None) -> bool:

@@ -47,14 +47,14 @@ def bench(signer: Identity) -> Bench:
 
 
 def test_device_samples_reach_the_core(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[int, Sample]] = []
+    seen: list[tuple[int, bytes]] = []
     monkeypatch.setattr(
-        bench.replica.state.core, "observe_device", lambda _, *more: seen.append(more)
+        bench.replica.state.core, "observe_packed", lambda _, *more: seen.append(more)
     )
     known = bench.replica.state.book.nodes["n1"].devices
     samples = (DeviceSample("nowhere", 1.0), DeviceSample(known[-1].id, 0.5, 300.0, None))
     bench.feed(events.Observed("n1", Observation(41, "n1", 1, 100, 1 << 30, samples)))
-    assert seen == [(len(known) - 1, Sample(41, 300.0, None, None, 0.5))]
+    assert seen == [(len(known) - 1, Sample(41, 300.0, None, None, 0.5).pack())]
 
 
 def test_from_submit_to_end(bench: Bench) -> None:

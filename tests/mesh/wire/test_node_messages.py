@@ -122,10 +122,18 @@ def test_deep_nesting_is_refused(data: bytes) -> None:
         node_messages.outcomes(data)
 
 
-@pytest.mark.parametrize("reading", [float("nan"), float("inf"), -float("inf")])
-def test_a_reading_that_is_no_number_is_refused(reading: float) -> None:
-    for fields in ({"power_w": reading}, {"temperature_c": reading}, {"busy_ratio": reading}):
-        sample = Observation(1, "n1", 1, 0, 0, (DeviceSample("gpu", **fields),))
+@pytest.mark.parametrize("reading", [float("nan"), float("inf"), -1e306])
+@pytest.mark.parametrize(
+    "field",
+    ["power_w", "temperature_c", "busy_ratio", "limit_c", "power_limit_w", "clock_ratio"],
+)
+def test_a_reading_that_no_device_has_is_refused(field: str, reading: float) -> None:
+    """The core's numbers are integers, and what is made of a reading must be one."""
+    good = DeviceSample("a", 0.5, 90.0, 30.0, {}, 87.0, 700.0, 1.0, 1 << 30, ("idle",))
+    bad = msgspec.structs.replace(good, **{field: reading})
+    assert node_messages.observation(encode(Observation(1, "n1", 1, 0, 0, (good,))), "n1")
+    for devices in ((bad,), (good, bad)):
+        sample = Observation(1, "n1", 1, 0, 0, devices)
         refused(lambda data: node_messages.observation(data, "n1"), sample, "not a number")
 
 

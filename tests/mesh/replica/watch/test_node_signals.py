@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import msgspec
 import pytest
 
 from stoker.mesh.identity import identity
@@ -16,8 +17,9 @@ from stoker.mesh.server import decision_evidence
 from stoker.mesh.server.explanation import explain_view
 from stoker.mesh.wire import schema
 from stoker.scheduler.book import Job
-from stoker.scheduler.hints import ModelPower
+from stoker.scheduler.hints import ModelPower, Sample
 from stoker.scheduler.nouns import DeviceInfo, DeviceSample, NodeReport, Observation
+from stoker.scheduler.wire_hints import SampleRecord
 from tests.mesh.bench import Bench
 
 NS = 1_000_000_000
@@ -254,5 +256,23 @@ def test_observations_are_no_part_of_state_or_log(bench: Bench) -> None:
 def test_a_sample_has_what_is_known_and_no_more() -> None:
     info = DeviceInfo("a", "v", "m", memory_bytes=100, warning="hot")
     whole = sample_of(1, info, DeviceSample("a", memory_free_bytes=25), slowed=False)
-    assert (whole.memory, whole.warned, whole.busy) == (0.75, True, None)
-    assert sample_of(1, DeviceInfo("a", "v", "m"), DeviceSample("a"), slowed=True).memory is None
+    assert _read(whole) == Sample(1, memory=0.75, warned=True)
+    unknown = sample_of(1, DeviceInfo("a", "v", "m"), DeviceSample("a"), slowed=True)
+    assert _read(unknown) == Sample(1, slowed=True)
+
+
+def _read(packed: bytes) -> Sample:
+    (record,) = SampleRecord.unpack_all(packed)
+    return Sample.of_record(record)
+
+
+def test_a_node_that_reports_other_devices_is_observed_by_its_newest_report(bench: Bench) -> None:
+    """The index of a device is that of the newest report, also for a node seen before."""
+    for node in ("n1", "n2"):
+        seen(bench, 1, node, {"temperature_c": 60.0}, {"temperature_c": 60.0})
+    report = bench.replica.state.book.nodes["n1"]
+    grown = (DeviceInfo("n1-new", "sim", "m", memory_bytes=1 << 30), *reversed(report.devices))
+    again = msgspec.structs.replace(report, devices=grown, incarnation=2)
+    bench.feed(events.NodeReported(("again",), again))
+    seen(bench, 2, "n1", {"temperature_c": 41.0}, {"temperature_c": 55.0})
+    assert device(bench, placed(bench, placement="thermal")) == "n1-gpua"
