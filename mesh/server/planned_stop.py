@@ -63,7 +63,8 @@ class PlannedStop:
     ) -> None:
         """Return once another scheduler may lead and all answers are sent, or after HAND_OVER_S.
 
-        What was kept by then is sent back even so. `nodes_end` ends the subscription to the requests of nodes; `connections` are flushed.
+        What was kept by then is sent back even so. `nodes_end` ends the subscription to the
+        requests of nodes; `connections` are flushed.
         """
         self.begun = True
         try:

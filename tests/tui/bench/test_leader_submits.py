@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -43,8 +44,14 @@ def test_the_cpu_time_is_that_of_the_process() -> None:
         process.stdout.readline()
         assert 0.15 < leader_submits.process_cpu_s(process.pid) < 60
         process.kill()
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(OSError, match="Invalid argument"):
         leader_submits.process_cpu_s(process.pid)
+
+
+def test_the_cpu_time_is_exact_to_less_than_a_tick() -> None:
+    before = time.process_time()
+    told = leader_submits.process_cpu_s(os.getpid())
+    assert before <= told <= time.process_time()
 
 
 def test_the_scheduler_ends_with_the_block(tmp_path: Path) -> None:
