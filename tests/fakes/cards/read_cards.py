@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +26,23 @@ ROUNDS = 13
 
 
 def turn(devices: Devices) -> None:
-    """Wait until every thread has read all its fields once more."""
-    before = {id: _rounds(devices, id) for id in devices.readings()}
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        now = {id: _rounds(devices, id) - count for id, count in before.items()}
-        if all(passed > ROUNDS for passed in now.values()):
-            return
-        time.sleep(0.02)
+    """Wait until every thread has read all its fields once more. A partition has no thread of its
+    own: it is read with its card."""
+    cards = [id for id in devices.readings() if not id.startswith("MIG-")]
+    before = {id: _rounds(devices, id) for id in cards}
+    _wait(lambda: all(_rounds(devices, id) - before[id] > ROUNDS for id in cards))
 
 
 def _rounds(devices: Devices, id: str) -> int:
     sampled = devices.samplers.get(id)
     return sampled.counts()["rounds"] if sampled is not None else 0
+
+
+def _wait(done: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < end, "a card is not read"
+        time.sleep(0.02)
 
 
 def answer(devices: Devices) -> dict[str, Any]:
@@ -74,9 +79,7 @@ def main(folder: str) -> None:
         match line.strip():
             case "scan":
                 devices.scan()
-                end = time.monotonic() + 60
-                while not devices.samplers.settled and time.monotonic() < end:
-                    time.sleep(0.02)
+                _wait(lambda: devices.samplers.settled)
             case "turn":
                 turn(devices)
         print(json.dumps(answer(devices)), flush=True)
