@@ -150,12 +150,14 @@ class _Run:
         self._rss_mb = 0.0
 
     def drive(self, load: TopLoad, keys: Sequence[str]) -> None:
-        """Wait for the first frame, type the keys at their times, and end the program."""
+        """Wait for the first frame, type the keys at their times, and end the program.
+
+        A program that ends by itself gets no keys.
+        """
         deadline = time.monotonic() + START_S
         while self._count < COLUMNS * ROWS and time.monotonic() < deadline:
-            self._take(0.1)
-        if self._process.poll() is not None:
-            return
+            if not self._take(0.1):
+                return
         begun = time.monotonic() + 2.0
         for at, key in enumerate(keys):
             self._until(begun + at * load.seconds / len(keys))

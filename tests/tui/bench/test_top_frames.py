@@ -53,10 +53,7 @@ def test_a_key_waits_until_its_whole_frame_has_arrived() -> None:
     assert top_frames.key_waits(run) == [pytest.approx(200), pytest.approx(300)]
 
 
-def test_a_program_that_breaks_is_an_error_with_its_last_words(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(top_frames, "START_S", 10.0)
+def test_a_program_that_breaks_is_an_error_with_its_last_words() -> None:
     with pytest.raises(StokerError, match=r"the program did not come to its end: .*KeyError"):
         top_frames.record("nothing", TopLoad(ClusterSize(1, 1, 1), 4, 1))
 

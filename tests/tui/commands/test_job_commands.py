@@ -90,7 +90,7 @@ def short_waits(tmp_path: Any) -> dict[str, str]:
         "import importlib.abc, sys\n"
         "class Find(importlib.abc.MetaPathFinder):\n"
         "    def find_spec(self, name, path, target=None):\n"
-        "        if name == 'stoker.tui.calls.streams':\n"
+        "        if name in ('stoker.mesh.client.job_output', 'stoker.tui.calls.streams'):\n"
         "            import stoker.mesh.client.client as c; c.REPLY_S = 0.1; c.HOLD_S = 0.1\n"
         "sys.meta_path.insert(0, Find())\n"
     )
