@@ -29,7 +29,7 @@ def test_a_wrong_view_or_a_missing_subject_is_one_line(node: Any) -> None:
 
 
 def test_top_into_a_pipe_is_one_frame_of_text(node: Any) -> None:
-    for noun in ("node", "device", "job", "kernel"):
+    for noun in ("node", "device", "job", "kernel", "alert"):
         node.answers[f"{noun}.list"] = lambda asked, noun=noun: {
             "schema": "stoker/v1",
             f"{noun}s": [],
@@ -37,3 +37,4 @@ def test_top_into_a_pipe_is_one_frame_of_text(node: Any) -> None:
     done = stoker(node, "top")
     assert done.returncode == 0, done.stderr
     assert b"no jobs" in done.stdout and b"\x1b" not in done.stdout
+    assert b"STALE" not in done.stdout, "everything was answered"
