@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -200,9 +199,9 @@ def _say(words: str) -> None:
 @click.option("--seconds", type=click.FloatRange(0.01, 60), default=0.2, help="Length of a run.")
 def bench_trace_command(as_json: bool, rounds: int, seconds: float) -> None:
     """Measure what tracing adds to a launch, off and on in ABBA order."""
-    from stoker.tui.bench import tracer_programs
+    from stoker.tui.bench import bench_programs
 
-    sys.exit(tracer_programs.run_trace(rounds, seconds, as_json=as_json))
+    bench_programs.run_trace(rounds, seconds, as_json=as_json)
 
 
 @bench_command.command("probes")
@@ -236,9 +235,9 @@ def bench_probes_command(
 
     As JSON it prints one object; the rows go to stderr as they come.
     """
-    from stoker.tui.bench import tracer_programs
+    from stoker.tui.bench import bench_programs
 
-    sys.exit(tracer_programs.run_probes(as_json=as_json, quads=quads, rates=rates, drivers=drivers))
+    bench_programs.run_probes(as_json=as_json, quads=quads, rates=rates, drivers=drivers)
 
 
 @bench_command.command("devices")
@@ -247,10 +246,11 @@ def bench_probes_command(
 @click.option("--seconds", type=click.FloatRange(1, 600), default=10, help="Length.")
 def bench_devices_command(as_json: bool, profile: str, seconds: float) -> None:
     """Measure what reading a node's cards (SIM) costs, and the delay to notice a hung driver."""
+    from stoker.tui.bench import bench_programs
+
     words = ["--profile", profile, "--seconds", str(seconds), *(["--json"] if as_json else [])]
     # A separate process, because the readers of cards belong to the agent.
-    argv = [sys.executable, "-m", "stoker.agent.devices.bench", *words]
-    sys.exit(subprocess.run(argv, check=False).returncode)
+    bench_programs.become("-m", "stoker.agent.devices.bench", *words)
 
 
 @bench_command.command("export")
@@ -262,10 +262,11 @@ def bench_export_command(as_json: bool, rounds: int, series: int) -> None:
 
     OpenTelemetry's SDK and prometheus_client tell the same series beside it, if they are installed.
     """
+    from stoker.tui.bench import bench_programs
+
     words = ["--rounds", str(rounds), "--series", str(series), *(["--json"] if as_json else [])]
     # A separate process, because what tells metrics belongs to the agent.
-    argv = [sys.executable, "-m", "stoker.agent.export.bench", *words]
-    sys.exit(subprocess.run(argv, check=False).returncode)
+    bench_programs.become("-m", "stoker.agent.export.bench", *words)
 
 
 @bench_command.command("decide")

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of `bench trace` and `bench probes`, each run in a Python process of its own.
+"""Programs of benches, each in a Python process of its own, which the calling one becomes.
 
-The benches belong to the tracer, which a viewer must not import.
+These benches belong to the tracer and the agent, which a viewer must not import.
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
+import os
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 TRACE_BENCH = """
 import json, sys
@@ -46,15 +46,24 @@ else:
 """Program of `bench probes`: the argument is a JSON object, what `run` takes and `as_json`."""
 
 
-def run_trace(rounds: int, seconds: float, *, as_json: bool) -> int:
-    """Run `bench trace`; returns its exit status."""
-    return _run(TRACE_BENCH, str(int(as_json)), str(rounds), str(seconds))
+def run_trace(rounds: int, seconds: float, *, as_json: bool) -> NoReturn:
+    """Become `bench trace`."""
+    _become(TRACE_BENCH, str(int(as_json)), str(rounds), str(seconds))
 
 
-def run_probes(**asked: Any) -> int:
-    """Run `bench probes` with the arguments of its `run` and `as_json`; returns its exit status."""
-    return _run(PROBES_BENCH, json.dumps(asked))
+def run_probes(**asked: Any) -> NoReturn:
+    """Become `bench probes` with the arguments of its `run` and `as_json`."""
+    _become(PROBES_BENCH, json.dumps(asked))
 
 
-def _run(program: str, *words: str) -> int:
-    return subprocess.run([sys.executable, "-c", program, *words], check=False).returncode
+def _become(program: str, *words: str) -> NoReturn:
+    become("-c", program, *words)
+
+
+def become(*words: str) -> NoReturn:
+    """Become a Python process with these arguments.
+
+    A process beside this one would go on measuring when this one is ended by a signal.
+    """
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, *words])
