@@ -141,12 +141,12 @@ class NodeCore:
 
         A request that may not be sent yet has no deadline: the event that allows it sends it.
         """
-        due = [self._attempts.settle_by()]
+        due = self._attempts.settle_by()
         if self._may_greet:
-            due.append(self._hello.due)
+            due = _sooner(due, self._hello.due)
             if self._greeted:
-                due += (self._wanted.due, self._outcomes.due)
-        return min((at for at in due if at is not None), default=None)
+                due = _sooner(_sooner(due, self._wanted.due), self._outcomes.due)
+        return due
 
     @property
     def _may_greet(self) -> bool:
@@ -395,6 +395,12 @@ class NodeCore:
         if dropped := self._outcomes.refused(event.number, event.code, now_s):
             self.counters["outcome_refused"] += len(dropped)
             self._attempts.reap(dropped, effects)
+
+
+def _sooner(one: float | None, other: float | None) -> float | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return min(one, other)
 
 
 def _ns(now_s: float) -> int:

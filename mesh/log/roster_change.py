@@ -30,7 +30,10 @@ def keys(members: Members) -> tuple[str, ...]:
 
 def of(entry: Entry) -> RosterBlob | None:
     """Return the change that an entry states; of several in one entry, the first counts alone."""
-    return next((blob for blob in entry.blobs if isinstance(blob, RosterBlob)), None)
+    for blob in entry.blobs:
+        if isinstance(blob, RosterBlob):
+            return blob
+    return None
 
 
 def following(members: Members, entry: Entry) -> Members:

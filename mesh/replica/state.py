@@ -416,6 +416,8 @@ class ReplicaState:
 
     def _note_ranks(self, step: EntryStep, effects: list[Effect]) -> None:
         """Record what this entry says of single ranks; most of it changes no job."""
+        if not step.outcomes:
+            return
         ignored = {each.command for each in effects if isinstance(each, Ignored)}
         for command, outcome in step.outcomes.items():
             record = self.book.live(outcome.job)

@@ -44,6 +44,9 @@ class Vote(NamedTuple):
     term: int
 
 
+NO_VOTES: dict[int, Vote] = {}
+
+
 class AuthorityAudit:
     """The auditor of the authority of these schedulers."""
 
@@ -136,20 +139,20 @@ class AuthorityAudit:
         """Note an act for which a majority's unexpired votes are needed, and no other's."""
         if self._count == 1:
             return
-        now, number, voters = scheduler.clock.boot(), scheduler.number, 0
-        end = scheduler.replica.tail.end.hash
-        for voter in self._book.after(end):
-            vote = self._votes.get(voter, {}).get(number)
-            if vote is None or not self._binds(number, vote):
-                continue
-            voters += vote.candidate_ns + PLEDGE_NS > now
-        if number not in self._book.after(end):
+        since, number, voters = scheduler.clock.boot() - PLEDGE_NS, scheduler.number, 0
+        here = self._book.after(scheduler.replica.tail.end.hash)
+        for voter in here:
+            vote = self._votes.get(voter, NO_VOTES).get(number)
+            if vote is not None and vote.candidate_ns > since and self._binds(number, vote):
+                voters += 1
+        if number not in here:
             self._violated(f"{scheduler.name} {what} and has left the roster")
-        if voters < self._book.majority(end):
+        if voters <= len(here) // 2:
             self._violated(f"{scheduler.name} {what} with the pledges of {voters} schedulers")
-        others = [each for each in self._schedulers if each is not scheduler and self._holds(each)]
-        if others and self._holds(scheduler):
-            self._violated(f"{scheduler.name} {what} while {others[0].name} holds pledges, too")
+        for other in self._schedulers:
+            if other is not scheduler and self._holds(other) and self._holds(scheduler):
+                self._violated(f"{scheduler.name} {what} while {other.name} holds pledges, too")
+                break
 
     def _holds(self, scheduler: AuditedScheduler) -> bool:
         """True if a scheduler believes that it may lead, and its clock gives it no excuse.

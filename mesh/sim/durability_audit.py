@@ -9,9 +9,10 @@ then on elect a scheduler that would drop it. A disk that recorded what it forgo
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from stoker.mesh.log import entry as entries
-from stoker.mesh.log.held_entries import FORGOTTEN
+from stoker.mesh.log.held_entries import FORGOTTEN, Rank
 from stoker.mesh.replica.log.held_entry import ChainPlace
 from stoker.mesh.sim.authority_audit import AuditedScheduler
 from stoker.mesh.sim.log_audit import LogAudit
@@ -21,6 +22,16 @@ from stoker.mesh.sim.scheduler_disk import SchedulerDisk
 from stoker.mesh.wire.peer_messages import Message, RecallRequest
 
 NOWHERE = ChainPlace(0, 0, entries.NO_HASH)
+
+
+class DiskEnd(NamedTuple):
+    """The end of the chain that a disk has in a version of it."""
+
+    version: int
+    end: ChainPlace
+    rank: Rank
+    needs: Rank
+    """The rank that a chain must have to be led by the vote of this disk's scheduler."""
 
 
 class DurabilityAudit:
@@ -47,8 +58,7 @@ class DurabilityAudit:
         """The version of each disk in which it was found to have the last confirmed entry."""
         self._had: dict[int, ChainPlace] = {}
         """The last confirmed place that each disk has had."""
-        self._ends: dict[SchedulerDisk, tuple[int, ChainPlace]] = {}
-        """The end of the chain that each disk had in a version of it."""
+        self._ends: dict[SchedulerDisk, DiskEnd] = {}
 
     # --- what is told -----------------------------------------------------------------------------
 
@@ -108,27 +118,26 @@ class DurabilityAudit:
         last = self._confirmed
         if not last.index:
             return
+        having = self._having
         lacking = [
-            (each.number, each.disk) for each in self._schedulers if not self._has_last(each.disk)
+            each
+            for each in self._schedulers
+            if having.get(each.disk) != each.disk.version and not self._has_last(each.disk)
         ]
         if not lacking:
             return
-        needs = {each.number: self._needs(each.disk) for each in self._schedulers}
-        for number, disk in lacking:
-            end = self.end(disk)
+        ends = {each.number: self._end(each.disk) for each in self._schedulers}
+        for number in [each.number for each in lacking]:
+            _, end, rank, needs = ends[number]
             voters = self._book.after(end.hash)
-            if number not in voters or needs[number] > end.rank:
+            if number not in voters or needs > rank:
                 continue
-            behind = sum(needs[each] <= end.rank for each in voters)
-            if behind >= self._book.majority(end.hash):
+            behind = sum([ends[each].needs <= rank for each in voters])
+            if behind > len(voters) // 2:
                 self._violated(
                     f"after {who} stored, a scheduler that has not the confirmed entry"
                     f" {last.index} can be elected by {behind}"
                 )
-
-    def _needs(self, disk: SchedulerDisk) -> tuple[int, int]:
-        """Return the rank that a chain must have to be led by the vote of this disk's scheduler."""
-        return max(self.end(disk).rank, disk.floor)
 
     def remembers(self, disk: SchedulerDisk) -> bool:
         """True if a disk has again all that it was said to forget."""
@@ -158,13 +167,17 @@ class DurabilityAudit:
 
     def end(self, disk: SchedulerDisk) -> ChainPlace:
         """Return the end of the chain that a disk has."""
-        version, end = self._ends.get(disk, (-1, NOWHERE))
-        if version != disk.version:
+        return self._end(disk).end
+
+    def _end(self, disk: SchedulerDisk) -> DiskEnd:
+        found = self._ends.get(disk)
+        if found is None or found.version != disk.version:
             snapshot = disk.snapshot_place or NOWHERE
             held = self.place(disk.held[-1][1]) if disk.held else NOWHERE
             end = held if held.index > snapshot.index else snapshot
-            self._ends[disk] = disk.version, end
-        return end
+            rank = end.rank
+            found = self._ends[disk] = DiskEnd(disk.version, end, rank, max(rank, disk.floor))
+        return found
 
     def place(self, data: bytes) -> ChainPlace:
         """Return the place of an entry by its bytes."""

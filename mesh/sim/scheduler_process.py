@@ -194,6 +194,7 @@ class SchedulerProcess(SimProcess):
             read_envelope=self.around.opened.read_envelope,
         )
         self._leases = LeaseAnswers(self.signer)
+        self._heard: tuple[events.NodeHeard, ...] = ()
         self._renews = False
         self._listen()
         self._audit_applies()
@@ -251,7 +252,9 @@ class SchedulerProcess(SimProcess):
     def _tick(self, start: int) -> None:
         if start != self.starts or self.is_absent(self._tick, start):
             return
-        self.feed(events.NodesHeard(self._leases.heard()))
+        if (heard := self._leases.heard()) != self._heard:  # else it says nothing new
+            self._heard = heard
+            self.feed(events.NodesHeard(heard))
         self.feed(events.TimePassed())
         self._listen()
         if self._renews:

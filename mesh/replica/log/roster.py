@@ -15,7 +15,7 @@ from stoker.mesh.identity.identity import Checks
 from stoker.mesh.log import entry as entries
 from stoker.mesh.log import roster_change
 from stoker.mesh.log.entry import Entry, Opened, TermBlob
-from stoker.mesh.log.genesis import RosterMember
+from stoker.mesh.log.genesis import ClusterConfig, RosterMember
 from stoker.mesh.log.roster_change import Members
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.wire import known_schedulers, peer_messages
@@ -49,6 +49,9 @@ class Roster:
         self._digest = b""
         self._digested_of: Members | None = None
         self._changes: list[_Change] = []
+        self._settled: Members = ()
+        """The roster of the founded configuration `_settled_of`, with no change held."""
+        self._settled_of: ClusterConfig | None = None
         self.tell(told)
 
     # --- the chain --------------------------------------------------------------------------------
@@ -56,16 +59,24 @@ class Roster:
     def members(self, state: ReplicaState, at: int | None = None) -> Members:
         """Return the roster behind the entry `at` of the chain, which the state has or this replica
         holds; without `at`, behind the last one."""
-        while self._changes and self._changes[0].after <= state.index:
-            del self._changes[0]
+        if self._changes:
+            self._forget_applied(state.index)
+        elif state.config is self._settled_of is not None:  # so it is with nearly every question
+            return self._settled
         if state.is_founded:
             found = state.schedulers
+            self._settled, self._settled_of = found, state.config
         else:  # the first entry is judged by the genesis, whoever is heard meanwhile
             found = self.told if self.told and at is None else self._founders
         for change in self._changes:
             if at is None or change.after <= at:
                 found = change.members
         return found
+
+    def _forget_applied(self, index: int) -> None:
+        """Forget the changes that the state has by now."""
+        while self._changes and self._changes[0].after <= index:
+            del self._changes[0]
 
     def held(self, entry: Entry, state: ReplicaState) -> None:
         """Note an entry that is held from now on, with none behind it."""

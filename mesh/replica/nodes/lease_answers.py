@@ -50,8 +50,10 @@ class LeaseAnswers:
         self._places: dict[str, NodePlace] = {}
         self._withheld: set[str] = set()
         self._answered_ns: dict[str, int] = {}
-        self._heard: dict[str, tuple[LeaseRequest, int]] = {}
-        """The newest request of each node, and when it came."""
+        self._heard: dict[str, LeaseRequest] = {}
+        """The newest request of each node."""
+        self._rows: dict[str, NodeHeard] = {}
+        """The rows of `heard`, one for each node in `_heard`, made anew when it changes."""
         self._waiting: dict[str, list[_Waiting]] = {}
         """The newest requests of each node, in the order in which they came."""
         self._since_ns = 0
@@ -86,10 +88,7 @@ class LeaseAnswers:
     def heard(self) -> tuple[NodeHeard, ...]:
         """Return when the newest request of each node came, and the newest that was answered."""
         with self._lock:
-            return tuple(
-                NodeHeard(node, at_ns, self._answered_ns.get(node))
-                for node, (_, at_ns) in self._heard.items()
-            )
+            return tuple(self._rows.values())
 
     # --- called by the thread that answers --------------------------------------------------------
 
@@ -100,11 +99,10 @@ class LeaseAnswers:
         except BadRequest:
             self.counters["lease_request_refused"] += 1
             return
-        if not self._is_known(request):
-            self.counters["lease_request_instance"] += 1
-            return
-        if not self._note_heard(request, now_ns):
-            self.counters["lease_request_repeated"] += 1
+        with self._lock:
+            refused = self._note_heard(request, now_ns)
+        if refused:
+            self.counters[refused] += 1
             return
         if node not in self._waiting and len(self._waiting) >= WAITING_MAX:
             self.counters["lease_request_dropped"] += 1
@@ -116,23 +114,21 @@ class LeaseAnswers:
         waiting.append(_Waiting(request, now_ns))
         del waiting[:-REQUESTS_MAX]
 
-    def _is_known(self, request: LeaseRequest) -> bool:
-        """False if the log knows another instance of this node, whose lease it must not disturb."""
-        with self._lock:
-            place = self._places.get(request.node)
-        return place is None or place.instance == request.instance
-
-    def _note_heard(self, request: LeaseRequest, now_ns: int) -> bool:
-        """Note a sign of life and return True; False if the request is not newer than all before,
-        since others may be repeated by anybody."""
-        with self._lock:
-            if request.node not in self._heard and len(self._heard) >= WAITING_MAX:
-                return True
-            before, _ = self._heard.get(request.node, (None, 0))
-            if before is None or before.instance != request.instance or _is_newer(request, before):
-                self._heard[request.node] = (request, now_ns)
-                return True
-        return False
+    def _note_heard(self, request: LeaseRequest, now_ns: int) -> str:
+        """Note a sign of life, or return the counter of the reason why the request is none: the log
+        knows another instance of this node, whose lease it must not disturb, or the request is not
+        newer than all before, since others may be repeated by anybody."""
+        node = request.node
+        place, before = self._places.get(node), self._heard.get(node)
+        if place is not None and place.instance != request.instance:
+            return "lease_request_instance"
+        if before is None and len(self._heard) >= WAITING_MAX:
+            return ""
+        if before is None or before.instance != request.instance or _is_newer(request, before):
+            self._heard[node] = request
+            self._rows[node] = NodeHeard(node, now_ns, self._answered_ns.get(node))
+            return ""
+        return "lease_request_repeated"
 
     def due(self, now_ns: int) -> list[SealedAnswer]:
         """Return the answers that are due now, each for GRANTS_MAX nodes at most."""
@@ -147,10 +143,16 @@ class LeaseAnswers:
             found = list(self._covered(authority))
             chosen = [each for each in found if self._may_answer(each.request)]
             self.counters["lease_request_unanswered"] += len(found) - len(chosen)
-            self._answered_ns.update((each.request.node, each.at_ns) for each in chosen)
+            for each in chosen:
+                self._note_answered(each.request.node, each.at_ns)
             requests = [each.request for each in chosen]
             batches = [requests[at : at + GRANTS_MAX] for at in range(0, len(requests), GRANTS_MAX)]
             return [self._seal(authority, batch) for batch in batches]
+
+    def _note_answered(self, node: str, at_ns: int) -> None:
+        self._answered_ns[node] = at_ns
+        if (row := self._rows.get(node)) is not None:
+            self._rows[node] = NodeHeard(node, row.heard_ns, at_ns)
 
     def _covered(self, authority: Authority) -> Iterator[_Waiting]:
         """Take the newest request of each node that may be answered, and leave those that came too

@@ -64,7 +64,7 @@ class Pledges:
 
         With another roster it may be another majority, which has to be won anew.
         """
-        if self.of_another_roster:
+        if self._until and self.of_another_roster:
             self._recount()
             if not self._until_ns:
                 self.won_ns = 0
@@ -72,8 +72,9 @@ class Pledges:
 
     @property
     def of_another_roster(self) -> bool:
-        """True from a change of the roster until the majority is counted anew."""
-        return self._counted_of is not self.quorum.numbers
+        """True from a change of the roster until the majority is counted anew, if there is anything
+        to count."""
+        return bool(self._until) and self._counted_of is not self.quorum.numbers
 
     def _recount(self) -> None:
         self._counted_of = self.quorum.numbers

@@ -46,5 +46,7 @@ class Quorum:
 
     def reached(self, values: Mapping[int, int]) -> int:
         """Return the value that a majority has reached; 0 if there is none."""
-        found = sorted((values[each] for each in self.numbers if each in values), reverse=True)
-        return found[self.majority - 1] if len(found) >= self.majority else 0
+        numbers = self.numbers
+        found = sorted([values[each] for each in numbers if each in values], reverse=True)
+        majority = len(numbers) // 2 + 1
+        return found[majority - 1] if len(found) >= majority else 0

@@ -204,7 +204,7 @@ class ReplicaPeers:
         if self.alone:
             return
         leadership, pledges = self._leadership, self.pledges
-        if leadership.stands and not pledges.hold(now.boot_ns):
+        if now.boot_ns >= pledges.until_ns and leadership.stands:
             self._actions.step_down("a majority's pledges ran out", now)
         leadership.until_ns = until_ns = pledges.until_ns
         leadership.pledged_ns = until_ns - PLEDGE_NS

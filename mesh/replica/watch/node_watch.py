@@ -9,6 +9,7 @@ that was answered. A removal by force has the same order.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 from stoker.mesh.log.entry import EvictBlob, NodeRemovedBlob
@@ -176,9 +177,11 @@ class NodeWatch:
 
     def heard(self, rows: Sequence[events.NodeHeard]) -> None:
         """Note when lease requests of nodes came, and when they were answered; a follower hears
-        them as well."""
-        self._heard = rows
-        for row in rows:
+        them as well. A row that came before says nothing new."""
+        before, self._heard = self._heard, rows
+        for row, known in zip_longest(rows, before[: len(rows)]):
+            if row is known:
+                continue
             at_ns = row.answered_ns
             if at_ns is not None and at_ns > self._answered.get(row.node, NEVER):
                 self._answered[row.node] = at_ns

@@ -22,7 +22,7 @@ TAIL = "stoker.mesh.replica.log.held_tail"
 
 DEPOSED_ANSWERS = Mutant(
     "deposed-answers", PEERS, "ReplicaPeers.check",
-    "if leadership.stands and not pledges.hold(now.boot_ns):", "if False:",
+    "if now.boot_ns >= pledges.until_ns and leadership.stands:", "if False:",
     "a leader without a majority's pledges steps down before it does anything else",
 )  # fmt: skip
 FOLLOWER_ANSWERS = Mutant(

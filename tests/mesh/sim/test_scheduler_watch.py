@@ -8,8 +8,7 @@ import pytest
 
 from stoker.agent.sim.world import World, shape_of
 from stoker.mesh.replica import events
-from stoker.mesh.replica.log.held_entry import ChainPlace
-from stoker.mesh.sim.durability_audit import NOWHERE, DurabilityAudit
+from stoker.mesh.sim.durability_audit import NOWHERE, DiskEnd, DurabilityAudit
 from stoker.mesh.sim.scheduler_disk import SchedulerDisk
 from stoker.mesh.sim.scheduler_watch import SchedulerWatch
 from tests.agent.sim.mutants.planting import planted
@@ -37,13 +36,14 @@ def look_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
         self._said = None
         sent(self, scheduler, effect)  # type: ignore[arg-type]
 
-    def end(self: DurabilityAudit, disk: SchedulerDisk) -> ChainPlace:
+    def end(self: DurabilityAudit, disk: SchedulerDisk) -> DiskEnd:
         snapshot = disk.snapshot_place or NOWHERE
         held = self.place(disk.held[-1][1]) if disk.held else NOWHERE
-        return held if held.index > snapshot.index else snapshot
+        end = held if held.index > snapshot.index else snapshot
+        return DiskEnd(disk.version, end, end.rank, max(end.rank, disk.floor))
 
     monkeypatch.setattr(SchedulerWatch, "_send", send)
-    monkeypatch.setattr(DurabilityAudit, "end", end)
+    monkeypatch.setattr(DurabilityAudit, "_end", end)
 
 
 @pytest.mark.parametrize("name", WRONG)

@@ -100,6 +100,20 @@ def test_only_new_requests_of_the_known_node_are_signs_of_life() -> None:
     assert desk.answers.heard() == (NodeHeard("n1", desk.now_ns, first),)
 
 
+def test_the_row_of_a_node_stays_the_same_until_something_is_new() -> None:
+    desk = Desk("n1", "n2")
+    desk.request("n1", 60)
+    desk.request("n2", 60)
+    one, two = desk.answers.heard()
+    desk.now_ns += 1
+    desk.request("n2", 60)
+    assert desk.answers.heard() == (one, two)
+    desk.request("n2", 61)
+    again, newer = desk.answers.heard()
+    assert again is one
+    assert newer.heard_ns > two.heard_ns
+
+
 def test_a_flood_of_one_node_is_answered_once_per_batch() -> None:
     desk, answered = Desk("n1"), 0
     for stamp_ns in range(1, 200):
