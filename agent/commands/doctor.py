@@ -48,6 +48,8 @@ Status = Literal["PASS", "WARN", "FAIL"]
 DISK_BYTES_MIN = 1 << 30
 SHM_BYTES_MIN = 256 << 20
 NOFILE_MIN = 4096
+NAMED_MAX = 4
+"""The most checks of one status that the summary names."""
 FOLDERS = ("agent", "mesh", "native", "probes", "scheduler", "tui")
 PROGRAMS = ("stoker-spawner", "stoker-watchdog", "stoker-restore")
 MODULES = {
@@ -83,6 +85,18 @@ def report(where: StateFolder) -> list[Check]:
 def checks_of(name: str, where: StateFolder) -> list[Check]:
     """Run the checks of one entry of the table."""
     return list(_CHECKS[name](where))
+
+
+def summary(checks: list[Check]) -> str:
+    """Return in one line what needs somebody, failures first."""
+    parts = []
+    for status, verb in (("FAIL", "fail"), ("WARN", "warn")):
+        ids = [check.id for check in checks if check.status == status]
+        if ids:
+            more = f" and {len(ids) - NAMED_MAX} more" if len(ids) > NAMED_MAX else ""
+            ends = "s" if len(ids) == 1 else ""
+            parts.append(f"{len(ids)} {verb}{ends}: {', '.join(ids[:NAMED_MAX])}{more}")
+    return f"{len(checks)} checks: {'; '.join(parts) or 'everything works'}"
 
 
 def exit_code(checks: list[Check]) -> int:

@@ -277,17 +277,29 @@ def install_service_command(user: bool, dry_run: bool, root: Path | None) -> Non
 
 @click.command("doctor")
 @state_option
+@click.option(
+    "--bundle",
+    type=click.Path(path_type=Path),
+    help="Write FILE as well, a tar.gz to share: this report, settings, logs, lists of the node, "
+    "with stand-ins for names and without secrets.",
+    metavar="FILE",
+)
 @output_option
-def doctor_command(state: str | None, output: row_forms.Form) -> None:
+def doctor_command(state: str | None, bundle: Path | None, output: row_forms.Form) -> None:
     """Check this machine. Exit code: 0 everything works, 1 warnings, 2 failures."""
     import msgspec
 
-    from stoker.agent.commands.doctor import exit_code, report
+    from stoker.agent.commands.doctor import exit_code, report, summary
     from stoker.agent.state.state_folder import locate
 
     checks = report(locate(state))
     rows = [msgspec.to_builtins(check) for check in checks]
+    if bundle is not None:
+        from stoker.agent.commands import doctor_bundle
+
+        click.echo(doctor_bundle.write(locate(state), bundle, rows), err=True)
     if not show_rows("checks", "id", rows, output):
+        click.echo(summary(checks))
         width = max(len(check.id) for check in checks)
         for check in checks:
             click.echo(f"{check.status}  {check.id:<{width}}  {check.text}")

@@ -65,9 +65,13 @@ def _moments(file: RecordingFile) -> Iterator[tuple[bool, list[Recorded]]]:
 
 
 class StandIns:
-    """The stand-ins of one recording. First everything is learned, then everything replaced."""
+    """The stand-ins of one recording. First everything is learned, then everything replaced.
 
-    def __init__(self) -> None:
+    `kept` are the beginnings of paths and addresses that say nothing of people or places.
+    """
+
+    def __init__(self, kept: tuple[str, ...] = ()) -> None:
+        self._kept = kept
         self._known: dict[str, str] = {}
         self._counts: dict[str, int] = {}
         self._found: re.Pattern[str] | None = None
@@ -81,10 +85,19 @@ class StandIns:
             if recorded.part == "nodes":
                 self._of("node", key)
 
+    def know(self, kind: str, name: str) -> None:
+        """Remember a name; its stand-in begins with `kind`."""
+        self._found = None
+        self._of(kind, name)
+
+    def text(self, text: str) -> str:
+        """Return a text with a stand-in for each path, address, card and known name."""
+        return self._known.get(text) or self._pattern().sub(self._standing, text)
+
     def replaced(self, recorded: Recorded) -> Recorded:
         """Return one change with stand-ins, in its keys too."""
         rows = {
-            self._text(key): None if row is None else self._row(recorded.part, row)
+            self.text(key): None if row is None else self._row(recorded.part, row)
             for key, row in recorded.rows.items()
         }
         return Recorded(recorded.t_ns, recorded.part, rows, recorded.whole)
@@ -131,7 +144,7 @@ class StandIns:
 
     def _value(self, value: Any, key: str) -> Any:
         if isinstance(value, str):
-            return value if key in KEPT else self._text(value)
+            return value if key in KEPT else self.text(value)
         if isinstance(value, list):
             if key == "argv" and value:
                 return [self._of("command", "\0".join(value))]
@@ -143,12 +156,11 @@ class StandIns:
             }
         return value
 
-    def _text(self, text: str) -> str:
-        """Return a text with a stand-in for each path, address, card and known name."""
-        return self._known.get(text) or self._pattern().sub(self._standing, text)
-
     def _standing(self, found: re.Match[str]) -> str:
-        return self._of(found.lastgroup or "", found[0])
+        kind = found.lastgroup or ""
+        if kind in ("path", "address") and found[0].startswith(self._kept):
+            return found[0]
+        return self._of(kind, found[0])
 
     def _pattern(self) -> re.Pattern[str]:
         """Return the pattern of everything that is replaced; of known names the longest is first,

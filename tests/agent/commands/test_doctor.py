@@ -187,3 +187,11 @@ def test_jobs_that_can_leave_the_order_of_victims_are_named(
     (found,) = doctor.checks_of("memory.order", where)
     assert (found.id, found.status) == ("memory.order", status)
     assert ("memory_per_job" in found.hint) != held
+
+
+def test_the_first_line_counts_the_checks_and_names_what_needs_somebody() -> None:
+    rows = [Check("a.a", "PASS", ""), Check("b.b", "WARN", ""), Check("c.c", "FAIL", "")]
+    assert doctor.summary(rows) == "3 checks: 1 fails: c.c; 1 warns: b.b"
+    assert doctor.summary(rows[:1]) == "1 checks: everything works"
+    many = [Check(f"w.{n}", "WARN", "") for n in range(6)]
+    assert doctor.summary(many) == "6 checks: 6 warn: w.0, w.1, w.2, w.3 and 2 more"
