@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -63,6 +63,7 @@ from stoker.agent.state.job_freezer import JobFreezer
 from stoker.agent.state.lease import Lease
 from stoker.agent.tracing.throttle_sources import ThrottleSources
 from stoker.agent.tracing.trace_thread import TraceThread
+from stoker.mesh.connection import loop_runner
 from stoker.mesh.server import notify
 from stoker.mesh.server.log_output import configure_logging
 from stoker.mesh.wire.command import CommandChain
@@ -452,15 +453,6 @@ async def _serve(option: str | None) -> int:
     return int(daemon.failed)
 
 
-def _runner() -> Callable[[Coroutine[Any, Any, int]], int]:
-    """Return uvloop's runner if it is installed, which saves a third of the time per message."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.run
-    return uvloop.run
-
-
 def main() -> int:
     """Return 0 after a signal, 2 or 3 if the state folder or a setting cannot be used."""
     parser = argparse.ArgumentParser(prog="stoker-agent", description=__doc__.split("\n")[0])
@@ -468,7 +460,7 @@ def main() -> int:
     option = parser.parse_args().state
     configure_logging()
     try:
-        return _runner()(_serve(option))
+        return loop_runner.run(_serve(option))
     except StokerError as error:
         _log.error("agent cannot start", error=error.message, hint=error.hint)
         return error.exit_code

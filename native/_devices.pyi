@@ -37,8 +37,11 @@ class CardReader:
         """(call it is inside of or -1, since when in CLOCK_MONOTONIC ns, rounds, late, missed,
         calls, rounds in which a code changed)."""
 
-    def latest(self) -> list[float]:
-        """Newest value of each field or NaN; empty before the first round and after the end."""
+    def latest(self) -> list[float | None]:
+        """Newest value of each field or None; empty before the first round and after the end."""
+
+    def calm(self, changes: int) -> bool:
+        """True if it is inside of no call, and a code changed in no more rounds than these."""
 
     def points(self, field: int, since_ns: int = 0, most: int = 600) -> list[tuple[int, float]]:
         """Newest points of one field, the oldest first: (CLOCK_REALTIME ns, value)."""

@@ -109,6 +109,21 @@ TABLE: tuple[FieldSpec, ...] = (
 SPECS: dict[str, FieldSpec] = {spec.name: spec for spec in TABLE}
 UNITS: dict[str, str] = {spec.name: spec.unit for spec in TABLE}
 FAST = tuple(spec.name for spec in TABLE if spec.rate == "fast")
+NEWEST = (
+    "busy_ratio",
+    "power_w",
+    "power_average_w",
+    "energy_power_w",
+    "temperature_c",
+    "temperature_slowdown_c",
+    "power_limit_w",
+    "clock_hz",
+    "clock_limit_hz",
+    "clock_max_hz",
+    "memory_free_bytes",
+    "throttle",
+)
+"""Fields that observations and looks at a card's health take without its other readings."""
 REASONS = (
     "idle",
     "application clocks",

@@ -25,6 +25,7 @@ from stoker.agent.link.agent_connection import AgentConnection, MessageHandler
 from stoker.agent.link.ping_responder import PingResponder
 from stoker.agent.state.job_freezer import JobFreezer
 from stoker.agent.state.lease import Lease
+from stoker.mesh.connection import loop_runner
 from stoker.mesh.wire.command import Position
 from stoker.native.structured_log import structlog
 
@@ -83,7 +84,8 @@ class LeaseThread:
         self._stopping.set()
         until_s = time.monotonic() + STOP_S
         while self._thread.is_alive() and time.monotonic() < until_s:
-            # Cancelled repeatedly: a wait that completes meanwhile swallows one cancellation.
+            # Each task is cancelled by itself, again and again: a wait that completes meanwhile
+            # swallows one cancellation, and a group passes only one on.
             if self._cancel is not None:
                 with contextlib.suppress(RuntimeError):  # its loop has ended
                     self._cancel()
@@ -127,7 +129,7 @@ class LeaseThread:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                asyncio.run(self._serve())
+                loop_runner.run(self._serve())
             except asyncio.CancelledError:
                 return
             except Exception as error:
@@ -138,22 +140,48 @@ class LeaseThread:
     async def _serve(self) -> None:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
-        self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
+        tasks = [task]
+        self._cancel = lambda: loop.call_soon_threadsafe(_cancel_each, tasks)
         if self._stopping.is_set():  # `stop` may have come before there was a task to cancel
             return
         if self.responder is not None:
             self.responder.serve(loop)
         connections = self._connect(self.handle)
+        failed: asyncio.Future[None] = loop.create_future()
         async with asyncio.TaskGroup() as group:
             for connection in connections:
                 connection.on_up = partial(self.look, connections)
-                group.create_task(connection.run())
-            group.create_task(self._look_for_ever(connections))
+                tasks.append(group.create_task(connection.run()))
+            tasks.append(group.create_task(_until(failed)))
+            self._look_again(loop, connections, failed)
 
-    async def _look_for_ever(self, connections: Sequence[AgentConnection]) -> None:
-        while True:
+    def _look_again(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        connections: Sequence[AgentConnection],
+        failed: asyncio.Future[None],
+    ) -> None:
+        """Look now, and again after LOOK_S as long as `failed` is open; a look that fails ends it.
+
+        A timer is a third of the cost of a task that sleeps, and looks are most of this thread's.
+        """
+        if failed.done():
+            return
+        try:
             self.look(connections)
-            await asyncio.sleep(LOOK_S)
+        except Exception as error:
+            failed.set_exception(error)
+            return
+        loop.call_later(LOOK_S, self._look_again, loop, connections, failed)
+
+
+async def _until(failed: asyncio.Future[None]) -> None:
+    await failed
+
+
+def _cancel_each(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
 
 
 def _boot_ns() -> int:

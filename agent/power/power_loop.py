@@ -237,7 +237,7 @@ class PowerLoop:
     def _status(self) -> status.Status:
         controller, now_ns = self._controller, time.monotonic_ns()
         ledger = controller.ledger if controller else None
-        simulated = {id for id, card in self._inputs.readings().items() if card.sim}
+        simulated = {card.id for card in self._inputs.cards() if card.sim}
         unkept = "; ".join(controller.unkept.values() if controller else ())
         return status.Status(
             t_ns=time.time_ns(),

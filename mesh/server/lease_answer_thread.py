@@ -16,7 +16,7 @@ from pathlib import Path
 import nats.errors
 from nats.aio.msg import Msg
 
-from stoker.mesh.connection import process_connection
+from stoker.mesh.connection import loop_runner, process_connection
 from stoker.mesh.connection.local_connection import LocalConnection
 from stoker.mesh.connection.process_connection import ConnectionCallbacks
 from stoker.mesh.identity.identity import Signs
@@ -65,7 +65,7 @@ class LeaseAnswerThread:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                asyncio.run(self._serve())
+                loop_runner.run(self._serve())
             except Exception:
                 log.exception("lease answers failed and are started again")
                 self._stopping.wait(LOOK_S)

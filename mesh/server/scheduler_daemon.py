@@ -26,7 +26,7 @@ from nats.aio.subscription import Subscription
 from stoker import __version__
 from stoker.mesh.broker import budgets, revoked_keys
 from stoker.mesh.broker.broker_routes import log_copies
-from stoker.mesh.connection import process_connection
+from stoker.mesh.connection import loop_runner, process_connection
 from stoker.mesh.connection.local_connection import LocalConnection, send_now
 from stoker.mesh.connection.process_connection import ConnectionCallbacks
 from stoker.mesh.connection.requests import Requests
@@ -570,13 +570,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = scheduler_options.parse(arguments, __doc__)
     configure_logging()
     try:
-        run = asyncio.run
-        with contextlib.suppress(ImportError):
-            import uvloop
-
-            run = uvloop.run
         gc.freeze()
-        run(_run(options))
+        loop_runner.run(_run(options))
     except StokerError as error:
         log.critical(error.title, error=str(error))
         return error.exit_code

@@ -3,6 +3,7 @@
 // Binding of the reader and of the vendors' setters for agent/devices/ and agent/power/. It copies
 // records and points out and passes settings in, without logic of its own.
 
+#include <cmath>
 #include <memory>
 #include <stdexcept>
 
@@ -120,9 +121,23 @@ class CardReader
 
 		if (!reader || !sk_device_reader_latest(reader, values))
 			return made;
-		for (double value : values)
-			made.append(value);
+		for (double value : values) {
+			if (std::isnan(value))
+				made.append(nb::none());
+			else
+				made.append(value);
+		}
 		return made;
+	}
+
+	// No call is under way, and no code has changed since this number of changes.
+	bool calm(int64_t changes)
+	{
+		if (!reader)
+			return false;
+		struct sk_device_state found = sk_device_reader_state(reader);
+
+		return found.doing < 0 && static_cast<int64_t>(found.changes) == changes;
 	}
 
 	nb::list points(uint32_t field, int64_t since_ns, uint32_t most)
@@ -233,6 +248,7 @@ NB_MODULE(_devices, m)
 		.def("snapshot", &CardReader::snapshot)
 		.def("state", &CardReader::state)
 		.def("latest", &CardReader::latest)
+		.def("calm", &CardReader::calm, nb::arg("changes"))
 		.def("points", &CardReader::points, nb::arg("field"), nb::arg("since_ns") = 0,
 		     nb::arg("most") = static_cast<uint32_t>(SK_DEVICE_POINTS))
 		.def("watch", &CardReader::watch, nb::arg("eventfd"), nb::arg("levels"),

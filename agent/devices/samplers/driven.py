@@ -10,11 +10,10 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Mapping
-from math import isnan
 
 from stoker.agent.devices.card import DrivenCard
-from stoker.agent.devices.fields import PERIOD_NS, complete
-from stoker.agent.devices.readings import Fields, Reading
+from stoker.agent.devices.fields import NEWEST, PERIOD_NS, complete
+from stoker.agent.devices.readings import Fields, Reading, State
 from stoker.agent.devices.record import PLACES, RecordCopy
 from stoker.agent.devices.samplers.history import POINTS
 from stoker.agent.devices.samplers.sampled import Sampled, energy_power
@@ -29,6 +28,8 @@ TOGETHER = 250
 several of them, and interrupts cost more than their calls."""
 QUIET = 5
 """Seconds after which a card without changes wakes the listener all the same."""
+_NEWEST = tuple((name, PLACES[name]) for name in NEWEST if name in PLACES)
+"""The places of these fields in a record; one that is in none does not change."""
 
 
 class Driven(Sampled):
@@ -64,7 +65,16 @@ class Driven(Sampled):
             return {}
         reader = self._reader
         values = reader.latest() if reader is not None else []
-        return {name: v for name, v in zip(PLACES, values, strict=False) if not isnan(v)}
+        if not values:
+            return {}
+        return {name: v for name, place in _NEWEST if (v := values[place]) is not None}
+
+    def trouble(self) -> tuple[State, str]:
+        """State and reason, as in `readings`; a card that answers costs one look at its reader."""
+        reader = self._reader
+        if reader is not None and reader.calm(self._codes) and not self._active.calls.doing:
+            return self._readings.state, self._readings.why
+        return super().trouble()
 
     def points(self, name: str, since_ns: int = 0, most: int = POINTS) -> list[tuple[int, float]]:
         reader = self._reader

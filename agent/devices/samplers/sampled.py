@@ -92,7 +92,7 @@ class Sampled(ABC):
 
     @abstractmethod
     def newest(self) -> dict[str, float]:
-        """Numbers of the last round that a thread in C has; empty for a card in trouble."""
+        """Numbers of the fields NEWEST that a thread in C read last; empty for one in trouble."""
 
     def fixed(self, name: str) -> float | None:
         """A number that does not change, as it was read last; None if there is none."""

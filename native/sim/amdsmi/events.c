@@ -7,11 +7,10 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "sim/card/request.h"
 
-enum { LOOK_NS = 5000000, NS_PER_MS = 1000000 };
+enum { NS_PER_MS = 1000000 };
 
 /* Listeners in this process, with the position of each. */
 static struct {
@@ -120,18 +119,14 @@ static uint32_t collect_all(uint32_t room, struct sk_amd_evt_notification_data *
 SK_AMD_API amdsmi_get_gpu_event_notification(int32_t timeout_ms, uint32_t *count,
 					     struct sk_amd_evt_notification_data *ret)
 {
-	const struct timespec look = {.tv_nsec = LOOK_NS};
 	uint32_t found, status = sk_amd_begin_all(__func__, count && ret ? count : NULL);
-	int64_t left = timeout_ms < 0 ? INT64_MAX : (int64_t)timeout_ms * NS_PER_MS;
+	uint32_t wait_ms = timeout_ms < 0 ? INT32_MAX : (uint32_t)timeout_ms;
+	uint64_t until = sk_sim_clock_ns(CLOCK_MONOTONIC) + (uint64_t)wait_ms * NS_PER_MS;
 
 	if (status)
 		return status;
-	while (!(found = collect_all(*count, ret)) && left > 0) {
-		sk_amd_end(0);
-		nanosleep(&look, NULL);
-		left -= LOOK_NS;
-		sk_sim_node_enter_card(sk_amd_node(), UINT32_MAX);
-	}
+	while (!(found = collect_all(*count, ret)) && sk_sim_clock_ns(CLOCK_MONOTONIC) < until)
+		sk_sim_node_wait(sk_amd_node(), until);
 	*count = found;
 	return sk_amd_end(found ? SK_AMD_SUCCESS : SK_AMD_NO_DATA);
 }

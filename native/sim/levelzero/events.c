@@ -4,9 +4,7 @@
  */
 #include "sim/levelzero/driver.h"
 
-#include <time.h>
-
-enum { LOOK_NS = 5000000, NS_PER_MS = 1000000 };
+enum { NS_PER_MS = 1000000, MS_MAX = 1000000000 };
 
 /* Events that this process listens to, with its position. */
 static struct {
@@ -79,17 +77,15 @@ static uint32_t collect_all(uint32_t count, void **devices, uint32_t *ret)
 static uint32_t listen(const char *function, uint64_t timeout_ms, uint32_t count, void **devices,
 		       uint32_t *number, uint32_t *ret)
 {
-	const struct timespec look = {.tv_nsec = LOOK_NS};
 	uint32_t result = sk_ze_begin_all(function, devices && number && ret ? ret : NULL);
-	uint64_t looks = timeout_ms / (LOOK_NS / NS_PER_MS);
+	uint64_t wait_ms = timeout_ms < MS_MAX ? timeout_ms : MS_MAX;
+	uint64_t until = sk_sim_clock_ns(CLOCK_MONOTONIC) + wait_ms * NS_PER_MS;
 
 	if (result)
 		return result;
-	while (!(*number = collect_all(count, devices, ret)) && looks--) {
-		sk_ze_end(0);
-		nanosleep(&look, NULL);
-		sk_sim_node_enter_card(sk_ze_node(), UINT32_MAX);
-	}
+	while (!(*number = collect_all(count, devices, ret)) &&
+	       sk_sim_clock_ns(CLOCK_MONOTONIC) < until)
+		sk_sim_node_wait(sk_ze_node(), until);
 	return sk_ze_end(SK_ZE_SUCCESS);
 }
 

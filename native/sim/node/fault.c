@@ -2,9 +2,13 @@
 #include "sim/node/fault.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "sim/card/request.h"
 #include "sim/card/sensor.h"
@@ -71,6 +75,14 @@ static uint64_t next_of(const struct sk_sim_fault *fault)
 	return fault->until_ns ? fault->until_ns : UINT64_MAX;
 }
 
+/* Wake all that wait for the node. Its file may be mapped by several processes, so the futex is not
+ * a private one. */
+static void tell(struct sk_sim_node *node)
+{
+	node->told++;
+	syscall(SYS_futex, &node->told, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
 void sk_sim_fault_look(struct sk_sim_node *node)
 {
 	node->fault_ns = UINT64_MAX;
@@ -82,6 +94,7 @@ void sk_sim_fault_look(struct sk_sim_node *node)
 			node->fault_ns = of;
 		node->faults_on += node->fault[i].kind && node->fault[i].done == BEGUN;
 	}
+	tell(node);
 }
 
 void sk_sim_fault_event(struct sk_sim_node *node, uint32_t card, uint32_t kind, uint64_t value)
@@ -96,6 +109,7 @@ void sk_sim_fault_event(struct sk_sim_node *node, uint32_t card, uint32_t kind, 
 		.value = value,
 	};
 	node->events = number;
+	tell(node);
 }
 
 static void ecc(struct sk_sim_card *card, int64_t value)

@@ -6,9 +6,12 @@
 #include "sim/node/node.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "sim/card/bounds.h"
 #include "sim/card/plant.h"
@@ -114,6 +117,24 @@ uint64_t sk_sim_node_enter_card(struct sk_sim_node *node, uint32_t card)
 void sk_sim_node_leave(struct sk_sim_node *node)
 {
 	pthread_mutex_unlock(&node->lock);
+}
+
+void sk_sim_node_wait(struct sk_sim_node *node, uint64_t until_ns)
+{
+	uint32_t told = node->told;
+	uint64_t now_ns, left_ns;
+	struct timespec left;
+
+	if (node->clock != SK_SIM_VIRTUAL && node->fault_ns < UINT64_MAX - node->start_ns &&
+	    node->start_ns + node->fault_ns < until_ns)
+		until_ns = node->start_ns + node->fault_ns;
+	sk_sim_node_leave(node);
+	now_ns = sk_sim_clock_ns(CLOCK_MONOTONIC);
+	left_ns = now_ns < until_ns ? until_ns - now_ns : 0;
+	left.tv_sec = (time_t)(left_ns / 1000000000u);
+	left.tv_nsec = (long)(left_ns % 1000000000u);
+	syscall(SYS_futex, &node->told, FUTEX_WAIT, told, &left, NULL, 0);
+	sk_sim_node_enter_card(node, UINT32_MAX);
 }
 
 void sk_sim_node_advance(struct sk_sim_node *node, uint64_t ns)

@@ -42,6 +42,10 @@ uint64_t sk_sim_node_enter(struct sk_sim_node *node);
 uint64_t sk_sim_node_enter_card(struct sk_sim_node *node, uint32_t card);
 void sk_sim_node_leave(struct sk_sim_node *node);
 
+/** Leave the node until it tells something, or a fault of the script is due, or `until_ns` by
+ * CLOCK_MONOTONIC, and lock it again with no card moved. It may return for nothing. */
+void sk_sim_node_wait(struct sk_sim_node *node, uint64_t until_ns);
+
 /** Move the cards without the lock, which the caller has, or a node of one process does not need.
  */
 void sk_sim_node_move(struct sk_sim_node *node, uint64_t to_ns);

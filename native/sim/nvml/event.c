@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Event sets: events of the registered cards since their registration. */
 #include <stdlib.h>
-#include <time.h>
 
 #include "sim/nvml/library.h"
 
@@ -12,7 +11,6 @@
 #define DRAM_RETIREMENT_FAILURE 0x800ull
 #define RECOVERY_ACTION 0x8000ull
 #define SUPPORTED (SBE | DBE | XID | DRAM_RETIREMENT | DRAM_RETIREMENT_FAILURE | RECOVERY_ACTION)
-#define LOOK_NS 2000000 /* period at which a waiting caller looks for events */
 
 /** The events that a caller waits for, and how far it has read the node's queue. */
 struct sk_nvml_set {
@@ -111,20 +109,11 @@ static bool any_lost(const struct sk_sim_node *node, const struct sk_nvml_set *s
 	return false;
 }
 
-static uint64_t monotonic_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* Wait by the machine's clock even in virtual time, which another process may advance. */
 static nvmlReturn_t wait_for(const char *function, struct sk_nvml_set *set, nvmlEventData_t *ret,
 			     uint32_t timeout_ms)
 {
-	uint64_t until = monotonic_ns() + timeout_ms * 1000000ull;
-	struct timespec pause = {.tv_nsec = LOOK_NS};
+	uint64_t until = sk_sim_clock_ns(CLOCK_MONOTONIC) + timeout_ms * 1000000ull;
 	struct sk_nvml_call call;
 	nvmlReturn_t failed = sk_nvml_begin(&call, function);
 
@@ -135,11 +124,9 @@ static nvmlReturn_t wait_for(const char *function, struct sk_nvml_set *set, nvml
 	while (!take(call.node, set, ret)) {
 		if (any_lost(call.node, set))
 			return sk_nvml_end(&call, NVML_ERROR_GPU_IS_LOST);
-		if (monotonic_ns() >= until)
+		if (sk_sim_clock_ns(CLOCK_MONOTONIC) >= until)
 			return sk_nvml_end(&call, NVML_ERROR_TIMEOUT);
-		sk_sim_node_leave(call.node);
-		nanosleep(&pause, NULL);
-		sk_sim_node_enter_card(call.node, UINT32_MAX);
+		sk_sim_node_wait(call.node, until);
 	}
 	return sk_nvml_end(&call, NVML_SUCCESS);
 }

@@ -179,6 +179,26 @@ def test_the_lease_survives_a_broker_that_is_restarted(ends: Ends) -> None:
     blocking_until("no renewal after it", lambda: ends.lease.expiry_boottime_ns > before)
 
 
+def test_a_look_that_fails_is_counted_and_the_thread_looks_on(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends.grant()
+    blocking_until("no lease", lambda: ends.lease.expiry_boottime_ns)
+    look, failed = ends.agent.look, threading.Event()
+
+    def fails_once(connections: Any) -> None:
+        if not failed.is_set():
+            failed.set()
+            raise ValueError("a defect")
+        look(connections)
+
+    monkeypatch.setattr(ends.agent, "look", fails_once)
+    blocking_until("no look", failed.is_set)
+    meanwhile = boot_ns() + LEASE_NS
+    blocking_until("no renewal", lambda: ends.lease.expiry_boottime_ns > meanwhile)
+    assert ends.agent.counters["lease_thread_failed"] == 1
+
+
 def test_a_thread_that_is_stopped_ends(ends: Ends) -> None:
     def lives() -> bool:
         ends.agent.stop()

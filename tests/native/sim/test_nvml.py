@@ -386,6 +386,24 @@ def test_events_come_once(node: _sim.Node, caller: Caller) -> None:
     caller.do("nv.nvmlEventSetFree(s)")
 
 
+@pytest.mark.parametrize("virtual", [True, False])
+def test_a_caller_that_waits_for_events_is_woken_by_one(tmp_path: Path, *, virtual: bool) -> None:
+    """Nobody looks meanwhile: the event ends the wait, which else ends without one in a minute. In
+    real time the caller wakes for the script by itself."""
+    made = profiles.node("8xH200", tmp_path / "node", virtual=virtual, seed=3)
+    environment = {"LD_LIBRARY_PATH": str(libraries.NVML.parent)}
+    with calling(tmp_path / "node", **environment) as child:
+        child.do("import pynvml as nv; nv.nvmlInit(); s = nv.nvmlEventSetCreate()")
+        child.do("nv.nvmlDeviceRegisterEvents(nv.nvmlDeviceGetHandleByIndex(2), 8, s)")
+        child.do("from threading import Thread; got = []")
+        wait = "nv.nvmlEventSetWait_v2(s, 60000).eventData"
+        child.do(f"t = Thread(target=lambda: got.append({wait})); t.start()")
+        made.inject("xid", 2, value=79, from_ns=made.now_ns + S // 2)
+        made.advance(S)
+        child.do("t.join()")
+        assert child.ask("got") == [79]
+
+
 def test_a_hung_call_hangs_alone(node: _sim.Node, caller: Caller, tmp_path: Path) -> None:
     node.inject("hang", 0, until_ns=node.now_ns + 3600 * S, call="PowerUsage")
     node.advance(1)

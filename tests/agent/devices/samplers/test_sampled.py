@@ -10,10 +10,10 @@ from collections.abc import Callable
 import pytest
 
 from stoker.agent.devices.card import Calls, DrivenCard, Points, PolledCard, Silent
-from stoker.agent.devices.fields import SPECS, TABLE
+from stoker.agent.devices.fields import FAST, NEWEST, SPECS, TABLE
 from stoker.agent.devices.readings import Absent, CardReadings, Fields, Reading, plain
 from stoker.agent.devices.record import RecordCopy
-from stoker.agent.devices.samplers import driven
+from stoker.agent.devices.samplers import device_samples, driven
 from stoker.agent.devices.samplers import sampled as module
 from stoker.agent.devices.samplers.device_samples import sample
 from stoker.agent.devices.samplers.driven import Driven
@@ -136,6 +136,9 @@ class Still:
     def state(self) -> tuple[int, int, int, int, int, int, int]:
         return -1, 0, 7, 0, 0, 0, 0
 
+    def calm(self, changes: int) -> bool:
+        return changes == 0
+
     def points(self, *_: object) -> list[tuple[int, float]]:
         return []
 
@@ -144,6 +147,27 @@ class Still:
 
     def stop(self) -> None:
         pass
+
+
+class Changing(Still):
+    """A stand-in for the reader of a card that changes."""
+
+    rounds, changes, doing = 7, 0, -1
+
+    def __init__(self, *_: object) -> None:
+        Changing.rounds, Changing.changes, Changing.doing = 7, 0, -1
+
+    def snapshot(self) -> tuple[int, int, int, bytes, bytes, bytes]:
+        return self.rounds, time.time_ns(), time.time_ns(), b"", b"", b""
+
+    def state(self) -> tuple[int, int, int, int, int, int, int]:
+        return self.doing, 0, self.rounds, 0, 0, 0, self.changes
+
+    def calm(self, changes: int) -> bool:
+        return self.doing < 0 and changes == self.changes
+
+
+LOST = Absent("the card has fallen off the bus", "lost")
 
 
 class Record(DrivenCard):
@@ -179,6 +203,44 @@ def test_what_is_read_seldom_is_told_at_once_whoever_looked_before(
     assert sampled.readings().number("ecc_corrected") == 200
     assert sampled.readings().number("power_w") == 5.0
     assert card.decoded == 1, "what grew between two rounds would be lost"
+
+
+def test_a_look_at_a_card_decodes_what_has_changed_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Looks come several times a second, and most find the card as it was."""
+    monkeypatch.setattr(driven, "CardReader", Changing)
+    card = Record()
+    sampled = Driven(card)
+    sampled.round()
+    assert (sampled.trouble()[0], card.decoded) == ("ok", 1)
+    Changing.rounds = 8
+    assert (sampled.trouble()[0], card.decoded) == ("ok", 1)
+    Changing.changes = 1
+    monkeypatch.setattr(card, "read", lambda found, points: dict.fromkeys(FAST, LOST))
+    assert sampled.trouble() == ("lost", LOST.why)
+
+
+def test_a_look_at_a_card_names_the_call_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driven, "CardReader", Changing)
+    monkeypatch.setattr(driven._devices, "calls", lambda table: ["nvmlDeviceGetPowerUsage"])
+    sampled = Driven(Record())
+    sampled.round()
+    assert sampled.trouble()[0] == "ok"
+    Changing.doing = 0
+    assert sampled.trouble()[0] == "hung"
+    assert "nvmlDeviceGetPowerUsage" in sampled.trouble()[1]
+
+
+def test_observations_and_looks_ask_for_fields_that_are_ready() -> None:
+    asked: set[str] = set()
+
+    def busy(name: str) -> float | None:
+        asked.add(name)
+        return 0.5 if name in ("busy_ratio", "clock_max_hz") else None
+
+    device_samples._values(busy)
+    assert asked | {"throttle", "power_w", "energy_power_w"} == set(NEWEST)
 
 
 def test_a_library_that_cannot_be_used_is_a_state_and_is_tried_again(
