@@ -81,7 +81,7 @@ struct sk_sim_node {
 	uint64_t reloads; /* reloads of the driver; a process must initialise it again after each */
 	uint32_t open;	  /* any user may change settings, not only root */
 	char profile[32];
-	uint32_t told; /* grows with each event and each change of the script; a futex */
+	uint32_t told;	 /* grows with each event and each change of the script; a futex */
 	uint64_t events; /* the number of events so far; `event` keeps the newest */
 	struct sk_sim_event event[SK_SIM_EVENTS];
 	struct sk_sim_fault fault[SK_SIM_FAULTS];
