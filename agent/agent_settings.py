@@ -30,6 +30,7 @@ from stoker.agent.jobs.job_launch import LOADER_PATH, JobPlace
 from stoker.agent.jobs.retention import RetentionLimits
 from stoker.agent.power.plan.rules import PowerRules
 from stoker.agent.state import (
+    event_log_environment,
     host_facts,
     incarnation,
     metrics_config,
@@ -43,6 +44,7 @@ from stoker.agent.state import (
 from stoker.agent.state.job_bounds import Bounds
 from stoker.agent.state.metrics_config import Listener, MetricsConfig
 from stoker.agent.state.otlp_config import OtlpConfig, target
+from stoker.agent.state.signal_environment import Destination
 from stoker.agent.state.span_environment import SpanTarget
 from stoker.agent.state.state_folder import AGENT, ClusterFile, StateFolder
 from stoker.mesh.connection.context import LOOPBACK, own_broker
@@ -111,6 +113,7 @@ class AgentSettings(msgspec.Struct, frozen=True, dict=True):
     metrics: Listener | None = None
     """The address of the metrics page; None: there is none."""
     spans: SpanTarget | None = None
+    event_logs: Destination | None = None
     """The destination of spans; None: there is none."""
 
     @property
@@ -197,6 +200,7 @@ def load(option: str | None) -> AgentSettings:
         labels=node_labels.of_node(config.node.labels, where),
         metrics=metrics_config.of_node(config.metrics, where),
         spans=_spans(file.otlp, os.environ),
+        event_logs=_event_logs(file.otlp, os.environ),
     )
 
 
@@ -234,6 +238,13 @@ def with_environment(config: Config, variables: Mapping[str, str]) -> Config:
 
 def _spans(file: OtlpConfig, variables: Mapping[str, str]) -> SpanTarget | None:
     found, refused = span_environment.span_target(file, variables)
+    for why in refused:
+        _log.warning(why)
+    return found
+
+
+def _event_logs(file: OtlpConfig, variables: Mapping[str, str]) -> Destination | None:
+    found, refused = event_log_environment.event_log_target(file, variables)
     for why in refused:
         _log.warning(why)
     return found

@@ -127,6 +127,7 @@ class AgentDaemon:
         self._exporter = metrics.exporter()
         self._page = metrics.page()
         self._spans = metrics.spans()
+        self._events = metrics.events()
         if self._exporter is not None:
             self._tracer.ended = self._exporter.ended
         self._folders = JobFolders(setting.jobs, setting.config.retention)
@@ -265,8 +266,9 @@ class AgentDaemon:
         if self._alerts is not None:
             self._tasks.keep_running(self._alerts.run)
         self._recorder.start()
-        if self._spans is not None:
-            self._spans.start()
+        for exporter in (self._spans, self._events):
+            if exporter is not None:
+                exporter.start()
 
     async def _meet_spawner(self) -> Spawner:
         while True:
@@ -346,8 +348,9 @@ class AgentDaemon:
         if self._power is not None:
             self._power.stop()
         self._recorder.stop()
-        if self._spans is not None:
-            self._spans.stop()
+        for exporter in (self._spans, self._events):
+            if exporter is not None:
+                exporter.stop()
         self._tracer.close()
         self._bus.stop()
         self._telemetry.close()
@@ -420,7 +423,7 @@ class AgentDaemon:
         spans = self._spans
         pinged, ranks, alerts = self._responder, self._ranks, self._alerts
         kernels = self._reports.kernels if self._reports is not None else None
-        others = (*made, pinged, ranks, alerts, kernels, spans)
+        others = (*made, pinged, ranks, alerts, kernels, spans, self._events)
         return [part.counters for part in (*parts, *others) if part is not None]
 
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from stoker.agent.alerts.watch import AlertWatch
     from stoker.agent.export.otlp_exporter import OtlpExporter
     from stoker.agent.export.page_server import PageServer
+    from stoker.agent.process.event_exporter import EventExporter
+    from stoker.agent.process.leader_places import LeaderPlaces
     from stoker.agent.process.span_exporter import SpanExporter
 
 STAT = Path("/proc/self/stat")
@@ -68,16 +70,29 @@ class AgentMetrics:
 
         return OtlpExporter(config, self._resource(), self.reading, __version__)
 
+    def events(self) -> EventExporter | None:
+        """Return the exporter of events; None without a destination, as with that of spans."""
+        setting = self._setting
+        if setting.event_logs is None or setting.cluster.joined:
+            return None
+        from stoker.agent.export.event_logs import EventLogSource
+        from stoker.agent.process.event_exporter import EventExporter
+
+        ratio = setting.spans.ratio if setting.spans is not None else 0.0
+        source = EventLogSource(setting.cluster.cluster, ratio)
+        return EventExporter(self._places(), setting.event_logs, self._resource(), source)
+
     def spans(self) -> SpanExporter | None:
         """Return the exporter of spans; None without a destination, and then neither its code nor
         OpenTelemetry's is loaded. A node that joined has no user to read as."""
         setting = self._setting
         if setting.spans is None or setting.cluster.joined:
             return None
-        from stoker.agent.process.span_exporter import SpanExporter, SpanPlaces
+        from stoker.agent.process.span_exporter import SpanExporter
 
-        places = SpanPlaces(setting.state.root, setting.state.scheduler, setting.agent)
-        return SpanExporter(places, setting.spans, self._resource(), setting.cluster.cluster)
+        return SpanExporter(
+            self._places(), setting.spans, self._resource(), setting.cluster.cluster
+        )
 
     def page(self) -> PageServer | None:
         """Return the server of the metrics page; None if it is off: its code is never loaded."""
@@ -124,6 +139,12 @@ class AgentMetrics:
             publish=lambda data: publish(subject, data),
             queues=queues,
         )
+
+    def _places(self) -> LeaderPlaces:
+        from stoker.agent.process.leader_places import LeaderPlaces
+
+        setting = self._setting
+        return LeaderPlaces(setting.state.root, setting.state.scheduler, setting.agent)
 
     def _told(self, told: Serving) -> None:
         """Write where the page is, for other processes; a full disk costs only that."""

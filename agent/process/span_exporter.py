@@ -12,12 +12,11 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from stoker import __version__
-from stoker.agent.export import scheduler_metrics
 from stoker.agent.export.otlp_sender import TRACES_METHOD, OtlpSender, sender
+from stoker.agent.process.leader_places import LeaderPlaces
 from stoker.agent.process.loop_thread import SHARE, LoopThread
 from stoker.agent.state.span_environment import SpanTarget
 from stoker.mesh.client.client import Client
@@ -47,19 +46,11 @@ WAITING_MAX: Final = 4096
 _log = structlog.get_logger("spans")
 
 
-class SpanPlaces(NamedTuple):
-    """The state folder, and its parts of the scheduler and of the agent."""
-
-    root: Path
-    scheduler: Path
-    agent: Path
-
-
 class SpanExporter:
     """The thread. Its spans are of the jobs of `cluster`, with the attributes of a resource."""
 
     def __init__(
-        self, places: SpanPlaces, target: SpanTarget, resource: Mapping[str, str], cluster: str
+        self, places: LeaderPlaces, target: SpanTarget, resource: Mapping[str, str], cluster: str
     ) -> None:
         self._places, self._file = places, places.agent / FILE
         self._target, self._resource, self._cluster = target, resource, cluster
@@ -87,7 +78,7 @@ class SpanExporter:
             self._thread.give_up()
             return
         since_s, self._since_s = self._since_s, HAND_OVER_S
-        if self._leads() and self._source is not None:
+        if self._places.leads() and self._source is not None:
             await self._lead(self._source, since_s)
 
     def _load(self) -> bool:
@@ -105,7 +96,7 @@ class SpanExporter:
     async def _lead(self, source: SpanSource, since_s: float) -> None:
         reader = KindReader("events", max(since_s, self._lag_s()))
         async with Client.open(str(self._places.root), patience_s=0.0) as client:
-            while self._leads() and not self._thread.stopping:
+            while self._places.leads() and not self._thread.stopping:
                 cpu_s = time.thread_time()
                 await self._step(client, reader, source)
                 cpu_s = time.thread_time() - cpu_s
@@ -151,10 +142,6 @@ class SpanExporter:
                 return False
         self.counters["otlp_spans_lost" if tried.why else "otlp_spans"] += len(spans)
         return True
-
-    def _leads(self) -> bool:
-        figures = scheduler_metrics.read(self._places.scheduler, time.time_ns())
-        return figures is not None and figures.leads
 
     def _not_sent_s(self) -> float:
         """Return how long ago the last job was sent, by the agent before this one too."""

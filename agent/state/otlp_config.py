@@ -55,6 +55,8 @@ class OtlpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """More resource attributes; they go before the node's own."""
     trace_ratio: float = 1.0
     """The share of jobs whose traces are sent, by the leader's node; 0: none."""
+    events: bool = False
+    """Each event of the cluster is a log record, sent by the leader's node."""
     exemplars: bool = True
     """Each kernel's durations name its slowest launch of late, and the span of that attempt."""
 

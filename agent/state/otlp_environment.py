@@ -38,7 +38,6 @@ NOT_TAKEN: Mapping[str, str] = {
     "OTEL_METRIC_EXPORT_TIMEOUT": "each try has a timeout and there are three: see _TIMEOUT",
     "OTEL_EXPORTER_PROMETHEUS_HOST": "the page has an address of its own: stoker up --metrics",
     "OTEL_EXPORTER_PROMETHEUS_PORT": "the page has an address of its own: stoker up --metrics",
-    "OTEL_LOGS_EXPORTER": "changes of alerts alone are log records: otel_logs of [alerts]",
     "OTEL_PROPAGATORS": "no context comes with a job",
     "OTEL_ATTRIBUTE_COUNT_LIMIT": "series have the attributes of the table, no others",
     "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": "names have lengths of their own",

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The destination of spans, from `[otlp]` of config.toml and from OpenTelemetry's variables.
 
-Names and meanings: OpenTelemetry specification 1.50, as in `otlp_environment.py`. Pure. Invariant:
-a value that is not taken changes nothing and has a sentence that says why.
+Pure. Invariant: a value that is not taken changes nothing and has a sentence that says why.
 """
 
 from __future__ import annotations
@@ -10,25 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import msgspec
+from stoker.agent.state import signal_environment
+from stoker.agent.state.otlp_config import OtlpConfig
+from stoker.agent.state.signal_environment import OtlpSignal
 
-from stoker.agent.state.otlp_config import PATH, OtlpConfig, target
-from stoker.agent.state.otlp_environment import COMMON, ENDPOINTS, Change
-from stoker.native.errors import BadRequest
-
-TRACES_PATH = "/v1/traces"
-_ONE = "OTEL_EXPORTER_OTLP_"
-_OWN = "OTEL_EXPORTER_OTLP_TRACES_"
-EXPORTER = "OTEL_TRACES_EXPORTER"
+TRACES = OtlpSignal("TRACES", "traces", "/v1/traces")
 SAMPLER, ARGUMENT = "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"
 _BATCHES = "ended jobs wait in telemetry, and 64 of them go in one request"
-TAKEN: tuple[str, ...] = (
-    f"{_OWN}ENDPOINT",
-    *(_OWN + each.end for each in COMMON),
-    EXPORTER,
-    SAMPLER,
-    ARGUMENT,
-)
+TAKEN: tuple[str, ...] = (*TRACES.taken, SAMPLER, ARGUMENT)
 NOT_TAKEN: Mapping[str, str] = {
     "OTEL_BSP_SCHEDULE_DELAY": _BATCHES,
     "OTEL_BSP_EXPORT_TIMEOUT": "each try has a timeout: see _TIMEOUT",
@@ -68,47 +56,12 @@ def span_target(
     refused = [
         f"{name} is not taken: {why}" for name, why in NOT_TAKEN.items() if name in environment
     ]
-    changes = _changes(environment, refused)
-    config = msgspec.structs.replace(file, **changes)
     ratio = _ratio(file.trace_ratio, environment, refused)
-    config, path = _endpoint(config, environment)
-    if not config.endpoint or not ratio or _is_off(environment, refused):
+    found = signal_environment.destination(TRACES, file, environment, refused)
+    wanted = signal_environment.chosen(TRACES, environment, refused, usual=True)
+    if found is None or not ratio or not wanted:
         return None, tuple(refused)
-    try:
-        found = target(config).path
-    except BadRequest as error:
-        return None, (*refused, f"traces are not exported: {error.message}")
-    return SpanTarget(config, path or found.removesuffix(PATH) + TRACES_PATH, ratio), tuple(refused)
-
-
-def _changes(environment: Mapping[str, str], refused: list[str]) -> Change:
-    """Return what variables of all signals and of traces change; those of all signals are judged
-    where metrics are configured."""
-    changes: Change = {}
-    for start in (_ONE, _OWN):
-        for each in COMMON:
-            text = environment.get(start + each.end, "").strip()
-            try:
-                changes |= each.change(text) if text else {}
-            except ValueError as error:
-                if start == _OWN:
-                    refused.append(f"{start + each.end} is not taken: {error}")
-    return changes
-
-
-def _endpoint(config: OtlpConfig, environment: Mapping[str, str]) -> tuple[OtlpConfig, str]:
-    """Return the configuration with its endpoint, and the path if the endpoint's own is taken as it
-    is."""
-    own = environment.get(f"{_OWN}ENDPOINT", "").strip()
-    one = environment.get(ENDPOINTS[0], "").strip()
-    made = msgspec.structs.replace(config, endpoint=own or one or config.endpoint)
-    if not own or config.protocol == "grpc":
-        return made, ""
-    try:
-        path = target(made).path
-    except BadRequest:
-        return made, ""
-    return made, "/" if path == PATH and not own.endswith(PATH) else path
+    return SpanTarget(found.config, found.path, ratio), tuple(refused)
 
 
 def _ratio(ratio: float, environment: Mapping[str, str], refused: list[str]) -> float:
@@ -129,13 +82,3 @@ def _ratio(ratio: float, environment: Mapping[str, str], refused: list[str]) -> 
         refused.append(f"{ARGUMENT} is not taken: it is a number from 0 to 1")
         return ratio
     return asked
-
-
-def _is_off(environment: Mapping[str, str], refused: list[str]) -> bool:
-    if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
-        return True
-    names = [each.strip() for each in environment.get(EXPORTER, "").split(",")]
-    others = [each for each in names if each not in ("", "otlp", "none")]
-    if others:
-        refused.append(f"{EXPORTER} is not taken: {others[0]!r} is not otlp or none")
-    return "none" in names

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from stoker.agent.power.setters import record
-from stoker.agent.state import otlp_environment, span_environment
+from stoker.agent.state import event_log_environment, otlp_environment, span_environment
 from stoker.agent.state.host_facts import jobs_memory_bytes, processes_max
 from stoker.agent.state.state_folder import REGISTRAR, ClusterFile, StateFolder
 from stoker.agent.supervise.processes import ProcessSpec
@@ -59,7 +59,9 @@ def environment(state: StateFolder) -> dict[str, str]:
     names = (*_PASSED, *_PASSED_SIM) if "STOKER_SIM_NODE" in os.environ else _PASSED
     passed = {k: v for k, v in os.environ.items() if k in names or k.startswith(_PASSED_PREFIXES)}
     cache = state.agent / "cache"
-    told = {*otlp_environment.PASSED, *span_environment.TAKEN, *span_environment.NOT_TAKEN}
+    told = set(otlp_environment.PASSED)
+    for signal in (span_environment, event_log_environment):
+        told |= {*signal.TAKEN, *signal.NOT_TAKEN}
     passed |= {k: v for k, v in os.environ.items() if k in told}
     caches = {"POCL_CACHE_DIR": str(cache / "pocl"), "CUDA_CACHE_PATH": str(cache / "cuda")}
     return {**caches, **MEMORY, **passed, "STOKER_STATE": str(state.root)}

@@ -30,6 +30,8 @@ _DOUBLE = struct.Struct("<d")
 _SMALL = tuple(bytes((value,)) for value in range(0x80))
 _AS_DOUBLE, _AS_INT = b"\x21", b"\x31"
 """Keys of the fields 4 and 6, of 8 bytes each."""
+_SAMPLED = b"\x45\x01\x00\x00\x00"
+"""The flags of a log record whose trace is sampled: field 8, of 4 bytes."""
 ATTRIBUTES_KEPT = 8192
 """The most attributes whose bytes are kept: those of an interval are mostly those of the last."""
 
@@ -109,7 +111,10 @@ def request(
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """One event. `severity`: the number of the log data model, 9 for INFO to 17 for ERROR."""
+    """One event. `severity`: the number of the log data model, 9 for INFO to 17 for ERROR.
+
+    `trace` and `span` are ids of the span that it belongs to, in bytes; empty without one.
+    """
 
     time_ns: int
     event: str
@@ -117,6 +122,8 @@ class EventRecord:
     severity_text: str
     body: str
     attributes: Attributes = ()
+    trace: bytes = b""
+    span: bytes = b""
 
 
 def log_request(
@@ -140,9 +147,17 @@ def _log_record(record: EventRecord, observed_ns: int) -> bytes:
         + _text(3, record.severity_text)
         + _message(5, _value(record.body))
         + _attributes(6, record.attributes)
+        + _span_of(record)
         + _fixed(11, observed_ns)
         + _text(12, record.event)
     )
+
+
+def _span_of(record: EventRecord) -> bytes:
+    """Return the fields of the span that an event belongs to, which is sampled."""
+    if not record.trace:
+        return b""
+    return _SAMPLED + _message(9, record.trace) + _message(10, record.span)
 
 
 def _metric(metric: Metric, now: bytes, temporality: int) -> bytes:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics and traces of a live node reach a collector: those of the agent, of the scheduler beside
-it, and of ended jobs."""
+"""Metrics, traces and events of a live node reach a collector: those of the agent, of the scheduler
+beside it, and of ended jobs."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ def node(collector: Collector) -> Iterator[LiveNode]:
         OTEL_RESOURCE_ATTRIBUTES="deployment.environment.name=test%20bed",
         OTEL_METRICS_EXEMPLAR_FILTER="always_on",
         OTEL_PROPAGATORS="b3",
+        OTEL_LOGS_EXPORTER="otlp",
     ) as live:
         yield live
 
@@ -132,6 +133,53 @@ def test_a_slow_launch_leads_to_the_trace_of_its_job(node: LiveNode, collector: 
         assert each.span_id == by_name["attempt"].span_id
         assert run.start_time_unix_nano < each.time_unix_nano < run.end_time_unix_nano
         assert 0 < each.as_double < run.end_time_unix_nano - run.start_time_unix_nano
+
+
+def events_of(collector: Collector, key: str, value: str | int) -> list[Any]:
+    """Return the log records that have this attribute."""
+    return [
+        record
+        for record in list(collector.logs)
+        if any(each.key == key and value in (each.value.int_value, each.value.string_value)
+               for each in record.attributes)
+    ]  # fmt: skip
+
+
+def test_events_are_log_records_in_the_trace_of_their_job(
+    node: LiveNode, collector: Collector
+) -> None:
+    job = node.submit("sh", "-c", "exit 3")
+    node.wait(job)
+    wait_until(lambda: len(spans_of(collector, job)) >= 6, "its spans", 60)
+    row = node.ask(lambda client: client.devices()).devices[0]
+    device = row.id
+    node.stoker("cordon", f"{row.node}:{device}", "--reason", "fan")
+    node.stoker("uncordon", f"{row.node}:{device}")
+
+    def uncordoned() -> bool:
+        names = {record.event_name for record in events_of(collector, "hw.id", device)}
+        return "stoker.device.uncordoned" in names
+
+    wait_until(uncordoned, "the last event", 60)
+    told = {record.event_name: record for record in events_of(collector, "stoker.job.id", job)}
+    assert {"stoker.job.submitted", "stoker.job.failed"} <= set(told)
+    failed = told["stoker.job.failed"]
+    whole = next(span for span in spans_of(collector, job) if span.name == "job")
+    assert (failed.trace_id, failed.span_id) == (whole.trace_id, whole.span_id)
+    assert failed.severity_text == "WARN" and failed.body.string_value.startswith(f"job {job} of ")
+    cordoned = [
+        record
+        for record in events_of(collector, "hw.id", device)
+        if record.event_name == "stoker.device.cordoned"
+    ]
+    assert len(cordoned) == 1 and cordoned[0].body.string_value.endswith(": fan")
+    uids = [
+        each.value.string_value
+        for record in list(collector.logs)
+        for each in record.attributes
+        if each.key == "log.record.uid"
+    ]
+    assert len(set(uids)) == len(collector.logs), "each event was sent once"
 
 
 def test_the_spans_of_a_retried_job_are_linked_and_survive_the_agent(

@@ -16,14 +16,14 @@ import pytest
 from fakes.node import job_view
 
 from stoker.agent.export.otlp_sender import Tried
-from stoker.agent.process import span_exporter
+from stoker.agent.process import leader_places, span_exporter
+from stoker.agent.process.leader_places import LeaderPlaces
 from stoker.agent.process.span_exporter import (
     FILE,
     HAND_OVER_S,
     JOBS_A_PUSH,
     LOOK_BACK_S,
     SpanExporter,
-    SpanPlaces,
 )
 from stoker.agent.state.otlp_config import OtlpConfig
 from stoker.agent.state.span_environment import SpanTarget
@@ -84,13 +84,13 @@ def leader(monkeypatch: pytest.MonkeyPatch) -> Leader:
     monkeypatch.setattr(span_exporter, "Client", SimpleNamespace(open=opened))
     monkeypatch.setattr(span_exporter, "sender", lambda *_: made)
     figures = SimpleNamespace(read=lambda *_: SimpleNamespace(leads=made.leads))
-    monkeypatch.setattr(span_exporter, "scheduler_metrics", figures)
+    monkeypatch.setattr(leader_places, "scheduler_metrics", figures)
     return made
 
 
 def exporter(folder: Path) -> SpanExporter:
     target = SpanTarget(OtlpConfig(endpoint="http://127.0.0.1:1"), "/v1/traces", 1.0)
-    return SpanExporter(SpanPlaces(folder, folder, folder), target, {"host.name": "node1"}, "c")
+    return SpanExporter(LeaderPlaces(folder, folder, folder), target, {"host.name": "node1"}, "c")
 
 
 def looks(made: SpanExporter, leader: Leader, count: int = 1) -> None:
