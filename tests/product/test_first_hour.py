@@ -11,7 +11,9 @@ import os
 import pwd
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import page_walk
@@ -58,6 +60,26 @@ def hosts_name(node: LiveNode) -> str:
 
 
 # --- the walk -------------------------------------------------------------------------------------
+
+
+@contextmanager
+def busy(programs: int) -> Iterator[None]:
+    """Have so many programs compute meanwhile; each ends by itself after ten minutes."""
+    loop = "import time\nend = time.monotonic() + 600\nwhile time.monotonic() < end: pass"
+    running = [subprocess.Popen([sys.executable, "-c", loop]) for _ in range(programs)]
+    try:
+        yield
+    finally:
+        for each in running:
+            each.kill()
+            each.wait()
+
+
+@pytest.mark.soak
+def test_the_walk_on_a_machine_with_a_load_of_ten(public_folder: Path) -> None:
+    with busy(10):
+        test_the_walk_as_root_from_up_to_down(public_folder)
+        assert os.getloadavg()[0] > 5, "the machine was not as busy as it should be"
 
 
 def test_the_walk_as_root_from_up_to_down(public_folder: Path) -> None:
