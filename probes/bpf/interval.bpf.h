@@ -28,17 +28,27 @@ struct {
 	__type(value, __u32);
 } modes __weak SEC(".maps");
 
-struct {
+struct span_ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 16 << 20);
+	__uint(max_entries, 4096);
+};
+
+/* The ring of spans, which the loader makes for the first job that is followed in full: it is half
+ * of the memory of all tables. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__array(values, struct span_ring);
 } spans __weak SEC(".maps");
 
 /* Write a span of `state`, or a record in its place. It is not static, so that the verifier checks
  * it once and not on every path that leads here. */
 __noinline int write_span(struct sk_thread_row *thread, __u64 now, __u32 state)
 {
-	struct sk_job_span *record;
-	__u32 *mode;
+	struct sk_job_span *record = NULL;
+	__u32 *mode, first = 0;
+	void *ring;
 
 	if (!thread)
 		return 0;
@@ -46,7 +56,9 @@ __noinline int write_span(struct sk_thread_row *thread, __u64 now, __u32 state)
 	if (!mode || *mode != SK_JOB_FULL)
 		return 0;
 	count_made(SK_PRODUCER_SPAN);
-	record = bpf_ringbuf_reserve(&spans, sizeof(*record), 0);
+	ring = bpf_map_lookup_elem(&spans, &first);
+	if (ring)
+		record = bpf_ringbuf_reserve(ring, sizeof(*record), 0);
 	if (!record) {
 		count_lost(SK_PRODUCER_SPAN);
 		return 0;

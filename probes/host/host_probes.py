@@ -73,7 +73,8 @@ class HostLimits(msgspec.Struct, frozen=True):
     jobs: int = 8192
     """The most jobs known at once: alive, or ended and neither unfollowed nor expired."""
     span_ring_bytes: int = 16 << 20
-    """Power of two, at least one page. A span takes 40 bytes."""
+    """Power of two, at least one page. A span takes 40 bytes. The first job that is followed in
+    full makes this ring."""
     event_ring_bytes: int = 1 << 20
     """Power of two, at least one page. Thread events may fill half of it."""
     notice_ring_bytes: int = 1 << 18

@@ -35,7 +35,6 @@ static void set_sizes(struct sk_host_bpf *bpf, const struct sk_bpf_host_options 
 	bpf_map__set_max_entries(bpf->maps.jobs, options->jobs);
 	bpf_map__set_max_entries(bpf->maps.modes, options->jobs);
 	bpf_map__set_max_entries(bpf->maps.tallies, options->tallies);
-	bpf_map__set_max_entries(bpf->maps.spans, options->span_ring_bytes);
 	bpf_map__set_max_entries(bpf->maps.process_events, options->event_ring_bytes);
 	bpf_map__set_max_entries(bpf->maps.critical_notices, options->notice_ring_bytes);
 	bpf_map__set_max_entries(bpf->maps.open_notices, options->notice_ring_bytes);
@@ -101,9 +100,7 @@ static int open_tables(struct sk_bpf_host *host)
 	host->spans_fd = bpf_map__fd(bpf->maps.spans);
 	host->tallies_fd = bpf_map__fd(bpf->maps.tallies);
 	host->counters_fd = bpf_map__fd(bpf->maps.counters);
-	error = sk_bpf_drain_open(&host->spans, bpf_map__fd(bpf->maps.spans));
-	error = error ? error
-		      : sk_bpf_drain_open(&host->events, bpf_map__fd(bpf->maps.process_events));
+	error = sk_bpf_drain_open(&host->events, bpf_map__fd(bpf->maps.process_events));
 	error = error ? error
 		      : sk_bpf_drain_open(&host->critical, bpf_map__fd(bpf->maps.critical_notices));
 	return error ? error : sk_bpf_drain_open(&host->opens, bpf_map__fd(bpf->maps.open_notices));

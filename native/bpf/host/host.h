@@ -98,7 +98,8 @@ const struct sk_bpf_probe_state *sk_bpf_host_states(const struct sk_bpf_host *ho
  * 0, -ENOSPC when too many jobs opt in, or the kernel's errno (states say more). */
 int sk_bpf_host_opt_in(struct sk_bpf_host *host, uint64_t job, uint32_t what);
 
-/* Follow a job. 0, also when nothing is attached; -ENOSPC when too many jobs are followed. */
+/* Follow a job; the first one in full makes the ring of spans. 0, also when nothing is attached;
+ * -ENOSPC when too many jobs are followed, or the kernel's errno. */
 int sk_bpf_host_follow(struct sk_bpf_host *host, uint64_t job, bool full);
 int sk_bpf_host_unfollow(struct sk_bpf_host *host, uint64_t job);
 

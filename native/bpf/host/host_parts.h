@@ -132,6 +132,9 @@ void sk_bpf_host_sweep_tallies(struct sk_bpf_host *host);
 
 int sk_bpf_drain_open(struct sk_bpf_drain *drain, int ring_fd);
 
+/* Make the ring of spans if there is none; 0 or the kernel's errno. */
+int sk_bpf_span_ring_open(struct sk_bpf_host *host);
+
 /* Forget ended jobs that nobody follows once the table is three quarters full. */
 void sk_bpf_host_expire(struct sk_bpf_host *host);
 

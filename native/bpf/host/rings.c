@@ -3,6 +3,7 @@
  * fit. See host.h. Programs never wake the reader: it polls. */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "host_parts.h"
 
@@ -21,6 +22,29 @@ int sk_bpf_drain_open(struct sk_bpf_drain *drain, int ring_fd)
 {
 	drain->ring = ring_buffer__new(ring_fd, take, drain, NULL);
 	return drain->ring ? 0 : -errno;
+}
+
+/* The programs lose spans, and count them, while they find no ring. The mapping of the drain and
+ * the table keep the ring after its descriptor is closed. */
+int sk_bpf_span_ring_open(struct sk_bpf_host *host)
+{
+	const uint32_t first = 0;
+	int error, fd;
+
+	if (host->spans.ring || host->spans_fd < 0)
+		return 0;
+	fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "span_ring", 0, 0, host->options.span_ring_bytes,
+			    NULL);
+	if (fd < 0)
+		return -errno;
+	error = sk_bpf_drain_open(&host->spans, fd);
+	if (!error && bpf_map_update_elem(host->spans_fd, &first, &fd, BPF_ANY)) {
+		error = -errno;
+		ring_buffer__free(host->spans.ring);
+		host->spans.ring = NULL;
+	}
+	close(fd);
+	return error;
 }
 
 static size_t drain(struct sk_bpf_drain *from)

@@ -222,9 +222,13 @@ static void count_full(struct sk_bpf_host *host, uint32_t before, uint32_t after
 int sk_bpf_host_follow(struct sk_bpf_host *host, uint64_t job, bool full)
 {
 	uint32_t mode = full ? SK_JOB_FULL : SK_JOB_KEPT, before;
+	int error;
 
 	if (host->modes_fd < 0)
 		return 0;
+	error = full ? sk_bpf_span_ring_open(host) : 0;
+	if (error)
+		return error;
 	before = mode_of(host, job);
 	if (full && before != SK_JOB_FULL && host->full_jobs >= SK_FULL_JOBS_MAX)
 		return -ENOSPC;

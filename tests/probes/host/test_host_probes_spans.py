@@ -49,6 +49,39 @@ def assert_seamless(spans: list[Span]) -> None:
     assert {span[3] for span in spans} <= {1, 2, 3, 4}
 
 
+def ring_bytes() -> int:
+    """The bytes of rings that are mapped into this process; each has its data mapped twice."""
+    found = 0
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        if line.endswith("anon_inode:bpf-map"):
+            first, last = (int(part, 16) for part in line.split()[0].split("-"))
+            found += last - first
+    return found
+
+
+def test_the_ring_of_spans_is_made_for_the_first_job_that_is_followed_in_full(
+    groups: Groups, attach: Attach
+) -> None:
+    """A node whose jobs are only accounted has not half of the memory of the tables."""
+    ring = 8 << 20
+    before = ring_bytes()
+    probes = attach(HostLimits(span_ring_bytes=ring))
+    kept, first, second = (groups.job(f"{number}.1") for number in (1, 2, 3))
+    probes.follow(kept.id, full=False)
+    assert kept.run("nap", 5) == 0
+    attached = ring_bytes()
+    assert attached - before < ring
+    assert probes.spans() == {}
+    assert sum(probes.dropped().values()) == 0
+    probes.follow(first.id, full=True)
+    made = ring_bytes()
+    assert made - attached > 2 * ring
+    probes.follow(second.id, full=True)
+    assert ring_bytes() == made
+    assert first.run("nap", 5) == second.run("nap", 5) == 0
+    assert set(probes.spans()) == {first.id, second.id}
+
+
 @pytest.mark.parametrize(
     ("verb", "argument", "threads"),
     [("nap", 30, 1), ("pingpong", 300, 2), ("crowd", 20, 17), ("threads", 400, 401)],
